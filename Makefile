@@ -1,0 +1,57 @@
+# Two commands do everything: `make demo` and `make test`. The others are the steps of these two.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+env := . dev/env.sh;
+CLUSTER ?= dev
+export CLUSTER
+
+.PHONY: help
+help: ## List what can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
+
+.PHONY: demo
+demo: image cluster-up ## A Galera group forms, loses everything, comes back from the freshest; then a policy is swapped in
+	@$(env) dev/demo
+
+.PHONY: test
+test: check unit e2e ## Everything that CI runs
+
+.PHONY: check
+check: tools policies ## Format, lints, each crate alone, advisories
+	@$(env) dev/check
+
+.PHONY: unit
+unit: policies ## Tests without a cluster
+	@$(env) cargo test --workspace --exclude tanist-e2e
+
+.PHONY: e2e
+e2e: image cluster-up ## Tests on a real Kubernetes, with the operator's image and rights
+	@$(env) KUBECONFIG=$$(dev/cluster kubeconfig) cargo test -p tanist-e2e -- --test-threads 4
+
+.PHONY: bench
+bench: policies ## Decision and recovery times, beside their peers, as JSON and a table
+	@$(env) dev/bench/run
+
+.PHONY: tools
+tools: ## Install what a bare machine lacks
+	@dev/tools
+
+.PHONY: policies
+policies: tools ## Build the policies into the target folder
+	@$(env) policies/build.sh
+
+.PHONY: image
+image: policies ## Build the operator's image and those of the examples
+	@$(env) dev/images
+
+.PHONY: crds
+crds: policies ## Write crds/ anew from the types
+	@$(env) cargo run -q -p tanist -- crds > crds/replicagroups.tanist.dev.yaml.new && mv crds/replicagroups.tanist.dev.yaml.new crds/replicagroups.tanist.dev.yaml
+
+.PHONY: cluster-up
+cluster-up: tools ## Start a real Kubernetes on this machine (CLUSTER=name, NODES=n; CLUSTER=current: use yours)
+	@dev/cluster up
+
+.PHONY: cluster-down
+cluster-down: ## Stop it and leave nothing behind
+	@dev/cluster down

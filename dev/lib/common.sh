@@ -1,0 +1,92 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2034 # other files use these names
+# Names, paths and small helpers shared by all the other files.
+
+CLUSTER=${CLUSTER:-dev}
+CACHE=${TANIST_CACHE:-$HOME/.cache/tanist}
+# Small files and sockets; paths stay short because a Unix socket's may have
+# at most 107 characters.
+RUN=/run/tanist/$CLUSTER
+# Data: etcd, images, containers, volumes, logs.
+STATE=/var/lib/tanist/$CLUSTER
+MAX_NODES=8
+# Not on everybody's PATH, and iptables, ip and modprobe are there.
+export PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+
+die() {
+  echo "dev/cluster: $*" >&2
+  exit 1
+}
+
+say() { echo "[$CLUSTER] $*"; }
+
+# Runs a long step and prints one line when it begins and one when it ended.
+# The function's output is kept apart and shown only when it failed.
+step() {
+  local title=$1 start=$SECONDS log status=0
+  shift
+  log=$(mktemp -t tanist-step.XXXXXX)
+  say "$title ..."
+  # Not `if "$@"`: a condition would switch errexit off inside the function.
+  set +e
+  (
+    set -e
+    "$@"
+  ) >"$log" 2>&1
+  status=$?
+  set -e
+  if ((status != 0)); then
+    tail -n 40 "$log" >&2
+    rm -f "$log"
+    die "'$title' failed after $((SECONDS - start)) s (last lines above)"
+  fi
+  rm -f "$log"
+  say "$title: done in $((SECONDS - start)) s"
+}
+
+# Repeats a command until it succeeds or the time is over.
+until_ok() {
+  local seconds=$1 end
+  shift
+  end=$((SECONDS + seconds))
+  until "$@" >/dev/null 2>&1; do
+    ((SECONDS < end)) || return 1
+    sleep 0.2
+  done
+}
+
+need_root() { ((EUID == 0)) || die "needs root, for namespaces and containers"; }
+
+check_name() {
+  [[ $CLUSTER =~ ^[a-z][a-z0-9-]{0,15}$ ]] ||
+    die "CLUSTER must be a lower-case name of at most 16 letters, digits and dashes, not '$CLUSTER'"
+}
+
+# One `up` or `down` per cluster at a time. The last `down` removes the file, so
+# whoever waited on the removed one has to open the new one.
+lock_cluster() {
+  mkdir -p /run/tanist
+  while :; do
+    exec 9>"$RUN.lock"
+    flock 9
+    [[ $RUN.lock -ef /proc/self/fd/9 ]] && return
+  done
+}
+
+# The running cluster's own copy, whatever the checkout would build now.
+kubectl() { "$STATE/programs/kubernetes" kubectl --kubeconfig "$RUN/kubeconfig" "$@"; }
+
+machines() {
+  local n
+  echo control-plane
+  for ((n = 1; n <= $(node_count); n++)); do echo "node$n"; done
+}
+
+node_count() { cat "$RUN/nodes"; }
+
+node_names() { machines | grep -v '^control-plane$'; }
+
+check_node() {
+  [[ -n ${1:-} ]] || die "name a node: $(node_names | tr '\n' ' ')"
+  node_names | grep -qx -- "$1" || die "cluster '$CLUSTER' has no node '$1', only: $(node_names | tr '\n' ' ')"
+}

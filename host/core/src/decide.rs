@@ -1,0 +1,72 @@
+//! Walks the steps of a round. Pure: the same snapshot and the same answers give the same plan.
+use crate::check;
+use crate::plan::{Plan, Reason};
+use crate::policy::{Answered, Policies, PolicyName, Question, Unanswered};
+use crate::record::Intent;
+use crate::snapshot::Snapshot;
+use crate::steps;
+
+/// One step: it passes, waits or adds actions to the plan; it asks a policy only when its question arises.
+type Step = fn(&Snapshot, &dyn Policies, &mut Plan);
+
+/// The steps in order; each is a file in `steps/` and a heading of host/README.md.
+const STEPS: [Step; 12] = [
+    steps::settle::step,
+    steps::remember::step,
+    steps::objects::step,
+    steps::unroute::step,
+    steps::treat::step,
+    steps::demote::step,
+    steps::seed::step,
+    steps::failover::step,
+    steps::join::step,
+    steps::place::step,
+    steps::follow::step,
+    steps::route::step,
+];
+
+/// Decides what is done this round.
+#[must_use]
+pub fn decide(snapshot: &Snapshot, policies: &dyn Policies) -> Plan {
+    let mut plan = Plan::new(snapshot.record.clone());
+    if snapshot.group.paused {
+        plan.wait(Reason::Paused, None, "spec.paused is set; nothing is started, stopped or changed until it is false");
+        return plan;
+    }
+    let mut now = snapshot.clone();
+    for step in STEPS {
+        step(&now, policies, &mut plan);
+        // What a step remembered holds for the next one: a command just begun makes its member busy.
+        now.record.clone_from(&plan.record);
+    }
+    steps::shrink::step(&now, policies, &mut plan);
+    plan
+}
+
+/// Holds the checks once more, just before a command starts: what was decided against what is there now (safety S6, S8, S9).
+///
+/// The memory is that of the decision, before this intent: what was settled in the very same round is not written yet.
+///
+/// # Errors
+/// The first rule that does not hold any more.
+pub fn recheck(decided: &Snapshot, live: &Snapshot, intent: &Intent) -> check::Held {
+    let mut again = live.clone();
+    again.record.clone_from(&decided.record);
+    again.evidence.clone_from(&decided.evidence);
+    let mut plan = Plan::new(again.record.clone());
+    steps::settle::step(&again, &Nobody, &mut plan);
+    again.record.clone_from(&plan.record);
+    steps::remember::step(&again, &Nobody, &mut plan);
+    again.record = plan.record;
+    check::start(&again, intent)
+}
+
+/// Settling and remembering ask nobody.
+struct Nobody;
+
+impl Policies for Nobody {
+    fn ask(&self, question: &Question) -> Result<Answered, Unanswered> {
+        let policy = PolicyName { name: "nobody".into(), version: String::new(), source: String::new(), digest: String::new() };
+        Err(Unanswered { policy, kind: "not-asked", message: format!("{} is not asked here", question.point) })
+    }
+}

@@ -1,0 +1,39 @@
+//! Every number of the core in one place, each with its reason.
+
+/// Seconds a node has to stay Ready after a pod vanished before the pod's processes count as over (design 4, "Over"): three times the
+/// kubelet's housekeeping period, within which it kills what the API no longer knows.
+pub const NODE_PROOF_SECONDS: i64 = 30;
+
+/// Seconds within which `status` has to agree after a start command exited 0. A daemon needs a moment until it answers; longer than this
+/// and the command has not done what it said (safety S4).
+pub const CONFIRM_SECONDS: i64 = 15;
+
+/// The first back-off after a failed command, in seconds; it doubles with each failure.
+pub const BACKOFF_FIRST_SECONDS: i64 = 10;
+
+/// The longest back-off, in seconds.
+pub const BACKOFF_LONGEST_SECONDS: i64 = 300;
+
+/// Treatments of one member before they are slowed down: one stop and one deletion are given at once (rows A25, A26).
+pub const FREE_TREATMENTS: u32 = 2;
+
+/// Unknown answers of `status` in a row before they count as evidence of failure (reading 17).
+pub const UNKNOWN_STREAK: u32 = 3;
+
+/// Transitions kept in the record: what a policy may look back on.
+pub const HISTORY: usize = 64;
+
+/// Bytes of a reason shown to people; longer texts are cut.
+pub const REASON_BYTES: usize = 256;
+
+/// Members that one question may carry (contract).
+pub const MEMBERS: usize = 1000;
+
+/// Bytes of one line of `sequence` output: a history of 255 bytes, a colon, 20 digits and white space.
+pub const SEQUENCE_BYTES: usize = 320;
+
+/// Seconds after which the position of a serving member is read again when a question needs it: its data moves on.
+pub const POSITION_SECONDS: i64 = 30;
+
+/// Seconds after which a sequence that could not be read is asked for again.
+pub const UNKNOWN_POSITION_SECONDS: i64 = 10;

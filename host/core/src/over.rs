@@ -1,0 +1,128 @@
+//! The one rule that proves an application to be over, and who may be primary without it (design 4, "Over", "May be primary").
+//!
+//! Seed, failover and the settling of intents use this rule and no other. A new pod of the same name proves nothing.
+use crate::contract::{MemberName, Phase, Role, Timestamp};
+use crate::limits;
+use crate::record::LastPrimary;
+use crate::snapshot::{Member, Pod, Snapshot};
+use std::collections::BTreeMap;
+
+/// Why something is not proven over yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotOver {
+    /// For people.
+    pub why: String,
+    /// When time alone will prove it. Absent: time does not.
+    pub until: Option<Timestamp>,
+}
+
+/// Whether what ran in that very container is over.
+///
+/// # Errors
+/// Why it is not proven, and until when.
+pub fn over(s: &Snapshot, last: &LastPrimary) -> Result<(), NotOver> {
+    match s.pod(&last.pod_uid) {
+        Some((member, pod)) => {
+            let stopped = member.reading.role == Role::Stopped && s.record.intent_of(&member.name).is_none();
+            if container_over(pod, last) || (stopped && pod.phase != Phase::Unreachable) {
+                return Ok(());
+            }
+            Err(NotOver { why: format!("{} may still run in its pod: {}", last.member, describe(s, member)), until: None })
+        }
+        None => vanished(s, last),
+    }
+}
+
+/// Whether the container of a living pod ended or was replaced.
+#[must_use]
+pub fn container_over(pod: &Pod, last: &LastPrimary) -> bool {
+    // What an unreachable node said last is not what is.
+    if pod.phase == Phase::Unreachable {
+        return false;
+    }
+    pod.phase == Phase::Ended
+        || pod.containers.get(&last.container).is_some_and(|c| !c.running || c.id.as_deref() != Some(last.container_id.as_str()))
+}
+
+fn vanished(s: &Snapshot, last: &LastPrimary) -> Result<(), NotOver> {
+    if s.ended.contains(&last.pod_uid) {
+        return Ok(());
+    }
+    let Some(node_name) = &last.node else { return Ok(()) };
+    let Some(nodes) = &s.nodes else {
+        let why = format!("the pod of {} is gone, and nodes may not be read, so nothing proves that its processes ended", last.member);
+        return Err(NotOver { why, until: None });
+    };
+    let Some(node) = nodes.get(node_name) else { return Ok(()) };
+    if node.out_of_service {
+        return Ok(());
+    }
+    if !node.ready {
+        let why = format!("the pod of {} is gone and its node {node_name} does not report", last.member);
+        return Err(NotOver { why, until: None });
+    }
+    // Nobody can tell a forced deletion from its absence afterwards, so the grace is always waited for.
+    let from = last.gone.unwrap_or(s.now).max(node.since);
+    let until = from.saturating_add(limits::NODE_PROOF_SECONDS).saturating_add(i64::from(last.grace));
+    if s.now >= until {
+        return Ok(());
+    }
+    let why = format!("the pod of {} is gone; its node has to stay Ready for {} s more", last.member, until.saturating_sub(s.now));
+    Err(NotOver { why, until: Some(until) })
+}
+
+fn describe(s: &Snapshot, member: &Member) -> String {
+    match s.role(member) {
+        (Role::Stopped, _) => "a command is under way".into(),
+        (Role::Unknown, Some(why)) => format!("its role is unknown ({why})"),
+        (role, _) => format!("its role is {}", word(role)),
+    }
+}
+
+/// The role as one word.
+#[must_use]
+pub fn word(role: Role) -> &'static str {
+    match role {
+        Role::Unknown => "unknown",
+        Role::Stopped => "stopped",
+        Role::Starting => "starting",
+        Role::Secondary => "secondary",
+        Role::Primary => "primary",
+        Role::Failed => "failed",
+    }
+}
+
+/// Everyone who may be primary, and why.
+#[must_use]
+pub fn may_be_primary(s: &Snapshot) -> BTreeMap<MemberName, String> {
+    let mut found = BTreeMap::new();
+    for member in &s.members {
+        if let Some(why) = lives_as_primary(s, member) {
+            found.insert(member.name.clone(), why);
+        }
+    }
+    for last in &s.record.last_primaries {
+        if let Err(not) = over(s, last) {
+            found.entry(last.member.clone()).or_insert(not.why);
+        }
+    }
+    found
+}
+
+/// By what the member itself shows, memory aside.
+fn lives_as_primary(s: &Snapshot, member: &Member) -> Option<String> {
+    let pod = member.pod.as_ref()?;
+    let alive = pod.containers.get(&s.group.commands.status.container).is_some_and(|c| c.running);
+    if !alive || pod.phase == Phase::Ended {
+        return None;
+    }
+    let memory = s.record.member(&member.name);
+    let led_to_follow = matches!(memory.last_command.as_deref(), Some("secondary" | "follow")) && memory.started.is_none();
+    match s.role(member) {
+        (Role::Primary, _) => Some("its role is primary".into()),
+        (Role::Unknown, why) => Some(format!("its role is unknown: {}", why.unwrap_or_default())),
+        (Role::Failed, why) => Some(format!("it failed and is not stopped: {}", why.unwrap_or_default())),
+        (Role::Starting, _) if !led_to_follow => Some("it is starting".into()),
+        (Role::Starting | Role::Stopped | Role::Secondary, _) => None,
+    }
+}

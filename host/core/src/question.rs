@@ -1,0 +1,70 @@
+//! From what the host observed to what a policy is shown.
+use crate::contract;
+use crate::contract::{MemberName, Phase};
+use crate::policy::{Point, Question};
+use crate::snapshot::{Member, Snapshot};
+use std::collections::BTreeMap;
+
+/// Builds the question of a point; `bars` says who may not be chosen and why.
+#[must_use]
+pub fn question(s: &Snapshot, point: Point, bars: &BTreeMap<MemberName, String>) -> Question {
+    let group = contract::Group {
+        name: s.group.name.clone(),
+        namespace: s.group.namespace.clone(),
+        replicas: s.group.replicas,
+        primaries: s.group.primaries,
+        has_secondaries: s.group.commands.secondary.is_some(),
+        term: s.record.term,
+        preferred_primary: s.group.preferred_primary.clone(),
+        high_water: s.record.high_water.as_ref().map(|m| m.sequence.clone()),
+        labels: sorted(&s.group.labels),
+        facts: Vec::new(),
+    };
+    let mut members: Vec<_> = s.members.iter().map(|m| member(s, m, bars.get(&m.name).cloned())).collect();
+    members.sort_by(|a, b| (a.ordinal, &a.name).cmp(&(b.ordinal, &b.name)));
+    let snapshot = contract::Snapshot {
+        now: s.now,
+        group,
+        members,
+        history: s.record.history.clone(),
+        parameters: "{}".into(),
+    };
+    Question { point, snapshot }
+}
+
+fn member(s: &Snapshot, m: &Member, barred: Option<String>) -> contract::Member {
+    let memory = s.record.member(&m.name);
+    let (role, role_detail) = s.role(m);
+    let pod = m.pod.as_ref();
+    contract::Member {
+        name: m.name.clone(),
+        ordinal: m.ordinal,
+        phase: pod.map_or(Phase::Missing, |p| p.phase),
+        phase_since: pod.map_or(s.now, |p| p.phase_since.min(s.now)),
+        ready: pod.is_some_and(|p| p.ready),
+        role,
+        role_since: m.reading.since.min(s.now),
+        role_detail,
+        last_primary: memory.last_primary.map(|at| at.min(s.now)),
+        term: memory.term,
+        position: m.position.clone(),
+        node: pod.and_then(|p| p.node.clone()),
+        zone: zone(s, m),
+        failures: memory.failures,
+        last_failure: memory.last_failure.clone(),
+        marked: None,
+        conditions: Vec::new(),
+        labels: pod.map(|p| sorted(&p.labels)).unwrap_or_default(),
+        facts: Vec::new(),
+        barred,
+    }
+}
+
+fn zone(s: &Snapshot, m: &Member) -> Option<String> {
+    s.nodes.as_ref()?.get(m.pod.as_ref()?.node.as_ref()?)?.zone.clone()
+}
+
+fn sorted(pairs: &[(String, String)]) -> Vec<(String, String)> {
+    let unique: BTreeMap<_, _> = pairs.iter().cloned().collect();
+    unique.into_iter().collect()
+}

@@ -1,0 +1,271 @@
+//! What people are told: conditions and the members' table, computed from snapshot and plan alone. It reports what was observed.
+use crate::contract::{MemberName, Role, Sequence};
+use crate::over::word;
+use crate::plan::{Action, Plan, Reason, Wait};
+use crate::record::cut;
+use crate::snapshot::{Member, Snapshot};
+
+/// Three values, as Kubernetes has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Truth {
+    /// It holds.
+    True,
+    /// It does not.
+    False,
+    /// Nobody can say.
+    Unknown,
+}
+
+/// One condition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Condition {
+    /// `Ready`, `Progressing`, `Degraded`, `PolicyActive`, `Stalled`, `NeedsAdoption`.
+    pub kind: &'static str,
+    /// Whether it holds.
+    pub status: Truth,
+    /// One `CamelCase` word for machines.
+    pub reason: String,
+    /// For people.
+    pub message: String,
+}
+
+/// A row of the members' table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// Who.
+    pub name: MemberName,
+    /// Its number.
+    pub ordinal: u32,
+    /// What Kubernetes says.
+    pub phase: crate::contract::Phase,
+    /// The role.
+    pub role: &'static str,
+    /// Why, where it is not plain.
+    pub detail: Option<String>,
+    /// The last sequence read.
+    pub sequence: Option<Sequence>,
+    /// Its term.
+    pub term: Option<u64>,
+    /// The very pod.
+    pub pod_uid: Option<String>,
+    /// Where it runs.
+    pub node: Option<String>,
+    /// Whether it serves in its role.
+    pub serving: bool,
+    /// Commands that failed.
+    pub failures: u32,
+    /// What is awaited of it.
+    pub waits_for: Option<String>,
+}
+
+/// What went wrong while the round was carried out, said to people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trouble {
+    /// One `CamelCase` word.
+    pub reason: String,
+    /// A sentence without secrets.
+    pub message: String,
+}
+
+/// How the group's policies are, as the host found them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PolicyHealth {
+    /// Every policy of the stack is loaded as wished.
+    Active(String),
+    /// The last good one decides; the text says what is wrong with the new one.
+    Stale(String),
+    /// There is none to decide.
+    Missing(String),
+}
+
+/// Everything that `status` says beside the record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// In a fixed order.
+    pub conditions: Vec<Condition>,
+    /// By ordinal.
+    pub members: Vec<Row>,
+    /// The serving primaries.
+    pub primaries: Vec<MemberName>,
+    /// Members that serve in a role or are meant to be idle.
+    pub settled: u32,
+}
+
+/// Computes it. `trouble`: what failed while observing or acting.
+#[must_use]
+pub fn report(s: &Snapshot, plan: &Plan, policies: &PolicyHealth, trouble: Option<&Trouble>) -> Report {
+    let now = Snapshot { record: plan.record.clone(), ..s.clone() };
+    let members: Vec<_> = now.members.iter().map(|m| row(&now, plan, m)).collect();
+    let primaries: Vec<_> = now.serving().iter().map(|m| m.name.clone()).collect();
+    let settled = now.members.iter().filter(|m| settled(&now, m)).count();
+    let mut conditions = vec![
+        ready(&now, plan, &primaries, settled),
+        progressing(plan, trouble),
+        degraded(&now, plan, trouble),
+        policy_active(plan, policies),
+        stalled(plan),
+    ];
+    if let Some(why) = &plan.needs_adoption {
+        conditions.push(condition("NeedsAdoption", Truth::True, "DataWithoutMemory", why));
+    }
+    Report { conditions, members, primaries, settled: u32::try_from(settled).unwrap_or(u32::MAX) }
+}
+
+/// What is said when nothing could be observed: nothing is known, and that is said.
+#[must_use]
+pub fn unobserved(trouble: &Trouble, policies: &PolicyHealth) -> Vec<Condition> {
+    let mut conditions: Vec<_> = ["Ready", "Progressing", "Degraded", "Stalled"]
+        .into_iter()
+        .map(|kind| condition(kind, Truth::Unknown, &trouble.reason, &trouble.message))
+        .collect();
+    conditions.insert(3, policy_condition(policies));
+    conditions
+}
+
+fn condition(kind: &'static str, status: Truth, reason: &str, message: &str) -> Condition {
+    Condition { kind, status, reason: reason.to_owned(), message: long_cut(message) }
+}
+
+/// Messages of conditions may be longer than reasons, but not endless.
+fn long_cut(text: &str) -> String {
+    let mut end = text.len().min(1024);
+    while !text.is_char_boundary(end) {
+        end = end.saturating_sub(1);
+    }
+    text.get(..end).unwrap_or_default().chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+fn row(s: &Snapshot, plan: &Plan, m: &Member) -> Row {
+    let memory = s.record.member(&m.name);
+    let (role, detail) = s.role(m);
+    let pod = m.pod.as_ref();
+    Row {
+        name: m.name.clone(),
+        ordinal: m.ordinal,
+        phase: pod.map_or(crate::contract::Phase::Missing, |p| p.phase),
+        role: word(role),
+        detail: detail.map(|d| cut(&d)),
+        sequence: memory.sequence,
+        term: memory.term,
+        pod_uid: pod.map(|p| p.uid.clone()),
+        node: pod.and_then(|p| p.node.clone()),
+        serving: [Role::Primary, Role::Secondary].iter().any(|r| s.confirmed(m, *r)),
+        failures: memory.failures,
+        waits_for: plan.waits.iter().find(|w| w.member.as_ref() == Some(&m.name)).map(|w| cut(&w.message)),
+    }
+}
+
+fn wanted_primaries(s: &Snapshot) -> usize {
+    usize::try_from(s.group.primaries).unwrap_or(usize::MAX)
+}
+
+fn settled(s: &Snapshot, m: &Member) -> bool {
+    let serving = [Role::Primary, Role::Secondary].iter().any(|r| s.confirmed(m, *r));
+    let enough = s.group.replicas == 0 || s.serving().len() >= wanted_primaries(s);
+    let idle = s.role(m).0 == Role::Stopped && enough && (s.group.replicas == 0 || s.group.commands.secondary.is_none());
+    serving || idle
+}
+
+fn ready(s: &Snapshot, plan: &Plan, primaries: &[MemberName], settled: usize) -> Condition {
+    if plan.waits.iter().any(|w| w.reason == Reason::Paused) {
+        return condition("Ready", Truth::Unknown, "Paused", "the group is paused; nothing was looked at");
+    }
+    if s.group.replicas == 0 && s.members.iter().all(|m| s.role(m).0 != Role::Primary) {
+        return condition("Ready", Truth::True, "Stopped", "no members are wanted");
+    }
+    let unknown = s.members.iter().filter(|m| m.pod.is_some() && s.role(m).0 == Role::Unknown).count();
+    let wanted = usize::try_from(s.group.replicas).unwrap_or(usize::MAX);
+    let text = format!("{} of {} primaries serve, {settled} of {wanted} members are in their role", primaries.len(), s.group.primaries);
+    if primaries.len() == wanted_primaries(s) && settled == wanted && s.members.len() == wanted {
+        return condition("Ready", Truth::True, "AllMembersInRole", &text);
+    }
+    if primaries.is_empty() && unknown > 0 {
+        return condition("Ready", Truth::Unknown, "RolesUnknown", &format!("{text}; the role of {unknown} members is unknown"));
+    }
+    let why = plan.waits.first().map_or(String::new(), |w| format!("; {}", w.message));
+    let reason = if primaries.is_empty() { "NoPrimary" } else { "MembersNotInRole" };
+    condition("Ready", Truth::False, reason, &format!("{text}{why}"))
+}
+
+/// Waits that end by themselves.
+fn moves(wait: &Wait) -> bool {
+    use Reason as R;
+    match wait.reason {
+        R::CreatingObjects | R::PodsNotRunning | R::CommandRunning | R::OutcomeUnknown | R::ConfirmingRole => true,
+        R::ReadingPositions | R::MayBePrimary | R::MembersNotStopped | R::PolicyWaits | R::MemberFailed => true,
+        R::CandidatesFailed | R::NoCandidate => wait.until.is_some(),
+        R::Paused | R::PositionUnknown | R::HistoriesDiffer | R::BelowHighWater | R::ClaimChanged => false,
+        R::UnrecordedClaims | R::NeedsAdoption | R::PolicyRefuses | R::PolicyBroken | R::AnswerRejected => false,
+        R::FailoverPending | R::FollowPending | R::ShrinkPending | R::OverrideInvalid => false,
+    }
+}
+
+fn progressing(plan: &Plan, trouble: Option<&Trouble>) -> Condition {
+    if let Some(trouble) = trouble {
+        return condition("Progressing", Truth::Unknown, &trouble.reason, &trouble.message);
+    }
+    let run = plan.actions.iter().find_map(|a| match a {
+        Action::Run { intent, .. } => Some(format!("{} on {}", intent.command, intent.member)),
+        _ => None,
+    });
+    if let Some(run) = run {
+        return condition("Progressing", Truth::True, "CommandStarted", &run);
+    }
+    match plan.waits.iter().find(|w| moves(w)) {
+        Some(wait) => condition("Progressing", Truth::True, &format!("{:?}", wait.reason), &wait.message),
+        None if plan.waits.is_empty() => condition("Progressing", Truth::False, "Settled", "nothing is left to do"),
+        None => {
+            let wait = plan.waits.first();
+            let reason = wait.map_or_else(String::new, |w| format!("{:?}", w.reason));
+            condition("Progressing", Truth::False, &reason, wait.map_or("", |w| &w.message))
+        }
+    }
+}
+
+fn degraded(s: &Snapshot, plan: &Plan, trouble: Option<&Trouble>) -> Condition {
+    if let Some(wait) = plan.waits.iter().find(|w| !moves(w) && w.reason != Reason::Paused) {
+        return condition("Degraded", Truth::True, &format!("{:?}", wait.reason), &wait.message);
+    }
+    if let Some(wait) = plan.waits.iter().find(|w| w.reason == Reason::MemberFailed) {
+        return condition("Degraded", Truth::True, "MemberFailed", &wait.message);
+    }
+    if let Some(trouble) = trouble {
+        return condition("Degraded", Truth::True, &trouble.reason, &trouble.message);
+    }
+    if plan.waits.iter().any(|w| w.reason == Reason::Paused) {
+        return condition("Degraded", Truth::Unknown, "Paused", "the group is paused; nothing was looked at");
+    }
+    if s.record.term > 0 && s.group.replicas > 0 && s.serving().is_empty() {
+        return condition("Degraded", Truth::True, "NoPrimary", "the group served before and no primary serves now");
+    }
+    condition("Degraded", Truth::False, "Healthy", "nothing needs a person")
+}
+
+fn policy_active(plan: &Plan, policies: &PolicyHealth) -> Condition {
+    if let Some(unanswered) = plan.broken.first() {
+        let message = format!("{} could not answer ({}): {}", unanswered.policy, unanswered.kind, unanswered.message);
+        return condition("PolicyActive", Truth::False, "PolicyFailed", &message);
+    }
+    if let Some(violation) = plan.violations.first() {
+        return condition("PolicyActive", Truth::False, "AnswerRejected", &violation.message);
+    }
+    policy_condition(policies)
+}
+
+fn policy_condition(policies: &PolicyHealth) -> Condition {
+    match policies {
+        PolicyHealth::Active(text) => condition("PolicyActive", Truth::True, "Loaded", text),
+        PolicyHealth::Stale(text) => condition("PolicyActive", Truth::False, "LastGoodDecides", text),
+        PolicyHealth::Missing(text) => condition("PolicyActive", Truth::Unknown, "NoPolicy", text),
+    }
+}
+
+fn stalled(plan: &Plan) -> Condition {
+    if plan.waits.iter().any(|w| w.reason == Reason::Paused) {
+        return condition("Stalled", Truth::Unknown, "Paused", "the group is paused; nothing was looked at");
+    }
+    match &plan.stalled {
+        Some(why) => condition("Stalled", Truth::True, "NoCandidateLeft", why),
+        None => condition("Stalled", Truth::False, "Moving", "there is a candidate, or none is needed"),
+    }
+}

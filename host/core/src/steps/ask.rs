@@ -1,0 +1,166 @@
+//! Puts one question to the policies and holds the answer against the checks.
+use crate::check;
+use crate::check::{Rule, Violation};
+use crate::contract::{Answer, Care, MemberName, Position, Ranking, Treatment};
+use crate::plan::{Considered, Decision, Plan, Reason, Standing};
+use crate::policy::{Answered, Point, Policies, Question, Reply};
+use crate::question::question;
+use crate::record::cut;
+use crate::snapshot::{Member, Snapshot};
+use std::collections::BTreeMap;
+
+/// Who may not be chosen, and why.
+pub type Bars = BTreeMap<MemberName, Violation>;
+
+/// Bars every member that a rule speaks against.
+pub fn bars(s: &Snapshot, rule: impl Fn(&Member) -> check::Held) -> Bars {
+    s.members.iter().filter_map(|m| rule(m).err().map(|v| (m.name.clone(), v))).collect()
+}
+
+/// Asks who. `None`: nobody now; the plan says why.
+pub fn who(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan, point: Point, bars: &Bars) -> Option<MemberName> {
+    let (question, answered) = put(s, policies, plan, point, bars)?;
+    let Reply::Answer(answer) = &answered.reply else { return mismatched(plan, &answered, point) };
+    match answer {
+        Answer::Choose(ranking) => match check::ranking(&question, ranking) {
+            Ok(()) => {
+                let decision = decision(s, point, &answered, ranking, bars);
+                let chosen = decision.chosen.clone();
+                plan.decisions.push(decision);
+                chosen
+            }
+            Err(violation) => reject(plan, &answered, violation),
+        },
+        Answer::Wait(delay) => match check::delay(&question, delay) {
+            Ok(()) => {
+                let message = format!("policy {} waits: {}", answered.policy.name, cut(&delay.reason));
+                plan.wait_until(Reason::PolicyWaits, None, message, delay.until);
+                None
+            }
+            Err(violation) => reject(plan, &answered, violation),
+        },
+        Answer::Refuse(why) => refused(plan, &answered, why),
+        Answer::Abstain => mismatched(plan, &answered, point),
+    }
+}
+
+/// Asks what is done with failed members. Empty: nothing now.
+pub fn care(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan, bars: &Bars) -> Vec<Treatment> {
+    let Some((question, answered)) = put(s, policies, plan, Point::Treat, bars) else { return Vec::new() };
+    let Reply::Care(care) = &answered.reply else {
+        return mismatched(plan, &answered, Point::Treat).unwrap_or_default();
+    };
+    match care {
+        Care::Treat(treatments) => match check::treatments(&question, treatments) {
+            Ok(()) => treatments.clone(),
+            Err(violation) => reject(plan, &answered, violation).unwrap_or_default(),
+        },
+        Care::Wait(delay) => match check::delay(&question, delay) {
+            Ok(()) => {
+                let message = format!("policy {} waits: {}", answered.policy.name, cut(&delay.reason));
+                plan.wait_until(Reason::PolicyWaits, None, message, delay.until);
+                Vec::new()
+            }
+            Err(violation) => reject(plan, &answered, violation).unwrap_or_default(),
+        },
+        Care::Refuse(why) => refused(plan, &answered, why).unwrap_or_default(),
+        Care::Abstain => mismatched(plan, &answered, Point::Treat).unwrap_or_default(),
+    }
+}
+
+fn put(
+    s: &Snapshot,
+    policies: &dyn Policies,
+    plan: &mut Plan,
+    point: Point,
+    bars: &Bars,
+) -> Option<(Question, Answered)> {
+    if bars.len() >= s.members.len() {
+        nobody(s, plan, point, bars);
+        return None;
+    }
+    let texts = bars.iter().map(|(name, v)| (name.clone(), cut(&v.message))).collect();
+    let question = question(s, point, &texts);
+    match policies.ask(&question) {
+        Ok(answered) => Some((question, answered)),
+        Err(unanswered) => {
+            let message = format!("policy {} could not answer {point}: {}", unanswered.policy, cut(&unanswered.message));
+            plan.wait(Reason::PolicyBroken, None, message);
+            plan.broken.push(unanswered);
+            None
+        }
+    }
+}
+
+/// Every candidate is barred: says why, and whether it is because all of them failed.
+fn nobody(s: &Snapshot, plan: &mut Plan, point: Point, bars: &Bars) {
+    let failed = |rule| matches!(rule, Rule::BackOff | Rule::MemberFailed);
+    let texts: Vec<_> = bars.iter().map(|(name, v)| format!("{name}: {}", v.message)).collect();
+    let until = bars.values().filter_map(|v| v.until).min();
+    let message = format!("nobody can be chosen for {point}: {}", texts.join("; "));
+    if bars.values().any(|v| failed(v.rule)) {
+        plan.stalled = Some(cut(&message));
+        plan.wait_until(Reason::CandidatesFailed, None, message, until);
+    } else {
+        plan.wait_until(Reason::NoCandidate, None, message, until);
+    }
+    let candidates = s.members.iter().filter_map(|m| bars.get(&m.name).map(|v| considered(m, Standing::Barred, &v.message)));
+    plan.decisions.push(Decision {
+        at: s.now,
+        point,
+        policy: None,
+        term: s.record.term,
+        chosen: None,
+        reason: "nobody can be chosen".into(),
+        candidates: candidates.collect(),
+    });
+}
+
+fn decision(s: &Snapshot, point: Point, answered: &Answered, ranking: &Ranking, bars: &Bars) -> Decision {
+    let first = ranking.candidates.first();
+    let candidates = s.members.iter().map(|m| {
+        if let Some(violation) = bars.get(&m.name) {
+            return considered(m, Standing::Barred, &violation.message);
+        }
+        if let Some(candidate) = ranking.candidates.iter().find(|c| c.member == m.name) {
+            let chosen = first.is_some_and(|f| f.member == m.name);
+            return considered(m, if chosen { Standing::Chosen } else { Standing::Fallback }, &candidate.reason);
+        }
+        let remark = ranking.passed_over.iter().find(|r| r.member == m.name);
+        considered(m, Standing::PassedOver, remark.map_or("the policy gave no reason", |r| &r.reason))
+    });
+    Decision {
+        at: s.now,
+        point,
+        policy: Some(answered.policy.clone()),
+        term: s.record.term,
+        chosen: first.map(|c| c.member.clone()),
+        reason: first.map(|c| cut(&c.reason)).unwrap_or_default(),
+        candidates: candidates.collect(),
+    }
+}
+
+fn considered(m: &Member, result: Standing, reason: &str) -> Considered {
+    let sequence = match &m.position {
+        Position::Known(sequence) => Some(sequence.clone()),
+        Position::Empty | Position::Unknown(_) | Position::NotAsked => None,
+    };
+    Considered { member: m.name.clone(), result, reason: cut(reason), sequence }
+}
+
+fn reject<T>(plan: &mut Plan, answered: &Answered, violation: Violation) -> Option<T> {
+    let message = format!("the answer of policy {} was dropped: {}", answered.policy.name, violation.message);
+    plan.wait(Reason::AnswerRejected, None, cut(&message));
+    plan.violations.push(violation);
+    None
+}
+
+fn refused<T>(plan: &mut Plan, answered: &Answered, why: &str) -> Option<T> {
+    plan.wait(Reason::PolicyRefuses, None, format!("policy {} refuses: {}", answered.policy.name, cut(why)));
+    None
+}
+
+fn mismatched<T>(plan: &mut Plan, answered: &Answered, point: Point) -> Option<T> {
+    plan.wait(Reason::PolicyBroken, None, format!("policy {} has no opinion on {point}, and nobody else was asked", answered.policy.name));
+    None
+}

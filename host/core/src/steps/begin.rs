@@ -1,0 +1,115 @@
+//! Begins a command: the durable intent, what is remembered with it, and the action that starts it.
+use crate::check;
+use crate::contract::{MemberName, Position};
+use crate::plan::{Action, Plan, Reason};
+use crate::record::{Intent, LastPrimary, Seeded, Started, Verb};
+use crate::snapshot::{Member, Snapshot};
+
+/// Plans a command on a member. Nothing is planned when a check speaks against it; the plan says which.
+pub fn begin(s: &Snapshot, plan: &mut Plan, verb: Verb, name: &MemberName) {
+    let Some((member, pod)) = s.member(name).and_then(|m| m.pod.as_ref().map(|p| (m, p))) else { return };
+    let running = s.role(member).0 == crate::contract::Role::Secondary;
+    let (command_name, command) = s.command(verb, running);
+    let Some(id) = pod.containers.get(&command.container).and_then(|c| c.id.clone()) else {
+        let message = format!("container {} of {name} does not run", command.container);
+        return plan.wait(Reason::PodsNotRunning, Some(name), message);
+    };
+    let counter = plan.record.counter.saturating_add(1);
+    let term = if verb.opens_term() { plan.record.term.saturating_add(1) } else { plan.record.term };
+    let intent = Intent {
+        token: format!("{}-{counter}-{}", verb.as_str(), s.nonce),
+        verb,
+        command: command_name.to_owned(),
+        member: name.clone(),
+        pod_uid: pod.uid.clone(),
+        container: command.container.clone(),
+        container_id: id.clone(),
+        generation: s.group.generation,
+        started: s.now,
+        timeout: command.timeout,
+        term,
+        exited: None,
+    };
+    if let Err(violation) = check::start(s, &intent) {
+        plan.wait_until(Reason::AnswerRejected, Some(name), format!("{command_name} on {name}: {violation}"), violation.until);
+        plan.violations.push(violation);
+        return;
+    }
+    remember(s, plan, member, &intent);
+    if pod.routed.is_some() || pod.gate == Some(true) {
+        plan.actions.push(Action::Route { member: name.clone(), pod_uid: pod.uid.clone(), role: None, ready: false });
+    }
+    let argv = argv(s, verb, &command.exec);
+    plan.actions.push(Action::Run { intent, argv });
+}
+
+fn remember(s: &Snapshot, plan: &mut Plan, member: &Member, intent: &Intent) {
+    let record = &mut plan.record;
+    record.counter = record.counter.saturating_add(1);
+    record.term = intent.term;
+    if intent.verb == Verb::Seed && s.overrule().is_some() {
+        record.used_override = s.overrule().map(|o| o.raw.clone());
+        record.note(s.now, "override-used", Some(&member.name), None);
+    }
+    if intent.verb == Verb::Seed && record.ever_seeded.as_ref().is_none_or(|e| !e.confirmed) {
+        record.ever_seeded = Some(Seeded { member: member.name.clone(), confirmed: false });
+    }
+    let known = record.member_mut(&member.name);
+    known.last_command = Some(intent.command.clone());
+    if !matches!(intent.verb, Verb::Demote | Verb::Treat) {
+        let before = known.started.as_ref().map_or_else(|| member.position.clone(), |s| s.before.clone());
+        known.started = Some(Started { term: intent.term, target: intent.verb.opens_term(), before });
+    }
+    if intent.verb.makes_primary() {
+        last_primary(plan, s, intent);
+    }
+    plan.record.note(s.now, "command-started", Some(&member.name), Some(intent.command.clone()));
+    plan.record.intents.push(intent.clone());
+}
+
+fn last_primary(plan: &mut Plan, s: &Snapshot, intent: &Intent) {
+    let Some((_, pod)) = s.pod(&intent.pod_uid) else { return };
+    let entry = LastPrimary {
+        member: intent.member.clone(),
+        pod_uid: intent.pod_uid.clone(),
+        container: intent.container.clone(),
+        container_id: intent.container_id.clone(),
+        node: pod.node.clone(),
+        grace: pod.grace,
+        gone: None,
+    };
+    push_last_primary(plan, entry);
+}
+
+/// Remembers a primary once per container.
+pub fn push_last_primary(plan: &mut Plan, entry: LastPrimary) {
+    let same = |l: &LastPrimary| l.pod_uid == entry.pod_uid && l.container_id == entry.container_id;
+    if !plan.record.last_primaries.iter().any(same) {
+        plan.record.last_primaries.push(entry);
+    }
+}
+
+/// Puts the peers where `$(PEERS)` stands, else at the end (row A12). Each is an argument of its own; a seed has none.
+fn argv(s: &Snapshot, verb: Verb, exec: &[String]) -> Vec<String> {
+    let peers: Vec<_> = match verb {
+        Verb::Seed | Verb::Demote | Verb::Treat => Vec::new(),
+        Verb::Failover | Verb::Join | Verb::Place | Verb::Follow => s.serving().iter().map(|m| fqdn(s, m)).collect(),
+    };
+    match exec.iter().position(|a| a == "$(PEERS)") {
+        Some(at) => {
+            let (head, tail) = exec.split_at(at);
+            head.iter().chain(&peers).chain(tail.iter().skip(1)).cloned().collect()
+        }
+        None => exec.iter().chain(&peers).cloned().collect(),
+    }
+}
+
+fn fqdn(s: &Snapshot, member: &Member) -> String {
+    format!("{}.{}.{}.svc.{}", member.name, s.group.name, s.group.namespace, s.group.domain)
+}
+
+/// Whether a position says something.
+#[must_use]
+pub fn asked(position: &Position) -> bool {
+    !matches!(position, Position::NotAsked)
+}

@@ -1,0 +1,38 @@
+//! Join: a primary serves, but fewer than wanted; who becomes the next one?
+use crate::check;
+use crate::contract::Role;
+use crate::plan::{Plan, Reason};
+use crate::policy::{Point, Policies};
+use crate::record::Verb;
+use crate::snapshot::{Member, Snapshot};
+use crate::steps::{ask, begin, positions};
+
+/// See the module.
+pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
+    if s.serving().is_empty() || s.primary_command().is_some() || s.group.replicas == 0 {
+        return;
+    }
+    if s.serving().len() >= usize::try_from(s.group.primaries).unwrap_or(usize::MAX) {
+        return;
+    }
+    if let Err(violation) = check::join_group(s) {
+        return plan.wait(Reason::MayBePrimary, violation.member.as_ref(), violation.message);
+    }
+    let stopped_free = s.members.iter().any(|m| s.role(m).0 == Role::Stopped && check::join_member(s, m).is_ok());
+    let rule = |m: &Member| {
+        check::join_member(s, m)?;
+        if stopped_free && s.role(m).0 == Role::Secondary {
+            let message = "a stopped member is taken before a running secondary";
+            return Err(check::broken_by(check::Rule::WrongRole, &m.name, message));
+        }
+        Ok(())
+    };
+    let bars = ask::bars(s, rule);
+    let candidates = s.members.iter().filter(|m| !bars.contains_key(&m.name));
+    if !positions::known(s, plan, candidates) {
+        return;
+    }
+    if let Some(name) = ask::who(s, policies, plan, Point::Join, &bars) {
+        begin::begin(s, plan, Verb::Join, &name);
+    }
+}

@@ -1,0 +1,30 @@
+//! Place: as many primaries serve as wanted; who becomes the next secondary?
+use crate::check;
+use crate::contract::Role;
+use crate::plan::Plan;
+use crate::policy::{Point, Policies};
+use crate::record::Verb;
+use crate::snapshot::Snapshot;
+use crate::steps::{ask, begin, positions};
+
+/// See the module.
+pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
+    let wanted = usize::try_from(s.group.primaries).unwrap_or(usize::MAX);
+    let surplus = s.group.replicas > s.group.primaries;
+    let stopped = s.members.iter().any(|m| s.reachable(m) && s.role(m).0 == Role::Stopped);
+    if s.group.commands.secondary.is_none() || !surplus || s.serving().len() != wanted || !stopped {
+        return;
+    }
+    // One secondary at a time (row A16); a long one never holds up a failover, for that is a step before this one.
+    if s.record.intents.iter().any(|i| i.verb == Verb::Place) {
+        return;
+    }
+    let bars = ask::bars(s, |m| check::place_member(s, m));
+    let candidates = s.members.iter().filter(|m| !bars.contains_key(&m.name));
+    if !positions::known(s, plan, candidates) {
+        return;
+    }
+    if let Some(name) = ask::who(s, policies, plan, Point::Place, &bars) {
+        begin::begin(s, plan, Verb::Place, &name);
+    }
+}

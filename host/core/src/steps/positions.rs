@@ -1,0 +1,26 @@
+//! Asks for sequences, only when a question needs them (row A4).
+use crate::check;
+use crate::plan::{Action, Plan, Reason};
+use crate::snapshot::{Member, Snapshot};
+use crate::steps::begin::asked;
+
+/// Plans to read the positions that are missing. Whether all of them are there.
+pub fn known<'a>(s: &Snapshot, plan: &mut Plan, members: impl IntoIterator<Item = &'a Member>) -> bool {
+    let mut all = true;
+    for member in members {
+        if asked(&member.position) {
+            continue;
+        }
+        all = false;
+        if check::free(s, member).is_err() || plan.touches(&member.name) {
+            continue;
+        }
+        if let Some(pod) = &member.pod {
+            plan.actions.push(Action::Read { member: member.name.clone(), pod_uid: pod.uid.clone() });
+        }
+    }
+    if !all {
+        plan.wait(Reason::ReadingPositions, None, "the sequences of the members are being read");
+    }
+    all
+}

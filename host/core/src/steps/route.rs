@@ -1,0 +1,47 @@
+//! Route: who serves in its role is shown by the Services and counts as Ready; claims get the memory of a confirmed role.
+use crate::contract::{Phase, Role};
+use crate::memory;
+use crate::plan::{Action, Plan, route_word};
+use crate::policy::Policies;
+use crate::snapshot::{Member, Snapshot};
+
+/// See the module.
+pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
+    for member in &s.members {
+        route(s, plan, member);
+        mark_claims(s, plan, member);
+    }
+}
+
+fn route(s: &Snapshot, plan: &mut Plan, member: &Member) {
+    let Some(pod) = member.pod.as_ref().filter(|p| p.phase == Phase::Running) else { return };
+    let (role, _) = s.role(member);
+    // A command or a moment's silence decides nothing about routing.
+    if role == Role::Unknown || plan.touches(&member.name) || s.record.intent_of(&member.name).is_some() {
+        return;
+    }
+    let shown = if s.confirmed(member, role) { route_word(role) } else { None };
+    let ready = shown.is_some() || idle(s, member);
+    let planned = plan.actions.iter().any(|a| matches!(a, Action::Route { member: m, .. } if m == &member.name));
+    if shown.is_none() && planned && !ready {
+        return; // unroute has said so already
+    }
+    if pod.routed.as_deref() != shown || pod.gate != Some(ready) {
+        plan.actions.push(Action::Route { member: member.name.clone(), pod_uid: pod.uid.clone(), role: shown, ready });
+    }
+}
+
+/// Whether the member is meant to be stopped: enough serve, and nothing starts the rest (reading 4).
+fn idle(s: &Snapshot, member: &Member) -> bool {
+    let wanted = usize::try_from(s.group.primaries).unwrap_or(usize::MAX);
+    let nothing_wanted = s.group.replicas == 0 || (s.serving().len() >= wanted && s.group.commands.secondary.is_none());
+    s.role(member).0 == Role::Stopped && nothing_wanted
+}
+
+fn mark_claims(s: &Snapshot, plan: &mut Plan, member: &Member) {
+    let confirmed = [Role::Primary, Role::Secondary].iter().any(|r| s.confirmed(member, *r));
+    let Some(mark) = memory::mark(&s.record, &s.group.name, &member.name).filter(|_| confirmed) else { return };
+    for claim in member.claims.iter().filter(|c| c.mark.as_ref() != Some(&mark)) {
+        plan.actions.push(Action::MarkClaim { claim: claim.name.clone(), uid: claim.uid.clone(), mark: mark.clone() });
+    }
+}

@@ -1,0 +1,195 @@
+//! Settle: every open intent is settled by evidence, never by repeating (promise 3; safety S1-S5, S9).
+use crate::contract::{Failure, Outcome, Role};
+use crate::limits;
+use crate::over;
+use crate::plan::{Action, Plan, Reason};
+use crate::policy::Policies;
+use crate::record::{Broken, Intent, LastPrimary, Seeded, cut};
+use crate::snapshot::{Evidence, Member, Pod, Snapshot};
+use crate::steps::begin::push_last_primary;
+
+/// See the module.
+pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
+    for intent in &s.record.intents {
+        settle(s, plan, intent);
+    }
+}
+
+/// Where the command of an intent ran, as it is now.
+enum Place<'a> {
+    /// The very container runs.
+    Here(&'a Member, &'a Pod),
+    /// It ended, was replaced, or its pod is gone and proven over: nothing of the command lives.
+    Over,
+    /// The pod is gone or its node is silent, and nothing is proven.
+    Lost(String),
+}
+
+fn settle(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
+    let evidence = s.evidence.get(&intent.token);
+    match (evidence, place(s, intent)) {
+        (Some(Evidence::Exited(code)), Place::Here(member, _)) if *code == 0 => confirm(s, plan, intent, member),
+        (Some(Evidence::Exited(code)), Place::Here(_, pod)) => {
+            fail(s, plan, intent, Outcome::Exited(*code), Some(pod), &format!("{} exited {code}", intent.command));
+        }
+        (Some(Evidence::Exited(code)), Place::Over) if *code != 0 => {
+            fail(s, plan, intent, Outcome::Exited(*code), None, &format!("{} exited {code}", intent.command));
+        }
+        (Some(Evidence::NotStarted(why)), _) => {
+            fail(s, plan, intent, Outcome::NotStarted, None, &format!("{} was not started: {why}", intent.command));
+        }
+        (_, Place::Over) if intent.verb.intended() == Role::Stopped => succeed(s, plan, intent, None),
+        (_, Place::Over) => {
+            let why = format!("the container of {} ended while {} ran", intent.member, intent.command);
+            fail(s, plan, intent, Outcome::Unknown, None, &why);
+        }
+        (Some(Evidence::Interrupted), Place::Here(_, pod)) => {
+            let why = format!("{} was cut off by a restart of its container", intent.command);
+            fail(s, plan, intent, Outcome::Unknown, Some(pod), &why);
+        }
+        (Some(Evidence::Running), Place::Here(..)) => {
+            let message = format!("{} runs on {} since {} s", intent.command, intent.member, s.now.saturating_sub(intent.started));
+            plan.wait(Reason::CommandRunning, Some(&intent.member), message);
+        }
+        (Some(Evidence::Unknown(why)), Place::Here(member, pod)) => unknown(s, plan, intent, member, pod, why),
+        (None, Place::Here(member, pod)) => unknown(s, plan, intent, member, pod, "its result was not found"),
+        (_, Place::Lost(why)) => {
+            let message = format!("the end of {} on {} is not known: {why}", intent.command, intent.member);
+            plan.wait_until(Reason::OutcomeUnknown, Some(&intent.member), message, None);
+        }
+    }
+}
+
+fn place<'a>(s: &'a Snapshot, intent: &Intent) -> Place<'a> {
+    let remembered = s.record.last_primaries.iter().find(|l| l.pod_uid == intent.pod_uid && l.container_id == intent.container_id);
+    let last = remembered.cloned().unwrap_or_else(|| LastPrimary {
+        member: intent.member.clone(),
+        pod_uid: intent.pod_uid.clone(),
+        container: intent.container.clone(),
+        container_id: intent.container_id.clone(),
+        node: None,
+        grace: 0,
+        gone: None,
+    });
+    match s.pod(&intent.pod_uid) {
+        Some((_, pod)) if over::container_over(pod, &last) => Place::Over,
+        Some((_, pod)) if pod.phase == crate::contract::Phase::Unreachable => Place::Lost("its node does not report".into()),
+        Some((member, pod)) => Place::Here(member, pod),
+        // What cannot leave a primary behind is over with its pod; what can needs the proof.
+        None => match over::over(s, &last) {
+            Ok(()) => Place::Over,
+            Err(not) => Place::Lost(not.why),
+        },
+    }
+}
+
+/// The command exited 0; it counts once `status` agrees (S4).
+fn confirm(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: &Member) {
+    let role = member.reading.role;
+    if role == intent.verb.intended() {
+        return succeed(s, plan, intent, Some(member));
+    }
+    let exited = intent.exited.unwrap_or(s.now);
+    let patience = match role {
+        Role::Starting => i64::from(s.group.start_deadline),
+        _ => limits::CONFIRM_SECONDS,
+    };
+    let until = exited.saturating_add(patience);
+    if s.now >= until {
+        let why = format!("{} exited 0, but status says {} {patience} s later", intent.command, over::word(role));
+        return fail(s, plan, intent, Outcome::Exited(0), member.pod.as_ref(), &why);
+    }
+    if let Some(open) = plan.record.intents.iter_mut().find(|i| i.token == intent.token) {
+        open.exited = Some(exited);
+    }
+    let message = format!("{} on {} exited 0; status says {}", intent.command, intent.member, over::word(role));
+    plan.wait_until(Reason::ConfirmingRole, Some(&intent.member), message, Some(s.now.saturating_add(1).min(until)));
+}
+
+/// Nobody can say how it ended. Only the intended role, read live, settles a start as done; only stopped settles a stop. At the very last
+/// the pod goes (S2, reading 27).
+fn unknown(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: &Member, pod: &Pod, why: &str) {
+    if member.reading.role == intent.verb.intended() {
+        return succeed(s, plan, intent, Some(member));
+    }
+    let until = intent.deadline().saturating_add(i64::from(s.group.unknown_grace));
+    let message = format!("the end of {} on {} is not known: {why}", intent.command, intent.member);
+    if s.now < until {
+        return plan.wait_until(Reason::OutcomeUnknown, Some(&intent.member), message, Some(until));
+    }
+    plan.wait(Reason::OutcomeUnknown, Some(&intent.member), format!("{message}; its pod is deleted to end it"));
+    if pod.phase == crate::contract::Phase::Running {
+        let reason = format!("{} has had no known end for {} s after its deadline", intent.command, s.group.unknown_grace);
+        plan.record.note(s.now, "pod-deleted", Some(&intent.member), Some(reason.clone()));
+        plan.actions.push(Action::DeletePod { member: intent.member.clone(), pod_uid: pod.uid.clone(), reason });
+    }
+}
+
+fn succeed(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: Option<&Member>) {
+    close(plan, intent);
+    match intent.verb.intended() {
+        Role::Primary | Role::Secondary => started(s, plan, intent, member),
+        _ => stopped(s, plan, intent, member),
+    }
+}
+
+fn started(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: Option<&Member>) {
+    let primary = intent.verb.makes_primary();
+    let known = plan.record.member_mut(&intent.member);
+    known.succeed();
+    known.term = Some(intent.term);
+    known.claim_uid = member.and_then(|m| m.claims.first()).map(|c| c.uid.clone());
+    if primary {
+        known.primary_term = Some(intent.term);
+        known.last_primary = Some(s.now);
+        plan.record.ever_seeded = Some(Seeded { member: seeded_by(plan, intent), confirmed: true });
+        if let Some(pod) = member.and_then(|m| m.pod.as_ref()) {
+            let (container, container_id) = (intent.container.clone(), intent.container_id.clone());
+            let (node, grace) = (pod.node.clone(), pod.grace);
+            let entry = LastPrimary {
+                member: intent.member.clone(),
+                pod_uid: pod.uid.clone(),
+                container,
+                container_id,
+                node,
+                grace,
+                gone: None,
+            };
+            push_last_primary(plan, entry);
+        }
+    }
+    let what = if primary { "became-primary" } else { "became-secondary" };
+    plan.record.note(s.now, what, Some(&intent.member), None);
+}
+
+fn seeded_by(plan: &Plan, intent: &Intent) -> crate::contract::MemberName {
+    plan.record.ever_seeded.as_ref().map_or_else(|| intent.member.clone(), |e| e.member.clone())
+}
+
+fn stopped(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: Option<&Member>) {
+    // A stop that leaves the member as broken as it was has not put it right (row A26).
+    if let Some(member) = member.filter(|m| m.reading.role == Role::Failed) {
+        return fail(s, plan, intent, Outcome::Exited(0), member.pod.as_ref(), "stop exited 0, and the member is failed still");
+    }
+    plan.record.member_mut(&intent.member).broken = None;
+    plan.record.note(s.now, "stopped", Some(&intent.member), Some(intent.verb.as_str().to_owned()));
+}
+
+fn fail(s: &Snapshot, plan: &mut Plan, intent: &Intent, outcome: Outcome, pod: Option<&Pod>, why: &str) {
+    close(plan, intent);
+    let known = plan.record.member_mut(&intent.member);
+    known.fail(Failure { command: intent.command.clone(), outcome, at: s.now });
+    if let Some(pod) = pod {
+        let status = pod.containers.get(&s.group.commands.status.container).and_then(|c| c.id.clone());
+        known.broken = Some(Broken {
+            pod_uid: pod.uid.clone(),
+            container_id: status.unwrap_or_default(),
+            reason: cut(why),
+        });
+    }
+    plan.record.note(s.now, "command-failed", Some(&intent.member), Some(why.to_owned()));
+}
+
+fn close(plan: &mut Plan, intent: &Intent) {
+    plan.record.intents.retain(|i| i.token != intent.token);
+}

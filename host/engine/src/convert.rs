@@ -1,0 +1,352 @@
+//! The contract's types as the core has them, and as the bindings have them: both ways, field by field.
+//!
+//! Every record is taken apart by name and every variant matched without `_`, so that a change of the contract does not compile before it is
+//! handled here. What comes from a policy is hostile until it has passed through here: lengths are capped, texts are made printable. Whom an
+//! answer names is not looked at; that needs the group's rules.
+
+use tanist_core::contract;
+
+use crate::{
+    bindings::exports::tanist::policy::{recovery, types as wit},
+    error::RunError,
+    limits::Limits,
+    text::{MESSAGE, is_unfit, printable, short},
+};
+
+/// How much a snapshot is: it decides about the budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Size {
+    pub(crate) members: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Size {
+    fn text(&mut self, text: &str) -> String {
+        self.bytes = self.bytes.saturating_add(text.len() as u64);
+        text.to_owned()
+    }
+
+    fn option(&mut self, text: Option<&String>) -> Option<String> {
+        text.map(|text| self.text(text))
+    }
+
+    fn pairs(&mut self, pairs: &[(String, String)]) -> Vec<(String, String)> {
+        pairs.iter().map(|(key, value)| (self.text(key), self.text(value))).collect()
+    }
+}
+
+/// A snapshot for the policy, and how much it is. The parameters are left empty: each policy has its own.
+pub(crate) fn snapshot(snapshot: &contract::Snapshot) -> (wit::Snapshot, Size) {
+    let contract::Snapshot { now, group: of, members, history, parameters: _ } = snapshot;
+    let mut size = Size { members: members.len() as u64, bytes: 0 };
+    let snapshot = wit::Snapshot {
+        now: *now,
+        group: group(of, &mut size),
+        members: members.iter().map(|each| member(each, &mut size)).collect(),
+        history: history.iter().map(|each| transition(each, &mut size)).collect(),
+        parameters: String::new(),
+    };
+    (snapshot, size)
+}
+
+fn group(group: &contract::Group, size: &mut Size) -> wit::Group {
+    let contract::Group {
+        name,
+        namespace,
+        replicas,
+        primaries,
+        has_secondaries,
+        term,
+        preferred_primary,
+        high_water,
+        labels,
+        facts,
+    } = group;
+    wit::Group {
+        name: size.text(name),
+        namespace: size.text(namespace),
+        replicas: *replicas,
+        primaries: *primaries,
+        has_secondaries: *has_secondaries,
+        term: *term,
+        preferred_primary: preferred_primary.as_ref().map(|name| size.text(name.as_str())),
+        high_water: high_water.as_ref().map(|each| sequence(each, size)),
+        labels: size.pairs(labels),
+        facts: size.pairs(facts),
+    }
+}
+
+fn member(member: &contract::Member, size: &mut Size) -> wit::Member {
+    let contract::Member {
+        name,
+        ordinal,
+        phase,
+        phase_since,
+        ready,
+        role,
+        role_since,
+        role_detail,
+        last_primary,
+        term,
+        position: at,
+        node,
+        zone,
+        failures,
+        last_failure,
+        marked,
+        conditions,
+        labels,
+        facts,
+        barred,
+    } = member;
+    wit::Member {
+        name: size.text(name.as_str()),
+        ordinal: *ordinal,
+        phase: match phase {
+            contract::Phase::Missing => wit::Phase::Missing,
+            contract::Phase::Pending => wit::Phase::Pending,
+            contract::Phase::Running => wit::Phase::Running,
+            contract::Phase::Terminating => wit::Phase::Terminating,
+            contract::Phase::Ended => wit::Phase::Ended,
+            contract::Phase::Unreachable => wit::Phase::Unreachable,
+        },
+        phase_since: *phase_since,
+        ready: *ready,
+        role: match role {
+            contract::Role::Unknown => wit::Role::Unknown,
+            contract::Role::Stopped => wit::Role::Stopped,
+            contract::Role::Starting => wit::Role::Starting,
+            contract::Role::Secondary => wit::Role::Secondary,
+            contract::Role::Primary => wit::Role::Primary,
+            contract::Role::Failed => wit::Role::Failed,
+        },
+        role_since: *role_since,
+        role_detail: size.option(role_detail.as_ref()),
+        last_primary: *last_primary,
+        term: *term,
+        position: position(at, size),
+        node: size.option(node.as_ref()),
+        zone: size.option(zone.as_ref()),
+        failures: *failures,
+        last_failure: last_failure.as_ref().map(|each| failure(each, size)),
+        marked: *marked,
+        conditions: conditions.iter().map(|each| condition(each, size)).collect(),
+        labels: size.pairs(labels),
+        facts: size.pairs(facts),
+        barred: size.option(barred.as_ref()),
+    }
+}
+
+fn position(position: &contract::Position, size: &mut Size) -> wit::Position {
+    match position {
+        contract::Position::Known(known) => wit::Position::Known(sequence(known, size)),
+        contract::Position::Empty => wit::Position::Empty,
+        contract::Position::Unknown(why) => wit::Position::Unknown(size.text(why)),
+        contract::Position::NotAsked => wit::Position::NotAsked,
+    }
+}
+
+fn sequence(sequence: &contract::Sequence, size: &mut Size) -> wit::Sequence {
+    let contract::Sequence { history, number } = sequence;
+    wit::Sequence { history: size.option(history.as_ref()), number: *number }
+}
+
+fn condition(condition: &contract::Condition, size: &mut Size) -> wit::Condition {
+    let contract::Condition { name, since, detail } = condition;
+    wit::Condition { name: size.text(name), since: *since, detail: size.option(detail.as_ref()) }
+}
+
+fn failure(failure: &contract::Failure, size: &mut Size) -> wit::Failure {
+    let contract::Failure { command, outcome, at } = failure;
+    let outcome = match outcome {
+        contract::Outcome::Exited(code) => wit::Outcome::Exited(*code),
+        contract::Outcome::NotStarted => wit::Outcome::NotStarted,
+        contract::Outcome::Unknown => wit::Outcome::Unknown,
+    };
+    wit::Failure { command: size.text(command), outcome, at: *at }
+}
+
+fn transition(transition: &contract::Transition, size: &mut Size) -> wit::Transition {
+    let contract::Transition { at, what, member, detail } = transition;
+    wit::Transition {
+        at: *at,
+        what: size.text(what),
+        member: member.as_ref().map(|name| size.text(name.as_str())),
+        detail: size.option(detail.as_ref()),
+    }
+}
+
+/// Takes in what a policy returned, as long as it keeps to the limits.
+pub(crate) struct Intake<'a> {
+    limits: &'a Limits,
+    left: usize,
+}
+
+impl<'a> Intake<'a> {
+    pub(crate) fn new(limits: &'a Limits) -> Self {
+        Self { limits, left: limits.answer_bytes }
+    }
+
+    pub(crate) fn answer(mut self, answer: wit::Answer) -> Result<contract::Answer, RunError> {
+        Ok(match answer {
+            wit::Answer::Choose(ranking) => contract::Answer::Choose(self.ranking(ranking)?),
+            wit::Answer::Wait(delay) => contract::Answer::Wait(self.delay(delay)?),
+            wit::Answer::Refuse(why) => contract::Answer::Refuse(self.reason(&why)?),
+            wit::Answer::Abstain => contract::Answer::Abstain,
+        })
+    }
+
+    pub(crate) fn care(mut self, care: recovery::Care) -> Result<contract::Care, RunError> {
+        Ok(match care {
+            recovery::Care::Treat(treatments) => {
+                contract::Care::Treat(self.list(treatments, "treatments", Self::treatment)?)
+            }
+            recovery::Care::Wait(delay) => contract::Care::Wait(self.delay(delay)?),
+            recovery::Care::Refuse(why) => contract::Care::Refuse(self.reason(&why)?),
+            recovery::Care::Abstain => contract::Care::Abstain,
+        })
+    }
+
+    fn ranking(&mut self, ranking: wit::Ranking) -> Result<contract::Ranking, RunError> {
+        let wit::Ranking { candidates, passed_over } = ranking;
+        Ok(contract::Ranking {
+            candidates: self.list(candidates, "candidates", Self::candidate)?,
+            passed_over: self.list(passed_over, "members passed over", Self::remark)?,
+        })
+    }
+
+    fn candidate(&mut self, candidate: wit::Candidate) -> Result<contract::Candidate, RunError> {
+        let wit::Candidate { member, reason, source } = candidate;
+        Ok(contract::Candidate {
+            member: self.name(member)?,
+            reason: self.reason(&reason)?,
+            source: source.map(|source| self.name(source)).transpose()?,
+        })
+    }
+
+    fn remark(&mut self, remark: wit::Remark) -> Result<contract::Remark, RunError> {
+        let wit::Remark { member, reason } = remark;
+        Ok(contract::Remark { member: self.name(member)?, reason: self.reason(&reason)? })
+    }
+
+    fn treatment(&mut self, treatment: recovery::Treatment) -> Result<contract::Treatment, RunError> {
+        let recovery::Treatment { member, remedy, reason } = treatment;
+        let remedy = match remedy {
+            recovery::Remedy::Leave => contract::Remedy::Leave,
+            recovery::Remedy::Stop => contract::Remedy::Stop,
+            recovery::Remedy::Recreate => contract::Remedy::Recreate,
+            recovery::Remedy::Replace => contract::Remedy::Replace,
+        };
+        Ok(contract::Treatment { member: self.name(member)?, remedy, reason: self.reason(&reason)? })
+    }
+
+    fn delay(&mut self, delay: wit::Delay) -> Result<contract::Delay, RunError> {
+        let wit::Delay { reason, until } = delay;
+        Ok(contract::Delay { reason: self.reason(&reason)?, until })
+    }
+
+    fn list<T, U>(
+        &mut self,
+        list: Vec<T>,
+        what: &str,
+        take: fn(&mut Self, T) -> Result<U, RunError>,
+    ) -> Result<Vec<U>, RunError> {
+        let (count, limit) = (list.len(), self.limits.answer_members);
+        if count > limit {
+            return Err(RunError::Output(format!("{count} {what}, {limit} are allowed")));
+        }
+        list.into_iter().map(|item| take(self, item)).collect()
+    }
+
+    /// A member's name is looked up, so it is not made printable but refused when it is not.
+    fn name(&mut self, name: String) -> Result<contract::MemberName, RunError> {
+        self.count(&name, "the name of a member")?;
+        if name.chars().any(is_unfit) {
+            return Err(RunError::Malformed("the name of a member has control characters".to_owned()));
+        }
+        Ok(contract::MemberName(name))
+    }
+
+    /// Escaping makes a text longer; the limit holds for what is shown, too.
+    fn reason(&mut self, text: &str) -> Result<String, RunError> {
+        self.count(text, "a reason")?;
+        Ok(short(text, self.limits.reason_bytes))
+    }
+
+    fn count(&mut self, text: &str, what: &str) -> Result<(), RunError> {
+        let (bytes, limit) = (text.len(), self.limits.reason_bytes);
+        if bytes > limit {
+            return Err(RunError::Output(format!("{what} has {bytes} bytes, {limit} are allowed")));
+        }
+        self.left = self.left.checked_sub(bytes).ok_or_else(|| {
+            RunError::Output(format!("the whole answer has more than {} bytes", self.limits.answer_bytes))
+        })?;
+        Ok(())
+    }
+}
+
+/// What a broken policy says; cut to a length that can be shown.
+pub(crate) fn fault(fault: wit::Fault) -> contract::Fault {
+    let wit::Fault { message, location } = fault;
+    contract::Fault {
+        message: short(&message, MESSAGE),
+        location: location.map(|wit::Location { file, line, column }| contract::Location {
+            file: short(&file, 256),
+            line,
+            column,
+        }),
+    }
+}
+
+/// What a policy says about itself. Its schema is kept as it is: it is parsed, not shown.
+pub(crate) fn description(description: wit::Description) -> Result<contract::Description, String> {
+    let wit::Description { name, version, summary, parameters, declares } = description;
+    within("its name", &name, 1..=64)?;
+    within("its version", &version, 1..=64)?;
+    within("its summary", &summary, 0..=256)?;
+    if !is_semver(&version) {
+        return Err(format!("its version `{}` is no semantic version such as 1.0.0", printable(&version)));
+    }
+    if declares.len() > 32 {
+        return Err(format!("it declares {} things, 32 are allowed", declares.len()));
+    }
+    for word in &declares {
+        within("what it declares", word, 1..=64)?;
+    }
+    Ok(contract::Description { name, version, summary, parameters, declares })
+}
+
+fn within(what: &str, text: &str, bytes: std::ops::RangeInclusive<usize>) -> Result<(), String> {
+    if !bytes.contains(&text.len()) {
+        return Err(format!("{what} has {} bytes, {} to {} are allowed", text.len(), bytes.start(), bytes.end()));
+    }
+    if text.chars().any(is_unfit) {
+        return Err(format!("{what} has control characters"));
+    }
+    Ok(())
+}
+
+fn is_semver(version: &str) -> bool {
+    let core_end = version.find(['-', '+']).unwrap_or(version.len());
+    let (core, rest) = version.split_at(core_end);
+    let number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    core.split('.').count() == 3
+        && core.split('.').all(number)
+        && rest.len() != 1
+        && rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".+-".contains(&byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_semantic() {
+        for good in ["0.1.0", "1.2.3-rc.1+build", "10.0.0+x"] {
+            assert!(is_semver(good), "{good}");
+        }
+        for bad in ["", "1", "1.0", "1.0.x", "1.0.0-", "v1.0.0", "1.0.0 "] {
+            assert!(!is_semver(bad), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Every way a policy can fail.
+
+use tanist_core::contract::Fault;
+
+/// Why the engine could not be set up. Nothing about a policy.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to set up the engine: {0}")]
+pub struct SetupError(pub(crate) String);
+
+/// Why a policy was not loaded.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LoadError {
+    /// More bytes than allowed.
+    #[error("it has {size} bytes, {limit} are allowed")]
+    Size {
+        /// How many it has.
+        size: usize,
+        /// How many it may have.
+        limit: usize,
+    },
+    /// No bytes at all.
+    #[error("it is empty")]
+    Empty,
+    /// Compressed.
+    #[error("it is compressed with gzip; compressed policies are not supported yet, store it as it is")]
+    Gzip,
+    /// A core module.
+    #[error("it is a core module, not a component; encode it as a component first")]
+    CoreModule,
+    /// Not WebAssembly at all.
+    #[error("it is not a WebAssembly component")]
+    NotWebAssembly,
+    /// A component that is malformed or uses a feature that is switched off.
+    #[error("failed to compile it: {0}")]
+    Compile(String),
+    /// It imports something other than types.
+    #[error("it imports {0}, and a policy may import nothing but types")]
+    Import(String),
+    /// It is written for a contract that this host does not serve.
+    #[error("it uses {name}, this host serves {served}")]
+    Unserved {
+        /// What it imports or exports.
+        name: String,
+        /// What the host serves.
+        served: String,
+    },
+    /// The interface that each policy must have is missing.
+    #[error("it does not export tanist:policy/about")]
+    LacksAbout,
+    /// It answers no question.
+    #[error("it exports none of tanist:policy/election, placement and recovery, so there is no question for it")]
+    LacksPoints,
+    /// An interface that is not what the contract says.
+    #[error("its {interface} is not that of the contract: {message}")]
+    Type {
+        /// Which.
+        interface: String,
+        /// What differs.
+        message: String,
+    },
+    /// It failed before the first question.
+    #[error("failed to start it")]
+    Start(#[source] RunError),
+    /// It failed at describing itself.
+    #[error("failed to ask it for its description")]
+    Describe(#[source] RunError),
+    /// What it says about itself is not acceptable.
+    #[error("its description is not acceptable: {0}")]
+    Description(String),
+    /// Its schema is not acceptable.
+    #[error("the schema of its parameters is not acceptable")]
+    Schema(#[source] SchemaError),
+}
+
+/// How a policy failed while it ran.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RunError {
+    /// It used up its fuel.
+    #[error("it used up its budget of {0} units of fuel")]
+    Fuel(u64),
+    /// It wanted more memory or larger tables than allowed.
+    #[error("it wanted more memory than allowed: {0}")]
+    Memory(String),
+    /// It used up its stack.
+    #[error("it used up its stack")]
+    Stack,
+    /// It stopped itself, or did what cannot be done.
+    #[error("it trapped: {0}")]
+    Trap(String),
+    /// It returned more than allowed.
+    #[error("it returned too much: {0}")]
+    Output(String),
+    /// It returned what is no value of the contract, such as text that is not UTF-8.
+    #[error("it returned something malformed: {0}")]
+    Malformed(String),
+    /// It says itself that it is broken.
+    #[error("it is broken: {}", describe(.0))]
+    Fault(Fault),
+}
+
+impl RunError {
+    /// One word for machines.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Fuel(_) => "fuel",
+            Self::Memory(_) => "memory",
+            Self::Stack => "stack",
+            Self::Trap(_) => "trap",
+            Self::Output(_) => "output",
+            Self::Malformed(_) => "malformed",
+            Self::Fault(_) => "fault",
+        }
+    }
+}
+
+impl LoadError {
+    /// One word for machines.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Size { .. } => "size",
+            Self::Empty => "empty",
+            Self::Gzip => "gzip",
+            Self::CoreModule => "core-module",
+            Self::NotWebAssembly => "not-webassembly",
+            Self::Compile(_) => "compile",
+            Self::Import(_) => "import",
+            Self::Unserved { .. } => "unserved",
+            Self::LacksAbout => "lacks-about",
+            Self::LacksPoints => "lacks-points",
+            Self::Type { .. } => "type",
+            Self::Start(source) | Self::Describe(source) => source.kind(),
+            Self::Description(_) => "description",
+            Self::Schema(_) => "schema",
+        }
+    }
+}
+
+/// What is wrong with the schema of a policy's parameters.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: {message}")]
+pub struct SchemaError {
+    /// Where in the schema.
+    pub path: String,
+    /// What is wrong there.
+    pub message: String,
+}
+
+/// What is wrong with parameters.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: {message}")]
+pub struct ParametersError {
+    /// Where, for instance `parameters.prefer[2]`.
+    pub path: String,
+    /// What is wrong there.
+    pub message: String,
+}
+
+fn describe(fault: &Fault) -> String {
+    match &fault.location {
+        Some(location) => format!("{} ({location})", fault.message),
+        None => fault.message.clone(),
+    }
+}

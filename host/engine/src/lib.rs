@@ -1,0 +1,59 @@
+//! Loads and asks policies: WebAssembly components that decide what the host then does or does not do.
+//!
+//! **The promise.** Whatever the bytes of a policy are, and whatever it does, loading and asking end in bounded time and memory with a value:
+//! a reply of the contract's form, or a named error. A reply is a function of policy, parameters and snapshot, on every machine.
+//!
+//! A policy can import no function, gets a fresh instance for each question, and always runs under all [`Limits`]. Whether a reply is
+//! sensible or safe is not looked at: that is for `tanist-core`. A complete host:
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//!
+//! use tanist_core::{
+//!     contract::{Answer, Group, Snapshot},
+//!     policy::{Point, Policies, Question, Reply},
+//! };
+//! use tanist_engine::{Engine, Layer, Limits, Policy, Stack};
+//!
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let engine = Engine::new(Limits::default())?;
+//!     let policy = Policy::load(&engine, "file/sequence", &std::fs::read("sequence.wasm")?)?;
+//!     let parameters = policy.validate(r#"{"prefer": ["db-2"]}"#)?;
+//!     let stack = Stack::new(vec![Layer { policy: Arc::new(policy), points: None, parameters }]);
+//!
+//!     let group = Group {
+//!         name: "db".to_owned(),
+//!         namespace: "default".to_owned(),
+//!         replicas: 3,
+//!         primaries: 1,
+//!         has_secondaries: true,
+//!         term: 0,
+//!         preferred_primary: None,
+//!         high_water: None,
+//!         labels: vec![],
+//!         facts: vec![],
+//!     };
+//!     let snapshot = Snapshot { now: 1_700_000_000, group, members: vec![], history: vec![], parameters: "{}".to_owned() };
+//!     let answered = stack.ask(&Question { point: Point::Seed, snapshot })?;
+//!     match answered.reply {
+//!         Reply::Answer(Answer::Choose(ranking)) => println!("{} chose {:?}", answered.policy, ranking.candidates),
+//!         other => println!("{} said {other:?}", answered.policy),
+//!     }
+//!     Ok(())
+//! }
+//! ```
+
+mod bindings;
+mod convert;
+mod error;
+mod limits;
+mod policy;
+mod sandbox;
+mod schema;
+mod stack;
+mod text;
+
+pub use error::{LoadError, ParametersError, RunError, SchemaError, SetupError};
+pub use limits::Limits;
+pub use policy::{Engine, Policy};
+pub use stack::{Layer, Stack};

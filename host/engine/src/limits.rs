@@ -1,0 +1,61 @@
+//! Every size, count and budget of a policy, each with its reason.
+
+/// What a policy may use. All of it is always set; the defaults are for policies from anybody who may write a ConfigMap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of a component. A ConfigMap holds 1 MiB.
+    pub component_bytes: usize,
+    /// Bytes of all memories of one question together. The built-in policy needs 1 MiB for 1,000 members.
+    pub memory_bytes: usize,
+    /// Memories of one question; each costs the host more than its bytes.
+    pub memories: usize,
+    /// Core instances of one question. A component of the SDK has one, one with an adapter three.
+    pub instances: usize,
+    /// Tables of one question.
+    pub tables: usize,
+    /// Elements of all tables of one question together, a pointer each.
+    pub table_elements: usize,
+    /// Bytes of stack. A thread of the host has 2 MiB and needs some of it itself.
+    pub stack_bytes: usize,
+    /// Fuel of a question, however small. One unit is about one instruction, or a byte of a bulk one: 20 million take some 10 to 20 ms.
+    pub fuel_base: u64,
+    /// Fuel for each member: even interpreters use less than this for reading one.
+    pub fuel_per_member: u64,
+    /// Fuel for each byte of text in the snapshot, so that labels and facts do not eat up that of their member.
+    pub fuel_per_byte: u64,
+    /// Bytes that one call may move from the policy to the host, before anything is looked at.
+    pub transfer_bytes: usize,
+    /// Members in one list of an answer; a group has no more.
+    pub answer_members: usize,
+    /// Bytes of a reason; it is shown in an object's status.
+    pub reason_bytes: usize,
+    /// Bytes of all texts of an answer together.
+    pub answer_bytes: usize,
+    /// Bytes of the schema of the parameters.
+    pub schema_bytes: usize,
+    /// Bytes of the parameters as JSON.
+    pub parameters_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            component_bytes: 1 << 20,
+            memory_bytes: 16 << 20,
+            memories: 2,
+            instances: 16,
+            tables: 4,
+            table_elements: 10_000,
+            stack_bytes: 256 << 10,
+            fuel_base: 20_000_000,
+            fuel_per_member: 100_000,
+            fuel_per_byte: 100,
+            transfer_bytes: 1 << 20,
+            answer_members: 1_000,
+            reason_bytes: 256,
+            answer_bytes: 256 << 10,
+            schema_bytes: 16 << 10,
+            parameters_bytes: 16 << 10,
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! Policies: loading, and asking one question on a fresh instance.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex, PoisonError, Weak},
+};
+
+use sha2::{Digest as _, Sha256};
+use tanist_core::{
+    contract::{self, Description},
+    policy::{Point, PolicyName, Reply},
+};
+use wasmtime::{
+    Store,
+    component::{Component, Instance, InstancePre, Linker, types::ComponentItem},
+};
+
+use crate::{
+    bindings::exports::tanist::policy::{about, election, placement, recovery, types as wit},
+    convert::{self, Intake, Size},
+    error::{LoadError, ParametersError, RunError, SetupError},
+    limits::Limits,
+    sandbox::{self, Sandbox},
+    schema::{self, Schema},
+    text::{MESSAGE, short},
+};
+
+/// The contract that is served: the package, and the part of its version that patch releases keep.
+const PACKAGE: &str = "tanist:policy";
+const VERSION: &str = "0.1.0";
+const SERIES: &str = "0.1.";
+/// The interfaces of the package. The last two are for others and are not called here.
+const INTERFACES: [&str; 7] = ["types", "about", "election", "placement", "recovery", "notes", "interpreter"];
+
+/// Compiles policies, each once, and holds the limits for them. Clones are the same engine.
+#[derive(Clone)]
+pub struct Engine(Arc<Shared>);
+
+struct Shared {
+    engine: wasmtime::Engine,
+    linker: Linker<Sandbox>,
+    limits: Limits,
+    /// What is in use somewhere, by digest. The same bytes are compiled once as long as one policy of them lives.
+    compiled: Mutex<BTreeMap<String, Weak<Compiled>>>,
+}
+
+impl Engine {
+    /// An engine for policies that keep to these limits.
+    ///
+    /// # Errors
+    /// When the machine cannot run the code that would be made.
+    pub fn new(limits: Limits) -> Result<Self, SetupError> {
+        let engine =
+            wasmtime::Engine::new(&sandbox::config(&limits)).map_err(|error| SetupError(format!("{error:#}")))?;
+        let linker = Linker::new(&engine);
+        Ok(Self(Arc::new(Shared { engine, linker, limits, compiled: Mutex::new(BTreeMap::new()) })))
+    }
+
+    /// What policies may use.
+    pub fn limits(&self) -> &Limits {
+        &self.0.limits
+    }
+
+    fn known(&self, digest: &str) -> Option<Arc<Compiled>> {
+        let compiled = self.0.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        compiled.get(digest).and_then(Weak::upgrade)
+    }
+
+    fn remember(&self, compiled: Compiled) -> Arc<Compiled> {
+        let mut cache = self.0.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.retain(|_, entry| entry.strong_count() > 0);
+        // Somebody may have compiled the same bytes meanwhile: one of the two is enough.
+        if let Some(first) = cache.get(&compiled.digest).and_then(Weak::upgrade) {
+            return first;
+        }
+        let compiled = Arc::new(compiled);
+        cache.insert(compiled.digest.clone(), Arc::downgrade(&compiled));
+        compiled
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("limits", &self.0.limits).finish_non_exhaustive()
+    }
+}
+
+/// A loaded policy: compiled, type-checked, asked for its description.
+#[derive(Clone)]
+pub struct Policy {
+    engine: Engine,
+    compiled: Arc<Compiled>,
+    name: PolicyName,
+}
+
+/// What the bytes of a policy are made into.
+struct Compiled {
+    digest: String,
+    pre: InstancePre<Sandbox>,
+    interfaces: Interfaces,
+    description: Description,
+    schema: Option<Schema>,
+}
+
+/// Where the exports of a component are.
+struct Interfaces {
+    about: about::GuestIndices,
+    election: Option<election::GuestIndices>,
+    placement: Option<placement::GuestIndices>,
+    recovery: Option<recovery::GuestIndices>,
+}
+
+impl Policy {
+    /// Loads a policy.
+    ///
+    /// # Guarantees
+    /// It imports nothing but types, each of its points has the types of the contract, and it was started once under the limits.
+    ///
+    /// # Errors
+    /// Each way in which bytes are not such a policy has its own.
+    pub fn load(engine: &Engine, source: &str, bytes: &[u8]) -> Result<Self, LoadError> {
+        let limits = engine.limits();
+        check_form(bytes, limits)?;
+        let digest = digest(bytes);
+        let compiled = match engine.known(&digest) {
+            Some(compiled) => compiled,
+            None => engine.remember(Compiled::new(engine, bytes, digest)?),
+        };
+        let name = PolicyName {
+            name: compiled.description.name.clone(),
+            version: compiled.description.version.clone(),
+            source: source.to_owned(),
+            digest: compiled.digest.clone(),
+        };
+        Ok(Self { engine: engine.clone(), compiled, name })
+    }
+
+    /// Which policy this is.
+    pub fn name(&self) -> &PolicyName {
+        &self.name
+    }
+
+    /// What it says about itself.
+    pub fn description(&self) -> &Description {
+        &self.compiled.description
+    }
+
+    /// The points it has. That it has one does not mean that it has an opinion: it may abstain.
+    pub fn points(&self) -> impl Iterator<Item = Point> {
+        Point::ALL.into_iter().filter(|point| self.has(*point))
+    }
+
+    /// Whether it has a point.
+    pub fn has(&self, point: Point) -> bool {
+        let interfaces = &self.compiled.interfaces;
+        match point {
+            Point::Seed | Point::Failover | Point::Join | Point::Demote => interfaces.election.is_some(),
+            Point::Place => interfaces.placement.is_some(),
+            Point::Treat => interfaces.recovery.is_some(),
+        }
+    }
+
+    /// Checks parameters against the policy's schema and brings them into the one form that it is given: keys sorted, no white space,
+    /// defaults filled in.
+    ///
+    /// # Errors
+    /// Names the place in the parameters and what is wrong there.
+    pub fn validate(&self, parameters: &str) -> Result<String, ParametersError> {
+        schema::validate(self.compiled.schema.as_ref(), parameters, self.engine.limits())
+    }
+
+    /// Asks one question on a fresh instance. No reply is an abstention, or a point that it does not have.
+    pub(crate) fn ask(&self, point: Point, snapshot: &wit::Snapshot, size: Size) -> (Result<Option<Reply>, RunError>, u64) {
+        let limits = self.engine.limits();
+        let fuel = limits
+            .fuel_per_member
+            .saturating_mul(size.members)
+            .saturating_add(limits.fuel_per_byte.saturating_mul(size.bytes))
+            .saturating_add(limits.fuel_base);
+        let mut store = sandbox::store(&self.engine.0.engine, limits, fuel);
+        let reply = self.ask_in(&mut store, point, snapshot);
+        let used = fuel.saturating_sub(store.get_fuel().unwrap_or(0));
+        (reply, used)
+    }
+
+    fn ask_in(
+        &self,
+        store: &mut Store<Sandbox>,
+        point: Point,
+        snapshot: &wit::Snapshot,
+    ) -> Result<Option<Reply>, RunError> {
+        let Compiled { pre, interfaces, .. } = &*self.compiled;
+        let instance = pre.instantiate(&mut *store).map_err(|error| sandbox::explain(&error, store))?;
+        let returned = match point {
+            Point::Seed | Point::Failover | Point::Join | Point::Demote => {
+                let Some(election) = &interfaces.election else { return Ok(None) };
+                election.load(&mut *store, &instance).and_then(|guest| match point {
+                    Point::Seed => guest.call_seed(&mut *store, snapshot),
+                    Point::Failover => guest.call_failover(&mut *store, snapshot),
+                    Point::Join => guest.call_join(&mut *store, snapshot),
+                    _ => guest.call_demote(&mut *store, snapshot),
+                }).map(Returned::Answer)
+            }
+            Point::Place => {
+                let Some(placement) = &interfaces.placement else { return Ok(None) };
+                placement
+                    .load(&mut *store, &instance)
+                    .and_then(|guest| guest.call_place(&mut *store, snapshot))
+                    .map(Returned::Answer)
+            }
+            Point::Treat => {
+                let Some(recovery) = &interfaces.recovery else { return Ok(None) };
+                recovery
+                    .load(&mut *store, &instance)
+                    .and_then(|guest| guest.call_treat(&mut *store, snapshot))
+                    .map(Returned::Care)
+            }
+        };
+        let intake = Intake::new(self.engine.limits());
+        match returned.map_err(|error| sandbox::explain(&error, store))? {
+            Returned::Answer(Ok(answer)) => Ok(match intake.answer(answer)? {
+                contract::Answer::Abstain => None,
+                answer => Some(Reply::Answer(answer)),
+            }),
+            Returned::Care(Ok(care)) => Ok(match intake.care(care)? {
+                contract::Care::Abstain => None,
+                care => Some(Reply::Care(care)),
+            }),
+            Returned::Answer(Err(fault)) | Returned::Care(Err(fault)) => Err(RunError::Fault(convert::fault(fault))),
+        }
+    }
+}
+
+impl fmt::Debug for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Policy").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// What a call returned, before it is looked at.
+enum Returned {
+    Answer(Result<wit::Answer, wit::Fault>),
+    Care(Result<recovery::Care, wit::Fault>),
+}
+
+impl Compiled {
+    fn new(engine: &Engine, bytes: &[u8], digest: String) -> Result<Self, LoadError> {
+        let Shared { engine, linker, limits, .. } = &*engine.0;
+        let compile = |error: wasmtime::Error| LoadError::Compile(short(&format!("{error:#}"), MESSAGE));
+        let component = Component::from_binary(engine, bytes).map_err(compile)?;
+        check_imports(engine, &component)?;
+        let exports = served_exports(engine, &component)?;
+        let pre = linker.instantiate_pre(&component).map_err(compile)?;
+        let interfaces = Interfaces::find(&pre, &exports)?;
+
+        // Once, to see that it starts and that every point has the right type, and what it says about itself.
+        let mut store = sandbox::store(engine, limits, limits.fuel_base);
+        let start = |error, store: &Store<Sandbox>| LoadError::Start(sandbox::explain(&error, store));
+        let instance = pre.instantiate(&mut store).map_err(|error| start(error, &store))?;
+        let about = interfaces.check(&mut store, &instance)?;
+        let description = about
+            .call_describe(&mut store)
+            .map_err(|error| LoadError::Describe(sandbox::explain(&error, &store)))?;
+        let description = convert::description(description).map_err(LoadError::Description)?;
+        let schema = description.parameters.as_deref().map(|text| Schema::parse(text, limits));
+        let schema = schema.transpose().map_err(LoadError::Schema)?;
+        Ok(Self { digest, pre, interfaces, description, schema })
+    }
+}
+
+impl Interfaces {
+    fn find(pre: &InstancePre<Sandbox>, exports: &[String]) -> Result<Self, LoadError> {
+        let has = |interface: &str| exports.iter().any(|export| export == interface);
+        if !has("about") {
+            return Err(LoadError::LacksAbout);
+        }
+        let (election, placement, recovery) = (has("election"), has("placement"), has("recovery"));
+        if !(election || placement || recovery) {
+            return Err(LoadError::LacksPoints);
+        }
+        let wrong = |interface: &'static str| move |error: wasmtime::Error| wrong_type(interface, &error);
+        Ok(Self {
+            about: about::GuestIndices::new(pre).map_err(wrong("about"))?,
+            election: election.then(|| election::GuestIndices::new(pre)).transpose().map_err(wrong("election"))?,
+            placement: placement.then(|| placement::GuestIndices::new(pre)).transpose().map_err(wrong("placement"))?,
+            recovery: recovery.then(|| recovery::GuestIndices::new(pre)).transpose().map_err(wrong("recovery"))?,
+        })
+    }
+
+    /// Compares the type of every function with the contract's.
+    fn check(&self, store: &mut Store<Sandbox>, instance: &Instance) -> Result<about::Guest, LoadError> {
+        let wrong = |interface: &'static str| move |error: wasmtime::Error| wrong_type(interface, &error);
+        if let Some(election) = &self.election {
+            election.load(&mut *store, instance).map_err(wrong("election"))?;
+        }
+        if let Some(placement) = &self.placement {
+            placement.load(&mut *store, instance).map_err(wrong("placement"))?;
+        }
+        if let Some(recovery) = &self.recovery {
+            recovery.load(&mut *store, instance).map_err(wrong("recovery"))?;
+        }
+        self.about.load(&mut *store, instance).map_err(wrong("about"))
+    }
+}
+
+fn wrong_type(interface: &str, error: &wasmtime::Error) -> LoadError {
+    LoadError::Type { interface: format!("{PACKAGE}/{interface}"), message: short(&format!("{error:#}"), MESSAGE) }
+}
+
+/// What can be said about bytes before anything is parsed.
+fn check_form(bytes: &[u8], limits: &Limits) -> Result<(), LoadError> {
+    if bytes.is_empty() {
+        return Err(LoadError::Empty);
+    }
+    if bytes.len() > limits.component_bytes {
+        return Err(LoadError::Size { size: bytes.len(), limit: limits.component_bytes });
+    }
+    match bytes {
+        [0x1f, 0x8b, ..] => Err(LoadError::Gzip),
+        [0, b'a', b's', b'm', _, _, 0, 0, ..] => Err(LoadError::CoreModule),
+        [0, b'a', b's', b'm', ..] => Ok(()),
+        _ => Err(LoadError::NotWebAssembly),
+    }
+}
+
+fn digest(bytes: &[u8]) -> String {
+    let hexadecimal = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    format!("sha256:{hexadecimal}")
+}
+
+/// Only instances that hold nothing but types may be imported: then an answer is a function of the snapshot.
+fn check_imports(engine: &wasmtime::Engine, component: &Component) -> Result<(), LoadError> {
+    for (name, import) in component.component_type().imports(engine) {
+        check_version(name)?;
+        let types_only = match import.ty {
+            ComponentItem::ComponentInstance(instance) => {
+                instance.exports(engine).all(|(_, export)| matches!(export.ty, ComponentItem::Type(_)))
+            }
+            _ => false,
+        };
+        if !types_only {
+            return Err(LoadError::Import(short(name, 256)));
+        }
+    }
+    Ok(())
+}
+
+/// The interfaces of the contract that a component exports, without package and version. Others are not ours to judge.
+fn served_exports(engine: &wasmtime::Engine, component: &Component) -> Result<Vec<String>, LoadError> {
+    let mut served = Vec::new();
+    for (name, _) in component.component_type().exports(engine) {
+        served.extend(check_version(name)?);
+    }
+    Ok(served)
+}
+
+/// The interface that a name means, if it is one of the contract.
+fn check_version(name: &str) -> Result<Option<String>, LoadError> {
+    if !name.starts_with("tanist:") {
+        return Ok(None);
+    }
+    let parts = name.split_once('@').and_then(|(path, version)| Some((path.split_once('/')?, version)));
+    match parts {
+        Some(((PACKAGE, interface), version))
+            if INTERFACES.contains(&interface)
+                && version.strip_prefix(SERIES).is_some_and(|patch| patch.parse::<u32>().is_ok()) =>
+        {
+            Ok(Some(interface.to_owned()))
+        }
+        _ => Err(LoadError::Unserved { name: short(name, 256), served: format!("{PACKAGE}@{VERSION}") }),
+    }
+}

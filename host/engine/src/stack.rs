@@ -1,0 +1,81 @@
+//! A group's policies, in the order in which they are asked.
+
+use std::sync::Arc;
+
+use tanist_core::policy::{Answered, Point, Policies, PolicyName, Question, Unanswered};
+
+use crate::{convert, policy::Policy};
+
+/// One policy of a group, and how the group uses it.
+#[derive(Debug, Clone)]
+pub struct Layer {
+    /// Which policy.
+    pub policy: Arc<Policy>,
+    /// The points at which it is asked. `None`: at all that it has.
+    pub points: Option<Vec<Point>>,
+    /// Its parameters, as [`Policy::validate`] returned them.
+    pub parameters: String,
+}
+
+impl Layer {
+    fn is_asked_at(&self, point: Point) -> bool {
+        self.policy.has(point) && self.points.as_ref().is_none_or(|points| points.contains(&point))
+    }
+}
+
+/// The policies of a group. The first that has the point and does not abstain answers; one that fails ends the question, since the next
+/// could decide what the first would have forbidden.
+#[derive(Debug, Clone)]
+pub struct Stack(Vec<Layer>);
+
+impl Stack {
+    /// Policies in the order in which they are asked. The last is usually a built-in one that has every point.
+    pub fn new(layers: Vec<Layer>) -> Self {
+        Self(layers)
+    }
+
+    /// Its policies.
+    pub fn layers(&self) -> &[Layer] {
+        &self.0
+    }
+}
+
+impl Policies for Stack {
+    fn ask(&self, question: &Question) -> Result<Answered, Unanswered> {
+        let point = question.point;
+        let (mut snapshot, size) = convert::snapshot(&question.snapshot);
+        let mut fuel: u64 = 0;
+        let mut last = None;
+        for layer in self.0.iter().filter(|layer| layer.is_asked_at(point)) {
+            let policy = layer.policy.name();
+            snapshot.parameters.clone_from(&layer.parameters);
+            let (reply, used) = layer.policy.ask(point, &snapshot, size);
+            fuel = fuel.saturating_add(used);
+            match reply {
+                Ok(Some(reply)) => return Ok(Answered { policy: policy.clone(), reply, fuel }),
+                Ok(None) => last = Some(policy),
+                Err(error) => {
+                    let (kind, message) = (error.kind(), error.to_string());
+                    return Err(Unanswered { policy: policy.clone(), kind, message });
+                }
+            }
+        }
+        Err(match last {
+            Some(policy) => Unanswered {
+                policy: policy.clone(),
+                kind: "abstained-all",
+                message: format!("every policy abstained from `{point}`"),
+            },
+            None => Unanswered {
+                policy: nobody(),
+                kind: "no-policy",
+                message: format!("no policy of the group has `{point}`"),
+            },
+        })
+    }
+}
+
+/// Stands where no policy was asked.
+fn nobody() -> PolicyName {
+    PolicyName { name: "none".to_owned(), version: String::new(), source: String::new(), digest: String::new() }
+}

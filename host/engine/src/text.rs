@@ -1,0 +1,56 @@
+//! Texts of strangers, made fit to be shown.
+
+use std::fmt::Write;
+
+/// Bytes of a message: what a policy or the compiler says in an error.
+pub(crate) const MESSAGE: usize = 1 << 10;
+
+/// The text with control characters and those that change the direction of writing escaped.
+pub(crate) fn printable(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        if is_unfit(character) {
+            // Writing to a string does not fail.
+            let _ = write!(out, "{}", character.escape_unicode());
+        } else {
+            out.push(character);
+        }
+    }
+    out
+}
+
+/// A printable text of at most so many bytes, cut at the end of a character.
+pub(crate) fn short(text: &str, bytes: usize) -> String {
+    let mut out = printable(text);
+    if out.len() > bytes {
+        let mut end = bytes.saturating_sub('…'.len_utf8());
+        while !out.is_char_boundary(end) {
+            end -= 1;
+        }
+        out.truncate(end);
+        out.push('…');
+    }
+    out
+}
+
+/// Whether a character must not reach a terminal or a status as it is.
+pub(crate) fn is_unfit(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_would_move_a_cursor_is_escaped() {
+        assert_eq!(printable("a\u{1b}[2J\n\u{202e}é"), "a\\u{1b}[2J\\u{a}\\u{202e}é");
+    }
+
+    #[test]
+    fn long_texts_are_cut_at_the_end_of_a_character() {
+        assert_eq!(short("abc", 3), "abc");
+        assert_eq!(short("ééé", 5), "é…");
+    }
+}

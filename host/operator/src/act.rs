@@ -1,0 +1,300 @@
+//! Act: the only writer of objects and the only one that starts commands. It fences every write and never waits for a command.
+//!
+//! A command starts in this order: observe once more, live; hold the same checks against it; write the record, with the resource version
+//! that was read; start. Whoever lost in between fails, and nothing has happened.
+use crate::api::{self, ReplicaGroup};
+use crate::context::Context;
+use crate::observe;
+use crate::observe::{Ask, Observed, resource};
+use crate::report;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::core::DynamicObject;
+use kube::{Api, ResourceExt};
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+use tanist_core::check;
+use tanist_core::contract::Role;
+use tanist_core::decide::recheck;
+use tanist_core::plan::{Action, Plan};
+use tanist_core::record::Intent;
+use tanist_core::snapshot::{ClaimMark, Evidence, Object, Snapshot};
+use tracing::{info, warn};
+
+/// Why a plan was not carried out to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The API server refused or did not answer.
+    #[error("failed to {0}: {1}")]
+    Write(String, #[source] kube::Error),
+    /// The API server did not answer.
+    #[error("failed to {0}: no answer within {WRITE_SECONDS} s")]
+    Silent(String),
+    /// The API server refuses the template.
+    #[error("failed to apply {0}: {1}; change spec.template")]
+    RejectTemplate(String, String),
+    /// What was planned does not hold any more.
+    #[error("failed to start {0}: {1}")]
+    Recheck(String, #[source] check::Violation),
+    /// The group changed since it was read: decide anew.
+    #[error("the group changed since it was read")]
+    Outdated,
+    /// The second look failed.
+    #[error("failed to look again: {0}")]
+    LookAgain(#[source] observe::Error),
+    /// SIGTERM has come.
+    #[error("the operator is ending; nothing new is started")]
+    Closing,
+}
+
+impl Error {
+    /// One word for conditions and metrics.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Error::Write(_, kube::Error::Api(status)) if status.code == 403 => "Forbidden",
+            Error::Write(..) | Error::Silent(_) => "ApiUnwritable",
+            Error::RejectTemplate(..) => "TemplateRejected",
+            Error::Recheck(..) => "SituationChanged",
+            Error::Outdated => "Outdated",
+            Error::LookAgain(error) => error.reason(),
+            Error::Closing => "Closing",
+        }
+    }
+}
+
+/// Deadline of each write.
+const WRITE_SECONDS: u64 = 20;
+
+/// What came of a plan.
+pub struct Outcome {
+    /// The group as it is now, with the resource version of the last write of its status.
+    pub object: ReplicaGroup,
+    /// Whether the record of the plan is written.
+    pub recorded: bool,
+    /// What ended the round early.
+    pub error: Option<Error>,
+}
+
+/// Carries out a plan.
+pub async fn act(ctx: &Arc<Context>, observed: &Observed, plan: &Plan, report: &report::Derived) -> Outcome {
+    let mut outcome = Outcome { object: observed.object.clone(), recorded: false, error: None };
+    for action in &plan.actions {
+        if let Err(error) = one(ctx, observed, plan, report, action, &mut outcome).await {
+            outcome.error = Some(error);
+            break;
+        }
+    }
+    outcome
+}
+
+async fn one(
+    ctx: &Arc<Context>,
+    observed: &Observed,
+    plan: &Plan,
+    report: &report::Derived,
+    action: &Action,
+    outcome: &mut Outcome,
+) -> Result<(), Error> {
+    let snapshot = &observed.snapshot;
+    let namespace = &snapshot.group.namespace;
+    if ctx.is_closing() {
+        return Err(Error::Closing);
+    }
+    match action {
+        Action::Apply(object) => apply(ctx, snapshot, object).await,
+        Action::Route { member, pod_uid, role, ready } => {
+            route(ctx, namespace, member.as_str(), pod_uid, *role, *ready, snapshot.now).await
+        }
+        Action::MarkClaim { claim, uid, mark } => mark_claim(ctx, namespace, claim, uid, mark).await,
+        Action::DeletePod { member, pod_uid, reason } => {
+            look_again(ctx, observed, None).await?;
+            record(ctx, plan, report, outcome).await?;
+            info!(member = %member, reason, "deleting the pod");
+            delete_pod(ctx, namespace, member.as_str(), pod_uid).await
+        }
+        Action::Read { member, pod_uid } => {
+            read(ctx, observed, member, pod_uid);
+            Ok(())
+        }
+        Action::Run { intent, argv } => {
+            look_again(ctx, observed, Some(intent)).await?;
+            record(ctx, plan, report, outcome).await?;
+            run(ctx, &outcome.object, snapshot, intent.clone(), argv.clone());
+            Ok(())
+        }
+    }
+}
+
+/// Observes once more and holds the checks against it (design 4, "Checks"; safety S6, S8, S9).
+async fn look_again(ctx: &Context, observed: &Observed, intent: Option<&Intent>) -> Result<(), Error> {
+    let ask = match intent {
+        // Where all have to be stopped, all are asked again; a further member only needs to be what it was.
+        Some(i) if !i.verb.opens_term() => Ask::Only(&i.member, &observed.snapshot),
+        _ => Ask::All,
+    };
+    let live = observe::observe(ctx, &observed.object, ask).await.map_err(Error::LookAgain)?;
+    if live.object.resource_version() != observed.object.resource_version() {
+        return Err(Error::Outdated);
+    }
+    let Some(intent) = intent else { return Ok(()) };
+    recheck(&observed.snapshot, &live.snapshot, intent)
+        .map_err(|v| Error::Recheck(format!("{} on {}", intent.command, intent.member), v))
+}
+
+/// Writes the record once per plan, with the resource version that was read.
+async fn record(ctx: &Context, plan: &Plan, report: &report::Derived, outcome: &mut Outcome) -> Result<(), Error> {
+    if outcome.recorded {
+        return Ok(());
+    }
+    match report::write(ctx, &outcome.object, plan, report).await {
+        Ok(object) => {
+            (outcome.object, outcome.recorded) = (object, true);
+            Ok(())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+async fn within<T>(what: String, write: impl Future<Output = kube::Result<T>>) -> Result<T, Error> {
+    match tokio::time::timeout(Duration::from_secs(WRITE_SECONDS), write).await {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(error)) => Err(Error::Write(what, error)),
+        Err(_) => Err(Error::Silent(what)),
+    }
+}
+
+/// Server-side apply; the API server is asked first whether it would take a template.
+async fn apply(ctx: &Context, s: &Snapshot, object: &Object) -> Result<(), Error> {
+    let version = object.manifest.get("apiVersion").and_then(|v| v.as_str()).unwrap_or("v1");
+    let (group, version) = version.split_once('/').unwrap_or(("", version));
+    let kind = resource(group, version, &object.kind);
+    let api: Api<DynamicObject> = Api::namespaced_with(ctx.client.clone(), &s.group.namespace, &kind);
+    let params = PatchParams::apply(api::FIELD_MANAGER).force();
+    let what = format!("apply {} {}", object.kind, object.name);
+    let applied = match within(what, api.patch(&object.name, &params, &Patch::Apply(&object.manifest))).await {
+        Err(Error::Write(_, kube::Error::Api(status))) if matches!(status.code, 400 | 422) => {
+            return Err(Error::RejectTemplate(format!("{} {}", object.kind, object.name), status.message.clone()));
+        }
+        other => other?,
+    };
+    let fingerprint = observe::fingerprint(&applied.metadata, &applied.data.get("spec").cloned().unwrap_or_default());
+    ctx.hints.of(&s.group.uid, |h| h.applied.insert(format!("{}/{}", object.kind, object.name), fingerprint));
+    Ok(())
+}
+
+/// Label and readiness gate. The UID in the patch is a precondition: a new pod of that name is another pod.
+async fn route(
+    ctx: &Context,
+    namespace: &str,
+    pod: &str,
+    uid: &str,
+    role: Option<&'static str>,
+    ready: bool,
+    now: i64,
+) -> Result<(), Error> {
+    let pods: Api<Pod> = Api::namespaced(ctx.client.clone(), namespace);
+    let labels = json!({"metadata": {"uid": uid, "labels": {api::LABEL_ROLE: role}}});
+    let gate = json!({"metadata": {"uid": uid}, "status": {"conditions": [{
+        "type": api::GATE_MEMBER,
+        "status": if ready { "True" } else { "False" },
+        "reason": if ready { "InItsRole" } else { "NotInItsRole" },
+        "lastTransitionTime": jiff::Timestamp::from_second(now).unwrap_or_default().to_string(),
+    }]}});
+    let params = PatchParams::default();
+    // Going down, the Services go first; coming up, they come last.
+    if role.is_none() {
+        within(format!("unlabel pod {pod}"), pods.patch(pod, &params, &Patch::Merge(&labels))).await.map(drop).or_else(gone)?;
+    }
+    within(format!("set the readiness gate of {pod}"), pods.patch_status(pod, &params, &Patch::Strategic(&gate)))
+        .await
+        .map(drop)
+        .or_else(gone)?;
+    if role.is_some() {
+        within(format!("label pod {pod}"), pods.patch(pod, &params, &Patch::Merge(&labels))).await.map(drop).or_else(gone)?;
+    }
+    Ok(())
+}
+
+/// A pod that is gone needs no routing; one that was replaced is seen in the next round.
+fn gone(error: Error) -> Result<(), Error> {
+    match &error {
+        Error::Write(_, kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        _ => Err(error),
+    }
+}
+
+async fn mark_claim(ctx: &Context, namespace: &str, claim: &str, uid: &str, mark: &ClaimMark) -> Result<(), Error> {
+    use crate::observe::convert as marks;
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(ctx.client.clone(), namespace);
+    let primaries: Vec<_> = mark.primaries.iter().map(|m| m.as_str()).collect();
+    let patch = json!({"metadata": {"uid": uid, "annotations": {
+        marks::CLAIM_GROUP: mark.group,
+        marks::CLAIM_TERM: mark.term.to_string(),
+        marks::CLAIM_SEQUENCE: mark.sequence.as_ref().map(ToString::to_string),
+        marks::CLAIM_PRIMARIES: primaries.join(","),
+    }}});
+    within(format!("mark claim {claim}"), claims.patch(claim, &PatchParams::default(), &Patch::Merge(&patch))).await.map(drop)
+}
+
+async fn delete_pod(ctx: &Context, namespace: &str, pod: &str, uid: &str) -> Result<(), Error> {
+    let pods: Api<Pod> = Api::namespaced(ctx.client.clone(), namespace);
+    let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
+    let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+    within(format!("delete pod {pod}"), pods.delete(pod, &params)).await.map(drop).or_else(gone)
+}
+
+/// Reads a sequence beside the rounds.
+fn read(ctx: &Arc<Context>, observed: &Observed, member: &tanist_core::contract::MemberName, pod_uid: &str) {
+    let s = &observed.snapshot;
+    let Some(found) = s.member(member) else { return };
+    let Some(target) = observe::target(&s.group, found).filter(|t| t.uid == pod_uid) else { return };
+    let first = ctx.hints.of(&s.group.uid, |h| h.reading.insert(pod_uid.to_owned()));
+    if !first {
+        return;
+    }
+    let (ctx, group, member, object) = (ctx.clone(), s.group.clone(), found.clone(), observed.object.clone());
+    let token = format!("sequence-{}-{}", member.ordinal, s.nonce);
+    tokio::spawn(async move {
+        observe::read_position(&ctx, &group, &member, target, token).await;
+        ctx.wake(&object);
+    });
+}
+
+/// Starts a command in the background; its end starts the next round.
+fn run(ctx: &Arc<Context>, object: &ReplicaGroup, s: &Snapshot, intent: Intent, argv: Vec<String>) {
+    let Some(target) = s.member(&intent.member).and_then(|m| observe::target(&s.group, m)) else { return };
+    let uid = s.group.uid.clone();
+    ctx.hints.of(&uid, |h| {
+        h.running.insert(intent.token.clone());
+        // Whatever a command does, what was read before it is not known any more.
+        h.positions.remove(&intent.pod_uid);
+    });
+    let expect = if intent.verb.intended() == Role::Stopped { "stopped" } else { "running" };
+    let (ctx, object) = (ctx.clone(), object.clone());
+    info!(group = %s.group.name, member = %intent.member, command = intent.command, token = intent.token, "command starts");
+    tokio::spawn(async move {
+        let started = std::time::Instant::now();
+        let evidence = target.run(&ctx, &intent.container, &intent.token, intent.timeout, expect, &argv).await;
+        let result = match &evidence {
+            Evidence::Exited(0) => "ok",
+            Evidence::Exited(_) => "failed",
+            Evidence::NotStarted(_) => "not-started",
+            Evidence::Running | Evidence::Interrupted | Evidence::Unknown(_) => "unknown",
+        };
+        let seconds = started.elapsed().as_secs_f64();
+        match result {
+            "ok" => info!(member = %intent.member, command = intent.command, token = intent.token, seconds, "command ended well"),
+            _ => warn!(member = %intent.member, command = intent.command, token = intent.token, seconds, ?evidence, "command ended"),
+        }
+        let labels = crate::telemetry::ExecLabels { command: intent.command.clone(), result: result.to_owned() };
+        ctx.metrics.execs.get_or_create(&labels).inc();
+        ctx.hints.of(&uid, |h| {
+            h.running.remove(&intent.token);
+            h.positions.remove(&intent.pod_uid);
+            h.results.insert(intent.token.clone(), evidence);
+        });
+        ctx.wake(&object);
+    });
+}

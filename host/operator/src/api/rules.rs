@@ -1,0 +1,225 @@
+//! What the API server refuses by itself, each with a sentence that says what to do.
+//!
+//! One table: where, when it holds (CEL), and what is said when it does not. The API server adds up what the rules could cost for the
+//! largest object the schema admits, so every list and text that a rule reads is bounded in the schema. Rules see only fields that the
+//! schema names, so what is immutable must be named in full.
+use serde_json::{Map, Value, json};
+
+use super::spec::default;
+
+/// Why the definition cannot be made. It would be a mistake in this folder, found by its tests.
+#[derive(Debug, thiserror::Error)]
+pub enum Misfit {
+    /// A rule is about a field that the types do not have.
+    #[error("failed to find the field {0} that a rule is about")]
+    Field(&'static str),
+    /// The schema is not one any more.
+    #[error("failed to read the definition back")]
+    Form(#[source] serde_json::Error),
+    /// The text cannot be written.
+    #[error("failed to write the definition as YAML")]
+    Text(#[source] serde_yaml_ng::Error),
+}
+
+/// One rule.
+struct Rule {
+    /// The field it belongs to: names joined by dots, `[]` for the items of a list, empty for the object.
+    at: &'static str,
+    /// Which field below it the user has to change, if another.
+    point_to: &'static str,
+    /// When it holds.
+    cel: &'static str,
+    /// What is said when it does not.
+    say: &'static str,
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        at: "",
+        point_to: "",
+        cel: "self.metadata.name.matches('^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$')",
+        say: "metadata.name has to be a DNS label of at most 40 characters (lower-case letters, digits and '-', a letter first): pods, \
+              Services and claims are named after it; choose a shorter or plainer name",
+    },
+    Rule {
+        at: "",
+        point_to: ".spec.preferredPrimary",
+        cel: "!has(self.spec.preferredPrimary) || self.spec.preferredPrimary.startsWith(self.metadata.name + '-')",
+        say: "spec.preferredPrimary has to name a member of this group: the group's name, '-' and a number",
+    },
+    Rule {
+        at: "spec",
+        point_to: ".primaries",
+        cel: "type(self.primaries) == string ? self.primaries == 'All' : \
+              (self.primaries >= 0 && self.primaries <= 1000 && \
+              (self.replicas == 0 || (self.primaries >= 1 && self.primaries <= self.replicas)))",
+        say: "primaries has to be All, or a number from 1 up to replicas; to go down with replicas, lower primaries too; to stop the \
+              application, set replicas to 0",
+    },
+    Rule {
+        at: "spec",
+        point_to: ".container",
+        cel: "!has(self.container) || self.template.spec.containers.exists(c, c.name == self.container)",
+        say: "container has to name one of template.spec.containers",
+    },
+    Rule {
+        at: "spec",
+        point_to: ".template.spec.shareProcessNamespace",
+        cel: "self.runner != 'Injected' || !has(self.template.spec.shareProcessNamespace) || !self.template.spec.shareProcessNamespace",
+        say: "template.spec.shareProcessNamespace cannot be true with runner Injected, which has to be process 1 of its container: \
+              remove it, or set runner to None",
+    },
+    Rule {
+        at: "spec",
+        point_to: ".template.spec.volumes",
+        cel: "self.runner != 'Injected' || !has(self.template.spec.volumes) || !self.template.spec.volumes.exists(v, v.name == 'tanist')",
+        say: "the volume name tanist is taken by the runner: rename yours, or set runner to None",
+    },
+    Rule {
+        at: "spec",
+        point_to: "",
+        cel: "self.runner != 'Injected' || (!self.template.spec.containers.exists(c, c.name == 'tanist-run') && \
+              (!has(self.template.spec.initContainers) || !self.template.spec.initContainers.exists(c, c.name == 'tanist-run')))",
+        say: "the container name tanist-run is taken by the runner: rename yours, or set runner to None",
+    },
+    Rule {
+        at: "spec.runner",
+        point_to: "",
+        cel: "self == oldSelf",
+        say: "runner is immutable: it decides how commands under way are settled; delete the group and create it anew with the other \
+              runner (claims and their memory stay)",
+    },
+    Rule {
+        at: "spec.volumeClaimTemplates",
+        point_to: "",
+        cel: "self == oldSelf",
+        say: "volumeClaimTemplates is immutable: create a new group for other volumes",
+    },
+    Rule {
+        at: "spec.volumeClaimTemplates[].metadata",
+        point_to: "",
+        cel: "!has(self.labels) || self.labels.all(k, !k.startsWith('tanist.dev/'))",
+        say: "labels under tanist.dev/ are reserved: use another prefix",
+    },
+    Rule {
+        at: "spec.volumeClaimTemplates[].metadata",
+        point_to: "",
+        cel: "!has(self.annotations) || self.annotations.all(k, !k.startsWith('tanist.dev/'))",
+        say: "annotations under tanist.dev/ are reserved: use another prefix",
+    },
+    Rule {
+        at: "spec.template.metadata.labels",
+        point_to: "",
+        cel: "self.all(k, !k.startsWith('tanist.dev/'))",
+        say: "labels under tanist.dev/ are reserved: use another prefix, policy.tanist.dev/ for what policies shall see",
+    },
+    Rule {
+        at: "spec.template.metadata.annotations",
+        point_to: "",
+        cel: "self.all(k, !k.startsWith('tanist.dev/'))",
+        say: "annotations under tanist.dev/ are reserved: use another prefix, policy.tanist.dev/ for what policies shall see",
+    },
+    Rule {
+        at: "spec.policies[]",
+        point_to: "",
+        cel: "[has(self.builtin), has(self.configMap), has(self.file), has(self.image)].filter(source, source).size() == 1",
+        say: "a policy comes from exactly one of builtin, configMap, file and image: keep one of them",
+    },
+];
+
+/// Turns what the derive generates into what the API server gets: no nulls, known formats, the defaults of each command, and the rules.
+///
+/// # Errors
+/// When a rule is about a field that is not there.
+pub(super) fn apply(schema: &mut Value) -> Result<(), Misfit> {
+    tidy(schema);
+    for rule in RULES {
+        add(schema, rule.at, rule.point_to, rule.cel.to_owned(), rule.say.to_owned())?;
+    }
+    let commands: Vec<String> = field(schema, "spec.commands")
+        .and_then(|commands| commands.get("properties")?.as_object())
+        .map(|commands| commands.keys().cloned().collect())
+        .ok_or(Misfit::Field("spec.commands"))?;
+    for name in &commands {
+        add(
+            schema,
+            "spec",
+            &format!(".commands.{name}.container"),
+            format!(
+                "!has(self.commands.{name}) || !has(self.commands.{name}.container) || \
+                 self.template.spec.containers.exists(c, c.name == self.commands.{name}.container)"
+            ),
+            format!("commands.{name}.container has to name one of template.spec.containers"),
+        )?;
+        let seconds = if name == "status" { default::STATUS_TIMEOUT } else { default::TIMEOUT };
+        field(schema, &format!("spec.commands.{name}.timeoutSeconds"))
+            .ok_or(Misfit::Field("timeoutSeconds"))?
+            .insert("default".into(), seconds.into());
+    }
+    Ok(())
+}
+
+/// Adds one rule.
+fn add(schema: &mut Value, at: &'static str, point_to: &str, cel: String, say: String) -> Result<(), Misfit> {
+    let field = field(schema, at).ok_or(Misfit::Field(at))?;
+    if let Value::Array(rules) = field.entry("x-kubernetes-validations").or_insert_with(|| json!([])) {
+        let mut rule = json!({"rule": cel, "message": say});
+        if let (false, Some(rule)) = (point_to.is_empty(), rule.as_object_mut()) {
+            rule.insert("fieldPath".into(), point_to.into());
+        }
+        rules.push(rule);
+    }
+    Ok(())
+}
+
+/// The schema of a field.
+fn field<'a>(schema: &'a mut Value, path: &str) -> Option<&'a mut Map<String, Value>> {
+    let mut at = schema;
+    for segment in path.split('.').filter(|segment| !segment.is_empty()) {
+        let (name, items) = segment.strip_suffix("[]").map_or((segment, false), |name| (name, true));
+        at = at.get_mut("properties")?.get_mut(name)?;
+        if items {
+            at = at.get_mut("items")?;
+        }
+    }
+    at.as_object_mut()
+}
+
+/// Writes whole numbers as such: `86400`, not `86400.0`.
+pub(super) fn whole(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            if let Some(whole) = number.as_f64().filter(|n| number.is_f64() && n.fract() == 0.0 && n.abs() < 1e15) {
+                *value = json!(whole as i64);
+            }
+        }
+        Value::Object(object) => object.values_mut().for_each(whole),
+        Value::Array(list) => list.iter_mut().for_each(whole),
+        _ => {}
+    }
+}
+
+/// Removes `nullable`, so that a null is a missing field and not a third state that every rule would have to know, and puts the formats
+/// that Kubernetes knows in place of those it warns about.
+fn tidy(schema: &mut Value) {
+    match schema {
+        Value::Object(object) => {
+            if object.get("nullable") == Some(&Value::Bool(true)) {
+                object.remove("nullable");
+            }
+            match object.get("format").and_then(Value::as_str) {
+                Some("uint32") => drop(object.insert("format".into(), "int32".into())),
+                Some("uint64") => drop(object.insert("format".into(), "int64".into())),
+                _ => {}
+            }
+            // The lines of a comment are not those of a terminal.
+            if let Some(Value::String(text)) = object.get_mut("description") {
+                let paragraphs: Vec<String> = text.split("\n\n").map(|lines| lines.replace('\n', " ")).collect();
+                *text = paragraphs.join("\n\n");
+            }
+            object.values_mut().for_each(tidy);
+        }
+        Value::Array(list) => list.iter_mut().for_each(tidy),
+        _ => {}
+    }
+}

@@ -1,0 +1,90 @@
+//! What every round has at hand.
+use crate::args::Run;
+use crate::hints::Hints;
+use crate::policies::Sources;
+use crate::telemetry::Metrics;
+use crate::api::ReplicaGroup;
+use futures::channel::mpsc::UnboundedSender;
+use kube::runtime::events::{Recorder, Reporter};
+use kube::runtime::reflector::ObjectRef;
+use kube::{Client, Config};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+/// What every round has at hand.
+pub struct Context {
+    /// For everything but exec: with deadlines and retries.
+    pub client: Client,
+    /// For exec alone: nothing below us may run a command twice.
+    pub exec_client: Client,
+    /// The command line.
+    pub settings: Run,
+    /// What is remembered between rounds.
+    pub hints: Hints,
+    /// Where policies come from.
+    pub policies: Sources,
+    /// Starts a round of a group.
+    pub wake: UnboundedSender<ObjectRef<ReplicaGroup>>,
+    /// Executions at a time.
+    pub slots: Arc<Semaphore>,
+    /// Writes events.
+    pub recorder: Recorder,
+    /// What is counted.
+    pub metrics: Metrics,
+    /// Set on SIGTERM: nothing new starts.
+    pub closing: AtomicBool,
+}
+
+/// Deadline of a connection.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// Deadline of a plain request; the API server answers in milliseconds or is in trouble.
+const REQUEST: Duration = Duration::from_secs(30);
+
+impl Context {
+    /// Connects.
+    ///
+    /// # Errors
+    /// When there is no configuration for a cluster.
+    pub fn new(
+        config: Config,
+        settings: Run,
+        policies: Sources,
+        metrics: Metrics,
+        wake: UnboundedSender<ObjectRef<ReplicaGroup>>,
+    ) -> kube::Result<Self> {
+        let mut plain = config;
+        plain.connect_timeout = Some(CONNECT);
+        plain.write_timeout = Some(REQUEST);
+        let mut exec = plain.clone();
+        exec.default_retry = false;
+        let client = Client::try_from(plain)?;
+        let reporter = Reporter { controller: "tanist".into(), instance: Some(settings.identity.clone()) };
+        Ok(Context {
+            exec_client: Client::try_from(exec)?,
+            recorder: Recorder::new(client.clone(), reporter),
+            client,
+            slots: Arc::new(Semaphore::new(settings.execs)),
+            settings,
+            hints: Hints::default(),
+            policies,
+            wake,
+            metrics,
+            closing: AtomicBool::new(false),
+        })
+    }
+
+    /// Starts a round of a group.
+    pub fn wake(&self, group: &ReplicaGroup) {
+        // Nobody listens only when the process is ending.
+        let _ = self.wake.unbounded_send(ObjectRef::from_obj(group));
+    }
+
+    /// Whether SIGTERM has come.
+    #[must_use]
+    pub fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::SeqCst)
+    }
+}

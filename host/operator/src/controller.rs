@@ -1,0 +1,135 @@
+//! The loop: observe, decide, act, report.
+use crate::act::{self, act};
+use crate::api::ReplicaGroup;
+use crate::context::Context;
+use crate::observe::{self, ASK_AGAIN, Ask, Observed, observe};
+use crate::report;
+use crate::telemetry::DecisionLabels;
+use kube::ResourceExt;
+use kube::runtime::controller::Action;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tanist_core::decide::decide;
+use tanist_core::plan::Plan;
+use tanist_core::snapshot::Evidence;
+use tracing::{info, warn};
+
+/// Why a round failed: what could not be read, or not written; both end the round, the next one starts anew.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Nothing could be observed.
+    #[error(transparent)]
+    Observe(observe::Error),
+    /// The plan was not carried out to its end.
+    #[error(transparent)]
+    Act(act::Error),
+}
+
+/// One round of one group. Pauses and errors of one group never touch another.
+///
+/// # Errors
+/// [`Error`]; [`error_policy`] says when to try again.
+pub async fn round(group: Arc<ReplicaGroup>, ctx: Arc<Context>) -> Result<Action, Error> {
+    let started = Instant::now();
+    let policies = ctx.policies.active(&group).await;
+    let observed = match observe(&ctx, &group, Ask::All).await { // reads
+        Ok(observed) => observed,
+        Err(error) => return unobserved(&ctx, &group, error, &policies.health).await,
+    };
+    let plan = decide(&observed.snapshot, &policies); // neither
+    let said = report::derive(&observed.snapshot, &plan, &policies, None); // neither
+    let outcome = act(&ctx, &observed, &plan, &said).await; // writes
+    if !outcome.recorded || outcome.error.is_some() {
+        let said = report::derive(&observed.snapshot, &plan, &policies, outcome.error.as_ref());
+        let plan = if outcome.recorded { plan.clone() } else { unwritten(&observed, &plan) };
+        report::write(&ctx, &outcome.object, &plan, &said).await.map_err(Error::Act)?; // writes
+    }
+    report::events(&ctx, &observed, &plan, outcome.error.as_ref()).await; // writes
+    count(&ctx, &plan, started);
+    match outcome.error {
+        Some(error) => Err(Error::Act(error)),
+        None => Ok(again(&ctx, &group, &observed, &plan)),
+    }
+}
+
+/// The plan with the memory of what really happened: commands that were not started leave no intent behind.
+fn unwritten(observed: &Observed, plan: &Plan) -> Plan {
+    let starts = plan.actions.iter().any(|a| matches!(a, tanist_core::plan::Action::Run { .. } | tanist_core::plan::Action::DeletePod { .. }));
+    if !starts {
+        return plan.clone();
+    }
+    Plan { record: observed.snapshot.record.clone(), ..plan.clone() }
+}
+
+async fn unobserved(
+    ctx: &Context,
+    group: &ReplicaGroup,
+    error: observe::Error,
+    health: &tanist_core::status::PolicyHealth,
+) -> Result<Action, Error> {
+    if let observe::Error::Gone = error {
+        let uid = group.uid().unwrap_or_default();
+        ctx.hints.forget(&uid);
+        ctx.policies.forget(&uid);
+        return Ok(Action::await_change());
+    }
+    if !matches!(error, observe::Error::OtherInstallation(_)) {
+        report::unobserved(ctx, group, error.reason(), &error.to_string(), health).await.map_err(Error::Act)?;
+    }
+    Err(Error::Observe(error))
+}
+
+fn count(ctx: &Context, plan: &Plan, started: Instant) {
+    for decision in &plan.decisions {
+        let labels = DecisionLabels {
+            point: decision.point.to_string(),
+            policy: decision.policy.as_ref().map_or_else(|| "-".into(), |p| p.name.clone()),
+            result: if decision.chosen.is_some() { "chosen".into() } else { "nobody".into() },
+        };
+        ctx.metrics.decisions.get_or_create(&labels).inc();
+    }
+    ctx.metrics.violations.inc_by(u64::try_from(plan.violations.len()).unwrap_or(u64::MAX));
+    ctx.metrics.round_seconds.observe(started.elapsed().as_secs_f64());
+}
+
+/// When to look again if nothing happens.
+fn again(ctx: &Context, group: &ReplicaGroup, observed: &Observed, plan: &Plan) -> Action {
+    let resync = Duration::from_secs(u64::from(group.spec.resync_interval_seconds));
+    let elsewhere = observed.snapshot.evidence.iter().any(|(token, evidence)| {
+        *evidence == Evidence::Running && !ctx.hints.of(&observed.snapshot.group.uid, |h| h.running.contains(token))
+    });
+    // What was written may have changed what comes next: routing, memory, a settled command.
+    let changed = plan.record != observed.snapshot.record || !plan.actions.is_empty();
+    let wake = plan.wake_at().map(|at| Duration::from_secs(u64::try_from(at.saturating_sub(observe::now())).unwrap_or(0).max(1)));
+    let soonest = [
+        Some(resync),
+        wake,
+        elsewhere.then_some(ASK_AGAIN),
+        (changed && !waits_for_end(plan)).then_some(Duration::from_millis(50)),
+    ];
+    Action::requeue(soonest.into_iter().flatten().min().unwrap_or(resync))
+}
+
+/// A command or a reading was begun: its end starts the next round by itself.
+fn waits_for_end(plan: &Plan) -> bool {
+    plan.actions.iter().any(|a| matches!(a, tanist_core::plan::Action::Run { .. } | tanist_core::plan::Action::Read { .. }))
+}
+
+/// When a failed round is tried again.
+#[must_use]
+pub fn error_policy(group: Arc<ReplicaGroup>, error: &Error, ctx: Arc<Context>) -> Action {
+    let name = group.name_any();
+    ctx.metrics.round_errors.inc();
+    let after = match error {
+        Error::Act(act::Error::Outdated) => Duration::from_millis(100),
+        Error::Act(act::Error::Recheck(..)) => Duration::from_millis(500),
+        Error::Act(act::Error::Closing) => return Action::await_change(),
+        Error::Observe(observe::Error::ReadSpec(_) | observe::Error::BuildObjects(_) | observe::Error::ReadRecord(_)) => {
+            warn!(group = name, %error, "the group cannot be acted upon until it is changed");
+            return Action::await_change();
+        }
+        Error::Observe(_) | Error::Act(_) => Duration::from_secs(5),
+    };
+    info!(group = name, %error, "round ended early");
+    Action::requeue(after)
+}

@@ -1,0 +1,173 @@
+//! Executes one command in a container, through API server and kubelet, and says how it ended: three values, never two.
+//!
+//! Every await has a deadline of its own, nothing below retries, the output is bounded. `Success` and exit codes are taken only from an
+//! explicit status frame; a stream that just ends is unknown (safety 1.9).
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
+use kube::Api;
+use kube::api::{AttachParams, AttachedProcess};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// Bytes of output that are kept; the rest is read and dropped (safety S39).
+const KEPT_BYTES: usize = 80 * 1024;
+
+/// How long output is read after the status came.
+const AFTER_STATUS: Duration = Duration::from_millis(500);
+
+/// How long the status is waited for after the output ended.
+const AFTER_OUTPUT: Duration = Duration::from_secs(5);
+
+/// How an execution ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    /// The process exited with this code, and this is what it printed.
+    Exited(i32, Output),
+    /// It was never started.
+    NotStarted(String),
+    /// It may have run, may be running, or may never have started.
+    Unknown(String),
+}
+
+/// What was printed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Output {
+    /// Standard output, as far as it was kept.
+    pub stdout: Vec<u8>,
+    /// Whether more was printed than was kept.
+    pub cut: bool,
+}
+
+/// Executes argv in a container of a pod.
+pub async fn exec(pods: &Api<Pod>, pod: &str, container: &str, argv: &[String], deadline: Duration) -> Ended {
+    let params = AttachParams::default().container(container).stdin(false).stdout(true).stderr(true);
+    match tokio::time::timeout(deadline, attached(pods, pod, argv, &params)).await {
+        Ok(ended) => ended,
+        Err(_) => Ended::Unknown(format!("no answer within {} s", deadline.as_secs())),
+    }
+}
+
+async fn attached(pods: &Api<Pod>, pod: &str, argv: &[String], params: &AttachParams) -> Ended {
+    let mut process = match pods.exec(pod, argv, params).await {
+        Ok(process) => process,
+        Err(error) => return refused(&error),
+    };
+    let (Some(status), Some(stdout), Some(stderr)) = (process.take_status(), process.stdout(), process.stderr()) else {
+        return Ended::Unknown("the stream could not be read".into());
+    };
+    let mut output = Output::default();
+    let mut complaint = Output::default();
+    // kube's readers may never see their end after an error of the stream, so the status decides when to stop reading.
+    let status = {
+        let reading = async { tokio::join!(drain(stdout, &mut output), drain(stderr, &mut complaint)) };
+        tokio::pin!(reading, status);
+        tokio::select! {
+            status = &mut status => {
+                // What was printed before the status is in the pipes already.
+                let _ = tokio::time::timeout(AFTER_STATUS, &mut reading).await;
+                status
+            }
+            _ = &mut reading => tokio::time::timeout(AFTER_OUTPUT, &mut status).await.unwrap_or_default(),
+        }
+    };
+    finish(process);
+    match status {
+        Some(status) => judge(&status, output, &complaint),
+        None => Ended::Unknown("the stream ended without a status".into()),
+    }
+}
+
+/// Dropping aborts the task behind the stream; `join` could wait for ever.
+fn finish(process: AttachedProcess) {
+    drop(process);
+}
+
+async fn drain(mut from: impl AsyncRead + Unpin, into: &mut Output) {
+    let mut chunk = vec![0_u8; 16 * 1024];
+    while let Ok(n) = from.read(&mut chunk).await {
+        let Some(bytes) = chunk.get(..n).filter(|b| !b.is_empty()) else { return };
+        let room = KEPT_BYTES.saturating_sub(into.stdout.len());
+        into.cut |= bytes.len() > room;
+        into.stdout.extend(bytes.iter().take(room));
+    }
+}
+
+/// The API server said no before anything ran, or nobody knows.
+fn refused(error: &kube::Error) -> Ended {
+    use kube::client::UpgradeConnectionError as Upgrade;
+    match error {
+        kube::Error::Api(status) if (400..500).contains(&status.code) && status.code != 408 => {
+            Ended::NotStarted(format!("the API server refused it ({} {})", status.code, status.reason))
+        }
+        kube::Error::UpgradeConnection(Upgrade::ProtocolSwitch(code)) if code.is_client_error() => {
+            Ended::NotStarted(format!("the API server refused it ({code})"))
+        }
+        other => Ended::Unknown(format!("the connection failed: {}", first_line(&other.to_string()))),
+    }
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().chars().take(160).collect()
+}
+
+/// Reads the status frame by its structure; anything else is unknown.
+fn judge(status: &Status, output: Output, complaint: &Output) -> Ended {
+    if status.status.as_deref() == Some("Success") {
+        return Ended::Exited(0, output);
+    }
+    let causes = status.details.as_ref().and_then(|d| d.causes.as_ref());
+    let code = causes.and_then(|c| c.iter().find(|c| c.reason.as_deref() == Some("ExitCode"))).and_then(|c| c.message.as_deref());
+    if let (Some("NonZeroExitCode"), Some(code)) = (status.reason.as_deref(), code) {
+        return match code.parse() {
+            Ok(code) => Ended::Exited(code, output),
+            Err(_) => Ended::Unknown("the exit code could not be read".into()),
+        };
+    }
+    let message = status.message.as_deref().unwrap_or_default();
+    let missing = ["executable file not found", "no such file or directory", "permission denied", "container not found"];
+    if missing.iter().any(|m| message.contains(m)) && output.stdout.is_empty() {
+        return Ended::NotStarted("the program could not be executed in the container".into());
+    }
+    let silent = complaint.stdout.is_empty();
+    Ended::Unknown(format!("the kubelet reported an error of its own{}", if silent { "" } else { ", with messages" }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::{StatusCause, StatusDetails};
+
+    fn failure(reason: &str, code: Option<&str>, message: &str) -> Status {
+        let causes = code.map(|c| vec![StatusCause { reason: Some("ExitCode".into()), message: Some(c.into()), field: None }]);
+        Status {
+            status: Some("Failure".into()),
+            reason: Some(reason.into()),
+            message: Some(message.into()),
+            details: Some(StatusDetails { causes, ..Default::default() }),
+            ..Default::default()
+        }
+    }
+
+    // A36, reading 20: a broken exec is unknown, never an exit code.
+    #[test]
+    fn only_an_explicit_frame_is_an_exit_code() {
+        let out = Output::default;
+        let success = Status { status: Some("Success".into()), ..Default::default() };
+        assert_eq!(judge(&success, out(), &out()), Ended::Exited(0, out()));
+        assert_eq!(judge(&failure("NonZeroExitCode", Some("7"), ""), out(), &out()), Ended::Exited(7, out()));
+        for odd in [
+            failure("NonZeroExitCode", Some("seven"), ""),
+            failure("NonZeroExitCode", None, "command terminated with exit code 7"),
+            failure("InternalError", Some("7"), "error dialing backend: connection reset"),
+            Status::default(),
+        ] {
+            assert!(matches!(judge(&odd, out(), &out()), Ended::Unknown(_)), "{odd:?}");
+        }
+    }
+
+    #[test]
+    fn a_missing_program_was_not_started() {
+        let status = failure("InternalError", None, "OCI runtime exec failed: exec: \"nope\": executable file not found in $PATH");
+        assert!(matches!(judge(&status, Output::default(), &Output::default()), Ended::NotStarted(_)));
+    }
+}

@@ -1,0 +1,109 @@
+//! Reads what `tanist-run` prints: length and end mark make a cut output visible (safety S12).
+use tanist_core::snapshot::Evidence;
+
+/// A whole frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    /// How the command ended, as the runner knows it.
+    pub outcome: Outcome,
+    /// What it printed.
+    pub stdout: Vec<u8>,
+    /// Whether the runner kept less than was printed.
+    pub cut: bool,
+    /// Processes of the application that the runner sees.
+    pub processes: Option<u32>,
+}
+
+/// The runner's word for how it ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It exited.
+    Exited(i32),
+    /// It was not started; the text says why.
+    NotStarted(String),
+    /// Nobody knows; the text says why.
+    Unknown(String),
+    /// It runs.
+    Running,
+    /// A restart of the container cut it off.
+    Interrupted,
+    /// It never ran and never will.
+    Void,
+}
+
+/// Reads a frame about a token; `None` where it is not whole, or about something else.
+#[must_use]
+pub fn read(bytes: &[u8], token: &str) -> Option<Frame> {
+    let end = bytes.iter().position(|b| *b == b'\n')?;
+    let head = std::str::from_utf8(bytes.get(..end)?).ok()?;
+    let mut words = head.split(' ');
+    if words.next()? != "tanist-run/1" || words.next()? != token {
+        return None;
+    }
+    let outcome = outcome(words.next()?)?;
+    let (mut out, mut err, mut cut, mut processes) = (0_usize, 0_usize, false, None);
+    for word in words {
+        let (key, value) = word.split_once('=')?;
+        match key {
+            "stdout" => out = value.parse().ok()?,
+            "stderr" => err = value.parse().ok()?,
+            "cut" => cut = value != "0",
+            "processes" => processes = value.parse().ok(),
+            _ => {}
+        }
+    }
+    let body = end.checked_add(1)?;
+    let stdout_end = body.checked_add(out)?;
+    let stdout = bytes.get(body..stdout_end)?.to_vec();
+    let rest = bytes.get(stdout_end.checked_add(err)?..)?;
+    let mark = format!("\ntanist-end {token}\n");
+    rest.starts_with(mark.as_bytes()).then_some(Frame { outcome, stdout, cut, processes })
+}
+
+fn outcome(word: &str) -> Option<Outcome> {
+    let (kind, rest) = word.split_once(':').unwrap_or((word, ""));
+    Some(match kind {
+        "exited" => Outcome::Exited(rest.parse().ok()?),
+        "not-started" => Outcome::NotStarted(rest.to_owned()),
+        "unknown" => Outcome::Unknown(rest.to_owned()),
+        "running" => Outcome::Running,
+        "interrupted" => Outcome::Interrupted,
+        "void" => Outcome::Void,
+        _ => return None,
+    })
+}
+
+impl From<&Outcome> for Evidence {
+    fn from(outcome: &Outcome) -> Self {
+        match outcome {
+            Outcome::Exited(code) => Evidence::Exited(*code),
+            Outcome::NotStarted(why) => Evidence::NotStarted(why.clone()),
+            Outcome::Void => Evidence::NotStarted("the operator stopped before it was started".into()),
+            Outcome::Unknown(why) => Evidence::Unknown(why.clone()),
+            Outcome::Running => Evidence::Running,
+            Outcome::Interrupted => Evidence::Interrupted,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: &[u8] = b"tanist-run/1 t1 exited:0 stdout=8 stderr=2 cut=0 processes=3\n1234567\nno\ntanist-end t1\n";
+
+    #[test]
+    fn a_whole_frame_is_read() {
+        let frame = read(WHOLE, "t1").unwrap();
+        assert_eq!((frame.outcome, frame.stdout.as_slice(), frame.processes), (Outcome::Exited(0), b"1234567\n".as_slice(), Some(3)));
+    }
+
+    // S3, S12: cut anywhere, a frame says nothing, and never a shorter number.
+    #[test]
+    fn a_frame_cut_at_any_byte_is_none() {
+        for length in 0..WHOLE.len() {
+            assert_eq!(read(&WHOLE[..length], "t1"), None, "cut at {length}");
+        }
+        assert_eq!(read(WHOLE, "t2"), None);
+    }
+}

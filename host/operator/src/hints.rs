@@ -1,0 +1,94 @@
+//! What this process remembers between rounds. It is never the truth: losing it costs time, not safety.
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tanist_core::contract::{Position, Role, Timestamp};
+use tanist_core::snapshot::Evidence;
+
+/// The hints of every group, by UID.
+#[derive(Debug, Default)]
+pub struct Hints {
+    groups: Mutex<BTreeMap<String, Group>>,
+    ended: Mutex<VecDeque<String>>,
+}
+
+/// Pods whose end is remembered; far more than end within the minutes in which anybody asks.
+const ENDED: usize = 4096;
+
+/// The hints of one group.
+#[derive(Debug, Default)]
+pub struct Group {
+    /// Roles by pod UID: since when, and how often in a row it was unknown.
+    pub roles: BTreeMap<String, RoleHint>,
+    /// Positions by pod UID.
+    pub positions: BTreeMap<String, PositionHint>,
+    /// Pods whose sequence is being read.
+    pub reading: BTreeSet<String>,
+    /// Commands that this process waits for, by token.
+    pub running: BTreeSet<String>,
+    /// How commands ended, by token.
+    pub results: BTreeMap<String, Evidence>,
+    /// Objects as they came back when they were applied last, by kind and name.
+    pub applied: BTreeMap<String, String>,
+}
+
+/// What is remembered of a role.
+#[derive(Debug, Clone)]
+pub struct RoleHint {
+    /// The role.
+    pub role: Role,
+    /// Since when.
+    pub since: Timestamp,
+    /// Unknown answers in a row.
+    pub streak: u32,
+}
+
+/// What is remembered of a position.
+#[derive(Debug, Clone)]
+pub struct PositionHint {
+    /// In which very container.
+    pub container_id: String,
+    /// What was read.
+    pub position: Position,
+    /// When.
+    pub at: Timestamp,
+    /// The role at that time: a position is of a role.
+    pub role: Role,
+}
+
+impl Hints {
+    /// The hints of a group, locked. Never held over an await.
+    pub fn of<R>(&self, uid: &str, look: impl FnOnce(&mut Group) -> R) -> R {
+        look(self.lock().entry(uid.to_owned()).or_default())
+    }
+
+    /// Forgets a group that is gone.
+    pub fn forget(&self, uid: &str) {
+        self.lock().remove(uid);
+    }
+
+    /// Commands that this process waits for, over all groups.
+    pub fn running(&self) -> usize {
+        self.lock().values().map(|g| g.running.len().saturating_add(g.reading.len())).sum()
+    }
+
+    /// Remembers that every container of a pod ended, as its last status said.
+    pub fn end(&self, pod_uid: String) {
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        if !ended.contains(&pod_uid) {
+            ended.push_back(pod_uid);
+        }
+        while ended.len() > ENDED {
+            ended.pop_front();
+        }
+    }
+
+    /// Whether the last status of a pod said that every container ended.
+    pub fn has_ended(&self, pod_uid: &str) -> bool {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|uid| uid == pod_uid)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Group>> {
+        // A panic while holding the lock leaves hints, not truth.
+        self.groups.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,191 @@
+//! Leadership by a Lease: kube 5 has none, and the crates for it do not keep up. It keeps two operators from doing the same work twice; it
+//! is no fence. What must not happen twice is fenced where it happens: by resource versions, UIDs and tokens.
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::api::{ObjectMeta, PostParams};
+use kube::{Api, Client};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long a holder may be silent (row A51).
+pub const DURATION: Duration = Duration::from_secs(15);
+/// How long a holder tries to renew before it steps down.
+pub const RENEW: Duration = Duration::from_secs(10);
+/// How often anybody tries.
+pub const RETRY: Duration = Duration::from_secs(2);
+
+/// The Lease of one installation.
+pub struct Leadership {
+    leases: Api<Lease>,
+    name: String,
+    identity: String,
+    seen: Option<(String, Instant)>,
+}
+
+/// What an attempt found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Attempt {
+    /// We hold it.
+    Held,
+    /// Somebody else does.
+    Other(String),
+}
+
+/// What to do with a Lease as it was read: pure, so that it is tested without a cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Move {
+    /// Write it with our name; whether that is a new holder.
+    Take {
+        /// Counts as a transition.
+        changes: bool,
+    },
+    /// Leave it.
+    Leave(String),
+}
+
+/// Decides by what we observed, not by the holder's clock: a Lease that did not change for its duration, as we saw it, is free.
+#[must_use]
+pub fn judge(holder: Option<&str>, identity: &str, unchanged_for: Duration, duration: Duration) -> Move {
+    match holder {
+        None | Some("") => Move::Take { changes: true },
+        Some(holder) if holder == identity => Move::Take { changes: false },
+        Some(_) if unchanged_for >= duration => Move::Take { changes: true },
+        Some(holder) => Move::Leave(holder.to_owned()),
+    }
+}
+
+impl Leadership {
+    /// For that installation.
+    #[must_use]
+    pub fn new(client: Client, namespace: &str, name: &str, identity: &str) -> Self {
+        Leadership { leases: Api::namespaced(client, namespace), name: name.to_owned(), identity: identity.to_owned(), seen: None }
+    }
+
+    /// Tries to take or renew it, once.
+    ///
+    /// # Errors
+    /// When the API server cannot be asked; a conflict is no error but somebody else.
+    pub async fn attempt(&mut self) -> kube::Result<Attempt> {
+        let Some(mut lease) = self.leases.get_opt(&self.name).await? else {
+            return self.written(self.leases.create(&PostParams::default(), &self.fresh()).await);
+        };
+        let version = lease.metadata.resource_version.clone().unwrap_or_default();
+        let now = Instant::now();
+        let since = match &self.seen {
+            Some((seen, since)) if *seen == version => *since,
+            _ => {
+                self.seen = Some((version, now));
+                now
+            }
+        };
+        let spec = lease.spec.get_or_insert_default();
+        let duration = spec.lease_duration_seconds.and_then(|s| u64::try_from(s).ok()).map_or(DURATION, Duration::from_secs);
+        match judge(spec.holder_identity.as_deref(), &self.identity, now.duration_since(since), duration) {
+            Move::Leave(holder) => Ok(Attempt::Other(holder)),
+            Move::Take { changes } => {
+                let time = MicroTime(jiff::Timestamp::now());
+                if changes {
+                    spec.lease_transitions = Some(spec.lease_transitions.unwrap_or(0).saturating_add(1));
+                    spec.acquire_time = Some(time.clone());
+                }
+                spec.holder_identity = Some(self.identity.clone());
+                spec.lease_duration_seconds = i32::try_from(DURATION.as_secs()).ok();
+                spec.renew_time = Some(time);
+                self.written(self.leases.replace(&self.name, &PostParams::default(), &lease).await)
+            }
+        }
+    }
+
+    /// Gives it up, so that the next one need not wait.
+    pub async fn release(&self) {
+        let Ok(Some(mut lease)) = self.leases.get_opt(&self.name).await else { return };
+        let spec = lease.spec.get_or_insert_default();
+        if spec.holder_identity.as_deref() != Some(&self.identity) {
+            return;
+        }
+        spec.holder_identity = Some(String::new());
+        if let Err(error) = self.leases.replace(&self.name, &PostParams::default(), &lease).await {
+            tracing::warn!(%error, "the Lease could not be given up; the next leader waits until it runs out");
+        }
+    }
+
+    /// Returns once the Lease is ours.
+    pub async fn acquire(&mut self) {
+        let mut other = String::new();
+        loop {
+            match tokio::time::timeout(RENEW, self.attempt()).await {
+                Ok(Ok(Attempt::Held)) => return,
+                Ok(Ok(Attempt::Other(holder))) if holder != other => {
+                    tracing::info!(holder, "another operator leads; waiting");
+                    other = holder;
+                }
+                Ok(Ok(Attempt::Other(_))) => {}
+                Ok(Err(error)) => tracing::warn!(%error, "the Lease could not be read"),
+                Err(_) => tracing::warn!("the API server did not answer about the Lease"),
+            }
+            tokio::time::sleep(RETRY).await;
+        }
+    }
+
+    /// Renews until it cannot; returns when leadership is lost.
+    pub async fn hold(&mut self) -> String {
+        let mut renewed = Instant::now();
+        loop {
+            tokio::time::sleep(RETRY).await;
+            match tokio::time::timeout(RETRY, self.attempt()).await {
+                Ok(Ok(Attempt::Held)) => renewed = Instant::now(),
+                Ok(Ok(Attempt::Other(holder))) => return format!("{holder} took the Lease"),
+                Ok(Err(error)) => tracing::warn!(%error, "the Lease could not be renewed"),
+                Err(_) => tracing::warn!("the API server did not answer about the Lease"),
+            }
+            if renewed.elapsed() >= RENEW {
+                return "the Lease could not be renewed".into();
+            }
+        }
+    }
+
+    fn fresh(&self) -> Lease {
+        let time = MicroTime(jiff::Timestamp::now());
+        Lease {
+            metadata: ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() },
+            spec: Some(LeaseSpec {
+                holder_identity: Some(self.identity.clone()),
+                lease_duration_seconds: i32::try_from(DURATION.as_secs()).ok(),
+                acquire_time: Some(time.clone()),
+                renew_time: Some(time),
+                lease_transitions: Some(1),
+                ..LeaseSpec::default()
+            }),
+        }
+    }
+
+    fn written(&self, written: kube::Result<Lease>) -> kube::Result<Attempt> {
+        match written {
+            Ok(_) => Ok(Attempt::Held),
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(Attempt::Other("somebody who was faster".into())),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Duration = Duration::ZERO;
+
+    // A51: 15 s of silence, as we see it.
+    #[test]
+    fn a_lease_is_taken_when_free_ours_or_silent() {
+        assert_eq!(judge(None, "a", NOW, DURATION), Move::Take { changes: true });
+        assert_eq!(judge(Some(""), "a", NOW, DURATION), Move::Take { changes: true });
+        assert_eq!(judge(Some("a"), "a", NOW, DURATION), Move::Take { changes: false });
+        assert_eq!(judge(Some("b"), "a", DURATION - Duration::from_millis(1), DURATION), Move::Leave("b".into()));
+        assert_eq!(judge(Some("b"), "a", DURATION, DURATION), Move::Take { changes: true });
+    }
+
+    #[test]
+    fn a_holder_steps_down_before_anybody_may_take_over() {
+        assert!(RENEW + RETRY < DURATION);
+    }
+}

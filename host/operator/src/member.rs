@@ -1,0 +1,187 @@
+//! Commands in a member's container: with the runner as PID 1, or without.
+use crate::context::Context;
+use crate::exec::{Ended, exec};
+use crate::frame;
+use crate::frame::Outcome;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use std::time::Duration;
+use tanist_core::contract::{Position, Role};
+use tanist_core::data::read_sequence;
+use tanist_core::snapshot::{Command, Evidence};
+
+/// Where the runner lies in a container.
+const RUNNER: &str = "/tanist/tanist-run";
+
+/// Seconds that the way through API server and kubelet may take beside the command itself.
+const WAY: u64 = 15;
+
+/// One container of one very pod.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// The namespace.
+    pub namespace: String,
+    /// The pod's name.
+    pub pod: String,
+    /// The very pod.
+    pub uid: String,
+    /// Whether the runner is PID 1.
+    pub runner: bool,
+}
+
+/// What `status` said.
+#[derive(Debug, Clone)]
+pub struct Said {
+    /// The role.
+    pub role: Role,
+    /// Why, where it is unknown or failed.
+    pub detail: Option<String>,
+    /// Processes of the application, where the runner counted them.
+    pub processes: Option<u32>,
+}
+
+impl Target {
+    async fn exec(&self, ctx: &Context, container: &str, argv: &[String], seconds: u64) -> Ended {
+        let Ok(_slot) = ctx.slots.acquire().await else { return Ended::NotStarted("the operator is ending".into()) };
+        let pods: Api<Pod> = Api::namespaced(ctx.exec_client.clone(), &self.namespace);
+        exec(&pods, &self.pod, container, argv, Duration::from_secs(seconds)).await
+    }
+
+    fn wrapped(&self, verb: &str, container: &str, more: &[&str], argv: &[String]) -> Vec<String> {
+        let state = format!("/tanist/{container}");
+        let head = [RUNNER, verb, "--state", &state, "--uid", &self.uid];
+        head.iter().chain(more).map(|s| (*s).to_owned()).chain(argv.iter().cloned()).collect()
+    }
+
+    /// Asks for the role, afresh (row A28, reading 17).
+    pub async fn status(&self, ctx: &Context, command: &Command) -> Said {
+        let seconds = u64::from(command.timeout);
+        if !self.runner {
+            let ended = self.exec(ctx, &command.container, &command.exec, seconds.saturating_add(1)).await;
+            return match ended {
+                Ended::Exited(code, _) => said(code, None),
+                Ended::NotStarted(why) | Ended::Unknown(why) => unknown(why, None),
+            };
+        }
+        // A poll under way has to end first, so up to two timeouts.
+        let argv = self.wrapped("status", &command.container, &[], &[]);
+        let ended = self.exec(ctx, &command.container, &argv, seconds.saturating_mul(2).saturating_add(WAY)).await;
+        match whole(ended, "-") {
+            Ok(frame) => match frame.outcome {
+                Outcome::Exited(code) => said(code, frame.processes),
+                other => unknown(format!("{other:?}"), frame.processes),
+            },
+            Err(ended) => unknown(reason(&ended), None),
+        }
+    }
+
+    /// Asks for the sequence (row A5).
+    pub async fn sequence(&self, ctx: &Context, command: &Command, token: &str) -> Position {
+        let seconds = u64::from(command.timeout);
+        let (code, stdout, cut) = if self.runner {
+            let deadline = command.timeout.to_string();
+            let more = ["--token", token, "--deadline", &deadline, "--quiet-status", "--"];
+            let argv = self.wrapped("exec", &command.container, &more, &command.exec);
+            let ended = self.exec(ctx, &command.container, &argv, seconds.saturating_add(WAY)).await;
+            match whole(ended, token) {
+                Ok(frame) => match frame.outcome {
+                    Outcome::Exited(code) => (code, frame.stdout, frame.cut),
+                    other => return Position::Unknown(format!("sequence did not run to its end ({other:?})")),
+                },
+                Err(ended) => return Position::Unknown(reason(&ended)),
+            }
+        } else {
+            match self.exec(ctx, &command.container, &command.exec, seconds.saturating_add(1)).await {
+                Ended::Exited(code, output) => (code, output.stdout, output.cut),
+                other => return Position::Unknown(reason(&other)),
+            }
+        };
+        match (code, cut) {
+            (0, false) => read_sequence(&stdout).unwrap_or_else(Position::Unknown),
+            (0, true) => Position::Unknown("sequence printed more than one line of a few bytes".into()),
+            (code, _) => Position::Unknown(format!("sequence exited {code}")),
+        }
+    }
+
+    /// Runs a command whose intent is durable.
+    pub async fn run(&self, ctx: &Context, container: &str, token: &str, timeout: u32, expect: &str, argv: &[String]) -> Evidence {
+        let seconds = u64::from(timeout);
+        if !self.runner {
+            return match self.exec(ctx, container, argv, seconds).await {
+                Ended::Exited(code, _) => Evidence::Exited(code),
+                Ended::NotStarted(why) => Evidence::NotStarted(why),
+                Ended::Unknown(why) => Evidence::Unknown(why),
+            };
+        }
+        let deadline = timeout.to_string();
+        let more = ["--token", token, "--deadline", &deadline, "--expect", expect, "--"];
+        let argv = self.wrapped("exec", container, &more, argv);
+        let ended = self.exec(ctx, container, &argv, seconds.saturating_add(WAY)).await;
+        evidence(ended, token)
+    }
+
+    /// Asks how a command ended that somebody began. What the runner never heard of, it refuses from now on.
+    pub async fn settle(&self, ctx: &Context, container: &str, token: &str) -> Evidence {
+        if !self.runner {
+            return Evidence::Unknown("without the runner a command cannot be asked about again".into());
+        }
+        let argv = self.wrapped("settle", container, &["--token", token], &[]);
+        evidence(self.exec(ctx, container, &argv, WAY).await, token)
+    }
+}
+
+fn whole(ended: Ended, token: &str) -> Result<frame::Frame, Ended> {
+    match ended {
+        Ended::Exited(_, output) => {
+            frame::read(&output.stdout, token).ok_or_else(|| Ended::Unknown("the runner's answer was not whole".into()))
+        }
+        other => Err(other),
+    }
+}
+
+fn evidence(ended: Ended, token: &str) -> Evidence {
+    match whole(ended, token) {
+        Ok(frame) => Evidence::from(&frame.outcome),
+        Err(Ended::NotStarted(why)) => Evidence::NotStarted(why),
+        Err(other) => Evidence::Unknown(reason(&other)),
+    }
+}
+
+fn reason(ended: &Ended) -> String {
+    match ended {
+        Ended::Exited(code, _) => format!("it exited {code}"),
+        Ended::NotStarted(why) => format!("it was not started: {why}"),
+        Ended::Unknown(why) => why.clone(),
+    }
+}
+
+fn unknown(why: String, processes: Option<u32>) -> Said {
+    Said { role: Role::Unknown, detail: Some(format!("status could not be read: {why}")), processes }
+}
+
+fn said(code: i32, processes: Option<u32>) -> Said {
+    let (role, detail) = match code {
+        0 => (Role::Secondary, None),
+        7 => (Role::Stopped, None),
+        8 => (Role::Primary, None),
+        9 => (Role::Failed, Some("status exited 9".to_owned())),
+        10 => (Role::Starting, None),
+        code => (Role::Unknown, Some(format!("status exited {code}; 0, 7, 8, 9 and 10 have a meaning"))),
+    };
+    Said { role, detail, processes }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A28, reading 17: five codes have a meaning, all others are unknown and not failed.
+    #[test]
+    fn each_code_of_status_is_a_role() {
+        let role = |code| said(code, None).role;
+        assert_eq!([0, 7, 8, 9, 10].map(role), [Role::Secondary, Role::Stopped, Role::Primary, Role::Failed, Role::Starting]);
+        for code in [1, 2, 126, 127, 137, 255] {
+            assert_eq!(role(code), Role::Unknown);
+        }
+    }
+}

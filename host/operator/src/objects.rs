@@ -1,0 +1,105 @@
+//! The objects of a group, as wished: pure functions from the resource to manifests for server-side apply.
+//!
+//! # Promises
+//! 1. Equal groups and settings give equal manifests, and each says so itself: its annotation `tanist.dev/applied` is the SHA-256 of all
+//!    the rest, so an unchanged wish is seen without comparing objects.
+//! 2. What the user's template says wins, but for what makes a pod a member: the group's label, the readiness gate, and with runner
+//!    Injected the command of the containers that commands name.
+//! 3. No secret, no claim and no right is made here, and nothing outside the group's namespace is named.
+//!
+//! Whether Kubernetes accepts the template is not known here: a dry run tells (condition `TemplateRejected`).
+mod pods;
+mod runner;
+mod services;
+
+use crate::api::{ANNOTATION_APPLIED, ANNOTATION_INSTALLATION, LABEL_GROUP, ReplicaGroup};
+use kube::{Resource, ResourceExt};
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+use std::fmt::Write;
+
+/// What every group's objects take from the installation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// The image that holds `/tanist-run`.
+    pub runner_image: String,
+    /// Which installation of the operator applies the objects.
+    pub installation: String,
+}
+
+/// Why there are no manifests. Each is the user's to mend, but for the first, which only an object that was never stored can have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BuildError {
+    /// An owner that Kubernetes does not know cannot own.
+    #[error("the group has no {0}: it was not read from the API server")]
+    NotStored(&'static str),
+    /// The template is not a pod template.
+    #[error("{0}: change spec.template")]
+    Form(String),
+    /// A command names a container that the template does not have.
+    #[error("spec.template has no container {0}, in which commands shall run: name one of its containers")]
+    NoContainer(String),
+    /// The runner needs a place that the template takes.
+    #[error("{0} is taken by the runner: use another, or set spec.runner to None")]
+    Taken(String),
+}
+
+/// All objects of a group, in the order in which they are to be applied: Services first, so that names resolve when pods start.
+///
+/// `replicas` is the size of the `StatefulSet`, which is not `spec.replicas` while members still have to be stopped.
+///
+/// # Errors
+/// When the template cannot be made a member's.
+pub fn desired(group: &ReplicaGroup, replicas: u32, settings: &Settings) -> Result<Vec<Value>, BuildError> {
+    let mut objects = services::all(group);
+    objects.push(services::budget(group));
+    objects.push(pods::set(group, replicas, settings)?);
+    objects.into_iter().map(|object| finish(group, settings, object)).collect()
+}
+
+/// Adds what all objects have: place, labels, owner, and last the hash of all that.
+fn finish(group: &ReplicaGroup, settings: &Settings, mut object: Value) -> Result<Value, BuildError> {
+    let namespace = group.namespace().ok_or(BuildError::NotStored("namespace"))?;
+    let owner = group.controller_owner_ref(&()).ok_or(BuildError::NotStored("name or UID"))?;
+    let owner = json!({
+        "apiVersion": owner.api_version,
+        "kind": owner.kind,
+        "name": owner.name,
+        "uid": owner.uid,
+        "controller": true,
+        "blockOwnerDeletion": true
+    });
+    let mut labels = app_labels(group);
+    labels.insert(LABEL_GROUP.into(), group.name_any().into());
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.insert("namespace".into(), namespace.into());
+        metadata.insert("labels".into(), labels.into());
+        metadata.insert("ownerReferences".into(), json!([owner]));
+        metadata.insert("annotations".into(), json!({ANNOTATION_INSTALLATION: settings.installation}));
+    }
+    let hash = Sha256::digest(object.to_string()).iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    });
+    if let Some(annotations) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+        annotations.insert(ANNOTATION_APPLIED.into(), hash.into());
+    }
+    Ok(object)
+}
+
+/// The labels by which people and tools find what belongs together. What the application is called, its template may say.
+fn app_labels(group: &ReplicaGroup) -> Map<String, Value> {
+    const NAME: &str = "app.kubernetes.io/name";
+    let name = group.name_any();
+    let application =
+        group.spec.template.labels().find(|(key, _)| *key == NAME).map_or(name.as_str(), |(_, value)| value);
+    let labels = [
+        (NAME, application),
+        ("app.kubernetes.io/instance", &name),
+        ("app.kubernetes.io/managed-by", crate::api::FIELD_MANAGER),
+    ];
+    labels.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect()
+}
+
+#[cfg(test)]
+mod tests;

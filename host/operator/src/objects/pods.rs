@@ -1,0 +1,122 @@
+//! The `StatefulSet` and the pods it makes.
+use super::{BuildError, Settings, app_labels, runner};
+use crate::api::spec::{Runner, default};
+use crate::api::{GATE_MEMBER, LABEL_GROUP, ReplicaGroup};
+use kube::ResourceExt;
+use serde_json::{Map, Value, json};
+
+/// The `StatefulSet` (row A45). It starts all members at once and replaces none by itself: order is the policies', and what replacing a pod
+/// means is the plan's. It never deletes a claim.
+pub(super) fn set(group: &ReplicaGroup, replicas: u32, settings: &Settings) -> Result<Value, BuildError> {
+    let name = group.name_any();
+    let mut spec = json!({
+        "replicas": replicas,
+        "serviceName": name,
+        "podManagementPolicy": "Parallel",
+        "updateStrategy": {"type": "OnDelete"},
+        "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
+        "selector": {"matchLabels": {LABEL_GROUP: name}},
+        "template": template(group, settings)?
+    });
+    if !group.spec.volume_claim_templates.is_empty() {
+        let claims = serde_json::to_value(&group.spec.volume_claim_templates);
+        let claims =
+            claims.map_err(|e| BuildError::Form(format!("spec.volumeClaimTemplates cannot be written: {e}")))?;
+        spec.as_object_mut().map(|spec| spec.insert("volumeClaimTemplates".into(), claims));
+    }
+    Ok(json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": name}, "spec": spec}))
+}
+
+/// The user's template, made a member's.
+fn template(group: &ReplicaGroup, settings: &Settings) -> Result<Value, BuildError> {
+    let mut template = group.spec.template.0.clone();
+    let labels = object(object(&mut template, "metadata", "template")?, "labels", "template.metadata")?;
+    for (key, value) in app_labels(group) {
+        labels.entry(key).or_insert(value);
+    }
+    labels.insert(LABEL_GROUP.into(), group.name_any().into());
+
+    let spec = object(&mut template, "spec", "template")?;
+    unless_set(spec, "terminationGracePeriodSeconds", default::GRACE);
+    unless_set(spec, "automountServiceAccountToken", false);
+    let gates = list(spec, "readinessGates", "template.spec")?;
+    let gate = json!({"conditionType": GATE_MEMBER});
+    if !gates.contains(&gate) {
+        gates.push(gate);
+    }
+    for kind in ["initContainers", "containers"] {
+        for container in containers(spec, kind)? {
+            introduce(group, container?)?;
+        }
+    }
+    match group.spec.runner {
+        Runner::Injected => runner::inject(group, settings, spec)?,
+        Runner::None => runner::stop_by_hook(group, spec)?,
+    }
+    Ok(template.into())
+}
+
+/// Tells a container who it is, where the user does not. Ours come first, so that the user's may refer to them.
+fn introduce(group: &ReplicaGroup, container: &mut Map<String, Value>) -> Result<(), BuildError> {
+    let from = |path: &str| json!({"fieldRef": {"fieldPath": path}});
+    let ours = [
+        json!({"name": "POD_NAME", "valueFrom": from("metadata.name")}),
+        json!({"name": "POD_NAMESPACE", "valueFrom": from("metadata.namespace")}),
+        json!({"name": "SERVICE_NAME", "value": group.name_any()}),
+        json!({"name": "TANIST_POD_UID", "valueFrom": from("metadata.uid")}),
+    ];
+    let env = list(container, "env", "a container of template.spec")?;
+    let missing = |own: &Value| !env.iter().any(|theirs| theirs.get("name") == own.get("name"));
+    let mut all: Vec<Value> = ours.into_iter().filter(missing).collect();
+    all.append(env);
+    *env = all;
+    Ok(())
+}
+
+/// Every container of a list, each as an object; none if there is no such list.
+pub(super) fn containers<'a>(
+    spec: &'a mut Map<String, Value>,
+    kind: &'static str,
+) -> Result<impl Iterator<Item = Result<&'a mut Map<String, Value>, BuildError>>, BuildError> {
+    let not_an_object = move || BuildError::Form(format!("every item of template.spec.{kind} has to be an object"));
+    let items = match spec.get_mut(kind) {
+        None | Some(Value::Null) => None,
+        Some(Value::Array(items)) => Some(items),
+        Some(_) => return Err(BuildError::Form(format!("template.spec.{kind} has to be a list"))),
+    };
+    Ok(items.into_iter().flatten().map(move |item| item.as_object_mut().ok_or_else(not_an_object)))
+}
+
+/// A field that is an object, made if it is missing.
+pub(super) fn object<'a>(
+    parent: &'a mut Map<String, Value>,
+    key: &str,
+    of: &str,
+) -> Result<&'a mut Map<String, Value>, BuildError> {
+    let field = parent.entry(key).or_insert(Value::Null);
+    if field.is_null() {
+        *field = json!({});
+    }
+    field.as_object_mut().ok_or_else(|| BuildError::Form(format!("{key} of {of} has to be an object")))
+}
+
+/// A field that is a list, made if it is missing.
+pub(super) fn list<'a>(
+    parent: &'a mut Map<String, Value>,
+    key: &str,
+    of: &str,
+) -> Result<&'a mut Vec<Value>, BuildError> {
+    let field = parent.entry(key).or_insert(Value::Null);
+    if field.is_null() {
+        *field = json!([]);
+    }
+    field.as_array_mut().ok_or_else(|| BuildError::Form(format!("{key} of {of} has to be a list")))
+}
+
+/// Sets a field that is missing.
+pub(super) fn unless_set(parent: &mut Map<String, Value>, key: &str, value: impl Into<Value>) {
+    let field = parent.entry(key).or_insert(Value::Null);
+    if field.is_null() {
+        *field = value.into();
+    }
+}

@@ -1,0 +1,153 @@
+//! How commands get into the pods: `tanist-run` around the containers they name, or nothing but a hook.
+use super::pods::{containers, list, object, unless_set};
+use super::{BuildError, Settings};
+use crate::api::ReplicaGroup;
+use crate::api::spec::default;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+
+/// The volume that carries the runner and what it remembers.
+const VOLUME: &str = "tanist";
+
+/// Where that volume is mounted.
+const MOUNT: &str = "/tanist";
+
+/// The init container that copies the runner there.
+const INSTALLER: &str = "tanist-run";
+
+/// The runner in a member's container.
+const PATH: &str = "/tanist/tanist-run";
+
+/// Where the container of `status` answers the kubelet's probe.
+const PORT: u16 = 8099;
+
+/// The user of the installer: nobody's. The volume is open to every user of the pod, so that it can be any.
+const INSTALLER_USER: u32 = 65532;
+
+/// What the runner of a container remembers: its `--state`.
+fn state(container: &str) -> String {
+    format!("{MOUNT}/{container}")
+}
+
+/// Makes the runner the command of every container that a command names (design 5).
+pub(super) fn inject(
+    group: &ReplicaGroup,
+    settings: &Settings,
+    spec: &mut Map<String, Value>,
+) -> Result<(), BuildError> {
+    let named = named(group)?;
+    let grace = spec.get("terminationGracePeriodSeconds").and_then(Value::as_u64).unwrap_or(default::GRACE.into());
+
+    let volumes = list(spec, "volumes", "template.spec")?;
+    if volumes.iter().any(|volume| volume.get("name").is_some_and(|name| name == VOLUME)) {
+        return Err(BuildError::Taken(format!("the volume name {VOLUME}")));
+    }
+    volumes.push(json!({"name": VOLUME, "emptyDir": {}}));
+
+    let installers = list(spec, "initContainers", "template.spec")?;
+    if installers.iter().any(|container| container.get("name").is_some_and(|name| name == INSTALLER)) {
+        return Err(BuildError::Taken(format!("the container name {INSTALLER}")));
+    }
+    installers.insert(0, installer(settings));
+
+    let mut missing = named.clone();
+    for container in containers(spec, "containers")? {
+        let container = container?;
+        let name = container.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        if missing.remove(name.as_str()) {
+            wrap(group, &name, grace, container)?;
+        }
+    }
+    missing.first().map_or(Ok(()), |name| Err(BuildError::NoContainer((*name).to_owned())))
+}
+
+/// Without a runner, the kubelet calls `stop` before it ends the container, unless the user has a hook there.
+pub(super) fn stop_by_hook(group: &ReplicaGroup, spec: &mut Map<String, Value>) -> Result<(), BuildError> {
+    named(group)?;
+    let stop = &group.spec.commands.stop;
+    let place = group.spec.container_of(stop).unwrap_or_default();
+    for container in containers(spec, "containers")? {
+        let container = container?;
+        if container.get("name").is_some_and(|name| name == place) {
+            unless_set(
+                object(container, "lifecycle", "a container")?,
+                "preStop",
+                json!({"exec": {"command": stop.exec}}),
+            );
+            return Ok(());
+        }
+    }
+    Err(BuildError::NoContainer(place.to_owned()))
+}
+
+/// The containers that commands name.
+fn named(group: &ReplicaGroup) -> Result<BTreeSet<&str>, BuildError> {
+    let none = || BuildError::Form("template.spec.containers has to name a container".into());
+    group.spec.commands.all().map(|(_, command)| group.spec.container_of(command).ok_or_else(none)).collect()
+}
+
+fn installer(settings: &Settings) -> Value {
+    // Limits equal requests, so that a pod whose containers do the same keeps its guarantee.
+    let resources = json!({"cpu": "100m", "memory": "32Mi"});
+    json!({
+        "name": INSTALLER,
+        "image": settings.runner_image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["/tanist-run", "install", PATH],
+        "volumeMounts": [{"name": VOLUME, "mountPath": MOUNT}],
+        "resources": {"requests": resources, "limits": resources},
+        "securityContext": {
+            "runAsNonRoot": true,
+            "runAsUser": INSTALLER_USER,
+            "allowPrivilegeEscalation": false,
+            "readOnlyRootFilesystem": true,
+            "capabilities": {"drop": ["ALL"]},
+            "seccompProfile": {"type": "RuntimeDefault"}
+        }
+    })
+}
+
+/// Puts the runner around one container.
+fn wrap(group: &ReplicaGroup, name: &str, grace: u64, container: &mut Map<String, Value>) -> Result<(), BuildError> {
+    let commands = &group.spec.commands;
+    let here = |command| group.spec.container_of(command) == Some(name);
+    let mut argv: Vec<String> = vec![PATH.into(), "serve".into(), "--state".into(), state(name)];
+    let mut add = |option: &str, value: String| argv.extend([option.to_owned(), value]);
+    if here(&commands.status) {
+        add("--listen", format!("0.0.0.0:{PORT}"));
+        add("--status-interval", group.spec.status_interval_seconds.to_string());
+        add("--status-timeout", commands.status.timeout().to_string());
+        commands.status.exec.iter().for_each(|arg| add("--status-arg", literal(arg)));
+    }
+    if here(&commands.stop) {
+        add("--stop-timeout", commands.stop.timeout().to_string());
+        commands.stop.exec.iter().for_each(|arg| add("--stop-arg", literal(arg)));
+    }
+    add("--grace", grace.to_string());
+    container.insert("command".into(), json!(argv));
+    container.remove("args");
+
+    let mounts = list(container, "volumeMounts", "a container")?;
+    let path = |mount: &Value| Some(mount.get("mountPath")?.as_str()?.trim_end_matches('/').to_owned());
+    if mounts.iter().filter_map(path).any(|path| path == MOUNT || path.starts_with("/tanist/")) {
+        return Err(BuildError::Taken(format!("the path {MOUNT}")));
+    }
+    mounts.push(json!({"name": VOLUME, "mountPath": MOUNT}));
+    if here(&commands.status) {
+        // Once is enough, in both directions: the runner has already waited for three failures in a row.
+        let probe = json!({
+            "httpGet": {"path": "/ready", "port": PORT},
+            "periodSeconds": 1,
+            "timeoutSeconds": 2,
+            "failureThreshold": 1
+        });
+        unless_set(container, "readinessProbe", probe);
+    }
+    Ok(())
+}
+
+/// An argument that the kubelet passes on as it stands: it would replace `$(NAME)` and halve `$$`, which it does not do for commands that
+/// are executed, and the same argv must mean the same in both.
+fn literal(argument: &str) -> String {
+    argument.replace('$', "$$")
+}

@@ -1,0 +1,74 @@
+//! How members are reached, and how many may be disturbed at once.
+use crate::api::{LABEL_GROUP, LABEL_ROLE, ReplicaGroup};
+use kube::ResourceExt;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// The port of a Service whose containers name none (row A43): a Service needs one.
+const DUMMY_PORT: u64 = 12345;
+
+/// The names of members before they are ready (row A47), and the ways to primaries and to secondaries.
+pub(super) fn all(group: &ReplicaGroup) -> Vec<Value> {
+    let name = group.name_any();
+    let ports = ports(group);
+    let to = |role: &str, suffix: &str| {
+        json!({
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": format!("{name}-{suffix}")},
+            "spec": {
+                "type": "ClusterIP",
+                "selector": {LABEL_GROUP: name, LABEL_ROLE: role},
+                "ports": ports
+            }
+        })
+    };
+    let headless = json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name},
+        "spec": {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": true,
+            "selector": {LABEL_GROUP: name},
+            "ports": ports
+        }
+    });
+    vec![headless, to("primary", "rw"), to("secondary", "ro")]
+}
+
+/// At most one member at a time is taken away by a drain. Whose turn it is, readiness says: a member is ready while it serves.
+pub(super) fn budget(group: &ReplicaGroup) -> Value {
+    let name = group.name_any();
+    json!({
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name},
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {LABEL_GROUP: name}}}
+    })
+}
+
+/// The ports of the template's containers, each number once for each protocol, each with a name of its own.
+fn ports(group: &ReplicaGroup) -> Vec<Value> {
+    let mut numbers = BTreeSet::new();
+    let mut names = BTreeSet::new();
+    let mut ports = Vec::new();
+    let containers = group.spec.template.named("containers");
+    for port in containers.filter_map(|(_, container)| container.get("ports")?.as_array()).flatten() {
+        let Some(number) = port.get("containerPort").and_then(Value::as_u64) else { continue };
+        let protocol = port.get("protocol").and_then(Value::as_str).unwrap_or("TCP");
+        if !numbers.insert((number, protocol)) {
+            continue;
+        }
+        let own = port.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let plain = format!("{}-{number}", protocol.to_lowercase());
+        let free = |name: &String| !name.is_empty() && !names.contains(name);
+        let Some(name) = [own, plain.clone(), format!("{plain}-2")].into_iter().find(free) else { continue };
+        names.insert(name.clone());
+        ports.push(json!({"name": name, "port": number, "targetPort": number, "protocol": protocol}));
+    }
+    if ports.is_empty() {
+        ports.push(json!({"name": "dummy", "port": DUMMY_PORT, "targetPort": DUMMY_PORT, "protocol": "TCP"}));
+    }
+    ports
+}

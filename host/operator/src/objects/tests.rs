@@ -1,0 +1,315 @@
+use super::*;
+use serde_json::{Value, json};
+
+fn settings() -> Settings {
+    Settings { runner_image: "tanist.local/tanist:dev".into(), installation: "here".into() }
+}
+
+/// A group as it was stored, with these changes to its spec.
+fn group(changes: Value) -> ReplicaGroup {
+    let mut group = json!({
+        "apiVersion": "tanist.dev/v1alpha1",
+        "kind": "ReplicaGroup",
+        "metadata": {"name": "db", "namespace": "shop", "uid": "00000000-0000-0000-0000-000000000001"},
+        "spec": {
+            "replicas": 3,
+            "primaries": 1,
+            "template": {"spec": {"containers": [{"name": "db", "image": "example.org/db:1"}]}},
+            "commands": {
+                "status": {"exec": ["/db/status"]},
+                "sequence": {"exec": ["/db/sequence"]},
+                "stop": {"exec": ["/db/stop"]},
+                "primary": {"exec": ["/db/start", "primary", "$(PEERS)"]}
+            }
+        }
+    });
+    merge(&mut group["spec"], changes);
+    serde_json::from_value(group).unwrap()
+}
+
+fn merge(into: &mut Value, changes: Value) {
+    match (into, changes) {
+        (Value::Object(into), Value::Object(changes)) => {
+            for (key, change) in changes {
+                merge(into.entry(key).or_insert(Value::Null), change);
+            }
+        }
+        (into, change) => *into = change,
+    }
+}
+
+fn applied(object: &Value) -> Option<&str> {
+    object["metadata"]["annotations"]["tanist.dev/applied"].as_str()
+}
+
+fn build(changes: Value) -> Vec<Value> {
+    desired(&group(changes), 3, &settings()).unwrap()
+}
+
+fn one<'a>(objects: &'a [Value], kind: &str) -> &'a Value {
+    objects.iter().find(|object| object["kind"] == kind).unwrap()
+}
+
+fn pod(changes: Value) -> Value {
+    one(&build(changes), "StatefulSet")["spec"]["template"].clone()
+}
+
+fn refusal(changes: Value) -> String {
+    desired(&group(changes), 3, &settings()).unwrap_err().to_string()
+}
+
+/// Compares with the stored objects; `TANIST_BLESS=1` stores them. They are applied to a real API server by tests/admission/run.
+fn golden(name: &str, objects: &[Value]) {
+    let texts: Vec<String> = objects.iter().map(|object| serde_yaml_ng::to_string(object).unwrap()).collect();
+    let text = texts.join("---\n");
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.yaml"));
+    if std::env::var_os("TANIST_BLESS").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, &text).unwrap();
+    }
+    let stored = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        stored == text,
+        "{} is out of date: look at the difference after TANIST_BLESS=1 cargo test -p tanist",
+        path.display()
+    );
+}
+
+fn everything() -> Value {
+    json!({
+        "primaries": "All",
+        "template": {
+            "metadata": {
+                "labels": {"app.kubernetes.io/name": "galera", "policy.tanist.dev/rank": "1"},
+                "annotations": {"example.org/note": "kept"}
+            },
+            "spec": {
+                "securityContext": {"runAsUser": 999, "fsGroup": 999},
+                "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+                    {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"tanist.dev/group": "db"}}}
+                ]}},
+                "initContainers": [{"name": "prepare", "image": "example.org/db:1", "command": ["/db/prepare"]}],
+                "containers": [
+                    {"name": "metrics", "image": "example.org/metrics:1", "ports": [{"containerPort": 9104, "name": "metrics"}]},
+                    {
+                        "name": "db",
+                        "image": "example.org/db:1",
+                        "command": ["/db/daemon"],
+                        "args": ["--loud"],
+                        "env": [{"name": "ME", "value": "$(POD_NAME).$(SERVICE_NAME)"}, {"name": "POD_NAMESPACE", "value": "mine"}],
+                        "ports": [
+                            {"containerPort": 3306, "name": "mysql"},
+                            {"containerPort": 4567},
+                            {"containerPort": 4567, "protocol": "UDP"}
+                        ],
+                        "volumeMounts": [{"name": "data", "mountPath": "/data"}]
+                    }
+                ]
+            }
+        },
+        "volumeClaimTemplates": [
+            {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}
+        ],
+        "container": "db",
+        "statusIntervalSeconds": 3,
+        "commands": {
+            "status": {"exec": ["/bin/sh", "-c", "test -e /run/$$ || echo $(date)"], "timeoutSeconds": 7},
+            "stop": {"exec": ["/db/stop", "--now"], "timeoutSeconds": 120},
+            "fence": {"exec": ["/metrics/fence"], "container": "metrics"}
+        }
+    })
+}
+
+#[test]
+fn a_group_with_nothing_but_the_required_gets_these_objects() {
+    // Rows A43, A45, A47.
+    golden("minimal", &build(json!({})));
+}
+
+#[test]
+fn a_group_with_everything_gets_these_objects() {
+    // Rows A43, A44, A45, A46, A47.
+    golden("everything", &build(everything()));
+}
+
+#[test]
+fn without_the_runner_containers_stay_as_they_are() {
+    let mut changes = everything();
+    merge(&mut changes, json!({"runner": "None"}));
+    golden("not-wrapped", &build(changes));
+}
+
+#[test]
+fn the_set_is_parallel_on_delete_and_keeps_claims() {
+    // Row A45.
+    let objects = build(json!({}));
+    let set = one(&objects, "StatefulSet");
+    assert_eq!(set["metadata"]["name"], "db");
+    assert_eq!(set["spec"]["serviceName"], "db");
+    assert_eq!(set["spec"]["podManagementPolicy"], "Parallel");
+    assert_eq!(set["spec"]["updateStrategy"], json!({"type": "OnDelete"}));
+    assert_eq!(
+        set["spec"]["persistentVolumeClaimRetentionPolicy"],
+        json!({"whenDeleted": "Retain", "whenScaled": "Retain"})
+    );
+    let owner = &set["metadata"]["ownerReferences"][0];
+    assert_eq!(
+        (&owner["kind"], &owner["controller"], &owner["blockOwnerDeletion"]),
+        (&json!("ReplicaGroup"), &json!(true), &json!(true))
+    );
+}
+
+#[test]
+fn a_pod_gets_ten_minutes_to_end_unless_its_template_says_otherwise() {
+    // Row A45.
+    assert_eq!(pod(json!({}))["spec"]["terminationGracePeriodSeconds"], 600);
+    let pod = pod(json!({"template": {"spec": {"terminationGracePeriodSeconds": 30}}}));
+    assert_eq!(pod["spec"]["terminationGracePeriodSeconds"], 30);
+    let command = pod["spec"]["containers"][0]["command"].as_array().unwrap();
+    assert_eq!(command[command.len() - 2..], ["--grace", "30"]);
+}
+
+#[test]
+fn every_container_knows_who_it_is_unless_the_user_says_so() {
+    // Row A45.
+    let pod = pod(everything());
+    for kind in ["containers", "initContainers"] {
+        for container in pod["spec"][kind].as_array().unwrap().iter().filter(|c| c["name"] != "tanist-run") {
+            for name in ["POD_NAME", "POD_NAMESPACE", "SERVICE_NAME", "TANIST_POD_UID"] {
+                let env = container["env"].as_array().unwrap();
+                assert_eq!(
+                    env.iter().filter(|variable| variable["name"] == name).count(),
+                    1,
+                    "{name} in {}",
+                    container["name"]
+                );
+            }
+        }
+    }
+    let names: Vec<&Value> =
+        pod["spec"]["containers"][1]["env"].as_array().unwrap().iter().map(|v| &v["name"]).collect();
+    assert_eq!(
+        names,
+        ["POD_NAME", "SERVICE_NAME", "TANIST_POD_UID", "ME", "POD_NAMESPACE"],
+        "ours first, so that theirs may refer to them"
+    );
+}
+
+#[test]
+fn a_pod_is_a_member_by_label_and_gate_and_gets_no_token() {
+    let member = pod(json!({"template": {"spec": {"readinessGates": [{"conditionType": "example.org/other"}]}}}));
+    assert_eq!(member["metadata"]["labels"]["tanist.dev/group"], "db");
+    assert_eq!(
+        member["spec"]["readinessGates"],
+        json!([{"conditionType": "example.org/other"}, {"conditionType": "tanist.dev/member"}])
+    );
+    assert_eq!(member["spec"]["automountServiceAccountToken"], false);
+    let asked = pod(json!({"template": {"spec": {"automountServiceAccountToken": true}}}));
+    assert_eq!(asked["spec"]["automountServiceAccountToken"], true);
+}
+
+#[test]
+fn members_can_be_kept_apart_by_the_groups_label() {
+    // Row A46: the label that an anti-affinity selects is on the pods.
+    let pod = pod(everything());
+    let term = &pod["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0];
+    let wanted = term["labelSelector"]["matchLabels"].as_object().unwrap();
+    assert!(wanted.iter().all(|(key, value)| pod["metadata"]["labels"].get(key) == Some(value)));
+}
+
+#[test]
+fn names_resolve_before_members_are_ready() {
+    // Row A47.
+    let objects = build(json!({}));
+    let headless = objects.iter().find(|o| o["kind"] == "Service" && o["metadata"]["name"] == "db").unwrap();
+    assert_eq!(headless["spec"]["clusterIP"], "None");
+    assert_eq!(headless["spec"]["publishNotReadyAddresses"], true);
+    assert_eq!(headless["spec"]["ports"][0]["port"], 12345);
+}
+
+#[test]
+fn services_lead_to_roles_on_the_containers_ports() {
+    let objects = build(everything());
+    for (name, role) in [("db-rw", "primary"), ("db-ro", "secondary")] {
+        let service = objects.iter().find(|o| o["metadata"]["name"] == name).unwrap();
+        assert_eq!(service["spec"]["selector"], json!({"tanist.dev/group": "db", "tanist.dev/role": role}));
+        let ports: Vec<String> = service["spec"]["ports"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|p| format!("{}/{}", p["name"], p["port"]))
+            .collect();
+        assert_eq!(ports, ["\"metrics\"/9104", "\"mysql\"/3306", "\"tcp-4567\"/4567", "\"udp-4567\"/4567"]);
+    }
+}
+
+#[test]
+fn one_member_at_a_time_may_be_disturbed() {
+    let objects = build(json!({}));
+    assert_eq!(one(&objects, "PodDisruptionBudget")["spec"]["maxUnavailable"], 1);
+}
+
+#[test]
+fn the_kubelet_changes_no_argument_of_a_command() {
+    let pod = pod(everything());
+    let command = pod["spec"]["containers"][1]["command"].as_array().unwrap();
+    let argument = command.iter().find(|a| a.as_str().unwrap().starts_with("test -e")).unwrap();
+    assert_eq!(
+        argument, "test -e /run/$$$$ || echo $$(date)",
+        "it halves $$ and would replace $(date) if that were a variable"
+    );
+}
+
+#[test]
+fn only_the_container_of_a_command_gets_its_options() {
+    let pod = pod(everything());
+    let options = |at: usize| pod["spec"]["containers"][at]["command"].to_string();
+    assert!(
+        !options(0).contains("--listen") && !options(0).contains("--status-arg") && !options(0).contains("--stop-arg")
+    );
+    assert!(options(0).contains("/tanist/metrics") && options(1).contains("/tanist/db"));
+    assert!(pod["spec"]["containers"][0].get("readinessProbe").is_none());
+    assert_eq!(pod["spec"]["containers"][1]["readinessProbe"]["httpGet"], json!({"path": "/ready", "port": 8099}));
+}
+
+#[test]
+fn the_users_probe_and_hook_win() {
+    let probe = json!({"tcpSocket": {"port": 3306}});
+    let hook = json!({"exec": {"command": ["/mine"]}});
+    let container = json!([{"name": "db", "image": "x", "readinessProbe": probe, "lifecycle": {"preStop": hook}}]);
+    let wrapped = pod(json!({"template": {"spec": {"containers": container}}}));
+    assert_eq!(wrapped["spec"]["containers"][0]["readinessProbe"], probe);
+    let bare = pod(json!({"runner": "None", "template": {"spec": {"containers": container}}}));
+    assert_eq!(bare["spec"]["containers"][0]["lifecycle"]["preStop"], hook);
+}
+
+#[test]
+fn a_wish_is_named_by_its_hash() {
+    let first = build(json!({}));
+    assert_eq!(first, build(json!({})), "equal wishes are equal");
+    let more = desired(&group(json!({})), 2, &settings()).unwrap();
+    let differ = |a: &[Value], b: &[Value]| a.iter().zip(b).filter(|(a, b)| applied(a) != applied(b)).count();
+    assert_eq!(differ(&first, &more), 1, "only the set has a size");
+    let other = Settings { runner_image: "tanist.local/tanist:2".into(), ..settings() };
+    assert_eq!(differ(&first, &desired(&group(json!({})), 3, &other).unwrap()), 1);
+    let mut edited = first[0].clone();
+    edited["metadata"]["annotations"].as_object_mut().unwrap().remove("tanist.dev/applied");
+    let hash: String = sha2::Sha256::digest(edited.to_string()).iter().map(|b| format!("{b:02x}")).collect();
+    assert_eq!(applied(&first[0]), Some(hash.as_str()));
+}
+
+#[test]
+fn what_cannot_be_built_is_said() {
+    assert!(refusal(json!({"container": "web"})).starts_with("spec.template has no container web"));
+    assert!(refusal(json!({"container": "web", "runner": "None"})).starts_with("spec.template has no container web"));
+    let volumes = json!({"template": {"spec": {"volumes": [{"name": "tanist", "emptyDir": {}}]}}});
+    assert!(refusal(volumes).starts_with("the volume name tanist is taken by the runner"));
+    let mount = json!({"template": {"spec": {"containers": [{"name": "db", "volumeMounts": [{"name": "x", "mountPath": "/tanist/"}]}]}}});
+    assert!(refusal(mount).starts_with("the path /tanist is taken by the runner"));
+    let env = json!({"template": {"spec": {"containers": [{"name": "db", "env": {"A": "b"}}]}}});
+    assert!(refusal(env).contains("env of a container of template.spec has to be a list"));
+    let mut unknown = group(json!({}));
+    unknown.metadata.uid = None;
+    let error = desired(&unknown, 3, &settings()).unwrap_err();
+    assert_eq!(error, BuildError::NotStored("name or UID"));
+}

@@ -1,0 +1,323 @@
+//! Observe: the only reader. Everything is read live from the API server and from the members; watches only say when to look.
+pub mod convert;
+mod questions;
+
+pub use convert::every_container_ended;
+pub use questions::{ASK_AGAIN, read_position};
+
+use crate::api::{self, ReplicaGroup};
+use crate::context::Context;
+use crate::member::Target;
+use crate::objects;
+use crate::validate;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
+use kube::api::ListParams;
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::{Api, ResourceExt};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tanist_core::contract::{MemberName, Position, Timestamp};
+use tanist_core::limits;
+use tanist_core::memory;
+use tanist_core::record::Record;
+use tanist_core::snapshot::{Group, Member, Object, Set, Snapshot};
+
+/// Why nothing could be observed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The group is gone, or another one has its name.
+    #[error("the group is gone")]
+    Gone,
+    /// The spec cannot be acted upon.
+    #[error("failed to read the spec: {0}")]
+    ReadSpec(#[source] validate::Invalid),
+    /// The record cannot be read; ignoring it could lose data.
+    #[error(
+        "failed to read status.record: {0}; it was written by a newer version or edited by hand: update Tanist, or remove status.record \
+         (what the claims remember then counts)"
+    )]
+    ReadRecord(#[source] serde_json::Error),
+    /// The objects cannot be built from the spec.
+    #[error("failed to build the objects: {0}")]
+    BuildObjects(#[source] objects::BuildError),
+    /// Another installation keeps this group.
+    #[error("installation {0:?} keeps this group; remove the annotation tanist.dev/installation from its StatefulSet to take it over")]
+    OtherInstallation(String),
+    /// An object of that name belongs to somebody else.
+    #[error("{0} {1} exists and does not belong to this group; rename the group or remove that object")]
+    NotOurs(&'static str, String),
+    /// The API server could not be read.
+    #[error("failed to read {0}: {1}")]
+    Read(&'static str, #[source] kube::Error),
+    /// The API server did not answer.
+    #[error("failed to read {0}: no answer within {1} s")]
+    Silent(&'static str, u64),
+}
+
+impl Error {
+    /// One word for conditions and metrics.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Error::Gone => "Gone",
+            Error::ReadSpec(_) => "SpecInvalid",
+            Error::ReadRecord(_) => "RecordUnreadable",
+            Error::BuildObjects(_) => "TemplateInvalid",
+            Error::OtherInstallation(_) => "OtherInstallation",
+            Error::NotOurs(..) => "NameTaken",
+            Error::Read(_, kube::Error::Api(status)) if status.code == 403 => "Forbidden",
+            Error::Read(..) | Error::Silent(..) => "ApiUnreadable",
+        }
+    }
+}
+
+/// Deadline of each read; safety 1.9: kube has none of its own.
+const READ_SECONDS: u64 = 20;
+
+/// What a round works on: the group as it was read, and the snapshot.
+pub struct Observed {
+    /// With the resource version that the record is written against.
+    pub object: ReplicaGroup,
+    /// The frozen input.
+    pub snapshot: Snapshot,
+}
+
+/// Which members are asked for their role: all, or (before a less dangerous act) one; the others keep what they said in `earlier`.
+pub enum Ask<'a> {
+    /// Everyone that can be reached.
+    All,
+    /// Only this one.
+    Only(&'a MemberName, &'a Snapshot),
+}
+
+/// Reads everything that a decision may look at.
+///
+/// # Errors
+/// [`Error`]; nothing is done then.
+pub async fn observe(ctx: &Context, seen: &ReplicaGroup, ask: Ask<'_>) -> Result<Observed, Error> {
+    let namespace = seen.namespace().ok_or(Error::Gone)?;
+    let groups: Api<ReplicaGroup> = Api::namespaced(ctx.client.clone(), &namespace);
+    let object = within("the group", groups.get_opt(&seen.name_any())).await?.ok_or(Error::Gone)?;
+    if object.uid() != seen.uid() || object.metadata.deletion_timestamp.is_some() {
+        return Err(Error::Gone);
+    }
+    let group = validate::group(&object, &ctx.settings.cluster_domain).map_err(Error::ReadSpec)?;
+    let record = read_record(&object)?;
+    let world = World::read(ctx, &group).await?;
+    let record = memory::recall(record, &group.name, world.claims());
+    let set = world.set(&group, ctx)?;
+    let objects = world.objects(ctx, &object, &group, set.as_ref(), &record)?;
+    let now = now();
+    let mut members = world.members(&group, set.as_ref(), &record, now);
+    let expected = members.iter().filter(|m| m.ordinal < expected(&group, set.as_ref(), &record)).map(|m| m.name.clone()).collect::<Vec<_>>();
+    let surplus_claims = world.surplus_claims(&group, &expected);
+    let nodes = world.nodes(ctx, &members, &record).await?;
+    let evidence = questions::evidence(ctx, &group, &record, &members).await;
+    let statuses = questions::statuses(ctx, &group, &members, &ask).await;
+    let now = self::now();
+    questions::apply(ctx, &group, &mut members, statuses, now);
+    let remembered = record.last_primaries.iter().map(|l| &l.pod_uid).chain(record.intents.iter().map(|i| &i.pod_uid));
+    let ended = remembered.filter(|uid| ctx.hints.has_ended(uid)).cloned().collect();
+    let nonce = format!("{:016x}", rand::random::<u64>());
+    let snapshot = Snapshot { now, nonce, group, record, objects, set, members, evidence, nodes, ended, surplus_claims };
+    Ok(Observed { object, snapshot })
+}
+
+fn read_record(object: &ReplicaGroup) -> Result<Record, Error> {
+    let raw = object.status.as_ref().and_then(|s| s.record.clone());
+    raw.map_or_else(|| Ok(Record::default()), |raw| serde_json::from_value(raw).map_err(Error::ReadRecord))
+}
+
+/// How many members are expected: never fewer than are remembered (S18).
+fn expected(group: &Group, set: Option<&Set>, record: &Record) -> u32 {
+    memory::replicas(group.replicas, set, record)
+}
+
+/// Seconds since 1970.
+#[must_use]
+pub fn now() -> Timestamp {
+    jiff::Timestamp::now().as_second()
+}
+
+/// Awaits a read with a deadline of our own.
+pub async fn within<T>(what: &'static str, read: impl Future<Output = kube::Result<T>>) -> Result<T, Error> {
+    match tokio::time::timeout(Duration::from_secs(READ_SECONDS), read).await {
+        Ok(result) => result.map_err(|e| Error::Read(what, e)),
+        Err(_) => Err(Error::Silent(what, READ_SECONDS)),
+    }
+}
+
+/// What Kubernetes has of the group.
+struct World {
+    set: Option<StatefulSet>,
+    services: Vec<DynamicObject>,
+    budgets: Vec<DynamicObject>,
+    pods: Vec<Pod>,
+    claims: Vec<(MemberName, tanist_core::snapshot::Claim)>,
+}
+
+impl World {
+    async fn read(ctx: &Context, group: &Group) -> Result<Self, Error> {
+        let client = || ctx.client.clone();
+        let ns = &group.namespace;
+        let selector = ListParams::default().labels(&format!("{}={}", api::LABEL_GROUP, group.name));
+        let sets: Api<StatefulSet> = Api::namespaced(client(), ns);
+        let pods: Api<Pod> = Api::namespaced(client(), ns);
+        let claims: Api<PersistentVolumeClaim> = Api::namespaced(client(), ns);
+        let services: Api<DynamicObject> = Api::namespaced_with(client(), ns, &resource("", "v1", "Service"));
+        let budgets: Api<DynamicObject> = Api::namespaced_with(client(), ns, &resource("policy", "v1", "PodDisruptionBudget"));
+        let (set, services, budgets, pods, claims) = tokio::try_join!(
+            within("the StatefulSet", sets.get_opt(&group.name)),
+            within("services", services.list(&selector)),
+            within("pod disruption budgets", budgets.list(&selector)),
+            within("pods", pods.list(&selector)),
+            within("claims", claims.list(&selector)),
+        )?;
+        let claims = claims.items.iter().filter_map(|c| convert::claim(&group.name, c)).collect();
+        Ok(World { set, services: services.items, budgets: budgets.items, pods: pods.items, claims })
+    }
+
+    fn claims(&self) -> impl Iterator<Item = (&MemberName, &tanist_core::snapshot::Claim)> {
+        self.claims.iter().map(|(m, c)| (m, c))
+    }
+
+    fn set(&self, group: &Group, ctx: &Context) -> Result<Option<Set>, Error> {
+        let Some(set) = &self.set else { return Ok(None) };
+        if !convert::owned_by(&set.metadata, &group.uid) {
+            return Err(Error::NotOurs("StatefulSet", group.name.clone()));
+        }
+        match set.annotations().get(api::ANNOTATION_INSTALLATION) {
+            Some(other) if other != &ctx.settings.installation => Err(Error::OtherInstallation(other.clone())),
+            _ => {
+                let replicas = set.spec.as_ref().and_then(|s| s.replicas).unwrap_or(1);
+                Ok(Some(Set { uid: set.uid().unwrap_or_default(), replicas: u32::try_from(replicas).unwrap_or(0) }))
+            }
+        }
+    }
+
+    /// The wished objects, each with whether it is there as wished.
+    fn objects(
+        &self,
+        ctx: &Context,
+        object: &ReplicaGroup,
+        group: &Group,
+        set: Option<&Set>,
+        record: &Record,
+    ) -> Result<Vec<Object>, Error> {
+        let settings =
+            objects::Settings { runner_image: ctx.settings.runner_image.clone(), installation: ctx.settings.installation.clone() };
+        let replicas = memory::replicas(group.replicas, set, record);
+        let wished = objects::desired(object, replicas, &settings).map_err(Error::BuildObjects)?;
+        let mut found = Vec::new();
+        for manifest in wished {
+            let text = |pointer| manifest.pointer(pointer).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
+            let (kind, name, hash) = (text("/kind"), text("/metadata/name"), applied_hash(&manifest));
+            let there = self.live(&kind, &name);
+            // The hash says whether the wish changed; what came back when it was applied says whether somebody changed the object.
+            let same = there.as_ref().is_some_and(|(meta, _)| {
+                convert::owned_by(meta, &group.uid) && meta.annotations.as_ref().and_then(|a| a.get(api::ANNOTATION_APPLIED)) == Some(&hash)
+            });
+            let untouched = ctx.hints.of(&group.uid, |h| {
+                h.applied.get(&format!("{kind}/{name}")) == there.as_ref().map(|(_, fingerprint)| fingerprint)
+            });
+            found.push(Object { kind, name, manifest, current: same && untouched });
+        }
+        Ok(found)
+    }
+
+    /// Metadata and a fingerprint of what people may change.
+    fn live(&self, kind: &str, name: &str) -> Option<(kube::core::ObjectMeta, String)> {
+        let dynamic = |list: &[DynamicObject]| {
+            list.iter().find(|o| o.metadata.name.as_deref() == Some(name)).map(|o| {
+                (o.metadata.clone(), fingerprint(&o.metadata, &o.data.get("spec").cloned().unwrap_or_default()))
+            })
+        };
+        match kind {
+            "StatefulSet" => self.set.as_ref().filter(|s| s.name_any() == name).map(|s| {
+                (s.metadata.clone(), fingerprint(&s.metadata, &serde_json::to_value(&s.spec).unwrap_or_default()))
+            }),
+            "Service" => dynamic(&self.services),
+            "PodDisruptionBudget" => dynamic(&self.budgets),
+            _ => None,
+        }
+    }
+
+    /// Every expected member and every pod that the set owns.
+    fn members(&self, group: &Group, set: Option<&Set>, record: &Record, now: Timestamp) -> Vec<Member> {
+        let mut members: BTreeMap<u32, Member> = BTreeMap::new();
+        for ordinal in 0..expected(group, set, record) {
+            members.insert(ordinal, self.member(group, ordinal));
+        }
+        for pod in &self.pods {
+            let ours = set.is_some_and(|s| convert::owned_by(&pod.metadata, &s.uid));
+            let Some(ordinal) = convert::ordinal(&group.name, &pod.name_any()).filter(|_| ours) else { continue };
+            let member = members.entry(ordinal).or_insert_with(|| self.member(group, ordinal));
+            member.pod = Some(convert::pod(pod, group, now));
+        }
+        members.into_values().take(limits::MEMBERS).collect()
+    }
+
+    fn member(&self, group: &Group, ordinal: u32) -> Member {
+        let name = MemberName::from(format!("{}-{ordinal}", group.name));
+        let mut claims: Vec<_> = self.claims.iter().filter(|(m, _)| m == &name).map(|(_, c)| c.clone()).collect();
+        claims.sort_by(|a, b| a.name.cmp(&b.name));
+        Member { name, ordinal, pod: None, claims, reading: Default::default(), position: Position::NotAsked, asked: false }
+    }
+
+    fn surplus_claims(&self, group: &Group, expected: &[MemberName]) -> Vec<String> {
+        let surplus = self.claims.iter().filter(|(m, c)| {
+            !expected.contains(m) && c.mark.as_ref().is_some_and(|mark| mark.group == group.name)
+        });
+        surplus.map(|(_, c)| c.name.clone()).collect()
+    }
+
+    /// The nodes that matter. `None`: they may not be read.
+    async fn nodes(
+        &self,
+        ctx: &Context,
+        members: &[Member],
+        record: &Record,
+    ) -> Result<Option<BTreeMap<String, tanist_core::snapshot::Node>>, Error> {
+        let of_pods = members.iter().filter_map(|m| m.pod.as_ref()?.node.clone());
+        let of_memory = record.last_primaries.iter().filter_map(|l| l.node.clone());
+        let names: std::collections::BTreeSet<String> = of_pods.chain(of_memory).collect();
+        let nodes: Api<Node> = Api::all(ctx.client.clone());
+        let mut found = BTreeMap::new();
+        for name in names {
+            match within("nodes", nodes.get_opt(&name)).await {
+                Ok(Some(node)) => drop(found.insert(name, convert::node(&node))),
+                Ok(None) => {}
+                Err(Error::Read(_, kube::Error::Api(status))) if status.code == 403 => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Some(found))
+    }
+}
+
+fn applied_hash(manifest: &serde_json::Value) -> String {
+    let annotations = manifest.pointer("/metadata/annotations").and_then(|a| a.get(api::ANNOTATION_APPLIED));
+    annotations.and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// Labels, annotations and spec as one text.
+#[must_use]
+pub fn fingerprint(meta: &kube::core::ObjectMeta, spec: &serde_json::Value) -> String {
+    use sha2::Digest;
+    let text = serde_json::json!([meta.labels, meta.annotations, meta.uid, spec]).to_string();
+    sha2::Sha256::digest(text.as_bytes()).iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// The resource of a kind; plurals as Kubernetes builds them.
+#[must_use]
+pub fn resource(group: &str, version: &str, kind: &str) -> ApiResource {
+    ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
+}
+
+/// Where a member's commands go.
+#[must_use]
+pub fn target(group: &Group, member: &Member) -> Option<Target> {
+    let pod = member.pod.as_ref()?;
+    Some(Target { namespace: group.namespace.clone(), pod: member.name.to_string(), uid: pod.uid.clone(), runner: group.runner })
+}

@@ -1,0 +1,155 @@
+//! From Kubernetes' objects to the words of the core.
+use crate::api;
+use crate::validate::policy_labels;
+use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt;
+use kube::core::ObjectMeta;
+use std::collections::BTreeMap;
+use tanist_core::contract::{MemberName, Phase, Timestamp};
+use tanist_core::data::read_sequence;
+use tanist_core::snapshot::{Claim, ClaimMark, Container, Group};
+
+/// The annotations on claims, in which the group's memory outlives its object.
+pub const CLAIM_GROUP: &str = "tanist.dev/group-of-data";
+/// See [`CLAIM_GROUP`].
+pub const CLAIM_TERM: &str = "tanist.dev/term";
+/// See [`CLAIM_GROUP`].
+pub const CLAIM_SEQUENCE: &str = "tanist.dev/sequence";
+/// See [`CLAIM_GROUP`].
+pub const CLAIM_PRIMARIES: &str = "tanist.dev/primaries";
+
+/// Whether the object is controlled by the one with that UID.
+#[must_use]
+pub fn owned_by(meta: &ObjectMeta, uid: &str) -> bool {
+    meta.owner_references.iter().flatten().any(|o| o.uid == uid && o.controller == Some(true))
+}
+
+/// The number in a member's name: compared as a number, never as text (row A8).
+#[must_use]
+pub fn ordinal(group: &str, pod: &str) -> Option<u32> {
+    let digits = pod.strip_prefix(group)?.strip_prefix('-')?;
+    let canonical = digits == "0" || !digits.starts_with('0');
+    digits.parse().ok().filter(|_| canonical && digits.bytes().all(|b| b.is_ascii_digit()))
+}
+
+fn seconds(time: Option<&Time>) -> Option<Timestamp> {
+    time.map(|t| t.0.as_second())
+}
+
+/// What matters of a pod.
+#[must_use]
+pub fn pod(pod: &Pod, group: &Group, now: Timestamp) -> tanist_core::snapshot::Pod {
+    let status = pod.status.as_ref();
+    let spec = pod.spec.as_ref();
+    let statuses = status.and_then(|s| s.container_statuses.as_ref()).into_iter().flatten();
+    let containers: BTreeMap<_, _> = statuses
+        .map(|c| {
+            let running = c.state.as_ref().is_some_and(|s| s.running.is_some());
+            (c.name.clone(), Container { id: c.container_id.clone().filter(|id| !id.is_empty()), running })
+        })
+        .collect();
+    let conditions = status.and_then(|s| s.conditions.as_ref());
+    let condition = |kind: &str| conditions.and_then(|c| c.iter().find(|c| c.type_ == kind));
+    let ready = condition("Ready");
+    let wanted = &group.commands.status.container;
+    let phase = match status.and_then(|s| s.phase.as_deref()) {
+        Some("Failed" | "Succeeded") => Phase::Ended,
+        _ if status.is_some_and(|s| s.reason.as_deref() == Some("NodeLost")) => Phase::Unreachable,
+        // The node controller says so before anybody else does.
+        _ if ready.is_some_and(|c| c.status == "Unknown" || c.reason.as_deref() == Some("NodeNotReady")) => Phase::Unreachable,
+        _ if pod.metadata.deletion_timestamp.is_some() => Phase::Terminating,
+        _ if containers.get(wanted).is_some_and(|c| c.running) => Phase::Running,
+        _ => Phase::Pending,
+    };
+    let since = ready.and_then(|c| seconds(c.last_transition_time.as_ref()));
+    tanist_core::snapshot::Pod {
+        uid: pod.uid().unwrap_or_default(),
+        phase,
+        phase_since: since.or(seconds(pod.metadata.creation_timestamp.as_ref())).unwrap_or(now).min(now),
+        ready: ready.is_some_and(|c| c.status == "True"),
+        node: spec.and_then(|s| s.node_name.clone()).filter(|n| !n.is_empty()),
+        grace: spec.and_then(|s| s.termination_grace_period_seconds).and_then(|g| u32::try_from(g).ok()).unwrap_or(30),
+        containers,
+        routed: pod.labels().get(api::LABEL_ROLE).cloned(),
+        gate: condition(api::GATE_MEMBER).map(|c| c.status == "True"),
+        labels: policy_labels(pod.labels(), pod.annotations(), &[]),
+    }
+}
+
+/// Whether every container of the pod ended, as its status says: then nothing of it runs.
+#[must_use]
+pub fn every_container_ended(pod: &Pod) -> bool {
+    let Some(status) = &pod.status else { return false };
+    if matches!(status.phase.as_deref(), Some("Failed" | "Succeeded")) {
+        return true;
+    }
+    let statuses = status.container_statuses.as_deref().unwrap_or_default();
+    let wanted = pod.spec.as_ref().map_or(usize::MAX, |s| s.containers.len());
+    statuses.len() == wanted && statuses.iter().all(|c| c.state.as_ref().is_some_and(|s| s.terminated.is_some()))
+}
+
+/// What matters of a node.
+#[must_use]
+pub fn node(node: &Node) -> tanist_core::snapshot::Node {
+    let conditions = node.status.as_ref().and_then(|s| s.conditions.as_ref());
+    let ready = conditions.and_then(|c| c.iter().find(|c| c.type_ == "Ready"));
+    let taints = node.spec.as_ref().and_then(|s| s.taints.as_ref());
+    tanist_core::snapshot::Node {
+        ready: ready.is_some_and(|c| c.status == "True"),
+        since: ready.and_then(|c| seconds(c.last_transition_time.as_ref())).unwrap_or(0),
+        out_of_service: taints.is_some_and(|t| t.iter().any(|t| t.key == "node.kubernetes.io/out-of-service")),
+        zone: node.labels().get("topology.kubernetes.io/zone").cloned(),
+    }
+}
+
+/// What matters of a claim, and whose it is: a `StatefulSet` names it `TEMPLATE-GROUP-ORDINAL`.
+#[must_use]
+pub fn claim(group: &str, claim: &PersistentVolumeClaim) -> Option<(MemberName, Claim)> {
+    let name = claim.name_any();
+    let (head, digits) = name.rsplit_once('-')?;
+    head.strip_suffix(group)?.strip_suffix('-')?;
+    let member = format!("{group}-{digits}");
+    ordinal(group, &member)?;
+    let notes = claim.annotations();
+    let mark = notes.get(CLAIM_GROUP).zip(notes.get(CLAIM_TERM).and_then(|t| t.parse().ok())).map(|(of, term)| ClaimMark {
+        group: of.clone(),
+        term,
+        sequence: notes.get(CLAIM_SEQUENCE).and_then(|s| match read_sequence(s.as_bytes()) {
+            Ok(tanist_core::contract::Position::Known(sequence)) => Some(sequence),
+            _ => None,
+        }),
+        primaries: notes.get(CLAIM_PRIMARIES).map(|p| names(p)).unwrap_or_default(),
+    });
+    Some((MemberName::from(member), Claim { name: name.clone(), uid: claim.uid().unwrap_or_default(), mark }))
+}
+
+fn names(text: &str) -> Vec<MemberName> {
+    text.split(',').filter(|n| !n.is_empty()).map(MemberName::from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A8: numbers, not text.
+    #[test]
+    fn ordinals_are_numbers() {
+        assert_eq!(ordinal("db", "db-10"), Some(10));
+        for other in ["db-", "db-01", "db-x", "dbx-1", "db-1-2", "other-1", "db-+1"] {
+            assert_eq!(ordinal("db", other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_claim_belongs_to_the_member_that_its_name_says() {
+        let named = |name: &str| {
+            let claim: PersistentVolumeClaim =
+                serde_json::from_value(serde_json::json!({"metadata": {"name": name, "uid": "u"}})).unwrap();
+            super::claim("db", &claim).map(|(m, _)| m.0)
+        };
+        assert_eq!(named("data-db-2").as_deref(), Some("db-2"));
+        assert_eq!(named("data-other-2"), None);
+        assert_eq!(named("data-otherdb-2"), None);
+    }
+}

@@ -1,0 +1,141 @@
+//! What is asked of members by exec: roles, and how commands ended. Positions are read only when a decision asks for them.
+use super::{Ask, target};
+use crate::context::Context;
+use crate::member::{Said, Target};
+use futures::future::join_all;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tanist_core::contract::{MemberName, Phase, Position, Role, Timestamp};
+use tanist_core::limits;
+use tanist_core::record::{Intent, Record};
+use tanist_core::snapshot::{Evidence, Group, Member, Reading};
+
+/// Roles as they were said just now.
+pub type Statuses = BTreeMap<MemberName, Option<Said>>;
+
+/// How unsettled commands ended, by token.
+pub type Evidences = BTreeMap<String, Evidence>;
+
+/// Asks for roles, all at once. A member that is not asked is absent; one whose earlier answer stands is `None`.
+pub async fn statuses(ctx: &Context, group: &Group, members: &[Member], ask: &Ask<'_>) -> Statuses {
+    let container = &group.commands.status.container;
+    let alive = members.iter().filter(|m| {
+        m.pod.as_ref().is_some_and(|p| {
+            matches!(p.phase, Phase::Running | Phase::Terminating) && p.containers.get(container).is_some_and(|c| c.running)
+        })
+    });
+    let asked = alive.filter_map(|m| Some((m.name.clone(), target(group, m)?))).map(|(name, target)| async move {
+        match ask {
+            Ask::Only(only, _) if *only != &name => (name, None),
+            Ask::All | Ask::Only(..) => {
+                let said = target.status(ctx, &group.commands.status).await;
+                (name, Some(said))
+            }
+        }
+    });
+    let mut said: Statuses = join_all(asked).await.into_iter().collect();
+    if let Ask::Only(_, earlier) = ask {
+        for (name, said) in said.iter_mut().filter(|(_, s)| s.is_none()) {
+            *said = earlier.member(name).map(|m| Said {
+                role: m.reading.role,
+                detail: m.reading.detail.clone(),
+                processes: m.reading.processes,
+            });
+        }
+    }
+    said
+}
+
+/// Gathers how unsettled commands ended: from this process' memory, else from the runner's.
+pub async fn evidence(ctx: &Context, group: &Group, record: &Record, members: &[Member]) -> Evidences {
+    let gathered = record.intents.iter().map(|intent| async move {
+        let known = ctx.hints.of(&group.uid, |h| {
+            if h.running.contains(&intent.token) { Some(Evidence::Running) } else { h.results.get(&intent.token).cloned() }
+        });
+        let evidence = match known {
+            Some(Evidence::Unknown(_)) | None => settle(ctx, group, intent, members).await,
+            Some(known) => Some(known),
+        };
+        evidence.map(|e| (intent.token.clone(), e))
+    });
+    join_all(gathered).await.into_iter().flatten().collect()
+}
+
+/// Asks the runner. While the command runs there, it is asked again every second, beside the rounds.
+async fn settle(ctx: &Context, group: &Group, intent: &Intent, members: &[Member]) -> Option<Evidence> {
+    let member = members.iter().find(|m| m.name == intent.member)?;
+    let target = target(group, member).filter(|t| t.uid == intent.pod_uid)?;
+    let evidence = target.settle(ctx, &intent.container, &intent.token).await;
+    if evidence != Evidence::Running {
+        ctx.hints.of(&group.uid, |h| drop(h.results.insert(intent.token.clone(), evidence.clone())));
+    }
+    Some(evidence)
+}
+
+/// Writes what was said into the members, and what is remembered of their roles and positions.
+pub fn apply(ctx: &Context, group: &Group, members: &mut [Member], mut said: Statuses, now: Timestamp) {
+    ctx.hints.of(&group.uid, |hints| {
+        let alive: Vec<String> = members.iter().filter_map(|m| m.pod.as_ref().map(|p| p.uid.clone())).collect();
+        hints.roles.retain(|uid, _| alive.contains(uid));
+        hints.positions.retain(|uid, _| alive.contains(uid));
+        for member in members {
+            let Some(pod) = &member.pod else { continue };
+            let said = said.remove(&member.name).flatten().unwrap_or_else(|| silent(pod.phase));
+            let hint = hints.roles.entry(pod.uid.clone()).or_insert(crate::hints::RoleHint { role: said.role, since: now, streak: 0 });
+            if hint.role != said.role {
+                (hint.role, hint.since) = (said.role, now);
+            }
+            hint.streak = if said.role == Role::Unknown { hint.streak.saturating_add(1) } else { 0 };
+            member.reading = Reading {
+                role: said.role,
+                detail: said.detail,
+                since: hint.since,
+                unknown_streak: hint.streak,
+                processes: said.processes,
+            };
+            member.asked = hints.reading.contains(&pod.uid);
+            let id = pod.containers.get(&group.commands.sequence.container).and_then(|c| c.id.as_deref());
+            if let Some(hint) = hints.positions.get(&pod.uid) {
+                let same = id == Some(hint.container_id.as_str()) && hint.role == said.role;
+                let patience = match (&hint.position, said.role) {
+                    (Position::Unknown(_), _) => limits::UNKNOWN_POSITION_SECONDS,
+                    // What is stopped does not move.
+                    (_, Role::Stopped) => i64::MAX,
+                    _ => limits::POSITION_SECONDS,
+                };
+                if same && now.saturating_sub(hint.at) < patience {
+                    member.position = hint.position.clone();
+                }
+            }
+        }
+    });
+}
+
+fn silent(phase: Phase) -> Said {
+    let detail = match phase {
+        Phase::Unreachable => "its node does not report",
+        Phase::Ended => "its pod ended",
+        _ => "its container does not run",
+    };
+    Said { role: Role::Unknown, detail: Some(detail.into()), processes: None }
+}
+
+/// Reads one sequence beside the rounds; its end starts the next one.
+pub async fn read_position(ctx: &Context, group: &Group, member: &Member, target: Target, token: String) {
+    let position = target.sequence(ctx, &group.commands.sequence, &token).await;
+    let container = &group.commands.sequence.container;
+    let id = member.pod.as_ref().and_then(|p| p.containers.get(container)).and_then(|c| c.id.clone());
+    ctx.hints.of(&group.uid, |hints| {
+        hints.reading.remove(&target.uid);
+        let hint = crate::hints::PositionHint {
+            container_id: id.unwrap_or_default(),
+            position,
+            at: super::now(),
+            role: member.reading.role,
+        };
+        hints.positions.insert(target.uid.clone(), hint);
+    });
+}
+
+/// How long a command that runs elsewhere is left alone until it is asked about again.
+pub const ASK_AGAIN: Duration = Duration::from_secs(1);

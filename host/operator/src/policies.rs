@@ -1,0 +1,234 @@
+//! Where policies come from: built in, a `ConfigMap`, a directory. An edit decides from the next question on; a broken one changes nothing
+//! but what the group says, for the last good one goes on deciding.
+use crate::api::spec::{ConfigMapKey, Policy as Wish};
+use crate::api::status::PolicyStatus;
+use crate::api::{LABEL_POLICY, ReplicaGroup};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::ResourceExt;
+use kube::runtime::reflector::{ObjectRef, Store};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use tanist_core::policy::{Answered, Policies, PolicyName, Question, Unanswered};
+use tanist_core::status::PolicyHealth;
+use tanist_engine::{Engine, Layer, LoadError, ParametersError, Policy, Stack};
+
+/// The built-in policies, by name: components like any other, built by `make policies` and embedded.
+const BUILTIN: [(&str, &[u8]); 1] = [("sequence", include_bytes!(env!("TANIST_POLICY_SEQUENCE")))];
+
+/// Why a layer of a group's stack could not be loaded as wished.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No such policy is built in.
+    #[error("there is no built-in policy {0:?}; built in are: sequence")]
+    FindBuiltin(String),
+    /// The `ConfigMap` is not there, or not labelled.
+    #[error("there is no ConfigMap {0} with the label {LABEL_POLICY}: \"true\" in this namespace; create it, or add the label")]
+    FindConfigMap(String),
+    /// It has no such key.
+    #[error("ConfigMap {0} has no key {1:?} in binaryData (components) or data (scripts)")]
+    FindKey(String, String),
+    /// A script, but no interpreter.
+    #[error("{0} is a script; this version runs components only: put the built component into binaryData")]
+    RunScript(String),
+    /// The operator has no directory.
+    #[error("the operator was started without --policy-dir, so the policy file {0:?} cannot be read")]
+    FindDirectory(String),
+    /// The file cannot be read.
+    #[error("failed to read the policy file {0:?}: {1}")]
+    ReadFile(String, #[source] std::io::Error),
+    /// Not in this version.
+    #[error("policies from images are not supported by this version; use builtin, configMap or file ({0})")]
+    FetchImage(String),
+    /// Nothing is wished.
+    #[error("a policy names exactly one of builtin, configMap, file and image")]
+    NameNone,
+    /// The bytes are no policy.
+    #[error("{0}")]
+    Load(#[source] LoadError),
+    /// Its parameters do not fit.
+    #[error("the parameters do not fit: {0}")]
+    FitParameters(#[source] ParametersError),
+    /// The task that compiled it was lost.
+    #[error("compiling it was cut off")]
+    Compile,
+}
+
+/// Loads policies and remembers the last good ones.
+pub struct Sources {
+    engine: Engine,
+    directory: Option<PathBuf>,
+    config_maps: Mutex<BTreeMap<String, Store<ConfigMap>>>,
+    /// The last good layer of each place in each group's stack.
+    good: Mutex<BTreeMap<(String, usize), Good>>,
+}
+
+#[derive(Clone)]
+struct Good {
+    layer: Layer,
+    source: String,
+}
+
+/// A group's stack, ready to be asked.
+pub struct Active {
+    stack: Option<Stack>,
+    /// As conditions show it.
+    pub health: PolicyHealth,
+    /// As the status shows it.
+    pub status: Vec<PolicyStatus>,
+}
+
+impl Policies for Active {
+    fn ask(&self, question: &Question) -> Result<Answered, Unanswered> {
+        match &self.stack {
+            Some(stack) => stack.ask(question),
+            None => {
+                let message = match &self.health {
+                    PolicyHealth::Active(text) | PolicyHealth::Stale(text) | PolicyHealth::Missing(text) => text.clone(),
+                };
+                let none = PolicyName { name: "none".into(), version: String::new(), source: String::new(), digest: String::new() };
+                Err(Unanswered { policy: none, kind: "not-loaded", message })
+            }
+        }
+    }
+}
+
+impl Sources {
+    /// Policies for that engine.
+    #[must_use]
+    pub fn new(engine: Engine, directory: Option<PathBuf>) -> Self {
+        Sources { engine, directory, config_maps: Mutex::default(), good: Mutex::default() }
+    }
+
+    /// Adds the cache of labelled `ConfigMap`s of a namespace.
+    pub fn add_config_maps(&self, namespace: &str, store: Store<ConfigMap>) {
+        self.config_maps.lock().unwrap_or_else(PoisonError::into_inner).insert(namespace.to_owned(), store);
+    }
+
+    /// The stack of a group as it is now, last good layers in place of broken ones.
+    pub async fn active(&self, object: &ReplicaGroup) -> Active {
+        let uid = object.uid().unwrap_or_default();
+        let namespace = object.namespace().unwrap_or_default();
+        let mut wishes = object.spec.policies.clone();
+        // What nobody of the stack answers, the built-in one does.
+        if !wishes.iter().any(|w| w.builtin.as_deref() == Some("sequence") && w.points.is_empty()) {
+            wishes.push(Wish::builtin("sequence"));
+        }
+        let (mut layers, mut status, mut stale, mut missing) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for (place, wish) in wishes.iter().enumerate() {
+            let source = source(wish);
+            let key = (uid.clone(), place);
+            let loaded = self.layer(&namespace, wish, &source).await;
+            let state = match loaded {
+                Ok(layer) => {
+                    self.lock().insert(key.clone(), Good { layer, source: source.clone() });
+                    "Active".to_owned()
+                }
+                Err(error) => error.to_string(),
+            };
+            // A last good one counts only for the source that is wished now.
+            let good = self.lock().get(&key).filter(|g| g.source == source).cloned();
+            match (&good, state.as_str()) {
+                (Some(_), "Active") => {}
+                (Some(good), why) => stale.push(format!("{source}: {why}; {} goes on deciding", good.layer.policy.name())),
+                (None, why) => missing.push(format!("{source}: {why}")),
+            }
+            status.push(shown(wish, source, good.as_ref().map(|g| &g.layer), state));
+            layers.extend(good.map(|g| g.layer));
+        }
+        let names: Vec<_> = layers.iter().map(|l| l.policy.name().to_string()).collect();
+        let health = if !missing.is_empty() {
+            PolicyHealth::Missing(missing.join("; "))
+        } else if !stale.is_empty() {
+            PolicyHealth::Stale(stale.join("; "))
+        } else {
+            PolicyHealth::Active(names.join(", "))
+        };
+        // Without one of its policies a group is only observed: another order than the wished one is nobody's decision.
+        let stack = missing.is_empty().then(|| Stack::new(layers));
+        Active { stack, health, status }
+    }
+
+    /// Forgets a group that is gone.
+    pub fn forget(&self, uid: &str) {
+        self.lock().retain(|(group, _), _| group != uid);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<(String, usize), Good>> {
+        self.good.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn layer(&self, namespace: &str, wish: &Wish, source: &str) -> Result<Layer, Error> {
+        let bytes = self.bytes(namespace, wish).await?;
+        let (engine, name) = (self.engine.clone(), source.to_owned());
+        // Compiling takes a core for a while; rounds of other groups go on.
+        let loading = tokio::task::spawn_blocking(move || Policy::load(&engine, &name, &bytes));
+        let policy = loading.await.map_err(|_| Error::Compile)?.map_err(Error::Load)?;
+        let parameters = serde_json::Value::Object(wish.parameters.clone()).to_string();
+        let parameters = policy.validate(&parameters).map_err(Error::FitParameters)?;
+        let points = (!wish.points.is_empty()).then(|| wish.points.clone());
+        Ok(Layer { policy: Arc::new(policy), points, parameters })
+    }
+
+    async fn bytes(&self, namespace: &str, wish: &Wish) -> Result<Vec<u8>, Error> {
+        match (&wish.builtin, &wish.config_map, &wish.file, &wish.image) {
+            (Some(name), None, None, None) => {
+                let found = BUILTIN.iter().find(|(n, _)| n == name);
+                found.map(|(_, bytes)| bytes.to_vec()).ok_or_else(|| Error::FindBuiltin(name.clone()))
+            }
+            (None, Some(key), None, None) => self.config_map(namespace, key),
+            (None, None, Some(file), None) => {
+                let directory = self.directory.as_ref().ok_or_else(|| Error::FindDirectory(file.clone()))?;
+                tokio::fs::read(directory.join(file)).await.map_err(|e| Error::ReadFile(file.clone(), e))
+            }
+            (None, None, None, Some(image)) => Err(Error::FetchImage(image.clone())),
+            _ => Err(Error::NameNone),
+        }
+    }
+
+    fn config_map(&self, namespace: &str, key: &ConfigMapKey) -> Result<Vec<u8>, Error> {
+        let stores = self.config_maps.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = stores.get(namespace).and_then(|s| s.get(&ObjectRef::new(&key.name).within(namespace)));
+        let map = found.ok_or_else(|| Error::FindConfigMap(key.name.clone()))?;
+        if let Some(bytes) = map.binary_data.as_ref().and_then(|d| d.get(&key.key)) {
+            return Ok(bytes.0.clone());
+        }
+        match map.data.as_ref().and_then(|d| d.get(&key.key)) {
+            Some(_) => Err(Error::RunScript(format!("{}/{}", key.name, key.key))),
+            None => Err(Error::FindKey(key.name.clone(), key.key.clone())),
+        }
+    }
+}
+
+/// What a policy is called in status and logs.
+fn source(wish: &Wish) -> String {
+    match (&wish.builtin, &wish.config_map, &wish.file, &wish.image) {
+        (Some(name), ..) => format!("builtin/{name}"),
+        (_, Some(map), ..) => format!("configmap/{}/{}", map.name, map.key),
+        (_, _, Some(file), _) => format!("file/{file}"),
+        (.., Some(image)) => format!("image/{image}"),
+        _ => "nothing".into(),
+    }
+}
+
+fn shown(wish: &Wish, source: String, good: Option<&Layer>, state: String) -> PolicyStatus {
+    let points = match good {
+        Some(layer) if wish.points.is_empty() => layer.policy.points().collect(),
+        Some(layer) => wish.points.iter().copied().filter(|p| layer.policy.has(*p)).collect(),
+        None => Vec::new(),
+    };
+    PolicyStatus {
+        source,
+        name: good.map(|l| l.policy.name().name.clone()),
+        version: good.map(|l| l.policy.name().version.clone()),
+        digest: good.map(|l| l.policy.name().digest.clone()),
+        points,
+        state: state.chars().take(512).collect(),
+    }
+}
+
+/// Whether a group uses that `ConfigMap`.
+#[must_use]
+pub fn uses(object: &ReplicaGroup, config_map: &str) -> bool {
+    object.spec.policies.iter().any(|p| p.config_map.as_ref().is_some_and(|c| c.name == config_map))
+}

@@ -1,0 +1,238 @@
+//! Report: what was seen and why nothing more is done, written to the status; written only when it changed.
+use crate::act::Error;
+use crate::api::{ReplicaGroup, ReplicaGroupStatus, status as api};
+use crate::context::Context;
+use crate::observe::Observed;
+use crate::policies::Active;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::api::PostParams;
+use kube::{Api, Resource, ResourceExt};
+use std::time::Duration;
+use tanist_core::plan::{Decision, Plan, Standing};
+use tanist_core::record::Record;
+use tanist_core::snapshot::Snapshot;
+use tanist_core::status::{self, PolicyHealth, Report, Trouble, Truth};
+
+/// Everything of the status but the record and the times.
+pub struct Derived {
+    report: Report,
+    policies: Vec<api::PolicyStatus>,
+    now: i64,
+    phases: Vec<(bool, bool)>,
+    replicas: u32,
+    wanted: u32,
+    selector: String,
+}
+
+/// Computes what is said. `trouble`: what ended the round early.
+#[must_use]
+pub fn derive(snapshot: &Snapshot, plan: &Plan, active: &Active, trouble: Option<&Error>) -> Derived {
+    let trouble = trouble.map(|e| Trouble { reason: e.reason().to_owned(), message: e.to_string() });
+    let mut report = status::report(snapshot, plan, &active.health, trouble.as_ref());
+    if let Some(trouble) = trouble.filter(|t| t.reason == "TemplateRejected") {
+        report.conditions.push(status::Condition {
+            kind: "TemplateRejected",
+            status: Truth::True,
+            reason: "RefusedByTheApiServer".into(),
+            message: trouble.message,
+        });
+    }
+    let pods = snapshot.members.iter().map(|m| m.pod.as_ref());
+    Derived {
+        report,
+        policies: active.status.clone(),
+        now: snapshot.now,
+        phases: pods.map(|p| p.map_or((false, false), |p| (p.ready, p.routed.is_some()))).collect(),
+        replicas: u32::try_from(snapshot.members.iter().filter(|m| m.pod.is_some()).count()).unwrap_or(u32::MAX),
+        wanted: snapshot.group.replicas,
+        selector: format!("{}={}", crate::api::LABEL_GROUP, snapshot.group.name),
+    }
+}
+
+/// Writes record and status with the resource version that was read; a status that says the same already is not written.
+///
+/// # Errors
+/// [`Error::Outdated`] when somebody wrote in between.
+pub async fn write(ctx: &Context, object: &ReplicaGroup, plan: &Plan, derived: &Derived) -> Result<ReplicaGroup, Error> {
+    let old = object.status.clone().unwrap_or_default();
+    let mut new = build(object, plan, derived, &old);
+    if plan.record == Record::default() {
+        new.record.clone_from(&old.record);
+    }
+    put(ctx, object, new).await
+}
+
+async fn put(ctx: &Context, object: &ReplicaGroup, status: ReplicaGroupStatus) -> Result<ReplicaGroup, Error> {
+    if object.status.as_ref() == Some(&status) {
+        return Ok(object.clone());
+    }
+    let groups: Api<ReplicaGroup> = Api::namespaced(ctx.client.clone(), &object.namespace().unwrap_or_default());
+    let mut wanted = object.clone();
+    wanted.status = Some(status);
+    wanted.metadata.managed_fields = None;
+    let (name, params) = (object.name_any(), PostParams::default());
+    let put = groups.replace_status(&name, &params, &wanted);
+    match tokio::time::timeout(Duration::from_secs(20), put).await {
+        Ok(Ok(written)) => Ok(written),
+        Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => Err(Error::Outdated),
+        Ok(Err(error)) => Err(Error::Write("write the status".into(), error)),
+        Err(_) => Err(Error::Silent("write the status".into())),
+    }
+}
+
+fn build(object: &ReplicaGroup, plan: &Plan, derived: &Derived, old: &ReplicaGroupStatus) -> ReplicaGroupStatus {
+    let generation = object.metadata.generation;
+    let rows = derived.report.members.iter().zip(&derived.phases);
+    ReplicaGroupStatus {
+        observed_generation: generation,
+        conditions: conditions(&derived.report.conditions, &old.conditions, generation, derived.now),
+        replicas: derived.replicas,
+        selector: Some(derived.selector.clone()),
+        primary: join(derived.report.primaries.iter().map(ToString::to_string)),
+        serving: Some(format!("{}/{}", derived.report.settled, derived.wanted)),
+        policy: join(derived.policies.iter().map(|p| p.name.clone().unwrap_or_else(|| p.source.clone()))),
+        members: rows.map(|(row, (ready, routed))| member(row, *ready, *routed)).collect(),
+        policies: derived.policies.clone(),
+        waiting: plan.waits.iter().take(16).map(waiting).collect(),
+        last_decision: plan.decisions.last().map_or_else(|| old.last_decision.clone(), |d| Some(decision(d, old))),
+        record: serde_json::to_value(&plan.record).ok(),
+    }
+}
+
+fn join(words: impl Iterator<Item = String>) -> Option<String> {
+    let words: Vec<_> = words.collect();
+    (!words.is_empty()).then(|| words.join(","))
+}
+
+fn member(row: &status::Row, ready: bool, routed: bool) -> api::MemberStatus {
+    api::MemberStatus {
+        name: row.name.to_string(),
+        ordinal: row.ordinal,
+        phase: format!("{:?}", row.phase).to_lowercase(),
+        role: row.role.to_owned(),
+        role_detail: row.detail.clone(),
+        sequence: row.sequence.as_ref().map(ToString::to_string),
+        term: row.term,
+        pod_uid: row.pod_uid.clone(),
+        node: row.node.clone(),
+        ready,
+        routed,
+        waits_for: row.waits_for.clone(),
+        failures: row.failures,
+    }
+}
+
+fn waiting(wait: &tanist_core::plan::Wait) -> api::Waiting {
+    api::Waiting {
+        reason: format!("{:?}", wait.reason),
+        message: wait.message.chars().take(512).collect(),
+        member: wait.member.as_ref().map(ToString::to_string),
+    }
+}
+
+/// A decision that only repeats the last one keeps its time: saying the same again is no news, and no write.
+fn decision(decision: &Decision, old: &ReplicaGroupStatus) -> api::LastDecision {
+    let mut new = api::LastDecision {
+        at: time(decision.at),
+        point: decision.point,
+        policy: decision.policy.as_ref().map(ToString::to_string),
+        term: decision.term,
+        chosen: decision.chosen.as_ref().map(ToString::to_string),
+        reason: decision.reason.clone(),
+        candidates: decision.candidates.iter().map(candidate).collect(),
+    };
+    if let Some(old) = &old.last_decision {
+        let same = api::LastDecision { at: new.at.clone(), ..old.clone() } == new;
+        if same || (new.chosen.is_none() && old.chosen.is_none() && old.point == new.point) {
+            new.at = old.at.clone();
+        }
+    }
+    new
+}
+
+fn candidate(considered: &tanist_core::plan::Considered) -> api::Candidate {
+    api::Candidate {
+        member: considered.member.to_string(),
+        result: match considered.result {
+            Standing::Chosen => api::Standing::Chosen,
+            Standing::Fallback => api::Standing::Fallback,
+            Standing::PassedOver => api::Standing::PassedOver,
+            Standing::Barred => api::Standing::Barred,
+        },
+        reason: considered.reason.clone(),
+        sequence: considered.sequence.as_ref().map(ToString::to_string),
+    }
+}
+
+fn time(seconds: i64) -> Time {
+    Time(jiff::Timestamp::from_second(seconds).unwrap_or_default())
+}
+
+fn conditions(new: &[status::Condition], old: &[Condition], generation: Option<i64>, now: i64) -> Vec<Condition> {
+    let one = |c: &status::Condition| {
+        let status = match c.status {
+            Truth::True => "True",
+            Truth::False => "False",
+            Truth::Unknown => "Unknown",
+        };
+        let since = old.iter().find(|o| o.type_ == c.kind && o.status == status).map(|o| o.last_transition_time.clone());
+        Condition {
+            type_: c.kind.to_owned(),
+            status: status.to_owned(),
+            reason: c.reason.clone(),
+            message: c.message.clone(),
+            observed_generation: generation,
+            last_transition_time: since.unwrap_or_else(|| time(now)),
+        }
+    };
+    new.iter().map(one).collect()
+}
+
+/// Says that nothing could be observed: every condition that depends on it is Unknown; the record stays as it is.
+///
+/// # Errors
+/// As [`write`].
+pub async fn unobserved(ctx: &Context, object: &ReplicaGroup, reason: &str, message: &str, health: &PolicyHealth) -> Result<(), Error> {
+    let groups: Api<ReplicaGroup> = Api::namespaced(ctx.client.clone(), &object.namespace().unwrap_or_default());
+    let read = tokio::time::timeout(Duration::from_secs(20), groups.get_opt(&object.name_any())).await;
+    let Ok(Ok(Some(live))) = read else { return Ok(()) };
+    let old = live.status.clone().unwrap_or_default();
+    let trouble = Trouble { reason: reason.to_owned(), message: message.to_owned() };
+    let said = status::unobserved(&trouble, health);
+    let generation = live.metadata.generation;
+    let conditions = conditions(&said, &old.conditions, generation, crate::observe::now());
+    put(ctx, &live, ReplicaGroupStatus { observed_generation: generation, conditions, ..old }).await.map(drop)
+}
+
+/// Tells people, once per news, what a round did.
+pub async fn events(ctx: &Context, observed: &Observed, plan: &Plan, outcome: Option<&Error>) {
+    use kube::runtime::events::{Event, EventType};
+    let reference = observed.object.object_ref(&());
+    let mut news: Vec<(EventType, &str, String)> = Vec::new();
+    for action in &plan.actions {
+        if let tanist_core::plan::Action::Run { intent, .. } = action
+            && outcome.is_none()
+        {
+            let why = plan.decisions.last().filter(|d| d.chosen.as_ref() == Some(&intent.member)).map(|d| format!(": {}", d.reason));
+            news.push((EventType::Normal, "CommandStarted", format!("{} on {}{}", intent.command, intent.member, why.unwrap_or_default())));
+        }
+    }
+    let before = observed.snapshot.record.history.last();
+    let fresh = plan.record.history.iter().rev().take_while(|t| Some(*t) != before).filter(|t| t.what == "command-failed");
+    for transition in fresh {
+        let member = transition.member.as_ref().map(ToString::to_string).unwrap_or_default();
+        news.push((EventType::Warning, "CommandFailed", format!("{member}: {}", transition.detail.clone().unwrap_or_default())));
+    }
+    for violation in &plan.violations {
+        news.push((EventType::Warning, "AnswerRejected", violation.message.clone()));
+    }
+    for unanswered in &plan.broken {
+        news.push((EventType::Warning, "PolicyFailed", format!("{}: {}", unanswered.policy, unanswered.message)));
+    }
+    for (type_, reason, note) in news.into_iter().take(8) {
+        let event = Event { type_, reason: reason.into(), note: Some(note.chars().take(900).collect()), action: "Round".into(), secondary: None };
+        if let Err(error) = ctx.recorder.publish(&event, &reference).await {
+            tracing::debug!(%error, "an event could not be written");
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Wires watches to rounds: watches are hints that say when to look, never what is true.
+use crate::api::{self, ReplicaGroup};
+use crate::args::Run;
+use crate::context::Context;
+use crate::controller::{error_policy, round};
+use crate::lease::Leadership;
+use crate::observe::every_container_ended;
+use crate::policies::{self, Sources};
+use crate::telemetry::{self, Metrics};
+use anyhow::Context as _;
+use futures::channel::mpsc;
+use futures::{StreamExt, future};
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::runtime::controller::{self, Controller};
+use kube::runtime::reflector::{self, ObjectRef};
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::runtime::{WatchStreamExt, reflector::Store};
+use kube::{Api, Client, Config, ResourceExt};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing::{info, warn};
+
+/// Rounds of different groups at a time.
+const ROUNDS: u16 = 32;
+
+/// Several events of one moment start one round.
+const DEBOUNCE: Duration = Duration::from_millis(20);
+
+/// Runs the operator until SIGTERM, or until leadership is lost.
+///
+/// # Errors
+/// When it cannot start, or lost its Lease: the process then ends and Kubernetes starts it anew.
+pub async fn run(settings: Run) -> anyhow::Result<()> {
+    telemetry::logs();
+    let config = Config::infer().await.context("failed to find a cluster: set KUBECONFIG, or run inside one")?;
+    let engine = tanist_engine::Engine::new(tanist_engine::Limits::default()).context("failed to start the policy engine")?;
+    let sources = Sources::new(engine, settings.policy_dir.clone());
+    let (wake, woken) = mpsc::unbounded();
+    let ctx = Arc::new(Context::new(config, settings, sources, Metrics::default(), wake).context("failed to connect")?);
+    let serving = tokio::spawn(telemetry::serve(ctx.clone(), ctx.settings.listen));
+    let mut lease = Leadership::new(ctx.client.clone(), &ctx.settings.lease_namespace, &ctx.settings.installation, &ctx.settings.identity);
+    let mut terminate = signal(SignalKind::terminate()).context("failed to listen for SIGTERM")?;
+    if !ctx.settings.no_lease {
+        tokio::select! {
+            () = lease.acquire() => info!(identity = ctx.settings.identity, "leading"),
+            _ = terminate.recv() => return Ok(()),
+        }
+    }
+    ctx.metrics.leading.set(1);
+    let keep = async {
+        if ctx.settings.no_lease { future::pending().await } else { lease.hold().await }
+    };
+    tokio::select! {
+        why = keep => anyhow::bail!("leadership is lost: {why}"),
+        _ = terminate.recv() => {}
+        served = serving => anyhow::bail!("failed to serve health and metrics on {}: {served:?}", ctx.settings.listen),
+        () = watch_all(ctx.clone(), woken) => anyhow::bail!("every watch ended"),
+    }
+    close(&ctx).await;
+    if !ctx.settings.no_lease {
+        lease.release().await;
+    }
+    Ok(())
+}
+
+/// SIGTERM: nothing new starts; the Lease is kept until running commands end or the grace is over (design 4, "Commands").
+async fn close(ctx: &Context) {
+    ctx.closing.store(true, Ordering::SeqCst);
+    let until = tokio::time::Instant::now() + Duration::from_secs(ctx.settings.grace);
+    while ctx.hints.running() > 0 && tokio::time::Instant::now() < until {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    info!(running = ctx.hints.running(), "ending");
+}
+
+async fn watch_all(ctx: Arc<Context>, woken: mpsc::UnboundedReceiver<ObjectRef<ReplicaGroup>>) {
+    // Each namespace has its own controller, so the wakes are handed to the one that they are for.
+    let mut controllers = Vec::new();
+    let mut routes = Vec::new();
+    for namespace in &ctx.settings.namespaces {
+        let (sender, receiver) = mpsc::unbounded();
+        routes.push((namespace.clone(), sender));
+        controllers.push(watch_namespace(ctx.clone(), namespace.clone(), receiver));
+    }
+    let hand_out = woken.for_each(|group| {
+        let route = routes.iter().find(|(ns, _)| Some(ns) == group.namespace.as_ref());
+        if let Some((_, sender)) = route {
+            let _ = sender.unbounded_send(group);
+        }
+        future::ready(())
+    });
+    tokio::select! {
+        _ = future::join_all(controllers) => {}
+        () = hand_out => {}
+    }
+}
+
+async fn watch_namespace(ctx: Arc<Context>, namespace: String, woken: mpsc::UnboundedReceiver<ObjectRef<ReplicaGroup>>) {
+    let client = ctx.client.clone();
+    let ours = watcher::Config::default().labels(api::LABEL_GROUP);
+    let groups: Api<ReplicaGroup> = Api::namespaced(client.clone(), &namespace);
+    let controller = Controller::new(groups, watcher::Config::default())
+        .with_config(controller::Config::default().concurrency(ROUNDS).debounce(DEBOUNCE))
+        .owns(Api::<StatefulSet>::namespaced(client.clone(), &namespace), ours.clone())
+        .reconcile_on(woken);
+    let store = controller.store();
+    let config_maps = watch_config_maps(ctx.clone(), client.clone(), namespace.clone(), store.clone());
+    let pods = watch_pods(ctx.clone(), client, namespace.clone(), ours);
+    let directory = watch_directory(ctx.clone(), store);
+    let rounds = controller.run(round, error_policy, ctx).for_each(|_| future::ready(()));
+    tokio::select! {
+        () = rounds => warn!(namespace, "the watch of groups ended"),
+        () = config_maps => warn!(namespace, "the watch of policies ended"),
+        () = pods => warn!(namespace, "the watch of pods ended"),
+        () = directory => {}
+    }
+}
+
+/// A pod changed: its group looks. What its last status says about its containers is true for ever.
+async fn watch_pods(ctx: Arc<Context>, client: Client, namespace: String, selector: watcher::Config) {
+    let pods: Api<Pod> = Api::namespaced(client, &namespace);
+    let events = watcher(pods, selector).default_backoff();
+    events
+        .for_each(|event| {
+            match event {
+                Ok(Event::Apply(pod) | Event::InitApply(pod) | Event::Delete(pod)) => pod_changed(&ctx, &namespace, &pod),
+                Ok(Event::Init | Event::InitDone) => {}
+                Err(error) => warn!(namespace, %error, "the watch of pods stumbled"),
+            }
+            future::ready(())
+        })
+        .await;
+}
+
+fn pod_changed(ctx: &Context, namespace: &str, pod: &Pod) {
+    let Some(group) = pod.labels().get(api::LABEL_GROUP) else { return };
+    if every_container_ended(pod) {
+        pod.uid().into_iter().for_each(|uid| ctx.hints.end(uid));
+    }
+    let _ = ctx.wake.unbounded_send(ObjectRef::new(group).within(namespace));
+}
+
+/// Keeps the labelled `ConfigMap`s; an edit starts rounds of exactly the groups that use it.
+async fn watch_config_maps(ctx: Arc<Context>, client: Client, namespace: String, groups: Store<ReplicaGroup>) {
+    let maps: Api<ConfigMap> = Api::namespaced(client, &namespace);
+    let (store, writer) = reflector::store();
+    ctx.policies.add_config_maps(&namespace, store);
+    let selector = watcher::Config::default().labels(&format!("{}=true", api::LABEL_POLICY));
+    let events = reflector::reflector(writer, watcher(maps, selector)).default_backoff();
+    events
+        .for_each(|event| {
+            match event {
+                Ok(Event::Apply(map) | Event::InitApply(map) | Event::Delete(map)) => {
+                    for group in groups.state().iter().filter(|g| policies::uses(g, &map.name_any())) {
+                        ctx.wake(group);
+                    }
+                }
+                // Groups that found no policy while the list was on its way look again.
+                Ok(Event::InitDone) => groups.state().iter().for_each(|g| ctx.wake(g)),
+                Ok(Event::Init) => {}
+                Err(error) => warn!(namespace, %error, "the watch of policies stumbled"),
+            }
+            future::ready(())
+        })
+        .await;
+}
+
+/// A file in the policy directory changed: the groups that use files look.
+async fn watch_directory(ctx: Arc<Context>, groups: Store<ReplicaGroup>) {
+    use notify::{RecursiveMode, Watcher};
+    let Some(directory) = ctx.settings.policy_dir.clone() else { return future::pending().await };
+    let (changed, changes) = mpsc::unbounded();
+    let watching = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+        let _ = changed.unbounded_send(event.is_ok());
+    });
+    let mut watching = match watching {
+        Ok(watching) => watching,
+        Err(error) => {
+            warn!(%error, "the policy directory cannot be watched; changes are seen at the next round");
+            return future::pending().await;
+        }
+    };
+    if let Err(error) = watching.watch(&directory, RecursiveMode::NonRecursive) {
+        warn!(%error, "the policy directory cannot be watched; changes are seen at the next round");
+        return future::pending().await;
+    }
+    changes
+        .for_each(|_| {
+            groups.state().iter().filter(|g| g.spec.policies.iter().any(|p| p.file.is_some())).for_each(|g| ctx.wake(g));
+            future::ready(())
+        })
+        .await;
+}

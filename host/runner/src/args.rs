@@ -1,0 +1,262 @@
+//! The command line, by hand: few options, and every value is taken as it stands, leading dashes included.
+use crate::limits::LONGEST;
+use crate::tokens;
+use crate::wire::{Exec, Expect, Request};
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What to do.
+#[derive(Debug)]
+pub enum Command {
+    /// Copy the executable there.
+    Install(PathBuf),
+    /// Be PID 1.
+    Serve(Box<ServeArgs>),
+    /// Ask PID 1.
+    Ask(Box<AskArgs>),
+}
+
+/// Options of `serve`.
+#[derive(Debug)]
+pub struct ServeArgs {
+    /// Where socket and tokens live.
+    pub state: PathBuf,
+    /// Where readiness is served.
+    pub listen: Option<SocketAddr>,
+    /// The pod.
+    pub uid: String,
+    /// Pause between polls.
+    pub status_interval: Duration,
+    /// A poll's time.
+    pub status_timeout: Duration,
+    /// The status argv.
+    pub status: Vec<OsString>,
+    /// Time of `stop`.
+    pub stop_timeout: Duration,
+    /// The stop argv.
+    pub stop: Vec<OsString>,
+    /// Time from SIGTERM to the end.
+    pub grace: Duration,
+}
+
+/// A request and where to take it.
+#[derive(Debug)]
+pub struct AskArgs {
+    /// Where the socket lives.
+    pub state: PathBuf,
+    /// What is asked.
+    pub request: Request,
+}
+
+/// How to call it.
+pub const USAGE: &str = "\
+usage: tanist-run install DEST
+       tanist-run serve --state DIR [--listen ADDR:PORT] [--uid UID | env TANIST_POD_UID]
+           [--status-interval SECS=2] [--status-timeout SECS=5] [--status-arg ARG]...
+           [--stop-timeout SECS=600] [--stop-arg ARG]... [--grace SECS=600]
+       tanist-run exec --state DIR --token T --uid U --deadline SECS
+           [--expect running|stopped] [--quiet-status] -- ARGV...
+       tanist-run settle --state DIR --token T --uid U
+       tanist-run status --state DIR --uid U
+";
+
+type Parsed<T> = Result<T, String>;
+
+/// Reads the command line after the program's name.
+pub fn parse(mut items: impl Iterator<Item = OsString>, pod_uid: Option<String>) -> Parsed<Command> {
+    let verb = items.next().ok_or("what shall I do?")?;
+    match verb.as_bytes() {
+        b"install" => match (items.next(), items.next()) {
+            (Some(destination), None) => Ok(Command::Install(destination.into())),
+            _ => Err("install takes one destination".into()),
+        },
+        b"serve" => parse_serve(Options::new(items), pod_uid),
+        b"exec" => parse_exec(Options::new(items)),
+        b"settle" => {
+            let mut options = Options::new(items);
+            options.read(&["--state", "--token", "--uid"])?;
+            let request = Request::Settle { token: options.token()?, uid: options.text("--uid")? };
+            Ok(Command::Ask(Box::new(AskArgs { state: options.state()?, request })))
+        }
+        b"status" => {
+            let mut options = Options::new(items);
+            options.read(&["--state", "--uid"])?;
+            let request = Request::Status { uid: options.text("--uid")? };
+            Ok(Command::Ask(Box::new(AskArgs { state: options.state()?, request })))
+        }
+        _ => Err(format!("no such verb: {}", verb.display())),
+    }
+}
+
+fn parse_serve(mut options: Options<impl Iterator<Item = OsString>>, pod_uid: Option<String>) -> Parsed<Command> {
+    options.read(&[
+        "--state",
+        "--listen",
+        "--uid",
+        "--status-interval",
+        "--status-timeout",
+        "--status-arg",
+        "--stop-timeout",
+        "--stop-arg",
+        "--grace",
+    ])?;
+    let uid = match options.find("--uid") {
+        Some(_) => options.text("--uid")?,
+        None => pod_uid.unwrap_or_default(),
+    };
+    if uid.is_empty() || uid.contains(char::is_whitespace) {
+        return Err("--uid or TANIST_POD_UID must be one word".into());
+    }
+    let listen = match options.find("--listen") {
+        Some(_) => Some(options.text("--listen")?.parse().map_err(|_| "--listen takes ADDR:PORT")?),
+        None => None,
+    };
+    Ok(Command::Serve(Box::new(ServeArgs {
+        state: options.state()?,
+        listen,
+        uid,
+        // Never without a pause: a status command that ends at once must not become a loop.
+        status_interval: options.seconds("--status-interval", Some(2))?.max(Duration::from_millis(50)),
+        status_timeout: options.seconds("--status-timeout", Some(5))?,
+        status: options.all("--status-arg"),
+        stop_timeout: options.seconds("--stop-timeout", Some(600))?,
+        stop: options.all("--stop-arg"),
+        grace: options.seconds("--grace", Some(600))?,
+    })))
+}
+
+fn parse_exec(mut options: Options<impl Iterator<Item = OsString>>) -> Parsed<Command> {
+    options.flags = &["--quiet-status"];
+    let argv = options.read(&["--state", "--token", "--uid", "--deadline", "--expect"])?;
+    let argv = argv.filter(|argv| !argv.is_empty()).ok_or("exec needs -- and an argv")?;
+    let expect = match options.find("--expect") {
+        Some(word) => Some(Expect::parse(word.as_bytes()).ok_or("--expect takes running or stopped")?),
+        None => None,
+    };
+    let exec = Exec {
+        token: options.token()?,
+        uid: options.text("--uid")?,
+        deadline: options.seconds("--deadline", None)?,
+        expect,
+        quiet: options.find("--quiet-status").is_some(),
+        argv,
+    };
+    Ok(Command::Ask(Box::new(AskArgs { state: options.state()?, request: Request::Exec(exec) })))
+}
+
+/// Options as they were read: names and values.
+struct Options<I> {
+    items: I,
+    flags: &'static [&'static str],
+    found: Vec<(&'static str, OsString)>,
+}
+
+impl<I: Iterator<Item = OsString>> Options<I> {
+    fn new(items: I) -> Options<I> {
+        Options { items, flags: &[], found: Vec::new() }
+    }
+
+    /// Reads all; returns what follows `--`.
+    fn read(&mut self, known: &[&'static str]) -> Parsed<Option<Vec<OsString>>> {
+        while let Some(item) = self.items.next() {
+            if item == "--" {
+                return Ok(Some(self.items.by_ref().collect()));
+            }
+            if let Some(flag) = self.flags.iter().find(|flag| item == **flag) {
+                self.found.push((flag, OsString::new()));
+            } else if let Some(name) = known.iter().find(|name| item == **name) {
+                let value = self.items.next().ok_or_else(|| format!("{name} needs a value"))?;
+                self.found.push((name, value));
+            } else {
+                return Err(format!("no such option: {}", item.display()));
+            }
+        }
+        Ok(None)
+    }
+
+    fn find(&self, name: &str) -> Option<&OsString> {
+        self.found.iter().rev().find(|(found, _)| *found == name).map(|(_, value)| value)
+    }
+
+    fn all(&self, name: &str) -> Vec<OsString> {
+        self.found.iter().filter(|(found, _)| *found == name).map(|(_, value)| value.clone()).collect()
+    }
+
+    fn text(&self, name: &str) -> Parsed<String> {
+        let value = self.find(name).ok_or_else(|| format!("{name} is missing"))?;
+        value.to_str().map(str::to_owned).ok_or_else(|| format!("{name} is not UTF-8"))
+    }
+
+    fn state(&self) -> Parsed<PathBuf> {
+        self.find("--state").map(PathBuf::from).ok_or_else(|| "--state is missing".into())
+    }
+
+    fn token(&self) -> Parsed<String> {
+        let token = self.text("--token")?;
+        if tokens::valid(&token) { Ok(token) } else { Err("--token takes 1 to 128 of A-Z a-z 0-9 . _ -".into()) }
+    }
+
+    /// Seconds, with a decimal fraction if need be.
+    fn seconds(&self, name: &str, default: Option<u64>) -> Parsed<Duration> {
+        if let (None, Some(default)) = (self.find(name), default) {
+            return Ok(Duration::from_secs(default));
+        }
+        let wrong = || format!("{name} takes seconds");
+        let text = self.text(name)?;
+        let (whole, fraction) = text.split_once('.').unwrap_or((&text, "0"));
+        let digits = |text: &str| !text.is_empty() && text.len() <= 9 && text.bytes().all(|b| b.is_ascii_digit());
+        if !digits(whole) || !digits(fraction) {
+            return Err(wrong());
+        }
+        let seconds = Duration::from_secs(whole.parse().map_err(|_| wrong())?);
+        let nanos = format!("{fraction:0<9}").parse().map_err(|_| wrong())?;
+        Ok((seconds + Duration::from_nanos(nanos)).min(LONGEST))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse_words(words: &[&str]) -> Parsed<Command> {
+        parse(words.iter().map(OsString::from), Some("pod".into()))
+    }
+
+    #[test]
+    fn values_and_argv_are_taken_as_they_stand() {
+        let words = ["exec", "--state", "/s", "--token", "-rf", "--uid", "u", "--deadline", "1.5", "--", "--", "-x"];
+        let Ok(Command::Ask(ask)) = parse_words(&words) else { panic!("not understood") };
+        let Request::Exec(exec) = ask.request else { panic!("no exec") };
+        assert_eq!((exec.token.as_str(), exec.deadline), ("-rf", Duration::from_millis(1500)));
+        assert_eq!(exec.argv, ["--", "-x"]);
+    }
+
+    #[test]
+    fn the_pods_uid_may_come_from_the_environment() {
+        let Ok(Command::Serve(args)) = parse_words(&["serve", "--state", "/s", "--stop-arg", "--grace"]) else {
+            panic!("not understood")
+        };
+        assert_eq!((args.uid.as_str(), args.stop), ("pod", vec![OsString::from("--grace")]));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for words in [
+            &[][..],
+            &["dance"],
+            &["serve"],
+            &["serve", "--state"],
+            &["serve", "--state", "/s", "--grace", "-1"],
+            &["serve", "--state", "/s", "--grace", "1e9"],
+            &["exec", "--state", "/s", "--token", "t", "--uid", "u", "--deadline", "1"],
+            &["exec", "--state", "/s", "--token", "a/b", "--uid", "u", "--deadline", "1", "--", "x"],
+            &["settle", "--state", "/s", "--token", "..", "--uid", "u"],
+            &["status", "--state", "/s", "--uid", "u", "more"],
+        ] {
+            assert!(parse_words(words).is_err(), "{words:?}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! PID 1's children: spawned in one place, reaped in one place.
+//!
+//! One lock covers "fork and remember" and "wait and tell", so an exit can never be lost between the two and the wait for an
+//! adopted orphan can never steal the exit of a command. Orphans are reaped without a word.
+use crate::lock;
+use rustix::io::Errno;
+use rustix::process::{Pid, WaitOptions, wait};
+use std::collections::BTreeMap;
+use std::io::{self, PipeReader, PipeWriter, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// What a child is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A command of the operator, or `stop`.
+    Command,
+    /// A status poll; its process group is never evidence of the application.
+    Poll,
+}
+
+/// All children that somebody waits for.
+#[derive(Debug, Default)]
+pub struct Children {
+    watched: Mutex<BTreeMap<i32, Watch>>,
+    poll_group: AtomicI32,
+}
+
+#[derive(Debug)]
+struct Watch {
+    purpose: Purpose,
+    exit: PipeWriter,
+}
+
+/// A child that runs.
+#[derive(Debug)]
+pub struct Spawned {
+    /// Its process id, which is its process group's id too.
+    pub pid: Pid,
+    /// std's handle, for its pipes only; waiting is the reaper's.
+    pub child: Child,
+    /// Becomes readable when the child was reaped: two bytes, see [`read_exit`].
+    pub exit: PipeReader,
+}
+
+impl Children {
+    /// Starts a command in a process group of its own.
+    pub fn spawn(&self, command: &mut Command, purpose: Purpose) -> io::Result<Spawned> {
+        let (exit, tell) = io::pipe()?;
+        let mut watched = lock(&self.watched);
+        let child = command.process_group(0).spawn()?;
+        let pid = Pid::from_child(&child);
+        if purpose == Purpose::Poll {
+            self.poll_group.store(pid.as_raw_nonzero().get(), Ordering::SeqCst);
+        }
+        watched.insert(pid.as_raw_nonzero().get(), Watch { purpose, exit: tell });
+        Ok(Spawned { pid, child, exit })
+    }
+
+    /// Reaps all that have ended, ours and adopted ones.
+    pub fn reap(&self) {
+        let mut watched = lock(&self.watched);
+        loop {
+            let (pid, status) = match wait(WaitOptions::NOHANG) {
+                Ok(Some(ended)) => ended,
+                Err(Errno::INTR) => continue,
+                Ok(None) | Err(_) => return,
+            };
+            let Some(mut watch) = watched.remove(&pid.as_raw_nonzero().get()) else { continue };
+            if watch.purpose == Purpose::Poll {
+                self.poll_group.store(0, Ordering::SeqCst);
+            }
+            let code = match (status.exit_status(), status.terminating_signal()) {
+                (Some(code), _) => code,
+                (None, Some(signal)) => 128 + signal,
+                (None, None) => 255,
+            };
+            let by_signal = u8::from(status.signaled());
+            // Two bytes fit every pipe; whoever does not listen any more does not need them.
+            let _ = watch.exit.write_all(&[by_signal, u8::try_from(code).unwrap_or(255)]);
+        }
+    }
+
+    /// The process group of the status poll that runs now.
+    pub fn poll_group(&self) -> Option<i32> {
+        Some(self.poll_group.load(Ordering::SeqCst)).filter(|group| *group != 0)
+    }
+}
+
+/// How a child ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exit {
+    /// Its exit code, 128+n after signal n.
+    pub code: u8,
+    /// Whether a signal ended it.
+    pub by_signal: bool,
+}
+
+/// Reads a child's end; blocks until there is one.
+pub fn read_exit(mut pipe: &PipeReader) -> Exit {
+    let mut bytes = [1, 255];
+    let _ = io::Read::read_exact(&mut pipe, &mut bytes);
+    let [by_signal, code] = bytes;
+    Exit { code, by_signal: by_signal != 0 }
+}

@@ -1,0 +1,88 @@
+//! The client side: ask PID 1, print one frame. It carries nothing that could be lost with it.
+use crate::args::AskArgs;
+use crate::frame::{Frame, Outcome};
+use crate::limits::{ANSWER_SLACK, CONNECT_TIME};
+use crate::processes;
+use crate::serve::SOCKET;
+use crate::tokens::Tokens;
+use crate::wire::Request;
+use std::fs::{self, OpenOptions, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Asks and prints; an error means that no frame was printed.
+pub fn ask(args: &AskArgs) -> io::Result<()> {
+    let frame = match connect(&args.state) {
+        Ok(stream) => exchange(stream, &args.request),
+        Err(_) => unreachable_runner(args),
+    };
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(&frame.to_bytes())?;
+    stdout.flush()
+}
+
+fn connect(state: &Path) -> io::Result<UnixStream> {
+    let limit = Instant::now() + CONNECT_TIME;
+    loop {
+        match UnixStream::connect(state.join(SOCKET)) {
+            Err(_) if Instant::now() < limit => sleep(Duration::from_millis(100)),
+            result => return result,
+        }
+    }
+}
+
+fn exchange(mut stream: UnixStream, request: &Request) -> Frame {
+    let patience = match request {
+        Request::Exec(exec) => exec.deadline + ANSWER_SLACK,
+        Request::Settle { .. } | Request::Status { .. } => ANSWER_SLACK * 2,
+    };
+    let mut bytes = Vec::new();
+    let answered = stream
+        .set_read_timeout(Some(patience))
+        .and_then(|()| stream.write_all(&request.encode()))
+        .and_then(|()| stream.read_to_end(&mut bytes));
+    match (Frame::parse(&bytes), answered) {
+        (Some(frame), _) => frame,
+        // PID 1 ended, or closed without a whole answer: the request may have been carried out.
+        (None, _) => local(request, Outcome::Unknown("no-answer".into())),
+    }
+}
+
+/// Nobody listens. Nothing was started by this request, but perhaps by an earlier one with this token.
+fn unreachable_runner(args: &AskArgs) -> Frame {
+    let never_used = |token: &str| matches!(Tokens::at(&args.state).look_up(token), Ok(None));
+    let outcome = match &args.request {
+        Request::Exec(exec) if never_used(&exec.token) => Outcome::NotStarted("no-runner".into()),
+        Request::Status { .. } => Outcome::NotStarted("no-runner".into()),
+        _ => Outcome::Unknown("no-runner".into()),
+    };
+    local(&args.request, outcome)
+}
+
+fn local(request: &Request, outcome: Outcome) -> Frame {
+    let token = match request {
+        Request::Exec(exec) => exec.token.as_str(),
+        Request::Settle { token, .. } => token.as_str(),
+        Request::Status { .. } => "-",
+    };
+    Frame::bare(token, outcome, processes::count(Vec::new))
+}
+
+/// Copies this executable, whole or not at all.
+pub fn install(destination: &Path) -> io::Result<()> {
+    let mut name = destination.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}", std::process::id()));
+    let scratch = destination.with_file_name(name);
+    let mut from = fs::File::open("/proc/self/exe")?;
+    let mut to = OpenOptions::new().write(true).create(true).truncate(true).mode(0o755).open(&scratch)?;
+    io::copy(&mut from, &mut to)?;
+    // The mode given at creation went through the umask.
+    to.set_permissions(Permissions::from_mode(0o755))?;
+    to.sync_all()?;
+    drop(to);
+    fs::rename(&scratch, destination)
+}

@@ -1,0 +1,266 @@
+//! Runs one argv: bounded output, a deadline that holds, an end that nobody can hold up.
+//!
+//! stdin is `/dev/null`, environment and working directory are the container's, the process group is its own. Output beyond
+//! the bound is drained, so a flood costs time of its own, never memory of ours. When the direct child has ended, output is
+//! awaited for 200 ms more; a daemon that still holds the pipe keeps a reader for life: closing it would kill the application
+//! with SIGPIPE at its next line, so what it writes from then on goes to the container's log.
+use crate::children::{Children, Exit, Purpose, Spawned, read_exit};
+use crate::frame::Outcome;
+use crate::limits::{AFTER_EXIT, AFTER_KILL, LOOK_AGAIN, STDERR_KEPT, STDOUT_KEPT, TERM_TO_KILL};
+use crate::shutdown::Shutdown;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+use std::ffi::OsString;
+use std::io::{self, ErrorKind, PipeReader, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How one argv is to be run.
+#[derive(Debug)]
+pub struct Order<'a> {
+    /// Item by item.
+    pub argv: &'a [OsString],
+    /// What for.
+    pub purpose: Purpose,
+    /// When its process group is ended.
+    pub deadline: Instant,
+    /// Ends it early.
+    pub shutdown: Option<&'a Shutdown>,
+    /// Output goes to the container's log instead of the answer.
+    pub to_log: bool,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Ran {
+    /// Exited, not started or unknown.
+    pub outcome: Outcome,
+    /// Whether a signal that is not ours ended it.
+    pub by_signal: bool,
+    /// Kept stdout.
+    pub stdout: Bounded,
+    /// Kept stderr.
+    pub stderr: Bounded,
+    /// Its process group.
+    pub group: Option<i32>,
+    /// Set when it could not be reaped yet: it blocks in the kernel.
+    pub unreaped: Option<PipeReader>,
+    /// Pipes that someone still holds.
+    pub held: Vec<OwnedFd>,
+}
+
+/// Output kept up to a bound.
+#[derive(Debug)]
+pub struct Bounded {
+    /// What was kept.
+    pub kept: Vec<u8>,
+    /// Whether there was more.
+    pub cut: bool,
+    bound: usize,
+}
+
+impl Bounded {
+    fn new(bound: usize) -> Bounded {
+        Bounded { kept: Vec::new(), cut: false, bound }
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        let room = self.bound.saturating_sub(self.kept.len());
+        self.kept.extend_from_slice(bytes.get(..room.min(bytes.len())).unwrap_or_default());
+        self.cut |= bytes.len() > room;
+    }
+}
+
+/// Runs it to its end, its deadline, or the shutdown.
+pub fn run(children: &Children, order: &Order<'_>) -> Ran {
+    let mut ran = Ran {
+        outcome: Outcome::NotStarted("empty-argv".into()),
+        by_signal: false,
+        stdout: Bounded::new(STDOUT_KEPT),
+        stderr: Bounded::new(STDERR_KEPT),
+        group: None,
+        unreaped: None,
+        held: Vec::new(),
+    };
+    let Some((program, arguments)) = order.argv.split_first() else { return ran };
+    if order.shutdown.is_some_and(|shutdown| shutdown.began().is_some()) {
+        ran.outcome = Outcome::NotStarted("shutting-down".into());
+        return ran;
+    }
+    let output = || if order.to_log { Stdio::inherit() } else { Stdio::piped() };
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(output()).stderr(output());
+    match children.spawn(&mut command, order.purpose) {
+        Ok(spawned) => watch(spawned, order, &mut ran),
+        Err(error) => ran.outcome = Outcome::NotStarted(spawn_reason(&error).into()),
+    }
+    ran
+}
+
+/// std tells failures of exec itself from success, so each of these is proof that argv did not run.
+fn spawn_reason(error: &io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::NotFound => "no-such-file",
+        ErrorKind::PermissionDenied => "permission-denied",
+        ErrorKind::ArgumentListTooLong => "argument-list-too-long",
+        ErrorKind::WouldBlock | ErrorKind::OutOfMemory => "no-resources",
+        ErrorKind::InvalidInput => "bad-argument",
+        _ => "spawn-failed",
+    }
+}
+
+/// Where a run stands.
+enum Phase {
+    Running,
+    /// TERM was sent; KILL follows then.
+    Terminating(Instant),
+    /// KILL was sent; the answer goes out then, reaped or not.
+    Killed(Instant),
+}
+
+fn watch(spawned: Spawned, order: &Order<'_>, ran: &mut Ran) {
+    let Spawned { pid, mut child, exit } = spawned;
+    ran.group = Some(pid.as_raw_nonzero().get());
+    let mut out = child.stdout.take().map(OwnedFd::from);
+    let mut err = child.stderr.take().map(OwnedFd::from);
+    for pipe in [&out, &err].into_iter().flatten() {
+        // Should this fail, a read could block; poll says readable first, so at worst the 200 ms stretch.
+        let _ = rustix::io::ioctl_fionbio(pipe, true);
+    }
+    let mut phase = Phase::Running;
+    let mut reason = "deadline";
+    let mut ended: Option<(Exit, Instant)> = None;
+    loop {
+        let now = Instant::now();
+        // One step of the clock.
+        match (&phase, ended) {
+            (Phase::Running, Some((_, at))) if (out.is_none() && err.is_none()) || now >= at + AFTER_EXIT => break,
+            (Phase::Running, Some(_)) => {}
+            (Phase::Running, None) => {
+                let shutdown = order.shutdown.and_then(Shutdown::command_limit);
+                if shutdown.is_some() || now >= order.deadline {
+                    // A poll has nothing to tidy up; a hung one is ended at once.
+                    let patience = if order.purpose == Purpose::Poll { Duration::ZERO } else { TERM_TO_KILL };
+                    if patience > Duration::ZERO {
+                        let _ = kill_process_group(pid, Signal::TERM);
+                    }
+                    phase = Phase::Terminating(shutdown.unwrap_or(now + patience));
+                    if shutdown.is_some() {
+                        reason = "shutting-down";
+                    }
+                }
+            }
+            // At the shutdown only the command itself must go: `stop` comes next for what it left.
+            (Phase::Terminating(_), Some(_)) if reason == "shutting-down" || group_is_empty(pid) => break,
+            (Phase::Terminating(kill), _) if now >= *kill => {
+                let _ = kill_process_group(pid, Signal::KILL);
+                phase = Phase::Killed(now + AFTER_KILL);
+            }
+            (Phase::Terminating(_), _) => {}
+            (Phase::Killed(_), Some(_)) => break,
+            (Phase::Killed(limit), None) if now >= *limit => break,
+            (Phase::Killed(_), None) => {}
+        }
+        let wake = match (&phase, ended) {
+            (Phase::Running, Some((_, at))) => at + AFTER_EXIT,
+            (Phase::Running, None) => order.deadline,
+            (Phase::Terminating(_), Some(_)) => now + LOOK_AGAIN,
+            (Phase::Terminating(at) | Phase::Killed(at), _) => *at,
+        };
+        let cancel = order.shutdown.filter(|_| matches!(phase, Phase::Running) && ended.is_none());
+        wait(&mut [&mut out, &mut err], ended.is_none().then_some(&exit), cancel, wake);
+        read_some(&mut out, &mut ran.stdout);
+        read_some(&mut err, &mut ran.stderr);
+        if ended.is_none() && readable(&exit) {
+            ended = Some((read_exit(&exit), Instant::now()));
+        }
+    }
+    read_some(&mut out, &mut ran.stdout);
+    read_some(&mut err, &mut ran.stderr);
+    ran.outcome = match (&phase, ended) {
+        (Phase::Running, Some((exit, _))) => Outcome::Exited(exit.code),
+        _ => Outcome::Unknown(reason.into()),
+    };
+    ran.by_signal = ended.is_some_and(|(exit, _)| exit.by_signal);
+    ran.unreaped = ended.is_none().then_some(exit);
+    ran.held = [out, err].into_iter().flatten().collect();
+}
+
+/// While one process of the group lives its id cannot be reused; once seen empty it is never signalled again.
+fn group_is_empty(pid: Pid) -> bool {
+    test_kill_process_group(pid).is_err()
+}
+
+/// Sleeps until there is something to read, the child ended, the shutdown began, or the time has come.
+fn wait(pipes: &mut [&mut Option<OwnedFd>], exit: Option<&PipeReader>, shutdown: Option<&Shutdown>, until: Instant) {
+    let timeout = Timespec::try_from(until.saturating_duration_since(Instant::now())).ok();
+    let mut fds: Vec<PollFd<'_>> =
+        pipes.iter().filter_map(|pipe| pipe.as_ref()).map(|pipe| PollFd::new(pipe, PollFlags::IN)).collect();
+    if let Some(exit) = exit {
+        fds.push(PollFd::new(exit, PollFlags::IN));
+    }
+    if let Some(shutdown) = shutdown {
+        fds.push(PollFd::from_borrowed_fd(shutdown.signal(), PollFlags::IN));
+    }
+    // An interrupted poll is just an early look.
+    let _ = poll(&mut fds, timeout.as_ref());
+}
+
+/// Whether a read would not block.
+pub fn readable(fd: &impl AsFd) -> bool {
+    let mut fds = [PollFd::new(fd, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+}
+
+/// Reads what is there, but not for ever: a flood must not keep us from the clock. Closed pipes become `None`.
+fn read_some(pipe: &mut Option<OwnedFd>, into: &mut Bounded) {
+    let mut buffer = [0; 16 * 1024];
+    for _ in 0..16 {
+        let Some(fd) = pipe.as_ref() else { return };
+        match rustix::io::read(fd, &mut buffer) {
+            Ok(0) => *pipe = None,
+            Ok(length) => into.take(buffer.get(..length).unwrap_or_default()),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::AGAIN) => return,
+            Err(_) => *pipe = None,
+        }
+    }
+}
+
+/// Carries what a daemon writes to a command's pipes into the container's log, until it closes them.
+pub fn carry_to_log(held: Vec<OwnedFd>) {
+    for pipe in held {
+        let spawned = std::thread::Builder::new().name("daemon-log".into()).spawn(move || {
+            let _ = rustix::io::ioctl_fionbio(&pipe, false);
+            let mut pipe = PipeReader::from(pipe);
+            let mut buffer = [0; 4096];
+            while let Ok(length) = pipe.read(&mut buffer) {
+                if length == 0 {
+                    return;
+                }
+                // A log that is gone is no reason to stop the daemon.
+                let _ = io::stdout().write_all(buffer.get(..length).unwrap_or_default());
+                let _ = io::stdout().flush();
+            }
+        });
+        if spawned.is_err() {
+            crate::log("no thread for a daemon's output: its pipe is closed");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_is_kept_up_to_its_bound_exactly() {
+        let mut output = Bounded::new(4);
+        output.take(b"abcd");
+        assert!(!output.cut);
+        output.take(b"e");
+        assert!(output.cut);
+        assert_eq!(output.kept, b"abcd");
+    }
+}

@@ -1,0 +1,294 @@
+//! Where requests are answered: one command at a time, each token once.
+use crate::children::{Children, Purpose, read_exit};
+use crate::command::{self, Order};
+use crate::frame::{Frame, Outcome};
+use crate::limits::CLIENT_CHECK;
+use crate::shutdown::Shutdown;
+use crate::status::Poller;
+use crate::tokens::{self, Record, Tokens, Writer};
+use crate::wire::{Exec, Expect, Request};
+use crate::{lock, log, processes, wait_until};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Instant;
+
+/// Everything that answering needs.
+#[derive(Debug)]
+pub struct Desk {
+    writer: Writer,
+    tokens: Tokens,
+    children: Arc<Children>,
+    poller: Arc<Poller>,
+    shutdown: Arc<Shutdown>,
+    /// Held over the durable store too, so that "unknown token" and "void from now on" are one step.
+    slot: Mutex<Slot>,
+    freed: Condvar,
+    /// Never held over anything slow: readiness must answer whatever a disk does.
+    board: Mutex<Board>,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    current: Option<(String, Arc<Done>)>,
+    /// Results that the disk refused; without them the same incarnation would forget what it did.
+    unsaved: BTreeMap<String, Frame>,
+}
+
+/// A result that others may wait for.
+#[derive(Debug, Default)]
+struct Done {
+    frame: Mutex<Option<Frame>>,
+    told: Condvar,
+}
+
+/// What readiness needs to know.
+#[derive(Clone, Copy, Debug)]
+pub struct Board {
+    /// What the application is expected to do.
+    pub expect: Expect,
+    /// A command runs.
+    pub busy: bool,
+    /// That command will change the expectation.
+    pub changing: bool,
+}
+
+impl Desk {
+    /// An idle desk. A new incarnation expects a stopped application: its processes ended with the last one.
+    pub fn new(
+        writer: Writer,
+        tokens: Tokens,
+        children: Arc<Children>,
+        poller: Arc<Poller>,
+        shutdown: Arc<Shutdown>,
+    ) -> Desk {
+        Desk {
+            writer,
+            tokens,
+            children,
+            poller,
+            shutdown,
+            slot: Mutex::default(),
+            freed: Condvar::new(),
+            board: Mutex::new(Board { expect: Expect::Stopped, busy: false, changing: false }),
+        }
+    }
+
+    /// Answers one request; `None` when the client has gone meanwhile.
+    pub fn answer(self: &Arc<Self>, request: Request, gone: &dyn Fn() -> bool) -> Option<Frame> {
+        match request {
+            Request::Exec(exec) => self.exec(exec, gone),
+            Request::Settle { token, uid } => Some(self.settle(&token, &uid)),
+            Request::Status { uid } if uid != self.writer.uid => {
+                Some(self.bare("-", Outcome::NotStarted("wrong-uid".into())))
+            }
+            Request::Status { .. } => Some(self.poller.fresh()),
+        }
+    }
+
+    /// What readiness needs to know.
+    pub fn board(&self) -> Board {
+        *lock(&self.board)
+    }
+
+    /// Takes no new tokens, and waits until the running command has ended.
+    pub fn close(&self, until: Instant) {
+        // The shutdown has begun, and claims look at it under this lock: whoever is in was seen here.
+        let mut slot = lock(&self.slot);
+        while slot.current.is_some() && Instant::now() < until {
+            slot = wait_until(&self.freed, slot, until);
+        }
+        lock(&self.board).busy = true;
+    }
+
+    fn exec(self: &Arc<Self>, exec: Exec, gone: &dyn Fn() -> bool) -> Option<Frame> {
+        let accepted = Instant::now();
+        if !tokens::valid(&exec.token) {
+            return Some(self.bare("-", Outcome::NotStarted("bad-token".into())));
+        }
+        if exec.uid != self.writer.uid {
+            return Some(self.refusal(&exec.token, "wrong-uid"));
+        }
+        let token = exec.token.clone();
+        let (done, mine) = match self.claim(&exec) {
+            Ok(claimed) => claimed,
+            Err(frame) => return Some(*frame),
+        };
+        if mine {
+            // A thread of its own: the client may go, the command stays.
+            let desk = self.clone();
+            let told = done.clone();
+            let worker = std::thread::Builder::new().name("command".into());
+            if worker.spawn(move || desk.carry_out(&exec, accepted, &told)).is_err() {
+                let frame = self.refusal(&token, "no-resources");
+                self.release();
+                done.tell(&frame);
+            }
+        }
+        done.wait(gone)
+    }
+
+    /// The run of this token to wait for, and whether it is the caller's to carry out; or the answer.
+    fn claim(&self, exec: &Exec) -> Result<(Arc<Done>, bool), Box<Frame>> {
+        let token = exec.token.as_str();
+        let refuse = |reason| Err(Box::new(self.refusal(token, reason)));
+        let mut slot = lock(&self.slot);
+        // What is known of the token comes first: asking again gets the same answer whatever happens beside it.
+        if let Some((_, done)) = slot.current.as_ref().filter(|(current, _)| current == token) {
+            return Ok((done.clone(), false));
+        }
+        match self.remembered(&slot, token) {
+            Some(frame) if frame.outcome == Outcome::Void => return refuse("void"),
+            Some(frame) => return Err(Box::new(frame)),
+            None => {}
+        }
+        if self.shutdown.began().is_some() {
+            return refuse("shutting-down");
+        }
+        if let Some((current, _)) = &slot.current {
+            let mut frame = self.refusal(token, "busy");
+            frame.stderr = format!("busy: {current}\n").into_bytes();
+            return Err(Box::new(frame));
+        }
+        if exec.argv.is_empty() {
+            return refuse("empty-argv");
+        }
+        let done = Arc::new(Done::default());
+        slot.current = Some((token.to_owned(), done.clone()));
+        let mut board = lock(&self.board);
+        board.busy = true;
+        board.changing = exec.expect.is_some();
+        Ok((done, true))
+    }
+
+    fn carry_out(&self, exec: &Exec, accepted: Instant, done: &Done) {
+        let deadline = accepted + exec.deadline;
+        let quiet = exec.quiet.then(|| self.poller.quiet(deadline));
+        if matches!(quiet, Some(None)) || Instant::now() >= deadline {
+            let frame = self.refusal(&exec.token, "deadline");
+            self.release();
+            return done.tell(&frame);
+        }
+        if self.tokens.start(&exec.token, &self.writer, exec.argv.len()).is_err() {
+            let frame = self.refusal(&exec.token, "storage");
+            self.release();
+            return done.tell(&frame);
+        }
+        let order = Order {
+            argv: &exec.argv,
+            purpose: Purpose::Command,
+            deadline,
+            shutdown: Some(&self.shutdown),
+            to_log: false,
+        };
+        let ran = command::run(&self.children, &order);
+        let frame = Frame {
+            token: exec.token.clone(),
+            outcome: ran.outcome,
+            stdout: ran.stdout.kept,
+            stderr: ran.stderr.kept,
+            cut: ran.stdout.cut || ran.stderr.cut,
+            processes: self.count(ran.group),
+        };
+        command::carry_to_log(ran.held);
+        if self.tokens.finish(&exec.token, &self.writer, exec.argv.len(), &frame).is_err() {
+            log("a result could not be stored; it is kept in memory");
+            lock(&self.slot).unsaved.insert(exec.token.clone(), frame.clone());
+        }
+        log(&format!("token {}: {}", exec.token, frame.outcome));
+        if let Some(exit) = ran.unreaped {
+            // The answer need not wait for the kernel, the next command must.
+            done.tell(&frame);
+            read_exit(&exit);
+        }
+        drop(quiet);
+        if let (Some(expect), Outcome::Exited(0)) = (exec.expect, &frame.outcome) {
+            lock(&self.board).expect = expect;
+        }
+        self.release();
+        self.poller.hurry();
+        done.tell(&frame);
+    }
+
+    /// Free for the next command. Comes before the answer, so that whoever has it finds nobody busy.
+    fn release(&self) {
+        lock(&self.slot).current = None;
+        let mut board = lock(&self.board);
+        board.busy = false;
+        board.changing = false;
+        self.freed.notify_all();
+    }
+
+    fn settle(&self, token: &str, uid: &str) -> Frame {
+        if !tokens::valid(token) {
+            return self.bare("-", Outcome::Unknown("bad-token".into()));
+        }
+        // Not "not started": in the pod it was meant for it may well have run.
+        if uid != self.writer.uid {
+            return self.bare(token, Outcome::Unknown("wrong-uid".into()));
+        }
+        let slot = lock(&self.slot);
+        if slot.current.as_ref().is_some_and(|(current, _)| current == token) {
+            return self.bare(token, Outcome::Running);
+        }
+        if let Some(frame) = self.remembered(&slot, token) {
+            return frame;
+        }
+        // Still under the lock: no exec of it can slip in between.
+        match self.tokens.void(token, &self.writer) {
+            Ok(()) => self.bare(token, Outcome::Void),
+            Err(_) => self.bare(token, Outcome::Unknown("storage".into())),
+        }
+    }
+
+    /// What this or an earlier incarnation did with a token that does not run now.
+    fn remembered(&self, slot: &Slot, token: &str) -> Option<Frame> {
+        if let Some(frame) = slot.unsaved.get(token) {
+            return Some(frame.clone());
+        }
+        let outcome = match self.tokens.look_up(token) {
+            Ok(None) => return None,
+            Ok(Some(Record::Result(frame))) => return Some(frame),
+            Ok(Some(Record::Void)) => Outcome::Void,
+            Ok(Some(Record::Started(incarnation))) if incarnation != self.writer.incarnation => Outcome::Interrupted,
+            // Written, but the sync failed, so argv did not start; nobody can tell that from the file.
+            Ok(Some(Record::Started(_))) | Err(_) => Outcome::Unknown("storage".into()),
+            Ok(Some(Record::Used)) => Outcome::Unknown("forgotten".into()),
+        };
+        Some(self.bare(token, outcome))
+    }
+
+    fn refusal(&self, token: &str, reason: &'static str) -> Frame {
+        self.bare(token, Outcome::NotStarted(reason.into()))
+    }
+
+    fn bare(&self, token: &str, outcome: Outcome) -> Frame {
+        Frame::bare(token, outcome, self.count(None))
+    }
+
+    /// A poll may begin or end while we look: its group is left out on both sides.
+    fn count(&self, group: Option<i32>) -> u32 {
+        let before = self.children.poll_group();
+        processes::count(|| vec![group, before, self.children.poll_group()])
+    }
+}
+
+impl Done {
+    fn tell(&self, frame: &Frame) {
+        *lock(&self.frame) = Some(frame.clone());
+        self.told.notify_all();
+    }
+
+    /// The result, or nothing when the one who asked has gone.
+    fn wait(&self, gone: &dyn Fn() -> bool) -> Option<Frame> {
+        let mut frame = lock(&self.frame);
+        loop {
+            if frame.is_some() {
+                return frame.clone();
+            }
+            if gone() {
+                return None;
+            }
+            frame = wait_until(&self.told, frame, Instant::now() + CLIENT_CHECK);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! PID 1: puts the parts together and listens.
+use crate::args::ServeArgs;
+use crate::children::Children;
+use crate::desk::Desk;
+use crate::http::{self, Readiness};
+use crate::limits::{CLIENTS, REQUEST_TIME};
+use crate::log;
+use crate::shutdown::{self, Shutdown, Stop};
+use crate::status::Poller;
+use crate::tokens::{Tokens, Writer};
+use crate::wire::read_request;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use signal_hook::consts::{SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGWINCH};
+use signal_hook::iterator::Signals;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, IsTerminal, Write};
+use std::net::TcpListener;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{Builder, sleep};
+use std::time::{Duration, Instant};
+
+/// The socket below the state directory.
+pub const SOCKET: &str = "socket";
+
+/// Serves until SIGTERM; returns only when it could not begin.
+pub fn serve(args: ServeArgs) -> io::Result<()> {
+    // First of all: as PID 1 a signal without a handler is dropped by the kernel, and the kubelet sends TERM once.
+    let mut signals = Signals::new([SIGCHLD].iter().chain(stop_signals()))?;
+    // As PID 1 orphans come to us anyway; anywhere else (tests) this makes it so.
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+
+    DirBuilder::new().recursive(true).mode(0o700).create(&args.state)?;
+    let _lock = lock_state(&args.state)?;
+    let writer = Writer { uid: args.uid, incarnation: incarnation() };
+    log(&format!("incarnation {} of pod {}", writer.incarnation, writer.uid));
+    let tokens = Tokens::open(&args.state)?;
+    let children = Arc::new(Children::default());
+    let shutdown = Arc::new(Shutdown::new(args.grace)?);
+    let poller = Arc::new(Poller::new(args.status, args.status_interval, args.status_timeout, children.clone()));
+    let desk = Arc::new(Desk::new(writer, tokens, children.clone(), poller.clone(), shutdown.clone()));
+    let served = Arc::new(AtomicUsize::new(0));
+
+    if let Some(address) = args.listen {
+        let listener = TcpListener::bind(address)?;
+        log(&format!("listening on {}", listener.local_addr()?));
+        let readiness = Arc::new(Readiness { desk: desk.clone(), poller: poller.clone(), shutdown: shutdown.clone() });
+        Builder::new().name("ready".into()).spawn(move || http::serve(&listener, &readiness))?;
+    }
+    Builder::new().name("status".into()).spawn(move || poller.run())?;
+    // Waits from the start, so that no lack of threads can keep us from ending.
+    let stop = Stop { argv: args.stop, timeout: args.stop_timeout };
+    let (ending, closing, left) = (shutdown.clone(), desk.clone(), served.clone());
+    let reaped = children.clone();
+    Builder::new().name("shutdown".into()).spawn(move || {
+        ending.wait();
+        shutdown::carry_out(&ending, &closing, &reaped, &stop);
+        // Clients that were just answered get a moment to print it.
+        let limit = Instant::now() + Duration::from_millis(500);
+        while left.load(Ordering::SeqCst) > 0 && Instant::now() < limit {
+            sleep(Duration::from_millis(10));
+        }
+        log("ended");
+        std::process::exit(0);
+    })?;
+    let listener = listen(&args.state)?;
+    Builder::new().name("clients".into()).spawn(move || accept(&listener, &desk, &served))?;
+
+    children.reap();
+    for signal in signals.forever() {
+        match signal {
+            SIGCHLD => children.reap(),
+            _ => shutdown.begin(),
+        }
+    }
+    Ok(())
+}
+
+/// The kubelet sends what the image calls its STOPSIGNAL, and we are PID 1 of any image: INT (postgres), QUIT (nginx), USR1
+/// (haproxy), WINCH (httpd; not with a terminal, where it says that a window was resized), RTMIN+3 (systemd).
+fn stop_signals() -> &'static [i32] {
+    let all = &[SIGTERM, SIGINT, SIGQUIT, SIGUSR1, 37, SIGWINCH];
+    if io::stdin().is_terminal() { all.split_last().map_or(&[], |(_, rest)| rest) } else { all }
+}
+
+/// Two incarnations on one directory would each believe that they own the tokens: two containers must not share one.
+fn lock_state(state: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(state.join("lock"))?;
+    file.try_lock().map_err(|_| io::Error::other("another tanist-run serves this state directory"))?;
+    Ok(file)
+}
+
+fn listen(state: &Path) -> io::Result<UnixListener> {
+    let path = state.join(SOCKET);
+    // We hold the lock, so whatever lies there was left by an earlier incarnation.
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(&path)?;
+    // Only our own user may command: an application that dropped its rights must not get them back through us.
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+fn incarnation() -> String {
+    match fs::read_to_string("/proc/sys/kernel/random/uuid") {
+        Ok(uuid) => uuid.trim().to_owned(),
+        Err(_) => format!("{}-{:?}", std::process::id(), std::time::SystemTime::now()).replace([' ', '\n'], ""),
+    }
+}
+
+fn accept(listener: &UnixListener, desk: &Arc<Desk>, served: &Arc<AtomicUsize>) {
+    loop {
+        let Ok((stream, _)) = listener.accept() else {
+            sleep(Duration::from_millis(100));
+            continue;
+        };
+        if served.fetch_add(1, Ordering::SeqCst) >= CLIENTS {
+            // The client sees an end without an answer and says unknown.
+            served.fetch_sub(1, Ordering::SeqCst);
+            continue;
+        }
+        let (desk, done) = (desk.clone(), served.clone());
+        let spawned = Builder::new().name("client".into()).spawn(move || {
+            let _ = attend(stream, &desk);
+            done.fetch_sub(1, Ordering::SeqCst);
+        });
+        if spawned.is_err() {
+            served.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
+
+fn attend(mut stream: UnixStream, desk: &Arc<Desk>) -> io::Result<()> {
+    stream.set_read_timeout(Some(REQUEST_TIME))?;
+    stream.set_write_timeout(Some(REQUEST_TIME))?;
+    let request = read_request(&mut stream)?;
+    match desk.answer(request, &|| gone(&stream)) {
+        Some(frame) => stream.write_all(&frame.to_bytes()),
+        None => Ok(()),
+    }
+}
+
+/// Whether the client closed its end: clients never half-close.
+fn gone(stream: &UnixStream) -> bool {
+    let mut fds = [PollFd::new(stream, PollFlags::RDHUP)];
+    poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+}

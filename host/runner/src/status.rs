@@ -1,0 +1,225 @@
+//! Polls the application's status: never two at once, none while a quiet command runs.
+use crate::children::{Children, Purpose, read_exit};
+use crate::command::{self, Order};
+use crate::frame::{Frame, Outcome};
+use crate::limits::POLLS_FAILED;
+use crate::{lock, processes, wait_until};
+use std::ffi::OsString;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+/// The poller and what it last learned.
+#[derive(Debug)]
+pub struct Poller {
+    argv: Vec<OsString>,
+    interval: Duration,
+    timeout: Duration,
+    children: Arc<Children>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Number of polls that ever began.
+    begun: u64,
+    /// A poll runs, or hangs in the kernel.
+    running: bool,
+    /// Someone waits for a poll that begins from now on.
+    wanted: bool,
+    /// Quiet commands that run or wait to run.
+    quiet: u32,
+    /// When the last poll began.
+    began: Instant,
+    /// When the next one is due.
+    next: Instant,
+    /// The last poll that ended, with its number.
+    last: Option<(u64, Frame)>,
+    standing: Option<Standing>,
+    failed: u32,
+}
+
+/// The answer that stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Standing {
+    /// The code of the status command.
+    pub code: u8,
+    /// When the poll that said so began.
+    pub at: Instant,
+}
+
+impl Poller {
+    /// A poller that has not begun.
+    pub fn new(argv: Vec<OsString>, interval: Duration, timeout: Duration, children: Arc<Children>) -> Poller {
+        let state = State {
+            begun: 0,
+            running: false,
+            wanted: false,
+            quiet: 0,
+            began: Instant::now(),
+            next: Instant::now(),
+            last: None,
+            standing: None,
+            failed: 0,
+        };
+        Poller { argv, interval, timeout, children, state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    /// Polls for ever.
+    pub fn run(&self) {
+        if self.argv.is_empty() {
+            return;
+        }
+        loop {
+            let (number, wanted) = self.wait_for_turn();
+            let at = Instant::now();
+            let order = Order {
+                argv: &self.argv,
+                purpose: Purpose::Poll,
+                deadline: at + self.timeout,
+                shutdown: None,
+                to_log: false,
+            };
+            let ran = command::run(&self.children, &order);
+            // Counting walks /proc: only for those who ask.
+            let processes = if wanted { processes::count(|| vec![ran.group]) } else { 0 };
+            let frame = Frame {
+                token: "-".into(),
+                outcome: ran.outcome,
+                stdout: ran.stdout.kept,
+                stderr: ran.stderr.kept,
+                cut: ran.stdout.cut || ran.stderr.cut,
+                processes,
+            };
+            let code = match frame.outcome {
+                Outcome::Exited(code @ (0 | 7 | 8 | 9 | 10)) if !ran.by_signal => Some(code),
+                _ => None,
+            };
+            self.publish(number, at, frame, code, ran.unreaped.is_some());
+            if let Some(exit) = ran.unreaped {
+                self.wait_for_reaping(&exit);
+            }
+        }
+    }
+
+    fn wait_for_turn(&self) -> (u64, bool) {
+        let mut state = lock(&self.state);
+        loop {
+            let now = Instant::now();
+            if state.quiet == 0 && (state.wanted || now >= state.next) {
+                state.begun += 1;
+                state.began = now;
+                state.running = true;
+                return (state.begun, std::mem::take(&mut state.wanted));
+            }
+            // Quiet ends with a notification; the timeout is only for the interval.
+            let until = if state.quiet > 0 { now + self.interval } else { state.next };
+            state = wait_until(&self.changed, state, until);
+        }
+    }
+
+    fn publish(&self, number: u64, at: Instant, frame: Frame, code: Option<u8>, still_running: bool) {
+        let mut state = lock(&self.state);
+        match code {
+            Some(code) => {
+                state.standing = Some(Standing { code, at });
+                state.failed = 0;
+            }
+            None => {
+                state.failed = state.failed.saturating_add(1);
+                if state.failed >= POLLS_FAILED {
+                    state.standing = None;
+                }
+            }
+        }
+        state.last = Some((number, frame));
+        state.running = still_running;
+        state.next = Instant::now() + self.interval;
+        self.changed.notify_all();
+    }
+
+    /// None follows a hung poll until it is reaped.
+    fn wait_for_reaping(&self, exit: &std::io::PipeReader) {
+        read_exit(exit);
+        lock(&self.state).running = false;
+        self.changed.notify_all();
+    }
+
+    /// The result of a poll that begins after this call.
+    pub fn fresh(&self) -> Frame {
+        let unknown = |reason: &'static str| {
+            Frame::bare("-", Outcome::Unknown(reason.into()), processes::count(|| vec![self.children.poll_group()]))
+        };
+        if self.argv.is_empty() {
+            return Frame::bare("-", Outcome::NotStarted("no-status-command".into()), processes::count(Vec::new));
+        }
+        // A poll that runs already, then ours; each with the time to be killed.
+        let limit = Instant::now() + (self.timeout + crate::limits::AFTER_KILL) * 2 + Duration::from_secs(5);
+        let mut state = lock(&self.state);
+        let before = state.begun;
+        loop {
+            if let Some((number, frame)) = &state.last
+                && *number > before
+            {
+                return frame.clone();
+            }
+            // Ours may run already; the quiet command waits for it too.
+            let ours_runs = state.running && state.begun > before;
+            if state.quiet > 0 && !ours_runs {
+                drop(state);
+                return unknown("quiet");
+            }
+            if Instant::now() >= limit {
+                drop(state);
+                return unknown("stuck");
+            }
+            if state.begun == before && !state.wanted {
+                state.wanted = true;
+                self.changed.notify_all();
+            }
+            state = wait_until(&self.changed, state, limit);
+        }
+    }
+
+    /// No polls from now until the guard is dropped. `None` when the running one has not ended by then.
+    pub fn quiet(&self, until: Instant) -> Option<Quiet<'_>> {
+        let mut state = lock(&self.state);
+        state.quiet += 1;
+        self.changed.notify_all();
+        let guard = Quiet(self);
+        while state.running {
+            if Instant::now() >= until {
+                drop(state);
+                return None;
+            }
+            state = wait_until(&self.changed, state, until);
+        }
+        drop(state);
+        Some(guard)
+    }
+
+    /// Polls at once: something has just changed.
+    pub fn hurry(&self) {
+        lock(&self.state).next = Instant::now();
+        self.changed.notify_all();
+    }
+
+    /// The answer that stands. A poll that hangs in the kernel counts like those that would have failed meanwhile.
+    pub fn standing(&self) -> Option<Standing> {
+        let state = lock(&self.state);
+        let hangs = state.running && state.began.elapsed() > (self.interval + self.timeout) * POLLS_FAILED;
+        state.standing.filter(|_| !hangs)
+    }
+}
+
+/// Holds back status polls.
+#[derive(Debug)]
+pub struct Quiet<'a>(&'a Poller);
+
+impl Drop for Quiet<'_> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.0.state);
+        state.quiet = state.quiet.saturating_sub(1);
+        self.0.changed.notify_all();
+    }
+}

@@ -1,0 +1,237 @@
+//! The durable memory of tokens: what was started, how it ended, what must never start.
+//!
+//! One file per token, replaced atomically and synced with its directory:
+//! `DIR/tokens/T` = a line `tanist-run/1 started|result|void token uid incarnation argc`, and for a result the frame.
+//! Never an argv: it may hold secrets. Files and directories are private to PID 1's user.
+//!
+//! **Pruning.** The newest 256 tokens keep their results. An older one is first written, name and kind only, to the
+//! append-only file `DIR/retired`, synced, then removed: its result is forgotten, its use is not. So a token is refused for as
+//! long as the pod lives, voids included, however late an exec of it comes.
+use crate::frame::Frame;
+use crate::limits::{TOKEN_BYTES, TOKENS_KEPT};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Whether a text may be a token. `.` and `..` are no file names, and `-` is what a frame says when it has no token.
+pub fn valid(token: &str) -> bool {
+    !matches!(token, "." | ".." | "-")
+        && (1..=TOKEN_BYTES).contains(&token.len())
+        && token.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
+}
+
+/// What is remembered of a token.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Record {
+    /// Started, no end known, by this incarnation of PID 1.
+    Started(String),
+    /// Ended, or answered for good.
+    Result(Frame),
+    /// Never to be started.
+    Void,
+    /// Used, but the result is gone: pruned, or the file is damaged.
+    Used,
+}
+
+/// The store below a state directory.
+#[derive(Debug)]
+pub struct Tokens {
+    dir: PathBuf,
+    scratch: PathBuf,
+    retired: PathBuf,
+}
+
+/// Who writes: part of every record.
+#[derive(Debug)]
+pub struct Writer {
+    /// The pod.
+    pub uid: String,
+    /// The incarnation of PID 1.
+    pub incarnation: String,
+}
+
+impl Tokens {
+    /// The store as it lies there, for reading only.
+    pub fn at(state: &Path) -> Tokens {
+        Tokens { dir: state.join("tokens"), scratch: state.join("scratch"), retired: state.join("retired") }
+    }
+
+    /// The store for writing: creates what is missing.
+    pub fn open(state: &Path) -> io::Result<Tokens> {
+        let tokens = Tokens::at(state);
+        for dir in [&tokens.dir, &tokens.scratch] {
+            DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+        }
+        sync_dir(state)?;
+        // The directory's own name, where we may read its parent.
+        let _ = state.parent().map(sync_dir);
+        Ok(tokens)
+    }
+
+    /// What is known of a token. An error is not "nothing": the caller must not start on it.
+    pub fn look_up(&self, token: &str) -> io::Result<Option<Record>> {
+        match fs::read(self.dir.join(token)) {
+            Ok(bytes) => Ok(Some(read_record(&bytes).unwrap_or(Record::Used))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.look_up_retired(token),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Remembers that argv is about to start. On disk when this returns.
+    pub fn start(&self, token: &str, writer: &Writer, argc: usize) -> io::Result<()> {
+        self.write(token, line("started", token, writer, argc))?;
+        // Failing to prune costs space, never safety.
+        let _ = self.prune(token);
+        Ok(())
+    }
+
+    /// Remembers how it ended.
+    pub fn finish(&self, token: &str, writer: &Writer, argc: usize, frame: &Frame) -> io::Result<()> {
+        let mut bytes = line("result", token, writer, argc);
+        bytes.extend_from_slice(&frame.to_bytes());
+        self.write(token, bytes)
+    }
+
+    /// Remembers that it must never start.
+    pub fn void(&self, token: &str, writer: &Writer) -> io::Result<()> {
+        self.write(token, line("void", token, writer, 0))?;
+        let _ = self.prune(token);
+        Ok(())
+    }
+
+    /// Whole or not at all: a synced file takes the name by rename, then the name is synced.
+    fn write(&self, token: &str, bytes: Vec<u8>) -> io::Result<()> {
+        let scratch = self.scratch.join(token);
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&scratch)?;
+        file.write_all(&bytes)?;
+        file.sync_all()?;
+        fs::rename(&scratch, self.dir.join(token))?;
+        sync_dir(&self.dir)
+    }
+
+    fn look_up_retired(&self, token: &str) -> io::Result<Option<Record>> {
+        let file = match File::open(&self.retired) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        for line in BufReader::new(file).lines() {
+            if let Some((name, kind)) = line?.split_once(' ')
+                && name == token
+            {
+                return Ok(Some(if kind == "void" { Record::Void } else { Record::Used }));
+            }
+        }
+        Ok(None)
+    }
+
+    fn prune(&self, current: &str) -> io::Result<()> {
+        let mut known = Vec::new();
+        for entry in fs::read_dir(&self.dir)? {
+            let entry = entry?;
+            known.push((entry.metadata()?.modified()?, entry.file_name()));
+        }
+        let surplus = known.len().saturating_sub(TOKENS_KEPT);
+        if surplus == 0 {
+            return Ok(());
+        }
+        known.sort();
+        let mut lines = String::new();
+        let mut gone = Vec::new();
+        for (_, name) in known.into_iter().take(surplus) {
+            let Some(name) = name.to_str().filter(|name| *name != current) else { continue };
+            let mut head = Vec::new();
+            File::open(self.dir.join(name))?.take(64).read_to_end(&mut head)?;
+            let void = head.starts_with(b"tanist-run/1 void ");
+            // A leading newline ends what a crash in the middle of an earlier append may have left.
+            lines.push_str(&format!("\n{name} {}", if void { "void" } else { "used" }));
+            gone.push(self.dir.join(name));
+        }
+        lines.push('\n');
+        let mut retired = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.retired)?;
+        retired.write_all(lines.as_bytes())?;
+        retired.sync_all()?;
+        if let Some(state) = self.dir.parent() {
+            sync_dir(state)?;
+        }
+        gone.iter().try_for_each(fs::remove_file)
+    }
+}
+
+fn line(kind: &str, token: &str, writer: &Writer, argc: usize) -> Vec<u8> {
+    format!("tanist-run/1 {kind} {token} {} {} {argc}\n", writer.uid, writer.incarnation).into_bytes()
+}
+
+fn read_record(bytes: &[u8]) -> Option<Record> {
+    let newline = bytes.iter().position(|b| *b == b'\n')?;
+    let mut words = std::str::from_utf8(bytes.get(..newline)?).ok()?.split(' ');
+    if words.next()? != "tanist-run/1" {
+        return None;
+    }
+    let kind = words.next()?;
+    let (_token, _uid) = (words.next()?, words.next()?);
+    let incarnation = words.next()?;
+    match kind {
+        "started" => Some(Record::Started(incarnation.to_owned())),
+        "result" => Frame::parse(bytes.get(newline + 1..)?).map(Record::Result),
+        "void" => Some(Record::Void),
+        _ => None,
+    }
+}
+
+fn sync_dir(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::Outcome;
+
+    fn store(name: &str) -> (Tokens, Writer, PathBuf) {
+        let dir = std::env::temp_dir().join(format!("tanist-run-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&dir);
+        fs::create_dir_all(&dir).unwrap();
+        (Tokens::open(&dir).unwrap(), Writer { uid: "u".into(), incarnation: "i".into() }, dir)
+    }
+
+    #[test]
+    fn tokens_are_plain_file_names() {
+        for fine in ["a", "A.b_c-9", "-rf", "...", &"x".repeat(128)] {
+            assert!(valid(fine), "{fine}");
+        }
+        for wrong in ["", ".", "..", "-", "a/b", "a b", "ä", "a\n", &"x".repeat(129)] {
+            assert!(!valid(wrong), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_pruned_token_is_still_refused() {
+        let (tokens, writer, dir) = store("prune");
+        tokens.void("void-1", &writer).unwrap();
+        tokens.finish("done-1", &writer, 1, &Frame::bare("done-1", Outcome::Exited(0), 0)).unwrap();
+        for n in 0..TOKENS_KEPT + 3 {
+            tokens.void(&format!("t{n}"), &writer).unwrap();
+        }
+        assert_eq!(fs::read_dir(dir.join("tokens")).unwrap().count(), TOKENS_KEPT);
+        assert_eq!(tokens.look_up("void-1").unwrap(), Some(Record::Void));
+        assert_eq!(tokens.look_up("done-1").unwrap(), Some(Record::Used));
+        assert_eq!(tokens.look_up("t0").unwrap(), Some(Record::Void));
+        assert_eq!(tokens.look_up("t").unwrap(), None);
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_damaged_record_counts_as_used() {
+        let (tokens, writer, dir) = store("damage");
+        tokens.finish("t", &writer, 1, &Frame::bare("t", Outcome::Exited(0), 0)).unwrap();
+        let path = dir.join("tokens/t");
+        let bytes = fs::read(&path).unwrap();
+        for length in 0..bytes.len() {
+            fs::write(&path, &bytes[..length]).unwrap();
+            assert_eq!(tokens.look_up("t").unwrap(), Some(Record::Used), "cut at {length}");
+        }
+        fs::remove_dir_all(dir).unwrap();
+    }
+}

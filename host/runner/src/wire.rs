@@ -1,0 +1,169 @@
+//! What a client asks of PID 1: a length, then fields that each end with a NUL (argv items cannot hold one).
+//!
+//! The length makes a request whole or nothing: a client that dies while it writes never starts half an argv.
+use crate::limits::{LONGEST, REQUEST_BYTES};
+use std::ffi::OsString;
+use std::io::{self, Read};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::time::Duration;
+
+/// What the application is expected to do once a command has succeeded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// It runs, as primary or secondary.
+    Running,
+    /// It is stopped on purpose.
+    Stopped,
+}
+
+impl Expect {
+    /// The word on the command line and in answers.
+    pub fn word(self) -> &'static str {
+        match self {
+            Expect::Running => "running",
+            Expect::Stopped => "stopped",
+        }
+    }
+
+    /// Reads the word.
+    pub fn parse(word: &[u8]) -> Option<Expect> {
+        match word {
+            b"running" => Some(Expect::Running),
+            b"stopped" => Some(Expect::Stopped),
+            _ => None,
+        }
+    }
+}
+
+/// A command to run once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exec {
+    /// Its name for ever.
+    pub token: String,
+    /// The pod it is meant for.
+    pub uid: String,
+    /// How long it may take from the moment PID 1 accepts it.
+    pub deadline: Duration,
+    /// The expectation its success sets.
+    pub expect: Option<Expect>,
+    /// No status polls while it runs.
+    pub quiet: bool,
+    /// Passed as it is, item by item.
+    pub argv: Vec<OsString>,
+}
+
+/// One request of a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Run a command once.
+    Exec(Exec),
+    /// Say what became of a token, and void it if nothing did.
+    Settle {
+        /// The token asked about.
+        token: String,
+        /// The pod it was meant for.
+        uid: String,
+    },
+    /// Run a fresh status poll.
+    Status {
+        /// The pod it is meant for.
+        uid: String,
+    },
+}
+
+impl Request {
+    /// The bytes on the socket, length first.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut body = Vec::new();
+        let mut field = |bytes: &[u8]| {
+            body.extend_from_slice(bytes);
+            body.push(0);
+        };
+        match self {
+            Request::Exec(exec) => {
+                field(b"exec");
+                field(exec.token.as_bytes());
+                field(exec.uid.as_bytes());
+                field(exec.deadline.as_millis().to_string().as_bytes());
+                field(exec.expect.map_or("-", Expect::word).as_bytes());
+                field(if exec.quiet { b"quiet" } else { b"-" });
+                exec.argv.iter().for_each(|item| field(item.as_bytes()));
+            }
+            Request::Settle { token, uid } => {
+                field(b"settle");
+                field(token.as_bytes());
+                field(uid.as_bytes());
+            }
+            Request::Status { uid } => {
+                field(b"status");
+                field(uid.as_bytes());
+            }
+        }
+        let mut bytes = u32::try_from(body.len()).unwrap_or(u32::MAX).to_be_bytes().to_vec();
+        bytes.append(&mut body);
+        bytes
+    }
+
+    /// Reads the body of a request.
+    pub fn decode(body: &[u8]) -> Option<Request> {
+        let mut fields = body.strip_suffix(&[0])?.split(|b| *b == 0);
+        let text = |field: &[u8]| std::str::from_utf8(field).ok().map(str::to_owned);
+        let request = match fields.next()? {
+            b"exec" => Request::Exec(Exec {
+                token: text(fields.next()?)?,
+                uid: text(fields.next()?)?,
+                deadline: Duration::from_millis(text(fields.next()?)?.parse().ok()?).min(LONGEST),
+                expect: Expect::parse(fields.next()?),
+                quiet: fields.next()? == b"quiet",
+                argv: fields.by_ref().map(|item| OsString::from_vec(item.to_vec())).collect(),
+            }),
+            b"settle" => Request::Settle { token: text(fields.next()?)?, uid: text(fields.next()?)? },
+            b"status" => Request::Status { uid: text(fields.next()?)? },
+            _ => return None,
+        };
+        fields.next().is_none().then_some(request)
+    }
+}
+
+/// Reads one whole request.
+pub fn read_request(stream: &mut impl Read) -> io::Result<Request> {
+    let mut length = [0; 4];
+    stream.read_exact(&mut length)?;
+    let length = u64::from(u32::from_be_bytes(length));
+    if length > REQUEST_BYTES as u64 {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut body = Vec::new();
+    stream.take(length).read_to_end(&mut body)?;
+    if body.len() as u64 != length {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Request::decode(&body).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_survive_the_socket_whole_or_not_at_all() {
+        let argv = ["-rf", "$(id)", "", "ü\n"].map(OsString::from).to_vec();
+        let exec = Request::Exec(Exec {
+            token: "t".into(),
+            uid: "u".into(),
+            deadline: Duration::from_millis(1500),
+            expect: Some(Expect::Stopped),
+            quiet: true,
+            argv,
+        });
+        for request in
+            [exec, Request::Settle { token: "t".into(), uid: String::new() }, Request::Status { uid: "u".into() }]
+        {
+            let bytes = request.encode();
+            assert_eq!(read_request(&mut bytes.as_slice()).unwrap(), request);
+            for length in 0..bytes.len() {
+                assert!(read_request(&mut &bytes[..length]).is_err());
+            }
+        }
+    }
+}

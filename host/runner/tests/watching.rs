@@ -1,0 +1,232 @@
+//! Status: polled, fresh when asked, quiet when told, and what readiness makes of it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests may")]
+mod common;
+use common::*;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+/// A status command that notes its begin and end, waits for as long as the file `slow` says, and exits with `code`.
+const NOTED: &str = "echo begin >> DIR/polls; sleep $(cat DIR/slow 2>/dev/null || echo 0); echo end >> DIR/polls; exit $(cat DIR/code || echo 8)";
+
+fn noted(interval: &str, timeout: &str) -> Member {
+    let mut options = vec!["--listen", "127.0.0.1:0", "--status-interval", interval, "--status-timeout", timeout];
+    for argument in ["sh", "-c", NOTED] {
+        options.extend(["--status-arg", argument]);
+    }
+    Member::start(&options)
+}
+
+#[test]
+fn the_status_command_is_polled_and_its_code_stands() {
+    let member = Member::with_status(&[]);
+    eventually("7 is read", || member.get("/status").1.starts_with("{\"code\":7,"));
+    member.says(8);
+    eventually("8 is read", || member.get("/status").1.starts_with("{\"code\":8,"));
+    let (code, body) = member.get("/status");
+    assert_eq!((code, body.as_str()), (200, "{\"code\":8,\"expect\":\"stopped\",\"busy\":false,\"age\":0}\n"));
+}
+
+#[test]
+fn asking_for_status_begins_a_new_poll_and_joins_no_older_one() {
+    let member = noted("60", "5");
+    eventually("the first poll", || member.lines_of("polls").len() == 2);
+    fs::write(member.path("slow"), "0.7").unwrap();
+    fs::write(member.path("code"), "0").unwrap();
+    // This one runs when the next asker comes, who must not be told of it.
+    let older = member.ask("status", &["--uid", UID], &[]).spawn().unwrap();
+    eventually("the older poll", || member.lines_of("polls").len() == 3);
+    fs::write(member.path("code"), "8").unwrap();
+    let fresh = member.status();
+    assert_eq!((fresh.token.as_str(), fresh.outcome.as_str()), ("-", "exited:8"));
+    assert_eq!(member.lines_of("polls"), ["begin", "end", "begin", "end", "begin", "end"]);
+    drop(older.wait_with_output());
+}
+
+#[test]
+fn the_frame_of_a_status_carries_its_output() {
+    let member =
+        Member::start(&["--status-arg", "sh", "--status-arg", "-c", "--status-arg", "echo why; echo err >&2; exit 9"]);
+    let frame = member.status();
+    assert_eq!((frame.outcome.as_str(), frame.stdout.as_str(), frame.stderr.as_str()), ("exited:9", "why\n", "err\n"));
+    assert_eq!(Member::start(&[]).status().outcome, "not-started:no-status-command");
+    assert_eq!(Member::start(&["--status-arg", "/no/such"]).status().outcome, "not-started:no-such-file");
+}
+
+#[test]
+fn a_hung_status_is_killed_and_polls_never_overlap() {
+    let member = noted("0.1", "0.4");
+    fs::write(member.path("slow"), "60").unwrap();
+    std::thread::sleep(Duration::from_millis(700));
+    fs::write(member.path("polls"), "").unwrap();
+    let began = Instant::now();
+    assert_eq!(member.status().outcome, "unknown:deadline");
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    // Children of the runner only: a shell's own forks look like the shell.
+    let parent = format!(" {} ", member.pid());
+    let is_poll =
+        |stat: &str| stat.rsplit_once(") ").is_some_and(|(_, f)| f.get(1..).is_some_and(|f| f.starts_with(&parent)));
+    let running = || {
+        let all = fs::read_dir("/proc").unwrap().flatten();
+        all.filter(|process| fs::read_to_string(process.path().join("stat")).is_ok_and(|stat| is_poll(&stat))).count()
+    };
+    stays("one poll at most", Duration::from_secs(2), || running() <= 1);
+    assert!(member.lines_of("polls").len() >= 3, "polls go on after a hung one");
+    fs::write(member.path("slow"), "0").unwrap();
+    eventually("it recovers", || member.status().outcome == "exited:8");
+}
+
+#[test]
+fn askers_and_the_interval_together_never_make_two_polls_at_once() {
+    let member = noted("0.05", "5");
+    fs::write(member.path("slow"), "0.1").unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| (0..4).for_each(|_| assert_eq!(member.status().outcome, "exited:8")));
+        }
+    });
+    let polls = member.lines_of("polls");
+    assert!(polls.chunks(2).filter(|pair| pair.len() == 2).all(|pair| pair == ["begin", "end"]), "{polls:?}");
+}
+
+#[test]
+fn the_last_answer_stands_until_three_polls_failed_in_a_row() {
+    let member = noted("0.6", "5");
+    eventually("8 stands", || member.get("/status").1.contains("\"code\":8"));
+    // Exits with a code that says nothing; the file tells how often.
+    fs::write(member.path("code"), "1").unwrap();
+    fs::write(member.path("polls"), "").unwrap();
+    let ended = || member.lines_of("polls").iter().filter(|line| *line == "end").count();
+    eventually("two failed", || ended() == 2);
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(member.get("/status").1.contains("\"code\":8"));
+    eventually("three failed", || ended() == 3);
+    eventually("unknown", || member.get("/status").1.contains("\"code\":null"));
+    fs::write(member.path("code"), "8").unwrap();
+    eventually("known again", || member.get("/status").1.contains("\"code\":8"));
+}
+
+#[test]
+fn a_quiet_command_waits_for_the_running_poll_and_none_runs_beside_it() {
+    let member = noted("0.05", "5");
+    fs::write(member.path("slow"), "0.3").unwrap();
+    eventually("a slow poll runs", || {
+        std::thread::sleep(Duration::from_millis(100));
+        member.lines_of("polls").last().is_some_and(|line| line == "begin")
+    });
+    let script = "echo command >> DIR/polls; until test -e DIR/go; do sleep 0.05; done; echo over >> DIR/polls";
+    let client = member.begin_sh("t", &["--quiet-status"], script);
+    eventually("it runs", || member.lines_of("polls").contains(&"command".to_owned()));
+    // Who asks meanwhile is told why there is no answer, at once.
+    let began = Instant::now();
+    assert_eq!(member.status().outcome, "unknown:quiet");
+    assert!(began.elapsed() < Duration::from_secs(1));
+    std::thread::sleep(Duration::from_millis(500));
+    fs::write(member.path("go"), "").unwrap();
+    assert_eq!(frame_of(client.wait_with_output().unwrap()).outcome, "exited:0");
+    eventually("polls go on", || member.lines_of("polls").last().is_some_and(|line| line == "end"));
+    let polls = member.lines_of("polls");
+    let at = polls.iter().position(|line| line == "command").unwrap();
+    assert!(at > 0 && polls[at - 1] == "end", "the running poll was not awaited: {polls:?}");
+    assert_eq!(polls[at + 1], "over", "{polls:?}");
+    assert_eq!(member.status().outcome, "exited:8");
+}
+
+#[test]
+fn a_quiet_command_whose_deadline_passes_before_it_may_start_is_not_started() {
+    let member = noted("0.05", "5");
+    fs::write(member.path("slow"), "1").unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let options = ["--token", "t", "--uid", UID, "--deadline", "0.2", "--quiet-status"];
+    let frame =
+        frame_of(member.ask("exec", &options, &["touch", member.path("ran").to_str().unwrap()]).output().unwrap());
+    assert_eq!(frame.outcome, "not-started:deadline");
+    assert!(!member.path("ran").exists());
+    eventually("polls go on", || member.status().outcome == "exited:8");
+}
+
+#[test]
+fn without_quiet_status_polls_go_on_beside_a_command() {
+    let member = noted("0.05", "5");
+    let client = member.begin_sh("t", &[], "until test -e DIR/go; do sleep 0.05; done");
+    let before = member.lines_of("polls").len();
+    eventually("polls go on", || member.lines_of("polls").len() > before + 4);
+    assert_eq!(member.status().outcome, "exited:8");
+    fs::write(member.path("go"), "").unwrap();
+    client.wait_with_output().unwrap();
+}
+
+#[test]
+fn readiness_follows_expectation_and_status() {
+    let mut member = Member::with_status(&[]);
+    eventually("stopped as expected", || member.ready() == 200);
+    // It runs although nobody started it.
+    member.says(8);
+    eventually("unexpected primary", || member.ready() == 503);
+    member.says(7);
+    eventually("stopped again", || member.ready() == 200);
+
+    let start = "echo 10 > DIR/code; until test -e DIR/go; do sleep 0.05; done; echo 8 > DIR/code";
+    let client = member.begin_sh("start", &["--expect", "running"], start);
+    let (code, body) = member.get("/ready");
+    assert_eq!((code, body.split(' ').next()), (503, Some("changing")));
+    assert!(member.get("/status").1.contains("\"busy\":true"));
+    fs::write(member.path("go"), "").unwrap();
+    assert_eq!(frame_of(client.wait_with_output().unwrap()).outcome, "exited:0");
+    eventually("primary", || member.ready() == 200);
+    assert!(member.get("/ready").1.starts_with("ready code=8 expect=running age="));
+    for (code, ready) in [(0, 200), (9, 503), (8, 200), (10, 503), (0, 200), (7, 503), (8, 200)] {
+        member.says(code);
+        eventually(&format!("{code} means {ready}"), || member.get("/ready").1.contains(&format!("code={code} ")));
+        assert_eq!(member.ready(), ready, "{code}");
+    }
+    // A command that fails leaves the expectation as it was.
+    member.exec_with("fails", &["--expect", "stopped"], &["false"]);
+    assert_eq!(member.ready(), 200);
+    // A new incarnation expects nothing to run.
+    member.kill();
+    member.begin();
+    eventually("8 is read", || member.get("/ready").1.contains("code=8 expect=stopped"));
+    assert_eq!(member.ready(), 503);
+    member.exec_with("runs", &["--expect", "running"], &["true"]);
+    eventually("running", || member.ready() == 200);
+    member.exec_with("stops", &["--expect", "stopped"], &["true"]);
+    assert_eq!(member.ready(), 503);
+    member.says(7);
+    eventually("stopped", || member.ready() == 200);
+}
+
+#[test]
+fn without_a_status_yet_nothing_is_ready() {
+    let member = noted("0.1", "5");
+    fs::write(member.path("slow"), "60").unwrap();
+    let bare = Member::start(&["--listen", "127.0.0.1:0"]);
+    assert_eq!(bare.get("/ready"), (503, "not-ready code=unknown expect=stopped age=none\n".into()));
+    assert_eq!(bare.get("/status").1, "{\"code\":null,\"expect\":\"stopped\",\"busy\":false,\"age\":null}\n");
+}
+
+#[test]
+fn hostile_http_neither_stops_nor_fills_the_responder() {
+    let member = Member::with_status(&[]);
+    eventually("ready", || member.ready() == 200);
+    let before = member.memory_kb();
+    let idle: Vec<TcpStream> = (0..40).map(|_| TcpStream::connect(("127.0.0.1", member.port)).unwrap()).collect();
+    let began = Instant::now();
+    assert_eq!(member.ready(), 200);
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    drop(idle);
+    let mut endless = TcpStream::connect(("127.0.0.1", member.port)).unwrap();
+    let began = Instant::now();
+    while endless.write_all(&[b'x'; 4096]).is_ok() && began.elapsed() < Duration::from_secs(2) {}
+    assert!(began.elapsed() < Duration::from_millis(600), "too many bytes end it before the time does");
+    for request in ["POST /ready HTTP/1.1\r\n\r\n", "GET /etc/passwd HTTP/1.1\r\n\r\n", "\r\n\r\n", "GET\r\n\r\n"] {
+        let mut stream = TcpStream::connect(("127.0.0.1", member.port)).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        assert!(text.starts_with("HTTP/1.1 40"), "{request:?}: {text}");
+    }
+    assert_eq!(member.ready(), 200);
+    assert!(member.memory_kb() < before + 2048);
+}

@@ -1,0 +1,69 @@
+//! A test guest: at every point the reverse of what the built-in policy answers.
+//!
+//! With it in the stack the outcome changes at every decision point, which shows that the host decides nothing that a policy could.
+
+use tanist_policy::{
+    Answer, Candidate, Care, Description, Fault, Policy, Position, Remedy, Role, Snapshot, Treatment, export_policy,
+};
+
+struct Reversed;
+
+export_policy!(Reversed);
+
+impl Policy for Reversed {
+    fn describe() -> Description {
+        Description {
+            declares: vec!["chooses-lower-sequence".to_owned()],
+            ..Description::new("reversed", env!("CARGO_PKG_VERSION"), "The reverse of what is sensible; for tests.")
+        }
+    }
+
+    fn seed(snapshot: &Snapshot) -> Result<Answer, Fault> {
+        Ok(worst_first(snapshot))
+    }
+
+    fn failover(snapshot: &Snapshot) -> Result<Answer, Fault> {
+        Ok(worst_first(snapshot))
+    }
+
+    fn join(snapshot: &Snapshot) -> Result<Answer, Fault> {
+        Ok(worst_first(snapshot))
+    }
+
+    fn demote(snapshot: &Snapshot) -> Result<Answer, Fault> {
+        Ok(ranked(snapshot, true))
+    }
+
+    fn place(snapshot: &Snapshot) -> Result<Answer, Fault> {
+        Ok(worst_first(snapshot))
+    }
+
+    fn treat(snapshot: &Snapshot) -> Result<Care, Fault> {
+        let failed = snapshot.eligible().filter(|member| member.role == Role::Failed);
+        let treatments = failed.map(|member| {
+            let stop_failed = member.last_failure.as_ref().is_some_and(|failure| failure.command == "stop");
+            let remedy = if stop_failed { Remedy::Stop } else { Remedy::Recreate };
+            Treatment::new(member, remedy, "reversed")
+        });
+        let mut treatments: Vec<_> = treatments.collect();
+        treatments.reverse();
+        Ok(Care::Treat(treatments))
+    }
+}
+
+fn worst_first(snapshot: &Snapshot) -> Answer {
+    ranked(snapshot, false)
+}
+
+fn ranked(snapshot: &Snapshot, best_first: bool) -> Answer {
+    let mut members: Vec<_> = snapshot.eligible().collect();
+    members.sort_by_key(|member| match &member.position {
+        Position::Empty => (0, None, 0, std::cmp::Reverse(member.ordinal)),
+        Position::Unknown(_) | Position::NotAsked => (1, None, 0, std::cmp::Reverse(member.ordinal)),
+        Position::Known(sequence) => (2, member.term, sequence.number, std::cmp::Reverse(member.ordinal)),
+    });
+    if best_first {
+        members.reverse();
+    }
+    Answer::rank(members.into_iter().map(|member| Candidate::new(member, "reversed")))
+}

@@ -1,0 +1,88 @@
+//! Memory for one question: it is handed out in a line and never taken back, since the instance is thrown away after the answer.
+//!
+//! It is a tenth of the code of a general allocator, and takes a third of the fuel.
+
+use core::{
+    alloc::{GlobalAlloc, Layout},
+    arch::wasm32,
+    ptr,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+};
+
+const PAGE: usize = 65_536;
+
+/// Where the next piece begins, and where the memory ends. Both 0 until the first piece. Atomic only to be shared: there are no threads.
+struct Bump {
+    next: AtomicUsize,
+    end: AtomicUsize,
+}
+
+#[global_allocator]
+static BUMP: Bump = Bump { next: AtomicUsize::new(0), end: AtomicUsize::new(0) };
+
+#[allow(unsafe_code, reason = "an allocator cannot be written without; every address comes from `reach`")]
+unsafe impl GlobalAlloc for Bump {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let start = self.start().checked_next_multiple_of(layout.align());
+        match start.and_then(|start| Some((start, start.checked_add(layout.size())?))) {
+            Some((start, stop)) if self.reach(stop) => start as *mut u8,
+            _ => ptr::null_mut(),
+        }
+    }
+
+    unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
+
+    unsafe fn realloc(&self, old: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        let last = old as usize + layout.size() == self.next.load(Relaxed);
+        match (old as usize).checked_add(size) {
+            // What was handed out last grows, or shrinks, where it is.
+            Some(stop) if last => {
+                if self.reach(stop) {
+                    old
+                } else {
+                    ptr::null_mut()
+                }
+            }
+            _ if size <= layout.size() => old,
+            // SAFETY: the new piece is fresh, so it does not overlap, and both are at least as long as the old one.
+            _ => unsafe {
+                let new = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
+                if !new.is_null() {
+                    ptr::copy_nonoverlapping(old, new, layout.size());
+                }
+                new
+            },
+        }
+    }
+}
+
+impl Bump {
+    fn start(&self) -> usize {
+        #[allow(unsafe_code, reason = "the linker's symbol; only its address is taken")]
+        unsafe extern "C" {
+            static __heap_base: u8;
+        }
+        if self.end.load(Relaxed) == 0 {
+            self.next.store(&raw const __heap_base as usize, Relaxed);
+            self.end.store(wasm32::memory_size(0) * PAGE, Relaxed);
+        }
+        self.next.load(Relaxed)
+    }
+
+    /// Hands out everything before `stop`, growing the memory if need be.
+    fn reach(&self, stop: usize) -> bool {
+        let end = self.end.load(Relaxed);
+        if stop > end {
+            let least = (stop - end).div_ceil(PAGE);
+            // By half, so that a thousand members need few calls; if that is too much for the host, by what is needed.
+            let ample = least.max(end / PAGE / 2);
+            let grown = [ample, least].into_iter().find(|pages| wasm32::memory_grow(0, *pages) != usize::MAX);
+            match grown {
+                Some(pages) => self.end.store(end + pages * PAGE, Relaxed),
+                None => return false,
+            }
+        }
+        self.next.store(stop, Relaxed);
+        true
+    }
+}
