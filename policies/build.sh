@@ -13,9 +13,10 @@ cargo_home=${CARGO_HOME:-$HOME/.cargo}
 # panics.
 export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS="-Clink-arg=-zstack-size=65536 --remap-path-prefix=$cargo_home=cargo --remap-path-prefix=$root=tanist"
 
-packages=
-for policy in $policies; do packages="$packages -p tanist-policy-$policy"; done
-cargo build --quiet --target wasm32-unknown-unknown --profile policy $packages
+# The crates are plain libraries for everything else: cargo complains about a `cdylib` for the machine's own target.
+for policy in $policies; do
+    cargo rustc --quiet --target wasm32-unknown-unknown --profile policy --crate-type cdylib -p "tanist-policy-$policy"
+done
 cargo build --quiet -p tanist-policy-build
 
 mkdir -p "$CARGO_TARGET_DIR/policies"

@@ -115,7 +115,7 @@ pub struct Answered {
 pub struct Unanswered {
     /// Who failed to answer; the last that was asked when all abstained.
     pub policy: PolicyName,
-    /// One word for machines: `trap`, `fuel`, `memory`, `stack`, `output`, `fault`, `abstained-all`, ...
+    /// One word for machines: `trap`, `fuel`, `memory`, `stack`, `output`, `malformed`, `fault`, `abstained-all`, `no-policy`.
     pub kind: &'static str,
     /// A sentence for people.
     pub message: String,

@@ -189,6 +189,8 @@ pub struct Pod {
     pub containers: BTreeMap<String, Container>,
     /// The value of its label `tanist.dev/role`.
     pub routed: Option<String>,
+    /// Whether it was made from an older template: the fields of the new one reach it when it is replaced (row A50).
+    pub outdated: bool,
     /// The state of its readiness gate. Absent: never written.
     pub gate: Option<bool>,
     /// Labels for policies.

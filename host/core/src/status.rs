@@ -108,6 +108,9 @@ pub fn report(s: &Snapshot, plan: &Plan, policies: &PolicyHealth, trouble: Optio
     if let Some(why) = &plan.needs_adoption {
         conditions.push(condition("NeedsAdoption", Truth::True, "DataWithoutMemory", why));
     }
+    if let Some(message) = outdated(&now) {
+        conditions.push(condition("UpdatePending", Truth::True, "PodsOfAnOlderTemplate", &message));
+    }
     Report { conditions, members, primaries, settled: u32::try_from(settled).unwrap_or(u32::MAX) }
 }
 
@@ -153,6 +156,13 @@ fn row(s: &Snapshot, plan: &Plan, m: &Member) -> Row {
         failures: memory.failures,
         waits_for: plan.waits.iter().find(|w| w.member.as_ref() == Some(&m.name)).map(|w| cut(&w.message)),
     }
+}
+
+/// A changed template reaches a pod when it is replaced; nobody is replaced for it here, and that is said (reading 24).
+fn outdated(s: &Snapshot) -> Option<String> {
+    let old: Vec<_> = s.members.iter().filter(|m| m.pod.as_ref().is_some_and(|p| p.outdated)).map(|m| m.name.to_string()).collect();
+    let names = old.join(", ");
+    (!old.is_empty()).then(|| format!("{names} run with an older template; the new one reaches a pod when you delete it, one at a time"))
 }
 
 fn wanted_primaries(s: &Snapshot) -> usize {

@@ -171,7 +171,12 @@ impl Policy {
     }
 
     /// Asks one question on a fresh instance. No reply is an abstention, or a point that it does not have.
-    pub(crate) fn ask(&self, point: Point, snapshot: &wit::Snapshot, size: Size) -> (Result<Option<Reply>, RunError>, u64) {
+    pub(crate) fn ask(
+        &self,
+        point: Point,
+        snapshot: &wit::Snapshot,
+        size: Size,
+    ) -> (Result<Option<Reply>, RunError>, u64) {
         let limits = self.engine.limits();
         let fuel = limits
             .fuel_per_member
@@ -195,12 +200,15 @@ impl Policy {
         let returned = match point {
             Point::Seed | Point::Failover | Point::Join | Point::Demote => {
                 let Some(election) = &interfaces.election else { return Ok(None) };
-                election.load(&mut *store, &instance).and_then(|guest| match point {
-                    Point::Seed => guest.call_seed(&mut *store, snapshot),
-                    Point::Failover => guest.call_failover(&mut *store, snapshot),
-                    Point::Join => guest.call_join(&mut *store, snapshot),
-                    _ => guest.call_demote(&mut *store, snapshot),
-                }).map(Returned::Answer)
+                election
+                    .load(&mut *store, &instance)
+                    .and_then(|guest| match point {
+                        Point::Seed => guest.call_seed(&mut *store, snapshot),
+                        Point::Failover => guest.call_failover(&mut *store, snapshot),
+                        Point::Join => guest.call_join(&mut *store, snapshot),
+                        _ => guest.call_demote(&mut *store, snapshot),
+                    })
+                    .map(Returned::Answer)
             }
             Point::Place => {
                 let Some(placement) = &interfaces.placement else { return Ok(None) };
@@ -259,9 +267,8 @@ impl Compiled {
         let start = |error, store: &Store<Sandbox>| LoadError::Start(sandbox::explain(&error, store));
         let instance = pre.instantiate(&mut store).map_err(|error| start(error, &store))?;
         let about = interfaces.check(&mut store, &instance)?;
-        let description = about
-            .call_describe(&mut store)
-            .map_err(|error| LoadError::Describe(sandbox::explain(&error, &store)))?;
+        let description =
+            about.call_describe(&mut store).map_err(|error| LoadError::Describe(sandbox::explain(&error, &store)))?;
         let description = convert::description(description).map_err(LoadError::Description)?;
         let schema = description.parameters.as_deref().map(|text| Schema::parse(text, limits));
         let schema = schema.transpose().map_err(LoadError::Schema)?;

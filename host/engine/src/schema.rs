@@ -143,7 +143,8 @@ impl Schema {
                 "items" => schema.items = Some(Box::new(Self::read(value, &format!("{path}.items"), depth)?)),
                 "enum" => {
                     let values = value.as_array().filter(|values| !values.is_empty());
-                    schema.one_of = Some(values.ok_or_else(|| expected("a list of values"))?.iter().map(plain).collect());
+                    schema.one_of =
+                        Some(values.ok_or_else(|| expected("a list of values"))?.iter().map(plain).collect());
                 }
                 "const" => schema.one_of = Some(vec![plain(value)]),
                 "default" => schema.default = Some(plain(value)),
@@ -191,17 +192,15 @@ impl Schema {
                 within(text.chars().count() as u64, self.length, "characters").map_err(fail)?;
                 Value::String(text)
             }
-            Value::Number(number) => {
-                match (&self.minimum, &self.maximum) {
-                    (Some(minimum), _) if less(&number, minimum) => {
-                        return Err(fail(format!("{number} is less than {minimum}")));
-                    }
-                    (_, Some(maximum)) if less(maximum, &number) => {
-                        return Err(fail(format!("{number} is more than {maximum}")));
-                    }
-                    _ => Value::Number(number),
+            Value::Number(number) => match (&self.minimum, &self.maximum) {
+                (Some(minimum), _) if less(&number, minimum) => {
+                    return Err(fail(format!("{number} is less than {minimum}")));
                 }
-            }
+                (_, Some(maximum)) if less(maximum, &number) => {
+                    return Err(fail(format!("{number} is more than {maximum}")));
+                }
+                _ => Value::Number(number),
+            },
             other @ (Value::Bool(_) | Value::Null) => other,
         };
         match &self.one_of {
@@ -257,7 +256,11 @@ pub(crate) fn validate(schema: Option<&Schema>, text: &str, limits: &Limits) -> 
     };
     let text = canonical(&checked);
     if text.len() > limits.parameters_bytes {
-        return Err(fail(format!("with defaults they have {} bytes, {} are allowed", text.len(), limits.parameters_bytes)));
+        return Err(fail(format!(
+            "with defaults they have {} bytes, {} are allowed",
+            text.len(),
+            limits.parameters_bytes
+        )));
     }
     Ok(text)
 }
@@ -380,7 +383,10 @@ mod tests {
             (r#"{"name":7}"#, "parameters.name: expected a text, found a whole number"),
             (r#"{"name":""}"#, "parameters.name: 0 characters, at least 1 are needed"),
             (r#"{"name":"abcd"}"#, "parameters.name: 4 characters, at most 3 are allowed"),
-            (r#"{"name":"x","nmae":1}"#, "parameters.nmae: there is no such parameter; there are: count, deep, list, name, order, ratio"),
+            (
+                r#"{"name":"x","nmae":1}"#,
+                "parameters.nmae: there is no such parameter; there are: count, deep, list, name, order, ratio",
+            ),
             (r#"{"name":"x","count":0}"#, "parameters.count: 0 is less than 1"),
             (r#"{"name":"x","count":1.5}"#, "parameters.count: expected a whole number, found a number"),
             (r#"{"name":"x","ratio":1.6}"#, "parameters.ratio: 1.6 is more than 1.5"),
@@ -408,7 +414,9 @@ mod tests {
 
     #[test]
     fn words_that_are_not_listed_are_refused() {
-        for word in ["$ref", "$schema", "pattern", "format", "oneOf", "allOf", "not", "patternProperties", "uniqueItems"] {
+        for word in
+            ["$ref", "$schema", "pattern", "format", "oneOf", "allOf", "not", "patternProperties", "uniqueItems"]
+        {
             let schema = format!(r#"{{"type":"object","properties":{{"a":{{"{word}":"x"}}}}}}"#);
             assert_eq!(refusal(&schema), format!("schema.properties.a: `{word}` is not understood"));
         }
@@ -424,8 +432,14 @@ mod tests {
             (r#"{"type":["object"]}"#, "schema: expected the name of one type as `type`"),
             (r#"{"type":"object","additionalProperties":true}"#, "schema: expected false as `additionalProperties`"),
             (r#"{"type":"object","required":[1]}"#, "schema: expected a list of texts as `required`"),
-            (r#"{"type":"object","properties":{"a":{"enum":[]}}}"#, "schema.properties.a: expected a list of values as `enum`"),
-            (r#"{"type":"object","properties":{"a":{"minLength":-1}}}"#, "schema.properties.a: expected a whole number from 0 as `minLength`"),
+            (
+                r#"{"type":"object","properties":{"a":{"enum":[]}}}"#,
+                "schema.properties.a: expected a list of values as `enum`",
+            ),
+            (
+                r#"{"type":"object","properties":{"a":{"minLength":-1}}}"#,
+                "schema.properties.a: expected a whole number from 0 as `minLength`",
+            ),
             (
                 r#"{"type":"object","properties":{"a":{"type":"integer","default":"x"}}}"#,
                 "schema.properties.a: its own `default` is not valid: default: expected a whole number, found a text",

@@ -1,18 +1,22 @@
 //! Policies that break something: each ends in a named error, and the next question works. The rows are those of the hostile table.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests may panic")]
 
 mod common;
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use common::{Guest, ask, built, engine, layer, load, member, snapshot};
+use common::{Guest, ask, engine, layer, load, member, snapshot};
 use tanist_core::{
     contract::{Answer, Care},
     policy::{Point, Reply, Unanswered},
 };
 use tanist_engine::{Engine, Limits, LoadError, Policy, RunError, Stack};
 
-/// What the guest is told to do, how often, and how it ends: an error's kind and a part of its message, or nothing when it is answered.
-const BEHAVIOURS: &[(&str, u32, Option<(&str, &str)>)] = &[
+/// How it ends: an error's kind and a part of its message, or nothing when it is answered.
+type End = Option<(&'static str, &'static str)>;
+
+/// What the guest is told to do, how often, and how it ends.
+const BEHAVIOURS: &[(&str, u32, End)] = &[
     // H1, H3: endless loops, also of instructions that each work for long.
     ("loop", 0, Some(("fuel", "used up its budget"))),
     ("bulk", 0, Some(("fuel", "used up its budget"))),
@@ -32,9 +36,9 @@ const BEHAVIOURS: &[(&str, u32, Option<(&str, &str)>)] = &[
     ("huge-text", 256, None),
     ("huge-answer", 900, Some(("output", "the whole answer has more than 262144 bytes"))),
     ("huge-answer", 100, None),
-    ("many-reasons", 1_001, Some(("output", "1001 candidates, 1000 are allowed"))),
+    ("many-reasons", 1_001, Some(("output", ", 1000 are allowed"))),
     ("many-reasons", 1_000, None),
-    ("many-reasons", 1_000_000, Some(("output", ""))),
+    ("many-reasons", 1_000_000, Some(("memory", "16777216 are allowed"))),
     ("long-reason", 258, Some(("output", "a reason has 258 bytes"))),
     ("long-reason", 256, None),
     ("long-name", 257, Some(("output", "the name of a member has 257 bytes"))),
@@ -127,9 +131,9 @@ fn fuel_grows_with_the_snapshot() {
     let poor = Engine::new(limits).unwrap();
     let rich = Engine::new(Limits { fuel_per_member: 100_000, ..limits }).unwrap();
     let many = snapshot((0..500).map(|ordinal| member(ordinal, 1)).collect());
-    let ends = |engine: &Engine| ask(&Stack::new(vec![layer(&load(engine, "sequence"), "{}")]), Point::Seed, &many);
-    assert_eq!(ends(&poor).unwrap_err().kind, "fuel");
-    assert!(ends(&rich).is_ok());
+    let stack = |engine: &Engine| Stack::new(vec![layer(&load(engine, "sequence"), "{}")]);
+    assert_eq!(ask(&stack(&poor), Point::Seed, &many).unwrap_err().kind, "fuel");
+    assert!(ask(&stack(&rich), Point::Seed, &many).is_ok());
 }
 
 #[test]
@@ -235,7 +239,11 @@ fn the_budget_covers_the_start() {
     }
     let table = Guest { extra: "(table 10001 funcref)", ..Guest::default() }.load();
     assert!(matches!(table, Err(LoadError::Start(RunError::Memory(_)))), "{table:?}");
-    let tables = Guest { extra: "(table 1 funcref) (table 1 funcref) (table 1 funcref) (table 1 funcref) (table 1 funcref)", ..Guest::default() }.load();
+    let tables = Guest {
+        extra: "(table 1 funcref) (table 1 funcref) (table 1 funcref) (table 1 funcref) (table 1 funcref)",
+        ..Guest::default()
+    }
+    .load();
     assert!(matches!(tables, Err(LoadError::Start(RunError::Memory(_)))), "{tables:?}");
 }
 
@@ -247,5 +255,4 @@ fn treatments_keep_to_the_same_limits() {
     assert!(failed.message.contains("1001 treatments"), "{}", failed.message);
     let answered = ask(&told(&policy, "wait", 0), Point::Treat, &story).unwrap();
     assert!(matches!(answered.reply, Reply::Care(Care::Wait(delay)) if delay.until == Some(1_010)));
-    assert!(!built("hostile").is_empty());
 }

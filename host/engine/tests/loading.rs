@@ -1,4 +1,5 @@
 //! What is loaded and what is refused, with which words.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests may panic")]
 
 mod common;
 
@@ -50,10 +51,8 @@ fn the_built_in_policy_fits_into_a_fraction_of_a_config_map() {
 
 #[test]
 fn instances_that_hold_only_types_may_be_imported() {
-    let contract = contract().replace(
-        "world election-only {\n    export types;",
-        "world election-only {\n    import types;",
-    );
+    let contract =
+        contract().replace("world election-only {\n    export types;", "world election-only {\n    import types;");
     let bytes = component(&Guest::default().module(), &contract, "election-only");
     assert!(Policy::load(&engine(), "test/imports-types", &bytes).is_ok());
 }
@@ -66,7 +65,10 @@ fn bytes_that_are_no_component_are_refused() {
     assert_eq!(refusal(&[0x1f, 0x8b, 8, 0]).0, "gzip");
     let module = wat::parse_str("(module)").unwrap();
     let (kind, message) = refusal(&module);
-    assert_eq!((kind, message.as_str()), ("core-module", "it is a core module, not a component; encode it as a component first"));
+    assert_eq!(
+        (kind, message.as_str()),
+        ("core-module", "it is a core module, not a component; encode it as a component first")
+    );
     for bytes in [&b"hello"[..], b"\0", b"\0asm", b"\x7fELF\x02\x01\x01", b"(component)", &[0xff; 64]] {
         assert!(["not-webassembly", "compile"].contains(&refusal(bytes).0), "{bytes:?}");
     }
@@ -91,7 +93,10 @@ fn a_truncated_component_is_refused() {
 fn imports_are_refused_by_name() {
     // H14, H15
     for (import, name) in [
-        (r#"(import "wasi:clocks/monotonic-clock@0.2.6" (instance (export "now" (func (result u64)))))"#, "wasi:clocks/monotonic-clock@0.2.6"),
+        (
+            r#"(import "wasi:clocks/monotonic-clock@0.2.6" (instance (export "now" (func (result u64)))))"#,
+            "wasi:clocks/monotonic-clock@0.2.6",
+        ),
         (r#"(import "wasi:random/random@0.2.6" (instance (export "x" (func))))"#, "wasi:random/random@0.2.6"),
         (r#"(import "log" (func (param "text" string)))"#, "log"),
         (r#"(import "res" (instance (export "r" (type (sub resource)))))"#, "res"),
@@ -107,17 +112,18 @@ fn imports_are_refused_by_name() {
 #[test]
 fn a_component_with_a_wasi_import_is_refused_with_its_name() {
     let wasi = "package wasi:clocks@0.2.6 { interface monotonic-clock { now: func() -> u64; } }";
-    let contract = contract().replace(
-        "world election-only {",
-        "world election-only {\n    import wasi:clocks/monotonic-clock@0.2.6;",
-    );
+    let contract = contract()
+        .replace("world election-only {", "world election-only {\n    import wasi:clocks/monotonic-clock@0.2.6;");
     let module = Guest::default().module().replacen(
         "(module",
         r#"(module (import "wasi:clocks/monotonic-clock@0.2.6" "now" (func $now (result i64)))"#,
         1,
     );
     let bytes = component(&module, &format!("{contract}\n{wasi}"), "election-only");
-    assert_eq!(refusal(&bytes).1, "it imports wasi:clocks/monotonic-clock@0.2.6, and a policy may import nothing but types");
+    assert_eq!(
+        refusal(&bytes).1,
+        "it imports wasi:clocks/monotonic-clock@0.2.6, and a policy may import nothing but types"
+    );
 }
 
 #[test]
@@ -143,7 +149,10 @@ fn what_is_missing_is_said() {
     // H16
     let (kind, message) = refusal(&wat::parse_str("(component)").unwrap());
     assert_eq!((kind, message.as_str()), ("lacks-about", "it does not export tanist:policy/about"));
-    let contract = contract().replace("world election-only {\n    export types;\n    export about;\n    export election;", "world election-only {\n    export types;\n    export about;");
+    let contract = contract().replace(
+        "world election-only {\n    export types;\n    export about;\n    export election;",
+        "world election-only {\n    export types;\n    export about;",
+    );
     let module = Guest::default().module().replace("tanist:policy/election@0.1.0", "x");
     assert_eq!(refusal(&component(&module, &contract, "election-only")).0, "lacks-points");
 }
@@ -151,21 +160,29 @@ fn what_is_missing_is_said() {
 #[test]
 fn an_interface_of_another_type_is_refused_before_the_first_question() {
     for (from, to, part) in [
-        ("barred: option<string>,", "barred: option<string>, extra: u32,", "expected record of 20 fields, found 21 fields"),
+        (
+            "barred: option<string>,",
+            "barred: option<string>, extra: u32,",
+            "expected record of 20 fields, found 21 fields",
+        ),
         ("not-asked,\n    }", "not-asked, other,\n    }", "variant"),
         ("demote: func(snapshot: snapshot) -> result<answer, fault>;", "", "demote"),
         ("seed: func(snapshot: snapshot)", "seed: func(snapshot: snapshot, extra: u32)", ""),
-        ("seed: func(snapshot: snapshot) -> result<answer, fault>", "seed: func(snapshot: snapshot) -> result<fault, answer>", ""),
+        (
+            "seed: func(snapshot: snapshot) -> result<answer, fault>",
+            "seed: func(snapshot: snapshot) -> result<fault, answer>",
+            "",
+        ),
     ] {
         let changed = contract().replacen(from, to, 1);
         assert_ne!(changed, contract());
-        let mut module = Guest::default().module();
-        if to.contains("extra: u32)") {
-            module = module.replace(r#"#seed") (param i32)"#, r#"#seed") (param i32)"#);
-        }
+        let module = Guest::default().module();
         let (kind, message) = refusal(&component(&module, &changed, "election-only"));
         assert_eq!(kind, "type", "{message}");
-        assert!(message.contains("its tanist:policy/election is not that of the contract") && message.contains(part), "{message}");
+        assert!(
+            message.contains("its tanist:policy/election is not that of the contract") && message.contains(part),
+            "{message}"
+        );
     }
 }
 
@@ -208,7 +225,11 @@ fn descriptions_and_schemas_are_checked() {
         (Guest { name: ["\u{1b}[2J", "1.0.0"], ..Guest::default() }, "description", "its name has control characters"),
         (Guest { name: ["tiny", "1"], ..Guest::default() }, "description", "its version `1` is no semantic version"),
         (Guest { schema: "{", ..Guest::default() }, "schema", "schema: it is not JSON"),
-        (Guest { schema: r##"{"type":"object","$ref":"#"}"##, ..Guest::default() }, "schema", "schema: `$ref` is not understood"),
+        (
+            Guest { schema: r##"{"type":"object","$ref":"#"}"##, ..Guest::default() },
+            "schema",
+            "schema: `$ref` is not understood",
+        ),
     ] {
         let (found, message) = refusal_of(&guest);
         assert_eq!(found, kind);

@@ -4,6 +4,7 @@
 //! that was read; start. Whoever lost in between fails, and nothing has happened.
 use crate::api::{self, ReplicaGroup};
 use crate::context::Context;
+use crate::crash;
 use crate::observe;
 use crate::observe::{Ask, Observed, resource};
 use crate::report;
@@ -109,7 +110,7 @@ async fn one(
         }
         Action::MarkClaim { claim, uid, mark } => mark_claim(ctx, namespace, claim, uid, mark).await,
         Action::DeletePod { member, pod_uid, reason } => {
-            look_again(ctx, observed, None).await?;
+            look_again(ctx, observed, action).await?;
             record(ctx, plan, report, outcome).await?;
             info!(member = %member, reason, "deleting the pod");
             delete_pod(ctx, namespace, member.as_str(), pod_uid).await
@@ -119,8 +120,11 @@ async fn one(
             Ok(())
         }
         Action::Run { intent, argv } => {
-            look_again(ctx, observed, Some(intent)).await?;
+            crash::point(crash::DECIDED, intent).await;
+            look_again(ctx, observed, action).await?;
+            crash::point(crash::LOOKED, intent).await;
             record(ctx, plan, report, outcome).await?;
+            crash::point(crash::RECORDED, intent).await;
             run(ctx, &outcome.object, snapshot, intent.clone(), argv.clone());
             Ok(())
         }
@@ -128,17 +132,18 @@ async fn one(
 }
 
 /// Observes once more and holds the checks against it (design 4, "Checks"; safety S6, S8, S9).
-async fn look_again(ctx: &Context, observed: &Observed, intent: Option<&Intent>) -> Result<(), Error> {
-    let ask = match intent {
-        // Where all have to be stopped, all are asked again; a further member only needs to be what it was.
-        Some(i) if !i.verb.opens_term() => Ask::Only(&i.member, &observed.snapshot),
-        _ => Ask::All,
+async fn look_again(ctx: &Context, observed: &Observed, action: &Action) -> Result<(), Error> {
+    let ask = match action {
+        // Where all have to be stopped, all are asked; a further member only needs to be what it was.
+        Action::Run { intent, .. } if !intent.verb.opens_term() => Ask::Only(&intent.member),
+        Action::DeletePod { member, .. } => Ask::Only(member),
+        _ => Ask::Everyone,
     };
     let live = observe::observe(ctx, &observed.object, ask).await.map_err(Error::LookAgain)?;
     if live.object.resource_version() != observed.object.resource_version() {
         return Err(Error::Outdated);
     }
-    let Some(intent) = intent else { return Ok(()) };
+    let Action::Run { intent, .. } = action else { return Ok(()) };
     recheck(&observed.snapshot, &live.snapshot, intent)
         .map_err(|v| Error::Recheck(format!("{} on {}", intent.command, intent.member), v))
 }
@@ -268,8 +273,7 @@ fn run(ctx: &Arc<Context>, object: &ReplicaGroup, s: &Snapshot, intent: Intent, 
     let uid = s.group.uid.clone();
     ctx.hints.of(&uid, |h| {
         h.running.insert(intent.token.clone());
-        // Whatever a command does, what was read before it is not known any more.
-        h.positions.remove(&intent.pod_uid);
+        h.touch(&intent.pod_uid);
     });
     let expect = if intent.verb.intended() == Role::Stopped { "stopped" } else { "running" };
     let (ctx, object) = (ctx.clone(), object.clone());
@@ -277,6 +281,7 @@ fn run(ctx: &Arc<Context>, object: &ReplicaGroup, s: &Snapshot, intent: Intent, 
     tokio::spawn(async move {
         let started = std::time::Instant::now();
         let evidence = target.run(&ctx, &intent.container, &intent.token, intent.timeout, expect, &argv).await;
+        crash::point(crash::ENDED, &intent).await;
         let result = match &evidence {
             Evidence::Exited(0) => "ok",
             Evidence::Exited(_) => "failed",
@@ -292,7 +297,7 @@ fn run(ctx: &Arc<Context>, object: &ReplicaGroup, s: &Snapshot, intent: Intent, 
         ctx.metrics.execs.get_or_create(&labels).inc();
         ctx.hints.of(&uid, |h| {
             h.running.remove(&intent.token);
-            h.positions.remove(&intent.pod_uid);
+            h.touch(&intent.pod_uid);
             h.results.insert(intent.token.clone(), evidence);
         });
         ctx.wake(&object);

@@ -11,6 +11,7 @@ use kube::{Client, Config};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tanist_engine::Engine;
 use tokio::sync::Semaphore;
 
 /// What every round has at hand.
@@ -51,7 +52,7 @@ impl Context {
     pub fn new(
         config: Config,
         settings: Run,
-        policies: Sources,
+        engine: Engine,
         metrics: Metrics,
         wake: UnboundedSender<ObjectRef<ReplicaGroup>>,
     ) -> kube::Result<Self> {
@@ -65,14 +66,14 @@ impl Context {
         Ok(Context {
             exec_client: Client::try_from(exec)?,
             recorder: Recorder::new(client.clone(), reporter),
-            client,
             slots: Arc::new(Semaphore::new(settings.execs)),
-            settings,
             hints: Hints::default(),
-            policies,
+            policies: Sources::new(engine, client.clone(), settings.policy_dir.clone()),
+            client,
             wake,
             metrics,
             closing: AtomicBool::new(false),
+            settings,
         })
     }
 
@@ -80,6 +81,14 @@ impl Context {
     pub fn wake(&self, group: &ReplicaGroup) {
         // Nobody listens only when the process is ending.
         let _ = self.wake.unbounded_send(ObjectRef::from_obj(group));
+    }
+
+    /// Forgets a group that is gone.
+    pub fn forget(&self, group: &ReplicaGroup) {
+        if let Some(uid) = &group.metadata.uid {
+            self.hints.forget(uid);
+            self.policies.forget(uid);
+        }
     }
 
     /// Whether SIGTERM has come.

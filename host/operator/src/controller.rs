@@ -32,7 +32,7 @@ pub enum Error {
 pub async fn round(group: Arc<ReplicaGroup>, ctx: Arc<Context>) -> Result<Action, Error> {
     let started = Instant::now();
     let policies = ctx.policies.active(&group).await;
-    let observed = match observe(&ctx, &group, Ask::All).await { // reads
+    let observed = match observe(&ctx, &group, Ask::Recent).await { // reads
         Ok(observed) => observed,
         Err(error) => return unobserved(&ctx, &group, error, &policies.health).await,
     };
@@ -68,9 +68,7 @@ async fn unobserved(
     health: &tanist_core::status::PolicyHealth,
 ) -> Result<Action, Error> {
     if let observe::Error::Gone = error {
-        let uid = group.uid().unwrap_or_default();
-        ctx.hints.forget(&uid);
-        ctx.policies.forget(&uid);
+        ctx.forget(group);
         return Ok(Action::await_change());
     }
     if !matches!(error, observe::Error::OtherInstallation(_)) {

@@ -1,7 +1,9 @@
 //! What this process remembers between rounds. It is never the truth: losing it costs time, not safety.
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use crate::member::Said;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tanist_core::contract::{Position, Role, Timestamp};
+use std::time::{Duration, Instant};
 use tanist_core::snapshot::Evidence;
 
 /// The hints of every group, by UID.
@@ -11,6 +13,9 @@ pub struct Hints {
     ended: Mutex<VecDeque<String>>,
 }
 
+/// How long an answer of `status` serves further rounds: those of one burst. What is dangerous asks anew.
+const RECENT: Duration = Duration::from_millis(900);
+
 /// Pods whose end is remembered; far more than end within the minutes in which anybody asks.
 const ENDED: usize = 4096;
 
@@ -19,6 +24,10 @@ const ENDED: usize = 4096;
 pub struct Group {
     /// Roles by pod UID: since when, and how often in a row it was unknown.
     pub roles: BTreeMap<String, RoleHint>,
+    /// What `status` said last, by pod UID.
+    pub said: BTreeMap<String, SaidHint>,
+    /// When a command was last started or ended, by pod UID: what was said before is not known any more.
+    pub touched: BTreeMap<String, Instant>,
     /// Positions by pod UID.
     pub positions: BTreeMap<String, PositionHint>,
     /// Pods whose sequence is being read.
@@ -42,6 +51,15 @@ pub struct RoleHint {
     pub streak: u32,
 }
 
+/// What `status` said.
+#[derive(Debug, Clone)]
+pub struct SaidHint {
+    /// When it was asked, before the answer came.
+    pub asked: Instant,
+    /// The answer.
+    pub said: Said,
+}
+
 /// What is remembered of a position.
 #[derive(Debug, Clone)]
 pub struct PositionHint {
@@ -53,6 +71,22 @@ pub struct PositionHint {
     pub at: Timestamp,
     /// The role at that time: a position is of a role.
     pub role: Role,
+}
+
+impl Group {
+    /// A command starts or ended in that pod: what was read before is not known any more.
+    pub fn touch(&mut self, pod_uid: &str) {
+        self.positions.remove(pod_uid);
+        self.said.remove(pod_uid);
+        self.touched.insert(pod_uid.to_owned(), Instant::now());
+    }
+
+    /// What `status` said a moment ago, unless a command was in between.
+    pub fn recent(&self, pod_uid: &str) -> Option<Said> {
+        let hint = self.said.get(pod_uid)?;
+        let before = self.touched.get(pod_uid).is_some_and(|touched| hint.asked <= *touched);
+        (!before && hint.asked.elapsed() < RECENT).then(|| hint.said.clone())
+    }
 }
 
 impl Hints {

@@ -4,6 +4,7 @@ mod api;
 mod args;
 mod context;
 mod controller;
+mod crash;
 mod exec;
 mod frame;
 mod hints;

@@ -83,12 +83,15 @@ pub struct Observed {
     pub snapshot: Snapshot,
 }
 
-/// Which members are asked for their role: all, or (before a less dangerous act) one; the others keep what they said in `earlier`.
+/// Who is asked for its role anew. The others keep what they said less than a second ago, if nothing was done to them since.
+#[derive(Debug, Clone, Copy)]
 pub enum Ask<'a> {
-    /// Everyone that can be reached.
-    All,
-    /// Only this one.
-    Only(&'a MemberName, &'a Snapshot),
+    /// Nobody but those whose last answer is older: rounds that follow each other quickly.
+    Recent,
+    /// Everyone: before the first primary of a term is started.
+    Everyone,
+    /// This one: before any other act on it.
+    Only(&'a MemberName),
 }
 
 /// Reads everything that a decision may look at.
@@ -114,7 +117,7 @@ pub async fn observe(ctx: &Context, seen: &ReplicaGroup, ask: Ask<'_>) -> Result
     let surplus_claims = world.surplus_claims(&group, &expected);
     let nodes = world.nodes(ctx, &members, &record).await?;
     let evidence = questions::evidence(ctx, &group, &record, &members).await;
-    let statuses = questions::statuses(ctx, &group, &members, &ask).await;
+    let statuses = questions::statuses(ctx, &group, &members, ask).await;
     let now = self::now();
     questions::apply(ctx, &group, &mut members, statuses, now);
     let remembered = record.last_primaries.iter().map(|l| &l.pod_uid).chain(record.intents.iter().map(|i| &i.pod_uid));
@@ -249,11 +252,12 @@ impl World {
         for ordinal in 0..expected(group, set, record) {
             members.insert(ordinal, self.member(group, ordinal));
         }
+        let revision = self.set.as_ref().and_then(|s| s.status.as_ref()?.update_revision.as_deref());
         for pod in &self.pods {
             let ours = set.is_some_and(|s| convert::owned_by(&pod.metadata, &s.uid));
             let Some(ordinal) = convert::ordinal(&group.name, &pod.name_any()).filter(|_| ours) else { continue };
             let member = members.entry(ordinal).or_insert_with(|| self.member(group, ordinal));
-            member.pod = Some(convert::pod(pod, group, now));
+            member.pod = Some(convert::pod(pod, group, revision, now));
         }
         members.into_values().take(limits::MEMBERS).collect()
     }

@@ -1,17 +1,20 @@
 //! Where policies come from: built in, a `ConfigMap`, a directory. An edit decides from the next question on; a broken one changes nothing
 //! but what the group says, for the last good one goes on deciding.
+mod copies;
+
 use crate::api::spec::{ConfigMapKey, Policy as Wish};
 use crate::api::status::PolicyStatus;
 use crate::api::{LABEL_POLICY, ReplicaGroup};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::ResourceExt;
 use kube::runtime::reflector::{ObjectRef, Store};
+use kube::{Client, ResourceExt};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use tanist_core::policy::{Answered, Policies, PolicyName, Question, Unanswered};
 use tanist_core::status::PolicyHealth;
 use tanist_engine::{Engine, Layer, LoadError, ParametersError, Policy, Stack};
+use tracing::warn;
 
 /// The built-in policies, by name: components like any other, built by `make policies` and embedded.
 const BUILTIN: [(&str, &[u8]); 1] = [("sequence", include_bytes!(env!("TANIST_POLICY_SEQUENCE")))];
@@ -57,6 +60,7 @@ pub enum Error {
 /// Loads policies and remembers the last good ones.
 pub struct Sources {
     engine: Engine,
+    client: Client,
     directory: Option<PathBuf>,
     config_maps: Mutex<BTreeMap<String, Store<ConfigMap>>>,
     /// The last good layer of each place in each group's stack.
@@ -96,8 +100,8 @@ impl Policies for Active {
 impl Sources {
     /// Policies for that engine.
     #[must_use]
-    pub fn new(engine: Engine, directory: Option<PathBuf>) -> Self {
-        Sources { engine, directory, config_maps: Mutex::default(), good: Mutex::default() }
+    pub fn new(engine: Engine, client: Client, directory: Option<PathBuf>) -> Self {
+        Sources { engine, client, directory, config_maps: Mutex::default(), good: Mutex::default() }
     }
 
     /// Adds the cache of labelled `ConfigMap`s of a namespace.
@@ -118,13 +122,15 @@ impl Sources {
         for (place, wish) in wishes.iter().enumerate() {
             let source = source(wish);
             let key = (uid.clone(), place);
-            let loaded = self.layer(&namespace, wish, &source).await;
-            let state = match loaded {
-                Ok(layer) => {
-                    self.lock().insert(key.clone(), Good { layer, source: source.clone() });
+            let state = match self.layer(&namespace, wish, &source).await {
+                Ok((layer, bytes)) => {
+                    self.remember(object, key.clone(), Good { layer, source: source.clone() }, bytes).await;
                     "Active".to_owned()
                 }
-                Err(error) => error.to_string(),
+                Err(error) => {
+                    self.recall(object, &key, wish, &source).await;
+                    error.to_string()
+                }
             };
             // A last good one counts only for the source that is wished now.
             let good = self.lock().get(&key).filter(|g| g.source == source).cloned();
@@ -158,16 +164,52 @@ impl Sources {
         self.good.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn layer(&self, namespace: &str, wish: &Wish, source: &str) -> Result<Layer, Error> {
+    /// Remembers a good layer, and copies what may be gone after a restart.
+    async fn remember(&self, object: &ReplicaGroup, key: (String, usize), good: Good, bytes: Vec<u8>) {
+        let digest = good.layer.policy.name().digest.clone();
+        let known = self.lock().get(&key).is_some_and(|g| g.layer.policy.name().digest == digest);
+        let builtin = good.source.starts_with("builtin/");
+        self.lock().insert(key, good);
+        if known || builtin {
+            return;
+        }
+        if let Err(error) = copies::keep(&self.client, object, &digest, &bytes).await {
+            warn!(group = object.name_any(), error, "the policy could not be copied; after a restart only its source has it");
+        }
+    }
+
+    /// After a restart the status says which policy decided last; its copy goes on deciding.
+    async fn recall(&self, object: &ReplicaGroup, key: &(String, usize), wish: &Wish, source: &str) {
+        if self.lock().get(key).is_some_and(|g| g.source == source) {
+            return;
+        }
+        let said = object.status.as_ref().and_then(|s| s.policies.get(key.1)).filter(|p| p.source == source);
+        let Some(digest) = said.and_then(|p| p.digest.clone()) else { return };
+        let Some(bytes) = copies::find(&self.client, object, &digest).await else { return };
+        match self.build(wish, source, bytes).await {
+            Ok((layer, _)) if layer.policy.name().digest == digest => {
+                self.lock().insert(key.clone(), Good { layer, source: source.to_owned() });
+            }
+            Ok(_) => warn!(group = object.name_any(), source, "the copy of the policy is not what it says"),
+            Err(error) => warn!(group = object.name_any(), source, %error, "the copy of the policy cannot be used"),
+        }
+    }
+
+    async fn layer(&self, namespace: &str, wish: &Wish, source: &str) -> Result<(Layer, Vec<u8>), Error> {
         let bytes = self.bytes(namespace, wish).await?;
+        self.build(wish, source, bytes).await
+    }
+
+    async fn build(&self, wish: &Wish, source: &str, bytes: Vec<u8>) -> Result<(Layer, Vec<u8>), Error> {
         let (engine, name) = (self.engine.clone(), source.to_owned());
         // Compiling takes a core for a while; rounds of other groups go on.
-        let loading = tokio::task::spawn_blocking(move || Policy::load(&engine, &name, &bytes));
-        let policy = loading.await.map_err(|_| Error::Compile)?.map_err(Error::Load)?;
+        let loading = tokio::task::spawn_blocking(move || (Policy::load(&engine, &name, &bytes), bytes));
+        let (policy, bytes) = loading.await.map_err(|_| Error::Compile)?;
+        let policy = policy.map_err(Error::Load)?;
         let parameters = serde_json::Value::Object(wish.parameters.clone()).to_string();
         let parameters = policy.validate(&parameters).map_err(Error::FitParameters)?;
         let points = (!wish.points.is_empty()).then(|| wish.points.clone());
-        Ok(Layer { policy: Arc::new(policy), points, parameters })
+        Ok((Layer { policy: Arc::new(policy), points, parameters }, bytes))
     }
 
     async fn bytes(&self, namespace: &str, wish: &Wish) -> Result<Vec<u8>, Error> {

@@ -9,7 +9,6 @@ use kube::api::PostParams;
 use kube::{Api, Resource, ResourceExt};
 use std::time::Duration;
 use tanist_core::plan::{Decision, Plan, Standing};
-use tanist_core::record::Record;
 use tanist_core::snapshot::Snapshot;
 use tanist_core::status::{self, PolicyHealth, Report, Trouble, Truth};
 
@@ -55,11 +54,7 @@ pub fn derive(snapshot: &Snapshot, plan: &Plan, active: &Active, trouble: Option
 /// [`Error::Outdated`] when somebody wrote in between.
 pub async fn write(ctx: &Context, object: &ReplicaGroup, plan: &Plan, derived: &Derived) -> Result<ReplicaGroup, Error> {
     let old = object.status.clone().unwrap_or_default();
-    let mut new = build(object, plan, derived, &old);
-    if plan.record == Record::default() {
-        new.record.clone_from(&old.record);
-    }
-    put(ctx, object, new).await
+    put(ctx, object, build(object, plan, derived, &old)).await
 }
 
 async fn put(ctx: &Context, object: &ReplicaGroup, status: ReplicaGroupStatus) -> Result<ReplicaGroup, Error> {

@@ -5,11 +5,11 @@ use crate::context::Context;
 use crate::controller::{error_policy, round};
 use crate::lease::Leadership;
 use crate::observe::every_container_ended;
-use crate::policies::{self, Sources};
+use crate::policies;
 use crate::telemetry::{self, Metrics};
 use anyhow::Context as _;
 use futures::channel::mpsc;
-use futures::{StreamExt, future};
+use futures::{StreamExt, TryStreamExt, future};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::runtime::controller::{self, Controller};
@@ -17,6 +17,7 @@ use kube::runtime::reflector::{self, ObjectRef};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::runtime::{WatchStreamExt, reflector::Store};
 use kube::{Api, Client, Config, ResourceExt};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -37,9 +38,8 @@ pub async fn run(settings: Run) -> anyhow::Result<()> {
     telemetry::logs();
     let config = Config::infer().await.context("failed to find a cluster: set KUBECONFIG, or run inside one")?;
     let engine = tanist_engine::Engine::new(tanist_engine::Limits::default()).context("failed to start the policy engine")?;
-    let sources = Sources::new(engine, settings.policy_dir.clone());
     let (wake, woken) = mpsc::unbounded();
-    let ctx = Arc::new(Context::new(config, settings, sources, Metrics::default(), wake).context("failed to connect")?);
+    let ctx = Arc::new(Context::new(config, settings, engine, Metrics::default(), wake).context("failed to connect")?);
     let serving = tokio::spawn(telemetry::serve(ctx.clone(), ctx.settings.listen));
     let mut lease = Leadership::new(ctx.client.clone(), &ctx.settings.lease_namespace, &ctx.settings.installation, &ctx.settings.identity);
     let mut terminate = signal(SignalKind::terminate()).context("failed to listen for SIGTERM")?;
@@ -102,11 +102,21 @@ async fn watch_namespace(ctx: Arc<Context>, namespace: String, woken: mpsc::Unbo
     let client = ctx.client.clone();
     let ours = watcher::Config::default().labels(api::LABEL_GROUP);
     let groups: Api<ReplicaGroup> = Api::namespaced(client.clone(), &namespace);
-    let controller = Controller::new(groups, watcher::Config::default())
+    let (store, writer) = reflector::store();
+    let forget = ctx.clone();
+    let changes = reflector::reflector(writer, watcher(groups, watcher::Config::default()))
+        .default_backoff()
+        .inspect_ok(move |event| {
+            if let Event::Delete(group) = event {
+                forget.forget(group);
+            }
+        })
+        .applied_objects()
+        .predicate_filter(wish, Default::default());
+    let controller = Controller::for_stream(changes, store.clone())
         .with_config(controller::Config::default().concurrency(ROUNDS).debounce(DEBOUNCE))
         .owns(Api::<StatefulSet>::namespaced(client.clone(), &namespace), ours.clone())
         .reconcile_on(woken);
-    let store = controller.store();
     let config_maps = watch_config_maps(ctx.clone(), client.clone(), namespace.clone(), store.clone());
     let pods = watch_pods(ctx.clone(), client, namespace.clone(), ours);
     let directory = watch_directory(ctx.clone(), store);
@@ -117,6 +127,15 @@ async fn watch_namespace(ctx: Arc<Context>, namespace: String, woken: mpsc::Unbo
         () = pods => warn!(namespace, "the watch of pods ended"),
         () = directory => {}
     }
+}
+
+/// What of a group starts a round: a changed wish, and memory that somebody removed. Our own reports do not.
+fn wish(group: &ReplicaGroup) -> Option<u64> {
+    let mut hasher = DefaultHasher::new();
+    let meta = &group.metadata;
+    let remembers = group.status.as_ref().is_some_and(|s| s.record.is_some());
+    (meta.uid.as_ref(), meta.generation, &meta.annotations, &meta.labels, remembers).hash(&mut hasher);
+    Some(hasher.finish())
 }
 
 /// A pod changed: its group looks. What its last status says about its containers is true for ever.

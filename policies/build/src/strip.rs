@@ -77,7 +77,13 @@ mod tests {
 
     #[test]
     fn what_is_cut_short_is_refused() {
-        for bad in [&b"\0asm"[..], b"not wasm", b"\0asm\x01\0\0\0\x01", b"\0asm\x01\0\0\0\x01\x05\x00", b"\0asm\x01\0\0\0\x00\x01\x09"] {
+        for bad in [
+            &b"\0asm"[..],
+            b"not wasm",
+            b"\0asm\x01\0\0\0\x01",
+            b"\0asm\x01\0\0\0\x01\x05\x00",
+            b"\0asm\x01\0\0\0\x00\x01\x09",
+        ] {
             assert!(custom_sections(bad, |_| false).is_err());
         }
     }

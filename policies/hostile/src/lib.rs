@@ -6,8 +6,8 @@ use std::{
 };
 
 use tanist_policy::{
-    Answer, Candidate, Care, Delay, Description, Fault, Location, Parameters, Policy, Ranking, Remark, Remedy, Snapshot,
-    Treatment, export_policy,
+    Answer, Candidate, Care, Delay, Description, Fault, Location, Parameters, Policy, Ranking, Remark, Remedy,
+    Snapshot, Treatment, export_policy,
 };
 
 const PARAMETERS: &str = r#"{

@@ -9,14 +9,19 @@ export_policy!(Prefer);
 impl Policy for Prefer {
     fn describe() -> Description {
         Description::new("prefer", env!("CARGO_PKG_VERSION"), "One member leads whenever its data is the most recent.")
-            .with_parameters(r#"{"type":"object","required":["member"],"properties":{"member":{"type":"string","minLength":1}}}"#)
+            .with_parameters(
+                r#"{"type":"object","required":["member"],"properties":{"member":{"type":"string","minLength":1}}}"#,
+            )
     }
 
     fn seed(snapshot: &Snapshot) -> Result<Answer, Fault> {
         let member = Parameters::of(snapshot).text("member").ok_or("no member is given")?;
         let most_recent = snapshot.eligible().map(|member| (member.term, member.number())).max();
-        let preferred = snapshot.eligible().find(|each| each.name == member && Some((each.term, each.number())) == most_recent);
-        Ok(preferred.map_or(Answer::Abstain, |member| Answer::rank([Candidate::new(member, "preferred, and none is more recent")])))
+        let preferred =
+            snapshot.eligible().find(|each| each.name == member && Some((each.term, each.number())) == most_recent);
+        Ok(preferred.map_or(Answer::Abstain, |member| {
+            Answer::rank([Candidate::new(member, "preferred, and none is more recent")])
+        }))
     }
 
     fn failover(snapshot: &Snapshot) -> Result<Answer, Fault> {

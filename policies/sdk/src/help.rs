@@ -115,8 +115,7 @@ impl Fault {
     #[track_caller]
     pub fn new(message: impl Into<String>) -> Self {
         let caller = Caller::caller();
-        let location =
-            Location { file: caller.file().to_owned(), line: caller.line(), column: caller.column() };
+        let location = Location { file: caller.file().to_owned(), line: caller.line(), column: caller.column() };
         Self { message: message.into(), location: Some(location) }
     }
 }

@@ -189,7 +189,8 @@ impl Reader<'_> {
 mod tests {
     use super::*;
 
-    const TEXT: &str = r#"{"a":1,"b":[{"a":[2]},"]"],"flag":true,"list":["x","y\"z"],"n":-7,"t":"\u00e9\ud83d\ude00\n","z":null}"#;
+    const TEXT: &str =
+        r#"{"a":1,"b":[{"a":[2]},"]"],"flag":true,"list":["x","y\"z"],"n":-7,"t":"\u00e9\ud83d\ude00\n","z":null}"#;
 
     #[test]
     fn values_are_found_by_key_and_type() {
@@ -223,7 +224,19 @@ mod tests {
                 Parameters(text).texts("list");
             }
         }
-        for text in ["", "[", "{", "{\"", "{\"a\"", "{\"a\":", "{\"a\":}", "{\"a\":\"\\u12", "{\"a\":\"\\ud800\\u0000\"}", "{\"a\":]", "\u{e9}"] {
+        for text in [
+            "",
+            "[",
+            "{",
+            "{\"",
+            "{\"a\"",
+            "{\"a\":",
+            "{\"a\":}",
+            "{\"a\":\"\\u12",
+            "{\"a\":\"\\ud800\\u0000\"}",
+            "{\"a\":]",
+            "\u{e9}",
+        ] {
             assert_eq!(Parameters(text).text("a"), None, "{text}");
             Parameters(text).raw("a");
         }

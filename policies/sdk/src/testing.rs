@@ -110,7 +110,13 @@ impl Member {
     #[must_use]
     pub fn failed(self, command: &str, outcome: Outcome, failures: u32) -> Self {
         let failure = Failure { command: command.to_owned(), outcome, at: NOW - 5 };
-        Self { role: Role::Failed, role_detail: Some(format!("{command} failed")), failures, last_failure: Some(failure), ..self }
+        Self {
+            role: Role::Failed,
+            role_detail: Some(format!("{command} failed")),
+            failures,
+            last_failure: Some(failure),
+            ..self
+        }
     }
 
     /// The host does not accept it.

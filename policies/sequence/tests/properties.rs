@@ -1,41 +1,42 @@
 //! The built-in policy, held against oracles that know nothing of how it sorts.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests may panic")]
 
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use tanist_policy::{
-    Answer, Member, Policy, Position, Role, Snapshot,
+    Answer, Member, Policy, Position, Role, Sequence as Data, Snapshot,
     testing::{member, snapshot},
 };
 use tanist_policy_sequence::Sequence;
 
 fn members() -> impl Strategy<Value = Vec<Member>> {
     let data = prop_oneof![
-        5 => (0_u64..4).prop_map(Some),
-        1 => Just(None),
+        5 => (0_u64..4).prop_map(|number| Position::Known(Data { history: None, number })),
+        1 => Just(Position::Empty),
+        1 => Just(Position::Unknown("timeout".to_owned())),
+        1 => Just(Position::NotAsked),
     ];
-    let each = (data, prop::option::of(1_u64..3), 0_u8..3, any::<bool>(), prop::bool::weighted(0.2));
+    let role = prop_oneof![Just(Role::Stopped), Just(Role::Secondary)];
+    let barred = prop::option::weighted(0.2, Just("no".to_owned()));
+    let each = (data, prop::option::of(1_u64..3), role, barred);
     prop::collection::vec(each, 1..15).prop_map(|all| {
-        let build = |(ordinal, (data, term, kind, secondary, barred)): (usize, (Option<u64>, Option<u64>, u8, bool, bool))| {
-            let plain = member(u32::try_from(ordinal).unwrap());
-            let placed = match (data, kind) {
-                (Some(number), _) => plain.at(number),
-                (None, 0) => plain.empty(),
-                (None, 1) => plain.unreadable("timeout"),
-                (None, _) => plain,
-            };
-            let placed = Member { term, ..placed };
-            let placed = if secondary { placed.role(Role::Secondary) } else { placed };
-            if barred { placed.barred("no") } else { placed }
-        };
-        all.into_iter().enumerate().map(build).collect()
+        let numbered = (0..).zip(all);
+        let build = numbered.map(|(ordinal, (position, term, role, barred))| Member {
+            position,
+            term,
+            barred,
+            ..member(ordinal).role(role)
+        });
+        build.collect()
     })
 }
 
 fn stories() -> impl Strategy<Value = Snapshot> {
     let wish = prop::option::of(0_u32..15);
     (members(), wish, any::<bool>()).prop_map(|(members, wish, running_first)| {
-        let story = snapshot(members).with_parameters(&format!(r#"{{"prefer":["db-3"],"runningFirst":{running_first}}}"#));
+        let story =
+            snapshot(members).with_parameters(&format!(r#"{{"prefer":["db-3"],"runningFirst":{running_first}}}"#));
         match wish {
             Some(ordinal) => story.preferring(&format!("db-{ordinal}")),
             None => story,
@@ -126,7 +127,8 @@ proptest! {
         let story = snapshot((0..count).map(|ordinal| member(ordinal).at(number)));
         let expected: Vec<_> = (0..count).map(|ordinal| format!("db-{ordinal}")).collect();
         for ask in [Sequence::seed as Ask, Sequence::failover, Sequence::join, Sequence::place] {
-            prop_assert_eq!(ask(&story).unwrap().chosen(), expected.clone());
+            let answer = ask(&story).unwrap();
+            prop_assert_eq!(answer.chosen(), expected.clone());
         }
     }
 
@@ -137,7 +139,8 @@ proptest! {
         let mut fewer = story.clone();
         let gone = fewer.members.remove(gone.index(fewer.members.len())).name;
         let expected: Vec<_> = whole.chosen().into_iter().filter(|name| *name != gone).collect();
-        prop_assert_eq!(Sequence::join(&fewer).unwrap().chosen(), expected);
+        let answer = Sequence::join(&fewer).unwrap();
+        prop_assert_eq!(answer.chosen(), expected);
     }
 
     #[test]

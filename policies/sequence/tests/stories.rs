@@ -1,4 +1,5 @@
 //! The built-in policy as stories. The names cite the rows of the requirements.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests may panic")]
 
 use tanist_policy::{
     Answer, Member, Outcome, Policy, Remedy, Role, Snapshot,
@@ -98,7 +99,8 @@ fn a16_secondaries_are_placed_in_the_same_order() {
 fn a19_a_failed_seed_falls_back_to_equal_data_only() {
     let story = snapshot([member(0).at(9), member(1).at(9), member(2).at(3)]);
     assert_eq!(seed(&story).chosen(), ["db-0", "db-1"]);
-    let first_failed = snapshot([member(0).at(9).barred("seed failed"), member(1).at(9), member(2).at(3).barred("behind")]);
+    let first_failed =
+        snapshot([member(0).at(9).barred("seed failed"), member(1).at(9), member(2).at(3).barred("behind")]);
     assert_eq!(seed(&first_failed).chosen(), ["db-1"]);
 }
 
@@ -112,7 +114,13 @@ fn a20_lower_data_is_passed_over_with_the_reason() {
 
 #[test]
 fn a22_a23_joining_falls_through_to_older_data_then_unknown_then_none() {
-    let story = snapshot([member(0).empty(), member(1).unreadable("timeout"), member(2).at(1), member(3).at(2), member(4).empty()]);
+    let story = snapshot([
+        member(0).empty(),
+        member(1).unreadable("timeout"),
+        member(2).at(1),
+        member(3).at(2),
+        member(4).empty(),
+    ]);
     assert_eq!(join(&story).chosen(), ["db-3", "db-2", "db-1", "db-0", "db-4"]);
     assert_eq!(place(&story).chosen(), join(&story).chosen());
 }
@@ -121,7 +129,10 @@ fn a22_a23_joining_falls_through_to_older_data_then_unknown_then_none() {
 fn an_older_term_is_older_whatever_its_number() {
     let story = snapshot([member(0).at(100).in_term(3), member(1).at(1).in_term(4), member(2).at(500)]);
     assert_eq!(failover(&story).chosen(), ["db-1"]);
-    assert_eq!(failover(&story).says_of("db-0"), Some("data 100 of term 3 is of an older term than data 1 of term 4 of db-1"));
+    assert_eq!(
+        failover(&story).says_of("db-0"),
+        Some("data 100 of term 3 is of an older term than data 1 of term 4 of db-1")
+    );
     assert_eq!(join(&story).chosen(), ["db-1", "db-0", "db-2"]);
 }
 
@@ -198,7 +209,8 @@ fn with_nobody_to_choose_it_waits() {
 
 #[test]
 fn a25_the_first_reaction_to_a_failure_is_stop() {
-    let story = snapshot([member(0).failed("primary", Outcome::Exited(1), 1), member(1).at(1), member(2).role(Role::Failed)]);
+    let story =
+        snapshot([member(0).failed("primary", Outcome::Exited(1), 1), member(1).at(1), member(2).role(Role::Failed)]);
     assert_eq!(Sequence::treat(&story).unwrap().remedies(), [("db-0", Remedy::Stop), ("db-2", Remedy::Stop)]);
 }
 

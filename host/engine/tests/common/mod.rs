@@ -134,7 +134,8 @@ impl Guest {
     pub fn module(&self) -> String {
         let Self { version, pages, realloc, seed, extra, schema, name } = self;
         let has_schema = u8::from(!schema.is_empty());
-        let length = |text: &str| text.bytes().len().to_le_bytes().iter().take(4).map(|b| format!("\\{b:02x}")).collect::<String>();
+        let length =
+            |text: &str| text.len().to_le_bytes().iter().take(4).map(|b| format!("\\{b:02x}")).collect::<String>();
         let escape = |text: &str| text.bytes().map(|b| format!("\\{b:02x}")).collect::<String>();
         let (schema_length, schema, first, second) = (length(schema), escape(schema), escape(name[0]), escape(name[1]));
         let (first_length, second_length) = (length(name[0]), length(name[1]));

@@ -133,7 +133,9 @@ fn wrap(group: &ReplicaGroup, name: &str, grace: u64, container: &mut Map<String
         return Err(BuildError::Taken(format!("the path {MOUNT}")));
     }
     mounts.push(json!({"name": VOLUME, "mountPath": MOUNT}));
-    if here(&commands.status) {
+    // The probe follows starts and stops, which the runner sees only in its own container.
+    let starts = [Some(&commands.primary), commands.seed.as_ref(), commands.secondary.as_ref()];
+    if here(&commands.status) && starts.into_iter().flatten().all(here) {
         // Once is enough, in both directions: the runner has already waited for three failures in a row.
         let probe = json!({
             "httpGet": {"path": "/ready", "port": PORT},

@@ -39,7 +39,7 @@ fn seconds(time: Option<&Time>) -> Option<Timestamp> {
 
 /// What matters of a pod.
 #[must_use]
-pub fn pod(pod: &Pod, group: &Group, now: Timestamp) -> tanist_core::snapshot::Pod {
+pub fn pod(pod: &Pod, group: &Group, revision: Option<&str>, now: Timestamp) -> tanist_core::snapshot::Pod {
     let status = pod.status.as_ref();
     let spec = pod.spec.as_ref();
     let statuses = status.and_then(|s| s.container_statuses.as_ref()).into_iter().flatten();
@@ -72,6 +72,7 @@ pub fn pod(pod: &Pod, group: &Group, now: Timestamp) -> tanist_core::snapshot::P
         grace: spec.and_then(|s| s.termination_grace_period_seconds).and_then(|g| u32::try_from(g).ok()).unwrap_or(30),
         containers,
         routed: pod.labels().get(api::LABEL_ROLE).cloned(),
+        outdated: revision.is_some_and(|wished| pod.labels().get("controller-revision-hash").is_some_and(|own| own != wished)),
         gate: condition(api::GATE_MEMBER).map(|c| c.status == "True"),
         labels: policy_labels(pod.labels(), pod.annotations(), &[]),
     }

@@ -1,23 +1,24 @@
 //! What is asked of members by exec: roles, and how commands ended. Positions are read only when a decision asks for them.
 use super::{Ask, target};
 use crate::context::Context;
+use crate::hints::SaidHint;
 use crate::member::{Said, Target};
 use futures::future::join_all;
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tanist_core::contract::{MemberName, Phase, Position, Role, Timestamp};
 use tanist_core::limits;
 use tanist_core::record::{Intent, Record};
 use tanist_core::snapshot::{Evidence, Group, Member, Reading};
 
 /// Roles as they were said just now.
-pub type Statuses = BTreeMap<MemberName, Option<Said>>;
+pub type Statuses = BTreeMap<MemberName, Said>;
 
 /// How unsettled commands ended, by token.
 pub type Evidences = BTreeMap<String, Evidence>;
 
-/// Asks for roles, all at once. A member that is not asked is absent; one whose earlier answer stands is `None`.
-pub async fn statuses(ctx: &Context, group: &Group, members: &[Member], ask: &Ask<'_>) -> Statuses {
+/// Asks for roles, all at once.
+pub async fn statuses(ctx: &Context, group: &Group, members: &[Member], ask: Ask<'_>) -> Statuses {
     let container = &group.commands.status.container;
     let alive = members.iter().filter(|m| {
         m.pod.as_ref().is_some_and(|p| {
@@ -25,24 +26,26 @@ pub async fn statuses(ctx: &Context, group: &Group, members: &[Member], ask: &As
         })
     });
     let asked = alive.filter_map(|m| Some((m.name.clone(), target(group, m)?))).map(|(name, target)| async move {
-        match ask {
-            Ask::Only(only, _) if *only != &name => (name, None),
-            Ask::All | Ask::Only(..) => {
-                let said = target.status(ctx, &group.commands.status).await;
-                (name, Some(said))
-            }
-        }
+        let anew = match ask {
+            Ask::Everyone => true,
+            Ask::Only(only) => *only == name,
+            Ask::Recent => false,
+        };
+        let recent = ctx.hints.of(&group.uid, |h| h.recent(&target.uid)).filter(|_| !anew);
+        let said = match recent {
+            Some(said) => said,
+            None => status(ctx, group, &target).await,
+        };
+        (name, said)
     });
-    let mut said: Statuses = join_all(asked).await.into_iter().collect();
-    if let Ask::Only(_, earlier) = ask {
-        for (name, said) in said.iter_mut().filter(|(_, s)| s.is_none()) {
-            *said = earlier.member(name).map(|m| Said {
-                role: m.reading.role,
-                detail: m.reading.detail.clone(),
-                processes: m.reading.processes,
-            });
-        }
-    }
+    join_all(asked).await.into_iter().collect()
+}
+
+async fn status(ctx: &Context, group: &Group, target: &Target) -> Said {
+    let asked = Instant::now();
+    let said = target.status(ctx, &group.commands.status).await;
+    let hint = SaidHint { asked, said: said.clone() };
+    ctx.hints.of(&group.uid, |h| h.said.insert(target.uid.clone(), hint));
     said
 }
 
@@ -78,9 +81,11 @@ pub fn apply(ctx: &Context, group: &Group, members: &mut [Member], mut said: Sta
         let alive: Vec<String> = members.iter().filter_map(|m| m.pod.as_ref().map(|p| p.uid.clone())).collect();
         hints.roles.retain(|uid, _| alive.contains(uid));
         hints.positions.retain(|uid, _| alive.contains(uid));
+        hints.said.retain(|uid, _| alive.contains(uid));
+        hints.touched.retain(|uid, _| alive.contains(uid));
         for member in members {
             let Some(pod) = &member.pod else { continue };
-            let said = said.remove(&member.name).flatten().unwrap_or_else(|| silent(pod.phase));
+            let said = said.remove(&member.name).unwrap_or_else(|| silent(pod.phase));
             let hint = hints.roles.entry(pod.uid.clone()).or_insert(crate::hints::RoleHint { role: said.role, since: now, streak: 0 });
             if hint.role != said.role {
                 (hint.role, hint.since) = (said.role, now);

@@ -1,0 +1,109 @@
+//! The cluster: images, definition, kubectl. Prepared once, by whichever test comes first.
+use anyhow::{Context, Result, bail, ensure};
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
+use kube::Client;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+
+/// The checkout.
+#[must_use]
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Runs kubectl as the user of `KUBECONFIG` and returns what it printed.
+///
+/// # Errors
+/// When it fails; with what it complained about.
+pub fn kubectl(arguments: &[&str]) -> Result<String> {
+    let config = std::env::var("KUBECONFIG").context("set KUBECONFIG to the cluster, as `make e2e` does")?;
+    let mut command = Command::new(root().join("dev/cluster"));
+    command.arg("kubectl").args(arguments).args(["--kubeconfig", &config]);
+    run(&mut command)
+}
+
+fn run(command: &mut Command) -> Result<String> {
+    let output = command.output().with_context(|| format!("failed to run {command:?}"))?;
+    ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The objects of a folder of manifests, as kustomize renders it.
+///
+/// # Errors
+/// When it cannot be rendered.
+pub fn manifests(folder: &str) -> Result<Vec<Value>> {
+    let text = kubectl(&["kustomize", &root().join(folder).to_string_lossy()])?;
+    documents(&text)
+}
+
+/// The documents of a YAML text.
+///
+/// # Errors
+/// When it is not YAML.
+pub fn documents(text: &str) -> Result<Vec<Value>> {
+    use serde_json::Value as Json;
+    let parse = |document| {
+        let value: Json = serde::Deserialize::deserialize(document)?;
+        anyhow::Ok(value)
+    };
+    serde_yaml_ng::Deserializer::from_str(text).map(parse).collect()
+}
+
+/// The way to objects of that kind; cluster-wide ones have no namespace.
+///
+/// # Errors
+/// When the object does not say what it is.
+pub fn api_of(client: &Client, object: &Value) -> Result<Api<DynamicObject>> {
+    let word = |key: &str| object.pointer(key).and_then(Value::as_str);
+    let version = word("/apiVersion").context("no apiVersion")?;
+    let (group, version) = version.split_once('/').unwrap_or(("", version));
+    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, word("/kind").context("no kind")?));
+    Ok(match word("/metadata/namespace") {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &kind),
+        None => Api::all_with(client.clone(), &kind),
+    })
+}
+
+/// Server-side apply.
+///
+/// # Errors
+/// When the API server refuses it.
+pub async fn apply(client: &Client, object: &Value) -> Result<()> {
+    let name = object.pointer("/metadata/name").and_then(Value::as_str).context("no name")?;
+    let params = PatchParams::apply("tanist-e2e").force();
+    let applied = api_of(client, object)?.patch(name, &params, &Patch::Apply(object)).await;
+    applied.map(drop).with_context(|| format!("failed to apply {name}"))
+}
+
+/// Loads the images and applies the definition, once per process.
+///
+/// # Errors
+/// When either fails; every test then says so.
+pub async fn prepare(client: &Client) -> Result<()> {
+    static PREPARED: Mutex<Option<Result<(), String>>> = Mutex::new(None);
+    {
+        let Ok(mut prepared) = PREPARED.lock() else { bail!("the preparation was cut off") };
+        let done = prepared.get_or_insert_with(|| load_images().map_err(|e| format!("{e:#}")));
+        done.clone().map_err(anyhow::Error::msg)?;
+    }
+    for object in manifests("deploy/crd")? {
+        apply(client, &object).await?;
+    }
+    Ok(())
+}
+
+fn load_images() -> Result<()> {
+    let home = std::env::var("HOME").unwrap_or_default();
+    let cache = std::env::var("TANIST_CACHE").unwrap_or_else(|_| format!("{home}/.cache/tanist"));
+    let mut command = Command::new(root().join("dev/cluster"));
+    command.arg("load");
+    for image in ["tanist", "register"] {
+        let tar = format!("{cache}/images/{image}.tar");
+        ensure!(Path::new(&tar).exists(), "{tar} is not there: run `make image`");
+        command.arg(tar);
+    }
+    run(&mut command).map(drop)
+}

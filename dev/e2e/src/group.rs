@@ -1,0 +1,243 @@
+//! One group of registers.
+use crate::cluster::documents;
+use crate::journal::{Entry, Execution, executions};
+use crate::member::Member;
+use anyhow::{Context, Result, bail, ensure};
+use futures::future::try_join_all;
+use futures::{StreamExt, pin_mut};
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
+use kube::runtime::watcher::watch_object;
+use kube::{Client, ResourceExt};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// A group.
+#[derive(Clone)]
+pub struct Group {
+    /// Its name.
+    pub name: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// The way to the cluster.
+    pub client: Client,
+    /// The groups of that namespace.
+    pub groups: Api<DynamicObject>,
+}
+
+/// examples/register/group.yaml under another name, with changes to its spec.
+fn example(name: &str, changes: Value) -> Result<DynamicObject> {
+    let text = std::fs::read_to_string(crate::root().join("examples/register/group.yaml"))?;
+    let mut group = documents(&text)?.into_iter().next().context("no group in the example")?;
+    merge(&mut group, json!({"metadata": {"name": name}, "spec": changes}));
+    // What tests change in the container is merged into the only one that there is.
+    if let Some(extra) = group.pointer_mut("/spec/container_").map(Value::take) {
+        if let Some(container) = group.pointer_mut("/spec/template/spec/containers/0") {
+            merge(container, extra);
+        }
+        group.pointer_mut("/spec").and_then(Value::as_object_mut).map(|spec| spec.remove("container_"));
+    }
+    serde_json::from_value(group).context("the example is no object")
+}
+
+/// Merges as JSON merge patches do.
+pub fn merge(into: &mut Value, changes: Value) {
+    match (into, changes) {
+        (Value::Object(into), Value::Object(changes)) => {
+            for (key, change) in changes {
+                if change.is_null() {
+                    into.remove(&key);
+                } else {
+                    merge(into.entry(key).or_insert(Value::Null), change);
+                }
+            }
+        }
+        (into, change) => *into = change,
+    }
+}
+
+/// A condition as `STATUS REASON: MESSAGE`; empty when it is not there.
+#[must_use]
+pub fn condition(group: &Value, kind: &str) -> String {
+    let conditions = group.pointer("/status/conditions").and_then(Value::as_array);
+    let found = conditions.and_then(|c| c.iter().find(|c| text(c, "/type") == kind));
+    found.map_or_else(String::new, |c| format!("{} {}: {}", text(c, "/status"), text(c, "/reason"), text(c, "/message")))
+}
+
+/// A text in a value; empty when it is not there.
+#[must_use]
+pub fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+impl Group {
+    /// The group of that name, there or not.
+    #[must_use]
+    pub fn named(client: &Client, namespace: &str, name: &str) -> Self {
+        let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("tanist.dev", "v1alpha1", "ReplicaGroup"));
+        let groups = Api::namespaced_with(client.clone(), namespace, &kind);
+        Group { name: name.into(), namespace: namespace.into(), client: client.clone(), groups }
+    }
+
+    /// Creates it: the example, with changes to its spec. What is under `container_` changes the container.
+    ///
+    /// # Errors
+    /// When the API server refuses it.
+    pub async fn create(&self, changes: Value) -> Result<()> {
+        let object = example(&self.name, changes)?;
+        self.groups.create(&PostParams::default(), &object).await.map(drop).context("failed to create the group")
+    }
+
+    /// As it is now.
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub async fn get(&self) -> Result<Value> {
+        Ok(serde_json::to_value(self.groups.get(&self.name).await?)?)
+    }
+
+    /// Changes its spec.
+    ///
+    /// # Errors
+    /// When the API server refuses it.
+    pub async fn change(&self, spec: Value) -> Result<()> {
+        self.patch(json!({"spec": spec})).await
+    }
+
+    /// Sets an annotation.
+    ///
+    /// # Errors
+    /// When the API server refuses it.
+    pub async fn annotate(&self, key: &str, value: &str) -> Result<()> {
+        self.patch(json!({"metadata": {"annotations": {key: value}}})).await
+    }
+
+    async fn patch(&self, patch: Value) -> Result<()> {
+        let patched = self.groups.patch(&self.name, &PatchParams::default(), &Patch::Merge(&patch)).await;
+        patched.map(drop).context("failed to change the group")
+    }
+
+    /// Deletes it; its objects follow, its claims do not.
+    ///
+    /// # Errors
+    /// When the API server refuses it.
+    pub async fn delete(&self) -> Result<()> {
+        self.groups.delete(&self.name, &DeleteParams::background()).await.map(drop).context("failed to delete the group")
+    }
+
+    /// Waits until something holds of it, and returns it as it was then.
+    ///
+    /// # Errors
+    /// When that does not happen in time.
+    pub async fn until(&self, what: &str, seconds: u64, mut holds: impl FnMut(&Value) -> bool) -> Result<Value> {
+        let watch = watch_object(self.groups.clone(), &self.name);
+        pin_mut!(watch);
+        let look = async {
+            while let Some(seen) = watch.next().await {
+                // A watch that stumbles begins anew by itself.
+                let Ok(Some(object)) = seen else { continue };
+                let value = serde_json::to_value(object)?;
+                if holds(&value) {
+                    return Ok(value);
+                }
+            }
+            bail!("the watch of {} ended", self.name)
+        };
+        match tokio::time::timeout(Duration::from_secs(seconds), look).await {
+            Ok(found) => found,
+            Err(_) => bail!("waited {seconds} s for {what} of {}", self.name),
+        }
+    }
+
+    /// Waits until every member serves, by a status that is about the present spec.
+    ///
+    /// # Errors
+    /// When that does not happen in time.
+    pub async fn ready(&self, seconds: u64) -> Result<Value> {
+        self.until("readiness", seconds, is_ready).await
+    }
+
+    /// Waits until every member serves in another pod than those.
+    ///
+    /// # Errors
+    /// When that does not happen in time.
+    pub async fn recovered(&self, old: &[String], seconds: u64) -> Result<Value> {
+        let replaced = |group: &Value| {
+            let members = group.pointer("/status/members").and_then(Value::as_array);
+            members.is_some_and(|members| members.iter().all(|m| !old.iter().any(|uid| uid == text(m, "/podUID"))))
+        };
+        self.until("recovery", seconds, |group| is_ready(group) && replaced(group)).await
+    }
+
+    /// A member.
+    #[must_use]
+    pub fn member(&self, ordinal: u32) -> Member {
+        Member::new(&self.client, &self.namespace, &self.name, ordinal)
+    }
+
+    /// Its first members.
+    #[must_use]
+    pub fn members(&self, count: u32) -> Vec<Member> {
+        (0..count).map(|ordinal| self.member(ordinal)).collect()
+    }
+
+    /// What was executed in its three members, by time.
+    ///
+    /// # Errors
+    /// When a log cannot be read.
+    pub async fn journal(&self) -> Result<Vec<Entry>> {
+        let members = self.members(3);
+        let mut all: Vec<Entry> = try_join_all(members.iter().map(Member::journal)).await?.into_iter().flatten().collect();
+        all.sort_by_key(|entry| entry.at);
+        Ok(all)
+    }
+
+    /// The same, as executions.
+    ///
+    /// # Errors
+    /// As [`Group::journal`].
+    pub async fn executions(&self) -> Result<Vec<Execution>> {
+        Ok(executions(&self.journal().await?))
+    }
+
+    /// Deletes all three pods at once, and returns their UIDs.
+    ///
+    /// # Errors
+    /// When one is not there.
+    pub async fn delete_pods(&self, grace: Option<u32>) -> Result<Vec<String>> {
+        let members = self.members(3);
+        let old = try_join_all(members.iter().map(Member::uid)).await?;
+        try_join_all(members.iter().map(|m| m.delete(grace))).await?;
+        Ok(old)
+    }
+
+    /// Holds that every member has so many rows, and that none was given up.
+    ///
+    /// # Errors
+    /// When one has not.
+    pub async fn rows(&self, wanted: u32) -> Result<()> {
+        for member in self.members(3) {
+            let count = member.count().await?;
+            ensure!(count == wanted, "{} holds {count} rows, {wanted} were acknowledged", member.name);
+            let dropped = member.exec(&["sh", "-c", "ls /data | grep dropped || true"]).await?.text;
+            ensure!(dropped.is_empty(), "{} gave up rows: {dropped}", member.name);
+        }
+        Ok(())
+    }
+
+    /// Waits until every member holds so many rows: they are copied within a second.
+    ///
+    /// # Errors
+    /// When that does not happen in time.
+    pub async fn copied(&self, wanted: u32) -> Result<()> {
+        let until = tokio::time::Instant::now() + Duration::from_secs(20);
+        while self.rows(wanted).await.is_err() {
+            ensure!(tokio::time::Instant::now() < until, "the members do not copy {wanted} rows");
+        }
+        Ok(())
+    }
+}
+
+fn is_ready(group: &Value) -> bool {
+    let generation = group.pointer("/metadata/generation");
+    generation == group.pointer("/status/observedGeneration") && condition(group, "Ready").starts_with("True AllMembersInRole")
+}

@@ -1,0 +1,163 @@
+//! One member: its pod, and what is executed in it by a test.
+use crate::journal::Entry;
+use anyhow::{Context, Result, bail, ensure};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, AttachParams, DeleteParams};
+use kube::{Client, ResourceExt};
+use std::time::Duration;
+use tokio::io::AsyncReadExt;
+
+/// A member of a register group.
+#[derive(Clone)]
+pub struct Member {
+    /// The number in its name.
+    pub ordinal: u32,
+    /// The name of its pod.
+    pub name: String,
+    /// The pods of its namespace.
+    pub pods: Api<Pod>,
+}
+
+/// What came of an execution.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Output {
+    /// The exit code.
+    pub code: i32,
+    /// What it printed.
+    pub text: String,
+    /// What it complained about.
+    pub complaint: String,
+}
+
+/// How long an execution of a test may take.
+const EXEC: Duration = Duration::from_secs(20);
+
+impl Member {
+    /// A member of that group.
+    #[must_use]
+    pub fn new(client: &Client, namespace: &str, group: &str, ordinal: u32) -> Self {
+        Member { ordinal, name: format!("{group}-{ordinal}"), pods: Api::namespaced(client.clone(), namespace) }
+    }
+
+    /// Executes a command in it, whatever its exit code.
+    ///
+    /// # Errors
+    /// When it could not be executed.
+    pub async fn exec(&self, argv: &[&str]) -> Result<Output> {
+        let what = || format!("{argv:?} in {}", self.name);
+        tokio::time::timeout(EXEC, self.executed(argv)).await.with_context(|| format!("no end of {}", what()))?.with_context(what)
+    }
+
+    async fn executed(&self, argv: &[&str]) -> Result<Output> {
+        let params = AttachParams::default().container("register").stdin(false).stdout(true).stderr(true);
+        let mut process = self.pods.exec(&self.name, argv.to_vec(), &params).await?;
+        let status = process.take_status().context("no status")?;
+        let (mut out, mut err) = (process.stdout().context("no output")?, process.stderr().context("no errors")?);
+        let (mut text, mut complaint) = (Vec::new(), Vec::new());
+        {
+            let reading = async { tokio::join!(out.read_to_end(&mut text), err.read_to_end(&mut complaint)) };
+            let _ = reading.await;
+        }
+        let status = status.await.context("the stream ended without a status")?;
+        let code = match status.status.as_deref() {
+            Some("Success") => 0,
+            _ => {
+                let causes = status.details.as_ref().and_then(|d| d.causes.as_ref());
+                let code = causes.and_then(|c| c.iter().find(|c| c.reason.as_deref() == Some("ExitCode"))?.message.as_deref());
+                code.with_context(|| format!("{status:?}"))?.parse()?
+            }
+        };
+        let read = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).trim().to_owned();
+        Ok(Output { code, text: read(text), complaint: read(complaint) })
+    }
+
+    /// Runs `register ...` and returns what it printed.
+    ///
+    /// # Errors
+    /// When it fails.
+    pub async fn register(&self, words: &str) -> Result<String> {
+        let argv: Vec<_> = std::iter::once("register").chain(words.split(' ')).collect();
+        let output = self.exec(&argv).await?;
+        ensure!(output.code == 0, "register {words} in {}: {output:?}", self.name);
+        Ok(output.text)
+    }
+
+    /// Makes a command misbehave, see examples/register/README.md.
+    ///
+    /// # Errors
+    /// When it cannot be executed.
+    pub async fn fault(&self, command: &str, how: &str) -> Result<()> {
+        self.register(&format!("fault {command} {how}")).await.map(drop)
+    }
+
+    /// Adds rows, and returns how many there are.
+    ///
+    /// # Errors
+    /// When the member does not take them.
+    pub async fn write(&self, rows: u32) -> Result<u32> {
+        Ok(self.register(&format!("write {rows}")).await?.parse()?)
+    }
+
+    /// How many rows it holds; none: it has no data.
+    ///
+    /// # Errors
+    /// When its data is damaged.
+    pub async fn count(&self) -> Result<u32> {
+        let output = self.exec(&["sh", "-c", "[ ! -e /data/www/register ] && echo 0 || register count"]).await?;
+        ensure!(output.code == 0, "{output:?}");
+        Ok(output.text.parse()?)
+    }
+
+    /// What was executed in it, but for `status`.
+    ///
+    /// # Errors
+    /// When its log cannot be read.
+    pub async fn journal(&self) -> Result<Vec<Entry>> {
+        let output = self.exec(&["sh", "-c", "[ ! -e /data/log ] || cat /data/log"]).await?;
+        output.text.lines().map(|line| Entry::read(self.ordinal, line)).collect()
+    }
+
+    /// Its pod.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub async fn pod(&self) -> Result<Pod> {
+        Ok(self.pods.get(&self.name).await?)
+    }
+
+    /// The UID of its pod.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub async fn uid(&self) -> Result<String> {
+        self.pod().await?.uid().context("no UID")
+    }
+
+    /// Deletes its pod, with its own grace or with that one.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub async fn delete(&self, grace: Option<u32>) -> Result<()> {
+        let params = DeleteParams { grace_period_seconds: grace, ..DeleteParams::default() };
+        self.pods.delete(&self.name, &params).await.map(drop).context("failed to delete a pod")
+    }
+
+    /// Waits until a new pod of that name runs.
+    ///
+    /// # Errors
+    /// When it does not in time.
+    pub async fn replaced(&self, old: &str, seconds: u64) -> Result<()> {
+        let runs = |pod: &Pod| {
+            let status = pod.status.as_ref();
+            let statuses = status.and_then(|s| s.container_statuses.as_ref()).into_iter().flatten();
+            pod.uid().as_deref() != Some(old)
+                && pod.metadata.deletion_timestamp.is_none()
+                && statuses.into_iter().any(|c| c.state.as_ref().is_some_and(|s| s.running.is_some()))
+        };
+        let wait = kube::runtime::wait::await_condition(self.pods.clone(), &self.name, |pod: Option<&Pod>| pod.is_some_and(runs));
+        match tokio::time::timeout(Duration::from_secs(seconds), wait).await {
+            Ok(found) => found.map(drop).context("failed to watch a pod"),
+            Err(_) => bail!("waited {seconds} s for a new pod {}", self.name),
+        }
+    }
+}

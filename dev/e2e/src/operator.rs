@@ -1,0 +1,225 @@
+//! An installation of the operator, from deploy/ and with nothing but its rights.
+use crate::cluster::{apply, manifests};
+use anyhow::{Context, Result, bail};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, Role};
+use kube::api::{Api, DeleteParams, ListParams, LogParams, Patch, PatchParams};
+use kube::{Client, ResourceExt};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Where crash points are remembered, so that each happens once.
+const MARKS: &str = "/var/crash";
+
+/// An installation.
+#[derive(Clone)]
+pub struct Operator {
+    /// Its namespace.
+    pub namespace: String,
+    /// The namespace of the groups that it keeps.
+    pub watched: String,
+    client: Client,
+}
+
+impl Operator {
+    /// Installs it, with these variables beside its own.
+    ///
+    /// # Errors
+    /// When something is refused.
+    pub async fn install(client: &Client, watched: &str, variables: &BTreeMap<String, String>) -> Result<Self> {
+        let operator = Operator { namespace: format!("{watched}-op"), watched: watched.into(), client: client.clone() };
+        let folders = ["deploy/operator", "deploy/rbac/namespace", "deploy/rbac/nodes"];
+        for folder in folders {
+            for mut object in manifests(folder)? {
+                operator.adapt(&mut object, variables)?;
+                apply(client, &object).await?;
+            }
+        }
+        Ok(operator)
+    }
+
+    /// As an overlay of kustomize would: the names that differ between installations, and nothing else.
+    fn adapt(&self, object: &mut Value, variables: &BTreeMap<String, String>) -> Result<()> {
+        let kind = crate::text(object, "/kind").to_owned();
+        let set = |object: &mut Value, pointer: &str, value: &str| {
+            if let Some(place) = object.pointer_mut(pointer) {
+                *place = value.into();
+            }
+        };
+        match kind.as_str() {
+            "Namespace" => set(object, "/metadata/name", &self.namespace),
+            "ClusterRole" => {}
+            "ClusterRoleBinding" => set(object, "/metadata/name", &self.namespace),
+            _ if crate::text(object, "/metadata/namespace").is_empty() => {
+                crate::merge(object, json!({"metadata": {"namespace": self.watched}}));
+            }
+            _ => set(object, "/metadata/namespace", &self.namespace),
+        }
+        set(object, "/subjects/0/namespace", &self.namespace);
+        if kind == "Deployment" {
+            let spec = object.pointer_mut("/spec/template/spec").context("a Deployment without pods")?;
+            crate::merge(spec, json!({"volumes": [{"name": "crash", "emptyDir": {}}]}));
+            let container = spec.pointer_mut("/containers/0").context("a Deployment without containers")?;
+            crate::merge(container, json!({"volumeMounts": [{"name": "crash", "mountPath": MARKS}]}));
+            let env = container.pointer_mut("/env").and_then(Value::as_array_mut).context("no variables")?;
+            for variable in env.iter_mut().filter(|v| crate::text(v, "/name") == "WATCH_NAMESPACES") {
+                crate::merge(variable, json!({"value": self.watched}));
+            }
+            env.extend(variables.iter().map(|(name, value)| json!({"name": name, "value": value})));
+            env.push(json!({"name": "TANIST_CRASH_ONCE", "value": MARKS}));
+        }
+        Ok(())
+    }
+
+    fn pods_api(&self) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// Its pods that are not being deleted.
+    ///
+    /// # Errors
+    /// When they cannot be listed.
+    pub async fn pods(&self) -> Result<Vec<Pod>> {
+        let pods = self.pods_api().list(&ListParams::default()).await?;
+        Ok(pods.items.into_iter().filter(|p| p.metadata.deletion_timestamp.is_none()).collect())
+    }
+
+    /// Ends a pod of it at once, and returns its name.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub async fn kill(&self, pod: &str) -> Result<()> {
+        let params = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
+        self.pods_api().delete(pod, &params).await.map(drop).context("failed to kill the operator")
+    }
+
+    /// The name of its only pod.
+    ///
+    /// # Errors
+    /// When there is none, or more than one.
+    pub async fn pod(&self) -> Result<String> {
+        match self.pods().await?.as_slice() {
+            [pod] => Ok(pod.name_any()),
+            pods => bail!("{} operators run", pods.len()),
+        }
+    }
+
+    /// How often its containers were started anew.
+    ///
+    /// # Errors
+    /// When its pods cannot be listed.
+    pub async fn restarts(&self) -> Result<i32> {
+        let pods = self.pods().await?;
+        let statuses = pods.iter().flat_map(|p| p.status.iter().flat_map(|s| s.container_statuses.iter().flatten()));
+        Ok(statuses.map(|c| c.restart_count).sum())
+    }
+
+    /// Waits until its containers were started anew so often.
+    ///
+    /// # Errors
+    /// When that does not happen in time.
+    pub async fn restarted(&self, times: i32, seconds: u64) -> Result<()> {
+        until(&format!("{times} restarts of the operator"), seconds, async || Ok(self.restarts().await? >= times)).await
+    }
+
+    /// What it wrote into its log, that before a restart included.
+    pub async fn log(&self) -> String {
+        let mut text = String::new();
+        for pod in self.pods().await.unwrap_or_default() {
+            for previous in [true, false] {
+                let params = LogParams { previous, ..LogParams::default() };
+                text += &self.pods_api().logs(&pod.name_any(), &params).await.unwrap_or_default();
+            }
+        }
+        text
+    }
+
+    /// Waits until its log has that text.
+    ///
+    /// # Errors
+    /// When that does not happen in time.
+    pub async fn said(&self, words: &str, seconds: u64) -> Result<()> {
+        until(&format!("{words:?} in the operator's log"), seconds, async || Ok(self.log().await.contains(words))).await
+    }
+
+    /// A number of its metrics, by its name with labels; 0: not there.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub async fn metric(&self, pod: &str, name: &str) -> Result<f64> {
+        let path = format!("/api/v1/namespaces/{}/pods/{pod}:8080/proxy/metrics", self.namespace);
+        let text = self.client.request_text(http::Request::get(path).body(Vec::new())?).await.context("failed to read the operator's metrics")?;
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        Ok(line.map_or(Ok(0.0), str::parse)?)
+    }
+
+    /// Waits until it went through so many more rounds.
+    ///
+    /// # Errors
+    /// When that does not happen in time.
+    pub async fn rounds(&self, more: f64, seconds: u64) -> Result<()> {
+        let (pod, name) = (self.pod().await?, "tanist_round_seconds_count");
+        let before = self.metric(&pod, name).await?;
+        until(&format!("{more} rounds"), seconds, async || Ok(self.metric(&pod, name).await? >= before + more)).await
+    }
+
+    /// Sets how many of it run.
+    ///
+    /// # Errors
+    /// When the API server refuses it.
+    pub async fn scale(&self, replicas: u32) -> Result<()> {
+        let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), &self.namespace);
+        let patch = json!({"spec": {"replicas": replicas}});
+        deployments.patch("tanist", &PatchParams::default(), &Patch::Merge(&patch)).await.map(drop).context("failed to scale the operator")
+    }
+
+    /// Takes a verb on a resource away from it, or gives it back.
+    ///
+    /// # Errors
+    /// When the API server refuses it.
+    pub async fn allow(&self, resource: &str, verbs: &[&str], allowed: bool) -> Result<()> {
+        let roles: Api<Role> = Api::namespaced(self.client.clone(), &self.watched);
+        let mut role = roles.get("tanist").await?;
+        for rule in role.rules.iter_mut().flatten().filter(|r| r.resources.iter().flatten().any(|r| r == resource)) {
+            rule.verbs.retain(|verb| !verbs.contains(&verb.as_str()));
+            if allowed {
+                rule.verbs.extend(verbs.iter().map(|v| (*v).to_owned()));
+            }
+        }
+        roles.replace("tanist", &Default::default(), &role).await.map(drop).context("failed to change the role")
+    }
+
+    /// Removes it, as `kubectl delete -k deploy/operator` does; groups stay.
+    ///
+    /// # Errors
+    /// When the API server refuses it.
+    pub async fn uninstall(&self) -> Result<()> {
+        let bindings: Api<ClusterRoleBinding> = Api::all(self.client.clone());
+        let _ = bindings.delete(&self.namespace, &DeleteParams::default()).await;
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        let _ = namespaces.delete(&self.namespace, &DeleteParams::default()).await?;
+        Ok(())
+    }
+}
+
+/// How often something is looked at that cannot be watched.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// Waits until something holds that cannot be watched. An error counts as "not yet", and is told at the end.
+///
+/// # Errors
+/// When that does not happen in time.
+pub async fn until(what: &str, seconds: u64, mut holds: impl AsyncFnMut() -> Result<bool>) -> Result<()> {
+    let end = tokio::time::Instant::now() + Duration::from_secs(seconds);
+    loop {
+        let found = holds().await;
+        match found {
+            Ok(true) => return Ok(()),
+            Ok(false) | Err(_) if tokio::time::Instant::now() < end => tokio::time::sleep(LOOK).await,
+            Ok(false) => bail!("waited {seconds} s for {what}"),
+            Err(error) => return Err(error.context(format!("waited {seconds} s for {what}"))),
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! A test: its namespaces, its operator, and what is told when it fails.
+use crate::cluster::{apply, kubectl, prepare};
+use crate::group::Group;
+use crate::operator::Operator;
+use anyhow::{Context, Result};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{Api, DeleteParams};
+use kube::Client;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// A test that is about to begin.
+pub struct Play {
+    name: String,
+    variables: BTreeMap<String, String>,
+}
+
+/// What a test works with.
+pub struct Stage {
+    /// The way to the cluster.
+    pub client: Client,
+    /// The namespace of its groups.
+    pub namespace: String,
+    /// The operator that keeps them.
+    pub operator: Operator,
+}
+
+/// Begins a test; its namespaces bear that name.
+#[must_use]
+pub fn play(name: &str) -> Play {
+    Play { name: name.into(), variables: BTreeMap::new() }
+}
+
+impl Play {
+    /// A variable for the operator.
+    #[must_use]
+    pub fn with(mut self, variable: &str, value: &str) -> Self {
+        self.variables.insert(variable.into(), value.into());
+        self
+    }
+
+    /// Runs it. What passes is removed; what fails is explained and stays.
+    ///
+    /// # Errors
+    /// Those of the test.
+    pub fn run(self, body: impl AsyncFnOnce(&Stage) -> Result<()>) -> Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let began = Instant::now();
+            let stage = Stage::set(&self.name, &self.variables).await.context("failed to set the stage")?;
+            let done = body(&stage).await;
+            let seconds = began.elapsed().as_secs_f64();
+            match done {
+                Ok(()) => {
+                    println!("{} passed in {seconds:.1} s", self.name);
+                    stage.clear().await
+                }
+                Err(error) => {
+                    stage.explain(&error, seconds).await;
+                    Err(error)
+                }
+            }
+        })
+    }
+}
+
+impl Stage {
+    async fn set(name: &str, variables: &BTreeMap<String, String>) -> Result<Self> {
+        let client = Client::try_default().await.context("failed to find the cluster")?;
+        prepare(&client).await?;
+        let namespace = format!("e2e-{name}-{:04x}", rand::random::<u16>());
+        // Members need no more than the operator: the strictest pod security holds for them, too.
+        let labels = json!({"pod-security.kubernetes.io/enforce": "restricted", "tanist.dev/e2e": "true"});
+        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}});
+        apply(&client, &object).await?;
+        let operator = Operator::install(&client, &namespace, variables).await?;
+        Ok(Stage { client, namespace, operator })
+    }
+
+    /// The group `register`, created from the example with changes to its spec.
+    ///
+    /// # Errors
+    /// When the API server refuses it.
+    pub async fn register(&self, changes: Value) -> Result<Group> {
+        let group = self.group("register");
+        group.create(changes).await?;
+        Ok(group)
+    }
+
+    /// A group by its name, there or not.
+    #[must_use]
+    pub fn group(&self, name: &str) -> Group {
+        Group::named(&self.client, &self.namespace, name)
+    }
+
+    /// Does not wait: that takes Kubernetes some ten seconds, and nobody uses the name again.
+    async fn clear(&self) -> Result<()> {
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        // The operator goes first, so that it does not mend what is being removed.
+        let _ = self.operator.uninstall().await;
+        let _ = namespaces.delete(&self.namespace, &DeleteParams::default()).await?;
+        Ok(())
+    }
+
+    async fn explain(&self, error: &anyhow::Error, seconds: f64) {
+        let ns = &self.namespace;
+        println!("==== {ns} failed after {seconds:.1} s: {error:#}");
+        println!("==== it stays, to look at; remove it with: kubectl delete namespace {ns} {}; kubectl delete clusterrolebinding {0}", self.operator.namespace);
+        let show = |title: &str, arguments: &[&str]| {
+            let told = kubectl(arguments).unwrap_or_else(|error| format!("{error:#}"));
+            println!("---- {title}\n{}", told.trim_end());
+        };
+        show("groups", &["get", "replicagroups", "-n", ns, "-o", "yaml"]);
+        show("objects", &["get", "pods,statefulsets,services,persistentvolumeclaims,poddisruptionbudgets", "-n", ns, "-o", "wide", "--show-labels"]);
+        show("events", &["get", "events", "-n", ns, "--sort-by=.lastTimestamp"]);
+        show("operator", &["get", "pods", "-n", &self.operator.namespace, "-o", "wide"]);
+        println!("---- the operator's log\n{}", self.operator.log().await.trim_end());
+        let pods = kubectl(&["get", "pods", "-n", ns, "-o", "name"]).unwrap_or_default();
+        for pod in pods.lines() {
+            let log = "echo '-- log'; cat /data/log; echo '-- faults'; head /data/fault/* 2>/dev/null; register count";
+            show(&format!("what was executed in {pod}"), &["exec", "-n", ns, pod, "-c", "register", "--", "sh", "-c", log]);
+        }
+    }
+}

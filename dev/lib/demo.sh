@@ -1,0 +1,152 @@
+# shellcheck shell=bash
+# The acts of dev/demo.
+
+NAMESPACE=demo
+GROUP=galera
+# Rows that the database acknowledged: what must be there at the end.
+ACKED=0
+
+kube() { "$root/dev/cluster" kubectl "$@"; }
+member() { local m=$1; shift; kube exec -n "$NAMESPACE" "$GROUP-$m" -c galera -- "$@"; }
+sql() { local m=$1; shift; member "$m" galera sql "$*"; }
+fail() { echo "dev/demo: $*" >&2; kube get -n "$NAMESPACE" rg,pods >&2 || true; explain >&2 || true; exit 1; }
+
+act() {
+  printf '\n\033[1m%s\033[0m\n' "$1"
+  shift
+  printf '   %s\n' "$@"
+}
+
+# The members as the group itself reports them.
+table() {
+  echo
+  kube get rg -n "$NAMESPACE" "$GROUP" -o go-template='{{printf "   %-10s %-9s %-9s %-6s %-5s %s\n" "MEMBER" "PHASE" "ROLE" "READY" "TERM" "SEQUENCE"}}{{range .status.members}}{{$s := "-"}}{{if .sequence}}{{$s = .sequence}}{{end}}{{$t := "-"}}{{if .term}}{{$t = printf "%v" .term}}{{end}}{{printf "   %-10s %-9s %-9s %-6v %-5s %s\n" .name .phase .role .ready $t $s}}{{end}}'
+}
+
+# Why: the last seed, as lastDecision or the events tell it.
+decision() {
+  echo
+  kube get rg -n "$NAMESPACE" "$GROUP" -o go-template='{{with .status.lastDecision}}   last decision: {{.point}}, answered by {{if .policy}}{{.policy}}{{else}}nobody{{end}}
+{{range .candidates}}{{printf "     %-10s %-12s %s\n" .member .result .reason}}{{end}}{{end}}'
+  echo "   who led (events):"
+  kube get events -n "$NAMESPACE" --field-selector reason=CommandStarted --sort-by=.metadata.creationTimestamp \
+    -o go-template='{{range .items}}{{with .note}}{{.}}{{else}}{{.message}}{{end}}{{"\n"}}{{end}}' | grep '^seed' | tail -n 1 | sed 's/^/     /'
+}
+
+explain() {
+  kube get rg -n "$NAMESPACE" "$GROUP" -o go-template='{{range .status.waiting}}   waits: {{.message}}{{"\n"}}{{end}}'
+}
+
+install_operator() {
+  "$root/dev/cluster" load "$TANIST_CACHE/images/tanist.tar" "$TANIST_CACHE/images/galera.tar"
+  kube apply --server-side -k deploy/crd >/dev/null
+  kube create namespace "$NAMESPACE" --dry-run=client -o yaml | kube apply -f - >/dev/null
+  kube apply -k deploy/operator >/dev/null
+  kube apply -k deploy/rbac/nodes >/dev/null
+  kube apply -n "$NAMESPACE" -k deploy/rbac/namespace >/dev/null
+  kube set env -n tanist-system deployment/tanist "WATCH_NAMESPACES=$NAMESPACE" >/dev/null
+  # The image may have been built anew under the same name.
+  kube rollout restart -n tanist-system deployment/tanist >/dev/null
+  kube rollout status -n tanist-system deployment/tanist --timeout=120s | tail -n 1 | sed 's/^/   /'
+}
+
+form() {
+  # A second demo starts from nothing too: the group goes, and so do its claims, by a person's hand.
+  kube delete rg -n "$NAMESPACE" "$GROUP" --ignore-not-found --wait=true >/dev/null 2>&1
+  kube wait -n "$NAMESPACE" --for=delete "statefulset/$GROUP" --timeout=60s >/dev/null 2>&1
+  kube delete pods -n "$NAMESPACE" -l tanist.dev/group="$GROUP" --ignore-not-found --wait=true --grace-period=1 >/dev/null 2>&1
+  kube delete pvc -n "$NAMESPACE" -l tanist.dev/group="$GROUP" --ignore-not-found --wait=true >/dev/null 2>&1
+  kube apply -n "$NAMESPACE" -f examples/galera/group.yaml >/dev/null
+  ready 300
+}
+
+# Waits until every member is in its role, and says meanwhile what is awaited.
+ready() {
+  local deadline=$((SECONDS + $1)) start=$SECONDS last='' now=''
+  until kube wait -n "$NAMESPACE" --for=condition=Ready "rg/$GROUP" --timeout=2s >/dev/null 2>&1; do
+    ((SECONDS < deadline)) || fail "the group was not ready within $1 s"
+    now=$(explain | head -n 1 | cut -c1-150 | sed 's/[0-9]* s more/a while more/; s/since [0-9]* s//')
+    if [[ -n $now && $now != "$last" ]]; then echo "$now"; last=$now; fi
+  done
+  echo "   ready after $((SECONDS - start)) s"
+}
+
+# Each statement is one transaction; only what the server acknowledged is counted.
+insert() { # MEMBER COUNT
+  local acked
+  acked=$(member "$1" bash -c 'for ((i = 0; i < $0; i++)); do galera sql "INSERT INTO demo.rows (writer) VALUES (\"$POD_NAME\")" >/dev/null 2>&1 && echo ok; done | wc -l' "$2")
+  ACKED=$((ACKED + acked))
+  echo "   $acked rows acknowledged through $GROUP-$1, $ACKED in all"
+}
+
+write_rows() {
+  sql 0 'CREATE DATABASE IF NOT EXISTS demo' >/dev/null
+  sql 0 'CREATE TABLE demo.rows (id BIGINT AUTO_INCREMENT PRIMARY KEY, writer VARCHAR(64)) ENGINE=InnoDB' >/dev/null
+  for m in 0 1 2; do insert "$m" 20; done
+  sigkill 0
+  kube delete pod -n "$NAMESPACE" "$GROUP-0" --grace-period=0 --force >/dev/null 2>&1
+  insert 1 20
+  insert 2 20
+}
+
+sigkill() {
+  # shellcheck disable=SC2016
+  member "$1" bash -c 'for f in /proc/[0-9]*; do read -r -d "" name <$f/cmdline 2>/dev/null; [[ ${name##*/} == mariadbd ]] && kill -KILL ${f#/proc/}; done; true' 2>/dev/null || true
+}
+
+kill_all() {
+  for m in 1 2; do sigkill "$m"; done
+  kube delete pods -n "$NAMESPACE" -l tanist.dev/group="$GROUP" --grace-period=0 --force >/dev/null 2>&1
+  echo "   all dead"
+}
+
+recover() {
+  # Ready is what was; the outage has to be seen first.
+  kube wait -n "$NAMESPACE" --for=condition=Ready=false "rg/$GROUP" --timeout=60s >/dev/null 2>&1 ||
+    kube wait -n "$NAMESPACE" --for=condition=Ready=unknown "rg/$GROUP" --timeout=1s >/dev/null 2>&1 || true
+  ready 600
+}
+
+count_rows() {
+  local m rows
+  for m in 0 1 2; do
+    rows=$(sql "$m" 'SELECT COUNT(*) FROM demo.rows')
+    echo "   $GROUP-$m holds $rows rows; $ACKED were acknowledged"
+    ((rows >= ACKED)) || fail "$((ACKED - rows)) acknowledged rows are lost on $GROUP-$m"
+  done
+}
+
+swap_policy() {
+  kube create configmap -n "$NAMESPACE" prefer --from-file=policy.wasm="$CARGO_TARGET_DIR/policies/prefer.wasm" --dry-run=client -o yaml |
+    kube label -f - --local -o yaml tanist.dev/policy=true | kube apply -f - >/dev/null
+  kube patch rg -n "$NAMESPACE" "$GROUP" --type=merge -p "{\"spec\": {\"policies\": [
+    {\"configMap\": {\"name\": \"prefer\", \"key\": \"policy.wasm\"}, \"parameters\": {\"member\": \"$GROUP-1\"}}]}}" >/dev/null
+  local deadline=$((SECONDS + 30))
+  until [[ $(kube get rg -n "$NAMESPACE" "$GROUP" -o go-template='{{range .status.policies}}{{.name}}={{.state}} {{end}}') == prefer=Active* ]]; do
+    ((SECONDS < deadline)) || fail "the policy was not loaded"
+    sleep 1
+  done
+  kube get rg -n "$NAMESPACE" "$GROUP" -o go-template='{{range .status.policies}}{{printf "   %s %s from %s: %s\n" .name .version .source .state}}{{end}}'
+}
+
+kill_all_equal() {
+  local m
+  for m in 0 1 2; do sigkill "$m"; done
+  kube delete pods -n "$NAMESPACE" -l tanist.dev/group="$GROUP" --grace-period=0 --force >/dev/null 2>&1
+  echo "   all dead, with equal data"
+}
+
+finish() {
+  local led
+  led=$(kube get events -n "$NAMESPACE" --field-selector reason=CommandStarted --sort-by=.metadata.creationTimestamp \
+    -o go-template='{{range .items}}{{with .note}}{{.}}{{else}}{{.message}}{{end}}{{"\n"}}{{end}}' | grep '^seed' | tail -n 1)
+  [[ $led == "seed on $GROUP-1"* ]] || fail "the last outage was to be led by $GROUP-1, but: $led"
+  cat <<EOF
+
+Everything is still running. Three commands to try:
+   dev/cluster kubectl get rg -n $NAMESPACE -w
+   dev/cluster kubectl describe rg -n $NAMESPACE $GROUP
+   dev/cluster kubectl delete pod -n $NAMESPACE $GROUP-2     # and watch it come back
+Stop with: make cluster-down
+EOF
+}
