@@ -7,7 +7,7 @@ GROUP=galera
 ACKED=0
 
 kube() { "$root/dev/cluster" kubectl "$@"; }
-member() { local m=$1; shift; kube exec -n "$NAMESPACE" "$GROUP-$m" -c galera -- "$@"; }
+member() { local m=$1; shift; kube exec -n "$NAMESPACE" "$GROUP-$m" -c mariadb -- "$@"; }
 sql() { local m=$1; shift; member "$m" galera sql "$*"; }
 fail() { echo "dev/demo: $*" >&2; kube get -n "$NAMESPACE" rg,pods >&2 || true; explain >&2 || true; exit 1; }
 
@@ -23,14 +23,15 @@ table() {
   kube get rg -n "$NAMESPACE" "$GROUP" -o go-template='{{printf "   %-10s %-9s %-9s %-6s %-5s %s\n" "MEMBER" "PHASE" "ROLE" "READY" "TERM" "SEQUENCE"}}{{range .status.members}}{{$s := "-"}}{{if .sequence}}{{$s = .sequence}}{{end}}{{$t := "-"}}{{if .term}}{{$t = printf "%v" .term}}{{end}}{{printf "   %-10s %-9s %-9s %-6v %-5s %s\n" .name .phase .role .ready $t $s}}{{end}}'
 }
 
-# Why: the last seed, as lastDecision or the events tell it.
+# Why: the last seed, with everyone's reason.
 decision() {
   echo
-  kube get rg -n "$NAMESPACE" "$GROUP" -o go-template='{{with .status.lastDecision}}   last decision: {{.point}}, answered by {{if .policy}}{{.policy}}{{else}}nobody{{end}}
-{{range .candidates}}{{printf "     %-10s %-12s %s\n" .member .result .reason}}{{end}}{{end}}'
-  echo "   who led (events):"
-  kube get events -n "$NAMESPACE" --field-selector reason=CommandStarted --sort-by=.metadata.creationTimestamp \
-    -o go-template='{{range .items}}{{with .note}}{{.}}{{else}}{{.message}}{{end}}{{"\n"}}{{end}}' | grep '^seed' | tail -n 1 | sed 's/^/     /'
+  kube get rg -n "$NAMESPACE" "$GROUP" -o go-template='{{range .status.decisions}}{{if eq .point "seed"}}   who was started first, in term {{.term}}, asked of {{if .policy}}{{.policy}}{{else}}nobody{{end}}:
+{{range .candidates}}{{printf "     %-10s %-12s %s\n" .member .result .reason}}{{end}}{{end}}{{end}}'
+}
+
+led() {
+  kube get rg -n "$NAMESPACE" "$GROUP" -o go-template='{{range .status.decisions}}{{if eq .point "seed"}}{{.chosen}}{{end}}{{end}}'
 }
 
 explain() {
@@ -40,10 +41,10 @@ explain() {
 install_operator() {
   "$root/dev/cluster" load "$TANIST_CACHE/images/tanist.tar" "$TANIST_CACHE/images/galera.tar"
   kube apply --server-side -k deploy/crd >/dev/null
-  kube create namespace "$NAMESPACE" --dry-run=client -o yaml | kube apply -f - >/dev/null
-  kube apply -k deploy/operator >/dev/null
-  kube apply -k deploy/rbac/nodes >/dev/null
-  kube apply -n "$NAMESPACE" -k deploy/rbac/namespace >/dev/null
+  kube create namespace "$NAMESPACE" --dry-run=client -o yaml | kube apply --server-side -f - >/dev/null
+  kube apply --server-side --force-conflicts -k deploy/operator >/dev/null
+  kube apply --server-side -k deploy/rbac/nodes >/dev/null
+  kube apply --server-side -n "$NAMESPACE" -k deploy/rbac/namespace >/dev/null
   kube set env -n tanist-system deployment/tanist "WATCH_NAMESPACES=$NAMESPACE" >/dev/null
   # The image may have been built anew under the same name.
   kube rollout restart -n tanist-system deployment/tanist >/dev/null
@@ -83,19 +84,20 @@ write_rows() {
   sql 0 'CREATE DATABASE IF NOT EXISTS demo' >/dev/null
   sql 0 'CREATE TABLE demo.rows (id BIGINT AUTO_INCREMENT PRIMARY KEY, writer VARCHAR(64)) ENGINE=InnoDB' >/dev/null
   for m in 0 1 2; do insert "$m" 20; done
-  sigkill 0
+  send KILL 0
   kube delete pod -n "$NAMESPACE" "$GROUP-0" --grace-period=0 --force >/dev/null 2>&1
   insert 1 20
   insert 2 20
 }
 
-sigkill() {
+# Sends a signal to the database of a member.
+send() { # SIGNAL MEMBER
   # shellcheck disable=SC2016
-  member "$1" bash -c 'for f in /proc/[0-9]*; do read -r -d "" name <$f/cmdline 2>/dev/null; [[ ${name##*/} == mariadbd ]] && kill -KILL ${f#/proc/}; done; true' 2>/dev/null || true
+  member "$2" bash -c 'for f in /proc/[0-9]*; do read -r -d "" name <$f/cmdline 2>/dev/null; [[ ${name##*/} == mariadbd ]] && kill -$0 ${f#/proc/}; done; true' "$1" 2>/dev/null || true
 }
 
 kill_all() {
-  for m in 1 2; do sigkill "$m"; done
+  for m in 1 2; do send KILL "$m"; done
   kube delete pods -n "$NAMESPACE" -l tanist.dev/group="$GROUP" --grace-period=0 --force >/dev/null 2>&1
   echo "   all dead"
 }
@@ -118,7 +120,7 @@ count_rows() {
 
 swap_policy() {
   kube create configmap -n "$NAMESPACE" prefer --from-file=policy.wasm="$CARGO_TARGET_DIR/policies/prefer.wasm" --dry-run=client -o yaml |
-    kube label -f - --local -o yaml tanist.dev/policy=true | kube apply -f - >/dev/null
+    kube label -f - --local -o yaml tanist.dev/policy=true | kube apply --server-side -f - >/dev/null
   kube patch rg -n "$NAMESPACE" "$GROUP" --type=merge -p "{\"spec\": {\"policies\": [
     {\"configMap\": {\"name\": \"prefer\", \"key\": \"policy.wasm\"}, \"parameters\": {\"member\": \"$GROUP-1\"}}]}}" >/dev/null
   local deadline=$((SECONDS + 30))
@@ -131,16 +133,17 @@ swap_policy() {
 
 kill_all_equal() {
   local m
-  for m in 0 1 2; do sigkill "$m"; done
+  # Frozen first: each death that the others see is an event of its own in Galera, and raises their number.
+  for m in 0 1 2; do send STOP "$m"; done
+  for m in 0 1 2; do send KILL "$m"; done
   kube delete pods -n "$NAMESPACE" -l tanist.dev/group="$GROUP" --grace-period=0 --force >/dev/null 2>&1
   echo "   all dead, with equal data"
 }
 
+not_led_by() { [[ $(led) != "$GROUP-$1" ]] || fail "$GROUP-$1 missed the last rows and was started first all the same"; }
+
 finish() {
-  local led
-  led=$(kube get events -n "$NAMESPACE" --field-selector reason=CommandStarted --sort-by=.metadata.creationTimestamp \
-    -o go-template='{{range .items}}{{with .note}}{{.}}{{else}}{{.message}}{{end}}{{"\n"}}{{end}}' | grep '^seed' | tail -n 1)
-  [[ $led == "seed on $GROUP-1"* ]] || fail "the last outage was to be led by $GROUP-1, but: $led"
+  [[ $(led) == "$GROUP-1" ]] || fail "the last outage was to be led by $GROUP-1, but $(led) led it"
   cat <<EOF
 
 Everything is still running. Three commands to try:

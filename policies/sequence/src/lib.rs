@@ -97,9 +97,7 @@ fn top(snapshot: &Snapshot, order: &Order) -> Answer {
                 lower.iter().map(|member| Remark::new(member, what_it_lacks(member, first))),
             )
         }
-        Position::Empty => {
-            Answer::rank(members.iter().map(|member| Candidate::new(member, "no member has data; order by ordinal")))
-        }
+        Position::Empty => Answer::rank(members.iter().map(|member| Candidate::new(member, "no member has data yet"))),
         Position::Unknown(_) | Position::NotAsked => Answer::wait("no member that may be chosen has known data"),
     }
 }
