@@ -1,8 +1,10 @@
 //! The cluster: images, definition, kubectl. Prepared once, by whichever test comes first.
 use anyhow::{Context, Result, bail, ensure};
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
 use kube::Client;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
+use serde::Deserialize;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
@@ -20,7 +22,7 @@ pub fn root() -> PathBuf {
 pub fn kubectl(arguments: &[&str]) -> Result<String> {
     let config = std::env::var("KUBECONFIG").context("set KUBECONFIG to the cluster, as `make e2e` does")?;
     let mut command = Command::new(root().join("dev/cluster"));
-    command.arg("kubectl").args(arguments).args(["--kubeconfig", &config]);
+    command.args(["kubectl", "--kubeconfig", &config]).args(arguments);
     run(&mut command)
 }
 
@@ -35,8 +37,14 @@ fn run(command: &mut Command) -> Result<String> {
 /// # Errors
 /// When it cannot be rendered.
 pub fn manifests(folder: &str) -> Result<Vec<Value>> {
-    let text = kubectl(&["kustomize", &root().join(folder).to_string_lossy()])?;
-    documents(&text)
+    static RENDERED: Mutex<BTreeMap<String, Vec<Value>>> = Mutex::new(BTreeMap::new());
+    let Ok(mut rendered) = RENDERED.lock() else { bail!("the rendering was cut off") };
+    if let Some(objects) = rendered.get(folder) {
+        return Ok(objects.clone());
+    }
+    let objects = documents(&kubectl(&["kustomize", &root().join(folder).to_string_lossy()])?)?;
+    rendered.insert(folder.to_owned(), objects.clone());
+    Ok(objects)
 }
 
 /// The documents of a YAML text.
@@ -44,12 +52,7 @@ pub fn manifests(folder: &str) -> Result<Vec<Value>> {
 /// # Errors
 /// When it is not YAML.
 pub fn documents(text: &str) -> Result<Vec<Value>> {
-    use serde_json::Value as Json;
-    let parse = |document| {
-        let value: Json = serde::Deserialize::deserialize(document)?;
-        anyhow::Ok(value)
-    };
-    serde_yaml_ng::Deserializer::from_str(text).map(parse).collect()
+    serde_yaml_ng::Deserializer::from_str(text).map(|document| Ok(Value::deserialize(document)?)).collect()
 }
 
 /// The way to objects of that kind; cluster-wide ones have no namespace.

@@ -5,9 +5,9 @@ use crate::member::Member;
 use anyhow::{Context, Result, bail, ensure};
 use futures::future::try_join_all;
 use futures::{StreamExt, pin_mut};
+use kube::Client;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use kube::runtime::watcher::watch_object;
-use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -60,7 +60,8 @@ pub fn merge(into: &mut Value, changes: Value) {
 pub fn condition(group: &Value, kind: &str) -> String {
     let conditions = group.pointer("/status/conditions").and_then(Value::as_array);
     let found = conditions.and_then(|c| c.iter().find(|c| text(c, "/type") == kind));
-    found.map_or_else(String::new, |c| format!("{} {}: {}", text(c, "/status"), text(c, "/reason"), text(c, "/message")))
+    found
+        .map_or_else(String::new, |c| format!("{} {}: {}", text(c, "/status"), text(c, "/reason"), text(c, "/message")))
 }
 
 /// A text in a value; empty when it is not there.
@@ -121,7 +122,11 @@ impl Group {
     /// # Errors
     /// When the API server refuses it.
     pub async fn delete(&self) -> Result<()> {
-        self.groups.delete(&self.name, &DeleteParams::background()).await.map(drop).context("failed to delete the group")
+        self.groups
+            .delete(&self.name, &DeleteParams::background())
+            .await
+            .map(drop)
+            .context("failed to delete the group")
     }
 
     /// Waits until something holds of it, and returns it as it was then.
@@ -186,7 +191,8 @@ impl Group {
     /// When a log cannot be read.
     pub async fn journal(&self) -> Result<Vec<Entry>> {
         let members = self.members(3);
-        let mut all: Vec<Entry> = try_join_all(members.iter().map(Member::journal)).await?.into_iter().flatten().collect();
+        let mut all: Vec<Entry> =
+            try_join_all(members.iter().map(Member::journal)).await?.into_iter().flatten().collect();
         all.sort_by_key(|entry| entry.at);
         Ok(all)
     }
@@ -197,6 +203,15 @@ impl Group {
     /// As [`Group::journal`].
     pub async fn executions(&self) -> Result<Vec<Execution>> {
         Ok(executions(&self.journal().await?))
+    }
+
+    /// How often a command was begun in a member.
+    ///
+    /// # Errors
+    /// When its log cannot be read.
+    pub async fn executions_of(&self, command: &str, ordinal: u32) -> Result<usize> {
+        let journal = self.member(ordinal).journal().await?;
+        Ok(journal.iter().filter(|e| e.edge == "begin" && e.command == command).count())
     }
 
     /// Deletes all three pods at once, and returns their UIDs.
@@ -239,5 +254,6 @@ impl Group {
 
 fn is_ready(group: &Value) -> bool {
     let generation = group.pointer("/metadata/generation");
-    generation == group.pointer("/status/observedGeneration") && condition(group, "Ready").starts_with("True AllMembersInRole")
+    generation == group.pointer("/status/observedGeneration")
+        && condition(group, "Ready").starts_with("True AllMembersInRole")
 }

@@ -55,7 +55,8 @@ pub fn executions(journal: &[Entry]) -> Vec<Execution> {
     begins
         .map(|(at, begin)| {
             // A process id returns after a restart of the container; the next end of it counts, unless it begins anew before.
-            let mut later = journal.iter().skip(at.saturating_add(1)).filter(|e| e.ordinal == begin.ordinal && e.pid == begin.pid);
+            let mut later =
+                journal.iter().skip(at.saturating_add(1)).filter(|e| e.ordinal == begin.ordinal && e.pid == begin.pid);
             let end = later.next().filter(|e| e.edge == "end");
             let code = end.and_then(|e| e.rest.first()?.strip_prefix("code=")?.parse().ok());
             Execution {

@@ -15,4 +15,4 @@ pub use group::{Group, condition, merge, text};
 pub use journal::{Entry, Execution, executions, starts};
 pub use member::{Member, Output};
 pub use operator::{Operator, until};
-pub use play::{Play, Stage, play};
+pub use play::{Outcome, Play, Stage, play};

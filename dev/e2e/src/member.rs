@@ -45,7 +45,10 @@ impl Member {
     /// When it could not be executed.
     pub async fn exec(&self, argv: &[&str]) -> Result<Output> {
         let what = || format!("{argv:?} in {}", self.name);
-        tokio::time::timeout(EXEC, self.executed(argv)).await.with_context(|| format!("no end of {}", what()))?.with_context(what)
+        tokio::time::timeout(EXEC, self.executed(argv))
+            .await
+            .with_context(|| format!("no end of {}", what()))?
+            .with_context(what)
     }
 
     async fn executed(&self, argv: &[&str]) -> Result<Output> {
@@ -63,7 +66,8 @@ impl Member {
             Some("Success") => 0,
             _ => {
                 let causes = status.details.as_ref().and_then(|d| d.causes.as_ref());
-                let code = causes.and_then(|c| c.iter().find(|c| c.reason.as_deref() == Some("ExitCode"))?.message.as_deref());
+                let code =
+                    causes.and_then(|c| c.iter().find(|c| c.reason.as_deref() == Some("ExitCode"))?.message.as_deref());
                 code.with_context(|| format!("{status:?}"))?.parse()?
             }
         };
@@ -154,7 +158,9 @@ impl Member {
                 && pod.metadata.deletion_timestamp.is_none()
                 && statuses.into_iter().any(|c| c.state.as_ref().is_some_and(|s| s.running.is_some()))
         };
-        let wait = kube::runtime::wait::await_condition(self.pods.clone(), &self.name, |pod: Option<&Pod>| pod.is_some_and(runs));
+        let wait = kube::runtime::wait::await_condition(self.pods.clone(), &self.name, |pod: Option<&Pod>| {
+            pod.is_some_and(runs)
+        });
         match tokio::time::timeout(Duration::from_secs(seconds), wait).await {
             Ok(found) => found.map(drop).context("failed to watch a pod"),
             Err(_) => bail!("waited {seconds} s for a new pod {}", self.name),

@@ -3,8 +3,8 @@ use crate::cluster::{apply, manifests};
 use anyhow::{Context, Result, bail};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
-use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, Role};
-use kube::api::{Api, DeleteParams, ListParams, LogParams, Patch, PatchParams};
+use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, PolicyRule, Role};
+use kube::api::{Api, DeleteParams, ListParams, LogParams, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -63,9 +63,14 @@ impl Operator {
             crate::merge(spec, json!({"volumes": [{"name": "crash", "emptyDir": {}}]}));
             let container = spec.pointer_mut("/containers/0").context("a Deployment without containers")?;
             crate::merge(container, json!({"volumeMounts": [{"name": "crash", "mountPath": MARKS}]}));
+            let image = std::env::var("TANIST_IMAGE").unwrap_or_else(|_| crate::text(container, "/image").to_owned());
+            set(container, "/image", &image);
             let env = container.pointer_mut("/env").and_then(Value::as_array_mut).context("no variables")?;
             for variable in env.iter_mut().filter(|v| crate::text(v, "/name") == "WATCH_NAMESPACES") {
                 crate::merge(variable, json!({"value": self.watched}));
+            }
+            for variable in env.iter_mut().filter(|v| crate::text(v, "/name") == "TANIST_RUNNER_IMAGE") {
+                crate::merge(variable, json!({"value": image}));
             }
             env.extend(variables.iter().map(|(name, value)| json!({"name": name, "value": value})));
             env.push(json!({"name": "TANIST_CRASH_ONCE", "value": MARKS}));
@@ -150,7 +155,11 @@ impl Operator {
     /// When they cannot be read.
     pub async fn metric(&self, pod: &str, name: &str) -> Result<f64> {
         let path = format!("/api/v1/namespaces/{}/pods/{pod}:8080/proxy/metrics", self.namespace);
-        let text = self.client.request_text(http::Request::get(path).body(Vec::new())?).await.context("failed to read the operator's metrics")?;
+        let text = self
+            .client
+            .request_text(http::Request::get(path).body(Vec::new())?)
+            .await
+            .context("failed to read the operator's metrics")?;
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         Ok(line.map_or(Ok(0.0), str::parse)?)
     }
@@ -172,23 +181,44 @@ impl Operator {
     pub async fn scale(&self, replicas: u32) -> Result<()> {
         let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), &self.namespace);
         let patch = json!({"spec": {"replicas": replicas}});
-        deployments.patch("tanist", &PatchParams::default(), &Patch::Merge(&patch)).await.map(drop).context("failed to scale the operator")
+        deployments
+            .patch("tanist", &PatchParams::default(), &Patch::Merge(&patch))
+            .await
+            .map(drop)
+            .context("failed to scale the operator")
     }
 
-    /// Takes a verb on a resource away from it, or gives it back.
+    /// Takes verbs on a resource away from it, and returns what it was allowed before.
     ///
     /// # Errors
     /// When the API server refuses it.
-    pub async fn allow(&self, resource: &str, verbs: &[&str], allowed: bool) -> Result<()> {
-        let roles: Api<Role> = Api::namespaced(self.client.clone(), &self.watched);
-        let mut role = roles.get("tanist").await?;
-        for rule in role.rules.iter_mut().flatten().filter(|r| r.resources.iter().flatten().any(|r| r == resource)) {
+    pub async fn deny(&self, resource: &str, verbs: &[&str]) -> Result<Vec<PolicyRule>> {
+        let role = self.role().get("tanist").await?;
+        let before = role.rules.unwrap_or_default();
+        let mut after = before.clone();
+        for rule in after.iter_mut().filter(|r| r.resources.iter().flatten().any(|r| r == resource)) {
             rule.verbs.retain(|verb| !verbs.contains(&verb.as_str()));
-            if allowed {
-                rule.verbs.extend(verbs.iter().map(|v| (*v).to_owned()));
-            }
         }
-        roles.replace("tanist", &Default::default(), &role).await.map(drop).context("failed to change the role")
+        after.retain(|rule| !rule.verbs.is_empty());
+        self.allow(after).await?;
+        Ok(before)
+    }
+
+    /// Sets what it is allowed in the namespace of the groups.
+    ///
+    /// # Errors
+    /// When the API server refuses it.
+    pub async fn allow(&self, rules: Vec<PolicyRule>) -> Result<()> {
+        let role = Role { rules: Some(rules), ..self.role().get("tanist").await? };
+        self.role()
+            .replace("tanist", &PostParams::default(), &role)
+            .await
+            .map(drop)
+            .context("failed to change the role")
+    }
+
+    fn role(&self) -> Api<Role> {
+        Api::namespaced(self.client.clone(), &self.watched)
     }
 
     /// Removes it, as `kubectl delete -k deploy/operator` does; groups stay.

@@ -4,8 +4,8 @@ use crate::group::Group;
 use crate::operator::Operator;
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{Api, DeleteParams};
 use kube::Client;
+use kube::api::{Api, DeleteParams};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -15,6 +15,9 @@ pub struct Play {
     name: String,
     variables: BTreeMap<String, String>,
 }
+
+/// What comes of a test; the text is the last line of what is told.
+pub type Outcome = Result<(), String>;
 
 /// What a test works with.
 pub struct Stage {
@@ -44,21 +47,23 @@ impl Play {
     ///
     /// # Errors
     /// Those of the test.
-    pub fn run(self, body: impl AsyncFnOnce(&Stage) -> Result<()>) -> Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    pub fn run(self, body: impl AsyncFnOnce(&Stage) -> Result<()>) -> Outcome {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
+        let told = |error: anyhow::Error| format!("{error:#}");
         runtime.block_on(async {
             let began = Instant::now();
-            let stage = Stage::set(&self.name, &self.variables).await.context("failed to set the stage")?;
+            let stage =
+                Stage::set(&self.name, &self.variables).await.context("failed to set the stage").map_err(told)?;
             let done = body(&stage).await;
             let seconds = began.elapsed().as_secs_f64();
             match done {
                 Ok(()) => {
                     println!("{} passed in {seconds:.1} s", self.name);
-                    stage.clear().await
+                    stage.clear().await.map_err(told)
                 }
                 Err(error) => {
                     stage.explain(&error, seconds).await;
-                    Err(error)
+                    Err(told(error))
                 }
             }
         })
@@ -72,7 +77,8 @@ impl Stage {
         let namespace = format!("e2e-{name}-{:04x}", rand::random::<u16>());
         // Members need no more than the operator: the strictest pod security holds for them, too.
         let labels = json!({"pod-security.kubernetes.io/enforce": "restricted", "tanist.dev/e2e": "true"});
-        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}});
+        let object =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}});
         apply(&client, &object).await?;
         let operator = Operator::install(&client, &namespace, variables).await?;
         Ok(Stage { client, namespace, operator })
@@ -106,20 +112,37 @@ impl Stage {
     async fn explain(&self, error: &anyhow::Error, seconds: f64) {
         let ns = &self.namespace;
         println!("==== {ns} failed after {seconds:.1} s: {error:#}");
-        println!("==== it stays, to look at; remove it with: kubectl delete namespace {ns} {}; kubectl delete clusterrolebinding {0}", self.operator.namespace);
+        println!(
+            "==== it stays, to look at; remove it with: kubectl delete namespace {ns} {}; kubectl delete clusterrolebinding {0}",
+            self.operator.namespace
+        );
         let show = |title: &str, arguments: &[&str]| {
             let told = kubectl(arguments).unwrap_or_else(|error| format!("{error:#}"));
             println!("---- {title}\n{}", told.trim_end());
         };
         show("groups", &["get", "replicagroups", "-n", ns, "-o", "yaml"]);
-        show("objects", &["get", "pods,statefulsets,services,persistentvolumeclaims,poddisruptionbudgets", "-n", ns, "-o", "wide", "--show-labels"]);
+        show(
+            "objects",
+            &[
+                "get",
+                "pods,statefulsets,services,persistentvolumeclaims,poddisruptionbudgets",
+                "-n",
+                ns,
+                "-o",
+                "wide",
+                "--show-labels",
+            ],
+        );
         show("events", &["get", "events", "-n", ns, "--sort-by=.lastTimestamp"]);
         show("operator", &["get", "pods", "-n", &self.operator.namespace, "-o", "wide"]);
         println!("---- the operator's log\n{}", self.operator.log().await.trim_end());
         let pods = kubectl(&["get", "pods", "-n", ns, "-o", "name"]).unwrap_or_default();
         for pod in pods.lines() {
             let log = "echo '-- log'; cat /data/log; echo '-- faults'; head /data/fault/* 2>/dev/null; register count";
-            show(&format!("what was executed in {pod}"), &["exec", "-n", ns, pod, "-c", "register", "--", "sh", "-c", log]);
+            show(
+                &format!("what was executed in {pod}"),
+                &["exec", "-n", ns, pod, "-c", "register", "--", "sh", "-c", log],
+            );
         }
     }
 }

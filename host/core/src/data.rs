@@ -10,7 +10,11 @@ use std::cmp::Ordering;
 /// The sentence says what is wrong with the output; it never repeats the output, which may hold secrets.
 pub fn read_sequence(stdout: &[u8]) -> Result<Position, String> {
     if stdout.len() > limits::SEQUENCE_BYTES {
-        return Err(format!("sequence printed {} bytes; one line of at most {} is read", stdout.len(), limits::SEQUENCE_BYTES));
+        return Err(format!(
+            "sequence printed {} bytes; one line of at most {} is read",
+            stdout.len(),
+            limits::SEQUENCE_BYTES
+        ));
     }
     let text = std::str::from_utf8(stdout).map_err(|_| "sequence printed bytes that are not UTF-8".to_owned())?;
     let line = text.trim_matches([' ', '\t', '\r', '\n']);

@@ -1,5 +1,6 @@
 //! Walks the steps of a round. Pure: the same snapshot and the same answers give the same plan.
 use crate::check;
+use crate::limits;
 use crate::plan::{Plan, Reason};
 use crate::policy::{Answered, Policies, PolicyName, Question, Unanswered};
 use crate::record::Intent;
@@ -10,7 +11,7 @@ use crate::steps;
 type Step = fn(&Snapshot, &dyn Policies, &mut Plan);
 
 /// The steps in order; each is a file in `steps/` and a heading of host/README.md.
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 13] = [
     steps::settle::step,
     steps::remember::step,
     steps::objects::step,
@@ -23,6 +24,7 @@ const STEPS: [Step; 12] = [
     steps::place::step,
     steps::follow::step,
     steps::route::step,
+    steps::shrink::step,
 ];
 
 /// Decides what is done this round.
@@ -31,16 +33,37 @@ pub fn decide(snapshot: &Snapshot, policies: &dyn Policies) -> Plan {
     let mut plan = Plan::new(snapshot.record.clone());
     if snapshot.group.paused {
         plan.wait(Reason::Paused, None, "spec.paused is set; nothing is started, stopped or changed until it is false");
+        // What was begun before is settled by its evidence all the same: that touches nothing but memory (S40).
+        steps::settle::step(snapshot, policies, &mut plan);
         return plan;
     }
     let mut now = snapshot.clone();
+    now.members.sort_by(|a, b| (a.ordinal, &a.name).cmp(&(b.ordinal, &b.name)));
     for step in STEPS {
         step(&now, policies, &mut plan);
         // What a step remembered holds for the next one: a command just begun makes its member busy.
         now.record.clone_from(&plan.record);
     }
-    steps::shrink::step(&now, policies, &mut plan);
+    patience(snapshot, &mut plan);
     plan
+}
+
+/// A policy that only ever waits is told to people after a while; nothing is done in its stead (safety S36).
+fn patience(s: &Snapshot, plan: &mut Plan) {
+    let Some(wait) = plan.waits.iter_mut().find(|w| w.reason == Reason::PolicyWaits) else {
+        // While positions are read nobody is asked: that is no answer.
+        if plan.waits.iter().all(|w| w.reason != Reason::ReadingPositions) {
+            plan.record.waiting_since = None;
+        }
+        return;
+    };
+    let since = *plan.record.waiting_since.get_or_insert(s.now);
+    let until = since.saturating_add(limits::PATIENCE_SECONDS);
+    if s.now < until {
+        wait.until = Some(wait.until.map_or(until, |own| own.min(until)));
+    } else {
+        plan.stalled = Some(format!("for {} s: {}", s.now.saturating_sub(since), wait.message));
+    }
 }
 
 /// Holds the checks once more, just before a command starts: what was decided against what is there now (safety S6, S8, S9).
@@ -66,7 +89,8 @@ struct Nobody;
 
 impl Policies for Nobody {
     fn ask(&self, question: &Question) -> Result<Answered, Unanswered> {
-        let policy = PolicyName { name: "nobody".into(), version: String::new(), source: String::new(), digest: String::new() };
+        let policy =
+            PolicyName { name: "nobody".into(), version: String::new(), source: String::new(), digest: String::new() };
         Err(Unanswered { policy, kind: "not-asked", message: format!("{} is not asked here", question.point) })
     }
 }

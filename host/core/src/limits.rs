@@ -8,6 +8,10 @@ pub const NODE_PROOF_SECONDS: i64 = 30;
 /// and the command has not done what it said (safety S4).
 pub const CONFIRM_SECONDS: i64 = 15;
 
+/// The longest pause between two looks at a member that is on its way, in seconds; the first is one second. A long synchronisation is not
+/// asked about every second, and its end is seen soon enough.
+pub const CONFIRM_PAUSE_SECONDS: i64 = 10;
+
 /// The first back-off after a failed command, in seconds; it doubles with each failure.
 pub const BACKOFF_FIRST_SECONDS: i64 = 10;
 
@@ -37,3 +41,7 @@ pub const POSITION_SECONDS: i64 = 30;
 
 /// Seconds after which a sequence that could not be read is asked for again.
 pub const UNKNOWN_POSITION_SECONDS: i64 = 10;
+
+/// Seconds for which a policy may say "not now" and nothing else before people are told that the group is stuck (safety S36): as long as the
+/// longest back-off, after which a failed member would be tried again too.
+pub const PATIENCE_SECONDS: i64 = 300;

@@ -27,7 +27,10 @@ pub fn over(s: &Snapshot, last: &LastPrimary) -> Result<(), NotOver> {
             if container_over(pod, last) || (stopped && pod.phase != Phase::Unreachable) {
                 return Ok(());
             }
-            Err(NotOver { why: format!("{} may still run in its pod: {}", last.member, describe(s, member)), until: None })
+            Err(NotOver {
+                why: format!("{} may still run in its pod: {}", last.member, describe(s, member)),
+                until: None,
+            })
         }
         None => vanished(s, last),
     }
@@ -41,16 +44,26 @@ pub fn container_over(pod: &Pod, last: &LastPrimary) -> bool {
         return false;
     }
     pod.phase == Phase::Ended
-        || pod.containers.get(&last.container).is_some_and(|c| !c.running || c.id.as_deref() != Some(last.container_id.as_str()))
+        || pod
+            .containers
+            .get(&last.container)
+            .is_some_and(|c| !c.running || c.id.as_deref() != Some(last.container_id.as_str()))
 }
 
 fn vanished(s: &Snapshot, last: &LastPrimary) -> Result<(), NotOver> {
     if s.ended.contains(&last.pod_uid) {
         return Ok(());
     }
-    let Some(node_name) = &last.node else { return Ok(()) };
+    // What ran, ran on a node: memory without one proves nothing.
+    let Some(node_name) = &last.node else {
+        let why = format!("the pod of {} is gone, and nothing remembers on which node it ran", last.member);
+        return Err(NotOver { why, until: None });
+    };
     let Some(nodes) = &s.nodes else {
-        let why = format!("the pod of {} is gone, and nodes may not be read, so nothing proves that its processes ended", last.member);
+        let why = format!(
+            "the pod of {} is gone, and nodes may not be read, so nothing proves that its processes ended",
+            last.member
+        );
         return Err(NotOver { why, until: None });
     };
     let Some(node) = nodes.get(node_name) else { return Ok(()) };
@@ -67,7 +80,11 @@ fn vanished(s: &Snapshot, last: &LastPrimary) -> Result<(), NotOver> {
     if s.now >= until {
         return Ok(());
     }
-    let why = format!("the pod of {} is gone; its node has to stay Ready for {} s more", last.member, until.saturating_sub(s.now));
+    let why = format!(
+        "the pod of {} is gone; its node has to stay Ready for {} s more",
+        last.member,
+        until.saturating_sub(s.now)
+    );
     Err(NotOver { why, until: Some(until) })
 }
 
@@ -111,13 +128,11 @@ pub fn may_be_primary(s: &Snapshot) -> BTreeMap<MemberName, String> {
 
 /// By what the member itself shows, memory aside.
 fn lives_as_primary(s: &Snapshot, member: &Member) -> Option<String> {
-    let pod = member.pod.as_ref()?;
-    let alive = pod.containers.get(&s.group.commands.status.container).is_some_and(|c| c.running);
-    if !alive || pod.phase == Phase::Ended {
+    if !alive(s, member) {
         return None;
     }
-    let memory = s.record.member(&member.name);
-    let led_to_follow = matches!(memory.last_command.as_deref(), Some("secondary" | "follow")) && memory.started.is_none();
+    // Whoever was seen as primary since is led to follow no more: `remember` forgets the command then.
+    let led_to_follow = led_to_follow(s.record.member(&member.name).last_command.as_deref());
     match s.role(member) {
         (Role::Primary, _) => Some("its role is primary".into()),
         (Role::Unknown, why) => Some(format!("its role is unknown: {}", why.unwrap_or_default())),
@@ -125,4 +140,25 @@ fn lives_as_primary(s: &Snapshot, member: &Member) -> Option<String> {
         (Role::Starting, _) if !led_to_follow => Some("it is starting".into()),
         (Role::Starting | Role::Stopped | Role::Secondary, _) => None,
     }
+}
+
+/// Whether anything of the application can run in the member's pod: a container that some command names does. What an unreachable node said
+/// last counts, for nothing says otherwise.
+#[must_use]
+pub fn alive(s: &Snapshot, member: &Member) -> bool {
+    let runs =
+        |pod: &Pod| s.group.commands.containers().any(|name| pod.containers.get(name).is_some_and(|c| c.running));
+    member.pod.as_ref().is_some_and(|pod| pod.phase != Phase::Ended && runs(pod))
+}
+
+/// Whether a command makes a follower: what is starting after it is not about to be primary.
+#[must_use]
+pub fn led_to_follow(last_command: Option<&str>) -> bool {
+    matches!(last_command, Some("secondary" | "follow"))
+}
+
+/// When time alone will next prove a last primary over. Absent: time proves none.
+#[must_use]
+pub fn proven_at(s: &Snapshot) -> Option<Timestamp> {
+    s.record.last_primaries.iter().filter_map(|l| over(s, l).err()?.until).min()
 }

@@ -22,13 +22,8 @@ pub fn question(s: &Snapshot, point: Point, bars: &BTreeMap<MemberName, String>)
     };
     let mut members: Vec<_> = s.members.iter().map(|m| member(s, m, bars.get(&m.name).cloned())).collect();
     members.sort_by(|a, b| (a.ordinal, &a.name).cmp(&(b.ordinal, &b.name)));
-    let snapshot = contract::Snapshot {
-        now: s.now,
-        group,
-        members,
-        history: s.record.history.clone(),
-        parameters: "{}".into(),
-    };
+    let snapshot =
+        contract::Snapshot { now: s.now, group, members, history: s.record.history.clone(), parameters: "{}".into() };
     Question { point, snapshot }
 }
 

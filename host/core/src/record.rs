@@ -43,6 +43,9 @@ pub struct Record {
     /// The value of the retry annotation that was last obeyed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cleared_retry: Option<String>,
+    /// Since when a policy says nothing but "not now". Absent: none does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_since: Option<Timestamp>,
     /// The override that was used; it is never used again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_override: Option<String>,
@@ -106,7 +109,7 @@ pub struct MemberRecord {
     /// A start that is not confirmed: until it is, the member counts as of this term.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<Started>,
-    /// The UID of its first claim when its role was confirmed: another UID is other data.
+    /// The UIDs of its claims when its role was confirmed: other UIDs are other data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim_uid: Option<String>,
     /// The last sequence read from it.

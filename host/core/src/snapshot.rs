@@ -71,6 +71,14 @@ pub struct Group {
     pub labels: Vec<(String, String)>,
 }
 
+impl Group {
+    /// Primaries wanted, as a count of members.
+    #[must_use]
+    pub fn wanted_primaries(&self) -> usize {
+        usize::try_from(self.primaries).unwrap_or(usize::MAX)
+    }
+}
+
 /// A person's decision against the memory: it lifts every check of seed and failover but Over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Overrule {
@@ -103,6 +111,15 @@ pub struct Commands {
     pub promote: Option<Command>,
     /// Points a secondary at another primary. Absent: `secondary` does.
     pub follow: Option<Command>,
+}
+
+impl Commands {
+    /// The containers in which something of the application may run.
+    pub fn containers(&self) -> impl Iterator<Item = &str> {
+        let required = [&self.status, &self.sequence, &self.stop, &self.primary];
+        let optional = [&self.seed, &self.secondary, &self.promote, &self.follow];
+        required.into_iter().chain(optional.into_iter().flatten()).map(|c| c.container.as_str())
+    }
 }
 
 /// One command.
@@ -289,12 +306,23 @@ impl Snapshot {
                 return (Role::Failed, Some(broken.reason.clone()));
             }
         }
+        self.seen(member)
+    }
+
+    /// The role as the member shows it now, whatever failed on it before: what settles a command.
+    #[must_use]
+    pub fn seen(&self, member: &Member) -> (Role, Option<String>) {
         let reading = &member.reading;
         let gone = reading.processes == Some(0) && reading.unknown_streak >= limits::UNKNOWN_STREAK;
         let overdue = reading.since.saturating_add(i64::from(self.group.start_deadline)) < self.now;
         match reading.role {
-            Role::Unknown if gone => (Role::Failed, Some("status fails and no process of the application is left".into())),
-            Role::Starting if overdue => (Role::Failed, Some(format!("starting for more than {} s", self.group.start_deadline))),
+            Role::Unknown if gone => {
+                (Role::Failed, Some("status fails and no process of the application is left".into()))
+            }
+            Role::Starting if overdue => {
+                (Role::Failed, Some(format!("starting for more than {} s", self.group.start_deadline)))
+            }
+            Role::Failed => (Role::Failed, reading.detail.clone().or_else(|| Some("its status says so".into()))),
             role => (role, reading.detail.clone()),
         }
     }
@@ -339,11 +367,16 @@ impl Snapshot {
         self.record.intents.iter().find(|i| i.verb.makes_primary())
     }
 
-    /// The override, while it is neither used nor stale.
+    /// The override, while it is neither used nor stale. One that names another term was meant for another situation: it lifts nothing.
     #[must_use]
     pub fn overrule(&self) -> Option<&Overrule> {
-        let overrule = self.group.overrule.as_ref()?;
-        (self.record.used_override.as_ref() != Some(&overrule.raw)).then_some(overrule)
+        self.unused_overrule().filter(|o| o.term == self.record.term)
+    }
+
+    /// The override, stale or not, while it is not used.
+    #[must_use]
+    pub fn unused_overrule(&self) -> Option<&Overrule> {
+        self.group.overrule.as_ref().filter(|o| self.record.used_override.as_ref() != Some(&o.raw))
     }
 
     /// The command that a verb executes on a member: a stopped winner of failover is seeded, a running one promoted (design 4).

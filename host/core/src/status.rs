@@ -100,7 +100,7 @@ pub fn report(s: &Snapshot, plan: &Plan, policies: &PolicyHealth, trouble: Optio
     let settled = now.members.iter().filter(|m| settled(&now, m)).count();
     let mut conditions = vec![
         ready(&now, plan, &primaries, settled),
-        progressing(plan, trouble),
+        progressing(&now, plan, trouble),
         degraded(&now, plan, trouble),
         policy_active(plan, policies),
         stalled(plan),
@@ -160,37 +160,46 @@ fn row(s: &Snapshot, plan: &Plan, m: &Member) -> Row {
 
 /// A changed template reaches a pod when it is replaced; nobody is replaced for it here, and that is said (reading 24).
 fn outdated(s: &Snapshot) -> Option<String> {
-    let old: Vec<_> = s.members.iter().filter(|m| m.pod.as_ref().is_some_and(|p| p.outdated)).map(|m| m.name.to_string()).collect();
+    let old: Vec<_> =
+        s.members.iter().filter(|m| m.pod.as_ref().is_some_and(|p| p.outdated)).map(|m| m.name.to_string()).collect();
     let names = old.join(", ");
-    (!old.is_empty()).then(|| format!("{names} run with an older template; the new one reaches a pod when you delete it, one at a time"))
-}
-
-fn wanted_primaries(s: &Snapshot) -> usize {
-    usize::try_from(s.group.primaries).unwrap_or(usize::MAX)
+    (!old.is_empty()).then(|| {
+        format!("{names} run with an older template; the new one reaches a pod when you delete it, one at a time")
+    })
 }
 
 fn settled(s: &Snapshot, m: &Member) -> bool {
     let serving = [Role::Primary, Role::Secondary].iter().any(|r| s.confirmed(m, *r));
-    let enough = s.group.replicas == 0 || s.serving().len() >= wanted_primaries(s);
-    let idle = s.role(m).0 == Role::Stopped && enough && (s.group.replicas == 0 || s.group.commands.secondary.is_none());
+    let enough = s.group.replicas == 0 || s.serving().len() >= s.group.wanted_primaries();
+    let idle =
+        s.role(m).0 == Role::Stopped && enough && (s.group.replicas == 0 || s.group.commands.secondary.is_none());
     serving || idle
 }
 
 fn ready(s: &Snapshot, plan: &Plan, primaries: &[MemberName], settled: usize) -> Condition {
     if plan.waits.iter().any(|w| w.reason == Reason::Paused) {
-        return condition("Ready", Truth::Unknown, "Paused", "the group is paused; nothing was looked at");
+        return condition("Ready", Truth::Unknown, "Paused", "the group is paused; nothing is decided");
     }
     if s.group.replicas == 0 && s.members.iter().all(|m| s.role(m).0 != Role::Primary) {
         return condition("Ready", Truth::True, "Stopped", "no members are wanted");
     }
     let unknown = s.members.iter().filter(|m| m.pod.is_some() && s.role(m).0 == Role::Unknown).count();
     let wanted = usize::try_from(s.group.replicas).unwrap_or(usize::MAX);
-    let text = format!("{} of {} primaries serve, {settled} of {wanted} members are in their role", primaries.len(), s.group.primaries);
-    if primaries.len() == wanted_primaries(s) && settled == wanted && s.members.len() == wanted {
+    let text = format!(
+        "{} of {} primaries serve, {settled} of {wanted} members are in their role",
+        primaries.len(),
+        s.group.primaries
+    );
+    if primaries.len() == s.group.wanted_primaries() && settled == wanted && s.members.len() == wanted {
         return condition("Ready", Truth::True, "AllMembersInRole", &text);
     }
     if primaries.is_empty() && unknown > 0 {
-        return condition("Ready", Truth::Unknown, "RolesUnknown", &format!("{text}; the role of {unknown} members is unknown"));
+        return condition(
+            "Ready",
+            Truth::Unknown,
+            "RolesUnknown",
+            &format!("{text}; the role of {unknown} members is unknown"),
+        );
     }
     let why = plan.waits.first().map_or(String::new(), |w| format!("; {}", w.message));
     let reason = if primaries.is_empty() { "NoPrimary" } else { "MembersNotInRole" };
@@ -210,7 +219,19 @@ fn moves(wait: &Wait) -> bool {
     }
 }
 
-fn progressing(plan: &Plan, trouble: Option<&Trouble>) -> Condition {
+/// Nothing is awaited: whether the group moves by itself.
+fn calm(s: &Snapshot) -> Condition {
+    let of = |role| s.members.iter().find(|m| s.role(m).0 == role).map(|m| &m.name);
+    if let Some(name) = of(Role::Starting) {
+        return condition("Progressing", Truth::True, "MemberStarting", &format!("{name} is starting"));
+    }
+    if let Some(name) = of(Role::Unknown) {
+        return condition("Progressing", Truth::Unknown, "RolesUnknown", &format!("the role of {name} is unknown"));
+    }
+    condition("Progressing", Truth::False, "Settled", "nothing is left to do")
+}
+
+fn progressing(s: &Snapshot, plan: &Plan, trouble: Option<&Trouble>) -> Condition {
     if let Some(trouble) = trouble {
         return condition("Progressing", Truth::Unknown, &trouble.reason, &trouble.message);
     }
@@ -221,9 +242,11 @@ fn progressing(plan: &Plan, trouble: Option<&Trouble>) -> Condition {
     if let Some(run) = run {
         return condition("Progressing", Truth::True, "CommandStarted", &run);
     }
-    match plan.waits.iter().find(|w| moves(w)) {
+    // A policy that only ever waits moves nothing.
+    let stuck = |w: &Wait| plan.stalled.is_some() && w.reason == Reason::PolicyWaits;
+    match plan.waits.iter().find(|w| moves(w) && !stuck(w)) {
         Some(wait) => condition("Progressing", Truth::True, &format!("{:?}", wait.reason), &wait.message),
-        None if plan.waits.is_empty() => condition("Progressing", Truth::False, "Settled", "nothing is left to do"),
+        None if plan.waits.is_empty() => calm(s),
         None => {
             let wait = plan.waits.first();
             let reason = wait.map_or_else(String::new, |w| format!("{:?}", w.reason));
@@ -236,6 +259,9 @@ fn degraded(s: &Snapshot, plan: &Plan, trouble: Option<&Trouble>) -> Condition {
     if let Some(wait) = plan.waits.iter().find(|w| !moves(w) && w.reason != Reason::Paused) {
         return condition("Degraded", Truth::True, &format!("{:?}", wait.reason), &wait.message);
     }
+    if let Some(why) = &plan.stalled {
+        return condition("Degraded", Truth::True, "Stalled", why);
+    }
     if let Some(wait) = plan.waits.iter().find(|w| w.reason == Reason::MemberFailed) {
         return condition("Degraded", Truth::True, "MemberFailed", &wait.message);
     }
@@ -243,10 +269,13 @@ fn degraded(s: &Snapshot, plan: &Plan, trouble: Option<&Trouble>) -> Condition {
         return condition("Degraded", Truth::True, &trouble.reason, &trouble.message);
     }
     if plan.waits.iter().any(|w| w.reason == Reason::Paused) {
-        return condition("Degraded", Truth::Unknown, "Paused", "the group is paused; nothing was looked at");
+        return condition("Degraded", Truth::Unknown, "Paused", "the group is paused; nothing is decided");
     }
     if s.record.term > 0 && s.group.replicas > 0 && s.serving().is_empty() {
         return condition("Degraded", Truth::True, "NoPrimary", "the group served before and no primary serves now");
+    }
+    if let Some(member) = s.members.iter().find(|m| s.reachable(m) && s.role(m).0 == Role::Unknown) {
+        return condition("Degraded", Truth::Unknown, "RolesUnknown", &format!("the role of {} is unknown", member.name));
     }
     condition("Degraded", Truth::False, "Healthy", "nothing needs a person")
 }
@@ -272,9 +301,12 @@ fn policy_condition(policies: &PolicyHealth) -> Condition {
 
 fn stalled(plan: &Plan) -> Condition {
     if plan.waits.iter().any(|w| w.reason == Reason::Paused) {
-        return condition("Stalled", Truth::Unknown, "Paused", "the group is paused; nothing was looked at");
+        return condition("Stalled", Truth::Unknown, "Paused", "the group is paused; nothing is decided");
     }
     match &plan.stalled {
+        Some(why) if plan.waits.iter().any(|w| w.reason == Reason::PolicyWaits) => {
+            condition("Stalled", Truth::True, "PolicyNeverDecides", why)
+        }
         Some(why) => condition("Stalled", Truth::True, "NoCandidateLeft", why),
         None => condition("Stalled", Truth::False, "Moving", "there is a candidate, or none is needed"),
     }

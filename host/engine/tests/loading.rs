@@ -256,9 +256,9 @@ fn parameters_are_checked_and_brought_into_one_form() {
 fn the_same_bytes_share_what_was_compiled() {
     let engine = engine();
     let first = Policy::load(&engine, "configmap/a/x.wasm", &built("prefer")).unwrap();
-    let started = std::time::Instant::now();
     let second = Policy::load(&engine, "configmap/b/x.wasm", &built("prefer")).unwrap();
-    assert!(started.elapsed().as_millis() < 50, "it was compiled again");
+    // What was compiled holds the description, so that one place means one compilation.
+    assert!(std::ptr::eq(first.description(), second.description()));
     assert_eq!(first.name().digest, second.name().digest);
     assert_ne!(first.name().source, second.name().source);
 }

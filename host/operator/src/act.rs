@@ -16,7 +16,6 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use tanist_core::check;
-use tanist_core::contract::Role;
 use tanist_core::decide::recheck;
 use tanist_core::plan::{Action, Plan};
 use tanist_core::record::Intent;
@@ -87,6 +86,12 @@ pub async fn act(ctx: &Arc<Context>, observed: &Observed, plan: &Plan, report: &
             break;
         }
     }
+    // What was promised and not kept was never started, and nobody else can start it.
+    ctx.hints.of(&observed.snapshot.group.uid, |h| {
+        while let Some(token) = h.promised.pop_first() {
+            h.results.insert(token, Evidence::NotStarted("the situation had changed".into()));
+        }
+    });
     outcome
 }
 
@@ -110,7 +115,7 @@ async fn one(
         }
         Action::MarkClaim { claim, uid, mark } => mark_claim(ctx, namespace, claim, uid, mark).await,
         Action::DeletePod { member, pod_uid, reason } => {
-            look_again(ctx, observed, action).await?;
+            look_again(ctx, observed, &outcome.object, action).await?;
             record(ctx, plan, report, outcome).await?;
             info!(member = %member, reason, "deleting the pod");
             delete_pod(ctx, namespace, member.as_str(), pod_uid).await
@@ -121,7 +126,7 @@ async fn one(
         }
         Action::Run { intent, argv } => {
             crash::point(crash::DECIDED, intent).await;
-            look_again(ctx, observed, action).await?;
+            look_again(ctx, observed, &outcome.object, action).await?;
             crash::point(crash::LOOKED, intent).await;
             record(ctx, plan, report, outcome).await?;
             crash::point(crash::RECORDED, intent).await;
@@ -132,20 +137,27 @@ async fn one(
 }
 
 /// Observes once more and holds the checks against it (design 4, "Checks"; safety S6, S8, S9).
-async fn look_again(ctx: &Context, observed: &Observed, action: &Action) -> Result<(), Error> {
+async fn look_again(ctx: &Context, observed: &Observed, written: &ReplicaGroup, action: &Action) -> Result<(), Error> {
     let ask = match action {
-        // Where all have to be stopped, all are asked; a further member only needs to be what it was.
+        // Where all have to be stopped, all are asked; a further member only needs to be what it was, and where it can, its runner looks
+        // in the moment of the start.
+        Action::Run { intent, .. } if asks_in_place(&observed.snapshot, intent) && !intent.verb.opens_term() => Ask::Recent,
         Action::Run { intent, .. } if !intent.verb.opens_term() => Ask::Only(&intent.member),
         Action::DeletePod { member, .. } => Ask::Only(member),
         _ => Ask::Everyone,
     };
     let live = observe::observe(ctx, &observed.object, ask).await.map_err(Error::LookAgain)?;
-    if live.object.resource_version() != observed.object.resource_version() {
+    if live.object.resource_version() != written.resource_version() {
         return Err(Error::Outdated);
     }
     let Action::Run { intent, .. } = action else { return Ok(()) };
     recheck(&observed.snapshot, &live.snapshot, intent)
         .map_err(|v| Error::Recheck(format!("{} on {}", intent.command, intent.member), v))
+}
+
+/// Whether the runner that starts the command can read the role itself.
+fn asks_in_place(s: &Snapshot, intent: &Intent) -> bool {
+    s.group.runner && intent.container == s.group.commands.status.container
 }
 
 /// Writes the record once per plan, with the resource version that was read.
@@ -155,6 +167,9 @@ async fn record(ctx: &Context, plan: &Plan, report: &report::Derived, outcome: &
     }
     match report::write(ctx, &outcome.object, plan, report).await {
         Ok(object) => {
+            let uid = object.metadata.uid.clone().unwrap_or_default();
+            let tokens = plan.actions.iter().filter_map(|a| if let Action::Run { intent, .. } = a { Some(intent.token.clone()) } else { None });
+            ctx.hints.of(&uid, |h| h.promised.extend(tokens));
             (outcome.object, outcome.recorded) = (object, true);
             Ok(())
         }
@@ -170,7 +185,7 @@ async fn within<T>(what: String, write: impl Future<Output = kube::Result<T>>) -
     }
 }
 
-/// Server-side apply; the API server is asked first whether it would take a template.
+/// Server-side apply. A template that the API server refuses changes nothing, and the group says so.
 async fn apply(ctx: &Context, s: &Snapshot, object: &Object) -> Result<(), Error> {
     let version = object.manifest.get("apiVersion").and_then(|v| v.as_str()).unwrap_or("v1");
     let (group, version) = version.split_once('/').unwrap_or(("", version));
@@ -272,15 +287,16 @@ fn run(ctx: &Arc<Context>, object: &ReplicaGroup, s: &Snapshot, intent: Intent, 
     let Some(target) = s.member(&intent.member).and_then(|m| observe::target(&s.group, m)) else { return };
     let uid = s.group.uid.clone();
     ctx.hints.of(&uid, |h| {
+        h.promised.remove(&intent.token);
         h.running.insert(intent.token.clone());
         h.touch(&intent.pod_uid);
     });
-    let expect = if intent.verb.intended() == Role::Stopped { "stopped" } else { "running" };
+    let role = s.member(&intent.member).filter(|_| asks_in_place(s, &intent)).map(|m| s.role(m).0);
     let (ctx, object) = (ctx.clone(), object.clone());
     info!(group = %s.group.name, member = %intent.member, command = intent.command, token = intent.token, "command starts");
     tokio::spawn(async move {
         let started = std::time::Instant::now();
-        let evidence = target.run(&ctx, &intent.container, &intent.token, intent.timeout, expect, &argv).await;
+        let evidence = target.run(&ctx, &intent, role, &argv).await;
         crash::point(crash::ENDED, &intent).await;
         let result = match &evidence {
             Evidence::Exited(0) => "ok",

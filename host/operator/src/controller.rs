@@ -3,7 +3,7 @@ use crate::act::{self, act};
 use crate::api::ReplicaGroup;
 use crate::context::Context;
 use crate::observe::{self, ASK_AGAIN, Ask, Observed, observe};
-use crate::report;
+use crate::{news, report};
 use crate::telemetry::DecisionLabels;
 use kube::ResourceExt;
 use kube::runtime::controller::Action;
@@ -44,7 +44,7 @@ pub async fn round(group: Arc<ReplicaGroup>, ctx: Arc<Context>) -> Result<Action
         let plan = if outcome.recorded { plan.clone() } else { unwritten(&observed, &plan) };
         report::write(&ctx, &outcome.object, &plan, &said).await.map_err(Error::Act)?; // writes
     }
-    report::events(&ctx, &observed, &plan, outcome.error.as_ref()).await; // writes
+    news::tell(&ctx, &observed, &plan, outcome.error.as_ref()).await; // writes
     count(&ctx, &plan, started);
     match outcome.error {
         Some(error) => Err(Error::Act(error)),

@@ -33,7 +33,10 @@ pub async fn point(name: &str, intent: &Intent) {
     static WISHES: OnceLock<Wishes> = OnceLock::new();
     let wishes = WISHES.get_or_init(read);
     let here = [name, &intent.command, intent.member.as_str()];
-    let Some(wish) = wishes.list.iter().find(|w| here.iter().zip(&w.wanted).all(|(here, wanted)| here == wanted)) else { return };
+    let Some(wish) = wishes.list.iter().find(|w| here.iter().zip(&w.wanted).all(|(here, wanted)| here == wanted))
+    else {
+        return;
+    };
     if let Some(directory) = &wishes.once
         && std::fs::File::create_new(directory.join(&wish.text)).is_err()
     {
@@ -54,7 +57,11 @@ fn read() -> Wishes {
     let pause = list("TANIST_PAUSE");
     let pauses = pause.split(',').filter_map(|text| {
         let (place, seconds) = text.split_once('=')?;
-        Some(Wish { text: text.to_owned(), wanted: words(place), pause: Some(Duration::from_secs(seconds.parse().ok()?)) })
+        Some(Wish {
+            text: text.to_owned(),
+            wanted: words(place),
+            pause: Some(Duration::from_secs(seconds.parse().ok()?)),
+        })
     });
     let list = crashes.chain(pauses).filter(|w| !w.text.is_empty()).collect();
     Wishes { list, once: std::env::var_os("TANIST_CRASH_ONCE").map(PathBuf::from) }

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use kube::Api;
 use kube::api::{AttachParams, AttachedProcess};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Bytes of output that are kept; the rest is read and dropped (safety S39).
@@ -41,10 +41,13 @@ pub struct Output {
 /// Executes argv in a container of a pod.
 pub async fn exec(pods: &Api<Pod>, pod: &str, container: &str, argv: &[String], deadline: Duration) -> Ended {
     let params = AttachParams::default().container(container).stdin(false).stdout(true).stderr(true);
-    match tokio::time::timeout(deadline, attached(pods, pod, argv, &params)).await {
+    let started = Instant::now();
+    let ended = match tokio::time::timeout(deadline, attached(pods, pod, argv, &params)).await {
         Ok(ended) => ended,
         Err(_) => Ended::Unknown(format!("no answer within {} s", deadline.as_secs())),
-    }
+    };
+    tracing::debug!(pod, argv = argv.join(" "), ms = started.elapsed().as_secs_f64() * 1000.0, "executed");
+    ended
 }
 
 async fn attached(pods: &Api<Pod>, pod: &str, argv: &[String], params: &AttachParams) -> Ended {

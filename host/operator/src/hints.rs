@@ -22,7 +22,7 @@ const ENDED: usize = 4096;
 /// The hints of one group.
 #[derive(Debug, Default)]
 pub struct Group {
-    /// Roles by pod UID: since when, and how often in a row it was unknown.
+    /// Roles by pod UID: since when.
     pub roles: BTreeMap<String, RoleHint>,
     /// What `status` said last, by pod UID.
     pub said: BTreeMap<String, SaidHint>,
@@ -32,6 +32,8 @@ pub struct Group {
     pub positions: BTreeMap<String, PositionHint>,
     /// Pods whose sequence is being read.
     pub reading: BTreeSet<String>,
+    /// Commands whose intent is written and that this process is about to start, by token: nobody may take them for lost.
+    pub promised: BTreeSet<String>,
     /// Commands that this process waits for, by token.
     pub running: BTreeSet<String>,
     /// How commands ended, by token.
@@ -47,8 +49,6 @@ pub struct RoleHint {
     pub role: Role,
     /// Since when.
     pub since: Timestamp,
-    /// Unknown answers in a row.
-    pub streak: u32,
 }
 
 /// What `status` said.
@@ -58,6 +58,8 @@ pub struct SaidHint {
     pub asked: Instant,
     /// The answer.
     pub said: Said,
+    /// Unknown answers in a row: each was asked for.
+    pub streak: u32,
 }
 
 /// What is remembered of a position.

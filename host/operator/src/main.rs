@@ -10,6 +10,7 @@ mod frame;
 mod hints;
 mod lease;
 mod member;
+mod news;
 mod objects;
 mod observe;
 mod policies;

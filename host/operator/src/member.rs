@@ -8,6 +8,7 @@ use kube::Api;
 use std::time::Duration;
 use tanist_core::contract::{Position, Role};
 use tanist_core::data::read_sequence;
+use tanist_core::record::Intent;
 use tanist_core::snapshot::{Command, Evidence};
 
 /// Where the runner lies in a container.
@@ -103,21 +104,26 @@ impl Target {
         }
     }
 
-    /// Runs a command whose intent is durable.
-    pub async fn run(&self, ctx: &Context, container: &str, token: &str, timeout: u32, expect: &str, argv: &[String]) -> Evidence {
-        let seconds = u64::from(timeout);
+    /// Runs a command whose intent is durable. With the runner, the member's role is read once more in the very container, and nothing
+    /// starts if it is not `role`.
+    pub async fn run(&self, ctx: &Context, intent: &Intent, role: Option<Role>, argv: &[String]) -> Evidence {
+        let seconds = u64::from(intent.timeout);
         if !self.runner {
-            return match self.exec(ctx, container, argv, seconds).await {
+            return match self.exec(ctx, &intent.container, argv, seconds).await {
                 Ended::Exited(code, _) => Evidence::Exited(code),
                 Ended::NotStarted(why) => Evidence::NotStarted(why),
                 Ended::Unknown(why) => Evidence::Unknown(why),
             };
         }
-        let deadline = timeout.to_string();
-        let more = ["--token", token, "--deadline", &deadline, "--expect", expect, "--"];
-        let argv = self.wrapped("exec", container, &more, argv);
-        let ended = self.exec(ctx, container, &argv, seconds.saturating_add(WAY)).await;
-        evidence(ended, token)
+        let (deadline, expect) = (intent.timeout.to_string(), if intent.verb.intended() == Role::Stopped { "stopped" } else { "running" });
+        let mut more = vec!["--token", &intent.token, "--deadline", &deadline, "--expect", expect];
+        if let Some(code) = role.and_then(code) {
+            more.extend(["--if-status", code]);
+        }
+        more.push("--");
+        let argv = self.wrapped("exec", &intent.container, &more, argv);
+        let ended = self.exec(ctx, &intent.container, &argv, seconds.saturating_add(WAY)).await;
+        evidence(ended, &intent.token)
     }
 
     /// Asks how a command ended that somebody began. What the runner never heard of, it refuses from now on.
@@ -157,6 +163,17 @@ fn reason(ended: &Ended) -> String {
 
 fn unknown(why: String, processes: Option<u32>) -> Said {
     Said { role: Role::Unknown, detail: Some(format!("status could not be read: {why}")), processes }
+}
+
+/// The exit code by which `status` says a role.
+fn code(role: Role) -> Option<&'static str> {
+    match role {
+        Role::Secondary => Some("0"),
+        Role::Stopped => Some("7"),
+        Role::Primary => Some("8"),
+        // A failed member is treated whatever it says by then.
+        Role::Failed | Role::Starting | Role::Unknown => None,
+    }
 }
 
 fn said(code: i32, processes: Option<u32>) -> Said {

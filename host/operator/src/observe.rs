@@ -16,12 +16,13 @@ use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, ResourceExt};
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tanist_core::contract::{MemberName, Position, Timestamp};
 use tanist_core::limits;
 use tanist_core::memory;
 use tanist_core::record::Record;
 use tanist_core::snapshot::{Group, Member, Object, Set, Snapshot};
+use tracing::debug;
 
 /// Why nothing could be observed.
 #[derive(Debug, thiserror::Error)]
@@ -99,6 +100,7 @@ pub enum Ask<'a> {
 /// # Errors
 /// [`Error`]; nothing is done then.
 pub async fn observe(ctx: &Context, seen: &ReplicaGroup, ask: Ask<'_>) -> Result<Observed, Error> {
+    let started = Instant::now();
     let namespace = seen.namespace().ok_or(Error::Gone)?;
     let groups: Api<ReplicaGroup> = Api::namespaced(ctx.client.clone(), &namespace);
     let object = within("the group", groups.get_opt(&seen.name_any())).await?.ok_or(Error::Gone)?;
@@ -116,8 +118,11 @@ pub async fn observe(ctx: &Context, seen: &ReplicaGroup, ask: Ask<'_>) -> Result
     let expected = members.iter().filter(|m| m.ordinal < expected(&group, set.as_ref(), &record)).map(|m| m.name.clone()).collect::<Vec<_>>();
     let surplus_claims = world.surplus_claims(&group, &expected);
     let nodes = world.nodes(ctx, &members, &record).await?;
+    let read = Instant::now();
     let evidence = questions::evidence(ctx, &group, &record, &members).await;
     let statuses = questions::statuses(ctx, &group, &members, ask).await;
+    let (objects_ms, members_ms) = ((read - started).as_secs_f64() * 1000.0, read.elapsed().as_secs_f64() * 1000.0);
+    debug!(group = group.name, ?ask, objects_ms, members_ms, "observed");
     let now = self::now();
     questions::apply(ctx, &group, &mut members, statuses, now);
     let remembered = record.last_primaries.iter().map(|l| &l.pod_uid).chain(record.intents.iter().map(|i| &i.pod_uid));

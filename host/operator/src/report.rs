@@ -2,11 +2,10 @@
 use crate::act::Error;
 use crate::api::{ReplicaGroup, ReplicaGroupStatus, status as api};
 use crate::context::Context;
-use crate::observe::Observed;
 use crate::policies::Active;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::api::PostParams;
-use kube::{Api, Resource, ResourceExt};
+use kube::{Api, ResourceExt};
 use std::time::Duration;
 use tanist_core::plan::{Decision, Plan, Standing};
 use tanist_core::snapshot::Snapshot;
@@ -90,6 +89,7 @@ fn build(object: &ReplicaGroup, plan: &Plan, derived: &Derived, old: &ReplicaGro
         policies: derived.policies.clone(),
         waiting: plan.waits.iter().take(16).map(waiting).collect(),
         last_decision: plan.decisions.last().map_or_else(|| old.last_decision.clone(), |d| Some(decision(d, old))),
+        decisions: decisions(plan, old),
         record: serde_json::to_value(&plan.record).ok(),
     }
 }
@@ -125,6 +125,18 @@ fn waiting(wait: &tanist_core::plan::Wait) -> api::Waiting {
     }
 }
 
+/// The latest answer to each question, in the order of the points.
+fn decisions(plan: &Plan, old: &ReplicaGroupStatus) -> Vec<api::LastDecision> {
+    let mut latest = old.decisions.clone();
+    for new in &plan.decisions {
+        let new = decision(new, old);
+        latest.retain(|d| d.point != new.point);
+        latest.push(new);
+    }
+    latest.sort_by_key(|d| d.point);
+    latest
+}
+
 /// A decision that only repeats the last one keeps its time: saying the same again is no news, and no write.
 fn decision(decision: &Decision, old: &ReplicaGroupStatus) -> api::LastDecision {
     let mut new = api::LastDecision {
@@ -136,7 +148,7 @@ fn decision(decision: &Decision, old: &ReplicaGroupStatus) -> api::LastDecision 
         reason: decision.reason.clone(),
         candidates: decision.candidates.iter().map(candidate).collect(),
     };
-    if let Some(old) = &old.last_decision {
+    if let Some(old) = old.decisions.iter().find(|d| d.point == new.point) {
         let same = api::LastDecision { at: new.at.clone(), ..old.clone() } == new;
         if same || (new.chosen.is_none() && old.chosen.is_none() && old.point == new.point) {
             new.at = old.at.clone();
@@ -197,37 +209,4 @@ pub async fn unobserved(ctx: &Context, object: &ReplicaGroup, reason: &str, mess
     let generation = live.metadata.generation;
     let conditions = conditions(&said, &old.conditions, generation, crate::observe::now());
     put(ctx, &live, ReplicaGroupStatus { observed_generation: generation, conditions, ..old }).await.map(drop)
-}
-
-/// Tells people, once per news, what a round did.
-pub async fn events(ctx: &Context, observed: &Observed, plan: &Plan, outcome: Option<&Error>) {
-    use kube::runtime::events::{Event, EventType};
-    let reference = observed.object.object_ref(&());
-    let mut news: Vec<(EventType, &str, String)> = Vec::new();
-    for action in &plan.actions {
-        if let tanist_core::plan::Action::Run { intent, .. } = action
-            && outcome.is_none()
-        {
-            let why = plan.decisions.last().filter(|d| d.chosen.as_ref() == Some(&intent.member)).map(|d| format!(": {}", d.reason));
-            news.push((EventType::Normal, "CommandStarted", format!("{} on {}{}", intent.command, intent.member, why.unwrap_or_default())));
-        }
-    }
-    let before = observed.snapshot.record.history.last();
-    let fresh = plan.record.history.iter().rev().take_while(|t| Some(*t) != before).filter(|t| t.what == "command-failed");
-    for transition in fresh {
-        let member = transition.member.as_ref().map(ToString::to_string).unwrap_or_default();
-        news.push((EventType::Warning, "CommandFailed", format!("{member}: {}", transition.detail.clone().unwrap_or_default())));
-    }
-    for violation in &plan.violations {
-        news.push((EventType::Warning, "AnswerRejected", violation.message.clone()));
-    }
-    for unanswered in &plan.broken {
-        news.push((EventType::Warning, "PolicyFailed", format!("{}: {}", unanswered.policy, unanswered.message)));
-    }
-    for (type_, reason, note) in news.into_iter().take(8) {
-        let event = Event { type_, reason: reason.into(), note: Some(note.chars().take(900).collect()), action: "Round".into(), secondary: None };
-        if let Err(error) = ctx.recorder.publish(&event, &reference).await {
-            tracing::debug!(%error, "an event could not be written");
-        }
-    }
 }

@@ -1,7 +1,7 @@
 //! The command line, by hand: few options, and every value is taken as it stands, leading dashes included.
 use crate::limits::LONGEST;
 use crate::tokens;
-use crate::wire::{Exec, Expect, Request};
+use crate::wire::{Exec, Expect, Request, read_codes};
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
@@ -58,7 +58,7 @@ usage: tanist-run install DEST
            [--status-interval SECS=2] [--status-timeout SECS=5] [--status-arg ARG]...
            [--stop-timeout SECS=600] [--stop-arg ARG]... [--grace SECS=600]
        tanist-run exec --state DIR --token T --uid U --deadline SECS
-           [--expect running|stopped] [--quiet-status] -- ARGV...
+           [--expect running|stopped] [--quiet-status] [--if-status CODE[,CODE]...] -- ARGV...
        tanist-run settle --state DIR --token T --uid U
        tanist-run status --state DIR --uid U
 ";
@@ -130,10 +130,14 @@ fn parse_serve(mut options: Options<impl Iterator<Item = OsString>>, pod_uid: Op
 
 fn parse_exec(mut options: Options<impl Iterator<Item = OsString>>) -> Parsed<Command> {
     options.flags = &["--quiet-status"];
-    let argv = options.read(&["--state", "--token", "--uid", "--deadline", "--expect"])?;
+    let argv = options.read(&["--state", "--token", "--uid", "--deadline", "--expect", "--if-status"])?;
     let argv = argv.filter(|argv| !argv.is_empty()).ok_or("exec needs -- and an argv")?;
     let expect = match options.find("--expect") {
         Some(word) => Some(Expect::parse(word.as_bytes()).ok_or("--expect takes running or stopped")?),
+        None => None,
+    };
+    let if_status = match options.find("--if-status") {
+        Some(_) => Some(read_codes(&options.text("--if-status")?).ok_or("--if-status takes CODE[,CODE]...")?),
         None => None,
     };
     let exec = Exec {
@@ -142,6 +146,7 @@ fn parse_exec(mut options: Options<impl Iterator<Item = OsString>>) -> Parsed<Co
         deadline: options.seconds("--deadline", None)?,
         expect,
         quiet: options.find("--quiet-status").is_some(),
+        if_status,
         argv,
     };
     Ok(Command::Ask(Box::new(AskArgs { state: options.state()?, request: Request::Exec(exec) })))
@@ -252,6 +257,23 @@ mod tests {
             &["serve", "--state", "/s", "--grace", "-1"],
             &["serve", "--state", "/s", "--grace", "1e9"],
             &["exec", "--state", "/s", "--token", "t", "--uid", "u", "--deadline", "1"],
+            &["exec", "--state", "/s", "--token", "t", "--uid", "u", "--deadline", "1", "--if-status", "", "--", "x"],
+            &[
+                "exec",
+                "--state",
+                "/s",
+                "--token",
+                "t",
+                "--uid",
+                "u",
+                "--deadline",
+                "1",
+                "--if-status",
+                "7;0",
+                "--",
+                "x",
+            ],
+            &["exec", "--state", "/s", "--token", "t", "--uid", "u", "--deadline", "1", "--if-status", "--", "x"],
             &["exec", "--state", "/s", "--token", "a/b", "--uid", "u", "--deadline", "1", "--", "x"],
             &["settle", "--state", "/s", "--token", "..", "--uid", "u"],
             &["status", "--state", "/s", "--uid", "u", "more"],

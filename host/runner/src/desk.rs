@@ -4,7 +4,7 @@ use crate::command::{self, Order};
 use crate::frame::{Frame, Outcome};
 use crate::limits::CLIENT_CHECK;
 use crate::shutdown::Shutdown;
-use crate::status::Poller;
+use crate::status::{Poller, Quiet};
 use crate::tokens::{self, Record, Tokens, Writer};
 use crate::wire::{Exec, Expect, Request};
 use crate::{lock, log, processes, wait_until};
@@ -81,7 +81,7 @@ impl Desk {
             Request::Status { uid } if uid != self.writer.uid => {
                 Some(self.bare("-", Outcome::NotStarted("wrong-uid".into())))
             }
-            Request::Status { .. } => Some(self.poller.fresh()),
+            Request::Status { .. } => self.poller.fresh(None, gone),
         }
     }
 
@@ -152,27 +152,24 @@ impl Desk {
         if exec.argv.is_empty() {
             return refuse("empty-argv");
         }
+        if exec.if_status.is_some() && !self.poller.can_poll() {
+            return refuse("no-status-command");
+        }
         let done = Arc::new(Done::default());
         slot.current = Some((token.to_owned(), done.clone()));
-        let mut board = lock(&self.board);
-        board.busy = true;
-        board.changing = exec.expect.is_some();
+        lock(&self.board).busy = true;
         Ok((done, true))
     }
 
     fn carry_out(&self, exec: &Exec, accepted: Instant, done: &Done) {
         let deadline = accepted + exec.deadline;
-        let quiet = exec.quiet.then(|| self.poller.quiet(deadline));
-        if matches!(quiet, Some(None)) || Instant::now() >= deadline {
-            let frame = self.refusal(&exec.token, "deadline");
-            self.release();
-            return done.tell(&frame);
-        }
-        if self.tokens.start(&exec.token, &self.writer, exec.argv.len()).is_err() {
-            let frame = self.refusal(&exec.token, "storage");
-            self.release();
-            return done.tell(&frame);
-        }
+        let quiet = match self.admit(exec, deadline) {
+            Ok(quiet) => quiet,
+            Err(frame) => {
+                self.release();
+                return done.tell(&frame);
+            }
+        };
         let order = Order {
             argv: &exec.argv,
             purpose: Purpose::Command,
@@ -207,6 +204,44 @@ impl Desk {
         self.release();
         self.poller.hurry();
         done.tell(&frame);
+    }
+
+    /// All that must hold before argv may start, the token's record last: a refusal leaves the token unused. The desk is taken, so
+    /// nothing else starts between what the status says and argv.
+    fn admit(&self, exec: &Exec, deadline: Instant) -> Result<Option<Quiet<'_>>, Box<Frame>> {
+        let refuse = |reason| Err(Box::new(self.refusal(&exec.token, reason)));
+        let late = || Instant::now() >= deadline;
+        let ending = || self.shutdown.began().is_some();
+        let quiet = exec.quiet.then(|| self.poller.quiet());
+        if let Some(codes) = &exec.if_status {
+            // Begins after we took the desk; in a quiet time none follows it.
+            let status = self.poller.fresh(quiet.as_ref(), &|| late() || ending());
+            if ending() {
+                return refuse("shutting-down");
+            }
+            let wrong = match status.map(|frame| frame.outcome) {
+                Some(Outcome::Exited(code)) if codes.contains(&code) => None,
+                Some(Outcome::Exited(code)) => Some(format!("status exited {code}\n")),
+                Some(Outcome::NotStarted(reason) | Outcome::Unknown(reason)) => {
+                    Some(format!("status unknown: {reason}\n"))
+                }
+                Some(other) => Some(format!("status unknown: {other}\n")),
+                None => return refuse("deadline"),
+            };
+            if let Some(line) = wrong {
+                let mut frame = self.refusal(&exec.token, "role");
+                frame.stderr = line.into_bytes();
+                return Err(Box::new(frame));
+            }
+        }
+        if quiet.as_ref().is_some_and(|quiet| !quiet.begins(deadline)) || late() {
+            return refuse("deadline");
+        }
+        lock(&self.board).changing = exec.expect.is_some();
+        if self.tokens.start(&exec.token, &self.writer, exec.argv.len()).is_err() {
+            return refuse("storage");
+        }
+        Ok(quiet)
     }
 
     /// Free for the next command. Comes before the answer, so that whoever has it finds nobody busy.

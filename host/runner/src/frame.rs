@@ -134,7 +134,7 @@ impl Frame {
 }
 
 /// Digits only: `parse` alone would also take `+7`.
-fn number<T: std::str::FromStr>(text: &str) -> Option<T> {
+pub fn number<T: std::str::FromStr>(text: &str) -> Option<T> {
     if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }

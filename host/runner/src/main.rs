@@ -12,9 +12,16 @@
 //! 5. **The end is orderly**: on SIGTERM (or the image's own stop signal) the running command ends, `stop` runs, everyone else gets TERM, then KILL.
 //! 6. **No rights of its own**: no shell, no outgoing connection, no argv in any file or log; socket and records belong to PID 1's
 //!    user alone.
+//! 7. **A last look and its act are one step.** `exec --if-status 7,0` runs a status poll of its own when its token has taken the
+//!    desk, and starts argv only if that poll exits with one of these codes. Nothing else starts in between; only the application
+//!    itself can still change. With `--quiet-status` no other poll comes between the two either.
 //!
-//! `not-started` is about the request that got it: `busy`, `deadline`, `shutting-down` and the like leave the token unused, and only
-//! `settle` makes that final. The state directory should be one of its own inside the volume, so that it is created private.
+//! `not-started` is about the request that got it: `busy`, `role`, `deadline`, `shutting-down` and the like leave the token unused,
+//! and only `settle` makes that final. `role` says on stderr what the poll said, in one line: `status exited 8`, or
+//! `status unknown: deadline`. While it looks, `settle` says `running`, and the deadline counts. A token that is known gets its
+//! answer without a look, whatever its condition.
+//!
+//! The state directory should be one of its own inside the volume, so that it is created private.
 //!
 //! What readiness says over HTTP is a hint; evidence is what `settle` and `status` say when asked.
 //!

@@ -2,7 +2,7 @@
 use crate::children::{Children, Purpose, read_exit};
 use crate::command::{self, Order};
 use crate::frame::{Frame, Outcome};
-use crate::limits::POLLS_FAILED;
+use crate::limits::{LOOK_AGAIN, POLLS_FAILED};
 use crate::{lock, processes, wait_until};
 use std::ffi::OsString;
 use std::sync::{Arc, Condvar, Mutex};
@@ -29,6 +29,8 @@ struct State {
     wanted: bool,
     /// Quiet commands that run or wait to run.
     quiet: u32,
+    /// The quiet command that waits to run wants one poll of its own before.
+    exempt: bool,
     /// When the last poll began.
     began: Instant,
     /// When the next one is due.
@@ -56,6 +58,7 @@ impl Poller {
             running: false,
             wanted: false,
             quiet: 0,
+            exempt: false,
             began: Instant::now(),
             next: Instant::now(),
             last: None,
@@ -65,9 +68,14 @@ impl Poller {
         Poller { argv, interval, timeout, children, state: Mutex::new(state), changed: Condvar::new() }
     }
 
+    /// Whether there is anything to poll.
+    pub fn can_poll(&self) -> bool {
+        !self.argv.is_empty()
+    }
+
     /// Polls for ever.
     pub fn run(&self) {
-        if self.argv.is_empty() {
+        if !self.can_poll() {
             return;
         }
         loop {
@@ -106,7 +114,9 @@ impl Poller {
         let mut state = lock(&self.state);
         loop {
             let now = Instant::now();
-            if state.quiet == 0 && (state.wanted || now >= state.next) {
+            let due = state.quiet == 0 && (state.wanted || now >= state.next);
+            if due || state.exempt {
+                state.exempt = false;
                 state.begun += 1;
                 state.began = now;
                 state.running = true;
@@ -145,13 +155,16 @@ impl Poller {
         self.changed.notify_all();
     }
 
-    /// The result of a poll that begins after this call.
-    pub fn fresh(&self) -> Frame {
+    /// The result of a poll that begins after this call; within a quiet time of the asker's own it is the only one. `None` when the
+    /// asker gave up.
+    pub fn fresh(&self, within: Option<&Quiet<'_>>, gave_up: &dyn Fn() -> bool) -> Option<Frame> {
         let unknown = |reason: &'static str| {
-            Frame::bare("-", Outcome::Unknown(reason.into()), processes::count(|| vec![self.children.poll_group()]))
+            let processes = processes::count(|| vec![self.children.poll_group()]);
+            Some(Frame::bare("-", Outcome::Unknown(reason.into()), processes))
         };
-        if self.argv.is_empty() {
-            return Frame::bare("-", Outcome::NotStarted("no-status-command".into()), processes::count(Vec::new));
+        if !self.can_poll() {
+            let outcome = Outcome::NotStarted("no-status-command".into());
+            return Some(Frame::bare("-", outcome, processes::count(Vec::new)));
         }
         // A poll that runs already, then ours; each with the time to be killed.
         let limit = Instant::now() + (self.timeout + crate::limits::AFTER_KILL) * 2 + Duration::from_secs(5);
@@ -161,11 +174,11 @@ impl Poller {
             if let Some((number, frame)) = &state.last
                 && *number > before
             {
-                return frame.clone();
+                return Some(frame.clone());
             }
             // Ours may run already; the quiet command waits for it too.
             let ours_runs = state.running && state.begun > before;
-            if state.quiet > 0 && !ours_runs {
+            if state.quiet > 0 && !ours_runs && within.is_none() {
                 drop(state);
                 return unknown("quiet");
             }
@@ -173,29 +186,26 @@ impl Poller {
                 drop(state);
                 return unknown("stuck");
             }
-            if state.begun == before && !state.wanted {
-                state.wanted = true;
+            if gave_up() {
+                return None;
+            }
+            let asked = if within.is_some() { state.exempt } else { state.wanted };
+            if state.begun == before && !asked {
+                match within {
+                    Some(_) => state.exempt = true,
+                    None => state.wanted = true,
+                }
                 self.changed.notify_all();
             }
-            state = wait_until(&self.changed, state, limit);
+            state = wait_until(&self.changed, state, limit.min(Instant::now() + LOOK_AGAIN));
         }
     }
 
-    /// No polls from now until the guard is dropped. `None` when the running one has not ended by then.
-    pub fn quiet(&self, until: Instant) -> Option<Quiet<'_>> {
-        let mut state = lock(&self.state);
-        state.quiet += 1;
+    /// No polls begin from now until the guard is dropped, but the guard's own.
+    pub fn quiet(&self) -> Quiet<'_> {
+        lock(&self.state).quiet += 1;
         self.changed.notify_all();
-        let guard = Quiet(self);
-        while state.running {
-            if Instant::now() >= until {
-                drop(state);
-                return None;
-            }
-            state = wait_until(&self.changed, state, until);
-        }
-        drop(state);
-        Some(guard)
+        Quiet(self)
     }
 
     /// Polls at once: something has just changed.
@@ -216,10 +226,23 @@ impl Poller {
 #[derive(Debug)]
 pub struct Quiet<'a>(&'a Poller);
 
+impl Quiet<'_> {
+    /// Waits for the poll that still runs; whether it has ended by then.
+    pub fn begins(&self, until: Instant) -> bool {
+        let mut state = lock(&self.0.state);
+        while state.running && Instant::now() < until {
+            state = wait_until(&self.0.changed, state, until);
+        }
+        !state.running
+    }
+}
+
 impl Drop for Quiet<'_> {
     fn drop(&mut self) {
         let mut state = lock(&self.0.state);
         state.quiet = state.quiet.saturating_sub(1);
+        // Its asker gave up; it must not run beside the next one's command.
+        state.exempt = false;
         self.0.changed.notify_all();
     }
 }

@@ -1,6 +1,7 @@
 //! What a client asks of PID 1: a length, then fields that each end with a NUL (argv items cannot hold one).
 //!
 //! The length makes a request whole or nothing: a client that dies while it writes never starts half an argv.
+use crate::frame::number;
 use crate::limits::{LONGEST, REQUEST_BYTES};
 use std::ffi::OsString;
 use std::io::{self, Read};
@@ -35,6 +36,11 @@ impl Expect {
     }
 }
 
+/// Reads status codes, comma-separated; none at all is a mistake, for it would never start.
+pub fn read_codes(text: &str) -> Option<Vec<u8>> {
+    text.split(',').map(number).collect()
+}
+
 /// A command to run once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exec {
@@ -48,6 +54,8 @@ pub struct Exec {
     pub expect: Option<Expect>,
     /// No status polls while it runs.
     pub quiet: bool,
+    /// It starts only when a fresh status poll says one of these.
+    pub if_status: Option<Vec<u8>>,
     /// Passed as it is, item by item.
     pub argv: Vec<OsString>,
 }
@@ -87,6 +95,8 @@ impl Request {
                 field(exec.deadline.as_millis().to_string().as_bytes());
                 field(exec.expect.map_or("-", Expect::word).as_bytes());
                 field(if exec.quiet { b"quiet" } else { b"-" });
+                let codes = exec.if_status.as_ref().map(|codes| codes.iter().map(u8::to_string).collect::<Vec<_>>());
+                field(codes.map_or("-".into(), |codes| codes.join(",")).as_bytes());
                 exec.argv.iter().for_each(|item| field(item.as_bytes()));
             }
             Request::Settle { token, uid } => {
@@ -115,6 +125,11 @@ impl Request {
                 deadline: Duration::from_millis(text(fields.next()?)?.parse().ok()?).min(LONGEST),
                 expect: Expect::parse(fields.next()?),
                 quiet: fields.next()? == b"quiet",
+                // A condition that cannot be read must never become none.
+                if_status: match fields.next()? {
+                    b"-" => None,
+                    codes => Some(read_codes(&text(codes)?)?),
+                },
                 argv: fields.by_ref().map(|item| OsString::from_vec(item.to_vec())).collect(),
             }),
             b"settle" => Request::Settle { token: text(fields.next()?)?, uid: text(fields.next()?)? },
@@ -154,6 +169,7 @@ mod tests {
             deadline: Duration::from_millis(1500),
             expect: Some(Expect::Stopped),
             quiet: true,
+            if_status: Some(vec![7, 0, 255]),
             argv,
         });
         for request in
@@ -164,6 +180,18 @@ mod tests {
             for length in 0..bytes.len() {
                 assert!(read_request(&mut &bytes[..length]).is_err());
             }
+        }
+    }
+
+    #[test]
+    fn a_condition_that_cannot_be_read_makes_no_request() {
+        let exec = |codes: &str| Request::decode(format!("exec\0t\0u\01000\0-\0-\0{codes}\0true\0").as_bytes());
+        for (codes, read) in [("-", None), ("7", Some(vec![7])), ("7,0", Some(vec![7, 0]))] {
+            let Some(Request::Exec(exec)) = exec(codes) else { panic!("{codes}") };
+            assert_eq!((exec.if_status, exec.argv), (read, vec!["true".into()]));
+        }
+        for codes in ["", ",", "7,", "7,,0", "7, 0", "+7", "-7", "256", "0x7", "seven"] {
+            assert_eq!(exec(codes), None, "{codes}");
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Puts one question to the policies and holds the answer against the checks.
 use crate::check;
 use crate::check::{Rule, Violation};
-use crate::contract::{Answer, Care, MemberName, Position, Ranking, Treatment};
+use crate::contract::{Answer, Care, MemberName, Position, Ranking, Role, Treatment};
 use crate::plan::{Considered, Decision, Plan, Reason, Standing};
 use crate::policy::{Answered, Point, Policies, Question, Reply};
 use crate::question::question;
 use crate::record::cut;
-use crate::snapshot::{Member, Snapshot};
+use crate::snapshot::{Member, Overrule, Snapshot};
 use std::collections::BTreeMap;
 
 /// Who may not be chosen, and why.
@@ -84,7 +84,8 @@ fn put(
     match policies.ask(&question) {
         Ok(answered) => Some((question, answered)),
         Err(unanswered) => {
-            let message = format!("policy {} could not answer {point}: {}", unanswered.policy, cut(&unanswered.message));
+            let message =
+                format!("policy {} could not answer {point}: {}", unanswered.policy, cut(&unanswered.message));
             plan.wait(Reason::PolicyBroken, None, message);
             plan.broken.push(unanswered);
             None
@@ -92,19 +93,54 @@ fn put(
     }
 }
 
-/// Every candidate is barred: says why, and whether it is because all of them failed.
+/// A person chose instead of the policies: they are not asked. `None`: what the person expects does not hold; the plan says what.
+pub fn overruled(s: &Snapshot, plan: &mut Plan, overrule: &Overrule, bars: &Bars) -> Option<MemberName> {
+    if bars.contains_key(&overrule.member) || s.member(&overrule.member).is_none() {
+        nobody(s, plan, Point::Seed, bars);
+        return None;
+    }
+    let reason = "a person chose it with the annotation tanist.dev/override";
+    let candidates = s.members.iter().map(|m| match bars.get(&m.name) {
+        Some(violation) => considered(m, Standing::Barred, &violation.message),
+        None => considered(m, Standing::Chosen, reason),
+    });
+    plan.decisions.push(Decision {
+        at: s.now,
+        point: Point::Seed,
+        policy: None,
+        term: s.record.term,
+        chosen: Some(overrule.member.clone()),
+        reason: reason.into(),
+        candidates: candidates.collect(),
+    });
+    Some(overrule.member.clone())
+}
+
+/// Every candidate is barred: says why, and whether anything but a person or a back-off can change that.
 fn nobody(s: &Snapshot, plan: &mut Plan, point: Point, bars: &Bars) {
-    let failed = |rule| matches!(rule, Rule::BackOff | Rule::MemberFailed);
+    let any = |rules: &[Rule]| bars.values().any(|v| rules.contains(&v.rule));
     let texts: Vec<_> = bars.iter().map(|(name, v)| format!("{name}: {}", v.message)).collect();
     let until = bars.values().filter_map(|v| v.until).min();
     let message = format!("nobody can be chosen for {point}: {}", texts.join("; "));
-    if bars.values().any(|v| failed(v.rule)) {
-        plan.stalled = Some(cut(&message));
-        plan.wait_until(Reason::CandidatesFailed, None, message, until);
+    let reason = if any(&[Rule::BackOff, Rule::MemberFailed]) {
+        Reason::CandidatesFailed
+    } else if any(&[Rule::TargetUnreachable]) {
+        Reason::PodsNotRunning
+    } else if any(&[Rule::MemberBusy]) {
+        Reason::CommandRunning
+    } else if any(&[Rule::MayBePrimary]) {
+        Reason::MayBePrimary
+    } else if s.members.iter().any(|m| matches!(s.role(m).0, Role::Starting | Role::Unknown)) {
+        Reason::MembersNotStopped
     } else {
-        plan.wait_until(Reason::NoCandidate, None, message, until);
+        Reason::NoCandidate
+    };
+    if matches!(reason, Reason::CandidatesFailed | Reason::NoCandidate) {
+        plan.stalled = Some(cut(&message));
     }
-    let candidates = s.members.iter().filter_map(|m| bars.get(&m.name).map(|v| considered(m, Standing::Barred, &v.message)));
+    plan.wait_until(reason, None, message, until);
+    let candidates =
+        s.members.iter().filter_map(|m| bars.get(&m.name).map(|v| considered(m, Standing::Barred, &v.message)));
     plan.decisions.push(Decision {
         at: s.now,
         point,
@@ -161,6 +197,10 @@ fn refused<T>(plan: &mut Plan, answered: &Answered, why: &str) -> Option<T> {
 }
 
 fn mismatched<T>(plan: &mut Plan, answered: &Answered, point: Point) -> Option<T> {
-    plan.wait(Reason::PolicyBroken, None, format!("policy {} has no opinion on {point}, and nobody else was asked", answered.policy.name));
+    plan.wait(
+        Reason::PolicyBroken,
+        None,
+        format!("policy {} has no opinion on {point}, and nobody else was asked", answered.policy.name),
+    );
     None
 }

@@ -31,13 +31,19 @@ pub fn begin(s: &Snapshot, plan: &mut Plan, verb: Verb, name: &MemberName) {
         exited: None,
     };
     if let Err(violation) = check::start(s, &intent) {
-        plan.wait_until(Reason::AnswerRejected, Some(name), format!("{command_name} on {name}: {violation}"), violation.until);
+        plan.wait_until(
+            Reason::AnswerRejected,
+            Some(name),
+            format!("{command_name} on {name}: {violation}"),
+            violation.until,
+        );
         plan.violations.push(violation);
         return;
     }
     remember(s, plan, member, &intent);
-    if pod.routed.is_some() || pod.gate == Some(true) {
-        plan.actions.push(Action::Route { member: name.clone(), pod_uid: pod.uid.clone(), role: None, ready: false });
+    let hide = Action::Route { member: name.clone(), pod_uid: pod.uid.clone(), role: None, ready: false };
+    if (pod.routed.is_some() || pod.gate == Some(true)) && !plan.actions.contains(&hide) {
+        plan.actions.push(hide);
     }
     let argv = argv(s, verb, &command.exec);
     plan.actions.push(Action::Run { intent, argv });
@@ -95,14 +101,14 @@ fn argv(s: &Snapshot, verb: Verb, exec: &[String]) -> Vec<String> {
         Verb::Seed | Verb::Demote | Verb::Treat => Vec::new(),
         Verb::Failover | Verb::Join | Verb::Place | Verb::Follow => s.serving().iter().map(|m| fqdn(s, m)).collect(),
     };
-    match exec.iter().position(|a| a == "$(PEERS)") {
-        Some(at) => {
-            let (head, tail) = exec.split_at(at);
-            head.iter().chain(&peers).chain(tail.iter().skip(1)).cloned().collect()
-        }
-        None => exec.iter().chain(&peers).cloned().collect(),
+    if !exec.iter().any(|a| a == PEERS) {
+        return exec.iter().chain(&peers).cloned().collect();
     }
+    exec.iter().flat_map(|a| if a == PEERS { peers.as_slice() } else { std::slice::from_ref(a) }).cloned().collect()
 }
+
+/// The argument in whose place the peers stand.
+const PEERS: &str = "$(PEERS)";
 
 fn fqdn(s: &Snapshot, member: &Member) -> String {
     format!("{}.{}.{}.svc.{}", member.name, s.group.name, s.group.namespace, s.group.domain)

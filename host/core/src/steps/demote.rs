@@ -23,7 +23,7 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     if let Some(member) = stale {
         return begin::begin(s, plan, Verb::Demote, &member.name);
     }
-    if serving.len() <= usize::try_from(s.group.primaries).unwrap_or(usize::MAX) {
+    if serving.len() <= s.group.wanted_primaries() {
         return;
     }
     if !positions::known(s, plan, serving) {

@@ -11,7 +11,8 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     }
     let secondary = s.members.iter().find(|m| s.reachable(m) && s.role(m).0 == Role::Secondary);
     if let Some(member) = secondary {
-        let message = format!("{} is secondary and no primary serves; this version does not promote by itself", member.name);
+        let message =
+            format!("{} is secondary and no primary serves; this version does not promote by itself", member.name);
         plan.wait(Reason::FailoverPending, Some(&member.name), message);
     }
 }

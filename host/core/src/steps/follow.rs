@@ -11,7 +11,10 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     }
     for member in s.members.iter().filter(|m| s.reachable(m) && s.role(m).0 == Role::Secondary) {
         if s.record.member(&member.name).term < Some(s.record.term) && s.record.intent_of(&member.name).is_none() {
-            let message = format!("{} is a secondary of an older term; this version does not point it at the new primary", member.name);
+            let message = format!(
+                "{} is a secondary of an older term; this version does not point it at the new primary",
+                member.name
+            );
             plan.wait(Reason::FollowPending, Some(&member.name), message);
         }
     }

@@ -12,11 +12,11 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     if s.serving().is_empty() || s.primary_command().is_some() || s.group.replicas == 0 {
         return;
     }
-    if s.serving().len() >= usize::try_from(s.group.primaries).unwrap_or(usize::MAX) {
+    if s.serving().len() >= s.group.wanted_primaries() {
         return;
     }
     if let Err(violation) = check::join_group(s) {
-        return plan.wait(Reason::MayBePrimary, violation.member.as_ref(), violation.message);
+        return plan.wait_until(Reason::MayBePrimary, violation.member.as_ref(), violation.message, violation.until);
     }
     let stopped_free = s.members.iter().any(|m| s.role(m).0 == Role::Stopped && check::join_member(s, m).is_ok());
     let rule = |m: &Member| {

@@ -1,7 +1,7 @@
 //! Place: as many primaries serve as wanted; who becomes the next secondary?
 use crate::check;
 use crate::contract::Role;
-use crate::plan::Plan;
+use crate::plan::{Action, Plan};
 use crate::policy::{Point, Policies};
 use crate::record::Verb;
 use crate::snapshot::Snapshot;
@@ -9,14 +9,16 @@ use crate::steps::{ask, begin, positions};
 
 /// See the module.
 pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
-    let wanted = usize::try_from(s.group.primaries).unwrap_or(usize::MAX);
-    let surplus = s.group.replicas > s.group.primaries;
     let stopped = s.members.iter().any(|m| s.reachable(m) && s.role(m).0 == Role::Stopped);
-    if s.group.commands.secondary.is_none() || !surplus || s.serving().len() != wanted || !stopped {
+    if check::place_group(s).is_err() || !stopped {
         return;
     }
     // One secondary at a time (row A16); a long one never holds up a failover, for that is a step before this one.
     if s.record.intents.iter().any(|i| i.verb == Verb::Place) {
+        return;
+    }
+    // While a stop of this very round is not even begun, the primaries are not those that a second look will see.
+    if plan.actions.iter().any(|a| matches!(a, Action::Run { intent, .. } if intent.verb == Verb::Demote)) {
         return;
     }
     let bars = ask::bars(s, |m| check::place_member(s, m));

@@ -2,9 +2,9 @@
 use crate::contract::{Position, Role};
 use crate::memory;
 use crate::over;
-use crate::plan::Plan;
+use crate::plan::{Plan, Reason};
 use crate::policy::Policies;
-use crate::record::{LastPrimary, Mark, Seeded};
+use crate::record::{LastPrimary, Mark, MemberRecord, Seeded};
 use crate::snapshot::{Member, Snapshot};
 use crate::steps::begin::push_last_primary;
 
@@ -14,6 +14,7 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     adopt(s, plan);
     for member in &s.members {
         unchanged(s, plan, member);
+        leads(s, plan, member);
         serving(s, plan, member);
         position(plan, member);
     }
@@ -32,24 +33,53 @@ fn clear_backoff(s: &Snapshot, plan: &mut Plan) {
     record.clear_backoff();
 }
 
-/// Memory is lost and the application runs: what serves is taken as it is, if that is certain (rows A32, A49).
+/// Memory is lost and the application runs: what serves is taken as it is, if it is certain that nobody else does (rows A32, A49).
 fn adopt(s: &Snapshot, plan: &mut Plan) {
     if !s.record.is_blank() || !s.record.intents.is_empty() {
         return;
     }
     let of = |role| s.members.iter().filter(move |m| s.reachable(m) && s.role(m).0 == role);
     let primaries: Vec<_> = of(Role::Primary).collect();
-    let certain = [Role::Unknown, Role::Failed, Role::Starting].into_iter().all(|r| of(r).next().is_none());
-    let wanted = usize::try_from(s.group.primaries).unwrap_or(usize::MAX);
-    let Some(first) = primaries.first().filter(|_| certain && primaries.len() <= wanted) else { return };
+    let Some(first) = primaries.first() else { return };
+    if primaries.len() > s.group.wanted_primaries() {
+        let names: Vec<_> = primaries.iter().map(|m| m.name.to_string()).collect();
+        let wanted = s.group.primaries;
+        let message = format!(
+            "{} are primary, {wanted} are wanted, and nothing says who led: stop the others by hand",
+            names.join(", ")
+        );
+        plan.wait(Reason::NeedsAdoption, None, message.clone());
+        plan.needs_adoption = Some(message);
+        return;
+    }
+    let maybe = s.may_be_primary();
+    if let Some((name, why)) = maybe.iter().find(|(name, _)| primaries.iter().all(|m| &m.name != *name)) {
+        let message = format!("{name} may be primary too: {why}; what runs is taken as it is once that is known");
+        return plan.wait(Reason::MayBePrimary, Some(name), message);
+    }
     plan.record.term = 1;
     plan.record.ever_seeded = Some(Seeded { member: first.name.clone(), confirmed: true });
     for member in primaries.iter().copied().chain(of(Role::Secondary)) {
         let known = plan.record.member_mut(&member.name);
         known.term = Some(1);
-        known.claim_uid = member.claims.first().map(|c| c.uid.clone());
+        known.claim_uid = memory::claim_uids(&member.claims);
     }
-    plan.record.note(s.now, "adopted", None, Some(format!("{} primaries ran and nothing was remembered", primaries.len())));
+    plan.record.note(
+        s.now,
+        "adopted",
+        None,
+        Some(format!("{} primaries ran and nothing was remembered", primaries.len())),
+    );
+}
+
+/// Who was told to follow and leads now is not led to follow any more (design 4, "May be primary").
+fn leads(s: &Snapshot, plan: &mut Plan, member: &Member) {
+    let known = plan.record.members.get_mut(&member.name);
+    if let Some(known) =
+        known.filter(|k| s.seen(member).0 == Role::Primary && over::led_to_follow(k.last_command.as_deref()))
+    {
+        known.last_command = None;
+    }
 }
 
 /// A start that failed and changed nothing no longer counts: stopped is read and the sequence is what it was (design 4, "Term").
@@ -62,12 +92,20 @@ fn unchanged(s: &Snapshot, plan: &mut Plan, member: &Member) {
     }
 }
 
+/// Who serves is a last primary until it is over; and who led in this term, by what claims remember, and is not seen to be stopped or to
+/// follow: the status may have been lost while it could not be read (S32).
 fn serving(s: &Snapshot, plan: &mut Plan, member: &Member) {
-    let (Some(pod), true) = (&member.pod, s.serves(member)) else { return };
+    let serves = s.serves(member);
+    let memory = s.record.member(&member.name);
+    let led = s.record.term > 0
+        && memory.primary_term == Some(s.record.term)
+        && !over::led_to_follow(memory.last_command.as_deref());
+    let may_lead = led && over::alive(s, member) && !matches!(s.seen(member).0, Role::Stopped | Role::Secondary);
+    let (Some(pod), true) = (&member.pod, serves || may_lead) else { return };
     let name = &s.group.commands.status.container;
     let Some(container_id) = pod.containers.get(name).and_then(|c| c.id.clone()) else { return };
     let known = plan.record.member_mut(&member.name);
-    if known.primary_term != Some(s.record.term) {
+    if serves && known.primary_term != Some(s.record.term) {
         known.primary_term = Some(s.record.term);
         known.last_primary = Some(s.now);
     }
@@ -86,16 +124,24 @@ fn serving(s: &Snapshot, plan: &mut Plan, member: &Member) {
 fn position(plan: &mut Plan, member: &Member) {
     let Position::Known(sequence) = &member.position else { return };
     let known = plan.record.member_mut(&member.name);
-    let Some(term) = known.counts_as() else { return };
+    let Some(term) = term_of_data(known, &member.position) else { return };
     known.sequence = Some(sequence.clone());
     memory::raise(&mut plan.record, Mark { term, sequence: sequence.clone() });
 }
 
-/// Notes since when a pod is gone, and drops what is proven over.
+/// Of which term the data is, as far as the high-water mark goes. What a start left as it was is what it was. What the target of a seed
+/// changed is of the new term. What another start changed is a copy in the making: nobody knows what it says of the group.
+fn term_of_data(known: &MemberRecord, position: &Position) -> Option<u64> {
+    match &known.started {
+        Some(started) if &started.before == position => known.term,
+        Some(started) if !started.target => None,
+        _ => known.counts_as(),
+    }
+}
+
+/// Notes since when a pod is gone, and drops what is proven over. Commands settled a moment ago are settled in this snapshot already.
 fn last_primaries(s: &Snapshot, plan: &mut Plan) {
-    // A target whose command was settled a moment ago is judged with the memory of this round.
-    let now = Snapshot { record: plan.record.clone(), ..s.clone() };
-    plan.record.last_primaries.retain(|last| over::over(&now, last).is_err());
+    plan.record.last_primaries.retain(|last| over::over(s, last).is_err());
     for last in &mut plan.record.last_primaries {
         if last.gone.is_none() && s.pod(&last.pod_uid).is_none() {
             last.gone = Some(s.now);

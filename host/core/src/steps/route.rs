@@ -31,10 +31,13 @@ fn route(s: &Snapshot, plan: &mut Plan, member: &Member) {
     }
 }
 
-/// Whether the member is meant to be stopped: enough serve, and nothing starts the rest (reading 4).
+/// Whether the member is meant to be stopped: enough serve, and nothing starts the rest (reading 4). A primary that cannot be read for a
+/// moment is taken to serve on: its silence is no reason to take the idle ones away (S19).
 fn idle(s: &Snapshot, member: &Member) -> bool {
-    let wanted = usize::try_from(s.group.primaries).unwrap_or(usize::MAX);
-    let nothing_wanted = s.group.replicas == 0 || (s.serving().len() >= wanted && s.group.commands.secondary.is_none());
+    let silent = |m: &&Member| s.role(m).0 == Role::Unknown && m.pod.as_ref().is_some_and(|p| p.routed.as_deref() == Some("primary"));
+    let lead = s.serving().len().saturating_add(s.members.iter().filter(silent).count());
+    let enough = lead >= s.group.wanted_primaries();
+    let nothing_wanted = s.group.replicas == 0 || (enough && s.group.commands.secondary.is_none());
     s.role(member).0 == Role::Stopped && nothing_wanted
 }
 

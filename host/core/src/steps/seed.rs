@@ -6,7 +6,7 @@ use crate::limits;
 use crate::plan::{Plan, Reason};
 use crate::policy::{Point, Policies};
 use crate::record::Verb;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Member, Snapshot};
 use crate::steps::{ask, begin, positions};
 
 /// See the module.
@@ -17,30 +17,42 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     if s.members.iter().any(|m| s.reachable(m) && s.role(m).0 == Role::Secondary) {
         return; // failover's question
     }
-    if let Some(why) = &s.group.overrule_error {
+    if let Some(why) = override_problem(s) {
         plan.wait(Reason::OverrideInvalid, None, why);
     }
-    if let Err(violation) = check::seed_group(s).and_then(|()| overrule_fits(s)) {
+    if let Err(violation) = check::seed_group(s) {
         return wait(s, plan, &violation);
     }
+    // Members of a proven older term neither win nor block, so nobody waits for their data. A person named one member and its data.
+    let counts = |m: &&Member| match s.overrule() {
+        Some(overrule) => m.name == overrule.member,
+        None => !check::of_older_term(s, m),
+    };
     let stopped = s.members.iter().filter(|m| s.reachable(m) && s.role(m).0 == Role::Stopped);
-    if !positions::known(s, plan, stopped) {
+    if !positions::known(s, plan, stopped.filter(counts)) {
         return;
     }
     let bars = ask::bars(s, |m| check::seed_member(s, m));
-    if let Some(name) = ask::who(s, policies, plan, Point::Seed, &bars) {
+    let chosen = match s.overrule() {
+        Some(overrule) => ask::overruled(s, plan, overrule, &bars),
+        None => ask::who(s, policies, plan, Point::Seed, &bars),
+    };
+    if let Some(name) = chosen {
         begin::begin(s, plan, Verb::Seed, &name);
     }
 }
 
-fn overrule_fits(s: &Snapshot) -> check::Held {
-    match s.overrule() {
-        Some(o) if s.member(&o.member).is_none() => {
-            let message = format!("the override names {}, which is no member of this group", o.member);
-            Err(check::broken_by(Rule::UnknownMember, &o.member, message))
-        }
-        _ => Ok(()),
+/// Why the override does nothing. An override that was used is history.
+fn override_problem(s: &Snapshot) -> Option<String> {
+    if let Some(why) = &s.group.overrule_error {
+        return Some(why.clone());
     }
+    let overrule = s.unused_overrule()?;
+    if s.member(&overrule.member).is_none() {
+        return Some(format!("the override names {}, which is no member of this group", overrule.member));
+    }
+    let (named, term) = (overrule.term, s.record.term);
+    (named != term).then(|| format!("the override names term {named}, the group is in term {term}; it is ignored"))
 }
 
 fn wait(s: &Snapshot, plan: &mut Plan, v: &Violation) {
@@ -52,7 +64,6 @@ fn wait(s: &Snapshot, plan: &mut Plan, v: &Violation) {
         Rule::ClaimChanged => Reason::ClaimChanged,
         Rule::UnrecordedClaims => Reason::UnrecordedClaims,
         Rule::NeedsAdoption => Reason::NeedsAdoption,
-        Rule::UnknownMember => Reason::OverrideInvalid,
         _ => Reason::MembersNotStopped,
     };
     if v.rule == Rule::NeedsAdoption {

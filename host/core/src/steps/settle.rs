@@ -1,7 +1,9 @@
 //! Settle: every open intent is settled by evidence, never by repeating (promise 3; safety S1-S5, S9).
-use crate::contract::{Failure, Outcome, Role};
+use crate::contract::{Failure, MemberName, Outcome, Phase, Role, Timestamp};
 use crate::limits;
+use crate::memory;
 use crate::over;
+use crate::over::NotOver;
 use crate::plan::{Action, Plan, Reason};
 use crate::policy::Policies;
 use crate::record::{Broken, Intent, LastPrimary, Seeded, cut};
@@ -22,13 +24,13 @@ enum Place<'a> {
     /// It ended, was replaced, or its pod is gone and proven over: nothing of the command lives.
     Over,
     /// The pod is gone or its node is silent, and nothing is proven.
-    Lost(String),
+    Lost(NotOver),
 }
 
 fn settle(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
     let evidence = s.evidence.get(&intent.token);
     match (evidence, place(s, intent)) {
-        (Some(Evidence::Exited(code)), Place::Here(member, _)) if *code == 0 => confirm(s, plan, intent, member),
+        (Some(Evidence::Exited(0)), Place::Here(member, pod)) => confirm(s, plan, intent, member, pod),
         (Some(Evidence::Exited(code)), Place::Here(_, pod)) => {
             fail(s, plan, intent, Outcome::Exited(*code), Some(pod), &format!("{} exited {code}", intent.command));
         }
@@ -47,21 +49,31 @@ fn settle(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
             let why = format!("{} was cut off by a restart of its container", intent.command);
             fail(s, plan, intent, Outcome::Unknown, Some(pod), &why);
         }
+        // A command that outlives its deadline by the grace is ended like one that nobody can ask about.
+        (Some(Evidence::Running), Place::Here(member, pod)) if s.now >= last_resort(s, intent) => {
+            unknown(s, plan, intent, member, pod, "it runs still, long after its deadline");
+        }
         (Some(Evidence::Running), Place::Here(..)) => {
-            let message = format!("{} runs on {} since {} s", intent.command, intent.member, s.now.saturating_sub(intent.started));
-            plan.wait(Reason::CommandRunning, Some(&intent.member), message);
+            let message = format!(
+                "{} runs on {} since {} s",
+                intent.command,
+                intent.member,
+                s.now.saturating_sub(intent.started)
+            );
+            plan.wait_until(Reason::CommandRunning, Some(&intent.member), message, Some(last_resort(s, intent)));
         }
         (Some(Evidence::Unknown(why)), Place::Here(member, pod)) => unknown(s, plan, intent, member, pod, why),
         (None, Place::Here(member, pod)) => unknown(s, plan, intent, member, pod, "its result was not found"),
-        (_, Place::Lost(why)) => {
-            let message = format!("the end of {} on {} is not known: {why}", intent.command, intent.member);
-            plan.wait_until(Reason::OutcomeUnknown, Some(&intent.member), message, None);
+        (_, Place::Lost(not)) => {
+            let message = format!("the end of {} on {} is not known: {}", intent.command, intent.member, not.why);
+            plan.wait_until(Reason::OutcomeUnknown, Some(&intent.member), message, not.until);
         }
     }
 }
 
 fn place<'a>(s: &'a Snapshot, intent: &Intent) -> Place<'a> {
-    let remembered = s.record.last_primaries.iter().find(|l| l.pod_uid == intent.pod_uid && l.container_id == intent.container_id);
+    let remembered =
+        s.record.last_primaries.iter().find(|l| l.pod_uid == intent.pod_uid && l.container_id == intent.container_id);
     let last = remembered.cloned().unwrap_or_else(|| LastPrimary {
         member: intent.member.clone(),
         pod_uid: intent.pod_uid.clone(),
@@ -73,53 +85,71 @@ fn place<'a>(s: &'a Snapshot, intent: &Intent) -> Place<'a> {
     });
     match s.pod(&intent.pod_uid) {
         Some((_, pod)) if over::container_over(pod, &last) => Place::Over,
-        Some((_, pod)) if pod.phase == crate::contract::Phase::Unreachable => Place::Lost("its node does not report".into()),
+        Some((_, pod)) if pod.phase == Phase::Unreachable => {
+            Place::Lost(NotOver { why: "its node does not report".into(), until: None })
+        },
         Some((member, pod)) => Place::Here(member, pod),
-        // What cannot leave a primary behind is over with its pod; what can needs the proof.
+        // What cannot leave a primary behind is over with its pod: a primary that was to be stopped is a last primary of its own.
+        None if !intent.verb.makes_primary() => Place::Over,
         None => match over::over(s, &last) {
             Ok(()) => Place::Over,
-            Err(not) => Place::Lost(not.why),
+            Err(not) => Place::Lost(not),
         },
     }
 }
 
 /// The command exited 0; it counts once `status` agrees (S4).
-fn confirm(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: &Member) {
-    let role = member.reading.role;
+fn confirm(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: &Member, pod: &Pod) {
+    let (role, _) = s.seen(member);
     if role == intent.verb.intended() {
         return succeed(s, plan, intent, Some(member));
     }
     let exited = intent.exited.unwrap_or(s.now);
-    let patience = match role {
-        Role::Starting => i64::from(s.group.start_deadline),
-        _ => limits::CONFIRM_SECONDS,
-    };
-    let until = exited.saturating_add(patience);
-    if s.now >= until {
-        let why = format!("{} exited 0, but status says {} {patience} s later", intent.command, over::word(role));
-        return fail(s, plan, intent, Outcome::Exited(0), member.pod.as_ref(), &why);
-    }
     if let Some(open) = plan.record.intents.iter_mut().find(|i| i.token == intent.token) {
         open.exited = Some(exited);
     }
+    let patience = match role {
+        Role::Starting if intent.verb.intended() != Role::Stopped => i64::from(s.group.start_deadline),
+        _ => limits::CONFIRM_SECONDS,
+    };
+    let until = exited.saturating_add(patience);
     let message = format!("{} on {} exited 0; status says {}", intent.command, intent.member, over::word(role));
-    plan.wait_until(Reason::ConfirmingRole, Some(&intent.member), message, Some(s.now.saturating_add(1).min(until)));
+    if s.now < until {
+        let pause = s.now.saturating_sub(exited).div_euclid(10).clamp(1, limits::CONFIRM_PAUSE_SECONDS);
+        let again = s.now.saturating_add(pause).min(until);
+        return plan.wait_until(Reason::ConfirmingRole, Some(&intent.member), message, Some(again));
+    }
+    // A role that cannot be read is no failure: what may be a healthy primary is not stopped for it (S19).
+    if role == Role::Unknown {
+        return unknown(s, plan, intent, member, pod, "it exited 0, and status cannot be read");
+    }
+    let why = format!("{} exited 0, but status says {} {patience} s later", intent.command, over::word(role));
+    fail(s, plan, intent, Outcome::Exited(0), Some(pod), &why);
+}
+
+/// When a command without a known end is ended by deleting its pod (reading 27).
+fn last_resort(s: &Snapshot, intent: &Intent) -> Timestamp {
+    intent.deadline().saturating_add(i64::from(s.group.unknown_grace))
 }
 
 /// Nobody can say how it ended. Only the intended role, read live, settles a start as done; only stopped settles a stop. At the very last
 /// the pod goes (S2, reading 27).
 fn unknown(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: &Member, pod: &Pod, why: &str) {
-    if member.reading.role == intent.verb.intended() {
+    if s.seen(member).0 == intent.verb.intended() {
         return succeed(s, plan, intent, Some(member));
     }
-    let until = intent.deadline().saturating_add(i64::from(s.group.unknown_grace));
+    let until = last_resort(s, intent);
     let message = format!("the end of {} on {} is not known: {why}", intent.command, intent.member);
     if s.now < until {
         return plan.wait_until(Reason::OutcomeUnknown, Some(&intent.member), message, Some(until));
     }
+    if s.group.paused {
+        return plan.wait(Reason::OutcomeUnknown, Some(&intent.member), format!("{message}; its pod is not deleted while paused"));
+    }
     plan.wait(Reason::OutcomeUnknown, Some(&intent.member), format!("{message}; its pod is deleted to end it"));
-    if pod.phase == crate::contract::Phase::Running {
-        let reason = format!("{} has had no known end for {} s after its deadline", intent.command, s.group.unknown_grace);
+    if pod.phase == Phase::Running {
+        let grace = s.group.unknown_grace;
+        let reason = format!("{} has had no known end for {grace} s after its deadline", intent.command);
         plan.record.note(s.now, "pod-deleted", Some(&intent.member), Some(reason.clone()));
         plan.actions.push(Action::DeletePod { member: intent.member.clone(), pod_uid: pod.uid.clone(), reason });
     }
@@ -129,7 +159,7 @@ fn succeed(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: Option<&Membe
     close(plan, intent);
     match intent.verb.intended() {
         Role::Primary | Role::Secondary => started(s, plan, intent, member),
-        _ => stopped(s, plan, intent, member),
+        _ => stopped(s, plan, intent),
     }
 }
 
@@ -138,7 +168,7 @@ fn started(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: Option<&Membe
     let known = plan.record.member_mut(&intent.member);
     known.succeed();
     known.term = Some(intent.term);
-    known.claim_uid = member.and_then(|m| m.claims.first()).map(|c| c.uid.clone());
+    known.claim_uid = member.and_then(|m| memory::claim_uids(&m.claims));
     if primary {
         known.primary_term = Some(intent.term);
         known.last_primary = Some(s.now);
@@ -162,15 +192,11 @@ fn started(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: Option<&Membe
     plan.record.note(s.now, what, Some(&intent.member), None);
 }
 
-fn seeded_by(plan: &Plan, intent: &Intent) -> crate::contract::MemberName {
+fn seeded_by(plan: &Plan, intent: &Intent) -> MemberName {
     plan.record.ever_seeded.as_ref().map_or_else(|| intent.member.clone(), |e| e.member.clone())
 }
 
-fn stopped(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: Option<&Member>) {
-    // A stop that leaves the member as broken as it was has not put it right (row A26).
-    if let Some(member) = member.filter(|m| m.reading.role == Role::Failed) {
-        return fail(s, plan, intent, Outcome::Exited(0), member.pod.as_ref(), "stop exited 0, and the member is failed still");
-    }
+fn stopped(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
     plan.record.member_mut(&intent.member).broken = None;
     plan.record.note(s.now, "stopped", Some(&intent.member), Some(intent.verb.as_str().to_owned()));
 }
@@ -181,11 +207,8 @@ fn fail(s: &Snapshot, plan: &mut Plan, intent: &Intent, outcome: Outcome, pod: O
     known.fail(Failure { command: intent.command.clone(), outcome, at: s.now });
     if let Some(pod) = pod {
         let status = pod.containers.get(&s.group.commands.status.container).and_then(|c| c.id.clone());
-        known.broken = Some(Broken {
-            pod_uid: pod.uid.clone(),
-            container_id: status.unwrap_or_default(),
-            reason: cut(why),
-        });
+        known.broken =
+            Some(Broken { pod_uid: pod.uid.clone(), container_id: status.unwrap_or_default(), reason: cut(why) });
     }
     plan.record.note(s.now, "command-failed", Some(&intent.member), Some(why.to_owned()));
 }

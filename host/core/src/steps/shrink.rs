@@ -7,7 +7,8 @@ use crate::snapshot::Snapshot;
 pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     let present = s.set.as_ref().map_or(0, |set| set.replicas);
     if present > s.group.replicas {
-        let message = format!("{present} members exist, {} are wanted; this version does not remove members", s.group.replicas);
+        let message =
+            format!("{present} members exist, {} are wanted; this version does not remove members", s.group.replicas);
         plan.wait(Reason::ShrinkPending, None, message);
     }
 }

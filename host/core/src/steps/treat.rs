@@ -1,6 +1,6 @@
 //! Treat: what is done with failed members?
 use crate::check;
-use crate::contract::{Remedy, Role};
+use crate::contract::{MemberName, Remedy, Role, Treatment};
 use crate::limits;
 use crate::plan::{Action, Plan, Reason};
 use crate::policy::Policies;
@@ -19,29 +19,45 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     if failed.iter().all(|m| bars.contains_key(&m.name)) {
         let until = bars.values().filter_map(|v| v.until).min();
         if let (Some(_), Some(member)) = (until, failed.first()) {
-            plan.wait_until(Reason::MemberFailed, Some(&member.name), format!("{} was treated in vain", member.name), until);
+            plan.wait_until(
+                Reason::MemberFailed,
+                Some(&member.name),
+                format!("{} was treated in vain", member.name),
+                until,
+            );
         }
         return;
     }
-    // One at a time: the first that is to be done.
-    let Some(treatment) = ask::care(s, policies, plan, &bars).into_iter().find(|t| t.remedy != Remedy::Leave) else { return };
+    // One at a time (contract.wit, `care`): the next question sees what this one left.
+    if s.record.intents.iter().any(|i| i.verb == Verb::Treat) {
+        return;
+    }
+    let Some(treatment) = ask::care(s, policies, plan, &bars).into_iter().find(|t| t.remedy != Remedy::Leave) else {
+        return;
+    };
     let name = &treatment.member;
-    let treated = s.record.member(name).treated.saturating_add(1);
-    let memory = plan.record.member_mut(name);
-    memory.treated = treated;
-    memory.treat_at = (treated >= limits::FREE_TREATMENTS)
-        .then(|| s.now.saturating_add(backoff(treated.saturating_sub(limits::FREE_TREATMENTS).saturating_add(1))));
     match treatment.remedy {
-        Remedy::Stop => {
-            // The check sees the memory from before this treatment, so that a treatment does not bar itself.
-            begin::begin(s, plan, Verb::Treat, name);
-        }
-        Remedy::Recreate => {
-            let Some(pod) = s.member(name).and_then(|m| m.pod.as_ref()) else { return };
-            plan.record.note(s.now, "pod-deleted", Some(name), Some(treatment.reason.clone()));
-            let reason = cut(&treatment.reason);
-            plan.actions.push(Action::DeletePod { member: name.clone(), pod_uid: pod.uid.clone(), reason });
-        }
+        Remedy::Stop => begin::begin(s, plan, Verb::Treat, name),
+        Remedy::Recreate => recreate(s, plan, &treatment),
         Remedy::Leave | Remedy::Replace => {}
     }
+    if plan.touches(name) {
+        count(s, plan, name);
+    }
+}
+
+fn recreate(s: &Snapshot, plan: &mut Plan, treatment: &Treatment) {
+    let name = &treatment.member;
+    let Some(pod) = s.member(name).and_then(|m| m.pod.as_ref()) else { return };
+    plan.record.note(s.now, "pod-deleted", Some(name), Some(treatment.reason.clone()));
+    let reason = cut(&treatment.reason);
+    plan.actions.push(Action::DeletePod { member: name.clone(), pod_uid: pod.uid.clone(), reason });
+}
+
+/// The first treatments are free, so that a stop and a new pod follow at once; those after them are slowed down.
+fn count(s: &Snapshot, plan: &mut Plan, name: &MemberName) {
+    let memory = plan.record.member_mut(name);
+    memory.treated = memory.treated.saturating_add(1);
+    let slow = memory.treated.checked_sub(limits::FREE_TREATMENTS);
+    memory.treat_at = slow.map(|n| s.now.saturating_add(backoff(n.saturating_add(1))));
 }

@@ -46,6 +46,10 @@ pub struct ReplicaGroupStatus {
     /// The last question that was put to a policy, the answer, and the reason for every member.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_decision: Option<LastDecision>,
+    /// The latest answer to each question, so that who was started first is still told when others have joined since.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["point"]))]
+    pub decisions: Vec<LastDecision>,
     /// The memory of the group: its term, who led it, which commands were begun. It is not derived: do not edit or remove it. What is
     /// missing here makes Tanist more careful, and is filled from the claims' annotations as far as they know it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -68,7 +72,7 @@ pub struct MemberStatus {
     /// Why the role is failed or unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role_detail: Option<String>,
-    /// How recent its data was when it was last asked, as text: `EMPTY` or `[HISTORY:]NUMBER`. Absent: not known.
+    /// How recent its data was when it was last asked, as text: `[HISTORY:]NUMBER`. Absent: not known, or it had none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequence: Option<String>,
     /// The last leadership number in which it was confirmed in its role. Absent: never.
@@ -126,7 +130,7 @@ pub struct LastDecision {
     /// Which question: seed, failover, join, demote, place or treat.
     #[schemars(with = "String")]
     pub point: Point,
-    /// Who answered: name, version and source. Absent: a person did, by annotation.
+    /// Who answered: name, version and source. Absent: nobody could be chosen, so nobody was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
     /// In which term.

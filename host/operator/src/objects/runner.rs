@@ -38,6 +38,15 @@ pub(super) fn inject(
     let named = named(group)?;
     let grace = spec.get("terminationGracePeriodSeconds").and_then(Value::as_u64).unwrap_or(default::GRACE.into());
 
+    let asked = group.spec.container_of(&group.spec.commands.status);
+    let mut resources = Value::Null;
+    for container in containers(spec, "containers")? {
+        let container = container?;
+        if container.get("name").and_then(Value::as_str) == asked {
+            resources = container.get("resources").cloned().unwrap_or_default();
+        }
+    }
+
     let volumes = list(spec, "volumes", "template.spec")?;
     if volumes.iter().any(|volume| volume.get("name").is_some_and(|name| name == VOLUME)) {
         return Err(BuildError::Taken(format!("the volume name {VOLUME}")));
@@ -48,7 +57,7 @@ pub(super) fn inject(
     if installers.iter().any(|container| container.get("name").is_some_and(|name| name == INSTALLER)) {
         return Err(BuildError::Taken(format!("the container name {INSTALLER}")));
     }
-    installers.insert(0, installer(settings));
+    installers.insert(0, installer(settings, resources));
 
     let mut missing = named.clone();
     for container in containers(spec, "containers")? {
@@ -86,16 +95,15 @@ fn named(group: &ReplicaGroup) -> Result<BTreeSet<&str>, BuildError> {
     group.spec.commands.all().map(|(_, command)| group.spec.container_of(command).ok_or_else(none)).collect()
 }
 
-fn installer(settings: &Settings) -> Value {
-    // Limits equal requests, so that a pod whose containers do the same keeps its guarantee.
-    let resources = json!({"cpu": "100m", "memory": "32Mi"});
-    json!({
+/// It takes what the container of `status` takes: a pod's demand is that of its greediest init container or of all its containers, so it asks
+/// for nothing more, and a pod with a guarantee keeps it.
+fn installer(settings: &Settings, resources: Value) -> Value {
+    let mut installer = json!({
         "name": INSTALLER,
         "image": settings.runner_image,
         "imagePullPolicy": "IfNotPresent",
         "command": ["/tanist-run", "install", PATH],
         "volumeMounts": [{"name": VOLUME, "mountPath": MOUNT}],
-        "resources": {"requests": resources, "limits": resources},
         "securityContext": {
             "runAsNonRoot": true,
             "runAsUser": INSTALLER_USER,
@@ -104,7 +112,11 @@ fn installer(settings: &Settings) -> Value {
             "capabilities": {"drop": ["ALL"]},
             "seccompProfile": {"type": "RuntimeDefault"}
         }
-    })
+    });
+    if let (Some(installer), false) = (installer.as_object_mut(), resources.is_null()) {
+        installer.insert("resources".into(), resources);
+    }
+    installer
 }
 
 /// Puts the runner around one container.

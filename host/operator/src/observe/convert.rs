@@ -11,7 +11,7 @@ use tanist_core::data::read_sequence;
 use tanist_core::snapshot::{Claim, ClaimMark, Container, Group};
 
 /// The annotations on claims, in which the group's memory outlives its object.
-pub const CLAIM_GROUP: &str = "tanist.dev/group-of-data";
+pub const CLAIM_GROUP: &str = "tanist.dev/group";
 /// See [`CLAIM_GROUP`].
 pub const CLAIM_TERM: &str = "tanist.dev/term";
 /// See [`CLAIM_GROUP`].

@@ -19,6 +19,10 @@ pub type Evidences = BTreeMap<String, Evidence>;
 
 /// Asks for roles, all at once.
 pub async fn statuses(ctx: &Context, group: &Group, members: &[Member], ask: Ask<'_>) -> Statuses {
+    // Row A33: a paused group is not even asked.
+    if group.paused {
+        return Statuses::new();
+    }
     let container = &group.commands.status.container;
     let alive = members.iter().filter(|m| {
         m.pod.as_ref().is_some_and(|p| {
@@ -44,8 +48,11 @@ pub async fn statuses(ctx: &Context, group: &Group, members: &[Member], ask: Ask
 async fn status(ctx: &Context, group: &Group, target: &Target) -> Said {
     let asked = Instant::now();
     let said = target.status(ctx, &group.commands.status).await;
-    let hint = SaidHint { asked, said: said.clone() };
-    ctx.hints.of(&group.uid, |h| h.said.insert(target.uid.clone(), hint));
+    ctx.hints.of(&group.uid, |h| {
+        let before = h.said.get(&target.uid).map_or(0, |hint| hint.streak);
+        let streak = if said.role == Role::Unknown { before.saturating_add(1) } else { 0 };
+        h.said.insert(target.uid.clone(), SaidHint { asked, said: said.clone(), streak });
+    });
     said
 }
 
@@ -53,11 +60,15 @@ async fn status(ctx: &Context, group: &Group, target: &Target) -> Said {
 pub async fn evidence(ctx: &Context, group: &Group, record: &Record, members: &[Member]) -> Evidences {
     let gathered = record.intents.iter().map(|intent| async move {
         let known = ctx.hints.of(&group.uid, |h| {
-            if h.running.contains(&intent.token) { Some(Evidence::Running) } else { h.results.get(&intent.token).cloned() }
+            if h.running.contains(&intent.token) || h.promised.contains(&intent.token) {
+                Some(Evidence::Running)
+            } else {
+                h.results.get(&intent.token).cloned()
+            }
         });
         let evidence = match known {
-            Some(Evidence::Unknown(_)) | None => settle(ctx, group, intent, members).await,
-            Some(known) => Some(known),
+            Some(Evidence::Unknown(_)) | None if !group.paused => settle(ctx, group, intent, members).await,
+            known => known,
         };
         evidence.map(|e| (intent.token.clone(), e))
     });
@@ -85,17 +96,18 @@ pub fn apply(ctx: &Context, group: &Group, members: &mut [Member], mut said: Sta
         hints.touched.retain(|uid, _| alive.contains(uid));
         for member in members {
             let Some(pod) = &member.pod else { continue };
-            let said = said.remove(&member.name).unwrap_or_else(|| silent(pod.phase));
-            let hint = hints.roles.entry(pod.uid.clone()).or_insert(crate::hints::RoleHint { role: said.role, since: now, streak: 0 });
+            let asked = said.contains_key(&member.name);
+            let said = said.remove(&member.name).unwrap_or_else(|| silent(group, pod.phase));
+            let hint = hints.roles.entry(pod.uid.clone()).or_insert(crate::hints::RoleHint { role: said.role, since: now });
             if hint.role != said.role {
                 (hint.role, hint.since) = (said.role, now);
             }
-            hint.streak = if said.role == Role::Unknown { hint.streak.saturating_add(1) } else { 0 };
             member.reading = Reading {
                 role: said.role,
                 detail: said.detail,
                 since: hint.since,
-                unknown_streak: hint.streak,
+                // A container that does not run yet was not asked, and the same answer twice is one.
+                unknown_streak: hints.said.get(&pod.uid).filter(|_| asked).map_or(0, |h| h.streak),
                 processes: said.processes,
             };
             member.asked = hints.reading.contains(&pod.uid);
@@ -116,8 +128,9 @@ pub fn apply(ctx: &Context, group: &Group, members: &mut [Member], mut said: Sta
     });
 }
 
-fn silent(phase: Phase) -> Said {
+fn silent(group: &Group, phase: Phase) -> Said {
     let detail = match phase {
+        _ if group.paused => "it is not asked while the group is paused",
         Phase::Unreachable => "its node does not report",
         Phase::Ended => "its pod ended",
         _ => "its container does not run",

@@ -1,0 +1,3 @@
+module tanist.dev/bench/webhook
+
+go 1.24

@@ -1,0 +1,96 @@
+//! Candidates that fail.
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use tanist_e2e::{Group, Outcome, condition, play, starts, until};
+
+fn failures(group: &Value, ordinal: u32) -> u64 {
+    group.pointer(&format!("/status/members/{ordinal}/failures")).and_then(Value::as_u64).unwrap_or_default()
+}
+
+/// Members 0 and 1 hold 7 rows, member 2 holds 3.
+async fn two_equal_one_older(group: &Group) -> Result<()> {
+    group.ready(60).await?;
+    group.member(0).write(3).await?;
+    group.copied(3).await?;
+    group.member(2).fault("pull", "fail").await?;
+    group.member(0).write(4).await?;
+    until("seven rows on register-1", 20, async || Ok(group.member(1).count().await? == 7)).await?;
+    ensure!(group.member(2).count().await? == 3);
+    Ok(())
+}
+
+// A19, A20, A23, S13: equal data is the only fallback; below it nobody is seeded, and a person's retry is obeyed at once.
+#[test]
+fn only_equal_data_is_a_fallback_for_a_seed() -> Outcome {
+    play("fallback").run(async |stage| {
+        let group = stage.register(json!({})).await?;
+        two_equal_one_older(&group).await?;
+        for ordinal in [0, 1] {
+            group.member(ordinal).fault("seed", "fail").await?;
+        }
+        let old = group.delete_pods(None).await?;
+        let tried = |seen: &Value| failures(seen, 0) >= 2 && failures(seen, 1) >= 2;
+        let stalled = group
+            .until("two failures each", 90, |seen| {
+                tried(seen) && condition(seen, "Stalled").starts_with("True NoCandidateLeft")
+            })
+            .await?;
+        let message = condition(&stalled, "Stalled");
+        ensure!(message.contains("register-2") && message.contains("behind the highest known"), "{message}");
+        let waits = stalled.pointer("/status/waiting").context("nothing is awaited")?.to_string();
+        ensure!(waits.contains("CandidatesFailed"), "{waits}");
+        for ordinal in [0, 1] {
+            group.member(ordinal).fault("seed", "clear").await?;
+        }
+        // The back-off has 20 s by now; a person need not wait for it.
+        let before = group.executions().await?.len();
+        group.annotate("tanist.dev/retry", "1").await?;
+        until("a seed right after the annotation", 8, async || {
+            let all = group.executions().await?;
+            Ok(all.iter().skip(before).any(|e| e.command == "seed"))
+        })
+        .await?;
+        group.recovered(&old, 60).await?;
+        group.rows(7).await?;
+        let seeds: Vec<_> =
+            starts(&group.executions().await?).into_iter().filter(|s| s.starts_with("seed")).skip(1).collect();
+        ensure!(seeds.get(..2).unwrap_or_default() == ["seed 0", "seed 1"], "{seeds:?}");
+        ensure!(!seeds.contains(&"seed 2".to_owned()), "a member with older data was seeded: {seeds:?}");
+        Ok(())
+    })
+}
+
+// A21, A22, A25: the failed member is stopped, the next one tried, and the first is a candidate again.
+#[test]
+fn a_failed_join_is_stopped_and_tried_again() -> Outcome {
+    play("join-fails").run(async |stage| {
+        let env = json!([{"name": "REGISTER_FAULT_primary", "value": "register-1:fail x1"}]);
+        let group = stage.register(json!({"container_": {"env": env}})).await?;
+        group.ready(90).await?;
+        let all = group.executions().await?;
+        ensure!(starts(&all) == ["seed 0", "primary 1", "primary 2", "primary 1"], "{:?}", starts(&all));
+        let of_one: Vec<_> =
+            all.iter().filter(|e| e.ordinal == 1 && e.command != "sequence").map(|e| e.command.as_str()).collect();
+        ensure!(of_one == ["primary", "stop", "primary"], "{of_one:?}");
+        Ok(())
+    })
+}
+
+// A26: a stop that fails as well: the pod is deleted, and its successor is a candidate.
+#[test]
+fn a_member_that_cannot_be_stopped_is_deleted() -> Outcome {
+    play("stop-fails").run(async |stage| {
+        let env = json!([
+            {"name": "REGISTER_FAULT_primary", "value": "register-1:fail x1"},
+            {"name": "REGISTER_FAULT_stop", "value": "register-1:fail x1"}
+        ]);
+        let group = stage.register(json!({"container_": {"env": env}})).await?;
+        let before = |seen: &Value| failures(seen, 1) > 0;
+        group.until("a failure of register-1", 60, before).await?;
+        let old = group.member(1).uid().await?;
+        group.recovered(&[old], 90).await?;
+        let all = group.executions().await?;
+        ensure!(starts(&all) == ["seed 0", "primary 1", "primary 2", "primary 1"], "{:?}", starts(&all));
+        group.rows(0).await
+    })
+}

@@ -1,0 +1,101 @@
+//! The operator is killed.
+use crate::outage::make_freshest;
+use anyhow::{Result, ensure};
+use serde_json::json;
+use tanist_e2e::{Group, Outcome, Stage, play, starts};
+
+/// Every row is there, and so many seeds were executed, nowhere two at a time.
+async fn nothing_lost(group: &Group, rows: u32, seeds: &[&str]) -> Result<()> {
+    group.rows(rows).await?;
+    let all = group.executions().await?;
+    let executed: Vec<_> = starts(&all).into_iter().filter(|s| s.starts_with("seed")).collect();
+    ensure!(executed == seeds, "{executed:?}");
+    let starts: Vec<_> = all.iter().filter(|e| matches!(e.command.as_str(), "seed" | "primary")).collect();
+    for pair in starts.windows(2) {
+        let [earlier, later] = pair else { continue };
+        ensure!(earlier.ended.is_some_and(|end| end <= later.began), "two starts overlap: {earlier:?} {later:?}");
+    }
+    Ok(())
+}
+
+/// Forms, is made to lose everything, recovers from member 2.
+async fn twice(stage: &Stage) -> Result<Group> {
+    let group = stage.register(json!({})).await?;
+    group.ready(90).await?;
+    group.member(0).write(3).await?;
+    group.copied(3).await?;
+    make_freshest(&group, 2, 2).await?;
+    let old = group.delete_pods(None).await?;
+    group.recovered(&old, 120).await?;
+    Ok(group)
+}
+
+// S1, A32: killed between intent and exec: nothing was started under that token and nothing ever will be; another start follows.
+#[test]
+fn killed_between_intent_and_exec() -> Outcome {
+    let play = play("killed-recorded").with("TANIST_CRASH", "recorded:seed:register-2,recorded:primary:register-1");
+    play.run(async |stage| {
+        let group = twice(stage).await?;
+        stage.operator.restarted(2, 5).await?;
+        nothing_lost(&group, 5, &["seed 0", "seed 2"]).await
+    })
+}
+
+// S1, A32: killed when the command had ended and nothing was written about it: the runner remembers.
+#[test]
+fn killed_before_the_result_is_stored() -> Outcome {
+    let play = play("killed-ended").with("TANIST_CRASH", "ended:seed:register-2,ended:primary:register-1");
+    play.run(async |stage| {
+        let group = twice(stage).await?;
+        stage.operator.restarted(2, 5).await?;
+        nothing_lost(&group, 5, &["seed 0", "seed 2"]).await?;
+        // Settled by evidence, not by a second try.
+        let primaries = starts(&group.executions().await?).into_iter().filter(|s| s == "primary 1").count();
+        ensure!(primaries == 2, "{primaries} times primary on register-1, twice it had to join");
+        Ok(())
+    })
+}
+
+// S1, A32: killed while a seed runs, and again while a member joins. Another operator, with another name, takes over.
+#[test]
+fn killed_while_commands_run() -> Outcome {
+    play("killed-running").run(async |stage| {
+        let group = stage.register(json!({})).await?;
+        group.ready(60).await?;
+        group.member(0).write(3).await?;
+        group.copied(3).await?;
+        make_freshest(&group, 2, 2).await?;
+        group.member(2).fault("seed", "slow 5 x1").await?;
+        group.member(0).fault("primary", "slow 5 x1").await?;
+        let old = group.delete_pods(None).await?;
+        for (command, ordinal) in [("seed", 2), ("primary", 0)] {
+            let before = group.executions_of(command, ordinal).await.unwrap_or(0);
+            let more = async || Ok(group.executions_of(command, ordinal).await? > before);
+            tanist_e2e::until(&format!("{command} on register-{ordinal}"), 60, more).await?;
+            stage.operator.kill(&stage.operator.pod().await?).await?;
+        }
+        group.recovered(&old, 120).await?;
+        nothing_lost(&group, 5, &["seed 0", "seed 2"]).await
+    })
+}
+
+// S1, A32, S2 without the runner: nobody can be asked whether the seed ran, so the pod goes before anybody is started.
+#[test]
+fn killed_between_intent_and_exec_without_the_runner() -> Outcome {
+    let play = play("killed-none").with("TANIST_CRASH", "recorded:seed:register-0");
+    play.run(async |stage| {
+        let group = stage
+            .register(json!({
+                "runner": "None",
+                "unknownGraceSeconds": 5,
+                "commands": {"seed": {"timeoutSeconds": 5}},
+                "container_": {"command": ["sleep", "infinity"]}
+            }))
+            .await?;
+        stage.operator.restarted(1, 60).await?;
+        let old = group.member(0).uid().await?;
+        group.recovered(&[old], 120).await?;
+        ensure!(starts(&group.executions().await?).iter().filter(|s| s.starts_with("seed")).count() == 1);
+        Ok(())
+    })
+}

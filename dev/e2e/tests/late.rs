@@ -1,0 +1,104 @@
+//! Commands whose end nobody knows, and pods that are not those of the plan.
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use tanist_e2e::{Group, Outcome, play, starts};
+
+fn waits(group: &Value) -> String {
+    group.pointer("/status/waiting").map(Value::to_string).unwrap_or_default()
+}
+
+fn history(group: &Value) -> String {
+    group.pointer("/status/record/history").map(Value::to_string).unwrap_or_default()
+}
+
+async fn seeds(group: &Group) -> Result<Vec<String>> {
+    Ok(starts(&group.executions().await?).into_iter().filter(|s| s.starts_with("seed")).collect())
+}
+
+// S2, reading 27: at the deadline nobody knows; nobody else is seeded, nothing is stopped, and what comes late counts.
+#[test]
+fn a_seed_that_succeeds_after_its_deadline_stays_the_only_one() -> Outcome {
+    play("late").run(async |stage| {
+        let env = json!([{"name": "REGISTER_FAULT_seed", "value": "register-0:late 20 x1"}]);
+        let commands = json!({"seed": {"timeoutSeconds": 5}});
+        let group = stage.register(json!({"commands": commands, "container_": {"env": env}})).await?;
+        let unknown = group.until("an unknown outcome", 60, |seen| waits(seen).contains("OutcomeUnknown")).await?;
+        ensure!(waits(&unknown).contains("the end of seed on register-0 is not known"), "{}", waits(&unknown));
+        group.ready(60).await?;
+        ensure!(starts(&group.executions().await?) == ["seed 0", "primary 1", "primary 2"]);
+        let journal = group.journal().await?;
+        ensure!(journal.iter().any(|e| e.edge == "late" && e.command == "seed"), "it was not late");
+        ensure!(!journal.iter().any(|e| e.command == "stop"), "something was stopped");
+        Ok(())
+    })
+}
+
+// S2, reading 27: when it never comes, the pod is deleted at last, and only then somebody is started.
+#[test]
+fn a_seed_that_never_ends_costs_its_pod() -> Outcome {
+    play("never").run(async |stage| {
+        let env = json!([{"name": "REGISTER_FAULT_seed", "value": "register-0:late 600 x1"}]);
+        let commands = json!({"seed": {"timeoutSeconds": 3}});
+        let changes = json!({"commands": commands, "unknownGraceSeconds": 8, "container_": {"env": env}});
+        let group = stage.register(changes).await?;
+        group.until("an unknown outcome", 60, |seen| waits(seen).contains("OutcomeUnknown")).await?;
+        let old = group.member(0).uid().await?;
+        let seen = group.recovered(&[old], 120).await?;
+        ensure!(history(&seen).contains("has had no known end for 8 s after its deadline"), "{}", history(&seen));
+        ensure!(seeds(&group).await?.len() == 2, "{:?}", seeds(&group).await?);
+        Ok(())
+    })
+}
+
+// A34, S8: the pod is deleted between plan and exec: an error, never a success, and nothing runs in the new pod for the old plan.
+#[test]
+fn a_pod_deleted_before_the_exec_is_no_success() -> Outcome {
+    let pauses = "recorded:seed:register-0=8,decided:primary:register-1=8";
+    play("replaced").with("TANIST_PAUSE", pauses).run(async |stage| {
+        let group = stage.register(json!({})).await?;
+        for (point, ordinal) in [("recorded:seed:register-0", 0), ("decided:primary:register-1", 1)] {
+            stage.operator.said(point, 60).await?;
+            let member = group.member(ordinal);
+            let old = member.uid().await?;
+            member.delete(Some(0)).await?;
+            member.replaced(&old, 30).await?;
+        }
+        // The plan of the second was dropped at the second look, before anything was written.
+        stage.operator.said("was replaced since the decision", 30).await?;
+        let seen = group.ready(120).await?;
+        ensure!(history(&seen).contains("seed was not started"), "{}", history(&seen));
+        let all = group.executions().await?;
+        let seeds = seeds(&group).await?;
+        ensure!(seeds.len() == 1, "{seeds:?}");
+        ensure!(all.iter().filter(|e| e.command == "primary").count() == 2, "{:?}", starts(&all));
+        Ok(())
+    })
+}
+
+// S9: the container restarts in mid-command: the outcome is not guessed, and the group heals.
+#[test]
+fn a_container_that_restarts_in_a_command_heals() -> Outcome {
+    play("restarted").run(async |stage| {
+        let env = json!([{"name": "REGISTER_FAULT_seed", "value": "register-0:slow 30 x1"}]);
+        let group = stage.register(json!({"container_": {"env": env}})).await?;
+        let begun = async || Ok(group.executions_of("seed", 0).await? == 1);
+        tanist_e2e::until("the seed", 60, begun).await?;
+        let member = group.member(0);
+        let before = container(&group).await?;
+        // The runner is PID 1; its end is the container's.
+        let _ = member.exec(&["kill", "1"]).await;
+        tanist_e2e::until("another container", 30, async || Ok(container(&group).await? != before)).await?;
+        let seen = group.ready(90).await?;
+        ensure!(history(&seen).contains("command-failed"), "{}", history(&seen));
+        let all = group.executions().await?;
+        ensure!(all.iter().filter(|e| e.command == "seed" && e.code == Some(0)).count() == 1, "{all:?}");
+        Ok(())
+    })
+}
+
+async fn container(group: &Group) -> Result<String> {
+    let status = group.member(0).pod().await?.status.and_then(|s| s.container_statuses).unwrap_or_default();
+    let register =
+        status.into_iter().find(|c| c.name == "register" && c.state.as_ref().is_some_and(|s| s.running.is_some()));
+    register.and_then(|c| c.container_id).context("no container runs")
+}

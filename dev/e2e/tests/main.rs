@@ -1,0 +1,15 @@
+//! Tests on a real Kubernetes, with the operator inside, from its image, with its rights: `make e2e`. Each cites the rows of
+//! requirements/replication.md and safety.md that it shows.
+mod apart;
+mod candidates;
+mod forms;
+mod input;
+mod killed;
+mod late;
+mod memory;
+mod outage;
+mod policies;
+mod rights;
+mod sequences;
+mod steady;
+mod surplus;

@@ -1,0 +1,91 @@
+//! What a group remembers, and what people may do to it.
+use crate::outage::make_freshest;
+use anyhow::{Context, Result, ensure};
+use kube::api::PostParams;
+use serde_json::{Value, json};
+use tanist_e2e::{Group, Outcome, condition, play, starts};
+
+fn term(group: &Value) -> u64 {
+    group.pointer("/status/record/term").and_then(Value::as_u64).unwrap_or_default()
+}
+
+/// What a person with `kubectl edit --subresource=status` can do.
+async fn wipe(group: &Group) -> Result<()> {
+    let mut object = group.groups.get(&group.name).await?;
+    object.data.as_object_mut().context("no object")?.remove("status");
+    object.metadata.managed_fields = None;
+    group
+        .groups
+        .replace_status(&group.name, &PostParams::default(), &object)
+        .await
+        .map(drop)
+        .context("failed to wipe the status")
+}
+
+// A33: paused: a lost pod comes back and nothing is executed on it; then it joins. A49, S32: a wiped status is rebuilt, nobody is seeded.
+#[test]
+fn a_paused_group_is_left_alone_and_a_wiped_status_is_rebuilt() -> Outcome {
+    play("paused").run(async |stage| {
+        let group = stage.register(json!({"resyncIntervalSeconds": 1})).await?;
+        let formed = group.ready(60).await?;
+        group.member(0).write(5).await?;
+        group.change(json!({"paused": true})).await?;
+        let paused =
+            group.until("the pause", 20, |seen| condition(seen, "Ready").starts_with("Unknown Paused")).await?;
+        ensure!(
+            condition(&paused, "Progressing").contains("spec.paused is set"),
+            "{}",
+            condition(&paused, "Progressing")
+        );
+        let before = group.journal().await?;
+        let old = group.member(1).uid().await?;
+        group.member(1).delete(None).await?;
+        group.member(1).replaced(&old, 60).await?;
+        stage.operator.rounds(4.0, 30).await?;
+        // The end of the old pod stops its application: that is the kubelet's doing, by the runner.
+        let after: Vec<_> =
+            group.journal().await?.into_iter().filter(|e| !(e.ordinal == 1 && e.command == "stop")).collect();
+        let before: Vec<_> = before.into_iter().filter(|e| !(e.ordinal == 1 && e.command == "stop")).collect();
+        ensure!(after == before, "executed while paused: {after:?}");
+        group.change(json!({"paused": false})).await?;
+        group.recovered(&[old], 60).await?;
+
+        let executed = group.executions().await?.len();
+        wipe(&group).await?;
+        let rebuilt = group.ready(60).await?;
+        ensure!(term(&rebuilt) == term(&formed), "term {} became {}", term(&formed), term(&rebuilt));
+        ensure!(
+            group.executions().await?.iter().skip(executed).all(|e| e.command == "sequence"),
+            "a wiped status started something"
+        );
+        group.rows(5).await
+    })
+}
+
+// S7, S15: the group is deleted and created anew with its claims: it knows its term, and seeds from the freshest.
+#[test]
+fn a_group_created_anew_knows_its_data() -> Outcome {
+    play("anew").run(async |stage| {
+        let group = stage.register(json!({})).await?;
+        let formed = group.ready(60).await?;
+        group.member(0).write(3).await?;
+        group.copied(3).await?;
+        make_freshest(&group, 1, 4).await?;
+        let members = group.members(3);
+        let old: Vec<_> = futures::future::try_join_all(members.iter().map(|m| m.uid())).await?;
+        group.delete().await?;
+        for member in &members {
+            tanist_e2e::until("the end of the pods", 60, async || {
+                Ok(member.pods.get_opt(&member.name).await?.is_none())
+            })
+            .await?;
+        }
+        group.create(json!({})).await?;
+        let seen = group.recovered(&old, 90).await?;
+        ensure!(term(&seen) == term(&formed) + 1, "term {} after term {}", term(&seen), term(&formed));
+        group.rows(7).await?;
+        let seeds: Vec<_> = starts(&group.executions().await?).into_iter().filter(|s| s.starts_with("seed")).collect();
+        ensure!(seeds == ["seed 0", "seed 1"], "{seeds:?}");
+        Ok(())
+    })
+}

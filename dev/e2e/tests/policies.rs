@@ -1,0 +1,170 @@
+//! Policies from `ConfigMap`s, swapped while groups run.
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Api, ObjectMeta, Patch, PatchParams};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use tanist_e2e::{Group, Outcome, Stage, condition, kubectl, play, starts, text};
+
+/// The component of a policy of this repository.
+fn component(name: &str) -> Result<Vec<u8>> {
+    let home = std::env::var("HOME").unwrap_or_default();
+    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| format!("{home}/.cache/tanist/target"));
+    let path = format!("{target}/policies/{name}.wasm");
+    std::fs::read(&path).with_context(|| format!("failed to read {path}; run `make policies`"))
+}
+
+/// The `ConfigMap` `mine` with that component, labelled or not.
+async fn store(stage: &Stage, bytes: Vec<u8>, labelled: bool) -> Result<()> {
+    let label = if labelled { "true" } else { "false" };
+    let map = ConfigMap {
+        metadata: ObjectMeta {
+            name: Some("mine".into()),
+            labels: Some(BTreeMap::from([("tanist.dev/policy".into(), label.into())])),
+            ..ObjectMeta::default()
+        },
+        binary_data: Some(BTreeMap::from([("policy.wasm".into(), ByteString(bytes))])),
+        ..ConfigMap::default()
+    };
+    let params = PatchParams::apply("tanist-e2e").force();
+    maps(stage).patch("mine", &params, &Patch::Apply(&map)).await.map(drop).context("failed to store the policy")
+}
+
+fn maps(stage: &Stage) -> Api<ConfigMap> {
+    Api::namespaced(stage.client.clone(), &stage.namespace)
+}
+
+fn mine(parameters: Value) -> Value {
+    json!({"policies": [{"configMap": {"name": "mine", "key": "policy.wasm"}, "parameters": parameters}]})
+}
+
+async fn seeds(group: &Group) -> Result<Vec<String>> {
+    Ok(starts(&group.executions().await?).into_iter().filter(|s| s.starts_with("seed")).collect())
+}
+
+// Issue 3 item 8, S33: a policy in a ConfigMap decides the next outage, and an edit of it the one after, without a restart of anything.
+#[test]
+fn a_policy_swapped_in_live_decides_the_next_outage() -> Outcome {
+    play("policies").run(async |stage| {
+        store(stage, component("prefer")?, true).await?;
+        let group = stage.register(json!({})).await?;
+        group.ready(60).await?;
+        group.change(mine(json!({"member": "register-1"}))).await?;
+        let loaded = |name: &'static str| {
+            move |seen: &Value| {
+                text(seen, "/status/policies/0/name") == name && condition(seen, "PolicyActive").starts_with("True")
+            }
+        };
+        group.until("the policy", 30, loaded("prefer")).await?;
+        let old = group.delete_pods(None).await?;
+        group.recovered(&old, 60).await?;
+        ensure!(seeds(&group).await? == ["seed 0", "seed 1"], "{:?}", seeds(&group).await?);
+        let events = kubectl(&[
+            "get",
+            "events",
+            "-n",
+            &stage.namespace,
+            "-o",
+            "--field-selector=involvedObject.kind=ReplicaGroup",
+            "-o",
+            "jsonpath={.items[*].message}",
+        ])?;
+        ensure!(
+            events.contains("seed on register-1") && events.contains("preferred, and none is more recent"),
+            "{events}"
+        );
+
+        // The opposite of the built-in one: who seeds and who joins first.
+        group.change(mine(Value::Null)).await?;
+        store(stage, component("reversed")?, true).await?;
+        group.until("the policy", 30, loaded("reversed")).await?;
+        let before = group.executions().await?.len();
+        let old = group.delete_pods(None).await?;
+        group.recovered(&old, 60).await?;
+        let all = group.executions().await?;
+        let started = starts(all.get(before..).unwrap_or_default());
+        ensure!(started == ["seed 2", "primary 1", "primary 0"], "{started:?}");
+        ensure!(stage.operator.restarts().await? == 0, "the operator was restarted");
+        Ok(())
+    })
+}
+
+// S33: whatever is wrong with it is one clear sentence; the group runs on, and the last good one decides.
+#[test]
+fn a_bad_policy_changes_nothing_but_what_the_group_says() -> Outcome {
+    play("bad-policies").run(async |stage| {
+        store(stage, component("prefer")?, true).await?;
+        let group = stage.register(mine(json!({"member": "register-1"}))).await?;
+        let bystander = stage.group("bystander");
+        bystander.create(json!({"replicas": 1})).await?;
+        group.ready(60).await?;
+        bystander.ready(60).await?;
+        let untouched = bystander.get().await?;
+        let imports = wat::parse_str(r#"(component (import "wasi:clocks/now" (func)))"#)?;
+        let other_world = wat::parse_str("(component)")?;
+        let bad: [(&str, Option<Vec<u8>>, &str); 6] = [
+            ("not wasm", Some(b"#!/bin/sh\n".to_vec()), "it is not a WebAssembly component"),
+            ("core module", Some(wat::parse_str("(module)")?), "it is a core module, not a component"),
+            ("imports", Some(imports), "it imports wasi:clocks/now"),
+            ("other world", Some(other_world), "it does not export tanist:policy/about"),
+            ("unlabelled", None, "there is no ConfigMap mine with the label tanist.dev/policy"),
+            ("missing", None, "there is no ConfigMap mine with the label tanist.dev/policy"),
+        ];
+        for (kind, bytes, sentence) in bad {
+            match (kind, bytes) {
+                ("missing", _) => drop(maps(stage).delete("mine", &Default::default()).await?),
+                ("unlabelled", _) => store(stage, component("prefer")?, false).await?,
+                (_, Some(bytes)) => store(stage, bytes, true).await?,
+                (_, None) => {}
+            }
+            let says = |seen: &Value| {
+                let condition = condition(seen, "PolicyActive");
+                condition.starts_with("False LastGoodDecides") && condition.contains(sentence)
+            };
+            let seen = group.until(&format!("{kind}: {sentence}"), 30, says).await?;
+            ensure!(condition(&seen, "Ready").starts_with("True"), "{kind}: {}", condition(&seen, "Ready"));
+            // Good again, so that each next one is news.
+            if kind != "missing" {
+                store(stage, component("prefer")?, true).await?;
+                group.until("the good policy", 30, |seen| condition(seen, "PolicyActive").starts_with("True")).await?;
+            }
+        }
+        // An edit is the business of those that use it.
+        let version = |seen: &Value| text(seen, "/metadata/resourceVersion").to_owned();
+        let now = bystander.get().await?;
+        ensure!(version(&now) == version(&untouched), "another group was written: {now}");
+        // Another process remembers it, too: there is a copy.
+        stage.operator.kill(&stage.operator.pod().await?).await?;
+        let old = group.delete_pods(None).await?;
+        group
+            .until("the end of an outage", 90, |seen| {
+                condition(seen, "Ready").starts_with("True")
+                    && !old
+                        .iter()
+                        .any(|uid| seen.pointer("/status/members").is_some_and(|m| m.to_string().contains(uid)))
+            })
+            .await?;
+        ensure!(seeds(&group).await?.last().is_some_and(|s| s == "seed 1"), "{:?}", seeds(&group).await?);
+        Ok(())
+    })
+}
+
+// S33: without any good version a group is only observed, and says what it waits for; when the policy comes, it forms.
+#[test]
+fn a_group_waits_for_a_policy_that_was_never_there() -> Outcome {
+    play("no-policy").run(async |stage| {
+        let group = stage.register(mine(json!({"member": "register-2"}))).await?;
+        let waits = |seen: &Value| {
+            let active = condition(seen, "PolicyActive");
+            let told = active.contains("there is no ConfigMap mine with the label tanist.dev/policy");
+            !active.starts_with("True") && told && condition(seen, "Degraded").starts_with("True PolicyBroken")
+        };
+        group.until("a missing policy", 60, waits).await?;
+        ensure!(starts(&group.executions().await?).is_empty(), "started without its policy");
+        store(stage, component("prefer")?, true).await?;
+        group.ready(60).await?;
+        ensure!(seeds(&group).await? == ["seed 2"], "{:?}", seeds(&group).await?);
+        Ok(())
+    })
+}

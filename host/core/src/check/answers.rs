@@ -1,0 +1,113 @@
+//! What an answer may say at all, whatever it means (contract.wit, "What is done with an answer"; safety H9 to H11).
+use super::{Held, Rule, broken, broken_by};
+use crate::contract::{Delay, MemberName, Ranking, Remedy, Treatment};
+use crate::limits;
+use crate::policy::Question;
+use std::collections::BTreeSet;
+
+/// Holds a ranking against its question (contract.wit, "What is done with an answer").
+///
+/// # Errors
+/// The first rule it breaks.
+pub fn ranking(question: &Question, ranking: &Ranking) -> Held {
+    if ranking.candidates.is_empty() {
+        return Err(broken(
+            Rule::EmptyAnswer,
+            "the policy chose nobody; an answer without candidates has to be wait or refuse",
+        ));
+    }
+    let mut seen = BTreeSet::new();
+    for candidate in &ranking.candidates {
+        chosen(question, &candidate.member)?;
+        if !seen.insert(&candidate.member) {
+            return Err(broken_by(
+                Rule::DuplicateMember,
+                &candidate.member,
+                format!("the policy chose {} twice", candidate.member),
+            ));
+        }
+        reason(&candidate.reason)?;
+        if candidate.source.is_some() {
+            let message = format!(
+                "the policy wants {} brought up to another member's data first; this group cannot do that",
+                candidate.member
+            );
+            return Err(broken_by(Rule::SourceNotPossible, &candidate.member, message));
+        }
+    }
+    for remark in &ranking.passed_over {
+        known(question, &remark.member)?;
+        reason(&remark.reason)?;
+    }
+    Ok(())
+}
+
+/// Holds treatments against their question.
+///
+/// # Errors
+/// The first rule they break.
+pub fn treatments(question: &Question, treatments: &[Treatment]) -> Held {
+    let mut seen = BTreeSet::new();
+    for treatment in treatments {
+        chosen(question, &treatment.member)?;
+        if !seen.insert(&treatment.member) {
+            return Err(broken_by(
+                Rule::DuplicateMember,
+                &treatment.member,
+                format!("the policy treats {} twice", treatment.member),
+            ));
+        }
+        reason(&treatment.reason)?;
+        if treatment.remedy == Remedy::Replace {
+            let message =
+                format!("the policy wants {} replaced; that needs a group with spec.repair", treatment.member);
+            return Err(broken_by(Rule::RemedyNotPossible, &treatment.member, message));
+        }
+    }
+    Ok(())
+}
+
+/// Holds a delay against its question.
+///
+/// # Errors
+/// When it does not end later than now.
+pub fn delay(question: &Question, delay: &Delay) -> Held {
+    reason(&delay.reason)?;
+    match delay.until {
+        Some(until) if until <= question.snapshot.now => {
+            Err(broken(Rule::DelayNotLater, "the policy wants to be asked again at a time that is not later than now"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn known(question: &Question, name: &MemberName) -> Held {
+    match question.snapshot.members.iter().any(|m| &m.name == name) {
+        true => Ok(()),
+        false => Err(broken_by(
+            Rule::UnknownMember,
+            name,
+            format!("the policy names {name}, which is no member of this group"),
+        )),
+    }
+}
+
+fn chosen(question: &Question, name: &MemberName) -> Held {
+    known(question, name)?;
+    match question.snapshot.members.iter().find(|m| &m.name == name).and_then(|m| m.barred.as_ref()) {
+        Some(why) => {
+            Err(broken_by(Rule::BarredMember, name, format!("the policy chose {name}, which is barred: {why}")))
+        }
+        None => Ok(()),
+    }
+}
+
+fn reason(text: &str) -> Held {
+    match text.len() <= limits::REASON_BYTES {
+        true => Ok(()),
+        false => Err(broken(
+            Rule::ReasonTooLong,
+            format!("the policy gave a reason of {} bytes; at most 256 are allowed", text.len()),
+        )),
+    }
+}

@@ -1,0 +1,6 @@
+//! Tests of the core, in the least powerful form that shows the rule: text scripts with golden transcripts (`scripts/`), native tests for
+//! single rules (`rules/`), properties with oracles of their own (`properties/`). All play in the same small world (`support/`).
+mod properties;
+mod rules;
+mod stories;
+mod support;

@@ -1,0 +1,3 @@
+//! Properties, each with an oracle that does not know how the core works.
+mod arithmetic;
+mod chaos;

@@ -1,0 +1,29 @@
+//! Stories: text scripts with golden transcripts. `TANIST_BLESS=1` writes what is said now.
+use super::support::script;
+use std::path::Path;
+
+#[test]
+fn scripts_tell_what_their_transcripts_say() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts");
+    let mut files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|f| f.unwrap().path()).collect();
+    files.retain(|f| f.extension().is_some_and(|e| e == "txt"));
+    files.sort();
+    assert!(!files.is_empty());
+    let mut wrong = Vec::new();
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let name = file.file_name().unwrap().to_string_lossy().into_owned();
+        let told = script::tell(&name, &text);
+        if told == text {
+            continue;
+        }
+        if std::env::var_os("TANIST_BLESS").is_some() {
+            std::fs::write(&file, told).unwrap();
+        } else {
+            let differs = told.lines().zip(text.lines()).enumerate().find(|(_, (a, b))| a != b);
+            let (line, (now, then)) = differs.unwrap_or((told.lines().count(), ("(end)", "(end)")));
+            wrong.push(format!("{name}:{}\n  was: {then}\n  is:  {now}", line + 1));
+        }
+    }
+    assert!(wrong.is_empty(), "transcripts differ; TANIST_BLESS=1 refreshes them\n{}", wrong.join("\n"));
+}

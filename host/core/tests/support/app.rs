@@ -1,0 +1,157 @@
+//! The application of the test world: a replicated register whose commands succeed, fail, hang, lie, vanish or never start.
+use tanist_core::contract::{Position, Role, Sequence, Timestamp};
+use tanist_core::snapshot::{Claim, ClaimMark, Evidence, Pod};
+
+/// What a volume holds, in truth.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Data {
+    Empty,
+    Known(Sequence),
+    /// There is data, and `sequence` cannot say which.
+    Unreadable(Sequence),
+}
+
+/// A member's volume.
+#[derive(Debug, Clone)]
+pub struct Volume {
+    pub uid: String,
+    pub data: Data,
+    /// In which term it was last written, in truth.
+    pub written: u64,
+    pub mark: Option<ClaimMark>,
+}
+
+impl Volume {
+    pub fn position(&self) -> Position {
+        match &self.data {
+            Data::Empty => Position::Empty,
+            Data::Known(sequence) => Position::Known(sequence.clone()),
+            Data::Unreadable(_) => Position::Unknown("exited 3".into()),
+        }
+    }
+
+    /// What is there, readable or not.
+    pub fn truth(&self) -> Option<(u64, u64)> {
+        match &self.data {
+            Data::Empty => None,
+            Data::Known(s) | Data::Unreadable(s) => Some((self.written, s.number)),
+        }
+    }
+
+    pub fn claim(&self, ordinal: u32) -> Claim {
+        Claim { name: format!("data-db-{ordinal}"), uid: self.uid.clone(), mark: self.mark.clone() }
+    }
+}
+
+/// A process of the application, in truth.
+#[derive(Debug, Clone)]
+pub struct App {
+    pub role: Role,
+    /// What it becomes by itself, and when.
+    pub next: Option<(Role, Timestamp)>,
+    /// What `status` says instead of the truth.
+    pub probe: Option<Role>,
+    /// Processes that the runner sees.
+    pub processes: Option<u32>,
+}
+
+impl App {
+    pub fn stopped() -> Self {
+        App { role: Role::Stopped, next: None, probe: None, processes: None }
+    }
+
+    /// As an honest `status` has it; a lie is taken for the truth, since nobody can know better.
+    pub fn shown(&self) -> Role {
+        match self.probe {
+            Some(Role::Unknown) | None => self.role,
+            Some(said) => said,
+        }
+    }
+
+    pub fn lives(&self) -> bool {
+        self.shown() != Role::Stopped
+    }
+
+    pub fn leads(&self) -> bool {
+        self.shown() == Role::Primary || matches!(self.next, Some((Role::Primary, _)))
+    }
+}
+
+/// A pod with what runs in it.
+#[derive(Debug, Clone)]
+pub struct Body {
+    pub pod: Pod,
+    pub app: App,
+    /// The last answer of `status`, since when, and how often in a row it was unknown.
+    pub said: (Role, Timestamp, u32),
+    /// What `sequence` said: in which container, when, in which role.
+    pub read: Option<(String, Position, Timestamp, Role)>,
+}
+
+impl Body {
+    pub fn container_id(&self) -> String {
+        self.pod.containers["db"].id.clone().unwrap_or_default()
+    }
+
+    pub fn runs(&self) -> bool {
+        self.pod.containers["db"].running
+    }
+}
+
+/// A process whose pod is gone from the API.
+#[derive(Debug, Clone)]
+pub struct Ghost {
+    pub pod_uid: String,
+    pub node: String,
+    pub grace: i64,
+    pub since: Timestamp,
+    pub app: App,
+}
+
+/// How a command behaves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Behaviour {
+    /// Exits 0 after so many seconds, having done what it should.
+    Works(i64),
+    /// Exits with that code and changes nothing.
+    Fails(i32),
+    /// Writes that number, then exits with that code.
+    Spoils(u64, i32),
+    /// Exits 0 and changes nothing.
+    Lies,
+    /// Nobody learns how it ended; it never did anything.
+    Vanishes,
+    /// Nobody learns how it ended; it works so many seconds after it started.
+    Late(i64),
+    /// Runs for ever and does nothing.
+    Hangs,
+    /// Was never started, and the runner says so.
+    NeverStarts,
+    /// Exits 0; the member is `starting` for so many seconds.
+    Starts(i64),
+}
+
+/// A command under way.
+#[derive(Debug, Clone)]
+pub struct Exec {
+    pub intent: tanist_core::record::Intent,
+    pub behaviour: Behaviour,
+    /// When it works. Absent: it has, or never will.
+    pub works_at: Option<Timestamp>,
+}
+
+impl Exec {
+    /// What the host can learn about its end.
+    pub fn evidence(&self, now: Timestamp) -> Evidence {
+        let started = self.intent.started;
+        match self.behaviour {
+            Behaviour::Works(seconds) if now < started + seconds => Evidence::Running,
+            Behaviour::Works(_) | Behaviour::Lies | Behaviour::Starts(_) => Evidence::Exited(0),
+            Behaviour::Fails(code) | Behaviour::Spoils(_, code) => Evidence::Exited(code),
+            Behaviour::Vanishes | Behaviour::Late(_) => Evidence::Unknown("the stream broke".into()),
+            Behaviour::Hangs if now < self.intent.deadline() => Evidence::Running,
+            Behaviour::Hangs => Evidence::Unknown("no end at its deadline".into()),
+            Behaviour::NeverStarts => Evidence::NotStarted("refused".into()),
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Faults at random: what the world does to a group while somebody decides for it.
+use super::app::{App, Behaviour, Data};
+use super::policies::Dice;
+use super::world::World;
+use super::{db, sequence};
+use tanist_core::contract::{Phase, Role};
+use tanist_core::record::Record;
+use tanist_core::snapshot::{Node, Overrule};
+
+/// A group of random size and commands, at rest.
+pub fn group(dice: &Dice) -> World {
+    let replicas = u32::try_from(1 + dice.below(5)).unwrap();
+    let primaries = 1 + u32::try_from(dice.below(replicas as usize)).unwrap();
+    let mut world = World::new(replicas, primaries);
+    let optional = |name| dice.once_in(2).then(|| super::world::command(name));
+    world.group.commands.seed = optional("seed");
+    world.group.commands.secondary = optional("secondary");
+    world.group.commands.promote = optional("promote");
+    world.group.unknown_grace = 100;
+    world.group.start_deadline = 200;
+    world
+}
+
+/// What a group survives without a person: nothing that was written is lost.
+pub fn mild(world: &mut World, dice: &Dice) {
+    let ordinal = u32::try_from(dice.below(world.volumes.len())).unwrap();
+    match dice.below(13) {
+        0 => app(world, ordinal, |app| *app = App::stopped()),
+        1 if world.pods.contains_key(&ordinal) => world.restart(ordinal),
+        2 => world.delete(ordinal),
+        3 => world.forget(ordinal),
+        4 => node(world, dice, ordinal, false),
+        5 => node(world, dice, ordinal, true),
+        6 => app(world, ordinal, |app| app.probe = Some(Role::Unknown)),
+        7 => app(world, ordinal, |app| app.probe = None),
+        8 => app(world, ordinal, |app| (app.role, app.next) = (Role::Failed, None)),
+        9 => behave(world, dice, ordinal),
+        10 => behave(world, dice, ordinal),
+        11 => world.now += i64::try_from(dice.below(120)).unwrap(),
+        _ => world.write(1 + dice.next() % 5),
+    }
+    if dice.once_in(3) {
+        world.now += i64::try_from(dice.below(15)).unwrap();
+    }
+}
+
+/// Everything else: lost and unreadable data, lost memory, changed minds, members that act on their own.
+pub fn hard(world: &mut World, dice: &Dice, calm: bool) {
+    let ordinal = u32::try_from(dice.below(world.volumes.len())).unwrap();
+    match dice.below(12) {
+        0 => {
+            world.delete(ordinal);
+            world.new_volume(ordinal);
+        }
+        1 => unreadable(world, ordinal),
+        2 => readable(world),
+        3 => world.group.primaries = 1 + u32::try_from(dice.below(world.group.replicas as usize)).unwrap(),
+        4 if calm && world.ghosts.is_empty() && !world.group.paused && world.record.intents.is_empty() => {
+            world.record = Record::default();
+            // A round sees what runs before the next fault: what the API forgets before that is in nobody's memory.
+            world.round(&super::policies::Broken);
+        }
+        5 => app(world, ordinal, |app| {
+            if app.role == Role::Secondary {
+                app.role = Role::Primary;
+            }
+        }),
+        6 => app(world, ordinal, |app| (app.role, app.probe, app.processes) = (Role::Stopped, Some(Role::Unknown), Some(0))),
+        7 => world.group.paused = dice.once_in(3),
+        8 => world.group.retry = Some(dice.next().to_string()),
+        9 => overrule(world, dice, ordinal),
+        10 => world.respawn = !dice.once_in(3),
+        _ => mild(world, dice),
+    }
+    world.group.generation += i64::from(dice.once_in(10));
+}
+
+/// Faults stop: whatever can come back does.
+pub fn heal(world: &mut World) {
+    world.behaviours.clear();
+    world.respawn = true;
+    world.group.paused = false;
+    world.group.overrule = None;
+    readable(world);
+    let names: Vec<_> = world.nodes.keys().cloned().collect();
+    for name in names {
+        set_node(world, &name, true);
+    }
+    for ordinal in 0..world.set.as_ref().map_or(0, |s| s.replicas) {
+        if !world.pods.contains_key(&ordinal) {
+            world.new_pod(ordinal);
+        }
+        app(world, ordinal, |app| (app.probe, app.processes) = (None, None));
+    }
+}
+
+fn app(world: &mut World, ordinal: u32, change: impl FnOnce(&mut App)) {
+    if let Some(body) = world.pods.get_mut(&ordinal) {
+        change(&mut body.app);
+    }
+}
+
+fn node(world: &mut World, dice: &Dice, ordinal: u32, ready: bool) {
+    let Some(name) = world.pods.get(&ordinal).and_then(|b| b.pod.node.clone()) else { return };
+    if !ready && dice.once_in(6) {
+        // The machine is gone for good, and so is all that ran there.
+        let there: Vec<_> = world.pods.iter().filter(|(_, b)| b.pod.node.as_deref() == Some(&name)).map(|(o, _)| *o).collect();
+        world.nodes.remove(&name);
+        there.into_iter().for_each(|o| world.forget(o));
+        world.work();
+        return;
+    }
+    set_node(world, &name, ready);
+}
+
+fn set_node(world: &mut World, name: &str, ready: bool) {
+    let known = world.nodes.get(name).is_some_and(|n| n.ready == ready);
+    if known {
+        return;
+    }
+    let node = Node { ready, since: world.now, out_of_service: false, zone: None };
+    world.nodes.insert(name.to_owned(), node);
+    for body in world.pods.values_mut().filter(|b| b.pod.node.as_deref() == Some(name)) {
+        body.pod.phase = if ready { Phase::Running } else { Phase::Unreachable };
+    }
+}
+
+fn unreadable(world: &mut World, ordinal: u32) {
+    let volume = world.volumes.get_mut(&ordinal).unwrap();
+    if let Data::Known(known) = &volume.data {
+        volume.data = Data::Unreadable(known.clone());
+    }
+    world.pods.get_mut(&ordinal).into_iter().for_each(|b| b.read = None);
+}
+
+fn readable(world: &mut World) {
+    for volume in world.volumes.values_mut() {
+        if let Data::Unreadable(known) = &volume.data {
+            volume.data = Data::Known(known.clone());
+        }
+    }
+}
+
+fn behave(world: &mut World, dice: &Dice, ordinal: u32) {
+    let highest = world.volumes.values().filter_map(|v| v.truth()).map(|(_, n)| n).max().unwrap_or(0);
+    let seconds = i64::try_from(dice.below(120)).unwrap();
+    let behaviour = match dice.below(10) {
+        0 => Behaviour::Works(seconds.min(59)),
+        1 => Behaviour::Fails(1),
+        2 => Behaviour::Spoils(highest + 1 + dice.next() % 9, 1),
+        3 => Behaviour::Lies,
+        4 => Behaviour::Vanishes,
+        5 => Behaviour::Late(seconds),
+        6 => Behaviour::Hangs,
+        7 => Behaviour::NeverStarts,
+        _ => Behaviour::Starts(seconds),
+    };
+    let name = *dice.pick(&["seed", "primary", "primary", "secondary", "stop", "promote"]);
+    world.behaviours.push((db(ordinal), name.into(), behaviour, false));
+}
+
+/// A person names a member that holds what they say, in the term they see.
+fn overrule(world: &mut World, dice: &Dice, ordinal: u32) {
+    let position = match &world.volumes[&ordinal].data {
+        Data::Known(known) if !dice.once_in(4) => tanist_core::contract::Position::Known(known.clone()),
+        _ => tanist_core::contract::Position::Known(sequence("3")),
+    };
+    let raw = dice.next().to_string();
+    world.group.overrule = Some(Overrule { member: db(ordinal), position, term: world.record.term, raw });
+}

@@ -1,0 +1,231 @@
+//! An oracle that knows the truth: it holds each plan against the world itself, never against what `check` says (safety S34; promises 1, 2).
+use super::app::Data;
+use super::world::{World, ordinal};
+use tanist_core::contract::{MemberName, Phase, Role};
+use tanist_core::plan::{Action, Plan};
+use tanist_core::record::{Intent, Verb};
+use tanist_core::snapshot::Snapshot;
+
+/// Fails the test when a plan breaks a rule of design 4.
+pub fn judge(w: &World, s: &Snapshot, plan: &Plan) {
+    let broken = judgement(w, s, plan);
+    assert!(broken.is_ok(), "{}\nplan: {:#?}\nworld:\n{}\n{:#?}", broken.unwrap_err(), plan.actions, w.log.join("\n"), s.record);
+}
+
+/// The same for one command, just before it starts.
+pub fn start(w: &World, s: &Snapshot, intent: &Intent) {
+    let broken = target(w, s, intent).and_then(|()| started(w, s, intent));
+    assert!(broken.is_ok(), "{}: {}\nworld:\n{}", intent.token, broken.unwrap_err(), w.log.join("\n"));
+}
+
+fn judgement(w: &World, s: &Snapshot, plan: &Plan) -> Result<(), String> {
+    memory(w, s, plan)?;
+    forgotten(w, s, plan)?;
+    if s.group.paused && !plan.actions.is_empty() {
+        return Err("something is done while paused".into());
+    }
+    one_each(s, plan)?;
+    for (at, action) in plan.actions.iter().enumerate() {
+        match action {
+            Action::Run { intent, .. } => {
+                target(w, s, intent).map_err(|why| format!("{}: {why}", intent.token))?;
+                started(w, s, intent).map_err(|why| format!("{}: {why}", intent.token))?;
+                hidden(w, plan, at, intent)?;
+            }
+            Action::Read { member, .. } => {
+                let quiet = w.pods.get(&ordinal(member)).is_some_and(|b| b.pod.phase == Phase::Running);
+                ensure(quiet && plan.record.intents.iter().all(|i| &i.member != member), || format!("{member} is read at the wrong time"))?;
+            }
+            Action::DeletePod { member, pod_uid, .. } => deletion(w, s, member, pod_uid)?,
+            Action::Route { member, role: None, .. } => {
+                let body = &w.pods[&ordinal(member)];
+                let silent = body.said.0 == Role::Unknown && body.app.processes != Some(0) && body.pod.phase == Phase::Running;
+                let served = s.member(member).is_some_and(|m| s.record.member(&m.name).broken.is_none()) && body.pod.routed.is_some();
+                let told = plan.actions.iter().any(|a| matches!(a, Action::Run { intent, .. } if &intent.member == member));
+                ensure(told || !(silent && served), || format!("{member} is unrouted for one silent probe"))?;
+            }
+            Action::Route { member, role: Some(role), .. } => {
+                let said = w.pods[&ordinal(member)].said.0;
+                let agreed = matches!((*role, said), ("primary", Role::Primary) | ("secondary", Role::Secondary));
+                ensure(agreed, || format!("{member} is routed as {role} and says {said:?}"))?;
+            }
+            Action::Apply(_) | Action::MarkClaim { .. } => {}
+        }
+    }
+    Ok(())
+}
+
+fn ensure(holds: bool, why: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(why()) }
+}
+
+/// Memory only grows, and every command that starts has its intent in it.
+fn memory(w: &World, s: &Snapshot, plan: &Plan) -> Result<(), String> {
+    let (old, new) = (&w.record, &plan.record);
+    ensure(new.term >= old.term && new.counter >= old.counter, || "memory went back".into())?;
+    ensure(old.ever_seeded.is_none() || new.ever_seeded.is_some(), || "the first seed was forgotten".into())?;
+    ensure(old.used_override.is_none() || new.used_override.is_some(), || "the used override was forgotten".into())?;
+    for action in &plan.actions {
+        let Action::Run { intent, .. } = action else { continue };
+        let kept = new.intents.iter().filter(|i| *i == intent).count();
+        ensure(kept == 1, || format!("{} has {kept} intents", intent.token))?;
+        ensure(s.record.intents.iter().all(|i| i.token != intent.token), || format!("{} is used twice", intent.token))?;
+        ensure(!intent.verb.makes_primary() || new.last_primaries.iter().any(|l| l.pod_uid == intent.pod_uid), || {
+            format!("{} leaves no last primary", intent.token)
+        })?;
+    }
+    Ok(())
+}
+
+/// A last primary is forgotten only when nothing of it lives (design 4, "Over").
+fn forgotten(w: &World, s: &Snapshot, plan: &Plan) -> Result<(), String> {
+    for last in s.record.last_primaries.iter().filter(|l| !plan.record.last_primaries.contains(l)) {
+        if plan.record.last_primaries.iter().any(|l| l.container_id == last.container_id) {
+            continue; // its entry changed
+        }
+        let ghost = w.ghosts.iter().any(|g| g.pod_uid == last.pod_uid && (g.app.leads() || pending(w, &last.pod_uid)));
+        let body = w.pods.values().find(|b| b.pod.uid == last.pod_uid && b.container_id() == last.container_id);
+        let lives = body.is_some_and(|b| b.app.lives() || b.pod.phase == Phase::Unreachable);
+        ensure(!ghost && !lives, || format!("{} is forgotten and lives", last.member))?;
+    }
+    Ok(())
+}
+
+/// Whether a command that will still make a primary runs in that pod.
+fn pending(w: &World, pod_uid: &str) -> bool {
+    w.execs.values().any(|e| e.intent.pod_uid == pod_uid && e.works_at.is_some() && e.intent.verb.makes_primary())
+}
+
+/// One command per member, one primary-making command per group, one stop of each kind, one secondary at a time.
+fn one_each(s: &Snapshot, plan: &Plan) -> Result<(), String> {
+    let intents = &plan.record.intents;
+    for member in &s.members {
+        let open = intents.iter().filter(|i| i.member == member.name).count();
+        ensure(open <= 1, || format!("{open} commands on {}", member.name))?;
+        let touched = plan.actions.iter().filter(|a| match a {
+            Action::Run { intent, .. } => intent.member == member.name,
+            Action::Read { member: m, .. } | Action::DeletePod { member: m, .. } => *m == member.name,
+            _ => false,
+        });
+        ensure(touched.count() <= 1, || format!("{} is touched twice", member.name))?;
+    }
+    let count = |f: &dyn Fn(&Verb) -> bool| intents.iter().filter(|i| f(&i.verb)).count();
+    ensure(count(&|v| v.makes_primary()) <= 1, || "two commands make primaries".into())?;
+    for verb in [Verb::Demote, Verb::Treat, Verb::Place] {
+        ensure(count(&|v| *v == verb) <= 1, || format!("two unsettled {}", verb.as_str()))?;
+    }
+    Ok(())
+}
+
+/// The command goes to a member that can take it.
+fn target(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
+    let Some(body) = w.pods.get(&ordinal(&intent.member)) else { return Err("there is no pod".into()) };
+    ensure(body.pod.uid == intent.pod_uid, || "another pod".into())?;
+    ensure(body.pod.phase == Phase::Running && body.runs(), || format!("its pod is {:?}", body.pod.phase))?;
+    ensure(body.container_id() == intent.container_id, || "another container".into())?;
+    let failed = seems_failed(w, s, &intent.member);
+    ensure(failed == (intent.verb == Verb::Treat), || format!("{} on a member that seems failed: {failed}", intent.verb.as_str()))?;
+    let memory = s.record.member(&intent.member);
+    let cleared = s.record.cleared_generation != s.group.generation || s.record.cleared_retry != s.group.retry;
+    let resting = memory.retry_at.is_some_and(|at| at > s.now) && !cleared;
+    let start = !matches!(intent.verb, Verb::Demote | Verb::Treat);
+    let by_hand = s.group.overrule.is_some() && intent.verb == Verb::Seed;
+    ensure(!(start && resting && !by_hand), || "it has to rest".into())
+}
+
+/// Failed by all that anybody can know.
+fn seems_failed(w: &World, s: &Snapshot, member: &MemberName) -> bool {
+    let Some(body) = w.pods.get(&ordinal(member)) else { return false };
+    // A command that failed in this very round counts.
+    let newly = || {
+        s.record.intents.iter().any(|i| {
+            let failed = w.execs.get(&i.token).is_some_and(|e| !matches!(e.evidence(w.now), tanist_core::snapshot::Evidence::Running));
+            &i.member == member && failed
+        })
+    };
+    let mark = s.record.member(member).broken.is_some_and(|b| b.container_id == body.container_id());
+    let silent = body.said.2 >= 3 && body.app.processes == Some(0);
+    let slow = body.said.0 == Role::Starting && body.said.1 + i64::from(s.group.start_deadline) < s.now;
+    mark || silent || slow || body.said.0 == Role::Failed || newly()
+}
+
+/// Who leads on purpose in truth, or is about to: living pods, processes that the API forgot, commands that still work.
+fn leaders(w: &World) -> usize {
+    let pods = w.pods.values().filter(|b| b.app.leads() || pending(w, &b.pod.uid)).count();
+    let ghosts = w.ghosts.iter().filter(|g| g.app.leads() || pending(w, &g.pod_uid)).count();
+    pods + ghosts
+}
+
+fn started(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
+    let wanted = s.group.primaries as usize;
+    let says = |role| s.members.iter().filter(|m| m.reading.role == role).count();
+    match intent.verb {
+        Verb::Seed => seeded(w, s, intent),
+        Verb::Join => {
+            ensure(says(Role::Primary) >= 1, || "nobody serves".into())?;
+            ensure(leaders(w) < wanted, || format!("{} lead or may lead, {wanted} are wanted", leaders(w)))
+        }
+        Verb::Place => {
+            let surplus = s.group.replicas > s.group.primaries && s.group.commands.secondary.is_some();
+            ensure(surplus && says(Role::Primary) >= wanted, || "a secondary too early".into())
+        }
+        Verb::Demote => {
+            let older = s.record.member(&intent.member).term < Some(s.record.term);
+            let enough = says(Role::Primary) > if older { 1 } else { wanted };
+            ensure(enough, || "a primary is stopped that is needed".into())
+        }
+        Verb::Treat => Ok(()),
+        Verb::Failover | Verb::Follow => Err("this version does not do that".into()),
+    }
+}
+
+/// Nothing lives, everything is there, nothing is fresher.
+fn seeded(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
+    let alive = w.pods.iter().find(|(_, b)| b.runs() && (b.app.lives() || pending(w, &b.pod.uid)));
+    ensure(alive.is_none(), || format!("db-{} lives", alive.map_or(0, |(o, _)| *o)))?;
+    // A secondary that the API forgot cannot lead: design 4 remembers only those that did, or were told to.
+    let ghost = w.ghosts.iter().find(|g| g.app.leads() || pending(w, &g.pod_uid));
+    ensure(ghost.is_none(), || "a process that the API forgot leads".into())?;
+    if s.group.overrule.as_ref().is_some_and(|o| o.member == intent.member) {
+        return Ok(());
+    }
+    let expected = s.set.as_ref().map_or(0, |set| set.replicas).max(w.record.last_replicas);
+    let running = (0..expected).filter(|o| w.pods.get(o).is_some_and(|b| b.pod.phase == Phase::Running)).count();
+    ensure(running == expected as usize && w.pods.len() == running, || format!("{running} of {expected} run"))?;
+    fresh(w, s, intent)
+}
+
+/// No volume of the group holds anything fresher, readable or not; nothing remembered was.
+fn fresh(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
+    let own = &w.volumes[&ordinal(&intent.member)];
+    ensure(!matches!(own.data, Data::Unreadable(_)), || "its data cannot be read".into())?;
+    for (other, volume) in &w.volumes {
+        ensure(volume.truth() <= own.truth(), || format!("db-{other} holds {:?}, the target {:?}", volume.truth(), own.truth()))?;
+    }
+    match &s.record.high_water {
+        Some(mark) => ensure(own.truth().is_some_and(|(_, n)| n >= mark.sequence.number || own.written > mark.term), || {
+            format!("{:?} is below {mark:?}", own.truth())
+        }),
+        None => Ok(()),
+    }
+}
+
+/// What is routed is hidden before a command runs on it (A37).
+fn hidden(w: &World, plan: &Plan, at: usize, intent: &Intent) -> Result<(), String> {
+    let body = &w.pods[&ordinal(&intent.member)];
+    let before = plan.actions.iter().take(at);
+    let unrouted = before.filter(|a| matches!(a, Action::Route { member, role: None, ready: false, .. } if *member == intent.member));
+    let shown = body.pod.routed.is_some() || body.pod.gate == Some(true);
+    ensure(!shown || unrouted.count() == 1, || format!("{} is not hidden once before {}", intent.member, intent.command))
+}
+
+/// Only failed members and commands without a known end cost a pod.
+fn deletion(w: &World, s: &Snapshot, member: &MemberName, pod_uid: &str) -> Result<(), String> {
+    let body = w.pods.get(&ordinal(member)).ok_or("there is no pod")?;
+    ensure(&body.pod.uid == pod_uid && body.pod.phase == Phase::Running, || format!("the pod of {member} is another"))?;
+    let expired = |i: &Intent| s.now >= i.started + i64::from(i.timeout) + i64::from(s.group.unknown_grace);
+    match s.record.intents.iter().find(|i| &i.member == member) {
+        Some(intent) if !seems_failed(w, s, member) => ensure(expired(intent), || format!("the pod of {member} is deleted too early")),
+        _ => ensure(seems_failed(w, s, member), || format!("{member} is deleted and is not failed")),
+    }
+}

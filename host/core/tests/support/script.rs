@@ -1,0 +1,355 @@
+//! Reads a script, plays it, and writes it anew with what is said. Lines: `# why`, `> command`, and two spaces before what was said.
+//!
+//! Commands: see `Story::obey`. A story begins with `> group` and ends with a `> run`, whose last act is to plan again and find nothing.
+use super::app::{App, Behaviour, Data};
+use super::world::{World, command};
+use super::{db, policies, sequence};
+use std::collections::BTreeMap;
+use tanist_core::contract::{MemberName, Phase, Role};
+use tanist_core::plan::Plan;
+use tanist_core::policy::Policies;
+use tanist_core::record::Record;
+use tanist_core::snapshot::{Node, Object, Overrule, Snapshot};
+use tanist_core::status::{PolicyHealth, report};
+
+pub fn tell(name: &str, text: &str) -> String {
+    let mut story: Option<Story> = None;
+    let mut out = String::new();
+    for line in text.lines().filter(|l| !l.starts_with("  ")) {
+        out.push_str(line);
+        out.push('\n');
+        let Some(words) = line.strip_prefix("> ") else { continue };
+        if words.starts_with("group") {
+            story = Some(Story::new(words));
+            continue;
+        }
+        let story = story.as_mut().unwrap_or_else(|| panic!("{name}: {words:?} before > group"));
+        for said in story.obey(words) {
+            out.push_str(&format!("  {said}\n"));
+        }
+    }
+    out
+}
+
+struct Story {
+    world: World,
+    policies: Box<dyn Policies>,
+    last: Option<(Snapshot, Plan)>,
+}
+
+/// `key=value` words.
+fn pairs(words: &str) -> BTreeMap<&str, &str> {
+    words.split_whitespace().filter_map(|w| w.split_once('=')).collect()
+}
+
+fn number<T: std::str::FromStr>(text: &str) -> T {
+    text.parse().unwrap_or_else(|_| panic!("{text:?} is no number"))
+}
+
+fn ordinal(text: &str) -> u32 {
+    super::world::ordinal(&MemberName::from(text))
+}
+
+fn role(text: &str) -> Role {
+    match text {
+        "unknown" => Role::Unknown,
+        "stopped" => Role::Stopped,
+        "starting" => Role::Starting,
+        "secondary" => Role::Secondary,
+        "primary" => Role::Primary,
+        "failed" => Role::Failed,
+        other => panic!("{other:?} is no role"),
+    }
+}
+
+impl Story {
+    /// `group replicas=3 primaries=1 commands=seed,secondary peers=middle`
+    fn new(words: &str) -> Self {
+        let given = pairs(words);
+        let replicas = number(given.get("replicas").unwrap_or(&"3"));
+        let primaries = number(given.get("primaries").unwrap_or(&"1"));
+        let mut world = World::new(replicas, primaries);
+        for name in given.get("commands").unwrap_or(&"").split(',') {
+            let wanted = Some(command(name));
+            match name {
+                "seed" => world.group.commands.seed = wanted,
+                "secondary" => world.group.commands.secondary = wanted,
+                "promote" => world.group.commands.promote = wanted,
+                "follow" => world.group.commands.follow = wanted,
+                _ => {}
+            }
+        }
+        if given.contains_key("peers") {
+            world.group.commands.primary.exec = ["join", "$(PEERS)", "--quick"].map(str::to_owned).to_vec();
+        }
+        Story { world, policies: Box::new(policies::Natural), last: None }
+    }
+
+    fn obey(&mut self, words: &str) -> Vec<String> {
+        let (verb, rest) = words.split_once(' ').unwrap_or((words, ""));
+        let args: Vec<_> = rest.split_whitespace().collect();
+        match verb {
+            "run" => return self.run(args.first().map_or(0, |n| number(n))),
+            "rounds" => return self.rounds(number(rest)),
+            "wait" => self.world.now += number::<i64>(rest),
+            "write" => self.world.write(number(rest)),
+            "policy" => self.policies = policy(rest),
+            "command" => self.command(rest),
+            "data" => self.data(args[0], args[1]),
+            "remember" => self.remember(rest),
+            "runs" => args.iter().skip(1).for_each(|m| self.world.body(ordinal(m)).app.role = role(args[0])),
+            "status" => self.status(&args),
+            "processes" => self.world.body(ordinal(args[0])).app.processes = Some(number(args[1])),
+            "container" => self.world.restart(ordinal(args[0])),
+            "crash" => self.crash(&args),
+            "pod" => self.pod(args[0], &args[1..]),
+            "node" => self.node(args[0], args[1]),
+            "volume" => self.world.new_volume(ordinal(args[0])),
+            "spec" => self.spec(rest),
+            "override" => self.overrule(rest),
+            "retry" => self.world.group.retry = Some(rest.into()),
+            "unlabel" => self.world.body(ordinal(args[0])).pod.routed = None,
+            "wipe" => self.world.record = Record::default(),
+            "surplus" => self.world.surplus_claims.push(rest.into()),
+            "object" => self.object(args[0], args[1]),
+            "show" => return self.show(rest),
+            other => panic!("{other:?} is no command"),
+        }
+        Vec::new()
+    }
+
+    fn run(&mut self, seconds: i64) -> Vec<String> {
+        self.world.log.clear();
+        let (snapshot, plan) = self.world.play(self.policies.as_ref(), seconds);
+        let mut said = std::mem::take(&mut self.world.log);
+        said.extend(plan.waits.iter().map(|w| {
+            let until = w.until.map(|at| format!(" (+{})", at - super::world::START)).unwrap_or_default();
+            format!("waits {:?}: {}{until}", w.reason, w.message)
+        }));
+        said.push(self.members(&snapshot));
+        self.last = Some((snapshot, plan));
+        said
+    }
+
+    /// Rounds one after the other, however calm it is; says which commands were started.
+    fn rounds(&mut self, count: usize) -> Vec<String> {
+        self.world.log.clear();
+        self.world.started.clear();
+        for _ in 0..count {
+            let (snapshot, plan, _) = self.world.round(self.policies.as_ref());
+            self.last = Some((snapshot, plan));
+        }
+        let mut said = std::mem::take(&mut self.world.log);
+        said.push(format!("{} commands were started", self.world.started.len()));
+        said
+    }
+
+    fn members(&self, s: &Snapshot) -> String {
+        let one = |m: &tanist_core::snapshot::Member| {
+            let (role, _) = s.role(m);
+            let data = self.world.volumes.get(&m.ordinal).map_or("-".into(), |v| match &v.data {
+                Data::Empty => "EMPTY".to_owned(),
+                Data::Known(known) => known.to_string(),
+                Data::Unreadable(_) => "unreadable".into(),
+            });
+            let term = s.record.member(&m.name).term.map(|t| format!(" of term {t}")).unwrap_or_default();
+            let shown = m.pod.as_ref().and_then(|p| p.routed.as_deref()).map(|r| format!(" as {r}")).unwrap_or_default();
+            let pod = if s.reachable(m) { "" } else { " no pod" };
+            format!("{} {}{shown}{pod} {data}{term}", m.name, tanist_core::over::word(role))
+        };
+        let all: Vec<_> = s.members.iter().map(one).collect();
+        format!("term {}: {}", s.record.term, all.join(" | "))
+    }
+
+    /// `command db-0 seed fails 1`, `always` at the end makes it stay so.
+    fn command(&mut self, words: &str) {
+        let args: Vec<_> = words.split_whitespace().collect();
+        let arg = |n: usize| args.get(n).map_or(0, |t| t.parse().unwrap_or(0));
+        let behaviour = match args[2] {
+            "works" => Behaviour::Works(arg(3)),
+            "fails" => Behaviour::Fails(i32::try_from(arg(3)).unwrap()),
+            "spoils" => Behaviour::Spoils(u64::try_from(arg(3)).unwrap(), 1),
+            "lies" => Behaviour::Lies,
+            "vanishes" => Behaviour::Vanishes,
+            "late" => Behaviour::Late(arg(3)),
+            "hangs" => Behaviour::Hangs,
+            "never" => Behaviour::NeverStarts,
+            "starts" => Behaviour::Starts(arg(3)),
+            other => panic!("{other:?} is no behaviour"),
+        };
+        let always = args.last() == Some(&"always");
+        self.world.behaviours.push((MemberName::from(args[0]), args[1].into(), behaviour, always));
+    }
+
+    fn data(&mut self, member: &str, data: &str) {
+        let volume = self.world.volumes.get_mut(&ordinal(member)).unwrap();
+        volume.data = match data {
+            "EMPTY" => Data::Empty,
+            "unreadable" => Data::Unreadable(sequence("999")),
+            known => Data::Known(sequence(known)),
+        };
+        if let Some(body) = self.world.pods.get_mut(&ordinal(member)) {
+            body.read = None;
+        }
+    }
+
+    /// `remember db-0=9 db-1=4@2 term=3`: data and the term it was confirmed in (the group's, unless said).
+    fn remember(&mut self, words: &str) {
+        let given = pairs(words);
+        let term = given.get("term").map_or(1, |t| number(t));
+        for (member, data) in given.iter().filter(|(k, _)| k.starts_with("db-")) {
+            let (data, own) = data.split_once('@').map_or((*data, term), |(d, t)| (d, number(t)));
+            self.world.remember(ordinal(member), own, data);
+        }
+        self.world.record.term = term;
+        if let Some(last) = given.get("last") {
+            self.world.record.last_replicas = number(last);
+        }
+        if let Some(mark) = given.get("high") {
+            let sequence = sequence(mark);
+            self.world.record.high_water = Some(tanist_core::record::Mark { term, sequence });
+        }
+        for member in given.get("led").map_or(Vec::new(), |l| l.split(',').collect()) {
+            self.world.record.member_mut(&MemberName::from(member)).primary_term = Some(term);
+        }
+    }
+
+    /// `status db-0 unknown`, `status db-0 honest`.
+    fn status(&mut self, args: &[&str]) {
+        self.world.body(ordinal(args[0])).app.probe = (args[1] != "honest").then(|| role(args[1]));
+    }
+
+    /// `crash`: everyone; `crash db-1`: the application dies in its container.
+    fn crash(&mut self, args: &[&str]) {
+        for (ordinal, body) in &mut self.world.pods {
+            if args.is_empty() || args.contains(&db(*ordinal).as_str()) {
+                body.app = App::stopped();
+            }
+        }
+    }
+
+    fn pod(&mut self, member: &str, how: &[&str]) {
+        let ordinal = ordinal(member);
+        match how[0] {
+            "replaced" => self.world.delete(ordinal),
+            "forced" => self.world.forget(ordinal),
+            "gone" => {
+                self.world.respawn = false;
+                if how.get(1) == Some(&"forced") { self.world.forget(ordinal) } else { self.world.delete(ordinal) };
+            }
+            "back" => {
+                self.world.respawn = true;
+                self.world.new_pod(ordinal);
+            }
+            "ended" => {
+                let body = self.world.body(ordinal);
+                body.pod.phase = Phase::Ended;
+                body.app = App::stopped();
+                body.pod.containers.get_mut("db").unwrap().running = false;
+            }
+            phase => {
+                let running = matches!(phase, "running" | "terminating" | "unreachable");
+                let body = self.world.body(ordinal);
+                body.pod.phase = match phase {
+                    "running" => Phase::Running,
+                    "pending" => Phase::Pending,
+                    "terminating" => Phase::Terminating,
+                    "unreachable" => Phase::Unreachable,
+                    other => panic!("{other:?} is no phase"),
+                };
+                body.pod.containers.get_mut("db").unwrap().running = running;
+            }
+        }
+    }
+
+    fn node(&mut self, name: &str, how: &str) {
+        let now = self.world.now;
+        if name == "all" {
+            self.world.nodes_known = how != "hidden";
+            return;
+        }
+        match how {
+            "deleted" => drop(self.world.nodes.remove(name)),
+            _ => {
+                let node = Node { ready: how == "ready", since: now, out_of_service: how == "out-of-service", zone: None };
+                self.world.nodes.insert(name.into(), node);
+            }
+        }
+    }
+
+    /// `spec primaries=2 paused=true`: a new generation.
+    fn spec(&mut self, words: &str) {
+        let group = &mut self.world.group;
+        group.generation += 1;
+        for (key, value) in pairs(words) {
+            match key {
+                "primaries" => group.primaries = number(value),
+                "replicas" => group.replicas = number(value),
+                "set" => self.world.set.as_mut().unwrap().replicas = number(value),
+                "paused" => group.paused = value == "true",
+                "starting" => group.start_deadline = number(value),
+                other => panic!("{other:?} is not in the spec"),
+            }
+        }
+    }
+
+    /// `override db-1 9 3`: member, sequence, term. `override broken WHY`.
+    fn overrule(&mut self, words: &str) {
+        let args: Vec<_> = words.split_whitespace().collect();
+        if args[0] == "broken" {
+            self.world.group.overrule_error = Some(words.into());
+            return;
+        }
+        let position = tanist_core::data::read_sequence(args[1].as_bytes()).unwrap();
+        let overrule = Overrule { member: MemberName::from(args[0]), position, term: number(args[2]), raw: words.into() };
+        self.world.group.overrule = Some(overrule);
+    }
+
+    fn object(&mut self, kind: &str, name: &str) {
+        let manifest = serde_json::Value::Null;
+        self.world.objects.push(Object { kind: kind.into(), name: name.into(), manifest, current: false });
+    }
+
+    fn show(&self, what: &str) -> Vec<String> {
+        let (snapshot, plan) = self.last.as_ref().expect("> show follows > run");
+        let record = &plan.record;
+        match what {
+            "conditions" => {
+                let health = PolicyHealth::Active("natural 1".into());
+                let report = report(snapshot, plan, &health, None);
+                report.conditions.iter().map(|c| format!("{} {:?} {}: {}", c.kind, c.status, c.reason, c.message)).collect()
+            }
+            "failures" => record
+                .members
+                .iter()
+                .map(|(n, m)| {
+                    let at = |t: Option<i64>| t.map_or("-".into(), |t| format!("+{}", t - super::world::START));
+                    format!("{n}: {} failures, again at {}, treated {}, next at {}", m.failures, at(m.retry_at), m.treated, at(m.treat_at))
+                })
+                .collect(),
+            "intents" => record.intents.iter().map(|i| format!("{} on {} in term {}", i.command, i.member, i.term)).collect(),
+            "history" => record
+                .history
+                .iter()
+                .map(|t| format!("{} {} {}", t.what, t.member.as_ref().map_or("-", |m| m.as_str()), t.detail.clone().unwrap_or_default()))
+                .collect(),
+            "memory" => {
+                let last: Vec<_> = record.last_primaries.iter().map(|l| l.member.to_string()).collect();
+                let high = record.high_water.as_ref().map_or("-".into(), |m| format!("{} of term {}", m.sequence, m.term));
+                vec![format!("term {}, high water {high}, last primaries: {}", record.term, last.join(" "))]
+            }
+            other => panic!("{other:?} cannot be shown"),
+        }
+    }
+}
+
+fn policy(name: &str) -> Box<dyn Policies> {
+    match name {
+        "natural" => Box::new(policies::Natural),
+        "reversed" => Box::new(policies::Reversed),
+        "broken" => Box::new(policies::Broken),
+        "waits" => Box::new(policies::Waits),
+        "refuses" => Box::new(policies::Refuses),
+        other => panic!("{other:?} is no policy"),
+    }
+}

@@ -1,0 +1,508 @@
+//! A small deterministic world: pods, nodes, volumes and an application in memory. It observes as the operator does, decides with the core,
+//! carries plans out, and lets an oracle look at each of them.
+use super::app::{App, Behaviour, Body, Data, Exec, Ghost, Volume};
+use super::{db, oracle, sequence};
+use std::collections::{BTreeMap, BTreeSet};
+use tanist_core::contract::{MemberName, Phase, Position, Role, Timestamp};
+use tanist_core::decide::{decide, recheck};
+use tanist_core::memory;
+use tanist_core::plan::{Action, Plan};
+use tanist_core::policy::Policies;
+use tanist_core::record::{Intent, Record, Verb};
+use tanist_core::snapshot::{
+    Command, Commands, Container, Group, Member, Node, Object, Pod, Reading, Set, Snapshot,
+};
+
+/// Where it all begins: no round number in any test.
+pub const START: Timestamp = 1_000_000;
+
+#[derive(Debug, Clone)]
+pub struct World {
+    pub now: Timestamp,
+    pub group: Group,
+    pub record: Record,
+    pub objects: Vec<Object>,
+    pub set: Option<Set>,
+    pub pods: BTreeMap<u32, Body>,
+    pub volumes: BTreeMap<u32, Volume>,
+    pub nodes: BTreeMap<String, Node>,
+    /// Whether nodes may be read.
+    pub nodes_known: bool,
+    pub ended: BTreeSet<String>,
+    pub ghosts: Vec<Ghost>,
+    pub execs: BTreeMap<String, Exec>,
+    /// How the next command of that name on that member behaves; the flag: always.
+    pub behaviours: Vec<(MemberName, String, Behaviour, bool)>,
+    pub surplus_claims: Vec<String>,
+    /// Whether a deleted pod comes back by itself.
+    pub respawn: bool,
+    /// What happened.
+    pub log: Vec<String>,
+    /// Commands that were started, `sequence` included.
+    pub started: Vec<String>,
+    pub births: u32,
+    pub rounds: u32,
+}
+
+pub fn command(name: &str) -> Command {
+    Command { exec: vec![name.into()], container: "db".into(), timeout: 60 }
+}
+
+pub fn group(replicas: u32, primaries: u32) -> Group {
+    Group {
+        name: "db".into(),
+        namespace: "ns".into(),
+        uid: "group".into(),
+        generation: 1,
+        replicas,
+        primaries,
+        commands: Commands {
+            status: command("status"),
+            sequence: command("sequence"),
+            stop: command("stop"),
+            primary: command("primary"),
+            seed: None,
+            secondary: None,
+            promote: None,
+            follow: None,
+        },
+        runner: true,
+        start_deadline: 3600,
+        unknown_grace: 900,
+        preferred_primary: None,
+        domain: "cluster.local".into(),
+        paused: false,
+        retry: None,
+        overrule: None,
+        overrule_error: None,
+        labels: Vec::new(),
+    }
+}
+
+impl World {
+    /// Every pod runs, every volume is empty, nothing is remembered.
+    pub fn new(replicas: u32, primaries: u32) -> Self {
+        let mut world = World {
+            now: START,
+            group: group(replicas, primaries),
+            record: Record::default(),
+            objects: Vec::new(),
+            set: Some(Set { uid: "set".into(), replicas }),
+            pods: BTreeMap::new(),
+            volumes: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            nodes_known: true,
+            ended: BTreeSet::new(),
+            ghosts: Vec::new(),
+            execs: BTreeMap::new(),
+            behaviours: Vec::new(),
+            surplus_claims: Vec::new(),
+            respawn: true,
+            log: Vec::new(),
+            started: Vec::new(),
+            births: 0,
+            rounds: 0,
+        };
+        for ordinal in 0..replicas {
+            world.new_volume(ordinal);
+            world.new_pod(ordinal);
+        }
+        world
+    }
+
+    pub fn birth(&mut self, what: &str) -> String {
+        self.births += 1;
+        format!("{what}{}", self.births)
+    }
+
+    pub fn new_volume(&mut self, ordinal: u32) {
+        let uid = self.birth("claim");
+        self.volumes.insert(ordinal, Volume { uid, data: Data::Empty, written: 0, mark: None });
+    }
+
+    /// A new pod on its usual node, or on the spare one while that node is lost.
+    pub fn new_pod(&mut self, ordinal: u32) {
+        let usual = format!("node-{ordinal}");
+        let fresh = || Node { ready: true, since: 0, out_of_service: false, zone: None };
+        let lost = self.nodes.entry(usual.clone()).or_insert_with(fresh);
+        let node = if lost.ready && !lost.out_of_service { usual } else { "spare".to_owned() };
+        self.nodes.entry(node.clone()).or_insert_with(fresh);
+        let (uid, id) = (self.birth("pod"), self.birth("c"));
+        let pod = Pod {
+            uid,
+            phase: Phase::Running,
+            phase_since: self.now,
+            ready: false,
+            node: Some(node),
+            grace: 10,
+            containers: BTreeMap::from([("db".to_owned(), Container { id: Some(id), running: true })]),
+            routed: None,
+            outdated: false,
+            gate: None,
+            labels: Vec::new(),
+        };
+        let said = (Role::Stopped, self.now, 0);
+        self.pods.insert(ordinal, Body { pod, app: App::stopped(), said, read: None });
+    }
+
+    pub fn body(&mut self, ordinal: u32) -> &mut Body {
+        self.pods.get_mut(&ordinal).unwrap_or_else(|| panic!("db-{ordinal} has no pod"))
+    }
+
+    /// The volume holds that and the member is remembered as confirmed in that term.
+    pub fn remember(&mut self, ordinal: u32, term: u64, data: &str) {
+        let volume = self.volumes.get_mut(&ordinal).unwrap();
+        volume.data = if data == "EMPTY" { Data::Empty } else { Data::Known(sequence(data)) };
+        volume.written = term;
+        let uid = volume.uid.clone();
+        self.record.term = self.record.term.max(term);
+        self.record.ever_seeded.get_or_insert(tanist_core::record::Seeded { member: db(0), confirmed: true });
+        self.record.last_replicas = self.record.last_replicas.max(self.group.replicas);
+        let known = self.record.member_mut(&db(ordinal));
+        known.term = Some(term);
+        known.claim_uid = Some(uid);
+    }
+
+    /// The member runs in that role, as memory has it.
+    pub fn serve(&mut self, ordinal: u32, role: Role) {
+        self.body(ordinal).app.role = role;
+    }
+
+    /// What the operator would see now. Asking `status` counts.
+    pub fn observe(&mut self) -> Snapshot {
+        let now = self.now;
+        for body in self.pods.values_mut() {
+            let answers = matches!(body.pod.phase, Phase::Running | Phase::Terminating) && body.runs();
+            let role = if answers { body.app.probe.unwrap_or(body.app.role) } else { Role::Unknown };
+            let (last, since, streak) = body.said;
+            body.said = (role, if role == last { since } else { now }, if role == Role::Unknown { streak + 1 } else { 0 });
+        }
+        let expected = memory::replicas(self.group.replicas, self.set.as_ref(), &self.record);
+        let ordinals: BTreeSet<u32> = (0..expected).chain(self.pods.keys().copied()).collect();
+        let claims: Vec<_> = self.volumes.iter().map(|(o, v)| (db(*o), v.claim(*o))).collect();
+        let record = memory::recall(self.record.clone(), "db", claims.iter().map(|(m, c)| (m, c)));
+        let evidence = record.intents.iter().filter_map(|i| Some((i.token.clone(), self.evidence(i)?))).collect();
+        Snapshot {
+            now,
+            nonce: format!("n{}", self.rounds),
+            group: self.group.clone(),
+            objects: self.objects.clone(),
+            set: self.set.clone(),
+            members: ordinals.iter().map(|o| self.member(*o)).collect(),
+            evidence,
+            nodes: self.nodes_known.then(|| self.nodes.clone()),
+            ended: self.ended.clone(),
+            surplus_claims: self.surplus_claims.clone(),
+            record,
+        }
+    }
+
+    fn member(&self, ordinal: u32) -> Member {
+        let claims = self.volumes.get(&ordinal).map(|v| v.claim(ordinal)).into_iter().collect();
+        let mut member = Member {
+            name: db(ordinal),
+            ordinal,
+            pod: None,
+            claims,
+            reading: Reading::default(),
+            position: Position::NotAsked,
+            asked: false,
+        };
+        let Some(body) = self.pods.get(&ordinal) else { return member };
+        let (role, since, unknown_streak) = body.said;
+        let detail = (role == Role::Unknown).then(|| "no answer".to_owned());
+        member.pod = Some(body.pod.clone());
+        member.reading = Reading { role, detail, since, unknown_streak, processes: body.app.processes };
+        if let Some((container, position, at, then)) = &body.read {
+            let patience = match (position, role) {
+                (Position::Unknown(_), _) => 10,
+                (_, Role::Stopped) => i64::MAX,
+                _ => 30,
+            };
+            if *container == body.container_id() && *then == role && self.now - at < patience {
+                member.position = position.clone();
+            }
+        }
+        member
+    }
+
+    /// As the runner would tell: nothing when the pod is another one, not started when the token never came.
+    fn evidence(&self, intent: &Intent) -> Option<tanist_core::snapshot::Evidence> {
+        use tanist_core::snapshot::Evidence;
+        let body = self.pods.values().find(|b| b.pod.uid == intent.pod_uid)?;
+        if body.pod.phase == Phase::Unreachable {
+            return None;
+        }
+        if body.container_id() != intent.container_id {
+            return Some(Evidence::Interrupted);
+        }
+        let never = || Evidence::NotStarted("its token is unknown".into());
+        Some(self.execs.get(&intent.token).map_or_else(never, |e| e.evidence(self.now)))
+    }
+
+    /// One round. Whether anything was done or remembered.
+    pub fn round(&mut self, policies: &dyn Policies) -> (Snapshot, Plan, bool) {
+        self.work();
+        self.rounds += 1;
+        let snapshot = self.observe();
+        let plan = decide(&snapshot, policies);
+        for decision in plan.decisions.iter().filter(|d| d.chosen.is_some()) {
+            self.say(ask(decision));
+        }
+        oracle::judge(self, &snapshot, &plan);
+        let record = self.record.clone();
+        self.act(&snapshot, &plan);
+        self.work();
+        let changed = !plan.actions.is_empty() || self.record != record;
+        (snapshot, plan, changed)
+    }
+
+    /// Writes what the plan remembers and does what it says.
+    pub fn act(&mut self, snapshot: &Snapshot, plan: &Plan) {
+        for action in &plan.actions {
+            if let Action::Run { intent, .. } = action {
+                recheck(snapshot, snapshot, intent).unwrap_or_else(|v| panic!("{}: nothing changed, and {v}", intent.token));
+            }
+        }
+        self.record.clone_from(&plan.record);
+        for action in &plan.actions {
+            self.one(action);
+        }
+    }
+
+    fn one(&mut self, action: &Action) {
+        match action {
+            Action::Apply(object) => {
+                self.say(format!("apply {} {}", object.kind, object.name));
+                self.objects.iter_mut().for_each(|o| o.current |= o.name == object.name && o.kind == object.kind);
+            }
+            Action::Route { member, pod_uid, role, ready } => {
+                self.say(format!("route {member}: {}, ready {ready}", role.unwrap_or("nowhere")));
+                if let Some(body) = self.pods.values_mut().find(|b| &b.pod.uid == pod_uid) {
+                    body.pod.routed = role.map(str::to_owned);
+                    body.pod.gate = Some(*ready);
+                    body.pod.ready = *ready;
+                }
+            }
+            Action::Run { intent, argv } => {
+                self.say(format!("{}: {} on {}", intent.verb.as_str(), argv.join(" "), intent.member));
+                self.started.push(format!("{} {}", intent.command, intent.member));
+                self.begin(intent);
+            }
+            Action::Read { member, .. } => {
+                self.started.push(format!("sequence {member}"));
+                let ordinal = ordinal(member);
+                let position = self.volumes.get(&ordinal).map_or(Position::Empty, Volume::position);
+                let now = self.now;
+                let body = self.body(ordinal);
+                body.read = Some((body.container_id(), position, now, body.said.0));
+            }
+            Action::DeletePod { member, reason, .. } => {
+                self.say(format!("delete the pod of {member}: {reason}"));
+                self.delete(ordinal(member));
+            }
+            Action::MarkClaim { uid, mark, .. } => {
+                if let Some(volume) = self.volumes.values_mut().find(|v| &v.uid == uid) {
+                    volume.mark = Some(mark.clone());
+                }
+            }
+        }
+    }
+
+    /// The command of an intent starts.
+    pub fn begin(&mut self, intent: &Intent) {
+        let found = self.behaviours.iter().position(|(m, c, _, _)| m == &intent.member && c == &intent.command);
+        let behaviour = match found {
+            Some(at) if self.behaviours[at].3 => self.behaviours[at].2.clone(),
+            Some(at) => self.behaviours.remove(at).2,
+            None => Behaviour::Works(0),
+        };
+        // The runner runs one command at a time.
+        let busy = self.execs.values().any(|e| e.intent.container_id == intent.container_id && e.works_at.is_some());
+        let behaviour = if busy { Behaviour::NeverStarts } else { behaviour };
+        let works_at = match behaviour {
+            Behaviour::Works(seconds) | Behaviour::Late(seconds) => Some(self.now + seconds),
+            Behaviour::Starts(_) | Behaviour::Spoils(..) => Some(self.now),
+            _ => None,
+        };
+        self.body(ordinal(&intent.member)).read = None;
+        self.execs.insert(intent.token.clone(), Exec { intent: intent.clone(), behaviour, works_at });
+    }
+
+    /// Lets the world move up to now: commands work, members arrive in their roles, the kubelet ends what the API forgot.
+    pub fn work(&mut self) {
+        let now = self.now;
+        let due: Vec<_> = self.execs.values().filter(|e| e.works_at.is_some_and(|at| at <= now)).cloned().collect();
+        for exec in due {
+            self.execs.get_mut(&exec.intent.token).unwrap().works_at = None;
+            self.effect(&exec);
+        }
+        for body in self.pods.values_mut() {
+            if let Some((role, _)) = body.app.next.take_if(|(_, at)| *at <= now) {
+                body.app.role = role;
+            }
+        }
+        let nodes = &self.nodes;
+        self.ghosts.retain(|g| match nodes.get(&g.node) {
+            None => false,
+            Some(n) if n.out_of_service => false,
+            Some(n) => !n.ready || now < g.since.max(n.since) + g.grace + 29,
+        });
+    }
+
+    fn effect(&mut self, exec: &Exec) {
+        let intent = &exec.intent;
+        let role = intent.verb.intended();
+        if let Some(ghost) = self.ghosts.iter_mut().find(|g| g.pod_uid == intent.pod_uid) {
+            ghost.app.role = role;
+            return;
+        }
+        let ordinal = ordinal(&intent.member);
+        let source = self.freshest_primary();
+        let now = self.now;
+        let Some(body) = self.pods.get_mut(&ordinal) else { return };
+        if body.pod.uid != intent.pod_uid || body.container_id() != intent.container_id {
+            return;
+        }
+        body.read = None;
+        if let Behaviour::Spoils(number, _) = exec.behaviour {
+            self.spoil(intent, number, source);
+            return;
+        }
+        match exec.behaviour {
+            Behaviour::Starts(seconds) => (body.app.role, body.app.next) = (Role::Starting, Some((role, now + seconds))),
+            _ => (body.app.role, body.app.next) = (role, None),
+        }
+        let Some(volume) = self.volumes.get_mut(&ordinal) else { return };
+        match intent.verb {
+            Verb::Seed | Verb::Failover => {
+                // What was there before is what it was: only writing makes it data of the new term.
+                if volume.data == Data::Empty {
+                    (volume.data, volume.written) = (Data::Known(sequence("1")), intent.term);
+                }
+            }
+            Verb::Join | Verb::Place | Verb::Follow => {
+                if let Some((data, written)) = source {
+                    (volume.data, volume.written) = (data, written);
+                }
+            }
+            Verb::Demote | Verb::Treat => {}
+        }
+    }
+
+    /// The target of a seed writes before it fails; a joiner has copied what others have.
+    fn spoil(&mut self, intent: &Intent, number: u64, source: Option<(Data, u64)>) {
+        let Some(volume) = self.volumes.get_mut(&ordinal(&intent.member)) else { return };
+        let number = number.max(volume.truth().map_or(0, |(_, n)| n + 1));
+        let written = (Data::Known(sequence(&number.to_string())), intent.term);
+        match (intent.verb, source) {
+            (Verb::Seed | Verb::Failover, _) => (volume.data, volume.written) = written,
+            (Verb::Join | Verb::Place | Verb::Follow, Some(copy)) => (volume.data, volume.written) = copy,
+            _ => {}
+        }
+    }
+
+    /// What joiners synchronise with.
+    pub fn freshest_primary(&self) -> Option<(Data, u64)> {
+        let leads = |o: &&u32| self.pods.get(*o).is_some_and(|b| b.app.role == Role::Primary);
+        let volume = self.volumes.keys().filter(leads).map(|o| &self.volumes[o]).max_by_key(|v| v.truth())?;
+        Some((volume.data.clone(), volume.written))
+    }
+
+    /// The primaries write: everyone who runs has it.
+    pub fn write(&mut self, count: u64) {
+        let term = self.record.term;
+        let Some((Data::Known(mut data), _)) = self.freshest_primary() else { return };
+        data.number += count;
+        for (ordinal, volume) in &mut self.volumes {
+            if self.pods.get(ordinal).is_some_and(|b| matches!(b.app.role, Role::Primary | Role::Secondary)) {
+                (volume.data, volume.written) = (Data::Known(data.clone()), term);
+            }
+        }
+    }
+
+    /// The application dies, its container is replaced.
+    pub fn restart(&mut self, ordinal: u32) {
+        let id = self.birth("c");
+        self.cancel(ordinal);
+        let body = self.body(ordinal);
+        body.app = App::stopped();
+        body.pod.containers.insert("db".into(), Container { id: Some(id), running: true });
+    }
+
+    /// Commands end with the container in which they run.
+    fn cancel(&mut self, ordinal: u32) {
+        let Some(uid) = self.pods.get(&ordinal).map(|b| b.pod.uid.clone()) else { return };
+        self.execs.values_mut().filter(|e| e.intent.pod_uid == uid).for_each(|e| e.works_at = None);
+    }
+
+    /// An orderly deletion: the last status shows every container ended.
+    pub fn delete(&mut self, ordinal: u32) {
+        self.cancel(ordinal);
+        let Some(body) = self.pods.remove(&ordinal) else { return };
+        self.ended.insert(body.pod.uid);
+        if self.respawn {
+            self.new_pod(ordinal);
+        }
+    }
+
+    /// A forced deletion: the API forgets the pod, its processes live on.
+    pub fn forget(&mut self, ordinal: u32) {
+        let Some(body) = self.pods.remove(&ordinal) else { return };
+        let node = body.pod.node.clone().unwrap_or_default();
+        let grace = i64::from(body.pod.grace);
+        self.ghosts.push(Ghost { pod_uid: body.pod.uid, node, grace, since: self.now, app: body.app });
+        if self.respawn {
+            self.new_pod(ordinal);
+        }
+    }
+
+    pub fn say(&mut self, what: String) {
+        self.log.push(format!("+{} {what}", self.now - START));
+    }
+
+    /// Plays rounds until nothing moves, waiting at most so many seconds in all. The last plan.
+    pub fn play(&mut self, policies: &dyn Policies, seconds: i64) -> (Snapshot, Plan) {
+        let end = self.now + seconds;
+        for _ in 0..500 {
+            let (snapshot, plan, changed) = self.round(policies);
+            if changed {
+                continue;
+            }
+            let working = self.execs.values().filter_map(|e| e.works_at);
+            let arriving = self.pods.values().filter_map(|b| Some(b.app.next?.1));
+            let next = plan.wake_at().into_iter().chain(working).chain(arriving).filter(|at| *at > self.now).min();
+            match next {
+                Some(at) if at <= end => self.now = at,
+                _ if self.now < end => self.now = end,
+                _ => {
+                    // Every story ends with: plan again, nothing.
+                    let again = decide(&self.observe(), policies);
+                    assert!(again.actions.is_empty() && again.record == self.record, "planned again: {:?}", again.actions);
+                    return (snapshot, plan);
+                }
+            }
+        }
+        let snapshot = self.observe();
+        let plan = decide(&snapshot, policies);
+        panic!("no calm after 500 rounds:\n{}\n{:#?}\n{:#?}", self.log.join("\n"), plan.actions, plan.waits);
+    }
+}
+
+/// A decision on one line: everyone with what came of them.
+fn ask(decision: &tanist_core::plan::Decision) -> String {
+    use tanist_core::plan::Standing;
+    let one = |c: &tanist_core::plan::Considered| match c.result {
+        Standing::Chosen => format!("{} chosen", c.member),
+        Standing::Fallback => format!("{} next", c.member),
+        Standing::PassedOver => format!("{} passed over: {}", c.member, c.reason),
+        Standing::Barred => format!("{} barred: {}", c.member, c.reason),
+    };
+    let all: Vec<_> = decision.candidates.iter().map(one).collect();
+    let who = decision.policy.as_ref().map_or("a person", |p| p.name.as_str());
+    format!("{who} answers {}: {}", decision.point, all.join(" | "))
+}
+
+pub fn ordinal(member: &MemberName) -> u32 {
+    member.as_str().rsplit_once('-').and_then(|(_, n)| n.parse().ok()).unwrap_or_else(|| panic!("{member} has no number"))
+}
