@@ -73,10 +73,12 @@ pub fn full(members: u32) -> Question {
         member.node = Some(format!("node{}", member.ordinal % 3 + 1));
         member.zone = Some(format!("zone-{}", member.ordinal % 3 + 1));
         member.last_primary = Some(NOW - 60);
-        member.position = Position::Known(Sequence { history: Some(history.to_owned()), number: number(member.ordinal) });
+        member.position =
+            Position::Known(Sequence { history: Some(history.to_owned()), number: number(member.ordinal) });
         for what in ["command-started", "became-primary"] {
             let detail = Some("primary".to_owned());
-            let transition = Transition { at: NOW - 60, what: what.to_owned(), member: Some(member.name.clone()), detail };
+            let transition =
+                Transition { at: NOW - 60, what: what.to_owned(), member: Some(member.name.clone()), detail };
             snapshot.history.push(transition);
         }
     }
@@ -162,9 +164,12 @@ impl Recorded {
     /// and its objects stay as recorded.
     pub fn request(&self, question: &Question) -> anyhow::Result<String> {
         let mut request = self.0.clone();
-        let pods = request.pointer_mut("/related/Pod.v1").and_then(Value::as_object_mut).context("the request has no pods")?;
-        let recorded: Vec<(String, String)> =
-            pods.iter().map(|(name, pod)| Ok((name.clone(), serde_json::to_string(pod)?))).collect::<anyhow::Result<_>>()?;
+        let pods =
+            request.pointer_mut("/related/Pod.v1").and_then(Value::as_object_mut).context("the request has no pods")?;
+        let recorded: Vec<(String, String)> = pods
+            .iter()
+            .map(|(name, pod)| Ok((name.clone(), serde_json::to_string(pod)?)))
+            .collect::<anyhow::Result<_>>()?;
         pods.clear();
         for (member, (old, pod)) in question.snapshot.members.iter().zip(recorded.iter().cycle()) {
             let mut pod: Value = serde_json::from_str(&pod.replace(old, member.name.as_str()))?;

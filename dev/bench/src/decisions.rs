@@ -1,6 +1,13 @@
 //! One decision, in its three ways, taken in turns so that what else the machine does hits all of them alike.
 
-use std::{fs, hint::black_box, path::PathBuf, sync::Arc, thread, time::{Duration, Instant}};
+use std::{
+    fs,
+    hint::black_box,
+    path::PathBuf,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context as _, bail, ensure};
 use serde::{Deserialize, Serialize};
@@ -120,7 +127,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let report = Report { machine: Machine::here(), load, calibration, rows, goal };
     print(&report);
     if let Some(path) = &args.json {
-        fs::write(path, serde_json::to_string_pretty(&report)?).with_context(|| format!("failed to write {}", path.display()))?;
+        fs::write(path, serde_json::to_string_pretty(&report)?)
+            .with_context(|| format!("failed to write {}", path.display()))?;
     }
     Ok(())
 }
@@ -171,8 +179,13 @@ impl Bench {
             black_box(self.webhook.ask(&short)?);
         }
         while !(policy.done() && library.done() && webhook.done() && webhook_short.done()) {
-            policy.take(turn, || Ok(drop(black_box(self.stack.ask(black_box(question))?))))?;
-            library.take(turn, || Ok(drop(black_box(Sequence::seed(black_box(&native))))))?;
+            policy.take(turn, || {
+                self.stack.ask(black_box(question)).map(|answer| _ = black_box(answer)).map_err(Into::into)
+            })?;
+            library.take(turn, || {
+                _ = black_box(Sequence::seed(black_box(&native)));
+                Ok(())
+            })?;
             webhook.take(turn, || self.webhook.ask(&pods).map(|answer| _ = black_box(answer.len())))?;
             webhook_short.take(turn, || self.webhook.ask(&short).map(|answer| _ = black_box(answer.len())))?;
         }
@@ -191,16 +204,41 @@ impl Bench {
     }
 
     /// All ways give the same answer, with the same reasons.
-    fn compare(&mut self, question: &Question, native: &tanist_policy::Snapshot, webhooks: [&Request; 2]) -> anyhow::Result<()> {
-        let Reply::Answer(Answer::Choose(ranking)) = self.stack.ask(question)?.reply else { bail!("the policy chose nobody") };
-        let of_policy: Said = Said {
-            candidates: ranking.candidates.into_iter().map(|each| Verdict { member: each.member.0, reason: each.reason }).collect(),
-            passed_over: ranking.passed_over.into_iter().map(|each| Verdict { member: each.member.0, reason: each.reason }).collect(),
+    fn compare(
+        &mut self,
+        question: &Question,
+        native: &tanist_policy::Snapshot,
+        webhooks: [&Request; 2],
+    ) -> anyhow::Result<()> {
+        let Reply::Answer(Answer::Choose(ranking)) = self.stack.ask(question)?.reply else {
+            bail!("the policy chose nobody")
         };
-        let Ok(tanist_policy::Answer::Choose(ranking)) = Sequence::seed(native) else { bail!("the native rule chose nobody") };
+        let of_policy: Said = Said {
+            candidates: ranking
+                .candidates
+                .into_iter()
+                .map(|each| Verdict { member: each.member.0, reason: each.reason })
+                .collect(),
+            passed_over: ranking
+                .passed_over
+                .into_iter()
+                .map(|each| Verdict { member: each.member.0, reason: each.reason })
+                .collect(),
+        };
+        let Ok(tanist_policy::Answer::Choose(ranking)) = Sequence::seed(native) else {
+            bail!("the native rule chose nobody")
+        };
         let of_native = Said {
-            candidates: ranking.candidates.into_iter().map(|each| Verdict { member: each.member, reason: each.reason }).collect(),
-            passed_over: ranking.passed_over.into_iter().map(|each| Verdict { member: each.member, reason: each.reason }).collect(),
+            candidates: ranking
+                .candidates
+                .into_iter()
+                .map(|each| Verdict { member: each.member, reason: each.reason })
+                .collect(),
+            passed_over: ranking
+                .passed_over
+                .into_iter()
+                .map(|each| Verdict { member: each.member, reason: each.reason })
+                .collect(),
         };
         ensure!(of_policy == of_native, "policy and native rule differ: {of_policy:?} {of_native:?}");
         for request in webhooks {
@@ -277,7 +315,9 @@ fn none_is_empty<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Verdic
 
 fn print(report: &Report) {
     println!("One decision, microseconds, p50 / p99:\n");
-    println!("| members | policy in its sandbox | native call | webhook, pods | webhook, short | times faster | request |");
+    println!(
+        "| members | policy in its sandbox | native call | webhook, pods | webhook, short | times faster | request |"
+    );
     println!("| --- | --- | --- | --- | --- | --- | --- |");
     for row in &report.rows {
         let pair = |figures: &Figures| format!("{:.1} / {:.1}", figures.p50, figures.p99);
@@ -299,5 +339,8 @@ fn print(report: &Report) {
         load.others, load.stolen, calibration.p50, calibration.p99
     );
     let met = if goal.met { "met" } else { "MISSED" };
-    println!("Goal, {} lean members: p50 <= {} and >= {} times faster than the webhook with pods: {met}.", GOAL.0, GOAL.1, GOAL.2);
+    println!(
+        "Goal, {} lean members: p50 <= {} and >= {} times faster than the webhook with pods: {met}.",
+        GOAL.0, GOAL.1, GOAL.2
+    );
 }

@@ -70,7 +70,10 @@ struct Recovery {
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let variables = "info,kube=warn,tanist=debug";
-    play("bench").with("RUST_LOG", variables).run(async |stage| measure(args, stage).await).map_err(|error| anyhow!(error))
+    play("bench")
+        .with("RUST_LOG", variables)
+        .run(async |stage| measure(args, stage).await)
+        .map_err(|error| anyhow!(error))
 }
 
 async fn measure(args: &Args, stage: &Stage) -> anyhow::Result<()> {
@@ -84,7 +87,18 @@ async fn measure(args: &Args, stage: &Stage) -> anyhow::Result<()> {
     let mut recoveries = Vec::new();
     for repetition in 1..=args.repetitions {
         eprintln!("recovery {repetition} of {} ...", args.repetitions);
-        recoveries.push(recovery(args, stage, &group).await.with_context(|| format!("recovery {repetition}"))?);
+        match recovery(args, stage, &group).await {
+            Ok(one) => {
+                eprintln!("  ours {:.0} ms of {:.0}: {}", one.overhead_ms, one.whole_ms, one.commands.join("; "));
+                recoveries.push(one);
+            }
+            // What was measured before is shown.
+            Err(error) if !recoveries.is_empty() => {
+                eprintln!("  failed: {error:#}");
+                break;
+            }
+            Err(error) => return Err(error),
+        }
     }
     let load = before.until(Busy::now(&[]));
     let mut overheads: Vec<f64> = recoveries.iter().map(|recovery| recovery.overhead_ms).collect();
@@ -92,10 +106,12 @@ async fn measure(args: &Args, stage: &Stage) -> anyhow::Result<()> {
     let overhead_p50_ms = overheads.get(overheads.len() / 2).copied().context("nothing was measured")?;
     let overhead_max_ms = overheads.last().copied().unwrap_or_default();
     let met = overhead_p50_ms <= GOAL;
-    let report = Report { machine: Machine::here(), load, members: MEMBERS, recoveries, overhead_p50_ms, overhead_max_ms, met };
+    let report =
+        Report { machine: Machine::here(), load, members: MEMBERS, recoveries, overhead_p50_ms, overhead_max_ms, met };
     print(&report);
     if let Some(path) = &args.json {
-        fs::write(path, serde_json::to_string_pretty(&report)?).with_context(|| format!("failed to write {}", path.display()))?;
+        fs::write(path, serde_json::to_string_pretty(&report)?)
+            .with_context(|| format!("failed to write {}", path.display()))?;
     }
     Ok(())
 }
@@ -106,10 +122,14 @@ async fn install(stage: &Stage, image: &str) -> anyhow::Result<()> {
     let deployments: Api<Deployment> = Api::namespaced(stage.client.clone(), namespace);
     let container = json!({"name": "tanist", "image": image, "env": [{"name": "TANIST_RUNNER_IMAGE", "value": image}]});
     let patch = json!({"spec": {"strategy": {"type": "Recreate", "rollingUpdate": null}, "template": {"spec": {"containers": [container]}}}});
-    deployments.patch("tanist", &PatchParams::default(), &Patch::Strategic(&patch)).await.context("failed to change the image")?;
+    deployments
+        .patch("tanist", &PatchParams::default(), &Patch::Strategic(&patch))
+        .await
+        .context("failed to change the image")?;
     until("the operator of that image", 60, async || {
         let pods = stage.operator.pods().await?;
-        let wanted = |pod: &Pod| pod.spec.iter().flat_map(|spec| &spec.containers).all(|c| c.image.as_deref() == Some(image));
+        let wanted =
+            |pod: &Pod| pod.spec.iter().flat_map(|spec| &spec.containers).all(|c| c.image.as_deref() == Some(image));
         Ok(pods.len() == 1 && pods.iter().all(wanted) && stage.operator.log().await.contains("\"leading\""))
     })
     .await
@@ -120,8 +140,9 @@ async fn recovery(args: &Args, stage: &Stage, group: &Group) -> anyhow::Result<R
     let old = try_join_all(members.iter().map(Member::uid)).await?;
     let running: Arc<Mutex<BTreeMap<String, f64>>> = Arc::default();
     let watch = tokio::spawn(watch_running(stage.client.clone(), stage.namespace.clone(), running.clone()));
-    try_join_all(members.iter().map(|member| member.delete(Some(0)))).await?;
+    // With its grace, so that each pod's end is seen: after a forced deletion the operator first waits 30 s for proof (design 4, "Over").
     let begun = now();
+    try_join_all(members.iter().map(|member| member.delete(None))).await?;
     group.recovered(&old, 180).await?;
     let done = now();
     watch.abort();
@@ -139,7 +160,8 @@ async fn recovery(args: &Args, stage: &Stage, group: &Group) -> anyhow::Result<R
         fs::write(path, &log)?;
     }
     let journals = try_join_all(members.iter().map(Member::journal)).await?;
-    let all: Vec<_> = journals.iter().flat_map(|journal| executions(journal)).filter(|e| e.began as f64 >= begun).collect();
+    let all: Vec<_> =
+        journals.iter().flat_map(|journal| executions(journal)).filter(|e| e.began as f64 >= begun).collect();
     let mut spans = of_log(&log);
     spans.extend(all.iter().filter(|e| e.command != "stop").filter_map(|execution| {
         Some(Span { phase: Phase::Commands, from: execution.began as f64, to: execution.ended? as f64 })
@@ -190,7 +212,10 @@ fn now() -> f64 {
 }
 
 fn print(report: &Report) {
-    println!("From the last pod running to every member in its role, {} register members, milliseconds:\n", report.members);
+    println!(
+        "From the last pod running to every member in its role, {} register members, milliseconds:\n",
+        report.members
+    );
     let columns: Vec<_> = (1..=report.recoveries.len()).map(|number| number.to_string()).collect();
     println!("| | {} |", columns.join(" | "));
     println!("| --- |{}", " --- |".repeat(columns.len()));
@@ -203,7 +228,10 @@ fn print(report: &Report) {
         row(phase.name(), &|recovery| recovery.phases.get(phase.name()).copied().unwrap_or_default());
     }
     row("ours: whole without the commands", &|recovery| recovery.overhead_ms);
-    println!("\nOthers and the cluster itself used {:.2} processors, {:.2} were stolen.", report.load.others, report.load.stolen);
+    println!(
+        "\nOthers and the cluster itself used {:.2} processors, {:.2} were stolen.",
+        report.load.others, report.load.stolen
+    );
     let met = if report.met { "met" } else { "MISSED" };
     println!(
         "Ours: p50 {:.0}, at most {:.0}. Goal, at most {GOAL:.0} beside the commands: {met}.",

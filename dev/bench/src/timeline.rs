@@ -72,13 +72,17 @@ pub fn of_log(log: &str) -> Vec<Span> {
         let Ok(entry) = serde_json::from_str::<Value>(line) else { continue };
         let text = |key: &str| entry.pointer(&format!("/fields/{key}")).and_then(Value::as_str).unwrap_or_default();
         let number = |key: &str| entry.pointer(&format!("/fields/{key}")).and_then(Value::as_f64).unwrap_or_default();
-        let Some(at) = entry.get("timestamp").and_then(Value::as_str).and_then(|at| at.parse::<jiff::Timestamp>().ok()) else { continue };
+        let Some(at) = entry.get("timestamp").and_then(Value::as_str).and_then(|at| at.parse::<jiff::Timestamp>().ok())
+        else {
+            continue;
+        };
         let at = at.as_microsecond() as f64 / 1000.0;
         match text("message") {
             "observed" => {
                 let (said, read) = (number("members_ms"), number("objects_ms"));
                 let again = text("ask") != "Recent";
-                let (status, reading) = if again { (Phase::StatusAgain, Phase::ReadAgain) } else { (Phase::Status, Phase::Read) };
+                let (status, reading) =
+                    if again { (Phase::StatusAgain, Phase::ReadAgain) } else { (Phase::Status, Phase::Read) };
                 spans.push(Span { phase: status, from: at - said, to: at });
                 spans.push(Span { phase: reading, from: at - said - read, to: at - said });
                 looked_again = again.then_some(at);
@@ -127,7 +131,8 @@ mod tests {
     #[test]
     fn each_moment_counts_once() {
         let span = |phase, from, to| Span { phase, from, to };
-        let spans = [span(Phase::ExecWay, 10.0, 20.0), span(Phase::Commands, 12.0, 18.0), span(Phase::Status, 15.0, 30.0)];
+        let spans =
+            [span(Phase::ExecWay, 10.0, 20.0), span(Phase::Commands, 12.0, 18.0), span(Phase::Status, 15.0, 30.0)];
         let spent = spent(&spans, 0.0, 25.0);
         let of = |phase| spent.get(&phase).copied();
         assert_eq!(of(Phase::Commands), Some(6.0));

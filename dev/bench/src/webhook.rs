@@ -34,13 +34,21 @@ impl Webhook {
             .stdout(Stdio::piped())
             .spawn()
             .with_context(|| format!("failed to start {}", program.display()))?;
-        let (Some(open), Some(says)) = (child.stdin.take(), child.stdout.take()) else { bail!("the webhook has no pipes") };
+        let (Some(open), Some(says)) = (child.stdin.take(), child.stdout.take()) else {
+            bail!("the webhook has no pipes")
+        };
         let mut address = String::new();
         BufReader::new(says).read_line(&mut address).context("the webhook did not say where it listens")?;
         let address = address.trim().to_owned();
         let connection = TcpStream::connect(&address).with_context(|| format!("failed to connect to {address}"))?;
         connection.set_nodelay(true)?;
-        Ok(Self { child, _open: open, address, connection: BufReader::with_capacity(1 << 16, connection), answer: Vec::new() })
+        Ok(Self {
+            child,
+            _open: open,
+            address,
+            connection: BufReader::with_capacity(1 << 16, connection),
+            answer: Vec::new(),
+        })
     }
 
     pub fn process(&self) -> u32 {

@@ -191,7 +191,17 @@ fn ready(s: &Snapshot, plan: &Plan, primaries: &[MemberName], settled: usize) ->
         s.group.primaries
     );
     if primaries.len() == s.group.wanted_primaries() && settled == wanted && s.members.len() == wanted {
-        return condition("Ready", Truth::True, "AllMembersInRole", &text);
+        // Kubernetes' own readiness follows within seconds; until it does, Services do not lead to everyone.
+        let lags = s.members.iter().find(|m| m.pod.as_ref().is_some_and(|p| !p.ready));
+        return match lags {
+            Some(m) => condition(
+                "Ready",
+                Truth::False,
+                "PodsNotReady",
+                &format!("{text}; the pod of {} is not Ready yet", m.name),
+            ),
+            None => condition("Ready", Truth::True, "AllMembersInRole", &text),
+        };
     }
     if primaries.is_empty() && unknown > 0 {
         return condition(
@@ -275,7 +285,12 @@ fn degraded(s: &Snapshot, plan: &Plan, trouble: Option<&Trouble>) -> Condition {
         return condition("Degraded", Truth::True, "NoPrimary", "the group served before and no primary serves now");
     }
     if let Some(member) = s.members.iter().find(|m| s.reachable(m) && s.role(m).0 == Role::Unknown) {
-        return condition("Degraded", Truth::Unknown, "RolesUnknown", &format!("the role of {} is unknown", member.name));
+        return condition(
+            "Degraded",
+            Truth::Unknown,
+            "RolesUnknown",
+            &format!("the role of {} is unknown", member.name),
+        );
     }
     condition("Degraded", Truth::False, "Healthy", "nothing needs a person")
 }

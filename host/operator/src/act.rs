@@ -141,7 +141,9 @@ async fn look_again(ctx: &Context, observed: &Observed, written: &ReplicaGroup, 
     let ask = match action {
         // Where all have to be stopped, all are asked; a further member only needs to be what it was, and where it can, its runner looks
         // in the moment of the start.
-        Action::Run { intent, .. } if asks_in_place(&observed.snapshot, intent) && !intent.verb.opens_term() => Ask::Recent,
+        Action::Run { intent, .. } if asks_in_place(&observed.snapshot, intent) && !intent.verb.opens_term() => {
+            Ask::Recent
+        }
         Action::Run { intent, .. } if !intent.verb.opens_term() => Ask::Only(&intent.member),
         Action::DeletePod { member, .. } => Ask::Only(member),
         _ => Ask::Everyone,
@@ -168,7 +170,10 @@ async fn record(ctx: &Context, plan: &Plan, report: &report::Derived, outcome: &
     match report::write(ctx, &outcome.object, plan, report).await {
         Ok(object) => {
             let uid = object.metadata.uid.clone().unwrap_or_default();
-            let tokens = plan.actions.iter().filter_map(|a| if let Action::Run { intent, .. } = a { Some(intent.token.clone()) } else { None });
+            let tokens = plan
+                .actions
+                .iter()
+                .filter_map(|a| if let Action::Run { intent, .. } = a { Some(intent.token.clone()) } else { None });
             ctx.hints.of(&uid, |h| h.promised.extend(tokens));
             (outcome.object, outcome.recorded) = (object, true);
             Ok(())
@@ -225,14 +230,20 @@ async fn route(
     let params = PatchParams::default();
     // Going down, the Services go first; coming up, they come last.
     if role.is_none() {
-        within(format!("unlabel pod {pod}"), pods.patch(pod, &params, &Patch::Merge(&labels))).await.map(drop).or_else(gone)?;
+        within(format!("unlabel pod {pod}"), pods.patch(pod, &params, &Patch::Merge(&labels)))
+            .await
+            .map(drop)
+            .or_else(gone)?;
     }
     within(format!("set the readiness gate of {pod}"), pods.patch_status(pod, &params, &Patch::Strategic(&gate)))
         .await
         .map(drop)
         .or_else(gone)?;
     if role.is_some() {
-        within(format!("label pod {pod}"), pods.patch(pod, &params, &Patch::Merge(&labels))).await.map(drop).or_else(gone)?;
+        within(format!("label pod {pod}"), pods.patch(pod, &params, &Patch::Merge(&labels)))
+            .await
+            .map(drop)
+            .or_else(gone)?;
     }
     Ok(())
 }
@@ -255,7 +266,9 @@ async fn mark_claim(ctx: &Context, namespace: &str, claim: &str, uid: &str, mark
         marks::CLAIM_SEQUENCE: mark.sequence.as_ref().map(ToString::to_string),
         marks::CLAIM_PRIMARIES: primaries.join(","),
     }}});
-    within(format!("mark claim {claim}"), claims.patch(claim, &PatchParams::default(), &Patch::Merge(&patch))).await.map(drop)
+    within(format!("mark claim {claim}"), claims.patch(claim, &PatchParams::default(), &Patch::Merge(&patch)))
+        .await
+        .map(drop)
 }
 
 async fn delete_pod(ctx: &Context, namespace: &str, pod: &str, uid: &str) -> Result<(), Error> {
@@ -306,8 +319,12 @@ fn run(ctx: &Arc<Context>, object: &ReplicaGroup, s: &Snapshot, intent: Intent, 
         };
         let seconds = started.elapsed().as_secs_f64();
         match result {
-            "ok" => info!(member = %intent.member, command = intent.command, token = intent.token, seconds, "command ended well"),
-            _ => warn!(member = %intent.member, command = intent.command, token = intent.token, seconds, ?evidence, "command ended"),
+            "ok" => {
+                info!(member = %intent.member, command = intent.command, token = intent.token, seconds, "command ended well")
+            }
+            _ => {
+                warn!(member = %intent.member, command = intent.command, token = intent.token, seconds, ?evidence, "command ended")
+            }
         }
         let labels = crate::telemetry::ExecLabels { command: intent.command.clone(), result: result.to_owned() };
         ctx.metrics.execs.get_or_create(&labels).inc();

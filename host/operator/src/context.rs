@@ -1,9 +1,9 @@
 //! What every round has at hand.
+use crate::api::ReplicaGroup;
 use crate::args::Run;
 use crate::hints::Hints;
 use crate::policies::Sources;
 use crate::telemetry::Metrics;
-use crate::api::ReplicaGroup;
 use futures::channel::mpsc::UnboundedSender;
 use kube::runtime::events::{Recorder, Reporter};
 use kube::runtime::reflector::ObjectRef;

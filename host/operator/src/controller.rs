@@ -3,8 +3,8 @@ use crate::act::{self, act};
 use crate::api::ReplicaGroup;
 use crate::context::Context;
 use crate::observe::{self, ASK_AGAIN, Ask, Observed, observe};
-use crate::{news, report};
 use crate::telemetry::DecisionLabels;
+use crate::{news, report};
 use kube::ResourceExt;
 use kube::runtime::controller::Action;
 use std::sync::Arc;
@@ -32,7 +32,8 @@ pub enum Error {
 pub async fn round(group: Arc<ReplicaGroup>, ctx: Arc<Context>) -> Result<Action, Error> {
     let started = Instant::now();
     let policies = ctx.policies.active(&group).await;
-    let observed = match observe(&ctx, &group, Ask::Recent).await { // reads
+    let observed = match observe(&ctx, &group, Ask::Recent).await {
+        // reads
         Ok(observed) => observed,
         Err(error) => return unobserved(&ctx, &group, error, &policies.health).await,
     };
@@ -54,7 +55,10 @@ pub async fn round(group: Arc<ReplicaGroup>, ctx: Arc<Context>) -> Result<Action
 
 /// The plan with the memory of what really happened: commands that were not started leave no intent behind.
 fn unwritten(observed: &Observed, plan: &Plan) -> Plan {
-    let starts = plan.actions.iter().any(|a| matches!(a, tanist_core::plan::Action::Run { .. } | tanist_core::plan::Action::DeletePod { .. }));
+    let starts = plan
+        .actions
+        .iter()
+        .any(|a| matches!(a, tanist_core::plan::Action::Run { .. } | tanist_core::plan::Action::DeletePod { .. }));
     if !starts {
         return plan.clone();
     }
@@ -98,7 +102,9 @@ fn again(ctx: &Context, group: &ReplicaGroup, observed: &Observed, plan: &Plan) 
     });
     // What was written may have changed what comes next: routing, memory, a settled command.
     let changed = plan.record != observed.snapshot.record || !plan.actions.is_empty();
-    let wake = plan.wake_at().map(|at| Duration::from_secs(u64::try_from(at.saturating_sub(observe::now())).unwrap_or(0).max(1)));
+    let wake = plan
+        .wake_at()
+        .map(|at| Duration::from_secs(u64::try_from(at.saturating_sub(observe::now())).unwrap_or(0).max(1)));
     let soonest = [
         Some(resync),
         wake,
@@ -110,7 +116,9 @@ fn again(ctx: &Context, group: &ReplicaGroup, observed: &Observed, plan: &Plan) 
 
 /// A command or a reading was begun: its end starts the next round by itself.
 fn waits_for_end(plan: &Plan) -> bool {
-    plan.actions.iter().any(|a| matches!(a, tanist_core::plan::Action::Run { .. } | tanist_core::plan::Action::Read { .. }))
+    plan.actions
+        .iter()
+        .any(|a| matches!(a, tanist_core::plan::Action::Run { .. } | tanist_core::plan::Action::Read { .. }))
 }
 
 /// When a failed round is tried again.
@@ -122,7 +130,9 @@ pub fn error_policy(group: Arc<ReplicaGroup>, error: &Error, ctx: Arc<Context>) 
         Error::Act(act::Error::Outdated) => Duration::from_millis(100),
         Error::Act(act::Error::Recheck(..)) => Duration::from_millis(500),
         Error::Act(act::Error::Closing) => return Action::await_change(),
-        Error::Observe(observe::Error::ReadSpec(_) | observe::Error::BuildObjects(_) | observe::Error::ReadRecord(_)) => {
+        Error::Observe(
+            observe::Error::ReadSpec(_) | observe::Error::BuildObjects(_) | observe::Error::ReadRecord(_),
+        ) => {
             warn!(group = name, %error, "the group cannot be acted upon until it is changed");
             return Action::await_change();
         }

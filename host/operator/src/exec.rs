@@ -119,7 +119,9 @@ fn judge(status: &Status, output: Output, complaint: &Output) -> Ended {
         return Ended::Exited(0, output);
     }
     let causes = status.details.as_ref().and_then(|d| d.causes.as_ref());
-    let code = causes.and_then(|c| c.iter().find(|c| c.reason.as_deref() == Some("ExitCode"))).and_then(|c| c.message.as_deref());
+    let code = causes
+        .and_then(|c| c.iter().find(|c| c.reason.as_deref() == Some("ExitCode")))
+        .and_then(|c| c.message.as_deref());
     if let (Some("NonZeroExitCode"), Some(code)) = (status.reason.as_deref(), code) {
         return match code.parse() {
             Ok(code) => Ended::Exited(code, output),
@@ -127,7 +129,8 @@ fn judge(status: &Status, output: Output, complaint: &Output) -> Ended {
         };
     }
     let message = status.message.as_deref().unwrap_or_default();
-    let missing = ["executable file not found", "no such file or directory", "permission denied", "container not found"];
+    let missing =
+        ["executable file not found", "no such file or directory", "permission denied", "container not found"];
     if missing.iter().any(|m| message.contains(m)) && output.stdout.is_empty() {
         return Ended::NotStarted("the program could not be executed in the container".into());
     }
@@ -141,7 +144,8 @@ mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::{StatusCause, StatusDetails};
 
     fn failure(reason: &str, code: Option<&str>, message: &str) -> Status {
-        let causes = code.map(|c| vec![StatusCause { reason: Some("ExitCode".into()), message: Some(c.into()), field: None }]);
+        let causes =
+            code.map(|c| vec![StatusCause { reason: Some("ExitCode".into()), message: Some(c.into()), field: None }]);
         Status {
             status: Some("Failure".into()),
             reason: Some(reason.into()),
@@ -170,7 +174,11 @@ mod tests {
 
     #[test]
     fn a_missing_program_was_not_started() {
-        let status = failure("InternalError", None, "OCI runtime exec failed: exec: \"nope\": executable file not found in $PATH");
+        let status = failure(
+            "InternalError",
+            None,
+            "OCI runtime exec failed: exec: \"nope\": executable file not found in $PATH",
+        );
         assert!(matches!(judge(&status, Output::default(), &Output::default()), Ended::NotStarted(_)));
     }
 }

@@ -95,7 +95,10 @@ mod tests {
     #[test]
     fn a_whole_frame_is_read() {
         let frame = read(WHOLE, "t1").unwrap();
-        assert_eq!((frame.outcome, frame.stdout.as_slice(), frame.processes), (Outcome::Exited(0), b"1234567\n".as_slice(), Some(3)));
+        assert_eq!(
+            (frame.outcome, frame.stdout.as_slice(), frame.processes),
+            (Outcome::Exited(0), b"1234567\n".as_slice(), Some(3))
+        );
     }
 
     // S3, S12: cut anywhere, a frame says nothing, and never a shorter number.

@@ -1,9 +1,9 @@
 //! What this process remembers between rounds. It is never the truth: losing it costs time, not safety.
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use crate::member::Said;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use tanist_core::contract::{Position, Role, Timestamp};
 use std::time::{Duration, Instant};
+use tanist_core::contract::{Position, Role, Timestamp};
 use tanist_core::snapshot::Evidence;
 
 /// The hints of every group, by UID.

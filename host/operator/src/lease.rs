@@ -58,7 +58,12 @@ impl Leadership {
     /// For that installation.
     #[must_use]
     pub fn new(client: Client, namespace: &str, name: &str, identity: &str) -> Self {
-        Leadership { leases: Api::namespaced(client, namespace), name: name.to_owned(), identity: identity.to_owned(), seen: None }
+        Leadership {
+            leases: Api::namespaced(client, namespace),
+            name: name.to_owned(),
+            identity: identity.to_owned(),
+            seen: None,
+        }
     }
 
     /// Tries to take or renew it, once.
@@ -79,7 +84,8 @@ impl Leadership {
             }
         };
         let spec = lease.spec.get_or_insert_default();
-        let duration = spec.lease_duration_seconds.and_then(|s| u64::try_from(s).ok()).map_or(DURATION, Duration::from_secs);
+        let duration =
+            spec.lease_duration_seconds.and_then(|s| u64::try_from(s).ok()).map_or(DURATION, Duration::from_secs);
         match judge(spec.holder_identity.as_deref(), &self.identity, now.duration_since(since), duration) {
             Move::Leave(holder) => Ok(Attempt::Other(holder)),
             Move::Take { changes } => {

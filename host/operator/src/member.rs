@@ -115,7 +115,8 @@ impl Target {
                 Ended::Unknown(why) => Evidence::Unknown(why),
             };
         }
-        let (deadline, expect) = (intent.timeout.to_string(), if intent.verb.intended() == Role::Stopped { "stopped" } else { "running" });
+        let (deadline, expect) =
+            (intent.timeout.to_string(), if intent.verb.intended() == Role::Stopped { "stopped" } else { "running" });
         let mut more = vec!["--token", &intent.token, "--deadline", &deadline, "--expect", expect];
         if let Some(code) = role.and_then(code) {
             more.extend(["--if-status", code]);
@@ -196,7 +197,10 @@ mod tests {
     #[test]
     fn each_code_of_status_is_a_role() {
         let role = |code| said(code, None).role;
-        assert_eq!([0, 7, 8, 9, 10].map(role), [Role::Secondary, Role::Stopped, Role::Primary, Role::Failed, Role::Starting]);
+        assert_eq!(
+            [0, 7, 8, 9, 10].map(role),
+            [Role::Secondary, Role::Stopped, Role::Primary, Role::Failed, Role::Starting]
+        );
         for code in [1, 2, 126, 127, 137, 255] {
             assert_eq!(role(code), Role::Unknown);
         }

@@ -75,11 +75,23 @@ fn gather(observed: &Observed, plan: &Plan, outcome: Option<&Error>) -> Vec<News
     }
     for violation in &plan.violations {
         let (action, note) = (format!("{:?}", violation.rule), violation.message.clone());
-        news.push(News { kind: EventType::Warning, reason: "AnswerRejected", action, member: violation.member.clone(), note });
+        news.push(News {
+            kind: EventType::Warning,
+            reason: "AnswerRejected",
+            action,
+            member: violation.member.clone(),
+            note,
+        });
     }
     for unanswered in &plan.broken {
         let note = format!("{}: {}", unanswered.policy, unanswered.message);
-        news.push(News { kind: EventType::Warning, reason: "PolicyFailed", action: unanswered.kind.into(), member: None, note });
+        news.push(News {
+            kind: EventType::Warning,
+            reason: "PolicyFailed",
+            action: unanswered.kind.into(),
+            member: None,
+            note,
+        });
     }
     news
 }

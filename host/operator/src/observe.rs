@@ -43,7 +43,9 @@ pub enum Error {
     #[error("failed to build the objects: {0}")]
     BuildObjects(#[source] objects::BuildError),
     /// Another installation keeps this group.
-    #[error("installation {0:?} keeps this group; remove the annotation tanist.dev/installation from its StatefulSet to take it over")]
+    #[error(
+        "installation {0:?} keeps this group; remove the annotation tanist.dev/installation from its StatefulSet to take it over"
+    )]
     OtherInstallation(String),
     /// An object of that name belongs to somebody else.
     #[error("{0} {1} exists and does not belong to this group; rename the group or remove that object")]
@@ -115,7 +117,11 @@ pub async fn observe(ctx: &Context, seen: &ReplicaGroup, ask: Ask<'_>) -> Result
     let objects = world.objects(ctx, &object, &group, set.as_ref(), &record)?;
     let now = now();
     let mut members = world.members(&group, set.as_ref(), &record, now);
-    let expected = members.iter().filter(|m| m.ordinal < expected(&group, set.as_ref(), &record)).map(|m| m.name.clone()).collect::<Vec<_>>();
+    let expected = members
+        .iter()
+        .filter(|m| m.ordinal < expected(&group, set.as_ref(), &record))
+        .map(|m| m.name.clone())
+        .collect::<Vec<_>>();
     let surplus_claims = world.surplus_claims(&group, &expected);
     let nodes = world.nodes(ctx, &members, &record).await?;
     let read = Instant::now();
@@ -128,7 +134,8 @@ pub async fn observe(ctx: &Context, seen: &ReplicaGroup, ask: Ask<'_>) -> Result
     let remembered = record.last_primaries.iter().map(|l| &l.pod_uid).chain(record.intents.iter().map(|i| &i.pod_uid));
     let ended = remembered.filter(|uid| ctx.hints.has_ended(uid)).cloned().collect();
     let nonce = format!("{:016x}", rand::random::<u64>());
-    let snapshot = Snapshot { now, nonce, group, record, objects, set, members, evidence, nodes, ended, surplus_claims };
+    let snapshot =
+        Snapshot { now, nonce, group, record, objects, set, members, evidence, nodes, ended, surplus_claims };
     Ok(Observed { object, snapshot })
 }
 
@@ -174,7 +181,8 @@ impl World {
         let pods: Api<Pod> = Api::namespaced(client(), ns);
         let claims: Api<PersistentVolumeClaim> = Api::namespaced(client(), ns);
         let services: Api<DynamicObject> = Api::namespaced_with(client(), ns, &resource("", "v1", "Service"));
-        let budgets: Api<DynamicObject> = Api::namespaced_with(client(), ns, &resource("policy", "v1", "PodDisruptionBudget"));
+        let budgets: Api<DynamicObject> =
+            Api::namespaced_with(client(), ns, &resource("policy", "v1", "PodDisruptionBudget"));
         let (set, services, budgets, pods, claims) = tokio::try_join!(
             within("the StatefulSet", sets.get_opt(&group.name)),
             within("services", services.list(&selector)),
@@ -213,18 +221,22 @@ impl World {
         set: Option<&Set>,
         record: &Record,
     ) -> Result<Vec<Object>, Error> {
-        let settings =
-            objects::Settings { runner_image: ctx.settings.runner_image.clone(), installation: ctx.settings.installation.clone() };
+        let settings = objects::Settings {
+            runner_image: ctx.settings.runner_image.clone(),
+            installation: ctx.settings.installation.clone(),
+        };
         let replicas = memory::replicas(group.replicas, set, record);
         let wished = objects::desired(object, replicas, &settings).map_err(Error::BuildObjects)?;
         let mut found = Vec::new();
         for manifest in wished {
-            let text = |pointer| manifest.pointer(pointer).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
+            let text =
+                |pointer| manifest.pointer(pointer).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
             let (kind, name, hash) = (text("/kind"), text("/metadata/name"), applied_hash(&manifest));
             let there = self.live(&kind, &name);
             // The hash says whether the wish changed; what came back when it was applied says whether somebody changed the object.
             let same = there.as_ref().is_some_and(|(meta, _)| {
-                convert::owned_by(meta, &group.uid) && meta.annotations.as_ref().and_then(|a| a.get(api::ANNOTATION_APPLIED)) == Some(&hash)
+                convert::owned_by(meta, &group.uid)
+                    && meta.annotations.as_ref().and_then(|a| a.get(api::ANNOTATION_APPLIED)) == Some(&hash)
             });
             let untouched = ctx.hints.of(&group.uid, |h| {
                 h.applied.get(&format!("{kind}/{name}")) == there.as_ref().map(|(_, fingerprint)| fingerprint)
@@ -271,13 +283,22 @@ impl World {
         let name = MemberName::from(format!("{}-{ordinal}", group.name));
         let mut claims: Vec<_> = self.claims.iter().filter(|(m, _)| m == &name).map(|(_, c)| c.clone()).collect();
         claims.sort_by(|a, b| a.name.cmp(&b.name));
-        Member { name, ordinal, pod: None, claims, reading: Default::default(), position: Position::NotAsked, asked: false }
+        Member {
+            name,
+            ordinal,
+            pod: None,
+            claims,
+            reading: Default::default(),
+            position: Position::NotAsked,
+            asked: false,
+        }
     }
 
     fn surplus_claims(&self, group: &Group, expected: &[MemberName]) -> Vec<String> {
-        let surplus = self.claims.iter().filter(|(m, c)| {
-            !expected.contains(m) && c.mark.as_ref().is_some_and(|mark| mark.group == group.name)
-        });
+        let surplus = self
+            .claims
+            .iter()
+            .filter(|(m, c)| !expected.contains(m) && c.mark.as_ref().is_some_and(|mark| mark.group == group.name));
         surplus.map(|(_, c)| c.name.clone()).collect()
     }
 
@@ -328,5 +349,10 @@ pub fn resource(group: &str, version: &str, kind: &str) -> ApiResource {
 #[must_use]
 pub fn target(group: &Group, member: &Member) -> Option<Target> {
     let pod = member.pod.as_ref()?;
-    Some(Target { namespace: group.namespace.clone(), pod: member.name.to_string(), uid: pod.uid.clone(), runner: group.runner })
+    Some(Target {
+        namespace: group.namespace.clone(),
+        pod: member.name.to_string(),
+        uid: pod.uid.clone(),
+        runner: group.runner,
+    })
 }

@@ -26,7 +26,9 @@ pub enum Error {
     #[error("there is no built-in policy {0:?}; built in are: sequence")]
     FindBuiltin(String),
     /// The `ConfigMap` is not there, or not labelled.
-    #[error("there is no ConfigMap {0} with the label {LABEL_POLICY}: \"true\" in this namespace; create it, or add the label")]
+    #[error(
+        "there is no ConfigMap {0} with the label {LABEL_POLICY}: \"true\" in this namespace; create it, or add the label"
+    )]
     FindConfigMap(String),
     /// It has no such key.
     #[error("ConfigMap {0} has no key {1:?} in binaryData (components) or data (scripts)")]
@@ -88,9 +90,16 @@ impl Policies for Active {
             Some(stack) => stack.ask(question),
             None => {
                 let message = match &self.health {
-                    PolicyHealth::Active(text) | PolicyHealth::Stale(text) | PolicyHealth::Missing(text) => text.clone(),
+                    PolicyHealth::Active(text) | PolicyHealth::Stale(text) | PolicyHealth::Missing(text) => {
+                        text.clone()
+                    }
                 };
-                let none = PolicyName { name: "none".into(), version: String::new(), source: String::new(), digest: String::new() };
+                let none = PolicyName {
+                    name: "none".into(),
+                    version: String::new(),
+                    source: String::new(),
+                    digest: String::new(),
+                };
                 Err(Unanswered { policy: none, kind: "not-loaded", message })
             }
         }
@@ -136,7 +145,9 @@ impl Sources {
             let good = self.lock().get(&key).filter(|g| g.source == source).cloned();
             match (&good, state.as_str()) {
                 (Some(_), "Active") => {}
-                (Some(good), why) => stale.push(format!("{source}: {why}; {} goes on deciding", good.layer.policy.name())),
+                (Some(good), why) => {
+                    stale.push(format!("{source}: {why}; {} goes on deciding", good.layer.policy.name()))
+                }
                 (None, why) => missing.push(format!("{source}: {why}")),
             }
             status.push(shown(wish, source, good.as_ref().map(|g| &g.layer), state));
@@ -174,7 +185,10 @@ impl Sources {
             return;
         }
         if let Err(error) = copies::keep(&self.client, object, &digest, &bytes).await {
-            warn!(group = object.name_any(), error, "the policy could not be copied; after a restart only its source has it");
+            warn!(
+                group = object.name_any(),
+                error, "the policy could not be copied; after a restart only its source has it"
+            );
         }
     }
 

@@ -51,7 +51,12 @@ pub fn derive(snapshot: &Snapshot, plan: &Plan, active: &Active, trouble: Option
 ///
 /// # Errors
 /// [`Error::Outdated`] when somebody wrote in between.
-pub async fn write(ctx: &Context, object: &ReplicaGroup, plan: &Plan, derived: &Derived) -> Result<ReplicaGroup, Error> {
+pub async fn write(
+    ctx: &Context,
+    object: &ReplicaGroup,
+    plan: &Plan,
+    derived: &Derived,
+) -> Result<ReplicaGroup, Error> {
     let old = object.status.clone().unwrap_or_default();
     put(ctx, object, build(object, plan, derived, &old)).await
 }
@@ -182,7 +187,8 @@ fn conditions(new: &[status::Condition], old: &[Condition], generation: Option<i
             Truth::False => "False",
             Truth::Unknown => "Unknown",
         };
-        let since = old.iter().find(|o| o.type_ == c.kind && o.status == status).map(|o| o.last_transition_time.clone());
+        let since =
+            old.iter().find(|o| o.type_ == c.kind && o.status == status).map(|o| o.last_transition_time.clone());
         Condition {
             type_: c.kind.to_owned(),
             status: status.to_owned(),
@@ -199,7 +205,13 @@ fn conditions(new: &[status::Condition], old: &[Condition], generation: Option<i
 ///
 /// # Errors
 /// As [`write`].
-pub async fn unobserved(ctx: &Context, object: &ReplicaGroup, reason: &str, message: &str, health: &PolicyHealth) -> Result<(), Error> {
+pub async fn unobserved(
+    ctx: &Context,
+    object: &ReplicaGroup,
+    reason: &str,
+    message: &str,
+    health: &PolicyHealth,
+) -> Result<(), Error> {
     let groups: Api<ReplicaGroup> = Api::namespaced(ctx.client.clone(), &object.namespace().unwrap_or_default());
     let read = tokio::time::timeout(Duration::from_secs(20), groups.get_opt(&object.name_any())).await;
     let Ok(Ok(Some(live))) = read else { return Ok(()) };

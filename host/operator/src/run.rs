@@ -37,11 +37,17 @@ const DEBOUNCE: Duration = Duration::from_millis(20);
 pub async fn run(settings: Run) -> anyhow::Result<()> {
     telemetry::logs();
     let config = Config::infer().await.context("failed to find a cluster: set KUBECONFIG, or run inside one")?;
-    let engine = tanist_engine::Engine::new(tanist_engine::Limits::default()).context("failed to start the policy engine")?;
+    let engine =
+        tanist_engine::Engine::new(tanist_engine::Limits::default()).context("failed to start the policy engine")?;
     let (wake, woken) = mpsc::unbounded();
     let ctx = Arc::new(Context::new(config, settings, engine, Metrics::default(), wake).context("failed to connect")?);
     let serving = tokio::spawn(telemetry::serve(ctx.clone(), ctx.settings.listen));
-    let mut lease = Leadership::new(ctx.client.clone(), &ctx.settings.lease_namespace, &ctx.settings.installation, &ctx.settings.identity);
+    let mut lease = Leadership::new(
+        ctx.client.clone(),
+        &ctx.settings.lease_namespace,
+        &ctx.settings.installation,
+        &ctx.settings.identity,
+    );
     let mut terminate = signal(SignalKind::terminate()).context("failed to listen for SIGTERM")?;
     if !ctx.settings.no_lease {
         tokio::select! {
@@ -50,9 +56,7 @@ pub async fn run(settings: Run) -> anyhow::Result<()> {
         }
     }
     ctx.metrics.leading.set(1);
-    let keep = async {
-        if ctx.settings.no_lease { future::pending().await } else { lease.hold().await }
-    };
+    let keep = async { if ctx.settings.no_lease { future::pending().await } else { lease.hold().await } };
     tokio::select! {
         why = keep => anyhow::bail!("leadership is lost: {why}"),
         _ = terminate.recv() => {}
@@ -98,7 +102,11 @@ async fn watch_all(ctx: Arc<Context>, woken: mpsc::UnboundedReceiver<ObjectRef<R
     }
 }
 
-async fn watch_namespace(ctx: Arc<Context>, namespace: String, woken: mpsc::UnboundedReceiver<ObjectRef<ReplicaGroup>>) {
+async fn watch_namespace(
+    ctx: Arc<Context>,
+    namespace: String,
+    woken: mpsc::UnboundedReceiver<ObjectRef<ReplicaGroup>>,
+) {
     let client = ctx.client.clone();
     let ours = watcher::Config::default().labels(api::LABEL_GROUP);
     let groups: Api<ReplicaGroup> = Api::namespaced(client.clone(), &namespace);
@@ -145,7 +153,9 @@ async fn watch_pods(ctx: Arc<Context>, client: Client, namespace: String, select
     events
         .for_each(|event| {
             match event {
-                Ok(Event::Apply(pod) | Event::InitApply(pod) | Event::Delete(pod)) => pod_changed(&ctx, &namespace, &pod),
+                Ok(Event::Apply(pod) | Event::InitApply(pod) | Event::Delete(pod)) => {
+                    pod_changed(&ctx, &namespace, &pod)
+                }
                 Ok(Event::Init | Event::InitDone) => {}
                 Err(error) => warn!(namespace, %error, "the watch of pods stumbled"),
             }
@@ -208,7 +218,11 @@ async fn watch_directory(ctx: Arc<Context>, groups: Store<ReplicaGroup>) {
     }
     changes
         .for_each(|_| {
-            groups.state().iter().filter(|g| g.spec.policies.iter().any(|p| p.file.is_some())).for_each(|g| ctx.wake(g));
+            groups
+                .state()
+                .iter()
+                .filter(|g| g.spec.policies.iter().any(|p| p.file.is_some()))
+                .for_each(|g| ctx.wake(g));
             future::ready(())
         })
         .await;

@@ -41,11 +41,12 @@ pub fn group(object: &ReplicaGroup, domain: &str) -> Result<Group, Invalid> {
         promote: some("promote", &commands.promote)?,
         follow: some("follow", &commands.follow)?,
     };
-    let (overrule, overrule_error) = match object.annotations().get(api::ANNOTATION_OVERRIDE).map(|raw| read_override(raw)) {
-        Some(Ok(overrule)) => (Some(overrule), None),
-        Some(Err(why)) => (None, Some(why)),
-        None => (None, None),
-    };
+    let (overrule, overrule_error) =
+        match object.annotations().get(api::ANNOTATION_OVERRIDE).map(|raw| read_override(raw)) {
+            Some(Ok(overrule)) => (Some(overrule), None),
+            Some(Err(why)) => (None, Some(why)),
+            None => (None, None),
+        };
     Ok(Group {
         name: object.metadata.name.clone().ok_or(Invalid::Identity("name"))?,
         namespace: object.namespace().ok_or(Invalid::Identity("namespace"))?,
@@ -92,8 +93,10 @@ fn read_override(raw: &str) -> Result<Overrule, String> {
         term: u64,
     }
     let form = "write {\"member\": \"NAME-0\", \"sequence\": \"EMPTY or [HISTORY:]NUMBER\", \"term\": N}";
-    let wish: Wish = serde_json::from_str(raw).map_err(|e| format!("{} is not understood ({e}); {form}", api::ANNOTATION_OVERRIDE))?;
-    let position = read_sequence(wish.sequence.as_bytes()).map_err(|e| format!("{}: {e}; {form}", api::ANNOTATION_OVERRIDE))?;
+    let wish: Wish = serde_json::from_str(raw)
+        .map_err(|e| format!("{} is not understood ({e}); {form}", api::ANNOTATION_OVERRIDE))?;
+    let position =
+        read_sequence(wish.sequence.as_bytes()).map_err(|e| format!("{}: {e}; {form}", api::ANNOTATION_OVERRIDE))?;
     debug_assert!(!matches!(position, Position::NotAsked));
     Ok(Overrule { member: MemberName::from(wish.member), position, term: wish.term, raw: raw.to_owned() })
 }
@@ -106,14 +109,20 @@ mod tests {
     fn an_override_names_member_sequence_and_term() {
         let read = read_override(r#"{"member": "db-1", "sequence": "a:7", "term": 3}"#).unwrap();
         assert_eq!((read.member.as_str(), read.term), ("db-1", 3));
-        for bad in ["db-1", "{}", r#"{"member": "db-1", "sequence": "-1", "term": 3}"#, r#"{"member":"a","sequence":"1","term":1,"x":1}"#] {
+        for bad in [
+            "db-1",
+            "{}",
+            r#"{"member": "db-1", "sequence": "-1", "term": 3}"#,
+            r#"{"member":"a","sequence":"1","term":1,"x":1}"#,
+        ] {
             assert!(read_override(bad).unwrap_err().contains("write {\"member\""), "{bad}");
         }
     }
 
     #[test]
     fn policies_see_what_is_meant_for_them() {
-        let labels = BTreeMap::from([("policy.tanist.dev/class".to_owned(), "a".to_owned()), ("secret".into(), "x".into())]);
+        let labels =
+            BTreeMap::from([("policy.tanist.dev/class".to_owned(), "a".to_owned()), ("secret".into(), "x".into())]);
         let annotations = BTreeMap::from([("rank".to_owned(), "7".to_owned())]);
         let seen = policy_labels(&labels, &annotations, &["rank".to_owned()]);
         assert_eq!(seen, vec![("class".to_owned(), "a".to_owned()), ("rank".to_owned(), "7".to_owned())]);

@@ -6,5 +6,8 @@ fn the_program_prints_the_stored_definition() {
     let printed = std::process::Command::new(env!("CARGO_BIN_EXE_tanist")).arg("crds").output().unwrap();
     assert!(printed.status.success(), "{printed:?}");
     let stored = include_str!("../../../crds/replicagroups.tanist.dev.yaml");
-    assert!(String::from_utf8_lossy(&printed.stdout) == stored, "run `cargo run -p tanist -- crds > crds/replicagroups.tanist.dev.yaml`");
+    assert!(
+        String::from_utf8_lossy(&printed.stdout) == stored,
+        "run `cargo run -p tanist -- crds > crds/replicagroups.tanist.dev.yaml`"
+    );
 }

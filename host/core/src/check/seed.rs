@@ -40,7 +40,8 @@ fn gate(s: &Snapshot) -> Held {
         format!("; {} is {}", m.name, phase_word(phase))
     });
     let missing: String = missing.collect();
-    let message = format!("{running} pods run, {expected} are expected; a first primary waits for exactly those{missing}");
+    let message =
+        format!("{running} pods run, {expected} are expected; a first primary waits for exactly those{missing}");
     Err(broken(Rule::Gate, message))
 }
 

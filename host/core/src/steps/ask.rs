@@ -124,6 +124,8 @@ fn nobody(s: &Snapshot, plan: &mut Plan, point: Point, bars: &Bars) {
     let message = format!("nobody can be chosen for {point}: {}", texts.join("; "));
     let reason = if any(&[Rule::BackOff, Rule::MemberFailed]) {
         Reason::CandidatesFailed
+    } else if any(&[Rule::BelowHighWater]) {
+        Reason::BelowHighWater
     } else if any(&[Rule::TargetUnreachable]) {
         Reason::PodsNotRunning
     } else if any(&[Rule::MemberBusy]) {
@@ -135,7 +137,7 @@ fn nobody(s: &Snapshot, plan: &mut Plan, point: Point, bars: &Bars) {
     } else {
         Reason::NoCandidate
     };
-    if matches!(reason, Reason::CandidatesFailed | Reason::NoCandidate) {
+    if matches!(reason, Reason::CandidatesFailed | Reason::BelowHighWater | Reason::NoCandidate) {
         plan.stalled = Some(cut(&message));
     }
     plan.wait_until(reason, None, message, until);

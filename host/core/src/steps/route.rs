@@ -34,7 +34,9 @@ fn route(s: &Snapshot, plan: &mut Plan, member: &Member) {
 /// Whether the member is meant to be stopped: enough serve, and nothing starts the rest (reading 4). A primary that cannot be read for a
 /// moment is taken to serve on: its silence is no reason to take the idle ones away (S19).
 fn idle(s: &Snapshot, member: &Member) -> bool {
-    let silent = |m: &&Member| s.role(m).0 == Role::Unknown && m.pod.as_ref().is_some_and(|p| p.routed.as_deref() == Some("primary"));
+    let silent = |m: &&Member| {
+        s.role(m).0 == Role::Unknown && m.pod.as_ref().is_some_and(|p| p.routed.as_deref() == Some("primary"))
+    };
     let lead = s.serving().len().saturating_add(s.members.iter().filter(silent).count());
     let enough = lead >= s.group.wanted_primaries();
     let nothing_wanted = s.group.replicas == 0 || (enough && s.group.commands.secondary.is_none());

@@ -37,6 +37,16 @@ fn settle(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
         (Some(Evidence::Exited(code)), Place::Over) if *code != 0 => {
             fail(s, plan, intent, Outcome::Exited(*code), None, &format!("{} exited {code}", intent.command));
         }
+        // The runner looked in the moment of the start and found another role: nothing failed, the question is asked anew.
+        (Some(Evidence::NotStarted(why)), _) if why == "role" => {
+            close(plan, intent);
+            plan.record.note(
+                s.now,
+                "not-started",
+                Some(&intent.member),
+                Some(format!("{}: its role had changed", intent.command)),
+            );
+        }
         (Some(Evidence::NotStarted(why)), _) => {
             fail(s, plan, intent, Outcome::NotStarted, None, &format!("{} was not started: {why}", intent.command));
         }
@@ -87,7 +97,7 @@ fn place<'a>(s: &'a Snapshot, intent: &Intent) -> Place<'a> {
         Some((_, pod)) if over::container_over(pod, &last) => Place::Over,
         Some((_, pod)) if pod.phase == Phase::Unreachable => {
             Place::Lost(NotOver { why: "its node does not report".into(), until: None })
-        },
+        }
         Some((member, pod)) => Place::Here(member, pod),
         // What cannot leave a primary behind is over with its pod: a primary that was to be stopped is a last primary of its own.
         None if !intent.verb.makes_primary() => Place::Over,
@@ -144,7 +154,11 @@ fn unknown(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: &Member, pod:
         return plan.wait_until(Reason::OutcomeUnknown, Some(&intent.member), message, Some(until));
     }
     if s.group.paused {
-        return plan.wait(Reason::OutcomeUnknown, Some(&intent.member), format!("{message}; its pod is not deleted while paused"));
+        return plan.wait(
+            Reason::OutcomeUnknown,
+            Some(&intent.member),
+            format!("{message}; its pod is not deleted while paused"),
+        );
     }
     plan.wait(Reason::OutcomeUnknown, Some(&intent.member), format!("{message}; its pod is deleted to end it"));
     if pod.phase == Phase::Running {

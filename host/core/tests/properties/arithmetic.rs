@@ -17,7 +17,8 @@ type Given = (u64, Option<Data>);
 fn data() -> impl Strategy<Value = Option<Data>> {
     let number = prop_oneof![0..4u64, Just(u64::MAX), Just(u64::MAX - 1)];
     let history = prop_oneof![4 => Just(None), 1 => Just(Some("a")), 1 => Just(Some("b"))];
-    let known = (number, history).prop_map(|(number, history)| Data::Known(Sequence { history: history.map(str::to_owned), number }));
+    let known = (number, history)
+        .prop_map(|(number, history)| Data::Known(Sequence { history: history.map(str::to_owned), number }));
     prop_oneof![12 => known.prop_map(Some), 1 => Just(Some(Data::Empty)), 1 => Just(None)]
 }
 
@@ -53,7 +54,11 @@ fn may_seed(given: &[Given]) -> Vec<usize> {
             _ => {}
         }
     }
-    of_it.iter().filter(|(_, (_, d))| matches!((d, best), (Some(Data::Known(s)), Some(b)) if s == b)).map(|(at, _)| *at).collect()
+    of_it
+        .iter()
+        .filter(|(_, (_, d))| matches!((d, best), (Some(Data::Known(s)), Some(b)) if s == b))
+        .map(|(at, _)| *at)
+        .collect()
 }
 
 fn seeded(plan: &Plan) -> Option<MemberName> {

@@ -77,7 +77,9 @@ fn race(world: &mut World, dice: &Dice, policies: &dyn Policies) -> bool {
         }
         oracle::start(world, &live, intent);
     }
-    if plan.actions.iter().any(|a| matches!(a, Action::DeletePod { .. } | Action::Read { .. } | Action::Route { .. })) && runs.is_empty() {
+    if plan.actions.iter().any(|a| matches!(a, Action::DeletePod { .. } | Action::Read { .. } | Action::Route { .. }))
+        && runs.is_empty()
+    {
         return false; // fenced by UID; the next round decides anew
     }
     match dice.below(3) {
@@ -141,7 +143,8 @@ fn when_faults_stop_the_group_reaches_its_spec_and_stays() {
         let settled = said.conditions[0].status == Truth::True;
         ready += u32::from(settled);
         let secondaries = snapshot.members.iter().any(|m| m.reading.role == Role::Secondary);
-        let later = plan.waits.iter().any(|w| matches!(w.reason, Reason::FailoverPending | Reason::FollowPending)) && secondaries;
+        let later = plan.waits.iter().any(|w| matches!(w.reason, Reason::FailoverPending | Reason::FollowPending))
+            && secondaries;
         assert!(settled || later, "seed {seed}: {:#?}\n{}\n{:#?}", plan.waits, world.log.join("\n"), plan.record);
     }
     assert!(ready > 400, "{ready}");

@@ -65,7 +65,9 @@ pub fn hard(world: &mut World, dice: &Dice, calm: bool) {
                 app.role = Role::Primary;
             }
         }),
-        6 => app(world, ordinal, |app| (app.role, app.probe, app.processes) = (Role::Stopped, Some(Role::Unknown), Some(0))),
+        6 => app(world, ordinal, |app| {
+            (app.role, app.probe, app.processes) = (Role::Stopped, Some(Role::Unknown), Some(0))
+        }),
         7 => world.group.paused = dice.once_in(3),
         8 => world.group.retry = Some(dice.next().to_string()),
         9 => overrule(world, dice, ordinal),
@@ -104,7 +106,8 @@ fn node(world: &mut World, dice: &Dice, ordinal: u32, ready: bool) {
     let Some(name) = world.pods.get(&ordinal).and_then(|b| b.pod.node.clone()) else { return };
     if !ready && dice.once_in(6) {
         // The machine is gone for good, and so is all that ran there.
-        let there: Vec<_> = world.pods.iter().filter(|(_, b)| b.pod.node.as_deref() == Some(&name)).map(|(o, _)| *o).collect();
+        let there: Vec<_> =
+            world.pods.iter().filter(|(_, b)| b.pod.node.as_deref() == Some(&name)).map(|(o, _)| *o).collect();
         world.nodes.remove(&name);
         there.into_iter().for_each(|o| world.forget(o));
         world.work();

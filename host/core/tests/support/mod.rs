@@ -4,6 +4,7 @@ pub mod chaos;
 pub mod oracle;
 pub mod policies;
 pub mod script;
+pub mod setting;
 pub mod world;
 
 use tanist_core::contract::{MemberName, Position, Sequence};

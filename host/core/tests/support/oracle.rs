@@ -9,7 +9,14 @@ use tanist_core::snapshot::Snapshot;
 /// Fails the test when a plan breaks a rule of design 4.
 pub fn judge(w: &World, s: &Snapshot, plan: &Plan) {
     let broken = judgement(w, s, plan);
-    assert!(broken.is_ok(), "{}\nplan: {:#?}\nworld:\n{}\n{:#?}", broken.unwrap_err(), plan.actions, w.log.join("\n"), s.record);
+    assert!(
+        broken.is_ok(),
+        "{}\nplan: {:#?}\nworld:\n{}\n{:#?}",
+        broken.unwrap_err(),
+        plan.actions,
+        w.log.join("\n"),
+        s.record
+    );
 }
 
 /// The same for one command, just before it starts.
@@ -34,14 +41,19 @@ fn judgement(w: &World, s: &Snapshot, plan: &Plan) -> Result<(), String> {
             }
             Action::Read { member, .. } => {
                 let quiet = w.pods.get(&ordinal(member)).is_some_and(|b| b.pod.phase == Phase::Running);
-                ensure(quiet && plan.record.intents.iter().all(|i| &i.member != member), || format!("{member} is read at the wrong time"))?;
+                ensure(quiet && plan.record.intents.iter().all(|i| &i.member != member), || {
+                    format!("{member} is read at the wrong time")
+                })?;
             }
             Action::DeletePod { member, pod_uid, .. } => deletion(w, s, member, pod_uid)?,
             Action::Route { member, role: None, .. } => {
                 let body = &w.pods[&ordinal(member)];
-                let silent = body.said.0 == Role::Unknown && body.app.processes != Some(0) && body.pod.phase == Phase::Running;
-                let served = s.member(member).is_some_and(|m| s.record.member(&m.name).broken.is_none()) && body.pod.routed.is_some();
-                let told = plan.actions.iter().any(|a| matches!(a, Action::Run { intent, .. } if &intent.member == member));
+                let silent =
+                    body.said.0 == Role::Unknown && body.app.processes != Some(0) && body.pod.phase == Phase::Running;
+                let served = s.member(member).is_some_and(|m| s.record.member(&m.name).broken.is_none())
+                    && body.pod.routed.is_some();
+                let told =
+                    plan.actions.iter().any(|a| matches!(a, Action::Run { intent, .. } if &intent.member == member));
                 ensure(told || !(silent && served), || format!("{member} is unrouted for one silent probe"))?;
             }
             Action::Route { member, role: Some(role), .. } => {
@@ -124,7 +136,9 @@ fn target(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
     ensure(body.pod.phase == Phase::Running && body.runs(), || format!("its pod is {:?}", body.pod.phase))?;
     ensure(body.container_id() == intent.container_id, || "another container".into())?;
     let failed = seems_failed(w, s, &intent.member);
-    ensure(failed == (intent.verb == Verb::Treat), || format!("{} on a member that seems failed: {failed}", intent.verb.as_str()))?;
+    ensure(failed == (intent.verb == Verb::Treat), || {
+        format!("{} on a member that seems failed: {failed}", intent.verb.as_str())
+    })?;
     let memory = s.record.member(&intent.member);
     let cleared = s.record.cleared_generation != s.group.generation || s.record.cleared_retry != s.group.retry;
     let resting = memory.retry_at.is_some_and(|at| at > s.now) && !cleared;
@@ -139,7 +153,10 @@ fn seems_failed(w: &World, s: &Snapshot, member: &MemberName) -> bool {
     // A command that failed in this very round counts.
     let newly = || {
         s.record.intents.iter().any(|i| {
-            let failed = w.execs.get(&i.token).is_some_and(|e| !matches!(e.evidence(w.now), tanist_core::snapshot::Evidence::Running));
+            let failed = w
+                .execs
+                .get(&i.token)
+                .is_some_and(|e| !matches!(e.evidence(w.now), tanist_core::snapshot::Evidence::Running));
             &i.member == member && failed
         })
     };
@@ -200,12 +217,16 @@ fn fresh(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
     let own = &w.volumes[&ordinal(&intent.member)];
     ensure(!matches!(own.data, Data::Unreadable(_)), || "its data cannot be read".into())?;
     for (other, volume) in &w.volumes {
-        ensure(volume.truth() <= own.truth(), || format!("db-{other} holds {:?}, the target {:?}", volume.truth(), own.truth()))?;
+        ensure(volume.truth() <= own.truth(), || {
+            format!("db-{other} holds {:?}, the target {:?}", volume.truth(), own.truth())
+        })?;
     }
     match &s.record.high_water {
-        Some(mark) => ensure(own.truth().is_some_and(|(_, n)| n >= mark.sequence.number || own.written > mark.term), || {
-            format!("{:?} is below {mark:?}", own.truth())
-        }),
+        Some(mark) => {
+            ensure(own.truth().is_some_and(|(_, n)| n >= mark.sequence.number || own.written > mark.term), || {
+                format!("{:?} is below {mark:?}", own.truth())
+            })
+        }
         None => Ok(()),
     }
 }
@@ -214,18 +235,23 @@ fn fresh(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
 fn hidden(w: &World, plan: &Plan, at: usize, intent: &Intent) -> Result<(), String> {
     let body = &w.pods[&ordinal(&intent.member)];
     let before = plan.actions.iter().take(at);
-    let unrouted = before.filter(|a| matches!(a, Action::Route { member, role: None, ready: false, .. } if *member == intent.member));
+    let unrouted = before
+        .filter(|a| matches!(a, Action::Route { member, role: None, ready: false, .. } if *member == intent.member));
     let shown = body.pod.routed.is_some() || body.pod.gate == Some(true);
-    ensure(!shown || unrouted.count() == 1, || format!("{} is not hidden once before {}", intent.member, intent.command))
+    ensure(!shown || unrouted.count() == 1, || {
+        format!("{} is not hidden once before {}", intent.member, intent.command)
+    })
 }
 
 /// Only failed members and commands without a known end cost a pod.
 fn deletion(w: &World, s: &Snapshot, member: &MemberName, pod_uid: &str) -> Result<(), String> {
     let body = w.pods.get(&ordinal(member)).ok_or("there is no pod")?;
-    ensure(&body.pod.uid == pod_uid && body.pod.phase == Phase::Running, || format!("the pod of {member} is another"))?;
+    ensure(body.pod.uid == pod_uid && body.pod.phase == Phase::Running, || format!("the pod of {member} is another"))?;
     let expired = |i: &Intent| s.now >= i.started + i64::from(i.timeout) + i64::from(s.group.unknown_grace);
     match s.record.intents.iter().find(|i| &i.member == member) {
-        Some(intent) if !seems_failed(w, s, member) => ensure(expired(intent), || format!("the pod of {member} is deleted too early")),
+        Some(intent) if !seems_failed(w, s, member) => {
+            ensure(expired(intent), || format!("the pod of {member} is deleted too early"))
+        }
         _ => ensure(seems_failed(w, s, member), || format!("{member} is deleted and is not failed")),
     }
 }

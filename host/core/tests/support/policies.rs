@@ -2,13 +2,16 @@
 //! some that are wrong in their own ways.
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
-use tanist_core::contract::{Answer, Candidate, Care, Delay, Member, MemberName, Position, Ranking, Remark, Remedy, Treatment};
+use tanist_core::contract::{
+    Answer, Candidate, Care, Delay, Member, MemberName, Position, Ranking, Remark, Remedy, Treatment,
+};
 use tanist_core::policy::{Answered, Point, Policies, PolicyName, Question, Reply, Unanswered};
 
 pub fn name(name: &str) -> PolicyName {
     PolicyName { name: name.into(), version: "1".into(), source: "test".into(), digest: String::new() }
 }
 
+#[expect(clippy::result_large_err, reason = "it is what `Policies` returns")]
 pub fn answered(who: &str, reply: Reply) -> Result<Answered, Unanswered> {
     Ok(Answered { policy: name(who), reply, fuel: 0 })
 }
@@ -32,11 +35,8 @@ fn open(question: &Question) -> Vec<&Member> {
 }
 
 fn choose(members: Vec<&Member>) -> Reply {
-    let candidates = members.into_iter().map(|m| Candidate {
-        member: m.name.clone(),
-        reason: "in order".into(),
-        source: None,
-    });
+    let candidates =
+        members.into_iter().map(|m| Candidate { member: m.name.clone(), reason: "in order".into(), source: None });
     Reply::Answer(Answer::Choose(Ranking { candidates: candidates.collect(), passed_over: Vec::new() }))
 }
 
@@ -193,7 +193,8 @@ impl Random {
     }
 
     fn delay(&self, question: &Question) -> Delay {
-        let until = (!self.dice.once_in(3)).then(|| question.snapshot.now + i64::try_from(self.dice.below(40)).unwrap() - 10);
+        let until =
+            (!self.dice.once_in(3)).then(|| question.snapshot.now + i64::try_from(self.dice.below(40)).unwrap() - 10);
         Delay { reason: self.reason(), until }
     }
 

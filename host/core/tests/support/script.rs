@@ -153,7 +153,8 @@ impl Story {
                 Data::Unreadable(_) => "unreadable".into(),
             });
             let term = s.record.member(&m.name).term.map(|t| format!(" of term {t}")).unwrap_or_default();
-            let shown = m.pod.as_ref().and_then(|p| p.routed.as_deref()).map(|r| format!(" as {r}")).unwrap_or_default();
+            let shown =
+                m.pod.as_ref().and_then(|p| p.routed.as_deref()).map(|r| format!(" as {r}")).unwrap_or_default();
             let pod = if s.reachable(m) { "" } else { " no pod" };
             format!("{} {}{shown}{pod} {data}{term}", m.name, tanist_core::over::word(role))
         };
@@ -235,7 +236,11 @@ impl Story {
             "forced" => self.world.forget(ordinal),
             "gone" => {
                 self.world.respawn = false;
-                if how.get(1) == Some(&"forced") { self.world.forget(ordinal) } else { self.world.delete(ordinal) };
+                if how.get(1) == Some(&"forced") {
+                    self.world.forget(ordinal)
+                } else {
+                    self.world.delete(ordinal)
+                };
             }
             "back" => {
                 self.world.respawn = true;
@@ -271,7 +276,8 @@ impl Story {
         match how {
             "deleted" => drop(self.world.nodes.remove(name)),
             _ => {
-                let node = Node { ready: how == "ready", since: now, out_of_service: how == "out-of-service", zone: None };
+                let node =
+                    Node { ready: how == "ready", since: now, out_of_service: how == "out-of-service", zone: None };
                 self.world.nodes.insert(name.into(), node);
             }
         }
@@ -301,7 +307,8 @@ impl Story {
             return;
         }
         let position = tanist_core::data::read_sequence(args[1].as_bytes()).unwrap();
-        let overrule = Overrule { member: MemberName::from(args[0]), position, term: number(args[2]), raw: words.into() };
+        let overrule =
+            Overrule { member: MemberName::from(args[0]), position, term: number(args[2]), raw: words.into() };
         self.world.group.overrule = Some(overrule);
     }
 
@@ -317,25 +324,45 @@ impl Story {
             "conditions" => {
                 let health = PolicyHealth::Active("natural 1".into());
                 let report = report(snapshot, plan, &health, None);
-                report.conditions.iter().map(|c| format!("{} {:?} {}: {}", c.kind, c.status, c.reason, c.message)).collect()
+                report
+                    .conditions
+                    .iter()
+                    .map(|c| format!("{} {:?} {}: {}", c.kind, c.status, c.reason, c.message))
+                    .collect()
             }
             "failures" => record
                 .members
                 .iter()
                 .map(|(n, m)| {
                     let at = |t: Option<i64>| t.map_or("-".into(), |t| format!("+{}", t - super::world::START));
-                    format!("{n}: {} failures, again at {}, treated {}, next at {}", m.failures, at(m.retry_at), m.treated, at(m.treat_at))
+                    format!(
+                        "{n}: {} failures, again at {}, treated {}, next at {}",
+                        m.failures,
+                        at(m.retry_at),
+                        m.treated,
+                        at(m.treat_at)
+                    )
                 })
                 .collect(),
-            "intents" => record.intents.iter().map(|i| format!("{} on {} in term {}", i.command, i.member, i.term)).collect(),
+            "intents" => {
+                record.intents.iter().map(|i| format!("{} on {} in term {}", i.command, i.member, i.term)).collect()
+            }
             "history" => record
                 .history
                 .iter()
-                .map(|t| format!("{} {} {}", t.what, t.member.as_ref().map_or("-", |m| m.as_str()), t.detail.clone().unwrap_or_default()))
+                .map(|t| {
+                    format!(
+                        "{} {} {}",
+                        t.what,
+                        t.member.as_ref().map_or("-", |m| m.as_str()),
+                        t.detail.clone().unwrap_or_default()
+                    )
+                })
                 .collect(),
             "memory" => {
                 let last: Vec<_> = record.last_primaries.iter().map(|l| l.member.to_string()).collect();
-                let high = record.high_water.as_ref().map_or("-".into(), |m| format!("{} of term {}", m.sequence, m.term));
+                let high =
+                    record.high_water.as_ref().map_or("-".into(), |m| format!("{} of term {}", m.sequence, m.term));
                 vec![format!("term {}, high water {high}, last primaries: {}", record.term, last.join(" "))]
             }
             other => panic!("{other:?} cannot be shown"),

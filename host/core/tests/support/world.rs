@@ -1,6 +1,8 @@
 //! A small deterministic world: pods, nodes, volumes and an application in memory. It observes as the operator does, decides with the core,
 //! carries plans out, and lets an oracle look at each of them.
 use super::app::{App, Behaviour, Body, Data, Exec, Ghost, Volume};
+pub use super::setting::command;
+use super::setting::{group, on_one_line};
 use super::{db, oracle, sequence};
 use std::collections::{BTreeMap, BTreeSet};
 use tanist_core::contract::{MemberName, Phase, Position, Role, Timestamp};
@@ -9,9 +11,7 @@ use tanist_core::memory;
 use tanist_core::plan::{Action, Plan};
 use tanist_core::policy::Policies;
 use tanist_core::record::{Intent, Record, Verb};
-use tanist_core::snapshot::{
-    Command, Commands, Container, Group, Member, Node, Object, Pod, Reading, Set, Snapshot,
-};
+use tanist_core::snapshot::{Container, Group, Member, Node, Object, Pod, Reading, Set, Snapshot};
 
 /// Where it all begins: no round number in any test.
 pub const START: Timestamp = 1_000_000;
@@ -42,41 +42,6 @@ pub struct World {
     pub started: Vec<String>,
     pub births: u32,
     pub rounds: u32,
-}
-
-pub fn command(name: &str) -> Command {
-    Command { exec: vec![name.into()], container: "db".into(), timeout: 60 }
-}
-
-pub fn group(replicas: u32, primaries: u32) -> Group {
-    Group {
-        name: "db".into(),
-        namespace: "ns".into(),
-        uid: "group".into(),
-        generation: 1,
-        replicas,
-        primaries,
-        commands: Commands {
-            status: command("status"),
-            sequence: command("sequence"),
-            stop: command("stop"),
-            primary: command("primary"),
-            seed: None,
-            secondary: None,
-            promote: None,
-            follow: None,
-        },
-        runner: true,
-        start_deadline: 3600,
-        unknown_grace: 900,
-        preferred_primary: None,
-        domain: "cluster.local".into(),
-        paused: false,
-        retry: None,
-        overrule: None,
-        overrule_error: None,
-        labels: Vec::new(),
-    }
 }
 
 impl World {
@@ -175,7 +140,8 @@ impl World {
             let answers = matches!(body.pod.phase, Phase::Running | Phase::Terminating) && body.runs();
             let role = if answers { body.app.probe.unwrap_or(body.app.role) } else { Role::Unknown };
             let (last, since, streak) = body.said;
-            body.said = (role, if role == last { since } else { now }, if role == Role::Unknown { streak + 1 } else { 0 });
+            body.said =
+                (role, if role == last { since } else { now }, if role == Role::Unknown { streak + 1 } else { 0 });
         }
         let expected = memory::replicas(self.group.replicas, self.set.as_ref(), &self.record);
         let ordinals: BTreeSet<u32> = (0..expected).chain(self.pods.keys().copied()).collect();
@@ -247,7 +213,7 @@ impl World {
         let snapshot = self.observe();
         let plan = decide(&snapshot, policies);
         for decision in plan.decisions.iter().filter(|d| d.chosen.is_some()) {
-            self.say(ask(decision));
+            self.say(on_one_line(decision));
         }
         oracle::judge(self, &snapshot, &plan);
         let record = self.record.clone();
@@ -261,7 +227,8 @@ impl World {
     pub fn act(&mut self, snapshot: &Snapshot, plan: &Plan) {
         for action in &plan.actions {
             if let Action::Run { intent, .. } = action {
-                recheck(snapshot, snapshot, intent).unwrap_or_else(|v| panic!("{}: nothing changed, and {v}", intent.token));
+                recheck(snapshot, snapshot, intent)
+                    .unwrap_or_else(|v| panic!("{}: nothing changed, and {v}", intent.token));
             }
         }
         self.record.clone_from(&plan.record);
@@ -370,7 +337,9 @@ impl World {
             return;
         }
         match exec.behaviour {
-            Behaviour::Starts(seconds) => (body.app.role, body.app.next) = (Role::Starting, Some((role, now + seconds))),
+            Behaviour::Starts(seconds) => {
+                (body.app.role, body.app.next) = (Role::Starting, Some((role, now + seconds)))
+            }
             _ => (body.app.role, body.app.next) = (role, None),
         }
         let Some(volume) = self.volumes.get_mut(&ordinal) else { return };
@@ -478,7 +447,11 @@ impl World {
                 _ => {
                     // Every story ends with: plan again, nothing.
                     let again = decide(&self.observe(), policies);
-                    assert!(again.actions.is_empty() && again.record == self.record, "planned again: {:?}", again.actions);
+                    assert!(
+                        again.actions.is_empty() && again.record == self.record,
+                        "planned again: {:?}",
+                        again.actions
+                    );
                     return (snapshot, plan);
                 }
             }
@@ -489,20 +462,10 @@ impl World {
     }
 }
 
-/// A decision on one line: everyone with what came of them.
-fn ask(decision: &tanist_core::plan::Decision) -> String {
-    use tanist_core::plan::Standing;
-    let one = |c: &tanist_core::plan::Considered| match c.result {
-        Standing::Chosen => format!("{} chosen", c.member),
-        Standing::Fallback => format!("{} next", c.member),
-        Standing::PassedOver => format!("{} passed over: {}", c.member, c.reason),
-        Standing::Barred => format!("{} barred: {}", c.member, c.reason),
-    };
-    let all: Vec<_> = decision.candidates.iter().map(one).collect();
-    let who = decision.policy.as_ref().map_or("a person", |p| p.name.as_str());
-    format!("{who} answers {}: {}", decision.point, all.join(" | "))
-}
-
 pub fn ordinal(member: &MemberName) -> u32 {
-    member.as_str().rsplit_once('-').and_then(|(_, n)| n.parse().ok()).unwrap_or_else(|| panic!("{member} has no number"))
+    member
+        .as_str()
+        .rsplit_once('-')
+        .and_then(|(_, n)| n.parse().ok())
+        .unwrap_or_else(|| panic!("{member} has no number"))
 }

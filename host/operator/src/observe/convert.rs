@@ -57,7 +57,9 @@ pub fn pod(pod: &Pod, group: &Group, revision: Option<&str>, now: Timestamp) -> 
         Some("Failed" | "Succeeded") => Phase::Ended,
         _ if status.is_some_and(|s| s.reason.as_deref() == Some("NodeLost")) => Phase::Unreachable,
         // The node controller says so before anybody else does.
-        _ if ready.is_some_and(|c| c.status == "Unknown" || c.reason.as_deref() == Some("NodeNotReady")) => Phase::Unreachable,
+        _ if ready.is_some_and(|c| c.status == "Unknown" || c.reason.as_deref() == Some("NodeNotReady")) => {
+            Phase::Unreachable
+        }
         _ if pod.metadata.deletion_timestamp.is_some() => Phase::Terminating,
         _ if containers.get(wanted).is_some_and(|c| c.running) => Phase::Running,
         _ => Phase::Pending,
@@ -72,7 +74,8 @@ pub fn pod(pod: &Pod, group: &Group, revision: Option<&str>, now: Timestamp) -> 
         grace: spec.and_then(|s| s.termination_grace_period_seconds).and_then(|g| u32::try_from(g).ok()).unwrap_or(30),
         containers,
         routed: pod.labels().get(api::LABEL_ROLE).cloned(),
-        outdated: revision.is_some_and(|wished| pod.labels().get("controller-revision-hash").is_some_and(|own| own != wished)),
+        outdated: revision
+            .is_some_and(|wished| pod.labels().get("controller-revision-hash").is_some_and(|own| own != wished)),
         gate: condition(api::GATE_MEMBER).map(|c| c.status == "True"),
         labels: policy_labels(pod.labels(), pod.annotations(), &[]),
     }
@@ -113,15 +116,16 @@ pub fn claim(group: &str, claim: &PersistentVolumeClaim) -> Option<(MemberName, 
     let member = format!("{group}-{digits}");
     ordinal(group, &member)?;
     let notes = claim.annotations();
-    let mark = notes.get(CLAIM_GROUP).zip(notes.get(CLAIM_TERM).and_then(|t| t.parse().ok())).map(|(of, term)| ClaimMark {
-        group: of.clone(),
-        term,
-        sequence: notes.get(CLAIM_SEQUENCE).and_then(|s| match read_sequence(s.as_bytes()) {
-            Ok(tanist_core::contract::Position::Known(sequence)) => Some(sequence),
-            _ => None,
-        }),
-        primaries: notes.get(CLAIM_PRIMARIES).map(|p| names(p)).unwrap_or_default(),
-    });
+    let mark =
+        notes.get(CLAIM_GROUP).zip(notes.get(CLAIM_TERM).and_then(|t| t.parse().ok())).map(|(of, term)| ClaimMark {
+            group: of.clone(),
+            term,
+            sequence: notes.get(CLAIM_SEQUENCE).and_then(|s| match read_sequence(s.as_bytes()) {
+                Ok(tanist_core::contract::Position::Known(sequence)) => Some(sequence),
+                _ => None,
+            }),
+            primaries: notes.get(CLAIM_PRIMARIES).map(|p| names(p)).unwrap_or_default(),
+        });
     Some((MemberName::from(member), Claim { name: name.clone(), uid: claim.uid().unwrap_or_default(), mark }))
 }
 

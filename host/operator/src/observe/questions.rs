@@ -26,7 +26,8 @@ pub async fn statuses(ctx: &Context, group: &Group, members: &[Member], ask: Ask
     let container = &group.commands.status.container;
     let alive = members.iter().filter(|m| {
         m.pod.as_ref().is_some_and(|p| {
-            matches!(p.phase, Phase::Running | Phase::Terminating) && p.containers.get(container).is_some_and(|c| c.running)
+            matches!(p.phase, Phase::Running | Phase::Terminating)
+                && p.containers.get(container).is_some_and(|c| c.running)
         })
     });
     let asked = alive.filter_map(|m| Some((m.name.clone(), target(group, m)?))).map(|(name, target)| async move {
@@ -98,7 +99,8 @@ pub fn apply(ctx: &Context, group: &Group, members: &mut [Member], mut said: Sta
             let Some(pod) = &member.pod else { continue };
             let asked = said.contains_key(&member.name);
             let said = said.remove(&member.name).unwrap_or_else(|| silent(group, pod.phase));
-            let hint = hints.roles.entry(pod.uid.clone()).or_insert(crate::hints::RoleHint { role: said.role, since: now });
+            let hint =
+                hints.roles.entry(pod.uid.clone()).or_insert(crate::hints::RoleHint { role: said.role, since: now });
             if hint.role != said.role {
                 (hint.role, hint.since) = (said.role, now);
             }

@@ -1,0 +1,391 @@
+//! The rules that hold when a command starts, as `decide` and the second look before each act use them.
+use super::super::support::policies::Natural;
+use super::super::support::world::World;
+use super::super::support::{db, sequence};
+use tanist_core::check::{Rule, start};
+use tanist_core::contract::{Phase, Position, Role};
+use tanist_core::decide::{decide, recheck};
+use tanist_core::over::over;
+use tanist_core::plan::{Action, Plan};
+use tanist_core::record::{Intent, LastPrimary, Verb};
+use tanist_core::snapshot::{Container, Overrule, Snapshot};
+
+/// Three stopped members, the middle one behind; everything is asked for.
+fn stopped() -> World {
+    let mut world = World::new(3, 2);
+    for (ordinal, data) in [(0, "5"), (1, "4"), (2, "5")] {
+        world.remember(ordinal, 1, data);
+    }
+    world.round(&Natural);
+    world
+}
+
+/// db-0 leads, the others are stopped.
+fn served() -> World {
+    let mut world = stopped();
+    world.serve(0, Role::Primary);
+    world.group.commands.secondary = Some(super::super::support::world::command("secondary"));
+    world
+}
+
+fn intent(s: &Snapshot, verb: Verb, ordinal: u32) -> Intent {
+    let pod = s.member(&db(ordinal)).and_then(|m| m.pod.clone()).unwrap();
+    Intent {
+        token: "t".into(),
+        verb,
+        command: s.command(verb, false).0.into(),
+        member: db(ordinal),
+        pod_uid: pod.uid,
+        container: "db".into(),
+        container_id: pod.containers["db"].id.clone().unwrap(),
+        generation: 1,
+        started: s.now,
+        timeout: 60,
+        term: s.record.term,
+        exited: None,
+    }
+}
+
+/// What speaks against a command; nothing: it may start.
+fn against(s: &Snapshot, verb: Verb, ordinal: u32) -> Option<Rule> {
+    start(s, &intent(s, verb, ordinal)).err().map(|v| v.rule)
+}
+
+fn runs(plan: &Plan) -> Vec<Intent> {
+    let run = |a: &Action| if let Action::Run { intent, .. } = a { Some(intent.clone()) } else { None };
+    plan.actions.iter().filter_map(run).collect()
+}
+
+#[test]
+fn a_seed_needs_everybody_stopped_read_and_behind() {
+    let mut world = stopped();
+    let s = world.observe();
+    assert_eq!((against(&s, Verb::Seed, 0), against(&s, Verb::Seed, 1)), (None, Some(Rule::BelowHighest)));
+    type Change = fn(&mut Snapshot);
+    let cases: [(Change, Rule); 15] = [
+        (|s| s.members[2].pod = None, Rule::Gate),
+        (|s| s.set = None, Rule::Gate),
+        (|s| s.record.last_replicas = 4, Rule::Gate),
+        (|s| s.members[1].reading.role = Role::Primary, Rule::MayBePrimary),
+        (|s| s.members[1].reading.role = Role::Unknown, Rule::MayBePrimary),
+        (|s| s.members[1].reading.role = Role::Failed, Rule::MayBePrimary),
+        (|s| s.members[1].reading.role = Role::Starting, Rule::MayBePrimary),
+        (|s| s.members[1].reading.role = Role::Secondary, Rule::NotAllStopped),
+        (|s| s.members[1].position = Position::Unknown("?".into()), Rule::PositionUnknown),
+        // S8, S9: what was read in another life of the container says nothing, whoever's it was.
+        (|s| s.members[1].position = Position::NotAsked, Rule::PositionUnknown),
+        (|s| s.members[1].position = Position::Known(sequence("b:1")), Rule::HistoriesDiffer),
+        (|s| s.record.member_mut(&db(1)).term = None, Rule::NeedsAdoption),
+        (|s| s.surplus_claims.push("data-db-7".into()), Rule::UnrecordedClaims),
+        (|s| s.record.member_mut(&db(0)).retry_at = Some(s.now + 1), Rule::BackOff),
+        (|s| s.members[0].asked = true, Rule::MemberBusy),
+    ];
+    for (number, (change, rule)) in cases.into_iter().enumerate() {
+        let mut changed = s.clone();
+        change(&mut changed);
+        assert_eq!(against(&changed, Verb::Seed, 0), Some(rule), "case {number}");
+    }
+}
+
+// Invariant 1 of requirements/decisions.md; A34: an error, never a success.
+#[test]
+fn no_command_goes_to_a_pod_that_is_gone_replaced_or_leaving() {
+    let mut world = served();
+    let s = world.observe();
+    let join = intent(&s, Verb::Join, 1);
+    assert_eq!(start(&s, &join), Ok(()));
+    let rule = |change: &dyn Fn(&mut Snapshot)| {
+        let mut changed = s.clone();
+        change(&mut changed);
+        start(&changed, &join).unwrap_err().rule
+    };
+    assert_eq!(rule(&|s| s.members[1].pod = None), Rule::TargetReplaced);
+    assert_eq!(rule(&|s| s.members[1].pod.as_mut().unwrap().uid = "other".into()), Rule::TargetReplaced);
+    let container = |id: &str, running| Container { id: Some(id.into()), running };
+    assert_eq!(
+        rule(&|s| drop(s.members[1].pod.as_mut().unwrap().containers.insert("db".into(), container("other", true)))),
+        Rule::TargetReplaced
+    );
+    for phase in [Phase::Pending, Phase::Terminating, Phase::Ended, Phase::Unreachable] {
+        assert_eq!(rule(&|s| s.members[1].pod.as_mut().unwrap().phase = phase), Rule::TargetUnreachable);
+    }
+    assert_eq!(rule(&|s| drop(s.members.remove(1))), Rule::TargetUnreachable);
+}
+
+#[test]
+fn a_join_needs_a_primary_that_serves_and_room_for_another() {
+    let mut world = served();
+    let s = world.observe();
+    assert_eq!((against(&s, Verb::Join, 1), against(&s, Verb::Join, 0)), (None, Some(Rule::WrongRole)));
+    let mut full = s.clone();
+    full.group.primaries = 1;
+    assert_eq!(against(&full, Verb::Join, 1), Some(Rule::PrimaryLimit));
+    // Promise 1: whoever may be primary counts.
+    for role in [Role::Primary, Role::Unknown, Role::Failed, Role::Starting] {
+        let mut maybe = s.clone();
+        maybe.members[2].reading.role = role;
+        assert_eq!(against(&maybe, Verb::Join, 1), Some(Rule::PrimaryLimit), "{role:?}");
+    }
+    let mut nobody = s.clone();
+    nobody.members[0].reading.role = Role::Stopped;
+    assert_eq!(against(&nobody, Verb::Join, 1), Some(Rule::NobodyServes));
+    let mut older = s.clone();
+    older.record.term = 2;
+    assert_eq!(against(&older, Verb::Join, 1), Some(Rule::NobodyServes), "a primary of an older term serves nobody");
+    let mut unconfirmed = s.clone();
+    let started = tanist_core::record::Started { term: 1, target: false, before: Position::Empty };
+    unconfirmed.record.member_mut(&db(0)).started = Some(started);
+    assert_eq!(against(&unconfirmed, Verb::Join, 1), Some(Rule::NobodyServes), "S4: not before its role is confirmed");
+    let mut busy = s.clone();
+    busy.record.intents.push(intent(&s, Verb::Join, 2));
+    assert_eq!(against(&busy, Verb::Join, 1), Some(Rule::SecondPrimaryCommand), "A10");
+    busy.record.intents[0].verb = Verb::Place;
+    assert_eq!(against(&busy, Verb::Join, 2), Some(Rule::MemberBusy));
+    assert_eq!(against(&busy, Verb::Join, 1), None, "a secondary's long start holds up nobody");
+}
+
+// A15, A18, A21: and the second look holds the same.
+#[test]
+fn a_secondary_needs_its_command_its_primaries_and_a_stopped_member() {
+    let mut world = served();
+    world.group.primaries = 1;
+    let s = world.observe();
+    assert_eq!(against(&s, Verb::Place, 1), None);
+    let rule = |change: &dyn Fn(&mut Snapshot)| {
+        let mut changed = s.clone();
+        change(&mut changed);
+        against(&changed, Verb::Place, 1)
+    };
+    assert_eq!(rule(&|s| s.group.commands.secondary = None), Some(Rule::NoCommand));
+    assert_eq!(rule(&|s| s.members[0].reading.role = Role::Stopped), Some(Rule::NobodyServes));
+    assert_eq!(rule(&|s| s.group.primaries = 2), Some(Rule::NotPlaceable));
+    assert_eq!(rule(&|s| s.group.replicas = 1), Some(Rule::NotPlaceable));
+    assert_eq!(rule(&|s| s.members[1].reading.role = Role::Secondary), Some(Rule::WrongRole));
+    assert_eq!(rule(&|s| s.members[1].reading.role = Role::Failed), Some(Rule::MemberFailed));
+}
+
+#[test]
+fn only_a_surplus_or_stale_primary_is_stopped_and_only_a_failed_member_treated() {
+    let mut world = served();
+    world.serve(1, Role::Primary);
+    let s = world.observe();
+    assert_eq!(against(&s, Verb::Demote, 1), Some(Rule::NotSurplus));
+    assert_eq!(against(&s, Verb::Demote, 2), Some(Rule::WrongRole));
+    assert_eq!(against(&s, Verb::Treat, 1), Some(Rule::WrongRole));
+    let mut surplus = s.clone();
+    surplus.group.primaries = 1;
+    assert_eq!(against(&surplus, Verb::Demote, 0), None);
+    let mut stale = s.clone();
+    stale.record.term = 2;
+    stale.record.member_mut(&db(1)).term = Some(2);
+    assert_eq!((against(&stale, Verb::Demote, 0), against(&stale, Verb::Demote, 1)), (None, Some(Rule::NotSurplus)));
+    stale.members[1].reading.role = Role::Stopped;
+    assert_eq!(against(&stale, Verb::Demote, 0), Some(Rule::NotSurplus), "not while nobody else serves");
+    let mut failed = s.clone();
+    failed.members[2].reading.role = Role::Failed;
+    assert_eq!(against(&failed, Verb::Treat, 2), None);
+    failed.record.member_mut(&db(2)).treat_at = Some(failed.now + 1);
+    assert_eq!(against(&failed, Verb::Treat, 2), Some(Rule::BackOff));
+}
+
+// A seed waits for whatever may still start somebody, also when `status` says stopped for now.
+#[test]
+fn an_unsettled_start_blocks_a_seed() {
+    let mut world = stopped();
+    let mut s = world.observe();
+    s.record.intents.push(intent(&s, Verb::Place, 2));
+    assert_eq!(against(&s, Verb::Seed, 0), Some(Rule::NotAllStopped));
+}
+
+// S16: every claim, and no memory is no proof (S32).
+#[test]
+fn a_changed_claim_of_a_last_primary_blocks_a_seed() {
+    let mut world = stopped();
+    let mut s = world.observe();
+    s.record.member_mut(&db(1)).primary_term = Some(1);
+    assert_eq!(against(&s, Verb::Seed, 0), None);
+    for change in [Some("another".to_owned()), None] {
+        s.record.member_mut(&db(1)).claim_uid = change;
+        assert_eq!(against(&s, Verb::Seed, 0), Some(Rule::ClaimChanged));
+    }
+    // Without any claim there is nothing to change.
+    s.members[1].claims.clear();
+    assert_eq!(against(&s, Verb::Seed, 0), None);
+}
+
+// The override lifts what memory says, never what may live.
+#[test]
+fn an_override_lifts_every_rule_but_over() {
+    let mut world = stopped();
+    world.group.overrule =
+        Some(Overrule { member: db(1), position: Position::Known(sequence("4")), term: 1, raw: "o".into() });
+    let s = world.observe();
+    assert_eq!((against(&s, Verb::Seed, 1), against(&s, Verb::Seed, 0)), (None, Some(Rule::BarredMember)));
+    let lifted: [fn(&mut Snapshot); 8] = [
+        |s| s.members[2].pod = None,
+        |s| s.members[0].position = Position::Unknown("?".into()),
+        |s| s.members[0].position = Position::NotAsked,
+        |s| s.record.member_mut(&db(1)).term = Some(0),
+        |s| s.members[0].position = Position::Known(sequence("b:9")),
+        |s| (s.record.member_mut(&db(0)).primary_term, s.members[0].claims) = (Some(1), Vec::new()),
+        |s| s.record.high_water = Some(tanist_core::record::Mark { term: 1, sequence: sequence("900") }),
+        |s| s.surplus_claims.push("data-db-9".into()),
+    ];
+    for (number, change) in lifted.into_iter().enumerate() {
+        let mut changed = s.clone();
+        change(&mut changed);
+        assert_eq!(against(&changed, Verb::Seed, 1), None, "case {number}");
+    }
+    let kept: [fn(&mut Snapshot); 3] = [
+        |s| s.members[0].reading.role = Role::Unknown,
+        |s| s.members[0].reading.role = Role::Secondary,
+        |s| s.record.intents.push(intent(s, Verb::Place, 0)),
+    ];
+    for (number, change) in kept.into_iter().enumerate() {
+        let mut changed = s.clone();
+        change(&mut changed);
+        assert!(
+            matches!(against(&changed, Verb::Seed, 1), Some(Rule::MayBePrimary | Rule::NotAllStopped)),
+            "case {number}"
+        );
+    }
+    let mut used = s.clone();
+    used.record.used_override = Some("o".into());
+    assert_eq!(against(&used, Verb::Seed, 1), Some(Rule::BelowHighest));
+}
+
+fn last(s: &Snapshot, node: Option<&str>) -> LastPrimary {
+    LastPrimary {
+        member: db(0),
+        pod_uid: "gone".into(),
+        container: "db".into(),
+        container_id: "c".into(),
+        node: node.map(str::to_owned),
+        grace: 10,
+        gone: Some(s.now),
+    }
+}
+
+// Over, where stories cannot reach.
+#[test]
+fn what_nothing_is_remembered_of_is_not_over() {
+    let mut world = stopped();
+    let mut s = world.observe();
+    assert!(over(&s, &last(&s, None)).is_err(), "on which node it ran is not known");
+    assert!(over(&s, &last(&s, Some("node-0"))).is_err_and(|not| not.until == Some(s.now + 40)));
+    s.ended.insert("gone".into());
+    assert_eq!(over(&s, &last(&s, None)), Ok(()));
+    // The very pod on a silent node: what it said last is not what is.
+    let pod = s.members[0].pod.clone().unwrap();
+    let mut here = LastPrimary { pod_uid: pod.uid, container_id: "another".into(), ..last(&s, None) };
+    assert_eq!(over(&s, &here), Ok(()), "its container was replaced");
+    s.members[0].pod.as_mut().unwrap().phase = Phase::Unreachable;
+    assert!(over(&s, &here).is_err());
+    s.members[0].pod.as_mut().unwrap().phase = Phase::Running;
+    here.container = "other".into();
+    s.members[0].reading.role = Role::Unknown;
+    assert!(over(&s, &here).is_err(), "nothing is known of that container");
+    s.members[0].reading.role = Role::Stopped;
+    s.record.intents.push(intent(&s, Verb::Demote, 0));
+    assert!(over(&s, &here).is_err(), "stopped, and a command is open");
+}
+
+// A member of two containers: whoever runs in either may lead.
+#[test]
+fn any_container_that_a_command_names_may_hold_a_primary() {
+    let mut world = stopped();
+    world.group.commands.primary.container = "engine".into();
+    let pod = &mut world.body(1).pod;
+    pod.containers.insert("engine".into(), Container { id: Some("e".into()), running: true });
+    pod.containers.insert("db".into(), Container { id: None, running: false });
+    pod.phase = Phase::Pending;
+    let s = world.observe();
+    assert!(s.may_be_primary().contains_key(&db(1)));
+    let mut idle = s.clone();
+    idle.group.commands.primary.container = "db".into();
+    assert!(!idle.may_be_primary().contains_key(&db(1)), "a side container leads nothing");
+}
+
+// Starting after `secondary` is no primary in the making, unless it led since.
+#[test]
+fn who_was_told_to_follow_and_led_since_may_be_primary() {
+    let mut world = served();
+    world.group.primaries = 1;
+    world.play(&Natural, 60);
+    world.serve(1, Role::Starting);
+    assert!(!world.observe().may_be_primary().contains_key(&db(1)));
+    world.serve(1, Role::Primary);
+    let plan = decide(&world.observe(), &super::super::support::policies::Broken);
+    world.record = plan.record;
+    world.serve(1, Role::Starting);
+    assert!(world.observe().may_be_primary().contains_key(&db(1)));
+}
+
+fn gone(world: &mut World) {
+    world.respawn = false;
+    world.delete(2);
+}
+
+// S8, S9, A34: between decision and act anything may be replaced.
+#[test]
+fn a_second_look_refuses_what_changed_since_the_decision() {
+    let seed = || {
+        let mut world = stopped();
+        let s = world.observe();
+        let plan = decide(&s, &Natural);
+        let intent = runs(&plan).remove(0);
+        assert_eq!((intent.verb, intent.member.as_str()), (Verb::Seed, "db-0"));
+        (world, s, intent)
+    };
+    let (mut world, s, run) = seed();
+    assert_eq!(recheck(&s, &world.observe(), &run), Ok(()));
+    type Change = fn(&mut World);
+    let cases: [(Change, Rule); 7] = [
+        (|w| w.restart(0), Rule::TargetReplaced),
+        (|w| w.delete(0), Rule::TargetReplaced),
+        (|w| w.restart(2), Rule::PositionUnknown),
+        (|w| w.delete(1), Rule::PositionUnknown),
+        (|w| w.serve(1, Role::Primary), Rule::MayBePrimary),
+        (|w| w.body(2).app.probe = Some(Role::Unknown), Rule::MayBePrimary),
+        (gone, Rule::Gate),
+    ];
+    for (number, (change, rule)) in cases.into_iter().enumerate() {
+        let (mut world, s, run) = seed();
+        change(&mut world);
+        assert_eq!(recheck(&s, &world.observe(), &run).unwrap_err().rule, rule, "case {number}");
+    }
+}
+
+// A13, S22, A37: what must not be reached is unrouted before anything else, then stopped; who takes its place is routed once confirmed.
+#[test]
+fn a_stale_primary_is_unrouted_and_then_stopped() {
+    let mut world = served();
+    world.play(&Natural, 60);
+    world.record.term = 2;
+    world.record.member_mut(&db(2)).term = Some(2);
+    let plan = decide(&world.observe(), &Natural);
+    let hide = |a: &Action| matches!(a, Action::Route { member, role: None, ready: false, .. } if *member == db(0));
+    let stop =
+        |a: &Action| matches!(a, Action::Run { intent, .. } if intent.verb == Verb::Demote && intent.member == db(0));
+    assert!(hide(&plan.actions[0]));
+    let (hidden, stopped) = (plan.actions.iter().position(hide), plan.actions.iter().position(stop));
+    assert!(hidden < stopped && stopped.is_some());
+    assert_eq!(plan.actions.iter().filter(|a| hide(a)).count(), 1);
+}
+
+#[test]
+fn an_intent_names_pod_container_generation_and_deadline() {
+    let mut world = stopped();
+    world.group.generation = 7;
+    let s = world.observe();
+    let plan = decide(&s, &Natural);
+    let run = runs(&plan).remove(0);
+    let pod = s.members[0].pod.as_ref().unwrap();
+    assert_eq!(
+        (run.pod_uid.as_str(), run.container_id.as_str()),
+        (pod.uid.as_str(), pod.containers["db"].id.as_deref().unwrap())
+    );
+    assert_eq!((run.generation, run.deadline(), run.term), (7, s.now + 60, 2));
+    assert!(run.token.ends_with(&s.nonce) && plan.record.intents == [run]);
+    assert_eq!(plan.record.term, 2, "the term rises with the intent");
+}

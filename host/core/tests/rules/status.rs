@@ -1,0 +1,158 @@
+//! What people are told (row A48, A50): each condition True, False and Unknown where it can be, with a reason for machines.
+use super::super::support::policies::{Broken, Natural};
+use super::super::support::world::World;
+use super::super::support::{app::Behaviour, db};
+use tanist_core::contract::Role;
+use tanist_core::policy::Policies;
+use tanist_core::status::{PolicyHealth, Report, Trouble, Truth, report, unobserved};
+
+fn loaded() -> PolicyHealth {
+    PolicyHealth::Active("natural 1".into())
+}
+
+fn said(world: &mut World, policies: &dyn Policies, health: &PolicyHealth, trouble: Option<&Trouble>) -> Report {
+    let (snapshot, plan) = world.play(policies, 0);
+    report(&snapshot, &plan, health, trouble)
+}
+
+fn is(report: &Report, kind: &str) -> (Truth, String) {
+    let found: Vec<_> = report.conditions.iter().filter(|c| c.kind == kind).collect();
+    assert_eq!(found.len(), 1, "{kind}");
+    (found[0].status, found[0].reason.clone())
+}
+
+fn truth(status: Truth, reason: &str) -> (Truth, String) {
+    (status, reason.to_owned())
+}
+
+fn formed(primaries: u32) -> World {
+    let mut world = World::new(3, primaries);
+    world.play(&Natural, 60);
+    world
+}
+
+#[test]
+fn ready_says_whether_every_member_is_in_its_role() {
+    let mut world = formed(2);
+    assert_eq!(is(&said(&mut world, &Natural, &loaded(), None), "Ready"), truth(Truth::True, "AllMembersInRole"));
+    world.body(1).app.probe = Some(Role::Unknown);
+    assert_eq!(is(&said(&mut world, &Natural, &loaded(), None), "Ready"), truth(Truth::False, "MembersNotInRole"));
+    world.body(0).app.probe = Some(Role::Unknown);
+    assert_eq!(is(&said(&mut world, &Natural, &loaded(), None), "Ready"), truth(Truth::Unknown, "RolesUnknown"));
+    let mut world = World::new(3, 2);
+    assert_eq!(is(&said(&mut world, &Broken, &loaded(), None), "Ready"), truth(Truth::False, "NoPrimary"));
+    world.group.paused = true;
+    assert_eq!(is(&said(&mut world, &Broken, &loaded(), None), "Ready"), truth(Truth::Unknown, "Paused"));
+}
+
+#[test]
+fn progressing_says_whether_anything_moves_by_itself() {
+    let trouble = Trouble { reason: "ApiUnwritable".into(), message: "failed to write".into() };
+    let mut world = formed(2);
+    assert_eq!(is(&said(&mut world, &Natural, &loaded(), None), "Progressing"), truth(Truth::False, "Settled"));
+    assert_eq!(
+        is(&said(&mut world, &Natural, &loaded(), Some(&trouble)), "Progressing"),
+        truth(Truth::Unknown, "ApiUnwritable")
+    );
+    world.body(2).app.role = Role::Starting;
+    world.record.member_mut(&db(2)).last_command = Some("secondary".into());
+    assert_eq!(is(&said(&mut world, &Natural, &loaded(), None), "Progressing"), truth(Truth::True, "MemberStarting"));
+    world.body(2).app.probe = Some(Role::Unknown);
+    assert_eq!(is(&said(&mut world, &Natural, &loaded(), None), "Progressing"), truth(Truth::Unknown, "RolesUnknown"));
+    world.body(2).app.probe = None;
+    world.body(2).app.role = Role::Stopped;
+    world.behaviours.push((db(1), "primary".into(), Behaviour::Hangs, false));
+    world.restart(1);
+    let (snapshot, plan, _) = world.round(&Natural);
+    assert_eq!(is(&report(&snapshot, &plan, &loaded(), None), "Progressing").0, Truth::True);
+    let (snapshot, plan, _) = world.round(&Natural);
+    assert_eq!(is(&report(&snapshot, &plan, &loaded(), None), "Progressing"), truth(Truth::True, "CommandStarted"));
+    assert_eq!(is(&said(&mut world, &Natural, &loaded(), None), "Progressing"), truth(Truth::True, "CommandRunning"));
+}
+
+#[test]
+fn degraded_says_whether_a_person_is_needed() {
+    let trouble = Trouble { reason: "Forbidden".into(), message: "failed to delete pod".into() };
+    let mut world = formed(2);
+    assert_eq!(is(&said(&mut world, &Natural, &loaded(), None), "Degraded"), truth(Truth::False, "Healthy"));
+    assert_eq!(is(&said(&mut world, &Natural, &loaded(), Some(&trouble)), "Degraded"), truth(Truth::True, "Forbidden"));
+    world.body(1).app.probe = Some(Role::Unknown);
+    assert_eq!(is(&said(&mut world, &Natural, &loaded(), None), "Degraded"), truth(Truth::Unknown, "RolesUnknown"));
+    world.body(1).app.probe = None;
+    world.body(1).app.role = Role::Failed;
+    assert_eq!(is(&said(&mut world, &Broken, &loaded(), None), "Degraded"), truth(Truth::True, "PolicyBroken"));
+    world.group.paused = true;
+    assert_eq!(is(&said(&mut world, &Broken, &loaded(), None), "Degraded"), truth(Truth::Unknown, "Paused"));
+}
+
+#[test]
+fn policy_active_says_which_policy_decides() {
+    let mut world = formed(2);
+    assert_eq!(is(&said(&mut world, &Natural, &loaded(), None), "PolicyActive"), truth(Truth::True, "Loaded"));
+    let stale = PolicyHealth::Stale("not wasm".into());
+    assert_eq!(is(&said(&mut world, &Natural, &stale, None), "PolicyActive"), truth(Truth::False, "LastGoodDecides"));
+    let missing = PolicyHealth::Missing("no such ConfigMap".into());
+    assert_eq!(is(&said(&mut world, &Natural, &missing, None), "PolicyActive"), truth(Truth::Unknown, "NoPolicy"));
+    let mut world = World::new(3, 2);
+    assert_eq!(is(&said(&mut world, &Broken, &loaded(), None), "PolicyActive"), truth(Truth::False, "PolicyFailed"));
+}
+
+#[test]
+fn stalled_says_that_no_candidate_is_left() {
+    let mut world = formed(1);
+    assert_eq!(is(&said(&mut world, &Natural, &loaded(), None), "Stalled"), truth(Truth::False, "Moving"));
+    world.behaviours.push((db(0), "primary".into(), Behaviour::Fails(1), true));
+    world.restart(0);
+    assert_eq!(is(&said(&mut world, &Natural, &loaded(), None), "Stalled"), truth(Truth::True, "NoCandidateLeft"));
+    world.group.paused = true;
+    assert_eq!(is(&said(&mut world, &Natural, &loaded(), None), "Stalled"), truth(Truth::Unknown, "Paused"));
+}
+
+// Nobody is stalled because a pod is not there yet.
+#[test]
+fn a_missing_pod_stalls_nobody() {
+    let mut world = formed(3);
+    world.respawn = false;
+    world.delete(2);
+    let told = said(&mut world, &Natural, &loaded(), None);
+    assert_eq!(is(&told, "Stalled"), truth(Truth::False, "Moving"));
+    assert_eq!(is(&told, "Progressing"), truth(Truth::True, "PodsNotRunning"));
+    assert_eq!(is(&told, "Degraded"), truth(Truth::False, "Healthy"));
+}
+
+#[test]
+fn what_could_not_be_observed_is_unknown() {
+    let trouble = Trouble { reason: "ApiUnreadable".into(), message: "no answer".into() };
+    let conditions = unobserved(&trouble, &loaded());
+    let kinds: Vec<_> = conditions.iter().map(|c| c.kind).collect();
+    assert_eq!(kinds, ["Ready", "Progressing", "Degraded", "PolicyActive", "Stalled"]);
+    let others = conditions.iter().filter(|c| c.kind != "PolicyActive");
+    assert!(
+        others.clone().count() == 4
+            && others.clone().all(|c| c.status == Truth::Unknown && c.reason == "ApiUnreadable")
+    );
+}
+
+// A50, reading 24: a change that is not carried out is said.
+#[test]
+fn pods_of_an_older_template_are_named() {
+    let mut world = formed(1);
+    let none = said(&mut world, &Natural, &loaded(), None);
+    assert!(none.conditions.iter().all(|c| c.kind != "UpdatePending"));
+    world.body(1).pod.outdated = true;
+    let told = said(&mut world, &Natural, &loaded(), None);
+    assert_eq!(is(&told, "UpdatePending").0, Truth::True);
+    assert!(told.conditions.iter().any(|c| c.kind == "UpdatePending" && c.message.starts_with("db-1 ")));
+}
+
+#[test]
+fn the_table_shows_what_was_observed() {
+    let mut world = formed(1);
+    world.body(2).app.role = Role::Failed;
+    let told = said(&mut world, &Broken, &loaded(), None);
+    let roles: Vec<_> = told.members.iter().map(|m| (m.name.as_str(), m.role, m.serving)).collect();
+    assert_eq!(roles, [("db-0", "primary", true), ("db-1", "stopped", false), ("db-2", "failed", false)]);
+    assert_eq!((told.primaries, told.settled), (vec![db(0)], 2));
+    assert!(told.members[2].waits_for.as_ref().is_some_and(|w| w.contains("its status says so")));
+    assert!(told.conditions.iter().all(|c| c.message.len() <= 1024 && !c.message.chars().any(char::is_control)));
+}

@@ -1,0 +1,51 @@
+//! The group that the world begins with, and how its decisions are told.
+use tanist_core::plan::{Considered, Decision, Standing};
+use tanist_core::snapshot::{Command, Commands, Group};
+
+pub fn command(name: &str) -> Command {
+    Command { exec: vec![name.into()], container: "db".into(), timeout: 60 }
+}
+
+pub fn group(replicas: u32, primaries: u32) -> Group {
+    Group {
+        name: "db".into(),
+        namespace: "ns".into(),
+        uid: "group".into(),
+        generation: 1,
+        replicas,
+        primaries,
+        commands: Commands {
+            status: command("status"),
+            sequence: command("sequence"),
+            stop: command("stop"),
+            primary: command("primary"),
+            seed: None,
+            secondary: None,
+            promote: None,
+            follow: None,
+        },
+        runner: true,
+        start_deadline: 3600,
+        unknown_grace: 900,
+        preferred_primary: None,
+        domain: "cluster.local".into(),
+        paused: false,
+        retry: None,
+        overrule: None,
+        overrule_error: None,
+        labels: Vec::new(),
+    }
+}
+
+/// A decision on one line: everyone with what came of them.
+pub fn on_one_line(decision: &Decision) -> String {
+    let one = |c: &Considered| match c.result {
+        Standing::Chosen => format!("{} chosen", c.member),
+        Standing::Fallback => format!("{} next", c.member),
+        Standing::PassedOver => format!("{} passed over: {}", c.member, c.reason),
+        Standing::Barred => format!("{} barred: {}", c.member, c.reason),
+    };
+    let all: Vec<_> = decision.candidates.iter().map(one).collect();
+    let who = decision.policy.as_ref().map_or("a person", |p| p.name.as_str());
+    format!("{who} answers {}: {}", decision.point, all.join(" | "))
+}
