@@ -1,7 +1,8 @@
 //! Walks the steps of a round. Pure: the same snapshot and the same answers give the same plan.
 use crate::check;
+use crate::contract::MemberName;
 use crate::limits;
-use crate::plan::{Plan, Reason};
+use crate::plan::{Action, Plan, Reason};
 use crate::policy::{Answered, Policies, PolicyName, Question, Unanswered};
 use crate::record::Intent;
 use crate::snapshot::Snapshot;
@@ -73,6 +74,29 @@ fn patience(s: &Snapshot, plan: &mut Plan) {
 /// # Errors
 /// The first rule that does not hold any more.
 pub fn recheck(decided: &Snapshot, live: &Snapshot, intent: &Intent) -> check::Held {
+    let (again, _) = look_again(decided, live);
+    check::start(&again, intent)
+}
+
+/// The same, just before a pod is deleted: its member failed still, or its command has no known end still.
+///
+/// # Errors
+/// Why the pod is to be left alone.
+pub fn recheck_deletion(decided: &Snapshot, live: &Snapshot, name: &MemberName, pod_uid: &str) -> check::Held {
+    let (again, settled) = look_again(decided, live);
+    let last_resort =
+        settled.actions.iter().any(|a| matches!(a, Action::DeletePod { pod_uid: uid, .. } if uid == pod_uid));
+    match again.member(name).filter(|m| m.pod.as_ref().is_some_and(|p| p.uid == pod_uid)) {
+        Some(_) if last_resort => Ok(()),
+        Some(member) => check::failed_member(&again, member),
+        None => {
+            Err(check::broken_by(check::Rule::TargetReplaced, name, format!("the pod of {name} is another one now")))
+        }
+    }
+}
+
+/// What is there now, with the memory and the evidence of the decision, settled and remembered as it was.
+fn look_again(decided: &Snapshot, live: &Snapshot) -> (Snapshot, Plan) {
     let mut again = live.clone();
     again.record.clone_from(&decided.record);
     again.evidence.clone_from(&decided.evidence);
@@ -80,8 +104,8 @@ pub fn recheck(decided: &Snapshot, live: &Snapshot, intent: &Intent) -> check::H
     steps::settle::step(&again, &Nobody, &mut plan);
     again.record.clone_from(&plan.record);
     steps::remember::step(&again, &Nobody, &mut plan);
-    again.record = plan.record;
-    check::start(&again, intent)
+    again.record.clone_from(&plan.record);
+    (again, plan)
 }
 
 /// Settling and remembering ask nobody.

@@ -18,6 +18,10 @@ pub const BACKOFF_FIRST_SECONDS: i64 = 10;
 /// The longest back-off, in seconds.
 pub const BACKOFF_LONGEST_SECONDS: i64 = 300;
 
+/// Seconds from the decision of a command that its runner did not even try until the question is asked anew: a runner that stays busy is
+/// asked a few times a minute, not as fast as rounds follow each other.
+pub const AGAIN_SECONDS: i64 = 3;
+
 /// Treatments of one member before they are slowed down: one stop and one deletion are given at once (rows A25, A26).
 pub const FREE_TREATMENTS: u32 = 2;
 

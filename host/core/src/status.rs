@@ -296,7 +296,7 @@ fn degraded(s: &Snapshot, plan: &Plan, trouble: Option<&Trouble>) -> Condition {
 }
 
 fn policy_active(plan: &Plan, policies: &PolicyHealth) -> Condition {
-    if let Some(unanswered) = plan.broken.first() {
+    if let Some(unanswered) = plan.broken.iter().find(|u| u.kind != "not-loaded") {
         let message = format!("{} could not answer ({}): {}", unanswered.policy, unanswered.kind, unanswered.message);
         return condition("PolicyActive", Truth::False, "PolicyFailed", &message);
     }

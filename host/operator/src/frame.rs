@@ -78,7 +78,7 @@ impl From<&Outcome> for Evidence {
         match outcome {
             Outcome::Exited(code) => Evidence::Exited(*code),
             Outcome::NotStarted(why) => Evidence::NotStarted(why.clone()),
-            Outcome::Void => Evidence::NotStarted("the operator stopped before it was started".into()),
+            Outcome::Void => Evidence::NotStarted("void".into()),
             Outcome::Unknown(why) => Evidence::Unknown(why.clone()),
             Outcome::Running => Evidence::Running,
             Outcome::Interrupted => Evidence::Interrupted,

@@ -10,6 +10,10 @@ use crate::record::{Broken, Intent, LastPrimary, Seeded, cut};
 use crate::snapshot::{Evidence, Member, Pod, Snapshot};
 use crate::steps::begin::push_last_primary;
 
+/// Why the runner did not even try: the role had changed in the moment of the start, the operator ended before it began the command,
+/// another command was faster, the pod is ending.
+const NEVER_TRIED: [&str; 4] = ["role", "void", "busy", "shutting-down"];
+
 /// See the module.
 pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     for intent in &s.record.intents {
@@ -37,15 +41,15 @@ fn settle(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
         (Some(Evidence::Exited(code)), Place::Over) if *code != 0 => {
             fail(s, plan, intent, Outcome::Exited(*code), None, &format!("{} exited {code}", intent.command));
         }
-        // The runner looked in the moment of the start and found another role: nothing failed, the question is asked anew.
-        (Some(Evidence::NotStarted(why)), _) if why == "role" => {
+        // Nothing was tried, so nothing failed: the question is asked anew, but not in the same breath.
+        (Some(Evidence::NotStarted(why)), _) if NEVER_TRIED.contains(&why.as_str()) => {
+            let again = intent.started.saturating_add(limits::AGAIN_SECONDS);
+            if s.now < again {
+                let message = format!("{} on {} was not tried: {why}", intent.command, intent.member);
+                return plan.wait_until(Reason::CommandRunning, Some(&intent.member), message, Some(again));
+            }
             close(plan, intent);
-            plan.record.note(
-                s.now,
-                "not-started",
-                Some(&intent.member),
-                Some(format!("{}: its role had changed", intent.command)),
-            );
+            plan.record.note(s.now, "not-started", Some(&intent.member), Some(format!("{}: {why}", intent.command)));
         }
         (Some(Evidence::NotStarted(why)), _) => {
             fail(s, plan, intent, Outcome::NotStarted, None, &format!("{} was not started: {why}", intent.command));
