@@ -9,9 +9,9 @@ policies="sequence reversed prefer hostile"
 root=$(pwd -P)
 cargo_home=${CARGO_HOME:-$HOME/.cargo}
 
-# A policy asks for no deep recursion: 64 KiB of stack instead of 1 MiB makes its memory 2 pages instead of 17. Paths would be in the texts of
+# A policy asks for no deep recursion: 32 KiB of stack instead of 1 MiB makes its memory 1 page instead of 17. Paths would be in the texts of
 # panics.
-export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS="-Clink-arg=-zstack-size=65536 --remap-path-prefix=$cargo_home=cargo --remap-path-prefix=$root=tanist"
+export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS="-Clink-arg=-zstack-size=32768 --remap-path-prefix=$cargo_home=cargo --remap-path-prefix=$root=tanist"
 
 # The crates are plain libraries for everything else: cargo complains about a `cdylib` for the machine's own target.
 for policy in $policies; do

@@ -17,8 +17,8 @@ use kube::{
     runtime::watcher::{self, Event, watcher},
 };
 use serde::Serialize;
-use serde_json::json;
-use tanist_e2e::{Group, Member, Stage, executions, play, until};
+use serde_json::{Value, json};
+use tanist_e2e::{Group, Member, Stage, executions, play, text, until};
 
 use crate::{
     machine::{Busy, Load, Machine},
@@ -143,7 +143,14 @@ async fn recovery(args: &Args, stage: &Stage, group: &Group) -> anyhow::Result<R
     // With its grace, so that each pod's end is seen: after a forced deletion the operator first waits 30 s for proof (design 4, "Over").
     let begun = now();
     try_join_all(members.iter().map(|member| member.delete(None))).await?;
-    group.recovered(&old, 180).await?;
+    // Not the condition Ready: that also waits for the kubelet's probe.
+    let all = format!("{MEMBERS}/{MEMBERS}");
+    let in_role = |seen: &Value| {
+        let members = seen.pointer("/status/members").and_then(Value::as_array);
+        let new = members.is_some_and(|rows| rows.iter().all(|row| !old.iter().any(|uid| uid == text(row, "/podUID"))));
+        new && text(seen, "/status/serving") == all
+    };
+    group.until("every member in its role", 180, in_role).await?;
     let done = now();
     watch.abort();
     let last_running = {

@@ -13,7 +13,9 @@ use tanist_core::{
 };
 use wasmtime::{
     Store,
-    component::{Component, Instance, InstancePre, Linker, types::ComponentItem},
+    component::{
+        Component, ComponentExportIndex, ComponentNamedList, Instance, InstancePre, Lift, Linker, types::ComponentItem,
+    },
 };
 
 use crate::{
@@ -98,9 +100,26 @@ pub struct Policy {
 struct Compiled {
     digest: String,
     pre: InstancePre<Sandbox>,
-    interfaces: Interfaces,
+    points: Points,
     description: Description,
     schema: Option<Schema>,
+}
+
+/// Where the function of each point is; `None` for those that a policy lacks. A question needs one of them, and looking one up includes
+/// comparing its type with the contract's.
+struct Points([Option<ComponentExportIndex>; Point::ALL.len()]);
+
+impl Points {
+    fn find(component: &Component) -> Self {
+        Self(Point::ALL.map(|point| {
+            let interface = component.get_export_index(None, format!("{PACKAGE}/{}@{VERSION}", point.interface()))?;
+            component.get_export_index(Some(&interface), point.as_str())
+        }))
+    }
+
+    fn of(&self, point: Point) -> Option<&ComponentExportIndex> {
+        Point::ALL.iter().zip(&self.0).find(|(each, _)| **each == point)?.1.as_ref()
+    }
 }
 
 /// Where the exports of a component are.
@@ -153,12 +172,7 @@ impl Policy {
 
     /// Whether it has a point.
     pub fn has(&self, point: Point) -> bool {
-        let interfaces = &self.compiled.interfaces;
-        match point {
-            Point::Seed | Point::Failover | Point::Join | Point::Demote => interfaces.election.is_some(),
-            Point::Place => interfaces.placement.is_some(),
-            Point::Treat => interfaces.recovery.is_some(),
-        }
+        self.compiled.points.of(point).is_some()
     }
 
     /// Checks parameters against the policy's schema and brings them into the one form that it is given: keys sorted, no white space,
@@ -195,35 +209,12 @@ impl Policy {
         point: Point,
         snapshot: &wit::Snapshot,
     ) -> Result<Option<Reply>, RunError> {
-        let Compiled { pre, interfaces, .. } = &*self.compiled;
+        let Compiled { pre, points, .. } = &*self.compiled;
+        let Some(function) = points.of(point) else { return Ok(None) };
         let instance = pre.instantiate(&mut *store).map_err(|error| sandbox::explain(&error, store))?;
         let returned = match point {
-            Point::Seed | Point::Failover | Point::Join | Point::Demote => {
-                let Some(election) = &interfaces.election else { return Ok(None) };
-                election
-                    .load(&mut *store, &instance)
-                    .and_then(|guest| match point {
-                        Point::Seed => guest.call_seed(&mut *store, snapshot),
-                        Point::Failover => guest.call_failover(&mut *store, snapshot),
-                        Point::Join => guest.call_join(&mut *store, snapshot),
-                        _ => guest.call_demote(&mut *store, snapshot),
-                    })
-                    .map(Returned::Answer)
-            }
-            Point::Place => {
-                let Some(placement) = &interfaces.placement else { return Ok(None) };
-                placement
-                    .load(&mut *store, &instance)
-                    .and_then(|guest| guest.call_place(&mut *store, snapshot))
-                    .map(Returned::Answer)
-            }
-            Point::Treat => {
-                let Some(recovery) = &interfaces.recovery else { return Ok(None) };
-                recovery
-                    .load(&mut *store, &instance)
-                    .and_then(|guest| guest.call_treat(&mut *store, snapshot))
-                    .map(Returned::Care)
-            }
+            Point::Treat => call(store, &instance, function, snapshot).map(Returned::Care),
+            _ => call(store, &instance, function, snapshot).map(Returned::Answer),
         };
         let intake = Intake::new(self.engine.limits());
         match returned.map_err(|error| sandbox::explain(&error, store))? {
@@ -246,6 +237,21 @@ impl fmt::Debug for Policy {
     }
 }
 
+/// Calls one function of an instance.
+fn call<R>(
+    store: &mut Store<Sandbox>,
+    instance: &Instance,
+    function: &ComponentExportIndex,
+    snapshot: &wit::Snapshot,
+) -> wasmtime::Result<R>
+where
+    (R,): ComponentNamedList + Lift,
+{
+    let function = instance.get_typed_func::<(&wit::Snapshot,), (R,)>(&mut *store, function)?;
+    let (returned,) = function.call(&mut *store, (snapshot,))?;
+    Ok(returned)
+}
+
 /// What a call returned, before it is looked at.
 enum Returned {
     Answer(Result<wit::Answer, wit::Fault>),
@@ -261,6 +267,7 @@ impl Compiled {
         let exports = served_exports(engine, &component)?;
         let pre = linker.instantiate_pre(&component).map_err(compile)?;
         let interfaces = Interfaces::find(&pre, &exports)?;
+        let points = Points::find(&component);
 
         // Once, to see that it starts and that every point has the right type, and what it says about itself.
         let mut store = sandbox::store(engine, limits, limits.fuel_base);
@@ -272,7 +279,7 @@ impl Compiled {
         let description = convert::description(description).map_err(LoadError::Description)?;
         let schema = description.parameters.as_deref().map(|text| Schema::parse(text, limits));
         let schema = schema.transpose().map_err(LoadError::Schema)?;
-        Ok(Self { digest, pre, interfaces, description, schema })
+        Ok(Self { digest, pre, points, description, schema })
     }
 }
 

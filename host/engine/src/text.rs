@@ -7,6 +7,10 @@ pub(crate) const MESSAGE: usize = 1 << 10;
 
 /// The text with control characters and those that change the direction of writing escaped.
 pub(crate) fn printable(text: &str) -> String {
+    // Most texts are as they have to be, and most of those are plain.
+    if text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+        return text.to_owned();
+    }
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
         if is_unfit(character) {

@@ -297,19 +297,21 @@ fn read(ctx: &Arc<Context>, observed: &Observed, member: &tanist_core::contract:
 
 /// Starts a command in the background; its end starts the next round.
 fn run(ctx: &Arc<Context>, object: &ReplicaGroup, s: &Snapshot, intent: Intent, argv: Vec<String>) {
-    let Some(target) = s.member(&intent.member).and_then(|m| observe::target(&s.group, m)) else { return };
+    let Some(member) = s.member(&intent.member) else { return };
+    let (Some(target), Some(pod)) = (observe::target(&s.group, member), member.pod.clone()) else { return };
     let uid = s.group.uid.clone();
     ctx.hints.of(&uid, |h| {
         h.promised.remove(&intent.token);
         h.running.insert(intent.token.clone());
         h.touch(&intent.pod_uid);
     });
-    let role = s.member(&intent.member).filter(|_| asks_in_place(s, &intent)).map(|m| s.role(m).0);
+    let with_status = asks_in_place(s, &intent);
+    let role = with_status.then(|| s.role(member).0);
     let (ctx, object) = (ctx.clone(), object.clone());
     info!(group = %s.group.name, member = %intent.member, command = intent.command, token = intent.token, "command starts");
     tokio::spawn(async move {
         let started = std::time::Instant::now();
-        let evidence = target.run(&ctx, &intent, role, &argv).await;
+        let (evidence, said) = target.run(&ctx, &intent, role, &argv).await;
         crash::point(crash::ENDED, &intent).await;
         let result = match &evidence {
             Evidence::Exited(0) => "ok",
@@ -331,6 +333,9 @@ fn run(ctx: &Arc<Context>, object: &ReplicaGroup, s: &Snapshot, intent: Intent, 
         ctx.hints.of(&uid, |h| {
             h.running.remove(&intent.token);
             h.touch(&intent.pod_uid);
+            if let Some(said) = said.filter(|_| with_status) {
+                h.say(&pod, &intent.container, std::time::Instant::now(), said);
+            }
             h.results.insert(intent.token.clone(), evidence);
         });
         ctx.wake(&object);

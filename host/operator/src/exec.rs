@@ -9,8 +9,8 @@ use kube::api::{AttachParams, AttachedProcess};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Bytes of output that are kept; the rest is read and dropped (safety S39).
-const KEPT_BYTES: usize = 80 * 1024;
+/// Bytes of output that are kept; the rest is read and dropped (safety S39). The runner's largest answer is 80 KiB and two heads.
+const KEPT_BYTES: usize = 96 * 1024;
 
 /// How long output is read after the status came.
 const AFTER_STATUS: Duration = Duration::from_millis(500);

@@ -34,6 +34,17 @@ pub enum Outcome {
 /// Reads a frame about a token; `None` where it is not whole, or about something else.
 #[must_use]
 pub fn read(bytes: &[u8], token: &str) -> Option<Frame> {
+    first(bytes, token).map(|(frame, _)| frame)
+}
+
+/// Reads a frame about a token, and the one after it that says which status came of it, where it is there and whole.
+#[must_use]
+pub fn read_with_status(bytes: &[u8], token: &str) -> Option<(Frame, Option<Frame>)> {
+    let (frame, rest) = first(bytes, token)?;
+    Some((frame, read(rest, "-")))
+}
+
+fn first<'b>(bytes: &'b [u8], token: &str) -> Option<(Frame, &'b [u8])> {
     let end = bytes.iter().position(|b| *b == b'\n')?;
     let head = std::str::from_utf8(bytes.get(..end)?).ok()?;
     let mut words = head.split(' ');
@@ -57,7 +68,8 @@ pub fn read(bytes: &[u8], token: &str) -> Option<Frame> {
     let stdout = bytes.get(body..stdout_end)?.to_vec();
     let rest = bytes.get(stdout_end.checked_add(err)?..)?;
     let mark = format!("\ntanist-end {token}\n");
-    rest.starts_with(mark.as_bytes()).then_some(Frame { outcome, stdout, cut, processes })
+    let rest = rest.strip_prefix(mark.as_bytes())?;
+    Some((Frame { outcome, stdout, cut, processes }, rest))
 }
 
 fn outcome(word: &str) -> Option<Outcome> {
@@ -99,6 +111,18 @@ mod tests {
             (frame.outcome, frame.stdout.as_slice(), frame.processes),
             (Outcome::Exited(0), b"1234567\n".as_slice(), Some(3))
         );
+    }
+
+    // S4: the status that came of a command is of the same answer, and costs nothing when it is not whole.
+    #[test]
+    fn a_status_may_follow() {
+        let status: &[u8] = b"tanist-run/1 - exited:8 stdout=0 stderr=0 cut=0 processes=2\n\ntanist-end -\n";
+        let both = [WHOLE, status].concat();
+        let (frame, after) = read_with_status(&both, "t1").unwrap();
+        assert_eq!((frame.outcome, after.unwrap().outcome), (Outcome::Exited(0), Outcome::Exited(8)));
+        for length in WHOLE.len()..both.len() {
+            assert_eq!(read_with_status(&both[..length], "t1").unwrap().1, None, "cut at {length}");
+        }
     }
 
     // S3, S12: cut anywhere, a frame says nothing, and never a shorter number.

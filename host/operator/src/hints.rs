@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tanist_core::contract::{Position, Role, Timestamp};
-use tanist_core::snapshot::Evidence;
+use tanist_core::snapshot::{Evidence, Pod};
 
 /// The hints of every group, by UID.
 #[derive(Debug, Default)]
@@ -14,7 +14,7 @@ pub struct Hints {
 }
 
 /// How long an answer of `status` serves further rounds: those of one burst. What is dangerous asks anew.
-const RECENT: Duration = Duration::from_millis(900);
+const RECENT: Duration = Duration::from_secs(2);
 
 /// Pods whose end is remembered; far more than end within the minutes in which anybody asks.
 const ENDED: usize = 4096;
@@ -60,6 +60,10 @@ pub struct SaidHint {
     pub said: Said,
     /// Unknown answers in a row: each was asked for.
     pub streak: u32,
+    /// Whether the pod was Ready then.
+    pub ready: bool,
+    /// In which very container.
+    pub container_id: Option<String>,
 }
 
 /// What is remembered of a position.
@@ -84,10 +88,23 @@ impl Group {
     }
 
     /// What `status` said a moment ago, unless a command was in between.
-    pub fn recent(&self, pod_uid: &str) -> Option<Said> {
-        let hint = self.said.get(pod_uid)?;
-        let before = self.touched.get(pod_uid).is_some_and(|touched| hint.asked <= *touched);
-        (!before && hint.asked.elapsed() < RECENT).then(|| hint.said.clone())
+    ///
+    /// A pod that is Ready no more, or another container, says that it is not so any more: the runner reports the death of an application
+    /// through readiness.
+    pub fn recent(&self, pod: &Pod, container: &str) -> Option<Said> {
+        let hint = self.said.get(&pod.uid)?;
+        let before = self.touched.get(&pod.uid).is_some_and(|touched| hint.asked <= *touched);
+        let fell = hint.ready && !pod.ready;
+        let same = pod.containers.get(container).is_some_and(|c| c.id == hint.container_id);
+        (!before && !fell && same && hint.asked.elapsed() < RECENT).then(|| hint.said.clone())
+    }
+
+    /// Remembers what `status` said when it was asked after `asked`.
+    pub fn say(&mut self, pod: &Pod, container: &str, asked: Instant, said: Said) {
+        let before = self.said.get(&pod.uid).map_or(0, |hint| hint.streak);
+        let streak = if said.role == Role::Unknown { before.saturating_add(1) } else { 0 };
+        let container_id = pod.containers.get(container).and_then(|c| c.id.clone());
+        self.said.insert(pod.uid.clone(), SaidHint { asked, said, streak, ready: pod.ready, container_id });
     }
 }
 

@@ -22,6 +22,11 @@ mod validate;
 use args::{Args, Command};
 use clap::Parser;
 
+/// musl's allocator gives each question's memory back to the kernel and takes it again for the next one: 34 page faults a decision, which
+/// then takes six times as long (docs/benchmarks.md).
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     match Args::parse().command {

@@ -68,7 +68,7 @@ impl Target {
         let argv = self.wrapped("status", &command.container, &[], &[]);
         let ended = self.exec(ctx, &command.container, &argv, seconds.saturating_mul(2).saturating_add(WAY)).await;
         match whole(ended, "-") {
-            Ok(frame) => match frame.outcome {
+            Ok((frame, _)) => match frame.outcome {
                 Outcome::Exited(code) => said(code, frame.processes),
                 other => unknown(format!("{other:?}"), frame.processes),
             },
@@ -76,44 +76,45 @@ impl Target {
         }
     }
 
-    /// Asks for the sequence (row A5).
-    pub async fn sequence(&self, ctx: &Context, command: &Command, token: &str) -> Position {
+    /// Asks for the sequence (row A5), and which role the member has right after, where the runner can say.
+    pub async fn sequence(&self, ctx: &Context, command: &Command, token: &str) -> (Position, Option<Said>) {
         let seconds = u64::from(command.timeout);
-        let (code, stdout, cut) = if self.runner {
-            let deadline = command.timeout.to_string();
-            let more = ["--token", token, "--deadline", &deadline, "--quiet-status", "--"];
-            let argv = self.wrapped("exec", &command.container, &more, &command.exec);
-            let ended = self.exec(ctx, &command.container, &argv, seconds.saturating_add(WAY)).await;
-            match whole(ended, token) {
-                Ok(frame) => match frame.outcome {
-                    Outcome::Exited(code) => (code, frame.stdout, frame.cut),
-                    other => return Position::Unknown(format!("sequence did not run to its end ({other:?})")),
-                },
-                Err(ended) => return Position::Unknown(reason(&ended)),
-            }
-        } else {
-            match self.exec(ctx, &command.container, &command.exec, seconds.saturating_add(1)).await {
-                Ended::Exited(code, output) => (code, output.stdout, output.cut),
-                other => return Position::Unknown(reason(&other)),
-            }
-        };
-        match (code, cut) {
-            (0, false) => read_sequence(&stdout).unwrap_or_else(Position::Unknown),
-            (0, true) => Position::Unknown("sequence printed more than one line of a few bytes".into()),
-            (code, _) => Position::Unknown(format!("sequence exited {code}")),
+        if !self.runner {
+            return match self.exec(ctx, &command.container, &command.exec, seconds.saturating_add(1)).await {
+                Ended::Exited(code, output) => (position(code, &output.stdout, output.cut), None),
+                other => (Position::Unknown(reason(&other)), None),
+            };
+        }
+        let deadline = command.timeout.to_string();
+        let more = ["--token", token, "--deadline", &deadline, "--quiet-status", "--"];
+        let argv = self.wrapped("exec", &command.container, &more, &command.exec);
+        let ended = self.exec(ctx, &command.container, &argv, seconds.saturating_add(WAY)).await;
+        match whole(ended, token) {
+            Ok((frame, after)) => match frame.outcome {
+                Outcome::Exited(code) => (position(code, &frame.stdout, frame.cut), after.and_then(role_after)),
+                other => (Position::Unknown(format!("sequence did not run to its end ({other:?})")), None),
+            },
+            Err(ended) => (Position::Unknown(reason(&ended)), None),
         }
     }
 
     /// Runs a command whose intent is durable. With the runner, the member's role is read once more in the very container, and nothing
-    /// starts if it is not `role`.
-    pub async fn run(&self, ctx: &Context, intent: &Intent, role: Option<Role>, argv: &[String]) -> Evidence {
+    /// starts if it is not `role`; and the role that it has right after comes back with the result.
+    pub async fn run(
+        &self,
+        ctx: &Context,
+        intent: &Intent,
+        role: Option<Role>,
+        argv: &[String],
+    ) -> (Evidence, Option<Said>) {
         let seconds = u64::from(intent.timeout);
         if !self.runner {
-            return match self.exec(ctx, &intent.container, argv, seconds).await {
+            let evidence = match self.exec(ctx, &intent.container, argv, seconds).await {
                 Ended::Exited(code, _) => Evidence::Exited(code),
                 Ended::NotStarted(why) => Evidence::NotStarted(why),
                 Ended::Unknown(why) => Evidence::Unknown(why),
             };
+            return (evidence, None);
         }
         let (deadline, expect) =
             (intent.timeout.to_string(), if intent.verb.intended() == Role::Stopped { "stopped" } else { "running" });
@@ -133,24 +134,40 @@ impl Target {
             return Evidence::Unknown("without the runner a command cannot be asked about again".into());
         }
         let argv = self.wrapped("settle", container, &["--token", token], &[]);
-        evidence(self.exec(ctx, container, &argv, WAY).await, token)
+        evidence(self.exec(ctx, container, &argv, WAY).await, token).0
     }
 }
 
-fn whole(ended: Ended, token: &str) -> Result<frame::Frame, Ended> {
+/// The role that a command led to; nothing when `status` gave none, so that it is asked again.
+fn role_after(frame: frame::Frame) -> Option<Said> {
+    match frame.outcome {
+        Outcome::Exited(code) => Some(said(code, frame.processes)).filter(|said| said.role != Role::Unknown),
+        _ => None,
+    }
+}
+
+/// What `sequence` means by its code and its output.
+fn position(code: i32, stdout: &[u8], cut: bool) -> Position {
+    match (code, cut) {
+        (0, false) => read_sequence(stdout).unwrap_or_else(Position::Unknown),
+        (0, true) => Position::Unknown("sequence printed more than one line of a few bytes".into()),
+        (code, _) => Position::Unknown(format!("sequence exited {code}")),
+    }
+}
+
+fn whole(ended: Ended, token: &str) -> Result<(frame::Frame, Option<frame::Frame>), Ended> {
     match ended {
-        Ended::Exited(_, output) => {
-            frame::read(&output.stdout, token).ok_or_else(|| Ended::Unknown("the runner's answer was not whole".into()))
-        }
+        Ended::Exited(_, output) => frame::read_with_status(&output.stdout, token)
+            .ok_or_else(|| Ended::Unknown("the runner's answer was not whole".into())),
         other => Err(other),
     }
 }
 
-fn evidence(ended: Ended, token: &str) -> Evidence {
+fn evidence(ended: Ended, token: &str) -> (Evidence, Option<Said>) {
     match whole(ended, token) {
-        Ok(frame) => Evidence::from(&frame.outcome),
-        Err(Ended::NotStarted(why)) => Evidence::NotStarted(why),
-        Err(other) => Evidence::Unknown(reason(&other)),
+        Ok((frame, after)) => (Evidence::from(&frame.outcome), after.and_then(role_after)),
+        Err(Ended::NotStarted(why)) => (Evidence::NotStarted(why), None),
+        Err(other) => (Evidence::Unknown(reason(&other)), None),
     }
 }
 

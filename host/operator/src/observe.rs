@@ -86,7 +86,7 @@ pub struct Observed {
     pub snapshot: Snapshot,
 }
 
-/// Who is asked for its role anew. The others keep what they said less than a second ago, if nothing was done to them since.
+/// Who is asked for its role anew. The others keep what they said within the last two seconds, if nothing was done to them since.
 #[derive(Debug, Clone, Copy)]
 pub enum Ask<'a> {
     /// Nobody but those whose last answer is older: rounds that follow each other quickly.

@@ -1,7 +1,7 @@
-//! The client side: ask PID 1, print one frame. It carries nothing that could be lost with it.
+//! The client side: ask PID 1, print its frame; after a command a second one, with the status that came of it. It carries nothing that could be lost with it.
 use crate::args::AskArgs;
 use crate::frame::{Frame, Outcome};
-use crate::limits::{ANSWER_SLACK, CONNECT_TIME};
+use crate::limits::{ANSWER_SLACK, CONNECT_TIME, STATUS_AFTER};
 use crate::processes;
 use crate::serve::SOCKET;
 use crate::tokens::Tokens;
@@ -22,7 +22,28 @@ pub fn ask(args: &AskArgs) -> io::Result<()> {
     };
     let mut stdout = io::stdout().lock();
     stdout.write_all(&frame.to_bytes())?;
-    stdout.flush()
+    stdout.flush()?;
+    match &args.request {
+        Request::Exec(exec) if was_tried(&frame.outcome) => tell_status(args, &exec.uid, &mut stdout),
+        _ => Ok(()),
+    }
+}
+
+fn was_tried(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Exited(_) | Outcome::Unknown(_))
+}
+
+/// The poll begins after the command ended. Who asks loses nothing when it takes too long: it can ask again.
+fn tell_status(args: &AskArgs, uid: &str, to: &mut impl Write) -> io::Result<()> {
+    let request = Request::Status { uid: uid.to_owned() };
+    let frame = connect(&args.state).ok().and_then(|stream| exchange_within(stream, &request, STATUS_AFTER));
+    match frame {
+        Some(Frame { token, outcome: outcome @ Outcome::Exited(_), processes, .. }) => {
+            to.write_all(&Frame::bare(&token, outcome, processes).to_bytes())?;
+        }
+        _ => {}
+    }
+    to.flush()
 }
 
 fn connect(state: &Path) -> io::Result<UnixStream> {
@@ -35,21 +56,23 @@ fn connect(state: &Path) -> io::Result<UnixStream> {
     }
 }
 
-fn exchange(mut stream: UnixStream, request: &Request) -> Frame {
+fn exchange(stream: UnixStream, request: &Request) -> Frame {
     let patience = match request {
         Request::Exec(exec) => exec.deadline + ANSWER_SLACK,
         Request::Settle { .. } | Request::Status { .. } => ANSWER_SLACK * 2,
     };
+    // PID 1 ended, or closed without a whole answer: the request may have been carried out.
+    exchange_within(stream, request, patience).unwrap_or_else(|| local(request, Outcome::Unknown("no-answer".into())))
+}
+
+fn exchange_within(mut stream: UnixStream, request: &Request, patience: Duration) -> Option<Frame> {
     let mut bytes = Vec::new();
-    let answered = stream
+    // An end after the whole frame is as good as none: the frame says itself whether it is whole.
+    let _ = stream
         .set_read_timeout(Some(patience))
         .and_then(|()| stream.write_all(&request.encode()))
         .and_then(|()| stream.read_to_end(&mut bytes));
-    match (Frame::parse(&bytes), answered) {
-        (Some(frame), _) => frame,
-        // PID 1 ended, or closed without a whole answer: the request may have been carried out.
-        (None, _) => local(request, Outcome::Unknown("no-answer".into())),
-    }
+    Frame::parse(&bytes)
 }
 
 /// Nobody listens. Nothing was started by this request, but perhaps by an earlier one with this token.

@@ -32,6 +32,9 @@ pub const CONNECT_TIME: Duration = Duration::from_secs(2);
 /// What a client waits beyond the deadline of its command before it says `unknown:no-answer`.
 pub const ANSWER_SLACK: Duration = Duration::from_secs(60);
 
+/// What a client waits for the status after a command.
+pub const STATUS_AFTER: Duration = Duration::from_secs(2);
+
 /// Failed polls in a row after which the standing status is unknown.
 pub const POLLS_FAILED: u32 = 3;
 

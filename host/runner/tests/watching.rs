@@ -19,6 +19,35 @@ fn noted(interval: &str, timeout: &str) -> Member {
 }
 
 #[test]
+fn the_status_that_came_of_a_command_follows_its_answer() {
+    let member = Member::with_status(&[]);
+    let exec = |token: &str, script: &str| {
+        let options = ["--token", token, "--uid", UID, "--deadline", "1"];
+        member.ask("exec", &options, &["sh", "-c", &member.script(script)]).output().unwrap()
+    };
+    // Its own poll, and never what an earlier one said.
+    for (token, code) in [("a", 8), ("b", 0), ("c", 8)] {
+        let output = exec(token, &format!("echo {code} > DIR/code"));
+        assert_eq!(frame_of(output.clone()).outcome, "exited:0");
+        assert_eq!(status_after(&output), Some(format!("exited:{code}")));
+    }
+    let cut = exec("late", "echo 9 > DIR/code; sleep 60");
+    assert_eq!(
+        (frame_of(cut.clone()).outcome.as_str(), status_after(&cut).as_deref()),
+        ("unknown:deadline", Some("exited:9"))
+    );
+    assert_eq!(status_after(&exec("late", "true")), Some("exited:9".into()), "asked again, it looks again");
+    // What was not tried changed nothing, and a status that does not come holds nobody up for long.
+    assert_eq!(
+        status_after(
+            &member.ask("exec", &["--token", "x", "--uid", "other", "--deadline", "1"], &["true"]).output().unwrap()
+        ),
+        None
+    );
+    assert_eq!(status_after(&exec("hung", "rm DIR/code; mkfifo DIR/code")), None);
+}
+
+#[test]
 fn the_status_command_is_polled_and_its_code_stands() {
     let member = Member::with_status(&[]);
     eventually("7 is read", || member.get("/status").1.starts_with("{\"code\":7,"));

@@ -117,7 +117,7 @@ fn whatever_a_policy_answers_no_rule_is_broken() {
 // S34 with the default rule: the same faults, and no rule is broken either.
 #[test]
 fn whatever_happens_no_rule_is_broken() {
-    for seed in 0..500 {
+    for seed in 0..300 {
         let dice = Dice::new(seed);
         let mut world = chaos::group(&dice);
         live(&mut world, &dice, &Natural, &|world| !world.round(&Natural).2);
@@ -128,7 +128,7 @@ fn whatever_happens_no_rule_is_broken() {
 #[test]
 fn when_faults_stop_the_group_reaches_its_spec_and_stays() {
     let mut ready = 0;
-    for seed in 0..700 {
+    for seed in 0..400 {
         let dice = Dice::new(seed);
         let mut world = chaos::group(&dice);
         for _ in 0..60 {
@@ -147,5 +147,5 @@ fn when_faults_stop_the_group_reaches_its_spec_and_stays() {
             && secondaries;
         assert!(settled || later, "seed {seed}: {:#?}\n{}\n{:#?}", plan.waits, world.log.join("\n"), plan.record);
     }
-    assert!(ready > 400, "{ready}");
+    assert!(ready > 200, "{ready}");
 }

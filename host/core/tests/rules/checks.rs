@@ -4,7 +4,7 @@ use super::super::support::world::World;
 use super::super::support::{db, sequence};
 use tanist_core::check::{Rule, start};
 use tanist_core::contract::{Phase, Position, Role};
-use tanist_core::decide::{decide, recheck};
+use tanist_core::decide::{decide, recheck, recheck_deletion};
 use tanist_core::over::over;
 use tanist_core::plan::{Action, Plan};
 use tanist_core::record::{Intent, LastPrimary, Verb};
@@ -354,6 +354,40 @@ fn a_second_look_refuses_what_changed_since_the_decision() {
         change(&mut world);
         assert_eq!(recheck(&s, &world.observe(), &run).unwrap_err().rule, rule, "case {number}");
     }
+}
+
+// S8, S19: a member that answers again keeps its pod, and a new pod is not the failed one.
+#[test]
+fn a_second_look_spares_a_pod_that_is_well_again() {
+    let failed = || {
+        let mut world = served();
+        world.serve(2, Role::Failed);
+        world.behaviours.push((db(2), "stop".into(), super::super::support::app::Behaviour::Fails(1), false));
+        world.round(&Natural);
+        let s = world.observe();
+        let plan = decide(&s, &Natural);
+        let delete = |a: &Action| if let Action::DeletePod { pod_uid, .. } = a { Some(pod_uid.clone()) } else { None };
+        let uid = plan.actions.iter().find_map(delete).expect("its stop failed");
+        (world, s, uid)
+    };
+    let (mut world, s, uid) = failed();
+    assert_eq!(recheck_deletion(&s, &world.observe(), &db(2), &uid), Ok(()));
+    world.delete(2);
+    assert_eq!(recheck_deletion(&s, &world.observe(), &db(2), &uid).unwrap_err().rule, Rule::TargetReplaced);
+    // Its stop worked after all, and its container says so.
+    let (mut world, s, uid) = failed();
+    world.restart(2);
+    assert_eq!(recheck_deletion(&s, &world.observe(), &db(2), &uid).unwrap_err().rule, Rule::WrongRole);
+    // A command without a known end: its role settles it in the last moment.
+    let mut world = stopped();
+    world.behaviours.push((db(0), "primary".into(), super::super::support::app::Behaviour::Vanishes, false));
+    world.round(&Natural);
+    world.now += 1000;
+    let s = world.observe();
+    let uid = s.members[0].pod.as_ref().unwrap().uid.clone();
+    assert_eq!(recheck_deletion(&s, &world.observe(), &db(0), &uid), Ok(()));
+    world.serve(0, Role::Primary);
+    assert!(recheck_deletion(&s, &world.observe(), &db(0), &uid).is_err());
 }
 
 // A13, S22, A37: what must not be reached is unrouted before anything else, then stopped; who takes its place is routed once confirmed.

@@ -127,6 +127,8 @@ pub enum Behaviour {
     Hangs,
     /// Was never started, and the runner says so.
     NeverStarts,
+    /// The runner did not try, and says why.
+    Refused(String),
     /// Exits 0; the member is `starting` for so many seconds.
     Starts(i64),
 }
@@ -151,7 +153,8 @@ impl Exec {
             Behaviour::Vanishes | Behaviour::Late(_) => Evidence::Unknown("the stream broke".into()),
             Behaviour::Hangs if now < self.intent.deadline() => Evidence::Running,
             Behaviour::Hangs => Evidence::Unknown("no end at its deadline".into()),
-            Behaviour::NeverStarts => Evidence::NotStarted("refused".into()),
+            Behaviour::NeverStarts => Evidence::NotStarted("no-such-file".into()),
+            Behaviour::Refused(ref why) => Evidence::NotStarted(why.clone()),
         }
     }
 }

@@ -175,6 +175,7 @@ impl Story {
             "late" => Behaviour::Late(arg(3)),
             "hangs" => Behaviour::Hangs,
             "never" => Behaviour::NeverStarts,
+            "refused" => Behaviour::Refused(args[3].into()),
             "starts" => Behaviour::Starts(arg(3)),
             other => panic!("{other:?} is no behaviour"),
         };

@@ -202,7 +202,7 @@ impl World {
         if body.container_id() != intent.container_id {
             return Some(Evidence::Interrupted);
         }
-        let never = || Evidence::NotStarted("its token is unknown".into());
+        let never = || Evidence::NotStarted("void".into());
         Some(self.execs.get(&intent.token).map_or_else(never, |e| e.evidence(self.now)))
     }
 
@@ -286,7 +286,7 @@ impl World {
         };
         // The runner runs one command at a time.
         let busy = self.execs.values().any(|e| e.intent.container_id == intent.container_id && e.works_at.is_some());
-        let behaviour = if busy { Behaviour::NeverStarts } else { behaviour };
+        let behaviour = if busy { Behaviour::Refused("busy".into()) } else { behaviour };
         let works_at = match behaviour {
             Behaviour::Works(seconds) | Behaviour::Late(seconds) => Some(self.now + seconds),
             Behaviour::Starts(_) | Behaviour::Spoils(..) => Some(self.now),

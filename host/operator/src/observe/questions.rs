@@ -1,7 +1,6 @@
 //! What is asked of members by exec: roles, and how commands ended. Positions are read only when a decision asks for them.
 use super::{Ask, target};
 use crate::context::Context;
-use crate::hints::SaidHint;
 use crate::member::{Said, Target};
 use futures::future::join_all;
 use std::collections::BTreeMap;
@@ -9,7 +8,7 @@ use std::time::{Duration, Instant};
 use tanist_core::contract::{MemberName, Phase, Position, Role, Timestamp};
 use tanist_core::limits;
 use tanist_core::record::{Intent, Record};
-use tanist_core::snapshot::{Evidence, Group, Member, Reading};
+use tanist_core::snapshot::{Evidence, Group, Member, Pod, Reading};
 
 /// Roles as they were said just now.
 pub type Statuses = BTreeMap<MemberName, Said>;
@@ -30,30 +29,27 @@ pub async fn statuses(ctx: &Context, group: &Group, members: &[Member], ask: Ask
                 && p.containers.get(container).is_some_and(|c| c.running)
         })
     });
-    let asked = alive.filter_map(|m| Some((m.name.clone(), target(group, m)?))).map(|(name, target)| async move {
+    let targets = alive.filter_map(|m| Some((m.name.clone(), m.pod.as_ref()?, target(group, m)?)));
+    let asked = targets.map(|(name, pod, target)| async move {
         let anew = match ask {
             Ask::Everyone => true,
             Ask::Only(only) => *only == name,
             Ask::Recent => false,
         };
-        let recent = ctx.hints.of(&group.uid, |h| h.recent(&target.uid)).filter(|_| !anew);
+        let recent = ctx.hints.of(&group.uid, |h| h.recent(pod, container)).filter(|_| !anew);
         let said = match recent {
             Some(said) => said,
-            None => status(ctx, group, &target).await,
+            None => status(ctx, group, pod, &target).await,
         };
         (name, said)
     });
     join_all(asked).await.into_iter().collect()
 }
 
-async fn status(ctx: &Context, group: &Group, target: &Target) -> Said {
+async fn status(ctx: &Context, group: &Group, pod: &Pod, target: &Target) -> Said {
     let asked = Instant::now();
     let said = target.status(ctx, &group.commands.status).await;
-    ctx.hints.of(&group.uid, |h| {
-        let before = h.said.get(&target.uid).map_or(0, |hint| hint.streak);
-        let streak = if said.role == Role::Unknown { before.saturating_add(1) } else { 0 };
-        h.said.insert(target.uid.clone(), SaidHint { asked, said: said.clone(), streak });
-    });
+    ctx.hints.of(&group.uid, |h| h.say(pod, &group.commands.status.container, asked, said.clone()));
     said
 }
 
@@ -142,11 +138,14 @@ fn silent(group: &Group, phase: Phase) -> Said {
 
 /// Reads one sequence beside the rounds; its end starts the next one.
 pub async fn read_position(ctx: &Context, group: &Group, member: &Member, target: Target, token: String) {
-    let position = target.sequence(ctx, &group.commands.sequence, &token).await;
     let container = &group.commands.sequence.container;
+    let (position, said) = target.sequence(ctx, &group.commands.sequence, &token).await;
     let id = member.pod.as_ref().and_then(|p| p.containers.get(container)).and_then(|c| c.id.clone());
     ctx.hints.of(&group.uid, |hints| {
         hints.reading.remove(&target.uid);
+        if let (Some(pod), Some(said)) = (&member.pod, said.filter(|_| *container == group.commands.status.container)) {
+            hints.say(pod, container, Instant::now(), said);
+        }
         let hint = crate::hints::PositionHint {
             container_id: id.unwrap_or_default(),
             position,

@@ -29,6 +29,13 @@ pub struct Frame {
 }
 
 pub fn parse(bytes: &[u8]) -> Frame {
+    let (frame, rest) = first(bytes);
+    assert!(rest.is_empty(), "more than one frame: {:?}", String::from_utf8_lossy(rest));
+    frame
+}
+
+/// The first frame, and what follows it.
+pub fn first(bytes: &[u8]) -> (Frame, &[u8]) {
     let newline = bytes.iter().position(|b| *b == b'\n').unwrap_or_else(|| panic!("no frame: {bytes:?}"));
     let header = std::str::from_utf8(&bytes[..newline]).unwrap();
     let words: Vec<&str> = header.split(' ').collect();
@@ -36,20 +43,30 @@ pub fn parse(bytes: &[u8]) -> Frame {
     let value = |word: &str, name: &str| word.strip_prefix(name).unwrap().parse::<usize>().unwrap();
     let (n, m) = (value(words[3], "stdout="), value(words[4], "stderr="));
     let body = &bytes[newline + 1..];
-    assert_eq!(&body[n + m..], format!("\ntanist-end {}\n", words[1]).as_bytes(), "{header}");
-    Frame {
+    let rest = body[n + m..].strip_prefix(format!("\ntanist-end {}\n", words[1]).as_bytes());
+    let frame = Frame {
         token: words[1].into(),
         outcome: words[2].into(),
         stdout: String::from_utf8_lossy(&body[..n]).into(),
         stderr: String::from_utf8_lossy(&body[n..n + m]).into(),
         cut: value(words[5], "cut=") == 1,
         processes: u32::try_from(value(words[6], "processes=")).unwrap(),
-    }
+    };
+    (frame, rest.unwrap_or_else(|| panic!("no end mark: {header}")))
 }
 
+/// The answer, without the status that may follow it.
 pub fn frame_of(output: Output) -> Frame {
     assert!(output.status.success(), "{output:?}");
-    parse(&output.stdout)
+    let (frame, rest) = first(&output.stdout);
+    assert!(rest.is_empty() || parse(rest).token == "-", "{output:?}");
+    frame
+}
+
+/// The code of the status that followed the answer.
+pub fn status_after(output: &Output) -> Option<String> {
+    let (_, rest) = first(&output.stdout);
+    (!rest.is_empty()).then(|| parse(rest).outcome)
 }
 
 /// A member: its directory lives as long as this, its runner may be restarted.
