@@ -5,6 +5,8 @@ env := . dev/env.sh;
 CLUSTER ?= dev
 export CLUSTER
 
+# Every call of cargo takes the whole workspace: with a part of it, cargo chooses other features for what the crates share, and builds
+# half of the world once more.
 .PHONY: help
 help: ## List what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -22,11 +24,13 @@ check: tools policies ## Format, lints, each crate alone, advisories
 
 .PHONY: unit
 unit: policies ## Tests without a cluster
-	@$(env) cargo test --workspace --exclude tanist-e2e
+	@$(env) cargo test --workspace
 
 .PHONY: e2e
 e2e: image cluster-up ## Tests on a real Kubernetes, with the operator's image and rights
-	@$(env) KUBECONFIG=$$(dev/cluster kubeconfig) cargo test -p tanist-e2e -- --test-threads 4
+	@host/operator/tests/admission/run
+	@deploy/check
+	@$(env) KUBECONFIG=$$(dev/cluster kubeconfig) cargo test --workspace --test e2e -- --test-threads 4
 
 .PHONY: bench
 bench: policies ## Decision and recovery times, beside their peers, as JSON and a table

@@ -37,11 +37,8 @@ fn was_tried(outcome: &Outcome) -> bool {
 fn tell_status(args: &AskArgs, uid: &str, to: &mut impl Write) -> io::Result<()> {
     let request = Request::Status { uid: uid.to_owned() };
     let frame = connect(&args.state).ok().and_then(|stream| exchange_within(stream, &request, STATUS_AFTER));
-    match frame {
-        Some(Frame { token, outcome: outcome @ Outcome::Exited(_), processes, .. }) => {
-            to.write_all(&Frame::bare(&token, outcome, processes).to_bytes())?;
-        }
-        _ => {}
+    if let Some(Frame { token, outcome: outcome @ Outcome::Exited(_), processes, .. }) = frame {
+        to.write_all(&Frame::bare(&token, outcome, processes).to_bytes())?;
     }
     to.flush()
 }
