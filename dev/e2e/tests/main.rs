@@ -13,3 +13,4 @@ mod rights;
 mod sequences;
 mod steady;
 mod surplus;
+mod takeover;

@@ -2,11 +2,15 @@
 //!
 //! They run on every answer, and [`start`] runs again on live reads just before each act. A broken rule drops the whole answer.
 mod answers;
+mod failover;
+mod leave;
 mod members;
 mod seed;
 
 pub use answers::{delay, ranking, treatments};
-pub use members::{demote_member, failed_member, join_group, join_member, place_group, place_member};
+pub use failover::{counts, failover_alone, failover_group, failover_member, follows};
+pub use leave::{handover_member, heir, remove_member, stayers_serve};
+pub use members::{demote_member, failed_member, follow_member, join_group, join_member, place_group, place_member};
 pub use seed::{highest_term, of_older_term, seed_group, seed_member, top};
 
 use crate::contract::{MemberName, Phase, Role};
@@ -79,6 +83,16 @@ pub enum Rule {
     NobodyServes,
     /// Not more primaries serve than wanted.
     NotSurplus,
+    /// No secondary runs that could take over.
+    NobodyFollows,
+    /// The owner of the application leaves it out (`spec.failover.preferRunning`).
+    LeftOut,
+    /// Nobody is ready to lead in its place.
+    NoHeir,
+    /// Those who stay do not serve yet (S25).
+    StayersFirst,
+    /// It hands over, and another member has the same data.
+    HandsOver,
     /// Not exactly as many primaries serve as wanted, or nobody is left over (A15).
     NotPlaceable,
     /// The group has no command for it.
@@ -129,7 +143,12 @@ pub fn start(s: &Snapshot, intent: &Intent) -> Held {
             seed::positions_read(s)?;
             seed_member(s, member)
         }
-        Verb::Failover => Err(broken(Rule::NoCommand, "this build does not promote by itself")),
+        Verb::Failover => {
+            lone(s)?;
+            failover_group(s)?;
+            failover::positions_read(s)?;
+            failover_member(s, member)
+        }
         Verb::Join => {
             lone(s)?;
             join_group(s)?;
@@ -139,8 +158,16 @@ pub fn start(s: &Snapshot, intent: &Intent) -> Held {
             place_group(s)?;
             place_member(s, member)
         }
-        Verb::Follow => members::serving(s),
+        Verb::Follow => {
+            members::serving(s)?;
+            follow_member(s, member)
+        }
         Verb::Demote => demote_member(s, member),
+        Verb::HandOver => {
+            lone(s)?;
+            handover_member(s, member)
+        }
+        Verb::Remove => remove_member(s, member),
         Verb::Treat => failed_member(s, member),
     }
 }

@@ -12,13 +12,14 @@ use crate::steps;
 type Step = fn(&Snapshot, &dyn Policies, &mut Plan);
 
 /// The steps in order; each is a file in `steps/` and a heading of host/README.md.
-const STEPS: [Step; 13] = [
+const STEPS: [Step; 14] = [
     steps::settle::step,
     steps::remember::step,
     steps::objects::step,
     steps::unroute::step,
     steps::treat::step,
     steps::demote::step,
+    steps::handover::step,
     steps::seed::step,
     steps::failover::step,
     steps::join::step,

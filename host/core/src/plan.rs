@@ -65,6 +65,11 @@ pub enum Action {
         /// For people.
         reason: String,
     },
+    /// Give the `StatefulSet` fewer members; the record that explains their claims is written before.
+    Scale {
+        /// How many stay.
+        replicas: u32,
+    },
     /// Write the memory on a claim.
     MarkClaim {
         /// The claim's name.
@@ -136,11 +141,15 @@ pub enum Reason {
     AnswerRejected,
     /// A failed member is not treated yet.
     MemberFailed,
-    /// A secondary has to take over; this build does not promote by itself.
+    /// A secondary has to take over, and cannot yet.
     FailoverPending,
+    /// The primary is to hand over, and cannot yet.
+    SwitchoverPending,
+    /// The primary was to hand over, and leads again: nobody else had all it has.
+    SwitchoverFailed,
     /// Secondaries of an older term have to follow.
     FollowPending,
-    /// More members than wanted; this build does not shrink by itself.
+    /// More members than wanted: they leave one after the other.
     ShrinkPending,
     /// The override cannot be used.
     OverrideInvalid,
@@ -232,7 +241,7 @@ impl Plan {
         self.actions.iter().any(|a| match a {
             Action::Run { intent, .. } => &intent.member == name,
             Action::Read { member, .. } | Action::DeletePod { member, .. } => member == name,
-            Action::Apply(_) | Action::Route { .. } | Action::MarkClaim { .. } => false,
+            Action::Apply(_) | Action::Route { .. } | Action::MarkClaim { .. } | Action::Scale { .. } => false,
         })
     }
 

@@ -4,7 +4,7 @@
 use crate::contract::{Failure, MemberName, Position, Role, Sequence, Timestamp, Transition};
 use crate::limits;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The memory of a group. Default: nothing is remembered.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +28,12 @@ pub struct Record {
     /// What is remembered of each member.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub members: BTreeMap<MemberName, MemberRecord>,
+    /// Members that an orderly shrink took away: their claims stay, and are no surprise.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub retired: BTreeSet<MemberName>,
+    /// The latest hand-over of the primary. Absent: there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handover: Option<Handover>,
     /// Commands that were begun and are not settled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intents: Vec<Intent>,
@@ -59,6 +65,38 @@ pub struct Seeded {
     pub member: MemberName,
     /// Whether a primary was ever confirmed. Until then that member alone may be seeded again, or anyone while all are empty.
     pub confirmed: bool,
+}
+
+/// A primary that is stopped on purpose, so that another member leads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Handover {
+    /// Who leads until then.
+    pub from: MemberName,
+    /// Who is meant to lead. Absent: anyone else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<MemberName>,
+    /// Why, for people.
+    pub why: String,
+    /// In which term it was wished for.
+    pub term: u64,
+    /// What the primary held when it was asked first: who shall lead has to have it before the primary is stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floor: Option<Sequence>,
+    /// When the primary was told to stop. Absent: it was not yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun: Option<Timestamp>,
+    /// Who led in the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub led: Option<MemberName>,
+}
+
+impl Handover {
+    /// Whether the primary was told to stop and nobody leads yet.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.begun.is_some() && self.led.is_none()
+    }
 }
 
 /// A point in the group's data.
@@ -178,6 +216,10 @@ pub enum Verb {
     Follow,
     /// A surplus primary is stopped.
     Demote,
+    /// The primary is stopped, so that another member leads.
+    HandOver,
+    /// A member beyond `replicas` is stopped.
+    Remove,
     /// A failed member is stopped.
     Treat,
 }
@@ -193,6 +235,8 @@ impl Verb {
             Verb::Place => "place",
             Verb::Follow => "follow",
             Verb::Demote => "demote",
+            Verb::HandOver => "hand-over",
+            Verb::Remove => "remove",
             Verb::Treat => "treat",
         }
     }
@@ -215,7 +259,7 @@ impl Verb {
         match self {
             Verb::Seed | Verb::Failover | Verb::Join => Role::Primary,
             Verb::Place | Verb::Follow => Role::Secondary,
-            Verb::Demote | Verb::Treat => Role::Stopped,
+            Verb::Demote | Verb::HandOver | Verb::Remove | Verb::Treat => Role::Stopped,
         }
     }
 }
@@ -297,6 +341,8 @@ impl Record {
             member.retry_at = None;
             member.treat_at = None;
         }
+        // What could not be handed over may be tried again.
+        self.handover.take_if(|h| !h.is_open());
     }
 }
 

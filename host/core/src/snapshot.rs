@@ -59,6 +59,8 @@ pub struct Group {
     pub preferred_primary: Option<MemberName>,
     /// The DNS domain of the Kubernetes cluster, for instance `cluster.local`.
     pub domain: String,
+    /// What has to be known before a secondary takes over.
+    pub failover: Failover,
     /// Nothing is done while set.
     pub paused: bool,
     /// The value of `tanist.dev/retry`.
@@ -72,11 +74,26 @@ pub struct Group {
 }
 
 impl Group {
+    /// Whether the member is beyond `replicas`: it leaves, in an orderly way.
+    #[must_use]
+    pub fn is_surplus(&self, member: &Member) -> bool {
+        member.ordinal >= self.replicas
+    }
+
     /// Primaries wanted, as a count of members.
     #[must_use]
     pub fn wanted_primaries(&self) -> usize {
         usize::try_from(self.primaries).unwrap_or(usize::MAX)
     }
+}
+
+/// When a secondary may take over from a lost primary: what the application guarantees, which nobody but its owner knows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Failover {
+    /// So many known positions among the members of the highest term are enough. Absent: all but a lost primary's.
+    pub reads: Option<u32>,
+    /// A stopped old primary is left out while secondaries run: they have everything it acknowledged.
+    pub prefer_running: bool,
 }
 
 /// A person's decision against the memory: it lifts every check of seed and failover but Over.
@@ -183,6 +200,10 @@ pub struct Member {
     pub reading: Reading,
     /// What `sequence` said, in this life of the container.
     pub position: Position,
+    /// When.
+    pub position_at: Timestamp,
+    /// Whether somebody may have been primary when it was read, or since: what runs may have moved on.
+    pub position_led: bool,
     /// Whether `sequence` runs on it now: a command like any other, so nothing else may start.
     pub asked: bool,
 }
@@ -349,6 +370,12 @@ impl Snapshot {
             && self.record.intent_of(&member.name).is_none()
     }
 
+    /// Whether the member's position says where it is now: what is stopped stays where it was, what runs moves as long as somebody leads.
+    #[must_use]
+    pub fn position_stands(&self, member: &Member) -> bool {
+        member.position != Position::NotAsked && !(member.position_led && self.role(member).0 == Role::Secondary)
+    }
+
     /// The serving primaries, by ordinal.
     #[must_use]
     pub fn serving(&self) -> Vec<&Member> {
@@ -391,7 +418,7 @@ impl Snapshot {
             Verb::Join => "primary",
             Verb::Place => "secondary",
             Verb::Follow => or("follow", &commands.follow).unwrap_or("secondary"),
-            Verb::Demote | Verb::Treat => "stop",
+            Verb::Demote | Verb::HandOver | Verb::Remove | Verb::Treat => "stop",
         };
         let command = match name {
             "seed" => commands.seed.as_ref(),

@@ -225,7 +225,8 @@ fn moves(wait: &Wait) -> bool {
         R::CandidatesFailed | R::NoCandidate => wait.until.is_some(),
         R::Paused | R::PositionUnknown | R::HistoriesDiffer | R::BelowHighWater | R::ClaimChanged => false,
         R::UnrecordedClaims | R::NeedsAdoption | R::PolicyRefuses | R::PolicyBroken | R::AnswerRejected => false,
-        R::FailoverPending | R::FollowPending | R::ShrinkPending | R::OverrideInvalid => false,
+        R::FailoverPending | R::OverrideInvalid | R::SwitchoverFailed => false,
+        R::FollowPending | R::ShrinkPending | R::SwitchoverPending => true,
     }
 }
 

@@ -4,6 +4,7 @@ pub mod begin;
 pub mod demote;
 pub mod failover;
 pub mod follow;
+pub mod handover;
 pub mod join;
 pub mod objects;
 pub mod place;

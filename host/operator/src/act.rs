@@ -8,6 +8,7 @@ use crate::crash;
 use crate::observe;
 use crate::observe::{Ask, Observed, resource};
 use crate::report;
+use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::core::DynamicObject;
@@ -119,6 +120,12 @@ async fn one(
             record(ctx, plan, report, outcome).await?;
             info!(member = %member, reason, "deleting the pod");
             delete_pod(ctx, namespace, member.as_str(), pod_uid).await
+        }
+        Action::Scale { replicas } => {
+            // The record that explains the claims comes first; it is written only if nobody changed the group since.
+            record(ctx, plan, report, outcome).await?;
+            info!(group = %snapshot.group.name, replicas, "members leave");
+            scale(ctx, snapshot, *replicas).await
         }
         Action::Read { member, pod_uid } => {
             read(ctx, observed, member, pod_uid);
@@ -278,6 +285,15 @@ async fn delete_pod(ctx: &Context, namespace: &str, pod: &str, uid: &str) -> Res
     within(format!("delete pod {pod}"), pods.delete(pod, &params)).await.map(drop).or_else(gone)
 }
 
+/// Gives the very `StatefulSet` fewer members.
+async fn scale(ctx: &Context, s: &Snapshot, replicas: u32) -> Result<(), Error> {
+    let Some(set) = &s.set else { return Ok(()) };
+    let sets: Api<StatefulSet> = Api::namespaced(ctx.client.clone(), &s.group.namespace);
+    let patch = Patch::Merge(json!({"metadata": {"uid": set.uid}, "spec": {"replicas": replicas}}));
+    let params = PatchParams { field_manager: Some(api::FIELD_MANAGER.into()), ..PatchParams::default() };
+    within(format!("shrink {} to {replicas}", s.group.name), sets.patch(&s.group.name, &params, &patch)).await.map(drop)
+}
+
 /// Reads a sequence beside the rounds.
 fn read(ctx: &Arc<Context>, observed: &Observed, member: &tanist_core::contract::MemberName, pod_uid: &str) {
     let s = &observed.snapshot;
@@ -289,8 +305,9 @@ fn read(ctx: &Arc<Context>, observed: &Observed, member: &tanist_core::contract:
     }
     let (ctx, group, member, object) = (ctx.clone(), s.group.clone(), found.clone(), observed.object.clone());
     let token = format!("sequence-{}-{}", member.ordinal, s.nonce);
+    let led = !s.may_be_primary().is_empty();
     tokio::spawn(async move {
-        observe::read_position(&ctx, &group, &member, target, token).await;
+        observe::read_position(&ctx, &group, &member, target, token, led).await;
         ctx.wake(&object);
     });
 }

@@ -6,11 +6,11 @@ use crate::observe::{self, ASK_AGAIN, Ask, Observed, observe};
 use crate::telemetry::DecisionLabels;
 use crate::{news, report};
 use kube::ResourceExt;
-use kube::runtime::controller::Action;
+use kube::runtime::controller::Action as Next;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tanist_core::decide::decide;
-use tanist_core::plan::Plan;
+use tanist_core::plan::{Action, Plan};
 use tanist_core::snapshot::Evidence;
 use tracing::{info, warn};
 
@@ -29,7 +29,7 @@ pub enum Error {
 ///
 /// # Errors
 /// [`Error`]; [`error_policy`] says when to try again.
-pub async fn round(group: Arc<ReplicaGroup>, ctx: Arc<Context>) -> Result<Action, Error> {
+pub async fn round(group: Arc<ReplicaGroup>, ctx: Arc<Context>) -> Result<Next, Error> {
     let started = Instant::now();
     let policies = ctx.policies.active(&group).await;
     let observed = match observe(&ctx, &group, Ask::Recent).await {
@@ -55,10 +55,8 @@ pub async fn round(group: Arc<ReplicaGroup>, ctx: Arc<Context>) -> Result<Action
 
 /// The plan with the memory of what really happened: commands that were not started leave no intent behind.
 fn unwritten(observed: &Observed, plan: &Plan) -> Plan {
-    let starts = plan
-        .actions
-        .iter()
-        .any(|a| matches!(a, tanist_core::plan::Action::Run { .. } | tanist_core::plan::Action::DeletePod { .. }));
+    let starts =
+        plan.actions.iter().any(|a| matches!(a, Action::Run { .. } | Action::DeletePod { .. } | Action::Scale { .. }));
     if !starts {
         return plan.clone();
     }
@@ -70,10 +68,10 @@ async fn unobserved(
     group: &ReplicaGroup,
     error: observe::Error,
     health: &tanist_core::status::PolicyHealth,
-) -> Result<Action, Error> {
+) -> Result<Next, Error> {
     if let observe::Error::Gone = error {
         ctx.forget(group);
-        return Ok(Action::await_change());
+        return Ok(Next::await_change());
     }
     if !matches!(error, observe::Error::OtherInstallation(_)) {
         report::unobserved(ctx, group, error.reason(), &error.to_string(), health).await.map_err(Error::Act)?;
@@ -95,7 +93,7 @@ fn count(ctx: &Context, plan: &Plan, started: Instant) {
 }
 
 /// When to look again if nothing happens.
-fn again(ctx: &Context, group: &ReplicaGroup, observed: &Observed, plan: &Plan) -> Action {
+fn again(ctx: &Context, group: &ReplicaGroup, observed: &Observed, plan: &Plan) -> Next {
     let resync = Duration::from_secs(u64::from(group.spec.resync_interval_seconds));
     let elsewhere = observed.snapshot.evidence.iter().any(|(token, evidence)| {
         *evidence == Evidence::Running && !ctx.hints.of(&observed.snapshot.group.uid, |h| h.running.contains(token))
@@ -111,33 +109,31 @@ fn again(ctx: &Context, group: &ReplicaGroup, observed: &Observed, plan: &Plan) 
         elsewhere.then_some(ASK_AGAIN),
         (changed && !waits_for_end(plan)).then_some(Duration::from_millis(50)),
     ];
-    Action::requeue(soonest.into_iter().flatten().min().unwrap_or(resync))
+    Next::requeue(soonest.into_iter().flatten().min().unwrap_or(resync))
 }
 
 /// A command or a reading was begun: its end starts the next round by itself.
 fn waits_for_end(plan: &Plan) -> bool {
-    plan.actions
-        .iter()
-        .any(|a| matches!(a, tanist_core::plan::Action::Run { .. } | tanist_core::plan::Action::Read { .. }))
+    plan.actions.iter().any(|a| matches!(a, Action::Run { .. } | Action::Read { .. }))
 }
 
 /// When a failed round is tried again.
 #[must_use]
-pub fn error_policy(group: Arc<ReplicaGroup>, error: &Error, ctx: Arc<Context>) -> Action {
+pub fn error_policy(group: Arc<ReplicaGroup>, error: &Error, ctx: Arc<Context>) -> Next {
     let name = group.name_any();
     ctx.metrics.round_errors.inc();
     let after = match error {
         Error::Act(act::Error::Outdated) => Duration::from_millis(100),
         Error::Act(act::Error::Recheck(..)) => Duration::from_millis(500),
-        Error::Act(act::Error::Closing) => return Action::await_change(),
+        Error::Act(act::Error::Closing) => return Next::await_change(),
         Error::Observe(
             observe::Error::ReadSpec(_) | observe::Error::BuildObjects(_) | observe::Error::ReadRecord(_),
         ) => {
             warn!(group = name, %error, "the group cannot be acted upon until it is changed");
-            return Action::await_change();
+            return Next::await_change();
         }
         Error::Observe(_) | Error::Act(_) => Duration::from_secs(5),
     };
     info!(group = name, %error, "round ended early");
-    Action::requeue(after)
+    Next::requeue(after)
 }

@@ -77,6 +77,8 @@ pub struct PositionHint {
     pub at: Timestamp,
     /// The role at that time: a position is of a role.
     pub role: Role,
+    /// Whether somebody may have been primary when it was read, or since.
+    pub led: bool,
 }
 
 impl Group {

@@ -62,6 +62,13 @@ fn gather(observed: &Observed, plan: &Plan, outcome: Option<&Error>) -> Vec<News
                 member: Some(member.clone()),
                 note: format!("the pod of {member} is deleted, its volumes stay: {reason}"),
             }),
+            Action::Scale { replicas } => news.push(News {
+                kind: EventType::Normal,
+                reason: "Shrunk",
+                action: "shrink".into(),
+                member: None,
+                note: format!("{replicas} members stay; those that left are stopped, and their volumes stay"),
+            }),
             Action::Apply(_) | Action::Route { .. } | Action::Read { .. } | Action::MarkClaim { .. } => {}
         }
     }
@@ -72,6 +79,24 @@ fn gather(observed: &Observed, plan: &Plan, outcome: Option<&Error>) -> Vec<News
         let name = member.as_ref().map(ToString::to_string).unwrap_or_default();
         let note = format!("{name}: {}", transition.detail.clone().unwrap_or_default());
         news.push(News { kind: EventType::Warning, reason: "CommandFailed", action: "settle".into(), member, note });
+    }
+    let fresh = plan.record.history.iter().rev().take_while(|t| Some(*t) != before);
+    for transition in fresh.filter(|t| matches!(&*t.what, "handed-over" | "hand-over-failed")) {
+        let done = transition.what == "handed-over";
+        let leads = transition.member.as_ref().map(ToString::to_string).unwrap_or_default();
+        let detail = transition.detail.clone().unwrap_or_default();
+        let note = if done {
+            format!("{leads} leads, handed over {detail}")
+        } else {
+            format!("{leads} leads again: nobody else had all it has")
+        };
+        news.push(News {
+            kind: if done { EventType::Normal } else { EventType::Warning },
+            reason: if done { "HandedOver" } else { "HandOverFailed" },
+            action: "hand-over".into(),
+            member: transition.member.clone(),
+            note,
+        });
     }
     for violation in &plan.violations {
         let (action, note) = (format!("{:?}", violation.rule), violation.message.clone());

@@ -122,7 +122,7 @@ pub async fn observe(ctx: &Context, seen: &ReplicaGroup, ask: Ask<'_>) -> Result
         .filter(|m| m.ordinal < expected(&group, set.as_ref(), &record))
         .map(|m| m.name.clone())
         .collect::<Vec<_>>();
-    let surplus_claims = world.surplus_claims(&group, &expected);
+    let surplus_claims = world.surplus_claims(&group, &expected, &record);
     let nodes = world.nodes(ctx, &members, &record).await?;
     let read = Instant::now();
     let evidence = questions::evidence(ctx, &group, &record, &members).await;
@@ -134,8 +134,9 @@ pub async fn observe(ctx: &Context, seen: &ReplicaGroup, ask: Ask<'_>) -> Result
     let remembered = record.last_primaries.iter().map(|l| &l.pod_uid).chain(record.intents.iter().map(|i| &i.pod_uid));
     let ended = remembered.filter(|uid| ctx.hints.has_ended(uid)).cloned().collect();
     let nonce = format!("{:016x}", rand::random::<u64>());
-    let snapshot =
+    let mut snapshot =
         Snapshot { now, nonce, group, record, objects, set, members, evidence, nodes, ended, surplus_claims };
+    questions::led(ctx, &mut snapshot);
     Ok(Observed { object, snapshot })
 }
 
@@ -290,15 +291,19 @@ impl World {
             claims,
             reading: Default::default(),
             position: Position::NotAsked,
+            position_at: 0,
+            position_led: false,
             asked: false,
         }
     }
 
-    fn surplus_claims(&self, group: &Group, expected: &[MemberName]) -> Vec<String> {
+    /// Claims of members that nobody expects and that no orderly shrink took away.
+    fn surplus_claims(&self, group: &Group, expected: &[MemberName], record: &Record) -> Vec<String> {
+        let known = |m: &MemberName| expected.contains(m) || record.retired.contains(m);
         let surplus = self
             .claims
             .iter()
-            .filter(|(m, c)| !expected.contains(m) && c.mark.as_ref().is_some_and(|mark| mark.group == group.name));
+            .filter(|(m, c)| !known(m) && c.mark.as_ref().is_some_and(|mark| mark.group == group.name));
         surplus.map(|(_, c)| c.name.clone()).collect()
     }
 

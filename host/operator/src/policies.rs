@@ -1,6 +1,7 @@
 //! Where policies come from: built in, a `ConfigMap`, a directory. An edit decides from the next question on; a broken one changes nothing
 //! but what the group says, for the last good one goes on deciding.
 mod copies;
+pub mod directory;
 
 use crate::api::spec::{ConfigMapKey, Policy as Wish};
 use crate::api::status::PolicyStatus;
@@ -288,3 +289,7 @@ fn shown(wish: &Wish, source: String, good: Option<&Layer>, state: String) -> Po
 pub fn uses(object: &ReplicaGroup, config_map: &str) -> bool {
     object.spec.policies.iter().any(|p| p.config_map.as_ref().is_some_and(|c| c.name == config_map))
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests may")]
+mod tests;

@@ -199,23 +199,14 @@ async fn watch_config_maps(ctx: Arc<Context>, client: Client, namespace: String,
 
 /// A file in the policy directory changed: the groups that use files look.
 async fn watch_directory(ctx: Arc<Context>, groups: Store<ReplicaGroup>) {
-    use notify::{RecursiveMode, Watcher};
     let Some(directory) = ctx.settings.policy_dir.clone() else { return future::pending().await };
-    let (changed, changes) = mpsc::unbounded();
-    let watching = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-        let _ = changed.unbounded_send(event.is_ok());
-    });
-    let mut watching = match watching {
+    let (_watcher, changes) = match policies::directory::watch(&directory) {
         Ok(watching) => watching,
         Err(error) => {
             warn!(%error, "the policy directory cannot be watched; changes are seen at the next round");
             return future::pending().await;
         }
     };
-    if let Err(error) = watching.watch(&directory, RecursiveMode::NonRecursive) {
-        warn!(%error, "the policy directory cannot be watched; changes are seen at the next round");
-        return future::pending().await;
-    }
     changes
         .for_each(|_| {
             groups

@@ -6,7 +6,7 @@ use kube::ResourceExt;
 use std::collections::BTreeMap;
 use tanist_core::contract::{MemberName, Position};
 use tanist_core::data::read_sequence;
-use tanist_core::snapshot::{Command, Commands, Group, Overrule};
+use tanist_core::snapshot::{Command, Commands, Failover, Group, Overrule};
 
 /// Why a group cannot be acted upon.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -60,6 +60,7 @@ pub fn group(object: &ReplicaGroup, domain: &str) -> Result<Group, Invalid> {
         unknown_grace: spec.unknown_grace_seconds,
         preferred_primary: spec.preferred_primary.as_deref().map(MemberName::from),
         domain: domain.to_owned(),
+        failover: Failover { reads: spec.failover.reads, prefer_running: spec.failover.prefer_running },
         paused: spec.paused,
         retry: object.annotations().get(api::ANNOTATION_RETRY).cloned(),
         overrule,

@@ -35,6 +35,7 @@ pub fn join_group(s: &Snapshot) -> Held {
 /// The first rule that does not hold.
 pub fn join_member(s: &Snapshot, member: &Member) -> Held {
     free(s, member)?;
+    stays(s, member)?;
     rested(s, member)?;
     role_is(s, member, &[Role::Stopped, Role::Secondary])?;
     match s.may_be_primary().get(&member.name) {
@@ -64,8 +65,34 @@ pub fn place_group(s: &Snapshot) -> Held {
 /// The first rule that does not hold.
 pub fn place_member(s: &Snapshot, member: &Member) -> Held {
     free(s, member)?;
+    stays(s, member)?;
     rested(s, member)?;
     role_is(s, member, &[Role::Stopped])
+}
+
+/// Nothing is started on a member that is to leave: it only has to be stopped again (S25).
+fn stays(s: &Snapshot, member: &Member) -> Held {
+    match s.group.is_surplus(member) {
+        true => Err(broken_by(Rule::StayersFirst, &member.name, "it is beyond spec.replicas and leaves")),
+        false => Ok(()),
+    }
+}
+
+/// A secondary of an older term is pointed at who serves now.
+///
+/// # Errors
+/// The first rule that does not hold.
+pub fn follow_member(s: &Snapshot, member: &Member) -> Held {
+    if s.group.commands.follow.is_none() && s.group.commands.secondary.is_none() {
+        return Err(broken(Rule::NoCommand, "the group has neither a follow nor a secondary command"));
+    }
+    free(s, member)?;
+    rested(s, member)?;
+    role_is(s, member, &[Role::Secondary])?;
+    match s.confirmed(member, Role::Secondary) {
+        true => Err(broken_by(Rule::WrongRole, &member.name, "it follows already")),
+        false => Ok(()),
+    }
 }
 
 /// More primaries serve than wanted, or this one is of an older term (A13, reading 18).
@@ -75,8 +102,14 @@ pub fn place_member(s: &Snapshot, member: &Member) -> Held {
 pub fn demote_member(s: &Snapshot, member: &Member) -> Held {
     free(s, member)?;
     role_is(s, member, &[Role::Primary])?;
+    // A stop that could not even be started is not tried as fast as rounds follow each other.
+    rested(s, member)?;
     let serving = s.serving();
     let stale = !s.serves(member) && !serving.is_empty();
+    if !stale && !s.group.is_surplus(member) && serving.iter().any(|m| s.group.is_surplus(m)) {
+        let message = "members beyond spec.replicas are stopped first";
+        return Err(broken_by(Rule::NotSurplus, &member.name, message));
+    }
     match stale || serving.len() > s.group.wanted_primaries() {
         true => Ok(()),
         false => Err(broken_by(Rule::NotSurplus, &member.name, "not more primaries serve than are wanted")),

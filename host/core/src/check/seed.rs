@@ -144,13 +144,27 @@ fn claims_unchanged(s: &Snapshot) -> Held {
     Ok(())
 }
 
+/// The member's own volume is the one it was confirmed with: another one, or a restored one, never leads by itself (S16).
+pub(super) fn own_claims(s: &Snapshot, member: &Member) -> Held {
+    if memory::claim_uids(&member.claims) == s.record.member(&member.name).claim_uid {
+        return Ok(());
+    }
+    let message = "its volume is another one than when its role was last confirmed";
+    Err(broken_by(Rule::ClaimChanged, &member.name, message))
+}
+
 /// The highest data of the highest term. `None`: nobody there has any.
 ///
 /// # Errors
 /// [`Rule::HistoriesDiffer`]: two histories inside the highest term; a person decides (S14).
 pub fn top(s: &Snapshot) -> Result<Option<Sequence>, Violation> {
+    highest_among(s.members.iter().filter(|m| !of_older_term(s, m)))
+}
+
+/// The highest data among members of one term.
+pub(super) fn highest_among<'a>(members: impl Iterator<Item = &'a Member>) -> Result<Option<Sequence>, Violation> {
     let mut best: Option<(&MemberName, &Sequence)> = None;
-    for member in s.members.iter().filter(|m| !of_older_term(s, m)) {
+    for member in members {
         let Position::Known(sequence) = &member.position else { continue };
         let Some((holder, highest)) = best else {
             best = Some((&member.name, sequence));
@@ -226,7 +240,7 @@ fn empty_member(s: &Snapshot, member: &Member) -> Held {
 }
 
 /// No automatic seed below what was ever seen (S15).
-fn above_high_water(s: &Snapshot, member: &Member, own: &Sequence) -> Held {
+pub(super) fn above_high_water(s: &Snapshot, member: &Member, own: &Sequence) -> Held {
     let Some(mark) = &s.record.high_water else { return Ok(()) };
     let term = s.record.member(&member.name).counts_as().unwrap_or_default();
     match data::compare((term, own), (mark.term, &mark.sequence)) {
@@ -242,7 +256,7 @@ fn above_high_water(s: &Snapshot, member: &Member, own: &Sequence) -> Held {
 }
 
 /// A person decided: the member, and what it has to hold. That the term is the one they saw is asked by [`Snapshot::overrule`].
-fn overruled(member: &Member, overrule: &Overrule) -> Held {
+pub(super) fn overruled(member: &Member, overrule: &Overrule) -> Held {
     let name = &member.name;
     if name != &overrule.member {
         return Err(broken_by(Rule::BarredMember, name, format!("a person chose {}", overrule.member)));

@@ -93,10 +93,29 @@ fn put(
     }
 }
 
+/// Says why an override does nothing. One that was used is history.
+pub fn tell_override(s: &Snapshot, plan: &mut Plan) {
+    if let Some(why) = override_problem(s) {
+        plan.wait(Reason::OverrideInvalid, None, why);
+    }
+}
+
+fn override_problem(s: &Snapshot) -> Option<String> {
+    if let Some(why) = &s.group.overrule_error {
+        return Some(why.clone());
+    }
+    let overrule = s.unused_overrule()?;
+    if s.member(&overrule.member).is_none() {
+        return Some(format!("the override names {}, which is no member of this group", overrule.member));
+    }
+    let (named, term) = (overrule.term, s.record.term);
+    (named != term).then(|| format!("the override names term {named}, the group is in term {term}; it is ignored"))
+}
+
 /// A person chose instead of the policies: they are not asked. `None`: what the person expects does not hold; the plan says what.
-pub fn overruled(s: &Snapshot, plan: &mut Plan, overrule: &Overrule, bars: &Bars) -> Option<MemberName> {
+pub fn overruled(s: &Snapshot, plan: &mut Plan, point: Point, overrule: &Overrule, bars: &Bars) -> Option<MemberName> {
     if bars.contains_key(&overrule.member) || s.member(&overrule.member).is_none() {
-        nobody(s, plan, Point::Seed, bars);
+        nobody(s, plan, point, bars);
         return None;
     }
     let reason = "a person chose it with the annotation tanist.dev/override";
@@ -106,7 +125,7 @@ pub fn overruled(s: &Snapshot, plan: &mut Plan, overrule: &Overrule, bars: &Bars
     });
     plan.decisions.push(Decision {
         at: s.now,
-        point: Point::Seed,
+        point,
         policy: None,
         term: s.record.term,
         chosen: Some(overrule.member.clone()),

@@ -1,6 +1,6 @@
 //! Begins a command: the durable intent, what is remembered with it, and the action that starts it.
 use crate::check;
-use crate::contract::{MemberName, Position};
+use crate::contract::{MemberName, Position, Role};
 use crate::plan::{Action, Plan, Reason};
 use crate::record::{Intent, LastPrimary, Seeded, Started, Verb};
 use crate::snapshot::{Member, Snapshot};
@@ -8,7 +8,7 @@ use crate::snapshot::{Member, Snapshot};
 /// Plans a command on a member. Nothing is planned when a check speaks against it; the plan says which.
 pub fn begin(s: &Snapshot, plan: &mut Plan, verb: Verb, name: &MemberName) {
     let Some((member, pod)) = s.member(name).and_then(|m| m.pod.as_ref().map(|p| (m, p))) else { return };
-    let running = s.role(member).0 == crate::contract::Role::Secondary;
+    let running = s.role(member).0 == Role::Secondary;
     let (command_name, command) = s.command(verb, running);
     let Some(id) = pod.containers.get(&command.container).and_then(|c| c.id.clone()) else {
         let message = format!("container {} of {name} does not run", command.container);
@@ -53,7 +53,7 @@ fn remember(s: &Snapshot, plan: &mut Plan, member: &Member, intent: &Intent) {
     let record = &mut plan.record;
     record.counter = record.counter.saturating_add(1);
     record.term = intent.term;
-    if intent.verb == Verb::Seed && s.overrule().is_some() {
+    if intent.verb.opens_term() && s.overrule().is_some() {
         record.used_override = s.overrule().map(|o| o.raw.clone());
         record.note(s.now, "override-used", Some(&member.name), None);
     }
@@ -62,7 +62,7 @@ fn remember(s: &Snapshot, plan: &mut Plan, member: &Member, intent: &Intent) {
     }
     let known = record.member_mut(&member.name);
     known.last_command = Some(intent.command.clone());
-    if !matches!(intent.verb, Verb::Demote | Verb::Treat) {
+    if intent.verb.intended() != Role::Stopped {
         let before = known.started.as_ref().map_or_else(|| member.position.clone(), |s| s.before.clone());
         known.started = Some(Started { term: intent.term, target: intent.verb.opens_term(), before });
     }
@@ -98,7 +98,7 @@ pub fn push_last_primary(plan: &mut Plan, entry: LastPrimary) {
 /// Puts the peers where `$(PEERS)` stands, else at the end (row A12). Each is an argument of its own; a seed has none.
 fn argv(s: &Snapshot, verb: Verb, exec: &[String]) -> Vec<String> {
     let peers: Vec<_> = match verb {
-        Verb::Seed | Verb::Demote | Verb::Treat => Vec::new(),
+        Verb::Seed | Verb::Demote | Verb::HandOver | Verb::Remove | Verb::Treat => Vec::new(),
         Verb::Failover | Verb::Join | Verb::Place | Verb::Follow => s.serving().iter().map(|m| fqdn(s, m)).collect(),
     };
     if !exec.iter().any(|a| a == PEERS) {

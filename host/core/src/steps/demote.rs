@@ -18,7 +18,9 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
         return;
     }
     let stale = s.members.iter().find(|m| {
-        s.role(m).0 == Role::Primary && check::free(s, m).is_ok() && s.record.member(&m.name).term < Some(s.record.term)
+        s.role(m).0 == Role::Primary
+            && check::demote_member(s, m).is_ok()
+            && s.record.member(&m.name).term < Some(s.record.term)
     });
     if let Some(member) = stale {
         return begin::begin(s, plan, Verb::Demote, &member.name);

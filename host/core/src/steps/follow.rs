@@ -1,21 +1,27 @@
-//! Follow: secondaries of an older term are pointed at the new primary. This build waits and says so.
+//! Follow: every secondary of an older term is pointed at who serves now. There is nothing to choose, so no policy is asked.
+use crate::check;
 use crate::contract::Role;
 use crate::plan::{Plan, Reason};
 use crate::policy::Policies;
+use crate::record::Verb;
 use crate::snapshot::Snapshot;
+use crate::steps::begin;
 
-/// See the module.
+/// See the module. All at once: each is a command of its own, and a slow one holds up no other.
 pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     if s.serving().is_empty() {
         return;
     }
-    for member in s.members.iter().filter(|m| s.reachable(m) && s.role(m).0 == Role::Secondary) {
-        if s.record.member(&member.name).term < Some(s.record.term) && s.record.intent_of(&member.name).is_none() {
-            let message = format!(
-                "{} is a secondary of an older term; this version does not point it at the new primary",
-                member.name
-            );
-            plan.wait(Reason::FollowPending, Some(&member.name), message);
+    let unfinished = |m: &&crate::snapshot::Member| {
+        check::follows(s, m) && !s.confirmed(m, Role::Secondary) && s.record.intent_of(&m.name).is_none()
+    };
+    for member in s.members.iter().filter(unfinished) {
+        match check::follow_member(s, member) {
+            Ok(()) => begin::begin(s, plan, Verb::Follow, &member.name),
+            Err(violation) => {
+                let message = format!("{} does not follow the new primary yet: {violation}", member.name);
+                plan.wait_until(Reason::FollowPending, Some(&member.name), message, violation.until);
+            }
         }
     }
 }

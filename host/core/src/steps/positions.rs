@@ -4,11 +4,25 @@ use crate::plan::{Action, Plan, Reason};
 use crate::snapshot::{Member, Snapshot};
 use crate::steps::begin::asked;
 
+/// The same, with the positions of those who run read anew since nobody leads.
+pub fn standing<'a>(s: &Snapshot, plan: &mut Plan, members: impl IntoIterator<Item = &'a Member>) -> bool {
+    read(s, plan, members, |m| s.position_stands(m))
+}
+
 /// Plans to read the positions that are missing. Whether all of them are there.
 pub fn known<'a>(s: &Snapshot, plan: &mut Plan, members: impl IntoIterator<Item = &'a Member>) -> bool {
+    read(s, plan, members, |m| asked(&m.position))
+}
+
+fn read<'a>(
+    s: &Snapshot,
+    plan: &mut Plan,
+    members: impl IntoIterator<Item = &'a Member>,
+    known: impl Fn(&Member) -> bool,
+) -> bool {
     let mut all = true;
     for member in members {
-        if asked(&member.position) {
+        if known(member) {
             continue;
         }
         all = false;

@@ -16,7 +16,7 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
         unchanged(s, plan, member);
         leads(s, plan, member);
         serving(s, plan, member);
-        position(plan, member);
+        position(s, plan, member);
     }
     last_primaries(s, plan);
     replicas(s, plan);
@@ -121,8 +121,12 @@ fn serving(s: &Snapshot, plan: &mut Plan, member: &Member) {
     push_last_primary(plan, entry);
 }
 
-fn position(plan: &mut Plan, member: &Member) {
+fn position(s: &Snapshot, plan: &mut Plan, member: &Member) {
     let Position::Known(sequence) = &member.position else { return };
+    // Where only what standbys have was promised, a primary holds more than that while it runs.
+    if s.group.failover.prefer_running && s.role(member).0 == Role::Primary {
+        return;
+    }
     let known = plan.record.member_mut(&member.name);
     let Some(term) = term_of_data(known, &member.position) else { return };
     known.sequence = Some(sequence.clone());
@@ -154,4 +158,6 @@ fn replicas(s: &Snapshot, plan: &mut Plan) {
     if let Some(set) = &s.set {
         plan.record.last_replicas = plan.record.last_replicas.max(set.replicas);
     }
+    // Who left and is wanted again is a member like any other.
+    plan.record.retired.retain(|name| s.members.iter().all(|m| &m.name != name || s.group.is_surplus(m)));
 }

@@ -17,9 +17,7 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     if s.members.iter().any(|m| s.reachable(m) && s.role(m).0 == Role::Secondary) {
         return; // failover's question
     }
-    if let Some(why) = override_problem(s) {
-        plan.wait(Reason::OverrideInvalid, None, why);
-    }
+    ask::tell_override(s, plan);
     if let Err(violation) = check::seed_group(s) {
         return wait(s, plan, &violation);
     }
@@ -34,25 +32,12 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     }
     let bars = ask::bars(s, |m| check::seed_member(s, m));
     let chosen = match s.overrule() {
-        Some(overrule) => ask::overruled(s, plan, overrule, &bars),
+        Some(overrule) => ask::overruled(s, plan, Point::Seed, overrule, &bars),
         None => ask::who(s, policies, plan, Point::Seed, &bars),
     };
     if let Some(name) = chosen {
         begin::begin(s, plan, Verb::Seed, &name);
     }
-}
-
-/// Why the override does nothing. An override that was used is history.
-fn override_problem(s: &Snapshot) -> Option<String> {
-    if let Some(why) = &s.group.overrule_error {
-        return Some(why.clone());
-    }
-    let overrule = s.unused_overrule()?;
-    if s.member(&overrule.member).is_none() {
-        return Some(format!("the override names {}, which is no member of this group", overrule.member));
-    }
-    let (named, term) = (overrule.term, s.record.term);
-    (named != term).then(|| format!("the override names term {named}, the group is in term {term}; it is ignored"))
 }
 
 fn wait(s: &Snapshot, plan: &mut Plan, v: &Violation) {

@@ -1,14 +1,57 @@
-//! Shrink: more members than wanted. This build waits and says so; the `StatefulSet` never just gets a smaller number (safety S25).
-use crate::plan::{Plan, Reason};
+//! Shrink: more members than wanted. Those beyond `replicas` are stopped, their data is noted, then the set gets smaller (S25, S26, S27).
+//!
+//! The `StatefulSet` never just gets a smaller number: its controller would end whoever has the highest ordinal, primary or not.
+use crate::check;
+use crate::contract::Role;
+use crate::over::word;
+use crate::plan::{Action, Plan, Reason};
 use crate::policy::Policies;
-use crate::snapshot::Snapshot;
+use crate::record::Verb;
+use crate::snapshot::{Member, Snapshot};
+use crate::steps::{begin, positions};
 
 /// See the module.
 pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
-    let present = s.set.as_ref().map_or(0, |set| set.replicas);
-    if present > s.group.replicas {
-        let message =
-            format!("{present} members exist, {} are wanted; this version does not remove members", s.group.replicas);
-        plan.wait(Reason::ShrinkPending, None, message);
+    let Some(set) = &s.set else { return };
+    if set.replicas.max(s.record.last_replicas) <= s.group.replicas {
+        return;
     }
+    if let Err(violation) = check::stayers_serve(s) {
+        return plan.wait(Reason::ShrinkPending, violation.member.as_ref(), violation.message);
+    }
+    let mut leaving: Vec<_> = s.members.iter().filter(|m| s.group.is_surplus(m)).collect();
+    // Secondaries first, from the highest ordinal: the primary leaves last.
+    leaving.sort_by_key(|m| (s.role(m).0 == Role::Primary, std::cmp::Reverse(m.ordinal)));
+    if let Some(member) = leaving.iter().find(|m| s.role(m).0 != Role::Stopped && m.pod.is_some()) {
+        return stop(s, plan, member);
+    }
+    if let Some(missing) = leaving.iter().find(|m| !s.reachable(m) && m.ordinal < set.replicas) {
+        let message = format!("{} leaves, and its pod does not run: what it holds cannot be read", missing.name);
+        return plan.wait(Reason::ShrinkPending, Some(&missing.name), message);
+    }
+    if !s.record.intents.is_empty() || plan.actions.iter().any(|a| matches!(a, Action::Run { .. })) {
+        return plan.wait(Reason::ShrinkPending, None, "members leave once no command is under way");
+    }
+    if !positions::known(s, plan, leaving.iter().copied().filter(|m| s.reachable(m))) {
+        return;
+    }
+    shrink(s, plan, &leaving);
+}
+
+fn stop(s: &Snapshot, plan: &mut Plan, member: &Member) {
+    if s.record.intents.iter().any(|i| i.verb == Verb::Remove) || plan.touches(&member.name) {
+        return;
+    }
+    if check::remove_member(s, member).is_ok() {
+        return begin::begin(s, plan, Verb::Remove, &member.name);
+    }
+    let message = format!("{} leaves; it is {}, and is stopped first", member.name, word(s.role(member).0));
+    plan.wait(Reason::ShrinkPending, Some(&member.name), message);
+}
+
+fn shrink(s: &Snapshot, plan: &mut Plan, leaving: &[&Member]) {
+    plan.record.last_replicas = s.group.replicas;
+    plan.record.retired.extend(leaving.iter().map(|m| m.name.clone()));
+    plan.record.note(s.now, "shrunk", None, Some(format!("to {} members", s.group.replicas)));
+    plan.actions.push(Action::Scale { replicas: s.group.replicas });
 }

@@ -84,8 +84,8 @@ pub struct Body {
     pub app: App,
     /// The last answer of `status`, since when, and how often in a row it was unknown.
     pub said: (Role, Timestamp, u32),
-    /// What `sequence` said: in which container, when, in which role.
-    pub read: Option<(String, Position, Timestamp, Role)>,
+    /// What `sequence` said.
+    pub read: Option<Read>,
 }
 
 impl Body {
@@ -96,6 +96,17 @@ impl Body {
     pub fn runs(&self) -> bool {
         self.pod.containers["db"].running
     }
+}
+
+/// What `sequence` said, and under which circumstances.
+#[derive(Debug, Clone)]
+pub struct Read {
+    pub container: String,
+    pub position: Position,
+    pub at: Timestamp,
+    pub role: Role,
+    /// Somebody may have been primary since.
+    pub led: bool,
 }
 
 /// A process whose pod is gone from the API.

@@ -5,7 +5,7 @@ use super::world::World;
 use super::{db, sequence};
 use tanist_core::contract::{Phase, Role};
 use tanist_core::record::Record;
-use tanist_core::snapshot::{Node, Overrule};
+use tanist_core::snapshot::{Node, Object, Overrule};
 
 /// A group of random size and commands, at rest.
 pub fn group(dice: &Dice) -> World {
@@ -16,6 +16,8 @@ pub fn group(dice: &Dice) -> World {
     world.group.commands.seed = optional("seed");
     world.group.commands.secondary = optional("secondary");
     world.group.commands.promote = optional("promote");
+    world.group.commands.follow = optional("follow");
+    world.group.failover.prefer_running = dice.once_in(3);
     world.group.unknown_grace = 100;
     world.group.start_deadline = 200;
     world
@@ -47,14 +49,19 @@ pub fn mild(world: &mut World, dice: &Dice) {
 /// Everything else: lost and unreadable data, lost memory, changed minds, members that act on their own.
 pub fn hard(world: &mut World, dice: &Dice, calm: bool) {
     let ordinal = u32::try_from(dice.below(world.volumes.len())).unwrap();
-    match dice.below(12) {
+    match dice.below(14) {
+        11 => {
+            let names: Vec<_> = world.volumes.keys().map(|o| db(*o)).collect();
+            world.group.preferred_primary = dice.once_in(2).then(|| dice.pick(&names).clone());
+        }
+        12 => resize(world, u32::try_from(dice.below(6)).unwrap()),
         0 => {
             world.delete(ordinal);
             world.new_volume(ordinal);
         }
         1 => unreadable(world, ordinal),
         2 => readable(world),
-        3 => world.group.primaries = 1 + u32::try_from(dice.below(world.group.replicas as usize)).unwrap(),
+        3 => world.group.primaries = 1 + u32::try_from(dice.below(world.group.replicas.max(1) as usize)).unwrap(),
         4 if calm && world.ghosts.is_empty() && !world.group.paused && world.record.intents.is_empty() => {
             world.record = Record::default();
             // A round sees what runs before the next fault: what the API forgets before that is in nobody's memory.
@@ -75,6 +82,16 @@ pub fn hard(world: &mut World, dice: &Dice, calm: bool) {
         _ => mild(world, dice),
     }
     world.group.generation += i64::from(dice.once_in(10));
+}
+
+/// A person changes how many members there are.
+fn resize(world: &mut World, replicas: u32) {
+    world.group.replicas = replicas;
+    world.group.primaries = world.group.primaries.min(replicas.max(1));
+    world.objects.retain(|o| o.kind != "StatefulSet");
+    let manifest = serde_json::Value::Null;
+    let set = Object { kind: "StatefulSet".into(), name: "db".into(), manifest, current: false };
+    world.objects.push(set);
 }
 
 /// Faults stop: whatever can come back does.
@@ -158,7 +175,7 @@ fn behave(world: &mut World, dice: &Dice, ordinal: u32) {
         7 => Behaviour::NeverStarts,
         _ => Behaviour::Starts(seconds),
     };
-    let name = *dice.pick(&["seed", "primary", "primary", "secondary", "stop", "promote"]);
+    let name = *dice.pick(&["seed", "primary", "primary", "secondary", "stop", "promote", "follow"]);
     world.behaviours.push((db(ordinal), name.into(), behaviour, false));
 }
 

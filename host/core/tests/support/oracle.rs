@@ -1,10 +1,10 @@
 //! An oracle that knows the truth: it holds each plan against the world itself, never against what `check` says (safety S34; promises 1, 2).
-use super::app::Data;
+use super::app::{Behaviour, Data};
 use super::world::{World, ordinal};
 use tanist_core::contract::{MemberName, Phase, Role};
 use tanist_core::plan::{Action, Plan};
 use tanist_core::record::{Intent, Verb};
-use tanist_core::snapshot::Snapshot;
+use tanist_core::snapshot::{Evidence, Snapshot};
 
 /// Fails the test when a plan breaks a rule of design 4.
 pub fn judge(w: &World, s: &Snapshot, plan: &Plan) {
@@ -61,6 +61,7 @@ fn judgement(w: &World, s: &Snapshot, plan: &Plan) -> Result<(), String> {
                 let agreed = matches!((*role, said), ("primary", Role::Primary) | ("secondary", Role::Secondary));
                 ensure(agreed, || format!("{member} is routed as {role} and says {said:?}"))?;
             }
+            Action::Scale { replicas } => shrunk(w, s, plan, *replicas)?,
             Action::Apply(_) | Action::MarkClaim { .. } => {}
         }
     }
@@ -123,7 +124,7 @@ fn one_each(s: &Snapshot, plan: &Plan) -> Result<(), String> {
     }
     let count = |f: &dyn Fn(&Verb) -> bool| intents.iter().filter(|i| f(&i.verb)).count();
     ensure(count(&|v| v.makes_primary()) <= 1, || "two commands make primaries".into())?;
-    for verb in [Verb::Demote, Verb::Treat, Verb::Place] {
+    for verb in [Verb::Demote, Verb::HandOver, Verb::Remove, Verb::Treat, Verb::Place] {
         ensure(count(&|v| *v == verb) <= 1, || format!("two unsettled {}", verb.as_str()))?;
     }
     Ok(())
@@ -137,13 +138,14 @@ fn target(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
     ensure(body.container_id() == intent.container_id, || "another container".into())?;
     let failed = seems_failed(w, s, &intent.member);
     ensure(failed == (intent.verb == Verb::Treat), || {
-        format!("{} on a member that seems failed: {failed}", intent.verb.as_str())
+        let last: Vec<_> = s.record.intents.iter().filter_map(|i| w.execs.get(&i.token)).collect();
+        format!("{} on a member that seems failed: {failed}, {:?}, {last:?}", intent.verb.as_str(), body.said)
     })?;
     let memory = s.record.member(&intent.member);
     let cleared = s.record.cleared_generation != s.group.generation || s.record.cleared_retry != s.group.retry;
     let resting = memory.retry_at.is_some_and(|at| at > s.now) && !cleared;
-    let start = !matches!(intent.verb, Verb::Demote | Verb::Treat);
-    let by_hand = s.group.overrule.is_some() && intent.verb == Verb::Seed;
+    let start = intent.verb != Verb::Treat;
+    let by_hand = s.group.overrule.is_some() && intent.verb.opens_term();
     ensure(!(start && resting && !by_hand), || "it has to rest".into())
 }
 
@@ -153,11 +155,15 @@ fn seems_failed(w: &World, s: &Snapshot, member: &MemberName) -> bool {
     // A command that failed in this very round counts.
     let newly = || {
         s.record.intents.iter().any(|i| {
-            let failed = w
-                .execs
-                .get(&i.token)
-                .is_some_and(|e| !matches!(e.evidence(w.now), tanist_core::snapshot::Evidence::Running));
-            &i.member == member && failed
+            let failed = w.execs.get(&i.token).is_some_and(|e| !matches!(e.evidence(w.now), Evidence::Running));
+            // What says no failure and does as it was told did not fail.
+            let obeyed = w.execs.get(&i.token).is_some_and(|e| {
+                matches!(e.evidence(w.now), Evidence::Exited(0) | Evidence::Unknown(_))
+                    && body.said.0 == i.verb.intended()
+            });
+            // What its runner did not even try did not fail.
+            let busy = w.execs.get(&i.token).is_some_and(|e| matches!(e.behaviour, Behaviour::Refused(_)));
+            &i.member == member && failed && !obeyed && !busy
         })
     };
     let mark = s.record.member(member).broken.is_some_and(|b| b.container_id == body.container_id());
@@ -191,9 +197,51 @@ fn started(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
             let enough = says(Role::Primary) > if older { 1 } else { wanted };
             ensure(enough, || "a primary is stopped that is needed".into())
         }
+        Verb::Failover => taken_over(w, s, intent),
+        Verb::Follow => ensure(says(Role::Primary) >= 1, || "there is nobody to follow".into()),
+        Verb::HandOver => {
+            let follows = w.pods.values().any(|b| b.app.role == Role::Secondary && b.pod.phase == Phase::Running);
+            ensure(follows, || "the primary is stopped and nobody follows".into())
+        }
+        Verb::Remove => {
+            let leaves = ordinal(&intent.member) >= s.group.replicas;
+            let stay = w.pods.range(..s.group.replicas).filter(|(_, b)| b.app.role == Role::Primary).count();
+            ensure(leaves && (s.group.replicas == 0 || stay >= wanted), || "a member is stopped that is needed".into())
+        }
         Verb::Treat => Ok(()),
-        Verb::Failover | Verb::Follow => Err("this version does not do that".into()),
     }
+}
+
+/// Nobody leads, and nobody but a lost primary holds anything fresher.
+fn taken_over(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
+    ensure(leaders(w) == 0, || format!("{} lead or may lead", leaders(w)))?;
+    if s.group.overrule.as_ref().is_some_and(|o| o.member == intent.member) {
+        return Ok(());
+    }
+    let own = &w.volumes[&ordinal(&intent.member)];
+    for (other, volume) in &w.volumes {
+        let body = w.pods.get(other);
+        let led = s.record.members.values().filter_map(|m| m.primary_term).max();
+        let lost = s.record.member(&super::db(*other)).primary_term == led
+            && (matches!(volume.data, Data::Unreadable(_)) || body.is_none_or(|b| b.pod.phase != Phase::Running));
+        let left_out = s.group.failover.prefer_running && body.is_none_or(|b| b.app.role != Role::Secondary);
+        ensure(lost || left_out || volume.truth() <= own.truth(), || {
+            format!("db-{other} holds {:?}, the target {:?}", volume.truth(), own.truth())
+        })?;
+    }
+    Ok(())
+}
+
+/// Members leave stopped, their data is noted, and it is nowhere fresher than with those who stay.
+fn shrunk(w: &World, s: &Snapshot, plan: &Plan, replicas: u32) -> Result<(), String> {
+    ensure(replicas == s.group.replicas && plan.record.last_replicas == replicas, || "another size".into())?;
+    let stay = w.volumes.range(..replicas).filter_map(|(_, v)| v.truth()).max();
+    for (ordinal, volume) in w.volumes.range(replicas..s.set.as_ref().map_or(0, |set| set.replicas)) {
+        ensure(w.pods.get(ordinal).is_none_or(|b| !b.app.lives()), || format!("db-{ordinal} leaves and lives"))?;
+        ensure(plan.record.retired.contains(&super::db(*ordinal)), || format!("db-{ordinal} is not noted"))?;
+        ensure(replicas == 0 || volume.truth() <= stay, || format!("db-{ordinal} takes the freshest data along"))?;
+    }
+    Ok(())
 }
 
 /// Nothing lives, everything is there, nothing is fresher.

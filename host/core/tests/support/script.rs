@@ -92,7 +92,7 @@ impl Story {
             "run" => return self.run(args.first().map_or(0, |n| number(n))),
             "rounds" => return self.rounds(number(rest)),
             "wait" => self.world.now += number::<i64>(rest),
-            "write" => self.world.write(number(rest)),
+            "write" => self.write(&args),
             "policy" => self.policies = policy(rest),
             "command" => self.command(rest),
             "data" => self.data(args[0], args[1]),
@@ -160,6 +160,18 @@ impl Story {
         };
         let all: Vec<_> = s.members.iter().map(one).collect();
         format!("term {}: {}", s.record.term, all.join(" | "))
+    }
+
+    /// `write 5`: everyone who runs has it; `write 5 db-0 db-1`: only those.
+    fn write(&mut self, args: &[&str]) {
+        let held: Vec<_> = self.world.volumes.iter().map(|(o, v)| (*o, v.data.clone(), v.written)).collect();
+        self.world.write(number(args[0]));
+        for (ordinal, data, written) in held.into_iter().filter(|_| args.len() > 1) {
+            if !args.contains(&db(ordinal).as_str()) {
+                let volume = self.world.volumes.get_mut(&ordinal).unwrap();
+                (volume.data, volume.written) = (data, written);
+            }
+        }
     }
 
     /// `command db-0 seed fails 1`, `always` at the end makes it stay so.
@@ -293,6 +305,9 @@ impl Story {
                 "primaries" => group.primaries = number(value),
                 "replicas" => group.replicas = number(value),
                 "set" => self.world.set.as_mut().unwrap().replicas = number(value),
+                "preferred" => group.preferred_primary = Some(MemberName::from(value)),
+                "reads" => group.failover.reads = Some(number(value)),
+                "preferRunning" => group.failover.prefer_running = value == "true",
                 "paused" => group.paused = value == "true",
                 "starting" => group.start_deadline = number(value),
                 other => panic!("{other:?} is not in the spec"),
@@ -361,10 +376,13 @@ impl Story {
                 })
                 .collect(),
             "memory" => {
+                let retired: Vec<_> = record.retired.iter().map(ToString::to_string).collect();
+                let retired =
+                    if retired.is_empty() { String::new() } else { format!(", retired: {}", retired.join(" ")) };
                 let last: Vec<_> = record.last_primaries.iter().map(|l| l.member.to_string()).collect();
                 let high =
                     record.high_water.as_ref().map_or("-".into(), |m| format!("{} of term {}", m.sequence, m.term));
-                vec![format!("term {}, high water {high}, last primaries: {}", record.term, last.join(" "))]
+                vec![format!("term {}, high water {high}, last primaries: {}{retired}", record.term, last.join(" "))]
             }
             other => panic!("{other:?} cannot be shown"),
         }

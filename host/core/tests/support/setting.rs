@@ -1,6 +1,6 @@
 //! The group that the world begins with, and how its decisions are told.
 use tanist_core::plan::{Considered, Decision, Standing};
-use tanist_core::snapshot::{Command, Commands, Group};
+use tanist_core::snapshot::{Command, Commands, Failover, Group};
 
 pub fn command(name: &str) -> Command {
     Command { exec: vec![name.into()], container: "db".into(), timeout: 60 }
@@ -29,6 +29,7 @@ pub fn group(replicas: u32, primaries: u32) -> Group {
         unknown_grace: 900,
         preferred_primary: None,
         domain: "cluster.local".into(),
+        failover: Failover::default(),
         paused: false,
         retry: None,
         overrule: None,

@@ -1,6 +1,6 @@
 //! A small deterministic world: pods, nodes, volumes and an application in memory. It observes as the operator does, decides with the core,
 //! carries plans out, and lets an oracle look at each of them.
-use super::app::{App, Behaviour, Body, Data, Exec, Ghost, Volume};
+use super::app::{App, Behaviour, Body, Data, Exec, Ghost, Read, Volume};
 pub use super::setting::command;
 use super::setting::{group, on_one_line};
 use super::{db, oracle, sequence};
@@ -148,7 +148,7 @@ impl World {
         let claims: Vec<_> = self.volumes.iter().map(|(o, v)| (db(*o), v.claim(*o))).collect();
         let record = memory::recall(self.record.clone(), "db", claims.iter().map(|(m, c)| (m, c)));
         let evidence = record.intents.iter().filter_map(|i| Some((i.token.clone(), self.evidence(i)?))).collect();
-        Snapshot {
+        let mut snapshot = Snapshot {
             now,
             nonce: format!("n{}", self.rounds),
             group: self.group.clone(),
@@ -160,7 +160,13 @@ impl World {
             ended: self.ended.clone(),
             surplus_claims: self.surplus_claims.clone(),
             record,
+        };
+        // While somebody may lead, whatever runs moves on.
+        if !snapshot.may_be_primary().is_empty() {
+            self.pods.values_mut().filter_map(|b| b.read.as_mut()).for_each(|r| r.led = true);
+            snapshot.members.iter_mut().for_each(|m| m.position_led = true);
         }
+        snapshot
     }
 
     fn member(&self, ordinal: u32) -> Member {
@@ -172,6 +178,8 @@ impl World {
             claims,
             reading: Reading::default(),
             position: Position::NotAsked,
+            position_at: 0,
+            position_led: false,
             asked: false,
         };
         let Some(body) = self.pods.get(&ordinal) else { return member };
@@ -179,14 +187,14 @@ impl World {
         let detail = (role == Role::Unknown).then(|| "no answer".to_owned());
         member.pod = Some(body.pod.clone());
         member.reading = Reading { role, detail, since, unknown_streak, processes: body.app.processes };
-        if let Some((container, position, at, then)) = &body.read {
+        if let Some(Read { container, position, at, role: then, led }) = &body.read {
             let patience = match (position, role) {
                 (Position::Unknown(_), _) => 10,
                 (_, Role::Stopped) => i64::MAX,
                 _ => 30,
             };
             if *container == body.container_id() && *then == role && self.now - at < patience {
-                member.position = position.clone();
+                (member.position, member.position_at, member.position_led) = (position.clone(), *at, *led);
             }
         }
         member
@@ -241,6 +249,7 @@ impl World {
         match action {
             Action::Apply(object) => {
                 self.say(format!("apply {} {}", object.kind, object.name));
+                self.grow(&object.kind);
                 self.objects.iter_mut().for_each(|o| o.current |= o.name == object.name && o.kind == object.kind);
             }
             Action::Route { member, pod_uid, role, ready } => {
@@ -261,17 +270,42 @@ impl World {
                 let ordinal = ordinal(member);
                 let position = self.volumes.get(&ordinal).map_or(Position::Empty, Volume::position);
                 let now = self.now;
+                let led = !self.observe().may_be_primary().is_empty();
                 let body = self.body(ordinal);
-                body.read = Some((body.container_id(), position, now, body.said.0));
+                let (container, role) = (body.container_id(), body.said.0);
+                body.read = Some(Read { container, position, at: now, role, led });
             }
             Action::DeletePod { member, reason, .. } => {
                 self.say(format!("delete the pod of {member}: {reason}"));
                 self.delete(ordinal(member));
             }
+            Action::Scale { replicas } => {
+                self.say(format!("shrink to {replicas}"));
+                self.set.as_mut().unwrap().replicas = *replicas;
+                let leaving: Vec<_> = self.pods.range(*replicas..).map(|(o, _)| *o).collect();
+                for ordinal in leaving {
+                    self.cancel(ordinal);
+                    self.ended.extend(self.pods.remove(&ordinal).map(|b| b.pod.uid));
+                }
+            }
             Action::MarkClaim { uid, mark, .. } => {
                 if let Some(volume) = self.volumes.values_mut().find(|v| &v.uid == uid) {
                     volume.mark = Some(mark.clone());
                 }
+            }
+        }
+    }
+
+    /// The set gets as many members as are wanted, with the volumes that are there.
+    fn grow(&mut self, kind: &str) {
+        let Some(set) = self.set.as_mut().filter(|_| kind == "StatefulSet") else { return };
+        set.replicas = memory::replicas(self.group.replicas, Some(set), &self.record);
+        for ordinal in 0..set.replicas {
+            if !self.volumes.contains_key(&ordinal) {
+                self.new_volume(ordinal);
+            }
+            if !self.pods.contains_key(&ordinal) {
+                self.new_pod(ordinal);
             }
         }
     }
@@ -355,7 +389,7 @@ impl World {
                     (volume.data, volume.written) = (data, written);
                 }
             }
-            Verb::Demote | Verb::Treat => {}
+            Verb::Demote | Verb::HandOver | Verb::Remove | Verb::Treat => {}
         }
     }
 

@@ -108,7 +108,8 @@ pub struct ReplicaGroupSpec {
     #[serde(default)]
     pub failover: Failover,
 
-    /// The member that should be primary when it may: a wish that policies see, not an order. For instance `db-0`.
+    /// The member that should be primary, for instance `db-0`. When it is named and another member leads, the primary hands over to it once,
+    /// as soon as it has all that the primary has; policies see it as a wish. Nothing happens while several primaries are wanted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63), regex(pattern = r"^[a-z][-a-z0-9]*-[0-9]+$"))]
     pub preferred_primary: Option<String>,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tanist_core::contract::{MemberName, Phase, Position, Role, Timestamp};
 use tanist_core::limits;
 use tanist_core::record::{Intent, Record};
-use tanist_core::snapshot::{Evidence, Group, Member, Pod, Reading};
+use tanist_core::snapshot::{Evidence, Group, Member, Pod, Reading, Snapshot};
 
 /// Roles as they were said just now.
 pub type Statuses = BTreeMap<MemberName, Said>;
@@ -119,7 +119,8 @@ pub fn apply(ctx: &Context, group: &Group, members: &mut [Member], mut said: Sta
                     _ => limits::POSITION_SECONDS,
                 };
                 if same && now.saturating_sub(hint.at) < patience {
-                    member.position = hint.position.clone();
+                    (member.position, member.position_at) = (hint.position.clone(), hint.at);
+                    member.position_led = hint.led;
                 }
             }
         }
@@ -136,8 +137,17 @@ fn silent(group: &Group, phase: Phase) -> Said {
     Said { role: Role::Unknown, detail: Some(detail.into()), processes: None }
 }
 
-/// Reads one sequence beside the rounds; its end starts the next one.
-pub async fn read_position(ctx: &Context, group: &Group, member: &Member, target: Target, token: String) {
+/// While somebody may be primary, whatever runs moves on: what was read before says little afterwards.
+pub fn led(ctx: &Context, s: &mut Snapshot) {
+    if s.may_be_primary().is_empty() {
+        return;
+    }
+    s.members.iter_mut().for_each(|m| m.position_led = true);
+    ctx.hints.of(&s.group.uid, |h| h.positions.values_mut().for_each(|p| p.led = true));
+}
+
+/// Reads one sequence beside the rounds; its end starts the next one. `led`: somebody may be primary now.
+pub async fn read_position(ctx: &Context, group: &Group, member: &Member, target: Target, token: String, led: bool) {
     let container = &group.commands.sequence.container;
     let (position, said) = target.sequence(ctx, &group.commands.sequence, &token).await;
     let id = member.pod.as_ref().and_then(|p| p.containers.get(container)).and_then(|c| c.id.clone());
@@ -151,6 +161,7 @@ pub async fn read_position(ctx: &Context, group: &Group, member: &Member, target
             position,
             at: super::now(),
             role: member.reading.role,
+            led,
         };
         hints.positions.insert(target.uid.clone(), hint);
     });

@@ -1,0 +1,172 @@
+//! Who may take over from lost primaries, and when (design 4, "Which question arises", "Order of data").
+//!
+//! Members of the highest term count, and nobody else. A secondary that was not read may have what no other has: it is waited for, unless the
+//! owner of the application said how many are enough. The lost primary alone is not waited for.
+use super::seed::{above_high_water, highest_among, highest_term, overruled, own_claims};
+use super::{Held, Rule, Violation, broken, broken_by, free, phase_word, rested, role_is};
+use crate::contract::{Phase, Position, Role, Sequence};
+use crate::data;
+use crate::over;
+use crate::snapshot::{Member, Snapshot};
+use std::cmp::Ordering;
+
+/// No primary serves, nobody may be one, and a secondary runs. No override lifts this (promise 1).
+///
+/// # Errors
+/// [`Rule::PrimaryLimit`], [`Rule::MayBePrimary`], [`Rule::NobodyFollows`].
+pub fn failover_alone(s: &Snapshot) -> Held {
+    if let Some(member) = s.serving().first() {
+        return Err(broken_by(Rule::PrimaryLimit, &member.name, format!("{} serves as primary", member.name)));
+    }
+    if let Some((name, why)) = s.may_be_primary().into_iter().next() {
+        let message = format!("{name} may be primary: {why}");
+        return Err(Violation { until: over::proven_at(s), ..broken_by(Rule::MayBePrimary, &name, message) });
+    }
+    match s.members.iter().any(|m| follows(s, m)) {
+        true => Ok(()),
+        false => Err(broken(Rule::NobodyFollows, "no secondary runs")),
+    }
+}
+
+/// Whether the member runs as secondary and commands reach it.
+#[must_use]
+pub fn follows(s: &Snapshot, member: &Member) -> bool {
+    s.reachable(member) && s.role(member).0 == Role::Secondary
+}
+
+/// Whether the member's data is asked for: it is of the highest term, and the owner does not leave it out.
+#[must_use]
+pub fn counts(s: &Snapshot, member: &Member) -> bool {
+    let memory = s.record.member(&member.name);
+    let left_out = s.group.failover.prefer_running && led(s, member) && !follows(s, member);
+    highest_term(s).is_some() && memory.counts_as() == highest_term(s) && !left_out
+}
+
+/// Whether it led the highest term: it is over by now, and what only it has was never promised to anyone.
+fn led(s: &Snapshot, member: &Member) -> bool {
+    s.record.member(&member.name).primary_term == highest_term(s)
+}
+
+/// What has to hold for the whole group before anyone takes over.
+///
+/// # Errors
+/// The first rule that does not hold; an override lifts all but Over.
+pub fn failover_group(s: &Snapshot) -> Held {
+    failover_alone(s)?;
+    if s.overrule().is_some() {
+        return Ok(());
+    }
+    if !enough(s) {
+        s.members.iter().filter(|m| counts(s, m) && !led(s, m)).try_for_each(|m| readable(s, m))?;
+    }
+    top(s).map(|_| ())
+}
+
+fn readable(s: &Snapshot, member: &Member) -> Held {
+    let why = match &member.position {
+        Position::Unknown(why) => format!("cannot be read: {why}"),
+        Position::NotAsked if free(s, member).is_err() => unread(s, member),
+        _ => return Ok(()),
+    };
+    let message = format!("the data of {} {why}; it may be the freshest", member.name);
+    Err(broken_by(Rule::PositionUnknown, &member.name, message))
+}
+
+fn unread(s: &Snapshot, member: &Member) -> String {
+    match s.record.intent_of(&member.name) {
+        Some(intent) => format!("is not read while its command {} is not settled", intent.command),
+        None if s.reachable(member) => "is being read".into(),
+        None => {
+            let phase = member.pod.as_ref().map_or(Phase::Missing, |p| p.phase);
+            format!("is not known, its pod is {}", phase_word(phase))
+        }
+    }
+}
+
+/// As many positions are known as the owner of the application asks for.
+fn enough(s: &Snapshot) -> bool {
+    let known = |m: &&Member| matches!(m.position, Position::Known(_) | Position::Empty) && s.position_stands(m);
+    let known = s.members.iter().filter(|m| counts(s, m)).filter(known).count();
+    s.group.failover.reads.is_some_and(|reads| usize::try_from(reads).is_ok_and(|reads| known >= reads))
+}
+
+/// Every position that counts and can be read was read since nobody leads (S8).
+pub(super) fn positions_read(s: &Snapshot) -> Held {
+    if s.overrule().is_some() || enough(s) {
+        return Ok(());
+    }
+    match s.members.iter().find(|m| counts(s, m) && free(s, m).is_ok() && !s.position_stands(m)) {
+        Some(m) => {
+            let message = format!("the data of {} was not read since nobody leads", m.name);
+            Err(broken_by(Rule::PositionUnknown, &m.name, message))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The highest data that counts. `None`: nobody that counts has any.
+fn top(s: &Snapshot) -> Result<Option<Sequence>, Violation> {
+    highest_among(s.members.iter().filter(|m| counts(s, m)))
+}
+
+/// What has to hold for the member that takes over.
+///
+/// # Errors
+/// The first rule that does not hold.
+pub fn failover_member(s: &Snapshot, member: &Member) -> Held {
+    free(s, member)?;
+    role_is(s, member, &[Role::Secondary, Role::Stopped])?;
+    if let Some(overrule) = s.overrule() {
+        return overruled(member, overrule);
+    }
+    rested(s, member)?;
+    let name = &member.name;
+    if s.group.failover.prefer_running && led(s, member) && !follows(s, member) {
+        return Err(broken_by(Rule::LeftOut, name, "it led and is stopped; spec.failover.preferRunning leaves it out"));
+    }
+    if !counts(s, member) {
+        let why = "its data is of an older term: it may lack writes of the last one";
+        return Err(broken_by(Rule::OlderTerm, name, why));
+    }
+    if s.record.member(name).started.as_ref().is_some_and(|started| !started.target) {
+        let why = "a start on it was never confirmed: what it holds may be half a copy";
+        return Err(broken_by(Rule::Unconfirmed, name, why));
+    }
+    own_claims(s, member)?;
+    let own = match &member.position {
+        Position::Known(own) if s.position_stands(member) => own,
+        Position::Empty => return Err(broken_by(Rule::EmptyMember, name, "it holds no data, and this group has some")),
+        _ => return Err(broken_by(Rule::PositionUnknown, name, "its data was not read since nobody leads")),
+    };
+    if let Some(top) = top(s)?.filter(|top| data::compare((0, own), (0, top)) != Some(Ordering::Equal)) {
+        let why = format!("its data ({own}) is behind the highest known ({top})");
+        return Err(broken_by(Rule::BelowHighest, name, why));
+    }
+    above_high_water(s, member, own)?;
+    hands_over(s, member)
+}
+
+/// Among equals, whom a person named goes first, who hands over last, and who leaves after those who stay (design 4, "Barred always"; S25).
+/// Each may lead again when nobody else has what it has.
+fn hands_over(s: &Snapshot, member: &Member) -> Held {
+    let equal = |m: &Member| {
+        m.name != member.name
+            && counts(s, m)
+            && m.position == member.position
+            && s.position_stands(m)
+            && free(s, m).is_ok()
+            && rested(s, m).is_ok()
+    };
+    let open = s.record.handover.as_ref().filter(|h| h.is_open());
+    let named = open.and_then(|h| s.member(h.to.as_ref()?)).filter(|m| equal(m));
+    let why = if let Some(named) = named {
+        format!("{} is to lead, and has the same data", named.name)
+    } else if open.is_some_and(|h| h.from == member.name) && s.members.iter().any(equal) {
+        "it hands over, and another member has the same data".into()
+    } else if s.group.is_surplus(member) && s.members.iter().any(|m| equal(m) && !s.group.is_surplus(m)) {
+        "it leaves, and one that stays has the same data".into()
+    } else {
+        return Ok(());
+    };
+    Err(broken_by(Rule::HandsOver, &member.name, why))
+}
