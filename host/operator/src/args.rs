@@ -1,4 +1,5 @@
 //! The command line.
+use crate::cli::{Ask, Reach};
 use clap::{Parser, Subcommand};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,11 +11,22 @@ pub struct Args {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+    /// Which cluster and namespace.
+    #[command(flatten)]
+    pub reach: Reach,
 }
 
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Show a group, or change what it wishes.
+    #[command(flatten)]
+    Ask(Ask),
+    /// Print what a shell needs to complete our words: source <(tanist completion bash).
+    Completion {
+        /// Which shell.
+        shell: clap_complete::Shell,
+    },
     /// Run the operator.
     Run(Box<Run>),
     /// Print the definition of the resource, for `kubectl apply`.

@@ -2,6 +2,7 @@
 mod act;
 mod api;
 mod args;
+mod cli;
 mod context;
 mod controller;
 mod crash;
@@ -29,7 +30,13 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    match Args::parse().command {
+    let args = Args::parse();
+    match args.command {
+        Command::Ask(ask) => cli::ask(&ask, &args.reach).await,
+        Command::Completion { shell } => {
+            cli::complete(shell);
+            Ok(())
+        }
         Command::Run(settings) => run::run(*settings).await,
         Command::Crds => {
             print!("{}", api::crd_yaml()?);
