@@ -28,6 +28,7 @@ pub fn begin(s: &Snapshot, plan: &mut Plan, verb: Verb, name: &MemberName) {
         started: s.now,
         timeout: command.timeout,
         term,
+        again: plan.record.member(name).started.is_some(),
         exited: None,
     };
     if let Err(violation) = check::start(s, &intent) {

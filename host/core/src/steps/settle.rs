@@ -49,10 +49,12 @@ fn settle(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
                 return plan.wait_until(Reason::CommandRunning, Some(&intent.member), message, Some(again));
             }
             close(plan, intent);
+            undo(plan, intent);
             plan.record.note(s.now, "not-started", Some(&intent.member), Some(format!("{}: {why}", intent.command)));
         }
         (Some(Evidence::NotStarted(why)), _) => {
             fail(s, plan, intent, Outcome::NotStarted, None, &format!("{} was not started: {why}", intent.command));
+            undo(plan, intent);
         }
         (_, Place::Over) if intent.verb.intended() == Role::Stopped => succeed(s, plan, intent, None),
         (_, Place::Over) => {
@@ -229,6 +231,17 @@ fn fail(s: &Snapshot, plan: &mut Plan, intent: &Intent, outcome: Outcome, pod: O
             Some(Broken { pod_uid: pod.uid.clone(), container_id: status.unwrap_or_default(), reason: cut(why) });
     }
     plan.record.note(s.now, "command-failed", Some(&intent.member), Some(why.to_owned()));
+}
+
+/// Nothing was started and never will be under this token: what was remembered for the case that it was, is not so. A container in which a
+/// primary may run gets no command that makes one, so the entry is this command's own.
+fn undo(plan: &mut Plan, intent: &Intent) {
+    if intent.verb.makes_primary() {
+        plan.record.last_primaries.retain(|l| l.pod_uid != intent.pod_uid || l.container_id != intent.container_id);
+    }
+    if !intent.again && intent.verb.intended() != Role::Stopped {
+        plan.record.member_mut(&intent.member).started = None;
+    }
 }
 
 fn close(plan: &mut Plan, intent: &Intent) {

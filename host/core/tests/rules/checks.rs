@@ -42,6 +42,7 @@ fn intent(s: &Snapshot, verb: Verb, ordinal: u32) -> Intent {
         started: s.now,
         timeout: 60,
         term: s.record.term,
+        again: false,
         exited: None,
     }
 }

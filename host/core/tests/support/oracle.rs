@@ -96,6 +96,13 @@ fn forgotten(w: &World, s: &Snapshot, plan: &Plan) -> Result<(), String> {
         if plan.record.last_primaries.iter().any(|l| l.container_id == last.container_id) {
             continue; // its entry changed
         }
+        // What was never started under the only command that put it there never led.
+        let told = s.record.intents.iter().find(|i| i.pod_uid == last.pod_uid && i.container_id == last.container_id);
+        if told
+            .is_some_and(|i| w.execs.get(&i.token).is_none_or(|e| matches!(e.evidence(w.now), Evidence::NotStarted(_))))
+        {
+            continue;
+        }
         let ghost = w.ghosts.iter().any(|g| g.pod_uid == last.pod_uid && (g.app.leads() || pending(w, &last.pod_uid)));
         let body = w.pods.values().find(|b| b.pod.uid == last.pod_uid && b.container_id() == last.container_id);
         let lives = body.is_some_and(|b| b.app.lives() || b.pod.phase == Phase::Unreachable);
