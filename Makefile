@@ -16,7 +16,7 @@ demo: image cluster-up ## A Galera group forms, loses everything, comes back fro
 	@$(env) dev/demo
 
 .PHONY: test
-test: check unit e2e ## Everything that CI runs
+test: check unit e2e e2e-nodes ## Everything that CI runs
 
 .PHONY: check
 check: tools policies ## Format, lints, each crate alone, advisories
@@ -31,6 +31,12 @@ e2e: image cluster-up ## Tests on a real Kubernetes, with the operator's image a
 	@host/operator/tests/admission/run
 	@deploy/check
 	@$(env) KUBECONFIG=$$(dev/cluster kubeconfig) cargo test --workspace --test e2e -- --test-threads 4
+
+.PHONY: e2e-nodes
+e2e-nodes: image ## Tests that take nodes away, on a cluster of four of their own
+	@CLUSTER=nodes NODES=4 dev/cluster up
+	@$(env) export CLUSTER=nodes; KUBECONFIG=$$(dev/cluster kubeconfig) cargo test --workspace --test nodes -- --test-threads 1
+	@CLUSTER=nodes dev/cluster down
 
 .PHONY: bench
 bench: policies ## Decision and recovery times, beside their peers, as JSON and a table

@@ -26,6 +26,14 @@ pub fn kubectl(arguments: &[&str]) -> Result<String> {
     run(&mut command)
 }
 
+/// Does something to the machines of the cluster, see dev/README.md: `partition node1`, `node-kill node1`.
+///
+/// # Errors
+/// When it fails; with what it complained about.
+pub fn machines(arguments: &[&str]) -> Result<String> {
+    run(Command::new(root().join("dev/cluster")).args(arguments))
+}
+
 fn run(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("failed to run {command:?}"))?;
     ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());

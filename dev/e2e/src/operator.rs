@@ -24,16 +24,21 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Installs it, with these variables beside its own.
+    /// Installs it, with these variables beside its own, on that node or on any.
     ///
     /// # Errors
     /// When something is refused.
-    pub async fn install(client: &Client, watched: &str, variables: &BTreeMap<String, String>) -> Result<Self> {
+    pub async fn install(
+        client: &Client,
+        watched: &str,
+        variables: &BTreeMap<String, String>,
+        node: Option<&str>,
+    ) -> Result<Self> {
         let operator = Operator { namespace: format!("{watched}-op"), watched: watched.into(), client: client.clone() };
         let folders = ["deploy/operator", "deploy/rbac/namespace", "deploy/rbac/nodes"];
         for folder in folders {
             for mut object in manifests(folder)? {
-                operator.adapt(&mut object, variables)?;
+                operator.adapt(&mut object, variables, node)?;
                 apply(client, &object).await?;
             }
         }
@@ -41,7 +46,7 @@ impl Operator {
     }
 
     /// As an overlay of kustomize would: the names that differ between installations, and nothing else.
-    fn adapt(&self, object: &mut Value, variables: &BTreeMap<String, String>) -> Result<()> {
+    fn adapt(&self, object: &mut Value, variables: &BTreeMap<String, String>, node: Option<&str>) -> Result<()> {
         let kind = crate::text(object, "/kind").to_owned();
         let set = |object: &mut Value, pointer: &str, value: &str| {
             if let Some(place) = object.pointer_mut(pointer) {
@@ -61,6 +66,9 @@ impl Operator {
         if kind == "Deployment" {
             let spec = object.pointer_mut("/spec/template/spec").context("a Deployment without pods")?;
             crate::merge(spec, json!({"volumes": [{"name": "crash", "emptyDir": {}}]}));
+            if let Some(node) = node {
+                crate::merge(spec, json!({"nodeSelector": {"kubernetes.io/hostname": node}}));
+            }
             let container = spec.pointer_mut("/containers/0").context("a Deployment without containers")?;
             crate::merge(container, json!({"volumeMounts": [{"name": "crash", "mountPath": MARKS}]}));
             let image = std::env::var("TANIST_IMAGE").unwrap_or_else(|_| crate::text(container, "/image").to_owned());

@@ -14,6 +14,7 @@ use std::time::Instant;
 pub struct Play {
     name: String,
     variables: BTreeMap<String, String>,
+    node: Option<String>,
 }
 
 /// What comes of a test; the text is the last line of what is told.
@@ -32,7 +33,7 @@ pub struct Stage {
 /// Begins a test; its namespaces bear that name.
 #[must_use]
 pub fn play(name: &str) -> Play {
-    Play { name: name.into(), variables: BTreeMap::new() }
+    Play { name: name.into(), variables: BTreeMap::new(), node: None }
 }
 
 impl Play {
@@ -40,6 +41,13 @@ impl Play {
     #[must_use]
     pub fn with(mut self, variable: &str, value: &str) -> Self {
         self.variables.insert(variable.into(), value.into());
+        self
+    }
+
+    /// Keeps the operator on a node: one that the test leaves alone.
+    #[must_use]
+    pub fn on(mut self, node: &str) -> Self {
+        self.node = Some(node.into());
         self
     }
 
@@ -52,8 +60,10 @@ impl Play {
         let told = |error: anyhow::Error| format!("{error:#}");
         runtime.block_on(async {
             let began = Instant::now();
-            let stage =
-                Stage::set(&self.name, &self.variables).await.context("failed to set the stage").map_err(told)?;
+            let stage = Stage::set(&self.name, &self.variables, self.node.as_deref())
+                .await
+                .context("failed to set the stage")
+                .map_err(told)?;
             let done = body(&stage).await;
             let seconds = began.elapsed().as_secs_f64();
             match done {
@@ -71,7 +81,7 @@ impl Play {
 }
 
 impl Stage {
-    async fn set(name: &str, variables: &BTreeMap<String, String>) -> Result<Self> {
+    async fn set(name: &str, variables: &BTreeMap<String, String>, node: Option<&str>) -> Result<Self> {
         let client = Client::try_default().await.context("failed to find the cluster")?;
         prepare(&client).await?;
         let namespace = format!("e2e-{name}-{:04x}", rand::random::<u16>());
@@ -80,7 +90,7 @@ impl Stage {
         let object =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}});
         apply(&client, &object).await?;
-        let operator = Operator::install(&client, &namespace, variables).await?;
+        let operator = Operator::install(&client, &namespace, variables, node).await?;
         Ok(Stage { client, namespace, operator })
     }
 

@@ -5,6 +5,7 @@
 use crate::api::{self, ReplicaGroup};
 use crate::context::Context;
 use crate::crash;
+use crate::metrics::Metrics;
 use crate::observe;
 use crate::observe::{Ask, Observed, resource};
 use crate::report;
@@ -330,12 +331,7 @@ fn run(ctx: &Arc<Context>, object: &ReplicaGroup, s: &Snapshot, intent: Intent, 
         let started = std::time::Instant::now();
         let (evidence, said) = target.run(&ctx, &intent, role, &argv).await;
         crash::point(crash::ENDED, &intent).await;
-        let result = match &evidence {
-            Evidence::Exited(0) => "ok",
-            Evidence::Exited(_) => "failed",
-            Evidence::NotStarted(_) => "not-started",
-            Evidence::Running | Evidence::Interrupted | Evidence::Unknown(_) => "unknown",
-        };
+        let result = Metrics::result(&evidence);
         let seconds = started.elapsed().as_secs_f64();
         match result {
             "ok" => {
@@ -345,8 +341,10 @@ fn run(ctx: &Arc<Context>, object: &ReplicaGroup, s: &Snapshot, intent: Intent, 
                 warn!(member = %intent.member, command = intent.command, token = intent.token, seconds, ?evidence, "command ended")
             }
         }
-        let labels = crate::telemetry::ExecLabels { command: intent.command.clone(), result: result.to_owned() };
-        ctx.metrics.execs.get_or_create(&labels).inc();
+        ctx.metrics.executed(&intent.command, result, started.elapsed());
+        if result == "unknown" {
+            ctx.metrics.unknown();
+        }
         ctx.hints.of(&uid, |h| {
             h.running.remove(&intent.token);
             h.touch(&intent.pod_uid);

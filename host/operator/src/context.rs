@@ -2,12 +2,12 @@
 use crate::api::ReplicaGroup;
 use crate::args::Run;
 use crate::hints::Hints;
+use crate::metrics::Metrics;
 use crate::policies::Sources;
-use crate::telemetry::Metrics;
 use futures::channel::mpsc::UnboundedSender;
 use kube::runtime::events::{Recorder, Reporter};
 use kube::runtime::reflector::ObjectRef;
-use kube::{Client, Config};
+use kube::{Client, Config, ResourceExt};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -88,6 +88,7 @@ impl Context {
         if let Some(uid) = &group.metadata.uid {
             self.hints.forget(uid);
             self.policies.forget(uid);
+            self.metrics.forget(&group.namespace().unwrap_or_default(), &group.name_any());
         }
     }
 

@@ -2,8 +2,8 @@
 use crate::act::{self, act};
 use crate::api::ReplicaGroup;
 use crate::context::Context;
+use crate::metrics::Measured;
 use crate::observe::{self, ASK_AGAIN, Ask, Observed, observe};
-use crate::telemetry::DecisionLabels;
 use crate::{news, report};
 use kube::ResourceExt;
 use kube::runtime::controller::Action as Next;
@@ -37,7 +37,7 @@ pub async fn round(group: Arc<ReplicaGroup>, ctx: Arc<Context>) -> Result<Next, 
         Ok(observed) => observed,
         Err(error) => return unobserved(&ctx, &group, error, &policies.health).await,
     };
-    let plan = decide(&observed.snapshot, &policies); // neither
+    let plan = decide(&observed.snapshot, &Measured { active: &policies, metrics: &ctx.metrics }); // neither
     let said = report::derive(&observed.snapshot, &plan, &policies, None); // neither
     let outcome = act(&ctx, &observed, &plan, &said).await; // writes
     if !outcome.recorded || outcome.error.is_some() {
@@ -46,7 +46,11 @@ pub async fn round(group: Arc<ReplicaGroup>, ctx: Arc<Context>) -> Result<Next, 
         report::write(&ctx, &outcome.object, &plan, &said).await.map_err(Error::Act)?; // writes
     }
     news::tell(&ctx, &observed, &plan, outcome.error.as_ref()).await; // writes
-    count(&ctx, &plan, started);
+    if outcome.error.is_none() {
+        ctx.metrics.failover(&observed.snapshot, &plan);
+    }
+    ctx.metrics.reloads(&observed.object, &policies);
+    ctx.metrics.round(&observed.object, &observed.snapshot, &plan, said.conditions(), started.elapsed());
     match outcome.error {
         Some(error) => Err(Error::Act(error)),
         None => Ok(again(&ctx, &group, &observed, &plan)),
@@ -77,19 +81,6 @@ async fn unobserved(
         report::unobserved(ctx, group, error.reason(), &error.to_string(), health).await.map_err(Error::Act)?;
     }
     Err(Error::Observe(error))
-}
-
-fn count(ctx: &Context, plan: &Plan, started: Instant) {
-    for decision in &plan.decisions {
-        let labels = DecisionLabels {
-            point: decision.point.to_string(),
-            policy: decision.policy.as_ref().map_or_else(|| "-".into(), |p| p.name.clone()),
-            result: if decision.chosen.is_some() { "chosen".into() } else { "nobody".into() },
-        };
-        ctx.metrics.decisions.get_or_create(&labels).inc();
-    }
-    ctx.metrics.violations.inc_by(u64::try_from(plan.violations.len()).unwrap_or(u64::MAX));
-    ctx.metrics.round_seconds.observe(started.elapsed().as_secs_f64());
 }
 
 /// When to look again if nothing happens.

@@ -11,6 +11,7 @@ mod frame;
 mod hints;
 mod lease;
 mod member;
+mod metrics;
 mod news;
 mod objects;
 mod observe;

@@ -22,6 +22,14 @@ pub struct Derived {
     selector: String,
 }
 
+impl Derived {
+    /// The conditions.
+    #[must_use]
+    pub fn conditions(&self) -> &[status::Condition] {
+        &self.report.conditions
+    }
+}
+
 /// Computes what is said. `trouble`: what ended the round early.
 #[must_use]
 pub fn derive(snapshot: &Snapshot, plan: &Plan, active: &Active, trouble: Option<&Error>) -> Derived {

@@ -4,9 +4,10 @@ use crate::args::Run;
 use crate::context::Context;
 use crate::controller::{error_policy, round};
 use crate::lease::Leadership;
+use crate::metrics::Metrics;
 use crate::observe::every_container_ended;
 use crate::policies;
-use crate::telemetry::{self, Metrics};
+use crate::telemetry;
 use anyhow::Context as _;
 use futures::channel::mpsc;
 use futures::{StreamExt, TryStreamExt, future};
@@ -55,7 +56,7 @@ pub async fn run(settings: Run) -> anyhow::Result<()> {
             _ = terminate.recv() => return Ok(()),
         }
     }
-    ctx.metrics.leading.set(1);
+    ctx.metrics.leader.set(1);
     let keep = async { if ctx.settings.no_lease { future::pending().await } else { lease.hold().await } };
     tokio::select! {
         why = keep => anyhow::bail!("leadership is lost: {why}"),

@@ -49,6 +49,8 @@ pub async fn statuses(ctx: &Context, group: &Group, members: &[Member], ask: Ask
 async fn status(ctx: &Context, group: &Group, pod: &Pod, target: &Target) -> Said {
     let asked = Instant::now();
     let said = target.status(ctx, &group.commands.status).await;
+    let result = if said.role == Role::Unknown { "unknown" } else { "ok" };
+    ctx.metrics.executed("status", result, asked.elapsed());
     ctx.hints.of(&group.uid, |h| h.say(pod, &group.commands.status.container, asked, said.clone()));
     said
 }
@@ -149,7 +151,10 @@ pub fn led(ctx: &Context, s: &mut Snapshot) {
 /// Reads one sequence beside the rounds; its end starts the next one. `led`: somebody may be primary now.
 pub async fn read_position(ctx: &Context, group: &Group, member: &Member, target: Target, token: String, led: bool) {
     let container = &group.commands.sequence.container;
+    let asked = Instant::now();
     let (position, said) = target.sequence(ctx, &group.commands.sequence, &token).await;
+    let result = if matches!(position, Position::Unknown(_)) { "unknown" } else { "ok" };
+    ctx.metrics.executed("sequence", result, asked.elapsed());
     let id = member.pod.as_ref().and_then(|p| p.containers.get(container)).and_then(|c| c.id.clone());
     ctx.hints.of(&group.uid, |hints| {
         hints.reading.remove(&target.uid);

@@ -1,0 +1,344 @@
+//! What is counted, under the names that alerts and boards of deploy/ use.
+use crate::api::ReplicaGroup;
+use crate::policies::Active;
+use kube::ResourceExt;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tanist_core::contract::{Phase, Role};
+use tanist_core::over::word;
+use tanist_core::plan::{Action, Plan};
+use tanist_core::policy::{Answered, Policies, Question, Unanswered};
+use tanist_core::record::Verb;
+use tanist_core::snapshot::{Evidence, Snapshot};
+use tanist_core::status::{Condition, Truth};
+
+/// Labels of a decision.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DecisionLabels {
+    point: String,
+    policy: String,
+    result: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PointLabels {
+    point: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PolicyLabels {
+    policy: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ExecLabels {
+    command: String,
+    result: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ResultLabels {
+    result: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct NamespaceLabels {
+    namespace: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RoleLabels {
+    namespace: String,
+    group: String,
+    role: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CauseLabels {
+    namespace: String,
+    group: String,
+    cause: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ConditionLabels {
+    namespace: String,
+    group: String,
+    condition: String,
+    status: String,
+}
+
+type Seconds<L> = Family<L, Histogram, fn() -> Histogram>;
+
+/// Everything that is counted.
+#[derive(Clone)]
+pub struct Metrics {
+    registry: Arc<Registry>,
+    decisions: Family<DecisionLabels, Counter>,
+    decision_seconds: Seconds<PointLabels>,
+    fuel: Family<PolicyLabels, Counter>,
+    execs: Family<ExecLabels, Counter>,
+    exec_seconds: Seconds<ExecLabels>,
+    unknown_outcomes: Counter,
+    violations: Counter,
+    failovers: Family<CauseLabels, Counter>,
+    reloads: Family<ResultLabels, Counter>,
+    round_seconds: Histogram,
+    /// Rounds that failed.
+    pub round_errors: Counter,
+    groups: Family<NamespaceLabels, Gauge>,
+    members: Family<RoleLabels, Gauge>,
+    conditions: Family<ConditionLabels, Gauge>,
+    /// Whether this process leads.
+    pub leader: Gauge,
+    /// Groups by namespace: what is gone leaves no number behind.
+    known: Arc<Mutex<BTreeMap<String, BTreeSet<String>>>>,
+}
+
+const ROLES: [Role; 6] = [Role::Primary, Role::Secondary, Role::Starting, Role::Stopped, Role::Failed, Role::Unknown];
+const TRUTHS: [Truth; 3] = [Truth::True, Truth::False, Truth::Unknown];
+
+impl Default for Metrics {
+    fn default() -> Self {
+        // A decision takes microseconds, an execution milliseconds to minutes.
+        let decisions: fn() -> Histogram = || Histogram::new(exponential_buckets(0.000_005, 4.0, 10));
+        let executions: fn() -> Histogram = || Histogram::new(exponential_buckets(0.01, 3.0, 11));
+        let mut metrics = Metrics {
+            registry: Arc::default(),
+            decisions: Family::default(),
+            decision_seconds: Family::new_with_constructor(decisions),
+            fuel: Family::default(),
+            execs: Family::default(),
+            exec_seconds: Family::new_with_constructor(executions),
+            unknown_outcomes: Counter::default(),
+            violations: Counter::default(),
+            failovers: Family::default(),
+            reloads: Family::default(),
+            round_seconds: Histogram::new(exponential_buckets(0.005, 2.0, 14)),
+            round_errors: Counter::default(),
+            groups: Family::default(),
+            members: Family::default(),
+            conditions: Family::default(),
+            leader: Gauge::default(),
+            known: Arc::default(),
+        };
+        metrics.registry = Arc::new(metrics.registered());
+        metrics
+    }
+}
+
+impl Metrics {
+    fn registered(&self) -> Registry {
+        let mut r = Registry::with_prefix("tanist");
+        r.register("decisions", "Questions put to policies", self.decisions.clone());
+        r.register("decision_seconds", "Seconds until a question is answered", self.decision_seconds.clone());
+        r.register("fuel", "What answers cost, in the engine's unit", self.fuel.clone());
+        r.register("execs", "Commands executed in members", self.execs.clone());
+        r.register("exec_seconds", "Seconds that a command takes in a member", self.exec_seconds.clone());
+        r.register("unknown_outcomes", "Commands whose end nobody knows", self.unknown_outcomes.clone());
+        r.register("check_violations", "Answers that broke a check", self.violations.clone());
+        r.register("failovers", "Members that were told to take over", self.failovers.clone());
+        r.register("policy_reloads", "Policies that came, and that could not be used", self.reloads.clone());
+        r.register("round_seconds", "Seconds that a round takes", self.round_seconds.clone());
+        r.register("round_errors", "Rounds that failed", self.round_errors.clone());
+        r.register("groups", "Groups that are kept", self.groups.clone());
+        r.register("members", "Members by role", self.members.clone());
+        r.register("group_condition", "Conditions of groups; 1 where it is so", self.conditions.clone());
+        r.register("leader", "Whether this process leads", self.leader.clone());
+        r
+    }
+
+    /// As Prometheus reads it.
+    ///
+    /// # Errors
+    /// Never, but for a lack of memory.
+    pub fn text(&self) -> Result<String, std::fmt::Error> {
+        let mut text = String::new();
+        encode(&mut text, &self.registry)?;
+        Ok(text)
+    }
+
+    /// A command ended.
+    pub fn executed(&self, command: &str, result: &str, took: Duration) {
+        let labels = ExecLabels { command: command.to_owned(), result: result.to_owned() };
+        self.execs.get_or_create(&labels).inc();
+        self.exec_seconds.get_or_create(&labels).observe(took.as_secs_f64());
+    }
+
+    /// How a command ended, in one word.
+    #[must_use]
+    pub fn result(evidence: &Evidence) -> &'static str {
+        match evidence {
+            Evidence::Exited(0) => "ok",
+            Evidence::Exited(_) => "failed",
+            Evidence::NotStarted(_) => "not-started",
+            Evidence::Running | Evidence::Interrupted | Evidence::Unknown(_) => "unknown",
+        }
+    }
+
+    /// Nobody knows how a command ended.
+    pub fn unknown(&self) {
+        self.unknown_outcomes.inc();
+    }
+
+    /// A round is over.
+    pub fn round(&self, object: &ReplicaGroup, s: &Snapshot, plan: &Plan, conditions: &[Condition], took: Duration) {
+        for decision in &plan.decisions {
+            let labels = DecisionLabels {
+                point: decision.point.to_string(),
+                policy: decision.policy.as_ref().map_or_else(|| "-".into(), |p| p.name.clone()),
+                result: if decision.chosen.is_some() { "chosen".into() } else { "nobody".into() },
+            };
+            self.decisions.get_or_create(&labels).inc();
+        }
+        self.violations.inc_by(u64::try_from(plan.violations.len()).unwrap_or(u64::MAX));
+        self.round_seconds.observe(took.as_secs_f64());
+        let (namespace, group) = (object.namespace().unwrap_or_default(), object.name_any());
+        for role in ROLES {
+            let count = s.members.iter().filter(|m| s.role(m).0 == role).count();
+            let labels = RoleLabels { namespace: namespace.clone(), group: group.clone(), role: word(role).to_owned() };
+            self.members.get_or_create(&labels).set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
+        for (condition, truth) in conditions.iter().flat_map(|c| TRUTHS.map(|truth| (c, truth))) {
+            let labels = condition_labels(&namespace, &group, condition.kind, truth);
+            self.conditions.get_or_create(&labels).set(i64::from(condition.status == truth));
+        }
+        self.know(&namespace, |groups| groups.insert(group));
+    }
+
+    /// A failover began: why the old primary is gone.
+    pub fn failover(&self, s: &Snapshot, plan: &Plan) {
+        let promoted = |a: &Action| matches!(a, Action::Run { intent, .. } if intent.verb == Verb::Failover);
+        if plan.actions.iter().any(promoted) {
+            let labels = CauseLabels {
+                namespace: s.group.namespace.clone(),
+                group: s.group.name.clone(),
+                cause: cause(s).to_owned(),
+            };
+            self.failovers.get_or_create(&labels).inc();
+        }
+    }
+
+    /// Which policies came or broke since the status was written.
+    pub fn reloads(&self, object: &ReplicaGroup, active: &Active) {
+        let before = object.status.as_ref().map(|s| s.policies.as_slice()).unwrap_or_default();
+        for now in &active.status {
+            let old = before.iter().find(|p| p.source == now.source);
+            let result = match (now.state.as_str(), old) {
+                ("Active", Some(old)) if old.digest == now.digest && old.state == "Active" => continue,
+                ("Active", _) => "loaded",
+                (why, Some(old)) if old.state == why => continue,
+                _ => "failed",
+            };
+            self.reloads.get_or_create(&ResultLabels { result: result.into() }).inc();
+        }
+    }
+
+    /// A group is gone: so are its numbers.
+    pub fn forget(&self, namespace: &str, group: &str) {
+        for role in ROLES {
+            let role = word(role).to_owned();
+            self.members.remove(&RoleLabels { namespace: namespace.into(), group: group.into(), role });
+        }
+        for kind in [
+            "Ready",
+            "Progressing",
+            "Degraded",
+            "PolicyActive",
+            "Stalled",
+            "NeedsAdoption",
+            "UpdatePending",
+            "TemplateRejected",
+        ] {
+            for truth in TRUTHS {
+                self.conditions.remove(&condition_labels(namespace, group, kind, truth));
+            }
+        }
+        self.know(namespace, |groups| groups.remove(group));
+    }
+
+    fn know(&self, namespace: &str, change: impl FnOnce(&mut BTreeSet<String>) -> bool) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let groups = known.entry(namespace.to_owned()).or_default();
+        change(groups);
+        let labels = NamespaceLabels { namespace: namespace.to_owned() };
+        self.groups.get_or_create(&labels).set(i64::try_from(groups.len()).unwrap_or(i64::MAX));
+    }
+}
+
+fn condition_labels(namespace: &str, group: &str, kind: &str, truth: Truth) -> ConditionLabels {
+    let (namespace, group, condition) = (namespace.to_owned(), group.to_owned(), kind.to_owned());
+    ConditionLabels { namespace, group, condition, status: format!("{truth:?}") }
+}
+
+/// What took the primary away, by what is left of it.
+fn cause(s: &Snapshot) -> &'static str {
+    if s.record.handover.as_ref().is_some_and(|h| h.is_open()) {
+        return "hand-over";
+    }
+    let highest = s.record.members.values().filter_map(|m| m.primary_term).max();
+    let led = s.members.iter().find(|m| highest.is_some() && s.record.member(&m.name).primary_term == highest);
+    match led.and_then(|m| m.pod.as_ref()).map(|p| p.phase) {
+        Some(Phase::Running) => "process",
+        Some(Phase::Unreachable) => "node",
+        Some(Phase::Missing | Phase::Pending | Phase::Terminating | Phase::Ended) | None => "pod",
+    }
+}
+
+/// Policies with a clock and a meter.
+pub struct Measured<'a> {
+    /// Who answers.
+    pub active: &'a Active,
+    /// Where it is counted.
+    pub metrics: &'a Metrics,
+}
+
+impl Policies for Measured<'_> {
+    fn ask(&self, question: &Question) -> Result<Answered, Unanswered> {
+        let began = Instant::now();
+        let answered = self.active.ask(question);
+        let labels = PointLabels { point: question.point.to_string() };
+        self.metrics.decision_seconds.get_or_create(&labels).observe(began.elapsed().as_secs_f64());
+        if let Ok(answered) = &answered {
+            let labels = PolicyLabels { policy: answered.policy.name.clone() };
+            self.metrics.fuel.get_or_create(&labels).inc_by(answered.fuel);
+        }
+        answered
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // The names are those that deploy/'s alerts and board use: a renamed metric would silence them.
+    #[test]
+    fn the_names_are_those_that_alerts_know() {
+        let metrics = Metrics::default();
+        metrics.executed("primary", Metrics::result(&Evidence::Exited(0)), Duration::from_millis(30));
+        metrics.unknown();
+        metrics.know("shop", |groups| groups.insert("db".into()));
+        let text = metrics.text().unwrap_or_default();
+        for line in [
+            "tanist_execs_total{command=\"primary\",result=\"ok\"} 1",
+            "tanist_exec_seconds_count{command=\"primary\",result=\"ok\"} 1",
+            "tanist_unknown_outcomes_total 1",
+            "tanist_check_violations_total 0",
+            "tanist_round_errors_total 0",
+            "tanist_groups{namespace=\"shop\"} 1",
+            "tanist_leader 0",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
+        }
+        metrics.forget("shop", "db");
+        assert!(metrics.text().unwrap_or_default().contains("tanist_groups{namespace=\"shop\"} 0"));
+    }
+}
