@@ -51,15 +51,22 @@ async fn nobody_takes_over(group: &Group) -> Result<()> {
 }
 
 /// Whatever a test took away is there again when it ends, also when it fails.
-struct Mended(String);
+enum Mended {
+    /// Its link.
+    Link(String),
+    /// Its power.
+    Power(String),
+}
 
 impl Drop for Mended {
     fn drop(&mut self) {
-        let Mended(node) = self;
-        let _ = machines(&["heal", node]);
-        let _ = machines(&["node-start", node]);
-        let _ = kubectl(&["taint", "node", node, "node.kubernetes.io/out-of-service-"]);
+        let (Mended::Link(node) | Mended::Power(node)) = &*self;
+        let _ = match &*self {
+            Mended::Link(node) => machines(&["heal", node]),
+            Mended::Power(node) => machines(&["node-start", node]),
+        };
         let _ = kubectl(&["wait", "--for=condition=Ready", "--timeout=60s", &format!("node/{node}")]);
+        let _ = kubectl(&["taint", "node", node, "node.kubernetes.io/out-of-service-"]);
     }
 }
 
@@ -71,7 +78,7 @@ fn a_primary_that_is_cut_off_is_waited_for() -> Outcome {
         let group = spread(stage).await?;
         let node = node_of(&group, 0).await?;
         let term = group.get().await?.pointer("/status/record/term").cloned();
-        let mended = Mended(node.clone());
+        let mended = Mended::Link(node.clone());
         machines(&["partition", &node])?;
         nobody_takes_over(&group).await?;
         drop(mended);
@@ -93,7 +100,7 @@ fn a_node_that_is_declared_dead_is_replaced() -> Outcome {
     play("dead").on("node4").run(async |stage| {
         let group = spread(stage).await?;
         let node = node_of(&group, 0).await?;
-        let mended = Mended(node.clone());
+        let mended = Mended::Power(node.clone());
         machines(&["node-kill", &node])?;
         nobody_takes_over(&group).await?;
         kubectl(&["taint", "node", &node, "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"])?;
@@ -115,7 +122,7 @@ fn a_node_that_comes_back_is_the_proof() -> Outcome {
     play("power").on("node4").run(async |stage| {
         let group = spread(stage).await?;
         let node = node_of(&group, 0).await?;
-        let mended = Mended(node.clone());
+        let mended = Mended::Power(node.clone());
         machines(&["node-kill", &node])?;
         nobody_takes_over(&group).await?;
         drop(mended);
