@@ -26,6 +26,18 @@ pub fn kubectl(arguments: &[&str]) -> Result<String> {
     run(&mut command)
 }
 
+/// Runs what a person would: `tanist explain register`. Returns what it printed.
+///
+/// # Errors
+/// When it fails; with what it complained about.
+pub fn tanist(namespace: &str, arguments: &[&str]) -> Result<String> {
+    let home = std::env::var("HOME").unwrap_or_default();
+    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| format!("{home}/.cache/tanist/target"));
+    let machine = std::env::var("CARGO_BUILD_TARGET").unwrap_or_else(|_| "x86_64-unknown-linux-musl".into());
+    let binary = Path::new(&target).join(machine).join("debug/tanist");
+    run(Command::new(binary).args(arguments).args(["--namespace", namespace]))
+}
+
 /// Does something to the machines of the cluster, see dev/README.md: `partition node1`, `node-kill node1`.
 ///
 /// # Errors

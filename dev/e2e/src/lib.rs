@@ -10,7 +10,7 @@ mod member;
 mod operator;
 mod play;
 
-pub use cluster::{kubectl, machines, root};
+pub use cluster::{kubectl, machines, root, tanist};
 pub use group::{Group, condition, merge, text};
 pub use journal::{Entry, Execution, executions, starts};
 pub use member::{Member, Output};

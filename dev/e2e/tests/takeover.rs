@@ -2,7 +2,7 @@
 use anyhow::{Context, Result, ensure};
 use kube::ResourceExt;
 use serde_json::{Value, json};
-use tanist_e2e::{Group, Outcome, Stage, condition, kubectl, play, starts, text, until};
+use tanist_e2e::{Group, Outcome, Stage, condition, kubectl, play, starts, tanist, text, until};
 
 /// One primary, the others follow it.
 pub fn led() -> Value {
@@ -141,7 +141,26 @@ fn a_person_hands_over_and_nothing_is_lost() -> Outcome {
         ensure!(said.contains("register-1 holds") && said.contains("register-2 held"), "{said}");
         group.member(1).fault("pull", "clear").await?;
         ensure!(led_by_another(&group, 2, 60).await? == 1);
-        group.rows(7).await
+        group.rows(7).await?;
+
+        // The same by hand, with what the command says.
+        let refused = tanist(&stage.namespace, &["switchover", "register", "--to", "register-7"]);
+        let said = refused.err().map(|e| format!("{e:#}")).unwrap_or_default();
+        ensure!(said.contains("register-7 is no member of this group"), "{said}");
+        let said = tanist(&stage.namespace, &["switchover", "register", "--to", "register-0", "--timeout", "60"])?;
+        ensure!(said.contains("register-0 leads, after"), "{said}");
+        let said = tanist(&stage.namespace, &["explain", "register"])?;
+        ensure!(
+            said.contains("primary register-0") && said.contains("register-0 is to lead, and has the same data"),
+            "{said}"
+        );
+        let said = tanist(&stage.namespace, &["status", "--output", "json"])?;
+        let groups: Value = serde_json::from_str(&said)?;
+        ensure!(text(&groups, "/0/primary") == "register-0", "{said}");
+        tanist(&stage.namespace, &["pause", "register"])?;
+        group.until("the pause", 30, |seen| condition(seen, "Ready").starts_with("Unknown Paused")).await?;
+        tanist(&stage.namespace, &["resume", "register"])?;
+        group.ready(30).await.map(drop)
     })
 }
 
