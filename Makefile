@@ -42,6 +42,11 @@ e2e-nodes: image ## Tests that take nodes away, on a cluster of four of their ow
 bench: policies ## Decision and recovery times, beside their peers, as JSON and a table
 	@$(env) dev/bench/run
 
+.PHONY: chaos
+chaos: image cluster-up ## PostgreSQL loses its primary 20 times under a client that remembers what was acknowledged; prints a table
+	@dev/images postgres
+	@$(env) dev/chaos 20
+
 .PHONY: tools
 tools: ## Install what a bare machine lacks
 	@dev/tools

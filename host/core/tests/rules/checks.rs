@@ -57,6 +57,25 @@ fn runs(plan: &Plan) -> Vec<Intent> {
     plan.actions.iter().filter_map(run).collect()
 }
 
+// S25, S26: on the way to 0 the primary leaves last, and nobody else leaves while those who stay do not serve.
+#[test]
+fn who_leaves_leaves_in_order() {
+    let mut world = served();
+    world.group.primaries = 1;
+    world.serve(1, Role::Secondary);
+    world.group.replicas = 0;
+    let s = world.observe();
+    assert_eq!((against(&s, Verb::Remove, 0), against(&s, Verb::Remove, 1)), (Some(Rule::StayersFirst), None));
+    world.serve(1, Role::Stopped);
+    assert_eq!(against(&world.observe(), Verb::Remove, 0), None);
+    world.group.replicas = 1;
+    world.serve(2, Role::Secondary);
+    let s = world.observe();
+    assert_eq!((against(&s, Verb::Remove, 0), against(&s, Verb::Remove, 2)), (Some(Rule::NotSurplus), None));
+    world.serve(0, Role::Stopped);
+    assert_eq!(against(&world.observe(), Verb::Remove, 2), Some(Rule::StayersFirst));
+}
+
 #[test]
 fn a_seed_needs_everybody_stopped_read_and_behind() {
     let mut world = stopped();
