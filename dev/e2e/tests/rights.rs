@@ -93,7 +93,7 @@ fn one_operator_of_two_acts_and_groups_outlive_both() -> Outcome {
         group.copied(3).await?;
         let mut leaders = Vec::new();
         for pod in operator.pods().await? {
-            if operator.metric(&pod.name_any(), "tanist_leading").await? > 0.0 {
+            if operator.metric(&pod.name_any(), "tanist_leader").await? > 0.0 {
                 leaders.push(pod.name_any());
             } else {
                 let rounds = operator.metric(&pod.name_any(), "tanist_round_seconds_count").await?;
@@ -127,7 +127,7 @@ fn two_operators_that_both_act_do_nothing_twice() -> Outcome {
         until("two operators that act", 40, async || {
             let mut leading = 0.0;
             for pod in operator.pods().await? {
-                leading += operator.metric(&pod.name_any(), "tanist_leading").await?;
+                leading += operator.metric(&pod.name_any(), "tanist_leader").await?;
             }
             Ok(leading >= 2.0)
         })
