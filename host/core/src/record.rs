@@ -290,8 +290,9 @@ pub struct Intent {
     pub timeout: u32,
     /// In which term.
     pub term: u64,
-    /// Whether an earlier start on the member was not confirmed either.
-    #[serde(default)]
+    /// Whether an earlier start on the member was not confirmed either. Left out when false, so that an operator from before it was
+    /// there can read the record after a roll-back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub again: bool,
     /// When the command was found to have exited 0; from then on only the role is awaited.
     #[serde(default, skip_serializing_if = "Option::is_none")]

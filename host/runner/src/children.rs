@@ -1,7 +1,7 @@
 //! PID 1's children: spawned in one place, reaped in one place.
 //!
 //! One lock covers "fork and remember" and "wait and tell", so an exit can never be lost between the two and the wait for an
-//! adopted orphan can never steal the exit of a command. Orphans are reaped without a word.
+//! adopted orphan can never steal the exit of a command. An orphan's end is told to nobody but the status poller.
 use crate::lock;
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions, wait};
@@ -59,16 +59,20 @@ impl Children {
         Ok(Spawned { pid, child, exit })
     }
 
-    /// Reaps all that have ended, ours and adopted ones.
-    pub fn reap(&self) {
+    /// Reaps all that have ended, ours and adopted ones. Whether there was an adopted one: the application, perhaps.
+    pub fn reap(&self) -> bool {
         let mut watched = lock(&self.watched);
+        let mut orphans = false;
         loop {
             let (pid, status) = match wait(WaitOptions::NOHANG) {
                 Ok(Some(ended)) => ended,
                 Err(Errno::INTR) => continue,
-                Ok(None) | Err(_) => return,
+                Ok(None) | Err(_) => return orphans,
             };
-            let Some(mut watch) = watched.remove(&pid.as_raw_nonzero().get()) else { continue };
+            let Some(mut watch) = watched.remove(&pid.as_raw_nonzero().get()) else {
+                orphans = true;
+                continue;
+            };
             if watch.purpose == Purpose::Poll {
                 self.poll_group.store(0, Ordering::SeqCst);
             }

@@ -38,6 +38,9 @@ pub const STATUS_AFTER: Duration = Duration::from_secs(2);
 /// Failed polls in a row after which the standing status is unknown.
 pub const POLLS_FAILED: u32 = 3;
 
+/// Part of the polling interval that lies between two polls when processes end that nobody waits for.
+pub const STIRRED: u32 = 4;
+
 /// Concurrent HTTP connections: the kubelet needs one, people a few.
 pub const HTTP_CONNECTIONS: usize = 16;
 /// Bytes of an HTTP request that are read.

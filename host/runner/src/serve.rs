@@ -50,7 +50,8 @@ pub fn serve(args: ServeArgs) -> io::Result<()> {
         let readiness = Arc::new(Readiness { desk: desk.clone(), poller: poller.clone(), shutdown: shutdown.clone() });
         Builder::new().name("ready".into()).spawn(move || http::serve(&listener, &readiness))?;
     }
-    Builder::new().name("status".into()).spawn(move || poller.run())?;
+    let polls = poller.clone();
+    Builder::new().name("status".into()).spawn(move || polls.run())?;
     // Waits from the start, so that no lack of threads can keep us from ending.
     let stop = Stop { argv: args.stop, timeout: args.stop_timeout };
     let (ending, closing, left) = (shutdown.clone(), desk.clone(), served.clone());
@@ -72,7 +73,8 @@ pub fn serve(args: ServeArgs) -> io::Result<()> {
     children.reap();
     for signal in signals.forever() {
         match signal {
-            SIGCHLD => children.reap(),
+            SIGCHLD if children.reap() => poller.stir(),
+            SIGCHLD => {}
             _ => shutdown.begin(),
         }
     }

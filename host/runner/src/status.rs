@@ -2,7 +2,7 @@
 use crate::children::{Children, Purpose, read_exit};
 use crate::command::{self, Order};
 use crate::frame::{Frame, Outcome};
-use crate::limits::{LOOK_AGAIN, POLLS_FAILED};
+use crate::limits::{LOOK_AGAIN, POLLS_FAILED, STIRRED};
 use crate::{lock, processes, wait_until};
 use std::ffi::OsString;
 use std::sync::{Arc, Condvar, Mutex};
@@ -35,6 +35,10 @@ struct State {
     began: Instant,
     /// When the next one is due.
     next: Instant,
+    /// An orphan ended beside the poll that runs.
+    stirred: bool,
+    /// The poll that runs was brought on like that, so the orphan may have been its own: it brings on no other.
+    echo: bool,
     /// The last poll that ended, with its number.
     last: Option<(u64, Frame)>,
     standing: Option<Standing>,
@@ -61,6 +65,8 @@ impl Poller {
             exempt: false,
             began: Instant::now(),
             next: Instant::now(),
+            stirred: false,
+            echo: false,
             last: None,
             standing: None,
             failed: 0,
@@ -144,7 +150,9 @@ impl Poller {
         }
         state.last = Some((number, frame));
         state.running = still_running;
-        state.next = Instant::now() + self.interval;
+        let echo = std::mem::take(&mut state.stirred) && !state.echo;
+        state.next = if echo { state.began + self.distance() } else { Instant::now() + self.interval };
+        state.echo = echo;
         self.changed.notify_all();
     }
 
@@ -212,6 +220,22 @@ impl Poller {
     pub fn hurry(&self) {
         lock(&self.state).next = Instant::now();
         self.changed.notify_all();
+    }
+
+    /// Polls soon: a process that nobody waits for ended, and that may have been the application. Polls brought on like this keep a distance,
+    /// for an application that ends takes many processes along.
+    pub fn stir(&self) {
+        let mut state = lock(&self.state);
+        if state.running {
+            state.stirred = true;
+        } else {
+            state.next = state.next.min(state.began + self.distance());
+            self.changed.notify_all();
+        }
+    }
+
+    fn distance(&self) -> Duration {
+        self.interval / STIRRED
     }
 
     /// The answer that stands. A poll that hangs in the kernel counts like those that would have failed meanwhile.

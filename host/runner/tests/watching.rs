@@ -48,6 +48,40 @@ fn the_status_that_came_of_a_command_follows_its_answer() {
 }
 
 #[test]
+fn an_application_that_ends_is_noticed_long_before_the_next_poll() {
+    let member = noted("8", "5");
+    member.says(8);
+    eventually("8 is read", || member.get("/status").1.starts_with("{\"code\":8,"));
+    let daemon =
+        "setsid sh -c 'echo $$ > DIR/pid; exec sleep 60' >/dev/null 2>&1 </dev/null & until [ -s DIR/pid ]; do :; done";
+    let options = ["--token", "start", "--uid", UID, "--deadline", "5"];
+    assert_eq!(
+        frame_of(member.ask("exec", &options, &["sh", "-c", &member.script(daemon)]).output().unwrap()).outcome,
+        "exited:0"
+    );
+    member.says(7);
+    let (died, end) = (Instant::now(), "kill -9 $(cat DIR/pid)");
+    let killed = std::process::Command::new("sh").args(["-c", &member.script(end)]).status().unwrap();
+    assert!(killed.success());
+    eventually("7 is read", || member.get("/status").1.starts_with("{\"code\":7,"));
+    assert!(died.elapsed() < Duration::from_secs(5), "it was read after {:?} only: at the next poll", died.elapsed());
+}
+
+#[test]
+fn a_status_command_that_leaves_orphans_does_not_bring_itself_on() {
+    let orphan = "echo begin >> DIR/polls; sh -c 'sleep 0.1 & exit'; sleep 0.4; exit $(cat DIR/code)";
+    let mut options = vec!["--listen", "127.0.0.1:0", "--status-interval", "4", "--status-timeout", "5"];
+    for argument in ["sh", "-c", orphan] {
+        options.extend(["--status-arg", argument]);
+    }
+    let member = Member::start(&options);
+    member.says(8);
+    std::thread::sleep(Duration::from_secs(9));
+    let polls = fs::read_to_string(member.path("polls")).unwrap().lines().filter(|l| *l == "begin").count();
+    assert!(polls <= 6, "{polls} polls within 9 s");
+}
+
+#[test]
 fn the_status_command_is_polled_and_its_code_stands() {
     let member = Member::with_status(&[]);
     eventually("7 is read", || member.get("/status").1.starts_with("{\"code\":7,"));
