@@ -196,6 +196,15 @@ impl Operator {
             .context("failed to scale the operator")
     }
 
+    /// Sets a variable; Kubernetes then starts it anew.
+    ///
+    /// # Errors
+    /// When the API server refuses it.
+    pub fn set(&self, name: &str, value: &str) -> Result<()> {
+        let variable = format!("{name}={value}");
+        crate::kubectl(&["set", "env", "-n", &self.namespace, "deployment/tanist", &variable]).map(drop)
+    }
+
     /// Takes verbs on a resource away from it, and returns what it was allowed before.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ mod killed;
 mod late;
 mod memory;
 mod outage;
+mod people;
 mod policies;
 mod rights;
 mod sequences;

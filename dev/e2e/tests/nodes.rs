@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::time::Duration;
-use tanist_e2e::{Group, Outcome, Stage, condition, kubectl, machines, play, starts, text};
+use tanist_e2e::{Group, Outcome, Stage, condition, kubectl, machines, play, starts, text, until};
 
 /// One primary, two secondaries, each on a node of its own.
 async fn spread(stage: &Stage) -> Result<Group> {
@@ -52,6 +52,8 @@ async fn nobody_takes_over(group: &Group) -> Result<()> {
 
 /// Whatever a test took away is there again when it ends, also when it fails.
 enum Mended {
+    /// Its place among those that take pods.
+    Cordon(String),
     /// Its link.
     Link(String),
     /// Its power.
@@ -60,8 +62,9 @@ enum Mended {
 
 impl Drop for Mended {
     fn drop(&mut self) {
-        let (Mended::Link(node) | Mended::Power(node)) = &*self;
+        let (Mended::Cordon(node) | Mended::Link(node) | Mended::Power(node)) = &*self;
         let _ = match &*self {
+            Mended::Cordon(node) => kubectl(&["uncordon", node]),
             Mended::Link(node) => machines(&["heal", node]),
             Mended::Power(node) => machines(&["node-start", node]),
         };
@@ -131,5 +134,60 @@ fn a_node_that_comes_back_is_the_proof() -> Outcome {
         let seeds = group.executions().await?.iter().filter(|e| e.command == "seed").count();
         ensure!(seeds <= 2, "{seeds} seeds");
         Ok(())
+    })
+}
+
+fn drain(node: &str, seconds: u32) -> Result<String> {
+    let timeout = format!("--timeout={seconds}s");
+    let ours = "--pod-selector=tanist.dev/group=register";
+    kubectl(&["drain", node, "--ignore-daemonsets", "--delete-emptydir-data", ours, &timeout])
+}
+
+// Issue 4 item 3, S26: the primary's node is cordoned: it hands over before anything is evicted, at once, not at the next resync. Then the
+// drain evicts a secondary; a second drain waits until that one is back; and a drain that does not wait for the hand-over loses nothing either.
+#[test]
+fn a_node_is_drained_and_nothing_is_lost() -> Outcome {
+    play("drain").on("node4").run(async |stage| {
+        let group = spread(stage).await?;
+        group.change(json!({"resyncIntervalSeconds": 600})).await?;
+        group.ready(60).await?;
+        let nodes = [node_of(&group, 0).await?, node_of(&group, 1).await?, node_of(&group, 2).await?];
+        let first = Mended::Cordon(nodes[0].clone());
+        kubectl(&["cordon", &nodes[0]])?;
+        let handed = |seen: &Value| {
+            matches!(text(seen, "/status/primary"), "register-1" | "register-2")
+                && condition(seen, "Ready").starts_with("True")
+        };
+        let seen = group.until("a hand-over", 30, handed).await?;
+        let leads: u32 = text(&seen, "/status/primary").rsplit('-').next().context("no number")?.parse()?;
+        group.rows(3).await?;
+        group.member(leads).write(2).await?;
+        group.copied(5).await?;
+
+        let old = group.member(0).uid().await?;
+        drain(&nodes[0], 60)?;
+        let led = nodes[usize::try_from(leads)?].clone();
+        let second = Mended::Cordon(led.clone());
+        let refused = drain(&led, 5).err().map(|e| format!("{e:#}")).unwrap_or_default();
+        ensure!(refused.contains("disruption budget") || refused.contains("timeout"), "{refused}");
+        drop(second);
+        drop(first);
+        group.member(0).replaced(&old, 60).await?;
+        group.ready(90).await?;
+        group.copied(5).await?;
+
+        let third = Mended::Cordon(led.clone());
+        let old = group.member(leads).uid().await?;
+        drain(&led, 60)?;
+        let leader = format!("register-{leads}");
+        let other = |seen: &Value| {
+            let now = text(seen, "/status/primary");
+            !now.is_empty() && now != leader
+        };
+        group.until("another primary", 60, other).await?;
+        drop(third);
+        group.member(leads).replaced(&old, 60).await?;
+        group.ready(90).await?;
+        until("every row", 30, async || Ok(group.rows(5).await.is_ok())).await
     })
 }

@@ -7,7 +7,7 @@ mod leave;
 mod members;
 mod seed;
 
-pub use answers::{delay, ranking, treatments};
+pub use answers::reply;
 pub use failover::{counts, failover_alone, failover_group, failover_member, follows};
 pub use leave::{handover_member, heir, remove_member, stayers_serve};
 pub use members::{demote_member, failed_member, follow_member, join_group, join_member, place_group, place_member};

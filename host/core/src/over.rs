@@ -16,16 +16,19 @@ pub struct NotOver {
     pub until: Option<Timestamp>,
 }
 
-/// Whether what ran in that very container is over.
+/// Whether what ran in that very container is over: the proof, for people.
 ///
 /// # Errors
 /// Why it is not proven, and until when.
-pub fn over(s: &Snapshot, last: &LastPrimary) -> Result<(), NotOver> {
+pub fn over(s: &Snapshot, last: &LastPrimary) -> Result<&'static str, NotOver> {
     match s.pod(&last.pod_uid) {
         Some((member, pod)) => {
             let stopped = member.reading.role == Role::Stopped && s.record.intent_of(&member.name).is_none();
-            if container_over(pod, last) || (stopped && pod.phase != Phase::Unreachable) {
-                return Ok(());
+            if container_over(pod, last) {
+                return Ok("its container ended");
+            }
+            if stopped && pod.phase != Phase::Unreachable {
+                return Ok("it says stopped");
             }
             Err(NotOver {
                 why: format!("{} may still run in its pod: {}", last.member, describe(s, member)),
@@ -50,9 +53,9 @@ pub fn container_over(pod: &Pod, last: &LastPrimary) -> bool {
             .is_some_and(|c| !c.running || c.id.as_deref() != Some(last.container_id.as_str()))
 }
 
-fn vanished(s: &Snapshot, last: &LastPrimary) -> Result<(), NotOver> {
+fn vanished(s: &Snapshot, last: &LastPrimary) -> Result<&'static str, NotOver> {
     if s.ended.contains(&last.pod_uid) {
-        return Ok(());
+        return Ok("its containers ended before its pod was gone");
     }
     // What ran, ran on a node: memory without one proves nothing.
     let Some(node_name) = &last.node else {
@@ -66,9 +69,9 @@ fn vanished(s: &Snapshot, last: &LastPrimary) -> Result<(), NotOver> {
         );
         return Err(NotOver { why, until: None });
     };
-    let Some(node) = nodes.get(node_name) else { return Ok(()) };
+    let Some(node) = nodes.get(node_name) else { return Ok("its node is gone") };
     if node.out_of_service {
-        return Ok(());
+        return Ok("its node is out of service");
     }
     if !node.ready {
         let why = format!("the pod of {} is gone and its node {node_name} does not report", last.member);
@@ -78,7 +81,7 @@ fn vanished(s: &Snapshot, last: &LastPrimary) -> Result<(), NotOver> {
     let from = last.gone.unwrap_or(s.now).max(node.since);
     let until = from.saturating_add(limits::NODE_PROOF_SECONDS).saturating_add(i64::from(last.grace));
     if s.now >= until {
-        return Ok(());
+        return Ok("its pod is gone and its node stayed Ready");
     }
     let why = format!(
         "the pod of {} is gone; its node has to stay Ready for {} s more",

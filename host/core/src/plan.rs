@@ -103,6 +103,8 @@ pub enum Reason {
     CreatingObjects,
     /// Pods are not there, or not running.
     PodsNotRunning,
+    /// Kubernetes cannot start a pod, and says why.
+    PodCannotStart,
     /// A command runs.
     CommandRunning,
     /// A command's end is not known.

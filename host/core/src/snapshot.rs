@@ -181,6 +181,8 @@ pub struct Node {
     pub since: Timestamp,
     /// Whether a person declared that nothing runs there any more.
     pub out_of_service: bool,
+    /// Whether it is to be emptied: cordoned, or about to be removed.
+    pub cordoned: bool,
     /// Its fault domain.
     pub zone: Option<String>,
 }
@@ -233,6 +235,8 @@ pub struct Pod {
     pub gate: Option<bool>,
     /// Labels for policies.
     pub labels: Vec<(String, String)>,
+    /// Why Kubernetes cannot start it, in its words. Absent: it runs, or is on its way.
+    pub trouble: Option<String>,
 }
 
 /// A container.
@@ -374,6 +378,14 @@ impl Snapshot {
     #[must_use]
     pub fn position_stands(&self, member: &Member) -> bool {
         member.position != Position::NotAsked && !(member.position_led && self.role(member).0 == Role::Secondary)
+    }
+
+    /// Whether the member's node is to be emptied. Nodes that may not be read are not.
+    #[must_use]
+    pub fn is_cordoned(&self, member: &Member) -> bool {
+        let name = member.pod.as_ref().and_then(|pod| pod.node.as_ref());
+        let node = name.and_then(|name| self.nodes.as_ref()?.get(name));
+        node.is_some_and(|node| node.cordoned)
     }
 
     /// The serving primaries, by ordinal.

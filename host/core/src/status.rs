@@ -16,10 +16,22 @@ pub enum Truth {
     Unknown,
 }
 
+/// Every kind of condition there is. The first five are always said, the others only while they hold.
+pub const KINDS: [&str; 8] = [
+    "Ready",
+    "Progressing",
+    "Degraded",
+    "PolicyActive",
+    "Stalled",
+    "NeedsAdoption",
+    "UpdatePending",
+    "TemplateRejected",
+];
+
 /// One condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Condition {
-    /// `Ready`, `Progressing`, `Degraded`, `PolicyActive`, `Stalled`, `NeedsAdoption`.
+    /// One of [`KINDS`].
     pub kind: &'static str,
     /// Whether it holds.
     pub status: Truth,
@@ -225,7 +237,7 @@ fn moves(wait: &Wait) -> bool {
         R::CandidatesFailed | R::NoCandidate => wait.until.is_some(),
         R::Paused | R::PositionUnknown | R::HistoriesDiffer | R::BelowHighWater | R::ClaimChanged => false,
         R::UnrecordedClaims | R::NeedsAdoption | R::PolicyRefuses | R::PolicyBroken | R::AnswerRejected => false,
-        R::FailoverPending | R::OverrideInvalid | R::SwitchoverFailed => false,
+        R::PodCannotStart | R::FailoverPending | R::OverrideInvalid | R::SwitchoverFailed => false,
         R::FollowPending | R::ShrinkPending | R::SwitchoverPending => true,
     }
 }

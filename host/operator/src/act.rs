@@ -22,7 +22,7 @@ use tanist_core::decide::recheck;
 use tanist_core::plan::{Action, Plan};
 use tanist_core::record::Intent;
 use tanist_core::snapshot::{ClaimMark, Evidence, Object, Snapshot};
-use tracing::{info, warn};
+use tracing::{Instrument, info, warn};
 
 /// Why a plan was not carried out to its end.
 #[derive(Debug, thiserror::Error)]
@@ -125,7 +125,7 @@ async fn one(
         Action::Scale { replicas } => {
             // The record that explains the claims comes first; it is written only if nobody changed the group since.
             record(ctx, plan, report, outcome).await?;
-            info!(group = %snapshot.group.name, replicas, "members leave");
+            info!(replicas, "members leave");
             scale(ctx, snapshot, *replicas).await
         }
         Action::Read { member, pod_uid } => {
@@ -307,10 +307,13 @@ fn read(ctx: &Arc<Context>, observed: &Observed, member: &tanist_core::contract:
     let (ctx, group, member, object) = (ctx.clone(), s.group.clone(), found.clone(), observed.object.clone());
     let token = format!("sequence-{}-{}", member.ordinal, s.nonce);
     let led = !s.may_be_primary().is_empty();
-    tokio::spawn(async move {
-        observe::read_position(&ctx, &group, &member, target, token, led).await;
-        ctx.wake(&object);
-    });
+    tokio::spawn(
+        async move {
+            observe::read_position(&ctx, &group, &member, target, token, led).await;
+            ctx.wake(&object);
+        }
+        .in_current_span(),
+    );
 }
 
 /// Starts a command in the background; its end starts the next round.
@@ -326,7 +329,7 @@ fn run(ctx: &Arc<Context>, object: &ReplicaGroup, s: &Snapshot, intent: Intent, 
     let with_status = asks_in_place(s, &intent);
     let role = with_status.then(|| s.role(member).0);
     let (ctx, object) = (ctx.clone(), object.clone());
-    info!(group = %s.group.name, member = %intent.member, command = intent.command, token = intent.token, "command starts");
+    info!(member = %intent.member, command = intent.command, token = intent.token, "command starts");
     tokio::spawn(async move {
         let started = std::time::Instant::now();
         let (evidence, said) = target.run(&ctx, &intent, role, &argv).await;
@@ -354,5 +357,5 @@ fn run(ctx: &Arc<Context>, object: &ReplicaGroup, s: &Snapshot, intent: Intent, 
             h.results.insert(intent.token.clone(), evidence);
         });
         ctx.wake(&object);
-    });
+    }.in_current_span());
 }

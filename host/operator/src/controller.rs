@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tanist_core::decide::decide;
 use tanist_core::plan::{Action, Plan};
 use tanist_core::snapshot::Evidence;
-use tracing::{info, warn};
+use tracing::{Instrument, info, info_span, warn};
 
 /// Why a round failed: what could not be read, or not written; both end the round, the next one starts anew.
 #[derive(Debug, thiserror::Error)]
@@ -25,11 +25,18 @@ pub enum Error {
     Act(act::Error),
 }
 
-/// One round of one group. Pauses and errors of one group never touch another.
+/// One round of one group. Pauses and errors of one group never touch another. What is logged in it, and by the commands that it starts,
+/// says so: group and number of the round.
 ///
 /// # Errors
 /// [`Error`]; [`error_policy`] says when to try again.
 pub async fn round(group: Arc<ReplicaGroup>, ctx: Arc<Context>) -> Result<Next, Error> {
+    let round = ctx.hints.next_round(&group.uid().unwrap_or_default());
+    let span = info_span!("round", namespace = group.namespace(), group = group.name_any(), round);
+    one(group, ctx).instrument(span).await
+}
+
+async fn one(group: Arc<ReplicaGroup>, ctx: Arc<Context>) -> Result<Next, Error> {
     let started = Instant::now();
     let policies = ctx.policies.active(&group).await;
     let observed = match observe(&ctx, &group, Ask::Recent).await {
@@ -38,10 +45,10 @@ pub async fn round(group: Arc<ReplicaGroup>, ctx: Arc<Context>) -> Result<Next, 
         Err(error) => return unobserved(&ctx, &group, error, &policies.health).await,
     };
     let plan = decide(&observed.snapshot, &Measured { active: &policies, metrics: &ctx.metrics }); // neither
-    let said = report::derive(&observed.snapshot, &plan, &policies, None); // neither
+    let mut said = report::derive(&observed.snapshot, &plan, &policies, None); // neither
     let outcome = act(&ctx, &observed, &plan, &said).await; // writes
     if !outcome.recorded || outcome.error.is_some() {
-        let said = report::derive(&observed.snapshot, &plan, &policies, outcome.error.as_ref());
+        said = report::derive(&observed.snapshot, &plan, &policies, outcome.error.as_ref());
         let plan = if outcome.recorded { plan.clone() } else { unwritten(&observed, &plan) };
         report::write(&ctx, &outcome.object, &plan, &said).await.map_err(Error::Act)?; // writes
     }
@@ -111,7 +118,7 @@ fn waits_for_end(plan: &Plan) -> bool {
 /// When a failed round is tried again.
 #[must_use]
 pub fn error_policy(group: Arc<ReplicaGroup>, error: &Error, ctx: Arc<Context>) -> Next {
-    let name = group.name_any();
+    let (namespace, name) = (group.namespace(), group.name_any());
     ctx.metrics.round_errors.inc();
     let after = match error {
         Error::Act(act::Error::Outdated) => Duration::from_millis(100),
@@ -120,11 +127,11 @@ pub fn error_policy(group: Arc<ReplicaGroup>, error: &Error, ctx: Arc<Context>) 
         Error::Observe(
             observe::Error::ReadSpec(_) | observe::Error::BuildObjects(_) | observe::Error::ReadRecord(_),
         ) => {
-            warn!(group = name, %error, "the group cannot be acted upon until it is changed");
+            warn!(namespace, group = name, %error, "the group cannot be acted upon until it is changed");
             return Next::await_change();
         }
         Error::Observe(_) | Error::Act(_) => Duration::from_secs(5),
     };
-    info!(group = name, %error, "round ended early");
+    info!(namespace, group = name, %error, "round ended early");
     Next::requeue(after)
 }

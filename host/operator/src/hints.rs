@@ -38,6 +38,8 @@ pub struct Group {
     pub running: BTreeSet<String>,
     /// How commands ended, by token.
     pub results: BTreeMap<String, Evidence>,
+    /// How many rounds it had in this process.
+    pub rounds: u64,
     /// Objects as they came back when they were applied last, by kind and name.
     pub applied: BTreeMap<String, String>,
 }
@@ -114,6 +116,14 @@ impl Hints {
     /// The hints of a group, locked. Never held over an await.
     pub fn of<R>(&self, uid: &str, look: impl FnOnce(&mut Group) -> R) -> R {
         look(self.lock().entry(uid.to_owned()).or_default())
+    }
+
+    /// The number of the round that begins.
+    pub fn next_round(&self, uid: &str) -> u64 {
+        self.of(uid, |group| {
+            group.rounds = group.rounds.saturating_add(1);
+            group.rounds
+        })
     }
 
     /// Forgets a group that is gone.

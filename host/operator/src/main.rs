@@ -13,6 +13,7 @@ mod lease;
 mod member;
 mod metrics;
 mod news;
+mod nodes;
 mod objects;
 mod observe;
 mod policies;

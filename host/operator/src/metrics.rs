@@ -12,13 +12,14 @@ use prometheus_client::registry::Registry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tanist_core::contract::{Phase, Role};
+use tanist_core::check;
+use tanist_core::contract::{Answer, Care, Phase, Role};
 use tanist_core::over::word;
 use tanist_core::plan::{Action, Plan};
-use tanist_core::policy::{Answered, Policies, Question, Unanswered};
+use tanist_core::policy::{Answered, Policies, Question, Reply, Unanswered};
 use tanist_core::record::Verb;
 use tanist_core::snapshot::{Evidence, Snapshot};
-use tanist_core::status::{Condition, Truth};
+use tanist_core::status::{Condition, KINDS, Truth};
 
 /// Labels of a decision.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -138,15 +139,19 @@ impl Default for Metrics {
 impl Metrics {
     fn registered(&self) -> Registry {
         let mut r = Registry::with_prefix("tanist");
-        r.register("decisions", "Questions put to policies", self.decisions.clone());
+        r.register("decisions", "Questions put to policies, by what came of them", self.decisions.clone());
         r.register("decision_seconds", "Seconds until a question is answered", self.decision_seconds.clone());
-        r.register("fuel", "What answers cost, in the engine's unit", self.fuel.clone());
+        r.register("fuel", "Fuel that answers took, in wasmtime's unit", self.fuel.clone());
         r.register("execs", "Commands executed in members", self.execs.clone());
         r.register("exec_seconds", "Seconds that a command takes in a member", self.exec_seconds.clone());
         r.register("unknown_outcomes", "Commands whose end nobody knows", self.unknown_outcomes.clone());
         r.register("check_violations", "Answers that broke a check", self.violations.clone());
         r.register("failovers", "Members that were told to take over", self.failovers.clone());
-        r.register("policy_reloads", "Policies that came, and that could not be used", self.reloads.clone());
+        r.register(
+            "policy_reloads",
+            "Policies that came or changed, by whether they could be loaded",
+            self.reloads.clone(),
+        );
         r.register("round_seconds", "Seconds that a round takes", self.round_seconds.clone());
         r.register("round_errors", "Rounds that failed", self.round_errors.clone());
         r.register("groups", "Groups that are kept", self.groups.clone());
@@ -191,14 +196,6 @@ impl Metrics {
 
     /// A round is over.
     pub fn round(&self, object: &ReplicaGroup, s: &Snapshot, plan: &Plan, conditions: &[Condition], took: Duration) {
-        for decision in &plan.decisions {
-            let labels = DecisionLabels {
-                point: decision.point.to_string(),
-                policy: decision.policy.as_ref().map_or_else(|| "-".into(), |p| p.name.clone()),
-                result: if decision.chosen.is_some() { "chosen".into() } else { "nobody".into() },
-            };
-            self.decisions.get_or_create(&labels).inc();
-        }
         self.violations.inc_by(u64::try_from(plan.violations.len()).unwrap_or(u64::MAX));
         self.round_seconds.observe(took.as_secs_f64());
         let (namespace, group) = (object.namespace().unwrap_or_default(), object.name_any());
@@ -207,9 +204,18 @@ impl Metrics {
             let labels = RoleLabels { namespace: namespace.clone(), group: group.clone(), role: word(role).to_owned() };
             self.members.get_or_create(&labels).set(i64::try_from(count).unwrap_or(i64::MAX));
         }
-        for (condition, truth) in conditions.iter().flat_map(|c| TRUTHS.map(|truth| (c, truth))) {
-            let labels = condition_labels(&namespace, &group, condition.kind, truth);
-            self.conditions.get_or_create(&labels).set(i64::from(condition.status == truth));
+        self.said(object, conditions);
+    }
+
+    /// Conditions were written. One that is not said any more has no number.
+    pub fn said(&self, object: &ReplicaGroup, conditions: &[Condition]) {
+        let (namespace, group) = (object.namespace().unwrap_or_default(), object.name_any());
+        for (kind, truth) in KINDS.iter().flat_map(|kind| TRUTHS.map(|truth| (*kind, truth))) {
+            let labels = condition_labels(&namespace, &group, kind, truth);
+            match conditions.iter().find(|c| c.kind == kind) {
+                Some(said) => drop(self.conditions.get_or_create(&labels).set(i64::from(said.status == truth))),
+                None => drop(self.conditions.remove(&labels)),
+            }
         }
         self.know(&namespace, |groups| groups.insert(group));
     }
@@ -248,19 +254,8 @@ impl Metrics {
             let role = word(role).to_owned();
             self.members.remove(&RoleLabels { namespace: namespace.into(), group: group.into(), role });
         }
-        for kind in [
-            "Ready",
-            "Progressing",
-            "Degraded",
-            "PolicyActive",
-            "Stalled",
-            "NeedsAdoption",
-            "UpdatePending",
-            "TemplateRejected",
-        ] {
-            for truth in TRUTHS {
-                self.conditions.remove(&condition_labels(namespace, group, kind, truth));
-            }
+        for (kind, truth) in KINDS.iter().flat_map(|kind| TRUTHS.map(|truth| (*kind, truth))) {
+            self.conditions.remove(&condition_labels(namespace, group, kind, truth));
         }
         self.know(namespace, |groups| groups.remove(group));
     }
@@ -296,7 +291,7 @@ fn cause(s: &Snapshot) -> &'static str {
 /// Policies with a clock and a meter.
 pub struct Measured<'a> {
     /// Who answers.
-    pub active: &'a Active,
+    pub active: &'a dyn Policies,
     /// Where it is counted.
     pub metrics: &'a Metrics,
 }
@@ -305,8 +300,15 @@ impl Policies for Measured<'_> {
     fn ask(&self, question: &Question) -> Result<Answered, Unanswered> {
         let began = Instant::now();
         let answered = self.active.ask(question);
-        let labels = PointLabels { point: question.point.to_string() };
-        self.metrics.decision_seconds.get_or_create(&labels).observe(began.elapsed().as_secs_f64());
+        let point = question.point.to_string();
+        let result = outcome(question, &answered);
+        let policy = match &answered {
+            Ok(answered) => &answered.policy.name,
+            Err(unanswered) => &unanswered.policy.name,
+        };
+        let labels = DecisionLabels { point: point.clone(), policy: policy.clone(), result: result.into() };
+        self.metrics.decisions.get_or_create(&labels).inc();
+        self.metrics.decision_seconds.get_or_create(&PointLabels { point }).observe(began.elapsed().as_secs_f64());
         if let Ok(answered) = &answered {
             let labels = PolicyLabels { policy: answered.policy.name.clone() };
             self.metrics.fuel.get_or_create(&labels).inc_by(answered.fuel);
@@ -315,30 +317,17 @@ impl Policies for Measured<'_> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    // The names are those that deploy/'s alerts and board use: a renamed metric would silence them.
-    #[test]
-    fn the_names_are_those_that_alerts_know() {
-        let metrics = Metrics::default();
-        metrics.executed("primary", Metrics::result(&Evidence::Exited(0)), Duration::from_millis(30));
-        metrics.unknown();
-        metrics.know("shop", |groups| groups.insert("db".into()));
-        let text = metrics.text().unwrap_or_default();
-        for line in [
-            "tanist_execs_total{command=\"primary\",result=\"ok\"} 1",
-            "tanist_exec_seconds_count{command=\"primary\",result=\"ok\"} 1",
-            "tanist_unknown_outcomes_total 1",
-            "tanist_check_violations_total 0",
-            "tanist_round_errors_total 0",
-            "tanist_groups{namespace=\"shop\"} 1",
-            "tanist_leader 0",
-        ] {
-            assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
-        }
-        metrics.forget("shop", "db");
-        assert!(metrics.text().unwrap_or_default().contains("tanist_groups{namespace=\"shop\"} 0"));
+/// What came of a question, in one word: what breaks a check is dropped by the core, whatever it says.
+fn outcome(question: &Question, answered: &Result<Answered, Unanswered>) -> &'static str {
+    match answered {
+        Err(_) => "broken",
+        Ok(answered) if check::reply(question, &answered.reply).is_err() => "rejected",
+        Ok(answered) => match &answered.reply {
+            Reply::Answer(Answer::Choose(_)) | Reply::Care(Care::Treat(_)) => "chosen",
+            Reply::Answer(_) | Reply::Care(_) => "nobody",
+        },
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -226,6 +226,7 @@ pub async fn unobserved(
     let old = live.status.clone().unwrap_or_default();
     let trouble = Trouble { reason: reason.to_owned(), message: message.to_owned() };
     let said = status::unobserved(&trouble, health);
+    ctx.metrics.said(object, &said);
     let generation = live.metadata.generation;
     let conditions = conditions(&said, &old.conditions, generation, crate::observe::now());
     put(ctx, &live, ReplicaGroupStatus { observed_generation: generation, conditions, ..old }).await.map(drop)

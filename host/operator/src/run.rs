@@ -5,6 +5,7 @@ use crate::context::Context;
 use crate::controller::{error_policy, round};
 use crate::lease::Leadership;
 use crate::metrics::Metrics;
+use crate::nodes;
 use crate::observe::every_container_ended;
 use crate::policies;
 use crate::telemetry;
@@ -13,10 +14,11 @@ use futures::channel::mpsc;
 use futures::{StreamExt, TryStreamExt, future};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::runtime::WatchStreamExt;
 use kube::runtime::controller::{self, Controller};
-use kube::runtime::reflector::{self, ObjectRef};
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::watcher::{self, Event, watcher};
-use kube::runtime::{WatchStreamExt, reflector::Store};
 use kube::{Api, Client, Config, ResourceExt};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -85,10 +87,13 @@ async fn watch_all(ctx: Arc<Context>, woken: mpsc::UnboundedReceiver<ObjectRef<R
     // Each namespace has its own controller, so the wakes are handed to the one that they are for.
     let mut controllers = Vec::new();
     let mut routes = Vec::new();
+    let mut groups = Vec::new();
     for namespace in &ctx.settings.namespaces {
         let (sender, receiver) = mpsc::unbounded();
+        let (store, writer) = reflector::store();
         routes.push((namespace.clone(), sender));
-        controllers.push(watch_namespace(ctx.clone(), namespace.clone(), receiver));
+        groups.push(store.clone());
+        controllers.push(watch_namespace(ctx.clone(), namespace.clone(), receiver, store, writer));
     }
     let hand_out = woken.for_each(|group| {
         let route = routes.iter().find(|(ns, _)| Some(ns) == group.namespace.as_ref());
@@ -100,6 +105,7 @@ async fn watch_all(ctx: Arc<Context>, woken: mpsc::UnboundedReceiver<ObjectRef<R
     tokio::select! {
         _ = future::join_all(controllers) => {}
         () = hand_out => {}
+        () = nodes::watch(&ctx, &groups) => {}
     }
 }
 
@@ -107,11 +113,12 @@ async fn watch_namespace(
     ctx: Arc<Context>,
     namespace: String,
     woken: mpsc::UnboundedReceiver<ObjectRef<ReplicaGroup>>,
+    store: Store<ReplicaGroup>,
+    writer: Writer<ReplicaGroup>,
 ) {
     let client = ctx.client.clone();
     let ours = watcher::Config::default().labels(api::LABEL_GROUP);
     let groups: Api<ReplicaGroup> = Api::namespaced(client.clone(), &namespace);
-    let (store, writer) = reflector::store();
     let forget = ctx.clone();
     let changes = reflector::reflector(writer, watcher(groups, watcher::Config::default()))
         .default_backoff()

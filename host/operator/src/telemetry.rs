@@ -8,10 +8,15 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tracing_subscriber::EnvFilter;
 
-/// Starts writing logs: JSON, one object a line; `RUST_LOG` chooses what.
+/// Starts writing logs: JSON, one object a line; `RUST_LOG` chooses what. `span` says of which group and which of its rounds.
 pub fn logs() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,kube=warn"));
-    let started = tracing_subscriber::fmt().json().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+    let started = tracing_subscriber::fmt()
+        .json()
+        .with_span_list(false)
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .try_init();
     if let Err(error) = started {
         eprintln!("logs are written by somebody else: {error}");
     }

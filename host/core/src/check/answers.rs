@@ -1,15 +1,28 @@
 //! What an answer may say at all, whatever it means (contract.wit, "What is done with an answer"; safety H9 to H11).
 use super::{Held, Rule, broken, broken_by};
-use crate::contract::{Delay, MemberName, Ranking, Remedy, Treatment};
+use crate::contract::{Answer, Care, Delay, MemberName, Ranking, Remedy, Treatment};
 use crate::limits;
-use crate::policy::Question;
+use crate::policy::{Question, Reply};
 use std::collections::BTreeSet;
+
+/// Holds whatever was answered against its question.
+///
+/// # Errors
+/// The first rule it breaks. Who has no opinion breaks none.
+pub fn reply(question: &Question, reply: &Reply) -> Held {
+    match reply {
+        Reply::Answer(Answer::Choose(chosen)) => ranking(question, chosen),
+        Reply::Care(Care::Treat(all)) => treatments(question, all),
+        Reply::Answer(Answer::Wait(until)) | Reply::Care(Care::Wait(until)) => delay(question, until),
+        Reply::Answer(Answer::Refuse(_) | Answer::Abstain) | Reply::Care(Care::Refuse(_) | Care::Abstain) => Ok(()),
+    }
+}
 
 /// Holds a ranking against its question (contract.wit, "What is done with an answer").
 ///
 /// # Errors
 /// The first rule it breaks.
-pub fn ranking(question: &Question, ranking: &Ranking) -> Held {
+fn ranking(question: &Question, ranking: &Ranking) -> Held {
     if ranking.candidates.is_empty() {
         return Err(broken(
             Rule::EmptyAnswer,
@@ -46,7 +59,7 @@ pub fn ranking(question: &Question, ranking: &Ranking) -> Held {
 ///
 /// # Errors
 /// The first rule they break.
-pub fn treatments(question: &Question, treatments: &[Treatment]) -> Held {
+fn treatments(question: &Question, treatments: &[Treatment]) -> Held {
     let mut seen = BTreeSet::new();
     for treatment in treatments {
         chosen(question, &treatment.member)?;
@@ -71,7 +84,7 @@ pub fn treatments(question: &Question, treatments: &[Treatment]) -> Held {
 ///
 /// # Errors
 /// When it does not end later than now.
-pub fn delay(question: &Question, delay: &Delay) -> Held {
+fn delay(question: &Question, delay: &Delay) -> Held {
     reason(&delay.reason)?;
     match delay.until {
         Some(until) if until <= question.snapshot.now => {

@@ -38,8 +38,17 @@ pub fn follows(s: &Snapshot, member: &Member) -> bool {
 #[must_use]
 pub fn counts(s: &Snapshot, member: &Member) -> bool {
     let memory = s.record.member(&member.name);
-    let left_out = s.group.failover.prefer_running && led(s, member) && !follows(s, member);
-    highest_term(s).is_some() && memory.counts_as() == highest_term(s) && !left_out
+    highest_term(s).is_some() && memory.counts_as() == highest_term(s) && !left_out(s, member)
+}
+
+/// `spec.failover.preferRunning`: a stopped old primary holds more than was promised to anyone, as long as somebody runs who has what was. Where
+/// nobody does, it was alone, and it alone has everything.
+fn left_out(s: &Snapshot, member: &Member) -> bool {
+    let has_data = |m: &Member| {
+        let (of, highest) = (s.record.member(&m.name).counts_as(), highest_term(s));
+        follows(s, m) && of == highest && m.position != Position::Empty
+    };
+    s.group.failover.prefer_running && led(s, member) && !follows(s, member) && s.members.iter().any(has_data)
 }
 
 /// Whether it led the highest term: it is over by now, and what only it has was never promised to anyone.
@@ -121,7 +130,7 @@ pub fn failover_member(s: &Snapshot, member: &Member) -> Held {
     }
     rested(s, member)?;
     let name = &member.name;
-    if s.group.failover.prefer_running && led(s, member) && !follows(s, member) {
+    if left_out(s, member) {
         return Err(broken_by(Rule::LeftOut, name, "it led and is stopped; spec.failover.preferRunning leaves it out"));
     }
     if !counts(s, member) {
@@ -146,7 +155,8 @@ pub fn failover_member(s: &Snapshot, member: &Member) -> Held {
     hands_over(s, member)
 }
 
-/// Among equals, whom a person named goes first, who hands over last, and who leaves after those who stay (design 4, "Barred always"; S25).
+/// Among equals, whom a person named goes first, who hands over last, and who leaves or is on a node that is to be emptied after those who
+/// stay (design 4, "Barred always"; S25).
 /// Each may lead again when nobody else has what it has.
 fn hands_over(s: &Snapshot, member: &Member) -> Held {
     let equal = |m: &Member| {
@@ -158,13 +168,21 @@ fn hands_over(s: &Snapshot, member: &Member) -> Held {
             && rested(s, m).is_ok()
     };
     let open = s.record.handover.as_ref().filter(|h| h.is_open());
-    let named = open.and_then(|h| s.member(h.to.as_ref()?)).filter(|m| equal(m));
-    let why = if let Some(named) = named {
+    let from = |m: &Member| open.is_some_and(|h| h.from == m.name);
+    let named = open.and_then(|h| h.to.as_ref());
+    if named == Some(&member.name) {
+        return Ok(());
+    }
+    let leaves = |m: &Member| s.group.is_surplus(m) || s.is_cordoned(m);
+    let stays = s.members.iter().any(|m| equal(m) && !leaves(m) && !from(m));
+    let why = if let Some(named) = s.members.iter().find(|m| named == Some(&m.name) && equal(m)) {
         format!("{} is to lead, and has the same data", named.name)
-    } else if open.is_some_and(|h| h.from == member.name) && s.members.iter().any(equal) {
+    } else if from(member) && s.members.iter().any(equal) {
         "it hands over, and another member has the same data".into()
-    } else if s.group.is_surplus(member) && s.members.iter().any(|m| equal(m) && !s.group.is_surplus(m)) {
+    } else if s.group.is_surplus(member) && stays {
         "it leaves, and one that stays has the same data".into()
+    } else if s.is_cordoned(member) && stays {
+        "its node is to be emptied, and a member elsewhere has the same data".into()
     } else {
         return Ok(());
     };

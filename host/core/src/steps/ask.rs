@@ -3,7 +3,7 @@ use crate::check;
 use crate::check::{Rule, Violation};
 use crate::contract::{Answer, Care, MemberName, Position, Ranking, Role, Treatment};
 use crate::plan::{Considered, Decision, Plan, Reason, Standing};
-use crate::policy::{Answered, Point, Policies, Question, Reply};
+use crate::policy::{Answered, Point, Policies, Reply};
 use crate::question::question;
 use crate::record::cut;
 use crate::snapshot::{Member, Overrule, Snapshot};
@@ -19,62 +19,44 @@ pub fn bars(s: &Snapshot, rule: impl Fn(&Member) -> check::Held) -> Bars {
 
 /// Asks who. `None`: nobody now; the plan says why.
 pub fn who(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan, point: Point, bars: &Bars) -> Option<MemberName> {
-    let (question, answered) = put(s, policies, plan, point, bars)?;
-    let Reply::Answer(answer) = &answered.reply else { return mismatched(plan, &answered, point) };
-    match answer {
-        Answer::Choose(ranking) => match check::ranking(&question, ranking) {
-            Ok(()) => {
-                let decision = decision(s, point, &answered, ranking, bars);
-                let chosen = decision.chosen.clone();
-                plan.decisions.push(decision);
-                chosen
-            }
-            Err(violation) => reject(plan, &answered, violation),
-        },
-        Answer::Wait(delay) => match check::delay(&question, delay) {
-            Ok(()) => {
-                let message = format!("policy {} waits: {}", answered.policy.name, cut(&delay.reason));
-                plan.wait_until(Reason::PolicyWaits, None, message, delay.until);
-                None
-            }
-            Err(violation) => reject(plan, &answered, violation),
-        },
-        Answer::Refuse(why) => refused(plan, &answered, why),
-        Answer::Abstain => mismatched(plan, &answered, point),
+    let answered = put(s, policies, plan, point, bars)?;
+    match &answered.reply {
+        Reply::Answer(Answer::Choose(ranking)) => {
+            let decision = decision(s, point, &answered, ranking, bars);
+            let chosen = decision.chosen.clone();
+            plan.decisions.push(decision);
+            chosen
+        }
+        other => not_now(plan, &answered, point, other),
     }
 }
 
 /// Asks what is done with failed members. Empty: nothing now.
 pub fn care(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan, bars: &Bars) -> Vec<Treatment> {
-    let Some((question, answered)) = put(s, policies, plan, Point::Treat, bars) else { return Vec::new() };
-    let Reply::Care(care) = &answered.reply else {
-        return mismatched(plan, &answered, Point::Treat).unwrap_or_default();
-    };
-    match care {
-        Care::Treat(treatments) => match check::treatments(&question, treatments) {
-            Ok(()) => treatments.clone(),
-            Err(violation) => reject(plan, &answered, violation).unwrap_or_default(),
-        },
-        Care::Wait(delay) => match check::delay(&question, delay) {
-            Ok(()) => {
-                let message = format!("policy {} waits: {}", answered.policy.name, cut(&delay.reason));
-                plan.wait_until(Reason::PolicyWaits, None, message, delay.until);
-                Vec::new()
-            }
-            Err(violation) => reject(plan, &answered, violation).unwrap_or_default(),
-        },
-        Care::Refuse(why) => refused(plan, &answered, why).unwrap_or_default(),
-        Care::Abstain => mismatched(plan, &answered, Point::Treat).unwrap_or_default(),
+    let Some(answered) = put(s, policies, plan, Point::Treat, bars) else { return Vec::new() };
+    match &answered.reply {
+        Reply::Care(Care::Treat(treatments)) => treatments.clone(),
+        other => not_now(plan, &answered, Point::Treat, other).unwrap_or_default(),
     }
 }
 
-fn put(
-    s: &Snapshot,
-    policies: &dyn Policies,
-    plan: &mut Plan,
-    point: Point,
-    bars: &Bars,
-) -> Option<(Question, Answered)> {
+/// The policy chose nobody: says why.
+fn not_now<T>(plan: &mut Plan, answered: &Answered, point: Point, reply: &Reply) -> Option<T> {
+    match reply {
+        Reply::Answer(Answer::Wait(delay)) | Reply::Care(Care::Wait(delay)) => {
+            let message = format!("policy {} waits: {}", answered.policy.name, cut(&delay.reason));
+            plan.wait_until(Reason::PolicyWaits, None, message, delay.until);
+            None
+        }
+        Reply::Answer(Answer::Refuse(why)) | Reply::Care(Care::Refuse(why)) => refused(plan, answered, why),
+        Reply::Answer(Answer::Choose(_) | Answer::Abstain) | Reply::Care(Care::Treat(_) | Care::Abstain) => {
+            mismatched(plan, answered, point)
+        }
+    }
+}
+
+/// Puts the question. `None`: nobody answered, or what was answered breaks a check; the plan says so.
+fn put(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan, point: Point, bars: &Bars) -> Option<Answered> {
     if bars.len() >= s.members.len() {
         nobody(s, plan, point, bars);
         return None;
@@ -82,7 +64,10 @@ fn put(
     let texts = bars.iter().map(|(name, v)| (name.clone(), cut(&v.message))).collect();
     let question = question(s, point, &texts);
     match policies.ask(&question) {
-        Ok(answered) => Some((question, answered)),
+        Ok(answered) => match check::reply(&question, &answered.reply) {
+            Ok(()) => Some(answered),
+            Err(violation) => reject(plan, &answered, violation),
+        },
         Err(unanswered) => {
             let message =
                 format!("policy {} could not answer {point}: {}", unanswered.policy, cut(&unanswered.message));

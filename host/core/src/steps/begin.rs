@@ -5,8 +5,12 @@ use crate::plan::{Action, Plan, Reason};
 use crate::record::{Intent, LastPrimary, Seeded, Started, Verb};
 use crate::snapshot::{Member, Snapshot};
 
-/// Plans a command on a member. Nothing is planned when a check speaks against it; the plan says which.
+/// Plans a command on a member. Nothing is planned when a check speaks against it; the plan says which. While this round does something else
+/// with the member, the end of that begins the next one.
 pub fn begin(s: &Snapshot, plan: &mut Plan, verb: Verb, name: &MemberName) {
+    if plan.touches(name) {
+        return;
+    }
     let Some((member, pod)) = s.member(name).and_then(|m| m.pod.as_ref().map(|p| (m, p))) else { return };
     let running = s.role(member).0 == Role::Secondary;
     let (command_name, command) = s.command(verb, running);
@@ -42,6 +46,8 @@ pub fn begin(s: &Snapshot, plan: &mut Plan, verb: Verb, name: &MemberName) {
         return;
     }
     remember(s, plan, member, &intent);
+    // An earlier step of this round may have wanted to show it.
+    plan.actions.retain(|a| !matches!(a, Action::Route { member, ready: true, .. } if member == name));
     let hide = Action::Route { member: name.clone(), pod_uid: pod.uid.clone(), role: None, ready: false };
     if (pod.routed.is_some() || pod.gate == Some(true)) && !plan.actions.contains(&hide) {
         plan.actions.push(hide);

@@ -1,4 +1,5 @@
-//! Hand over: the primary is stopped on purpose, so that another member leads: a person wishes it, or it is about to leave (S25).
+//! Hand over: the primary is stopped on purpose, so that another member leads: a person wishes it, or it is about to leave (S25), or its node
+//! is to be emptied.
 //!
 //! First the primary says what it holds, then the heir has to have it, then the primary is stopped, and the rest is a failover: whoever has
 //! everything leads, and that may be the old primary again. Nothing is lost; a hand-over that failed is not tried again by itself.
@@ -16,7 +17,8 @@ use std::cmp::Ordering;
 pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     close(s, plan);
     let Some(wish) = wish(s) else {
-        plan.record.handover.take_if(|h| h.begun.is_none());
+        // What nobody named is over with its cause; whom a person named stays tried.
+        plan.record.handover.take_if(|h| h.begun.is_none() || (h.to.is_none() && h.led.is_some()));
         return;
     };
     // Whom a person named is tried once, whoever led then.
@@ -63,6 +65,9 @@ fn wish(s: &Snapshot) -> Option<Handover> {
     if s.group.is_surplus(primary) {
         return wish(None, format!("{} leaves and hands over first", primary.name));
     }
+    if s.is_cordoned(primary) && s.members.iter().any(|m| check::heir(s, m) && !s.is_cordoned(m)) {
+        return wish(None, format!("the node of {} is to be emptied", primary.name));
+    }
     let preferred = s.group.preferred_primary.as_ref().filter(|to| **to != primary.name)?;
     wish(Some(preferred.clone()), format!("{preferred} is to lead instead of {}", primary.name))
 }
@@ -104,6 +109,9 @@ fn obstacle(s: &Snapshot, h: &Handover) -> Option<String> {
     if s.group.is_surplus(member) {
         return Some(format!("{to} is beyond spec.replicas"));
     }
+    if s.is_cordoned(member) {
+        return Some(format!("the node of {to} is to be emptied"));
+    }
     if check::heir(s, member) {
         return None;
     }
@@ -113,7 +121,9 @@ fn obstacle(s: &Snapshot, h: &Handover) -> Option<String> {
 }
 
 fn is_heir(s: &Snapshot, h: &Handover, member: &Member) -> bool {
-    check::heir(s, member) && h.to.as_ref().is_none_or(|to| *to == member.name)
+    // From one node that is emptied to another one: nothing is won.
+    let in_vain = s.is_cordoned(member) && s.member(&h.from).is_some_and(|from| !s.group.is_surplus(from));
+    check::heir(s, member) && !in_vain && h.to.as_ref().is_none_or(|to| *to == member.name)
 }
 
 /// What the primary held when it was asked for this hand-over.

@@ -3,6 +3,7 @@ use crate::check::phase_word;
 use crate::contract::Phase;
 use crate::plan::{Action, Plan, Reason};
 use crate::policy::Policies;
+use crate::record::cut;
 use crate::snapshot::Snapshot;
 
 /// See the module.
@@ -14,6 +15,11 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     for member in s.members.iter().filter(|m| !s.reachable(m)) {
         let phase = member.pod.as_ref().map_or(Phase::Missing, |p| p.phase);
         let message = format!("the pod of {} is {}", member.name, phase_word(phase));
-        plan.wait(Reason::PodsNotRunning, Some(&member.name), message);
+        match member.pod.as_ref().and_then(|p| p.trouble.as_ref()) {
+            Some(trouble) => {
+                plan.wait(Reason::PodCannotStart, Some(&member.name), format!("{message}: {}", cut(trouble)));
+            }
+            None => plan.wait(Reason::PodsNotRunning, Some(&member.name), message),
+        }
     }
 }

@@ -145,7 +145,12 @@ fn term_of_data(known: &MemberRecord, position: &Position) -> Option<u64> {
 
 /// Notes since when a pod is gone, and drops what is proven over. Commands settled a moment ago are settled in this snapshot already.
 fn last_primaries(s: &Snapshot, plan: &mut Plan) {
-    plan.record.last_primaries.retain(|last| over::over(s, last).is_err());
+    for last in std::mem::take(&mut plan.record.last_primaries) {
+        match over::over(s, &last) {
+            Ok(proof) => plan.record.note(s.now, "primary-over", Some(&last.member), Some(proof.into())),
+            Err(_) => plan.record.last_primaries.push(last),
+        }
+    }
     for last in &mut plan.record.last_primaries {
         if last.gone.is_none() && s.pod(&last.pod_uid).is_none() {
             last.gone = Some(s.now);

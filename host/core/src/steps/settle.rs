@@ -108,7 +108,7 @@ fn place<'a>(s: &'a Snapshot, intent: &Intent) -> Place<'a> {
         // What cannot leave a primary behind is over with its pod: a primary that was to be stopped is a last primary of its own.
         None if !intent.verb.makes_primary() => Place::Over,
         None => match over::over(s, &last) {
-            Ok(()) => Place::Over,
+            Ok(_) => Place::Over,
             Err(not) => Place::Lost(not),
         },
     }

@@ -145,7 +145,16 @@ fn when_faults_stop_the_group_reaches_its_spec_and_stays() {
         let secondaries = snapshot.members.iter().any(|m| m.reading.role == Role::Secondary);
         let later = plan.waits.iter().any(|w| matches!(w.reason, Reason::FailoverPending | Reason::FollowPending))
             && secondaries;
-        assert!(settled || later, "seed {seed}: {:#?}\n{}\n{:#?}", plan.waits, world.log.join("\n"), plan.record);
+        // A joiner that went on alone before anybody saw it serve: it may block, not win (design 4, "Term"), and a person decides.
+        let alone = plan.waits.iter().any(|w| w.reason == Reason::NoCandidate)
+            && plan.record.members.values().any(|m| m.started.as_ref().is_some_and(|started| !started.target));
+        assert!(
+            settled || later || alone,
+            "seed {seed}: {:#?}\n{}\n{:#?}",
+            plan.waits,
+            world.log.join("\n"),
+            plan.record
+        );
     }
     assert!(ready > 200, "{ready}");
 }

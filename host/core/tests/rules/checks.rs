@@ -294,11 +294,11 @@ fn what_nothing_is_remembered_of_is_not_over() {
     assert!(over(&s, &last(&s, None)).is_err(), "on which node it ran is not known");
     assert!(over(&s, &last(&s, Some("node-0"))).is_err_and(|not| not.until == Some(s.now + 40)));
     s.ended.insert("gone".into());
-    assert_eq!(over(&s, &last(&s, None)), Ok(()));
+    assert_eq!(over(&s, &last(&s, None)), Ok("its containers ended before its pod was gone"));
     // The very pod on a silent node: what it said last is not what is.
     let pod = s.members[0].pod.clone().unwrap();
     let mut here = LastPrimary { pod_uid: pod.uid, container_id: "another".into(), ..last(&s, None) };
-    assert_eq!(over(&s, &here), Ok(()), "its container was replaced");
+    assert_eq!(over(&s, &here), Ok("its container ended"), "its container was replaced");
     s.members[0].pod.as_mut().unwrap().phase = Phase::Unreachable;
     assert!(over(&s, &here).is_err());
     s.members[0].pod.as_mut().unwrap().phase = Phase::Running;

@@ -2,7 +2,7 @@
 use super::super::support::policies::{Broken, Natural};
 use super::super::support::world::World;
 use super::super::support::{app::Behaviour, db};
-use tanist_core::contract::Role;
+use tanist_core::contract::{Phase, Role};
 use tanist_core::policy::Policies;
 use tanist_core::status::{PolicyHealth, Report, Trouble, Truth, report, unobserved};
 
@@ -118,6 +118,21 @@ fn a_missing_pod_stalls_nobody() {
     assert_eq!(is(&told, "Stalled"), truth(Truth::False, "Moving"));
     assert_eq!(is(&told, "Progressing"), truth(Truth::True, "PodsNotRunning"));
     assert_eq!(is(&told, "Degraded"), truth(Truth::False, "Healthy"));
+}
+
+// Issue 4, bad input: what Kubernetes says about a pod that it cannot start is told, and a person is needed.
+#[test]
+fn a_pod_that_cannot_start_is_told_in_kubernetes_words() {
+    let mut world = formed(3);
+    let pod = &mut world.body(2).pod;
+    (pod.phase, pod.trouble) = (Phase::Pending, Some("container db: CreateContainerConfigError: no secret".into()));
+    let told = said(&mut world, &Natural, &loaded(), None);
+    assert_eq!(is(&told, "Degraded"), truth(Truth::True, "PodCannotStart"));
+    let why = &told.conditions.iter().find(|c| c.kind == "Degraded").unwrap().message;
+    assert!(
+        why.ends_with("the pod of db-2 is not running yet: container db: CreateContainerConfigError: no secret"),
+        "{why}"
+    );
 }
 
 #[test]

@@ -26,7 +26,7 @@ pub fn group(dice: &Dice) -> World {
 /// What a group survives without a person: nothing that was written is lost.
 pub fn mild(world: &mut World, dice: &Dice) {
     let ordinal = u32::try_from(dice.below(world.volumes.len())).unwrap();
-    match dice.below(13) {
+    match dice.below(14) {
         0 => app(world, ordinal, |app| *app = App::stopped()),
         1 if world.pods.contains_key(&ordinal) => world.restart(ordinal),
         2 => world.delete(ordinal),
@@ -39,6 +39,7 @@ pub fn mild(world: &mut World, dice: &Dice) {
         9 => behave(world, dice, ordinal),
         10 => behave(world, dice, ordinal),
         11 => world.now += i64::try_from(dice.below(120)).unwrap(),
+        12 => cordon(world, ordinal),
         _ => world.write(1 + dice.next() % 5),
     }
     if dice.once_in(3) {
@@ -67,7 +68,8 @@ pub fn hard(world: &mut World, dice: &Dice, calm: bool) {
             // A round sees what runs before the next fault: what the API forgets before that is in nobody's memory.
             world.round(&super::policies::Broken);
         }
-        5 => app(world, ordinal, |app| {
+        // Where the next round sees it: what leads by itself on a silent node, and is forgotten there, is in nobody's memory.
+        5 if world.pods.get(&ordinal).is_some_and(|b| b.pod.phase == Phase::Running) => app(world, ordinal, |app| {
             if app.role == Role::Secondary {
                 app.role = Role::Primary;
             }
@@ -133,12 +135,20 @@ fn node(world: &mut World, dice: &Dice, ordinal: u32, ready: bool) {
     set_node(world, &name, ready);
 }
 
+/// Or the other way round.
+fn cordon(world: &mut World, ordinal: u32) {
+    let name = world.pods.get(&ordinal).and_then(|b| b.pod.node.as_ref());
+    if let Some(node) = name.and_then(|name| world.nodes.get_mut(name)) {
+        node.cordoned = !node.cordoned;
+    }
+}
+
 fn set_node(world: &mut World, name: &str, ready: bool) {
     let known = world.nodes.get(name).is_some_and(|n| n.ready == ready);
     if known {
         return;
     }
-    let node = Node { ready, since: world.now, out_of_service: false, zone: None };
+    let node = Node { ready, since: world.now, out_of_service: false, cordoned: false, zone: None };
     world.nodes.insert(name.to_owned(), node);
     for body in world.pods.values_mut().filter(|b| b.pod.node.as_deref() == Some(name)) {
         body.pod.phase = if ready { Phase::Running } else { Phase::Unreachable };

@@ -1,5 +1,5 @@
 //! An oracle that knows the truth: it holds each plan against the world itself, never against what `check` says (safety S34; promises 1, 2).
-use super::app::{Behaviour, Data};
+use super::app::Data;
 use super::world::{World, ordinal};
 use tanist_core::contract::{MemberName, Phase, Role};
 use tanist_core::plan::{Action, Plan};
@@ -168,8 +168,8 @@ fn seems_failed(w: &World, s: &Snapshot, member: &MemberName) -> bool {
                 matches!(e.evidence(w.now), Evidence::Exited(0) | Evidence::Unknown(_))
                     && body.said.0 == i.verb.intended()
             });
-            // What its runner did not even try did not fail.
-            let busy = w.execs.get(&i.token).is_some_and(|e| matches!(e.behaviour, Behaviour::Refused(_)));
+            // What was not even started broke nothing.
+            let busy = w.execs.get(&i.token).is_some_and(|e| matches!(e.evidence(w.now), Evidence::NotStarted(_)));
             &i.member == member && failed && !obeyed && !busy
         })
     };
@@ -246,7 +246,11 @@ fn shrunk(w: &World, s: &Snapshot, plan: &Plan, replicas: u32) -> Result<(), Str
     for (ordinal, volume) in w.volumes.range(replicas..s.set.as_ref().map_or(0, |set| set.replicas)) {
         ensure(w.pods.get(ordinal).is_none_or(|b| !b.app.lives()), || format!("db-{ordinal} leaves and lives"))?;
         ensure(plan.record.retired.contains(&super::db(*ordinal)), || format!("db-{ordinal} is not noted"))?;
-        ensure(replicas == 0 || volume.truth() <= stay, || format!("db-{ordinal} takes the freshest data along"))?;
+        // A person may have given up what leaves, by an override.
+        let given_up = s.record.used_override.is_some();
+        ensure(replicas == 0 || volume.truth() <= stay || given_up, || {
+            format!("db-{ordinal} takes the freshest data along")
+        })?;
     }
     Ok(())
 }
@@ -257,7 +261,13 @@ fn seeded(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
     ensure(alive.is_none(), || format!("db-{} lives", alive.map_or(0, |(o, _)| *o)))?;
     // A secondary that the API forgot cannot lead: design 4 remembers only those that did, or were told to.
     let ghost = w.ghosts.iter().find(|g| g.app.leads() || pending(w, &g.pod_uid));
-    ensure(ghost.is_none(), || "a process that the API forgot leads".into())?;
+    ensure(ghost.is_none(), || {
+        format!(
+            "{}: {:?} leads, and the API forgot it",
+            ghost.map_or("-", |g| g.pod_uid.as_str()),
+            ghost.map(|g| &g.app)
+        )
+    })?;
     if s.group.overrule.as_ref().is_some_and(|o| o.member == intent.member) {
         return Ok(());
     }
@@ -289,6 +299,10 @@ fn fresh(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
 /// What is routed is hidden before a command runs on it (A37).
 fn hidden(w: &World, plan: &Plan, at: usize, intent: &Intent) -> Result<(), String> {
     let body = &w.pods[&ordinal(&intent.member)];
+    let shows = |a: &Action| matches!(a, Action::Route { member, ready: true, .. } if *member == intent.member);
+    ensure(!plan.actions.iter().any(shows), || {
+        format!("{} is shown in the round of {}", intent.member, intent.command)
+    })?;
     let before = plan.actions.iter().take(at);
     let unrouted = before
         .filter(|a| matches!(a, Action::Route { member, role: None, ready: false, .. } if *member == intent.member));

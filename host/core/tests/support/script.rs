@@ -289,8 +289,8 @@ impl Story {
         match how {
             "deleted" => drop(self.world.nodes.remove(name)),
             _ => {
-                let node =
-                    Node { ready: how == "ready", since: now, out_of_service: how == "out-of-service", zone: None };
+                let (ready, cordoned) = (matches!(how, "ready" | "cordoned"), how == "cordoned");
+                let node = Node { ready, since: now, out_of_service: how == "out-of-service", cordoned, zone: None };
                 self.world.nodes.insert(name.into(), node);
             }
         }

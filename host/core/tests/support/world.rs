@@ -88,7 +88,7 @@ impl World {
     /// A new pod on its usual node, or on the spare one while that node is lost.
     pub fn new_pod(&mut self, ordinal: u32) {
         let usual = format!("node-{ordinal}");
-        let fresh = || Node { ready: true, since: 0, out_of_service: false, zone: None };
+        let fresh = || Node { ready: true, since: 0, out_of_service: false, cordoned: false, zone: None };
         let lost = self.nodes.entry(usual.clone()).or_insert_with(fresh);
         let node = if lost.ready && !lost.out_of_service { usual } else { "spare".to_owned() };
         self.nodes.entry(node.clone()).or_insert_with(fresh);
@@ -105,6 +105,7 @@ impl World {
             outdated: false,
             gate: None,
             labels: Vec::new(),
+            trouble: None,
         };
         let said = (Role::Stopped, self.now, 0);
         self.pods.insert(ordinal, Body { pod, app: App::stopped(), said, read: None });

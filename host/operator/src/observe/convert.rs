@@ -78,7 +78,26 @@ pub fn pod(pod: &Pod, group: &Group, revision: Option<&str>, now: Timestamp) -> 
             .is_some_and(|wished| pod.labels().get("controller-revision-hash").is_some_and(|own| own != wished)),
         gate: condition(api::GATE_MEMBER).map(|c| c.status == "True"),
         labels: policy_labels(pod.labels(), pod.annotations(), &[]),
+        trouble: (phase == Phase::Pending).then(|| trouble(pod)).flatten(),
     }
+}
+
+/// States of containers that only say that they are on their way.
+const ON_THEIR_WAY: [&str; 2] = ["PodInitializing", "ContainerCreating"];
+
+/// Why Kubernetes cannot start a pod: no node takes it, a container cannot be made, or one of them ends again and again.
+fn trouble(pod: &Pod) -> Option<String> {
+    let status = pod.status.as_ref()?;
+    let unscheduled = status.conditions.iter().flatten().find(|c| c.type_ == "PodScheduled" && c.status == "False");
+    if let Some(condition) = unscheduled {
+        return Some(format!("no node takes it: {}", condition.message.clone().unwrap_or_default()));
+    }
+    let all = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
+    all.filter_map(|c| Some((&c.name, c.state.as_ref()?.waiting.as_ref()?))).find_map(|(name, waiting)| {
+        let reason = waiting.reason.as_deref().filter(|reason| !ON_THEIR_WAY.contains(reason))?;
+        let message = waiting.message.as_ref().map(|m| format!(": {m}")).unwrap_or_default();
+        Some(format!("container {name}: {reason}{message}"))
+    })
 }
 
 /// Whether every container of the pod ended, as its status says: then nothing of it runs.
@@ -93,16 +112,21 @@ pub fn every_container_ended(pod: &Pod) -> bool {
     statuses.len() == wanted && statuses.iter().all(|c| c.state.as_ref().is_some_and(|s| s.terminated.is_some()))
 }
 
+/// Taints of nodes that are about to be removed: the cluster autoscaler's and Karpenter's. They come before the pods are evicted.
+const REMOVED_SOON: [&str; 2] = ["ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted"];
+
 /// What matters of a node.
 #[must_use]
 pub fn node(node: &Node) -> tanist_core::snapshot::Node {
     let conditions = node.status.as_ref().and_then(|s| s.conditions.as_ref());
     let ready = conditions.and_then(|c| c.iter().find(|c| c.type_ == "Ready"));
-    let taints = node.spec.as_ref().and_then(|s| s.taints.as_ref());
+    let taints: Vec<&str> = node.spec.iter().flat_map(|s| s.taints.iter().flatten()).map(|t| t.key.as_str()).collect();
+    let unschedulable = node.spec.as_ref().and_then(|s| s.unschedulable).unwrap_or(false);
     tanist_core::snapshot::Node {
         ready: ready.is_some_and(|c| c.status == "True"),
         since: ready.and_then(|c| seconds(c.last_transition_time.as_ref())).unwrap_or(0),
-        out_of_service: taints.is_some_and(|t| t.iter().any(|t| t.key == "node.kubernetes.io/out-of-service")),
+        out_of_service: taints.contains(&"node.kubernetes.io/out-of-service"),
+        cordoned: unschedulable || taints.iter().any(|t| REMOVED_SOON.contains(t)),
         zone: node.labels().get("topology.kubernetes.io/zone").cloned(),
     }
 }
@@ -136,6 +160,7 @@ fn names(text: &str) -> Vec<MemberName> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{Value, json};
 
     // A8: numbers, not text.
     #[test]
@@ -156,5 +181,42 @@ mod tests {
         assert_eq!(named("data-db-2").as_deref(), Some("db-2"));
         assert_eq!(named("data-other-2"), None);
         assert_eq!(named("data-otherdb-2"), None);
+    }
+
+    fn told(status: Value) -> Option<String> {
+        let pod = serde_json::from_value(json!({"metadata": {"name": "db-0"}, "status": status}));
+        pod.ok().and_then(|pod| trouble(&pod))
+    }
+
+    // Issue 4, bad input: a Secret that is missing is said in Kubernetes' own words; a pod on its way is no trouble.
+    #[test]
+    fn why_a_pod_cannot_start_is_said() {
+        let waiting = |reason: &str, message: &str| {
+            json!([{"name": "db", "image": "i", "imageID": "", "ready": false, "restartCount": 0,
+                "state": {"waiting": {"reason": reason, "message": message}}}])
+        };
+        assert_eq!(told(json!({"containerStatuses": waiting("PodInitializing", "")})), None);
+        let missing = waiting("CreateContainerConfigError", "secret \"db\" not found");
+        let said = "container db: CreateContainerConfigError: secret \"db\" not found";
+        assert_eq!(told(json!({"containerStatuses": missing})).as_deref(), Some(said));
+        assert_eq!(
+            told(json!({"initContainerStatuses": waiting("ImagePullBackOff", "no")})).as_deref(),
+            Some("container db: ImagePullBackOff: no")
+        );
+        let nowhere =
+            json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}]);
+        assert_eq!(told(json!({"conditions": nowhere})).as_deref(), Some("no node takes it: 0/3 nodes"));
+    }
+
+    // Issue 4 item 3: a drain begins with a cordon, that of the autoscalers with a taint.
+    #[test]
+    fn a_node_that_is_to_be_emptied_is_known_by_its_mark() {
+        let cordoned = |spec: Value| -> bool {
+            node(&serde_json::from_value(json!({"metadata": {"name": "n"}, "spec": spec})).unwrap_or_default()).cordoned
+        };
+        let taint = |key: &str| json!({"taints": [{"key": key, "effect": "NoSchedule"}]});
+        assert!(cordoned(json!({"unschedulable": true})));
+        assert!(cordoned(taint("karpenter.sh/disrupted")) && cordoned(taint("ToBeDeletedByClusterAutoscaler")));
+        assert!(!cordoned(json!({})) && !cordoned(taint("dedicated")));
     }
 }

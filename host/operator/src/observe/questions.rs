@@ -7,8 +7,10 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tanist_core::contract::{MemberName, Phase, Position, Role, Timestamp};
 use tanist_core::limits;
+use tanist_core::over::word;
 use tanist_core::record::{Intent, Record};
 use tanist_core::snapshot::{Evidence, Group, Member, Pod, Reading, Snapshot};
+use tracing::info;
 
 /// Roles as they were said just now.
 pub type Statuses = BTreeMap<MemberName, Said>;
@@ -100,6 +102,7 @@ pub fn apply(ctx: &Context, group: &Group, members: &mut [Member], mut said: Sta
             let hint =
                 hints.roles.entry(pod.uid.clone()).or_insert(crate::hints::RoleHint { role: said.role, since: now });
             if hint.role != said.role {
+                info!(member = %member.name, from = word(hint.role), to = word(said.role), "role changed");
                 (hint.role, hint.since) = (said.role, now);
             }
             member.reading = Reading {

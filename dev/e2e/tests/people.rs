@@ -1,0 +1,112 @@
+//! What people know from Kubernetes means the same here: kubectl wait, delete, scale, and what a budget allows.
+use crate::takeover::led;
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+use tanist_e2e::{Group, Outcome, Stage, condition, kubectl, play, text, until};
+
+fn in_its_place(stage: &Stage, arguments: &[&str]) -> Result<String> {
+    kubectl(&[&["-n", &stage.namespace], arguments].concat())
+}
+
+/// How many evictions the group's budget allows now.
+fn allowed(stage: &Stage) -> Result<String> {
+    in_its_place(stage, &["get", "pdb", "register", "-o", "jsonpath={.status.disruptionsAllowed}"])
+}
+
+fn wait(stage: &Stage, condition: &str) -> Result<String> {
+    in_its_place(stage, &["wait", &format!("--for=condition={condition}"), "--timeout=90s", "rg/register"])
+}
+
+// Issue 4 "what kubectl users think", A48: Ready is true when everyone is in its role, and false when one is not; a budget allows one eviction
+// while all are there and none while one is missing; a member that was deleted comes back by itself.
+#[test]
+fn what_kubectl_says_is_what_people_think() -> Outcome {
+    play("people").run(async |stage| {
+        let group = stage.register(led()).await?;
+        wait(stage, "Ready")?;
+        in_its_place(
+            stage,
+            &["wait", "--for=condition=Ready", "--timeout=1s", "pod", "-l", "tanist.dev/group=register"],
+        )?;
+        until("one eviction is allowed", 20, async || Ok(allowed(stage)? == "1")).await?;
+        group.member(0).write(3).await?;
+        group.copied(3).await?;
+
+        // It cannot serve again before the test lets it.
+        group.member(2).fault("secondary", "fail").await?;
+        let old = group.member(2).uid().await?;
+        in_its_place(stage, &["delete", "pod", "register-2", "--wait=false"])?;
+        wait(stage, "Ready=false")?;
+        group.member(2).replaced(&old, 60).await?;
+        until("no eviction is allowed", 20, async || Ok(allowed(stage)? == "0")).await?;
+        let seen = group.get().await?;
+        ensure!(text(&seen, "/status/primary") == "register-0", "the primary is left alone: {seen}");
+        group.member(2).fault("secondary", "clear").await?;
+        wait(stage, "Ready")?;
+        until("one eviction is allowed again", 20, async || Ok(allowed(stage)? == "1")).await?;
+        group.rows(3).await
+    })
+}
+
+fn waits_for(seen: &Value, reason: &str) -> Option<String> {
+    let waits = seen.pointer("/status/waiting")?.as_array()?;
+    waits.iter().find(|w| text(w, "/reason") == reason).map(|w| text(w, "/message").to_owned())
+}
+
+async fn cannot_start(group: &Group, words: &str) -> Result<()> {
+    let said = |seen: &Value| waits_for(seen, "PodCannotStart").is_some_and(|why| why.contains(words));
+    let seen = group.until(words, 60, said).await?;
+    ensure!(condition(&seen, "Degraded").starts_with("True PodCannotStart"), "{}", condition(&seen, "Degraded"));
+    Ok(())
+}
+
+// Issue 4, bad input: fewer members than primaries are refused, also through `kubectl scale`; a Secret that is missing is named, and the group
+// forms when it is there; nothing is lost.
+#[test]
+fn what_cannot_be_is_said_in_a_sentence() -> Outcome {
+    play("sentence").run(async |stage| {
+        let secret = json!([{"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "password", "key": "p"}}}]);
+        let group = stage.register(json!({"primaries": 2, "container_": {"env": secret}})).await?;
+        cannot_start(&group, "secret \"password\" not found").await?;
+        in_its_place(stage, &["create", "secret", "generic", "password", "--from-literal=p=1"])?;
+        group.ready(90).await?;
+        group.member(0).write(3).await?;
+
+        let refused = in_its_place(stage, &["scale", "rg/register", "--replicas=1"]);
+        let said = refused.err().map(|e| format!("{e:#}")).unwrap_or_default();
+        ensure!(said.contains("primaries has to be All, or a number from 1 up to replicas"), "{said}");
+        ensure!(group.get().await?.pointer("/spec/replicas") == Some(&json!(3)));
+        group.rows(3).await
+    })
+}
+
+// Issue 4, bad input; S48: a second installation that is given the same namespace does not act on a group that is kept, and says whose it is.
+#[test]
+fn a_second_installation_leaves_a_kept_group_alone() -> Outcome {
+    play("second").run(async |stage| {
+        let group = stage.register(json!({})).await?;
+        group.ready(60).await?;
+        group.member(0).write(3).await?;
+        let before = group.executions().await?.len();
+        // The first one ends, so that nobody but the second could act; the group is still the first one's.
+        stage.operator.scale(0).await?;
+        stage.operator.set("TANIST_INSTALLATION", "another")?;
+        // The Lease of that name is not in its rights, and another installation has its own.
+        stage.operator.set("TANIST_NO_LEASE", "true")?;
+        stage.operator.scale(1).await?;
+        stage.operator.said("keeps this group", 60).await?;
+        let deleted = group.member(2).uid().await?;
+        group.member(2).delete(None).await?;
+        group.member(2).replaced(&deleted, 60).await?;
+        tokio::time::sleep(std::time::Duration::from_secs(10)).await;
+        let executions = group.executions().await?;
+        ensure!(executions.len() <= before + 1, "it acted: {executions:?}");
+        ensure!(executions.iter().skip(before).all(|e| e.command == "stop"), "only the pod's own end: {executions:?}");
+        let told = stage.operator.log().await;
+        ensure!(told.contains("remove the annotation tanist.dev/installation from its StatefulSet"), "{told}");
+
+        stage.operator.set("TANIST_INSTALLATION", "tanist")?;
+        group.ready(90).await?;
+        group.rows(3).await
+    })
+}

@@ -1,0 +1,99 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may")]
+use super::*;
+use serde_json::{Value, json};
+
+fn has(metrics: &Metrics, line: &str) {
+    let text = metrics.text().unwrap();
+    assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
+}
+
+fn lacks(metrics: &Metrics, part: &str) {
+    let text = metrics.text().unwrap();
+    assert!(!text.contains(part), "{part} is in\n{text}");
+}
+
+// The names are those that deploy/'s alerts and board use: a renamed metric would silence them.
+#[test]
+fn the_names_are_those_that_alerts_know() {
+    let metrics = Metrics::default();
+    metrics.executed("primary", Metrics::result(&Evidence::Exited(0)), Duration::from_millis(30));
+    metrics.unknown();
+    metrics.know("shop", |groups| groups.insert("db".into()));
+    has(&metrics, "tanist_execs_total{command=\"primary\",result=\"ok\"} 1");
+    has(&metrics, "tanist_exec_seconds_count{command=\"primary\",result=\"ok\"} 1");
+    has(&metrics, "tanist_unknown_outcomes_total 1");
+    has(&metrics, "tanist_check_violations_total 0");
+    has(&metrics, "tanist_round_errors_total 0");
+    has(&metrics, "tanist_groups{namespace=\"shop\"} 1");
+    has(&metrics, "tanist_leader 0");
+    metrics.forget("shop", "db");
+    has(&metrics, "tanist_groups{namespace=\"shop\"} 0");
+}
+
+struct Says(Result<Value, &'static str>);
+
+impl Policies for Says {
+    fn ask(&self, _: &Question) -> Result<Answered, Unanswered> {
+        let policy = tanist_core::policy::PolicyName {
+            name: "mine".into(),
+            version: "1".into(),
+            source: "test".into(),
+            digest: String::new(),
+        };
+        match &self.0 {
+            Ok(reply) => Ok(Answered { policy, reply: serde_json::from_value(reply.clone()).unwrap(), fuel: 7 }),
+            Err(kind) => Err(Unanswered { policy, kind, message: "it could not".into() }),
+        }
+    }
+}
+
+// Issue 4 item 8: each question counts once, by what came of it; what breaks a check counts as rejected, whatever it says.
+#[test]
+fn a_question_is_counted_by_what_came_of_it() {
+    let metrics = Metrics::default();
+    let question = json!({"point": "seed", "snapshot": {
+        "now": 0, "parameters": "{}",
+        "group": {"name": "db", "namespace": "shop", "replicas": 1, "primaries": 1, "has-secondaries": false, "term": 0},
+        "members": []
+    }});
+    let question: Question = serde_json::from_value(question).unwrap();
+    let ask = |says| Measured { active: &Says(says), metrics: &metrics }.ask(&question).is_ok();
+    let stranger = json!({"candidates": [{"member": "stranger", "reason": "why not"}], "passed-over": []});
+    assert!(ask(Ok(json!({"answer": {"choose": stranger}}))));
+    assert!(ask(Ok(json!({"answer": {"refuse": "no"}}))));
+    assert!(!ask(Err("trap")));
+    for result in ["rejected", "nobody", "broken"] {
+        has(&metrics, &format!("tanist_decisions_total{{point=\"seed\",policy=\"mine\",result=\"{result}\"}} 1"));
+    }
+    has(&metrics, "tanist_fuel_total{policy=\"mine\"} 14");
+    has(&metrics, "tanist_decision_seconds_count{point=\"seed\"} 3");
+}
+
+// An alert on a condition has to end with it.
+#[test]
+fn a_condition_that_is_not_said_any_more_has_no_number() {
+    let metrics = Metrics::default();
+    let group: ReplicaGroup = serde_json::from_value(json!({
+        "apiVersion": "tanist.dev/v1alpha1", "kind": "ReplicaGroup",
+        "metadata": {"name": "db", "namespace": "shop"},
+        "spec": {"replicas": 1, "primaries": 1, "template": {}, "commands": {
+            "status": {"exec": ["s"]}, "sequence": {"exec": ["q"]}, "stop": {"exec": ["t"]}, "primary": {"exec": ["p"]}
+        }}
+    }))
+    .unwrap();
+    let said = |kind, status| Condition { kind, status, reason: "R".into(), message: String::new() };
+    metrics.said(&group, &[said("Ready", Truth::Unknown), said("TemplateRejected", Truth::True)]);
+    let line = |kind: &str, status: &str, value: u8| {
+        let labels = format!("namespace=\"shop\",group=\"db\",condition=\"{kind}\",status=\"{status}\"");
+        format!("tanist_group_condition{{{labels}}} {value}")
+    };
+    has(&metrics, &line("TemplateRejected", "True", 1));
+    has(&metrics, &line("Ready", "Unknown", 1));
+    has(&metrics, "tanist_groups{namespace=\"shop\"} 1");
+    metrics.said(&group, &[said("Ready", Truth::True)]);
+    has(&metrics, &line("Ready", "Unknown", 0));
+    has(&metrics, &line("Ready", "True", 1));
+    lacks(&metrics, "TemplateRejected");
+    metrics.forget("shop", "db");
+    lacks(&metrics, "group=\"db\"");
+}

@@ -1,0 +1,116 @@
+//! Nodes: one that is lost, comes back, is to be emptied or was declared out of service starts rounds of the groups with members there.
+use crate::api::ReplicaGroup;
+use crate::context::Context;
+use crate::observe::convert;
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Node;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::reflector::Store;
+use kube::runtime::watcher::{self, Error, Event, watcher};
+use kube::{Api, ResourceExt};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tanist_core::snapshot;
+use tracing::{info, warn};
+
+/// After this the right to watch nodes is tried again; it is optional.
+const FORBIDDEN: Duration = Duration::from_secs(300);
+
+/// Watches for ever.
+pub async fn watch(ctx: &Arc<Context>, groups: &[Store<ReplicaGroup>]) {
+    loop {
+        until_forbidden(ctx, groups).await;
+        info!("nodes may not be watched: what happens to them is seen at the next round");
+        tokio::time::sleep(FORBIDDEN).await;
+    }
+}
+
+async fn until_forbidden(ctx: &Arc<Context>, groups: &[Store<ReplicaGroup>]) {
+    let nodes: Api<Node> = Api::all(ctx.client.clone());
+    let mut events = std::pin::pin!(watcher(nodes, watcher::Config::default()).default_backoff());
+    let mut known = BTreeMap::new();
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(event) => {
+                if let Some(name) = changed(&mut known, &event) {
+                    let concerned = groups.iter().flat_map(Store::state).filter(|g| concerns(g, &name));
+                    concerned.for_each(|g| ctx.wake(&g));
+                }
+            }
+            Err(
+                Error::InitialListFailed(kube::Error::Api(status)) | Error::WatchStartFailed(kube::Error::Api(status)),
+            ) if status.code == 403 => {
+                return;
+            }
+            Err(error) => warn!(%error, "the watch of nodes stumbled"),
+        }
+    }
+}
+
+/// The node that is not what it was. The first list is no news: every group begins with a round of its own.
+fn changed(known: &mut BTreeMap<String, snapshot::Node>, event: &Event<Node>) -> Option<String> {
+    match event {
+        Event::Init | Event::InitDone => None,
+        Event::Apply(node) | Event::InitApply(node) => {
+            let (name, now) = (node.name_any(), convert::node(node));
+            let before = known.insert(name.clone(), now.clone());
+            before.is_some_and(|before| before != now).then_some(name)
+        }
+        Event::Delete(node) => {
+            known.remove(&node.name_any());
+            Some(node.name_any())
+        }
+    }
+}
+
+/// Whether a member is there, or one was that may still lead.
+fn concerns(group: &ReplicaGroup, node: &str) -> bool {
+    let Some(status) = &group.status else { return false };
+    let last = status.record.as_ref().and_then(|r| r.get("lastPrimaries")?.as_array());
+    let led = last.into_iter().flatten().any(|l| l.get("node").is_some_and(|n| n == node));
+    led || status.members.iter().any(|m| m.node.as_deref() == Some(node))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests may")]
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn node(unschedulable: bool, ready: &str) -> Node {
+        let conditions = json!([{"type": "Ready", "status": ready}]);
+        serde_json::from_value(json!({
+            "metadata": {"name": "n1"}, "spec": {"unschedulable": unschedulable}, "status": {"conditions": conditions}
+        }))
+        .unwrap()
+    }
+
+    // Issue 4 item 6: an event, not the resync interval, tells of a node.
+    #[test]
+    fn a_node_is_news_when_it_is_not_what_it_was() {
+        let mut known = BTreeMap::new();
+        assert_eq!(changed(&mut known, &Event::InitApply(node(false, "True"))), None);
+        assert_eq!(changed(&mut known, &Event::Apply(node(false, "True"))), None, "a heartbeat");
+        assert_eq!(changed(&mut known, &Event::Apply(node(true, "True"))), Some("n1".into()), "cordoned");
+        assert_eq!(changed(&mut known, &Event::InitApply(node(true, "Unknown"))), Some("n1".into()), "lost");
+        assert_eq!(changed(&mut known, &Event::Delete(node(true, "Unknown"))), Some("n1".into()));
+    }
+
+    #[test]
+    fn only_groups_with_members_there_look() {
+        let group = |status: Value| -> ReplicaGroup {
+            serde_json::from_value(json!({
+                "apiVersion": "tanist.dev/v1alpha1", "kind": "ReplicaGroup", "metadata": {"name": "db"},
+                "spec": {"replicas": 1, "primaries": 1, "template": {}, "commands": {
+                    "status": {"exec": ["s"]}, "sequence": {"exec": ["q"]}, "stop": {"exec": ["t"]}, "primary": {"exec": ["p"]}
+                }},
+                "status": status
+            }))
+            .unwrap()
+        };
+        let remembered = group(json!({"record": {"lastPrimaries": [{"member": "db-0", "node": "n1"}]}}));
+        assert!(concerns(&remembered, "n1") && !concerns(&remembered, "n2"));
+        assert!(!concerns(&group(json!({})), "n1"));
+    }
+}
