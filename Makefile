@@ -43,9 +43,11 @@ bench: policies ## Decision and recovery times, beside their peers, as JSON and 
 	@$(env) dev/bench/run
 
 .PHONY: chaos
-chaos: image cluster-up ## PostgreSQL loses its primary 20 times under a client that remembers what was acknowledged; prints a table
+chaos: image ## PostgreSQL loses its primary 20 times under clients that remember what was acknowledged, on a cluster of four of its own
 	@dev/images postgres
-	@$(env) dev/chaos 20
+	@CLUSTER=chaos NODES=4 dev/cluster up
+	@$(env) CLUSTER=chaos dev/chaos
+	@CLUSTER=chaos dev/cluster down
 
 .PHONY: tools
 tools: ## Install what a bare machine lacks

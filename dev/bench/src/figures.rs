@@ -25,7 +25,7 @@ impl Samples {
     }
 }
 
-/// Microseconds.
+/// Microseconds, unless it is said otherwise.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Figures {
     pub samples: usize,
@@ -35,4 +35,13 @@ pub struct Figures {
     pub p99: f64,
     pub max: f64,
     pub mean: f64,
+}
+
+impl Figures {
+    /// The same in milliseconds.
+    pub fn in_milliseconds(self) -> Self {
+        let ms = |value: f64| value / 1000.0;
+        let Self { samples, min, p50, p90, p99, max, mean } = self;
+        Self { samples, min: ms(min), p50: ms(p50), p90: ms(p90), p99: ms(p99), max: ms(max), mean: ms(mean) }
+    }
 }

@@ -3,8 +3,10 @@
 mod cases;
 mod decisions;
 mod figures;
+mod idle;
 mod machine;
 mod recovery;
+mod takeovers;
 mod timeline;
 mod webhook;
 
@@ -29,6 +31,10 @@ enum Command {
     Decisions(decisions::Args),
     /// A group of five loses every pod: from the last new pod running to every member in its role.
     Recovery(recovery::Args),
+    /// The process of a primary dies: until a secondary is promoted, and what a client sees.
+    Takeovers(takeovers::Args),
+    /// Many groups that have nothing to do: memory, writes, executions.
+    Idle(idle::Args),
     /// Prints the request that the webhook gets for so many members.
     Request {
         /// The recorded request.
@@ -44,6 +50,8 @@ fn main() -> anyhow::Result<()> {
     match Args::parse().command {
         Command::Decisions(args) => decisions::run(&args),
         Command::Recovery(args) => recovery::run(&args),
+        Command::Takeovers(args) => takeovers::run(&args),
+        Command::Idle(args) => idle::run(&args),
         Command::Request { payload, members } => {
             let recorded = cases::Recorded::read(&payload)?;
             println!("{}", recorded.request(&cases::lean(members))?);

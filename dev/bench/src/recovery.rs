@@ -117,7 +117,7 @@ async fn measure(args: &Args, stage: &Stage) -> anyhow::Result<()> {
 }
 
 /// Another image for operator and runner.
-async fn install(stage: &Stage, image: &str) -> anyhow::Result<()> {
+pub async fn install(stage: &Stage, image: &str) -> anyhow::Result<()> {
     let namespace = &stage.operator.namespace;
     let deployments: Api<Deployment> = Api::namespaced(stage.client.clone(), namespace);
     let container = json!({"name": "tanist", "image": image, "env": [{"name": "TANIST_RUNNER_IMAGE", "value": image}]});

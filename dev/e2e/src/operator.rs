@@ -13,6 +13,15 @@ use std::time::Duration;
 /// Where crash points are remembered, so that each happens once.
 const MARKS: &str = "/var/crash";
 
+/// What the operator's container uses, as its kubelet says.
+#[derive(Debug, Clone, Copy)]
+pub struct Usage {
+    /// Resident memory.
+    pub resident_mib: f64,
+    /// Processor time since it started.
+    pub processor_seconds: f64,
+}
+
 /// An installation.
 #[derive(Clone)]
 pub struct Operator {
@@ -162,14 +171,40 @@ impl Operator {
     /// # Errors
     /// When they cannot be read.
     pub async fn metric(&self, pod: &str, name: &str) -> Result<f64> {
-        let path = format!("/api/v1/namespaces/{}/pods/{pod}:8080/proxy/metrics", self.namespace);
-        let text = self
-            .client
-            .request_text(http::Request::get(path).body(Vec::new())?)
-            .await
-            .context("failed to read the operator's metrics")?;
+        let text = self.metrics(pod).await?;
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         Ok(line.map_or(Ok(0.0), str::parse)?)
+    }
+
+    /// All of its metrics, as Prometheus reads them.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub async fn metrics(&self, pod: &str) -> Result<String> {
+        let path = format!("/api/v1/namespaces/{}/pods/{pod}:8080/proxy/metrics", self.namespace);
+        let request = http::Request::get(path).body(Vec::new())?;
+        self.client.request_text(request).await.context("failed to read the operator's metrics")
+    }
+
+    /// What its container uses.
+    ///
+    /// # Errors
+    /// When its kubelet does not say.
+    pub async fn usage(&self) -> Result<Usage> {
+        let name = self.pod().await?;
+        let pods = self.pods().await?;
+        let pod = pods.iter().find(|pod| pod.name_any() == name).context("no operator runs")?;
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).context("it runs nowhere")?;
+        let request = http::Request::get(format!("/api/v1/nodes/{node}/proxy/stats/summary")).body(Vec::new())?;
+        let summary: Value = self.client.request(request).await.context("failed to read the kubelet's statistics")?;
+        let pods = summary.pointer("/pods").and_then(Value::as_array).context("no pods")?;
+        let own = pods.iter().find(|pod| crate::text(pod, "/podRef/name") == name).context("the kubelet lacks it")?;
+        let number =
+            |pointer: &str| own.pointer(pointer).and_then(Value::as_f64).with_context(|| format!("no {pointer}"));
+        Ok(Usage {
+            resident_mib: number("/containers/0/memory/rssBytes")? / 1024.0 / 1024.0,
+            processor_seconds: number("/containers/0/cpu/usageCoreNanoSeconds")? / 1e9,
+        })
     }
 
     /// Waits until it went through so many more rounds.

@@ -71,6 +71,7 @@ fn what_cannot_be_is_said_in_a_sentence() -> Outcome {
         in_its_place(stage, &["create", "secret", "generic", "password", "--from-literal=p=1"])?;
         group.ready(90).await?;
         group.member(0).write(3).await?;
+        group.copied(3).await?;
 
         let refused = in_its_place(stage, &["scale", "rg/register", "--replicas=1"]);
         let said = refused.err().map(|e| format!("{e:#}")).unwrap_or_default();

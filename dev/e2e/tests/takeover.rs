@@ -77,6 +77,42 @@ fn a_secondary_takes_over_with_every_row() -> Outcome {
     })
 }
 
+// S5, design 4 "Over": a container that ended and was started again in the same pod proves nothing about that pod later: after a forced
+// deletion the node's word is waited for, 30 s and the pod's grace.
+#[test]
+fn a_restarted_container_is_no_proof_for_ever() -> Outcome {
+    play("restarted").run(async |stage| {
+        let group = stage.register(led()).await?;
+        group.ready(60).await?;
+        group.member(0).write(3).await?;
+        group.copied(3).await?;
+        // To PID 1: the container ends, and its kubelet starts it anew in the same pod.
+        let uid = group.member(0).uid().await?;
+        group.member(0).exec(&["sh", "-c", "kill -TERM 1"]).await?;
+        led_by_another(&group, 0, 90).await?;
+        group.change(json!({"preferredPrimary": "register-0"})).await?;
+        let back = |seen: &Value| {
+            text(seen, "/status/primary") == "register-0" && condition(seen, "Ready").starts_with("True AllMembers")
+        };
+        group.until("the hand-over back", 60, back).await?;
+        ensure!(group.member(0).uid().await? == uid, "it is another pod");
+        group.change(json!({"preferredPrimary": null})).await?;
+        let before = promotions(&group).await?;
+        group.member(0).delete(Some(0)).await?;
+        tokio::time::sleep(std::time::Duration::from_secs(25)).await;
+        ensure!(
+            promotions(&group).await? == before,
+            "somebody took over although nothing proves that the old one ended"
+        );
+        led_by_another(&group, 0, 90).await?;
+        group.rows(3).await
+    })
+}
+
+async fn promotions(group: &Group) -> Result<usize> {
+    Ok(group.executions().await?.iter().filter(|e| e.command == "promote").count())
+}
+
 // S13, S24: the secondary with fewer rows does not lead, whatever its ordinal; and the decision says why.
 #[test]
 fn a_secondary_that_lags_does_not_lead() -> Outcome {

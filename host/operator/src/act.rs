@@ -227,6 +227,7 @@ async fn route(
     ready: bool,
     now: i64,
 ) -> Result<(), Error> {
+    info!(member = pod, role, ready, "routed");
     let pods: Api<Pod> = Api::namespaced(ctx.client.clone(), namespace);
     let labels = json!({"metadata": {"uid": uid, "labels": {api::LABEL_ROLE: role}}});
     let gate = json!({"metadata": {"uid": uid}, "status": {"conditions": [{

@@ -1,5 +1,5 @@
 //! The loop: observe, decide, act, report.
-use crate::act::{self, act};
+use crate::act::{self, Outcome, act};
 use crate::api::ReplicaGroup;
 use crate::context::Context;
 use crate::metrics::Measured;
@@ -52,6 +52,7 @@ async fn one(group: Arc<ReplicaGroup>, ctx: Arc<Context>) -> Result<Next, Error>
         let plan = if outcome.recorded { plan.clone() } else { unwritten(&observed, &plan) };
         report::write(&ctx, &outcome.object, &plan, &said).await.map_err(Error::Act)?; // writes
     }
+    log(&observed, &plan, &outcome);
     news::tell(&ctx, &observed, &plan, outcome.error.as_ref()).await; // writes
     if outcome.error.is_none() {
         ctx.metrics.failover(&observed.snapshot, &plan);
@@ -61,6 +62,22 @@ async fn one(group: Arc<ReplicaGroup>, ctx: Arc<Context>) -> Result<Next, Error>
     match outcome.error {
         Some(error) => Err(Error::Act(error)),
         None => Ok(again(&ctx, &group, &observed, &plan)),
+    }
+}
+
+/// What was decided and what happened, for those who want to know when: the record has seconds only.
+fn log(observed: &Observed, plan: &Plan, outcome: &Outcome) {
+    for decision in plan.decisions.iter().filter(|d| d.chosen.is_some()) {
+        let (point, policy) = (decision.point.to_string(), decision.policy.as_ref().map(|p| p.name.as_str()));
+        let chosen = decision.chosen.as_ref().map(|m| m.as_str());
+        info!(point, member = chosen, policy, term = decision.term, reason = decision.reason, "decided");
+    }
+    if outcome.recorded || outcome.error.is_none() {
+        let before = observed.snapshot.record.history.last();
+        let fresh = plan.record.history.iter().rev().take_while(|t| Some(*t) != before);
+        for t in fresh.collect::<Vec<_>>().into_iter().rev() {
+            info!(what = t.what, member = t.member.as_ref().map(|m| m.as_str()), detail = t.detail, "noted");
+        }
     }
 }
 

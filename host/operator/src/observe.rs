@@ -17,7 +17,7 @@ use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, ResourceExt};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-use tanist_core::contract::{MemberName, Position, Timestamp};
+use tanist_core::contract::{MemberName, Phase, Position, Timestamp};
 use tanist_core::limits;
 use tanist_core::memory;
 use tanist_core::record::Record;
@@ -124,6 +124,7 @@ pub async fn observe(ctx: &Context, seen: &ReplicaGroup, ask: Ask<'_>) -> Result
         .collect::<Vec<_>>();
     let surplus_claims = world.surplus_claims(&group, &expected, &record);
     let nodes = world.nodes(ctx, &members, &record).await?;
+    silence(&mut members, nodes.as_ref());
     let read = Instant::now();
     let evidence = questions::evidence(ctx, &group, &record, &members).await;
     let statuses = questions::statuses(ctx, &group, &members, ask).await;
@@ -138,6 +139,16 @@ pub async fn observe(ctx: &Context, seen: &ReplicaGroup, ask: Ask<'_>) -> Result
         Snapshot { now, nonce, group, record, objects, set, members, evidence, nodes, ended, surplus_claims };
     questions::led(ctx, &mut snapshot);
     Ok(Observed { object, snapshot })
+}
+
+/// A node that does not report takes its pods along: asking them would only wait, and what the API has of them is what was.
+fn silence(members: &mut [Member], nodes: Option<&BTreeMap<String, tanist_core::snapshot::Node>>) {
+    for pod in members.iter_mut().filter_map(|m| m.pod.as_mut()) {
+        let node = pod.node.as_ref().and_then(|name| nodes?.get(name));
+        if node.is_some_and(|node| !node.ready) && pod.phase != Phase::Ended {
+            pod.phase = Phase::Unreachable;
+        }
+    }
 }
 
 fn read_record(object: &ReplicaGroup) -> Result<Record, Error> {

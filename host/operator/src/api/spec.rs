@@ -49,8 +49,9 @@ pub struct ReplicaGroupSpec {
     pub primaries: Primaries,
 
     /// The pods: a pod template as in a StatefulSet, of which every field is allowed. Added to it are the environment variables POD_NAME,
-    /// POD_NAMESPACE, SERVICE_NAME and TANIST_POD_UID, the label `tanist.dev/group` (use it for anti-affinity) and the readiness gate
-    /// `tanist.dev/member`; a termination grace of 600 seconds and no service account token unless it says otherwise. Labels and
+    /// POD_NAMESPACE, SERVICE_NAME and TANIST_POD_UID, the label `tanist.dev/group` and the readiness gate `tanist.dev/member`; unless it says
+    /// otherwise, a termination grace of 600 seconds, no service account token, a preferred pod anti-affinity between members and an even
+    /// spread over zones and nodes (an empty `podAntiAffinity` or list of `topologySpreadConstraints` switches them off). Labels and
     /// annotations under `tanist.dev/` are reserved; those under `policy.tanist.dev/` are seen by policies. A change of it reaches a pod
     /// when that pod is replaced; until then the group shows `UpdatePending`.
     pub template: Template,

@@ -5,6 +5,10 @@ use crate::api::{GATE_MEMBER, LABEL_GROUP, ReplicaGroup};
 use kube::ResourceExt;
 use serde_json::{Map, Value, json};
 
+/// The label of a node, and that of its zone.
+const HOST: &str = "kubernetes.io/hostname";
+const ZONE: &str = "topology.kubernetes.io/zone";
+
 /// The `StatefulSet` (row A45). It starts all members at once and replaces none by itself: order is the policies', and what replacing a pod
 /// means is the plan's. It never deletes a claim.
 pub(super) fn set(group: &ReplicaGroup, replicas: u32, settings: &Settings) -> Result<Value, BuildError> {
@@ -39,6 +43,7 @@ fn template(group: &ReplicaGroup, settings: &Settings) -> Result<Value, BuildErr
     let spec = object(&mut template, "spec", "template")?;
     unless_set(spec, "terminationGracePeriodSeconds", default::GRACE);
     unless_set(spec, "automountServiceAccountToken", false);
+    spread(group, spec)?;
     let gates = list(spec, "readinessGates", "template.spec")?;
     let gate = json!({"conditionType": GATE_MEMBER});
     if !gates.contains(&gate) {
@@ -54,6 +59,18 @@ fn template(group: &ReplicaGroup, settings: &Settings) -> Result<Value, BuildErr
         Runner::None => runner::stop_by_hook(group, spec)?,
     }
     Ok(template.into())
+}
+
+/// Keeps members apart, on nodes and in zones, as far as there are some: one loss is to cost one member. Each of the two is the user's as soon as
+/// the template has it, if only as an empty list or object.
+fn spread(group: &ReplicaGroup, spec: &mut Map<String, Value>) -> Result<(), BuildError> {
+    let members = json!({"matchLabels": {LABEL_GROUP: group.name_any()}});
+    let apart = json!({"weight": 100, "podAffinityTerm": {"topologyKey": HOST, "labelSelector": members}});
+    let wish = json!({"preferredDuringSchedulingIgnoredDuringExecution": [apart]});
+    unless_set(object(spec, "affinity", "template.spec")?, "podAntiAffinity", wish);
+    let even = |key: &str| json!({"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": members});
+    unless_set(spec, "topologySpreadConstraints", json!([even(ZONE), even(HOST)]));
+    Ok(())
 }
 
 /// Tells a container who it is, where the user does not. Ours come first, so that the user's may refer to them.

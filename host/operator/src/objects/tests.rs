@@ -217,6 +217,23 @@ fn members_can_be_kept_apart_by_the_groups_label() {
     assert!(wanted.iter().all(|(key, value)| pod["metadata"]["labels"].get(key) == Some(value)));
 }
 
+// Issue 4 item 9: apart by default, on nodes and in zones; what the template says instead stands, an empty list too.
+#[test]
+fn members_are_kept_apart_unless_the_template_says_otherwise() {
+    let pod = pod(json!({}));
+    let preferred = &pod["spec"]["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"];
+    assert_eq!(preferred[0]["podAffinityTerm"]["topologyKey"], "kubernetes.io/hostname");
+    let keys: Vec<_> = (0..2).map(|n| &pod["spec"]["topologySpreadConstraints"][n]["topologyKey"]).collect();
+    assert_eq!(keys, ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]);
+    let selector = &pod["spec"]["topologySpreadConstraints"][0]["labelSelector"]["matchLabels"];
+    assert_eq!(selector, &json!({"tanist.dev/group": "db"}));
+
+    let own = json!({"template": {"spec": {"affinity": {"podAntiAffinity": {}}, "topologySpreadConstraints": []}}});
+    let pod = self::pod(own);
+    assert_eq!(pod["spec"]["affinity"]["podAntiAffinity"], json!({}));
+    assert_eq!(pod["spec"]["topologySpreadConstraints"], json!([]));
+}
+
 #[test]
 fn names_resolve_before_members_are_ready() {
     // Row A47.

@@ -54,7 +54,7 @@ pub fn pod(pod: &Pod, group: &Group, revision: Option<&str>, now: Timestamp) -> 
     let ready = condition("Ready");
     let wanted = &group.commands.status.container;
     let phase = match status.and_then(|s| s.phase.as_deref()) {
-        Some("Failed" | "Succeeded") => Phase::Ended,
+        _ if every_container_ended(pod) => Phase::Ended,
         _ if status.is_some_and(|s| s.reason.as_deref() == Some("NodeLost")) => Phase::Unreachable,
         // The node controller says so before anybody else does.
         _ if ready.is_some_and(|c| c.status == "Unknown" || c.reason.as_deref() == Some("NodeNotReady")) => {
@@ -100,16 +100,15 @@ fn trouble(pod: &Pod) -> Option<String> {
     })
 }
 
-/// Whether every container of the pod ended, as its status says: then nothing of it runs.
+/// Whether the pod ended for good: nothing of it runs, and nothing of it will run again. A pod whose containers all ended is not there yet: its
+/// kubelet starts them anew, also after it was deleted by force. The last phase is the kubelet's word; where something else wrote it for a
+/// node that is gone, containers seem to run still.
 #[must_use]
 pub fn every_container_ended(pod: &Pod) -> bool {
     let Some(status) = &pod.status else { return false };
-    if matches!(status.phase.as_deref(), Some("Failed" | "Succeeded")) {
-        return true;
-    }
-    let statuses = status.container_statuses.as_deref().unwrap_or_default();
-    let wanted = pod.spec.as_ref().map_or(usize::MAX, |s| s.containers.len());
-    statuses.len() == wanted && statuses.iter().all(|c| c.state.as_ref().is_some_and(|s| s.terminated.is_some()))
+    let runs =
+        status.container_statuses.iter().flatten().any(|c| c.state.as_ref().is_some_and(|s| s.running.is_some()));
+    matches!(status.phase.as_deref(), Some("Failed" | "Succeeded")) && !runs
 }
 
 /// Taints of nodes that are about to be removed: the cluster autoscaler's and Karpenter's. They come before the pods are evicted.
@@ -206,6 +205,22 @@ mod tests {
         let nowhere =
             json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}]);
         assert_eq!(told(json!({"conditions": nowhere})).as_deref(), Some("no node takes it: 0/3 nodes"));
+    }
+
+    // S5, design 4 "Over": a container between its death and its restart is no end; neither is a phase that somebody else wrote.
+    #[test]
+    fn only_the_last_phase_is_the_end() {
+        let ended = |phase: &str, state: Value| {
+            let statuses =
+                json!([{"name": "db", "image": "i", "imageID": "", "ready": false, "restartCount": 0, "state": state}]);
+            let status = json!({"phase": phase, "containerStatuses": statuses});
+            let pod = json!({"spec": {"containers": [{"name": "db"}]}, "metadata": {}, "status": status});
+            serde_json::from_value(pod).is_ok_and(|pod| every_container_ended(&pod))
+        };
+        let terminated = || json!({"terminated": {"exitCode": 137}});
+        assert!(!ended("Running", terminated()));
+        assert!(ended("Failed", terminated()) && ended("Succeeded", terminated()));
+        assert!(!ended("Failed", json!({"running": {}})));
     }
 
     // Issue 4 item 3: a drain begins with a cordon, that of the autoscalers with a taint.
