@@ -66,7 +66,7 @@ async fn cannot_start(group: &Group, words: &str) -> Result<()> {
 fn what_cannot_be_is_said_in_a_sentence() -> Outcome {
     play("sentence").run(async |stage| {
         let secret = json!([{"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "password", "key": "p"}}}]);
-        let group = stage.register(json!({"primaries": 2, "container_": {"env": secret}})).await?;
+        let group = stage.register(json!({"primaries": 3, "container_": {"env": secret}})).await?;
         cannot_start(&group, "secret \"password\" not found").await?;
         in_its_place(stage, &["create", "secret", "generic", "password", "--from-literal=p=1"])?;
         group.ready(90).await?;
