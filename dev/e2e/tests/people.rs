@@ -1,6 +1,6 @@
 //! What people know from Kubernetes means the same here: kubectl wait, delete, scale, and what a budget allows.
 use crate::takeover::led;
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tanist_e2e::{Group, Outcome, Stage, condition, kubectl, play, text, until};
 
@@ -44,8 +44,25 @@ fn what_kubectl_says_is_what_people_think() -> Outcome {
         group.member(2).fault("secondary", "clear").await?;
         wait(stage, "Ready")?;
         until("one eviction is allowed again", 20, async || Ok(allowed(stage)? == "1")).await?;
+        logged(&stage.operator.log().await)?;
         group.rows(3).await
     })
+}
+
+// Issue 4 item 8, A52: logs are JSON, one object a line, and say of which group, in which of its rounds and about which member.
+fn logged(log: &str) -> Result<()> {
+    let lines = log.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>().context("not JSON")?;
+    let about = |message: &str| lines.iter().filter(|l| text(l, "/fields/message") == message).collect::<Vec<_>>();
+    for message in ["command starts", "command ended well", "routed", "role changed"] {
+        let lines = about(message);
+        ensure!(!lines.is_empty(), "{message:?} was never logged");
+        for line in lines {
+            let round = line.pointer("/span/round").and_then(Value::as_u64).unwrap_or_default();
+            let member = text(line, "/fields/member");
+            ensure!(text(line, "/span/group") == "register" && round > 0 && member.starts_with("register-"), "{line}");
+        }
+    }
+    Ok(())
 }
 
 fn waits_for(seen: &Value, reason: &str) -> Option<String> {
