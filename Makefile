@@ -16,11 +16,14 @@ demo: image cluster-up ## A Galera group forms, loses everything, comes back fro
 	@$(env) dev/demo
 
 .PHONY: test
-test: check unit e2e e2e-nodes ## Everything that CI runs
+test: check unit e2e ## Everything that CI runs
+	@# Both wait most of the time, each for a cluster of its own.
+	@$(MAKE) --no-print-directory -j2 -O e2e-nodes e2e-deploy
 
 .PHONY: check
 check: tools policies ## Format, lints, each crate alone, advisories
 	@$(env) dev/check
+	@deploy/test
 
 .PHONY: unit
 unit: policies ## Tests without a cluster
@@ -37,6 +40,12 @@ e2e-nodes: image ## Tests that take nodes away, on a cluster of four of their ow
 	@CLUSTER=nodes NODES=4 dev/cluster up
 	@$(env) export CLUSTER=nodes; KUBECONFIG=$$(dev/cluster kubeconfig) cargo test --workspace --test nodes -- --test-threads 1
 	@CLUSTER=nodes dev/cluster down
+
+.PHONY: e2e-deploy
+e2e-deploy: image ## Install, upgrade and roll back with open intents, uninstall: the charts, on a cluster of their own
+	@CLUSTER=helm dev/cluster up
+	@PREVIOUS=$$(deploy/tests/previous --warm) CLUSTER=helm deploy/test cluster
+	@CLUSTER=helm dev/cluster down
 
 .PHONY: bench
 bench: policies ## Decision and recovery times, beside their peers, as JSON and a table
