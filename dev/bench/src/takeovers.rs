@@ -39,6 +39,9 @@ pub struct Args {
     /// Where the figures go as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
+    /// Where the operator's log goes.
+    #[arg(long)]
+    log: Option<PathBuf>,
 }
 
 /// The goals, in milliseconds: from the death of the process to the promotion, p50 and p99; and from the event in the API to it, p50.
@@ -67,7 +70,10 @@ struct Takeover {
 }
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    play("takeovers").run(async |stage| measure(args, stage).await).map_err(|error| anyhow!(error))
+    play("takeovers")
+        .with("RUST_LOG", "info,kube=warn,tanist=debug")
+        .run(async |stage| measure(args, stage).await)
+        .map_err(|error| anyhow!(error))
 }
 
 async fn measure(args: &Args, stage: &Stage) -> anyhow::Result<()> {
@@ -96,6 +102,9 @@ async fn measure(args: &Args, stage: &Stage) -> anyhow::Result<()> {
         takeovers.push(one);
     }
     watch.abort();
+    if let Some(path) = &args.log {
+        fs::write(path, stage.operator.log().await)?;
+    }
     let load = before.until(Busy::now(&[]));
     let of = |part: &dyn Fn(&Takeover) -> f64| {
         let mut samples = Samples::default();

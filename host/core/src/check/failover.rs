@@ -48,7 +48,22 @@ fn left_out(s: &Snapshot, member: &Member) -> bool {
         let (of, highest) = (s.record.member(&m.name).counts_as(), highest_term(s));
         follows(s, m) && of == highest && m.position != Position::Empty
     };
-    s.group.failover.prefer_running && led(s, member) && !follows(s, member) && s.members.iter().any(has_data)
+    let left_out = s.group.failover.prefer_running && led(s, member) && !follows(s, member);
+    left_out && s.members.iter().any(has_data) && lost(s).is_none()
+}
+
+/// A member of the highest term whose volume was replaced since it was confirmed: what it held may have been the freshest, and nobody can read it
+/// any more.
+fn lost(s: &Snapshot) -> Option<&Member> {
+    let confirmed = |m: &&Member| highest_term(s).is_some() && s.record.member(&m.name).term == highest_term(s);
+    s.members.iter().filter(confirmed).find(|m| !led(s, m) && own_claims(s, m).is_err())
+}
+
+/// Who led is over and its data is read: nobody had more.
+fn leader_is_read(s: &Snapshot) -> bool {
+    let read =
+        |m: &Member| matches!(m.position, Position::Known(_)) && s.position_stands(m) && own_claims(s, m).is_ok();
+    s.members.iter().any(|m| led(s, m) && counts(s, m) && read(m))
 }
 
 /// Whether it led the highest term: it is over by now, and what only it has was never promised to anyone.
@@ -67,6 +82,13 @@ pub fn failover_group(s: &Snapshot) -> Held {
     }
     if !enough(s) {
         s.members.iter().filter(|m| counts(s, m) && !led(s, m)).try_for_each(|m| readable(s, m))?;
+        if let Some(member) = lost(s).filter(|_| !leader_is_read(s)) {
+            let message = format!(
+                "the volume of {} is another one than when it followed last; what it held may have been the freshest, and who led cannot be read",
+                member.name
+            );
+            return Err(broken_by(Rule::ClaimChanged, &member.name, message));
+        }
     }
     top(s).map(|_| ())
 }
@@ -92,9 +114,11 @@ fn unread(s: &Snapshot, member: &Member) -> String {
     }
 }
 
-/// As many positions are known as the owner of the application asks for.
+/// As many positions are known as the owner of the application asks for. An empty volume, or another one than was confirmed, says nothing of what
+/// was acknowledged.
 fn enough(s: &Snapshot) -> bool {
-    let known = |m: &&Member| matches!(m.position, Position::Known(_) | Position::Empty) && s.position_stands(m);
+    let known =
+        |m: &&Member| matches!(m.position, Position::Known(_)) && s.position_stands(m) && own_claims(s, m).is_ok();
     let known = s.members.iter().filter(|m| counts(s, m)).filter(known).count();
     s.group.failover.reads.is_some_and(|reads| usize::try_from(reads).is_ok_and(|reads| known >= reads))
 }

@@ -46,6 +46,7 @@ fn wait(s: &Snapshot, plan: &mut Plan, v: &Violation) {
         Rule::MayBePrimary => Reason::MayBePrimary,
         Rule::PositionUnknown => Reason::PositionUnknown,
         Rule::HistoriesDiffer => Reason::HistoriesDiffer,
+        Rule::ClaimChanged => Reason::ClaimChanged,
         _ => Reason::FailoverPending,
     };
     let again = (v.rule == Rule::PositionUnknown).then(|| s.now.saturating_add(limits::UNKNOWN_POSITION_SECONDS));
