@@ -45,6 +45,8 @@ struct Shared {
     limits: Limits,
     /// What is in use somewhere, by digest. The same bytes are compiled once as long as one policy of them lives.
     compiled: Mutex<BTreeMap<String, Weak<Compiled>>>,
+    /// How many were compiled. Held while one is: a compilation takes tens of MiB, and a hundred groups that appear at once ask for it at once.
+    compiling: Mutex<u64>,
 }
 
 impl Engine {
@@ -56,7 +58,7 @@ impl Engine {
         let engine =
             wasmtime::Engine::new(&sandbox::config(&limits)).map_err(|error| SetupError(format!("{error:#}")))?;
         let linker = Linker::new(&engine);
-        Ok(Self(Arc::new(Shared { engine, linker, limits, compiled: Mutex::new(BTreeMap::new()) })))
+        Ok(Self(Arc::new(Shared { engine, linker, limits, compiled: Mutex::default(), compiling: Mutex::default() })))
     }
 
     /// What policies may use.
@@ -69,16 +71,23 @@ impl Engine {
         compiled.get(digest).and_then(Weak::upgrade)
     }
 
-    fn remember(&self, compiled: Compiled) -> Arc<Compiled> {
+    /// How many components were compiled since it was made. One at a time, and the same bytes once as long as a policy of them lives.
+    pub fn compilations(&self) -> u64 {
+        *self.0.compiling.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn compile(&self, bytes: &[u8], digest: String) -> Result<Arc<Compiled>, LoadError> {
+        let mut compilations = self.0.compiling.lock().unwrap_or_else(PoisonError::into_inner);
+        // Somebody may have compiled the same bytes meanwhile.
+        if let Some(compiled) = self.known(&digest) {
+            return Ok(compiled);
+        }
+        *compilations += 1;
+        let compiled = Arc::new(Compiled::new(self, bytes, digest)?);
         let mut cache = self.0.compiled.lock().unwrap_or_else(PoisonError::into_inner);
         cache.retain(|_, entry| entry.strong_count() > 0);
-        // Somebody may have compiled the same bytes meanwhile: one of the two is enough.
-        if let Some(first) = cache.get(&compiled.digest).and_then(Weak::upgrade) {
-            return first;
-        }
-        let compiled = Arc::new(compiled);
         cache.insert(compiled.digest.clone(), Arc::downgrade(&compiled));
-        compiled
+        Ok(compiled)
     }
 }
 
@@ -144,7 +153,7 @@ impl Policy {
         let digest = digest(bytes);
         let compiled = match engine.known(&digest) {
             Some(compiled) => compiled,
-            None => engine.remember(Compiled::new(engine, bytes, digest)?),
+            None => engine.compile(bytes, digest)?,
         };
         let name = PolicyName {
             name: compiled.description.name.clone(),

@@ -82,7 +82,9 @@ pub struct Outcome {
 /// Carries out a plan.
 pub async fn act(ctx: &Arc<Context>, observed: &Observed, plan: &Plan, report: &report::Derived) -> Outcome {
     let mut outcome = Outcome { object: observed.object.clone(), recorded: false, error: None };
-    for action in &plan.actions {
+    // Readings only begin here, and everything else may wait for what they say.
+    let (readings, others): (Vec<_>, Vec<_>) = plan.actions.iter().partition(|a| matches!(a, Action::Read { .. }));
+    for action in readings.into_iter().chain(others) {
         if let Err(error) = one(ctx, observed, plan, report, action, &mut outcome).await {
             outcome.error = Some(error);
             break;
@@ -156,7 +158,8 @@ async fn look_again(ctx: &Context, observed: &Observed, written: &ReplicaGroup, 
         Action::DeletePod { member, .. } => Ask::Only(member),
         _ => Ask::Everyone,
     };
-    let live = observe::observe(ctx, &observed.object, ask).await.map_err(Error::LookAgain)?;
+    let live =
+        observe::observe(ctx, &observed.object, ask, Some(&observed.snapshot)).await.map_err(Error::LookAgain)?;
     if live.object.resource_version() != written.resource_version() {
         return Err(Error::Outdated);
     }
@@ -237,24 +240,21 @@ async fn route(
         "lastTransitionTime": jiff::Timestamp::from_second(now).unwrap_or_default().to_string(),
     }]}});
     let params = PatchParams::default();
-    // Going down, the Services go first; coming up, they come last.
-    if role.is_none() {
-        within(format!("unlabel pod {pod}"), pods.patch(pod, &params, &Patch::Merge(&labels)))
-            .await
-            .map(drop)
-            .or_else(gone)?;
+    let (labels, gate) = (Patch::Merge(&labels), Patch::Strategic(&gate));
+    let label =
+        async { within(format!("label pod {pod}"), pods.patch(pod, &params, &labels)).await.map(drop).or_else(gone) };
+    let gate = async {
+        let set = pods.patch_status(pod, &params, &gate);
+        within(format!("set the readiness gate of {pod}"), set).await.map(drop).or_else(gone)
+    };
+    // Going down, both at once; coming up, the Services come last.
+    match role {
+        None => tokio::try_join!(label, gate).map(drop),
+        Some(_) => {
+            gate.await?;
+            label.await
+        }
     }
-    within(format!("set the readiness gate of {pod}"), pods.patch_status(pod, &params, &Patch::Strategic(&gate)))
-        .await
-        .map(drop)
-        .or_else(gone)?;
-    if role.is_some() {
-        within(format!("label pod {pod}"), pods.patch(pod, &params, &Patch::Merge(&labels)))
-            .await
-            .map(drop)
-            .or_else(gone)?;
-    }
-    Ok(())
 }
 
 /// A pod that is gone needs no routing; one that was replaced is seen in the next round.

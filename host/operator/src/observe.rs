@@ -97,12 +97,50 @@ pub enum Ask<'a> {
     Only(&'a MemberName),
 }
 
-/// Reads everything that a decision may look at.
+/// Reads everything that a decision may look at. `before`: what was seen a moment ago. Its members are asked at once, while the API server is
+/// read; what they say counts only if they turn out to be the same pods, with the same containers.
 ///
 /// # Errors
 /// [`Error`]; nothing is done then.
-pub async fn observe(ctx: &Context, seen: &ReplicaGroup, ask: Ask<'_>) -> Result<Observed, Error> {
+pub async fn observe(
+    ctx: &Context,
+    seen: &ReplicaGroup,
+    ask: Ask<'_>,
+    before: Option<&Snapshot>,
+) -> Result<Observed, Error> {
     let started = Instant::now();
+    let asked = async {
+        match before {
+            Some(s) => questions::statuses(ctx, &s.group, &s.members, ask, questions::Statuses::new()).await,
+            None => questions::Statuses::new(),
+        }
+    };
+    let (said, observed) = tokio::join!(asked, read(ctx, seen));
+    let mut observed = observed?;
+    let same = |name: &MemberName| {
+        let of =
+            |s: &Snapshot| s.member(name).and_then(|m| m.pod.as_ref()).map(|p| (p.uid.clone(), p.containers.clone()));
+        before.is_some_and(|s| of(s) == of(&observed.snapshot))
+    };
+    let said = said.into_iter().filter(|(name, _)| same(name)).collect();
+    let read = Instant::now();
+    hear(ctx, &mut observed.snapshot, ask, said).await;
+    let (objects_ms, members_ms) = ((read - started).as_secs_f64() * 1000.0, read.elapsed().as_secs_f64() * 1000.0);
+    debug!(group = observed.snapshot.group.name, ?ask, objects_ms, members_ms, "observed");
+    Ok(observed)
+}
+
+/// Asks the members, and what came of open commands.
+async fn hear(ctx: &Context, s: &mut Snapshot, ask: Ask<'_>, said: questions::Statuses) {
+    s.evidence = questions::evidence(ctx, &s.group, &s.record, &s.members).await;
+    let statuses = questions::statuses(ctx, &s.group, &s.members, ask, said).await;
+    s.now = now();
+    questions::apply(ctx, &s.group, &mut s.members, statuses, s.now);
+    questions::led(ctx, s);
+}
+
+/// Reads the API server.
+async fn read(ctx: &Context, seen: &ReplicaGroup) -> Result<Observed, Error> {
     let namespace = seen.namespace().ok_or(Error::Gone)?;
     let groups: Api<ReplicaGroup> = Api::namespaced(ctx.client.clone(), &namespace);
     let object = within("the group", groups.get_opt(&seen.name_any())).await?.ok_or(Error::Gone)?;
@@ -125,19 +163,12 @@ pub async fn observe(ctx: &Context, seen: &ReplicaGroup, ask: Ask<'_>) -> Result
     let surplus_claims = world.surplus_claims(&group, &expected, &record);
     let nodes = world.nodes(ctx, &members, &record).await?;
     silence(&mut members, nodes.as_ref());
-    let read = Instant::now();
-    let evidence = questions::evidence(ctx, &group, &record, &members).await;
-    let statuses = questions::statuses(ctx, &group, &members, ask).await;
-    let (objects_ms, members_ms) = ((read - started).as_secs_f64() * 1000.0, read.elapsed().as_secs_f64() * 1000.0);
-    debug!(group = group.name, ?ask, objects_ms, members_ms, "observed");
-    let now = self::now();
-    questions::apply(ctx, &group, &mut members, statuses, now);
     let remembered = record.last_primaries.iter().map(|l| &l.pod_uid).chain(record.intents.iter().map(|i| &i.pod_uid));
     let ended = remembered.filter(|uid| ctx.hints.has_ended(uid)).cloned().collect();
     let nonce = format!("{:016x}", rand::random::<u64>());
-    let mut snapshot =
+    let evidence = questions::Evidences::new();
+    let snapshot =
         Snapshot { now, nonce, group, record, objects, set, members, evidence, nodes, ended, surplus_claims };
-    questions::led(ctx, &mut snapshot);
     Ok(Observed { object, snapshot })
 }
 

@@ -18,8 +18,8 @@ pub type Statuses = BTreeMap<MemberName, Said>;
 /// How unsettled commands ended, by token.
 pub type Evidences = BTreeMap<String, Evidence>;
 
-/// Asks for roles, all at once.
-pub async fn statuses(ctx: &Context, group: &Group, members: &[Member], ask: Ask<'_>) -> Statuses {
+/// Asks for roles, all at once; not those who said theirs already.
+pub async fn statuses(ctx: &Context, group: &Group, members: &[Member], ask: Ask<'_>, mut said: Statuses) -> Statuses {
     // Row A33: a paused group is not even asked.
     if group.paused {
         return Statuses::new();
@@ -31,7 +31,8 @@ pub async fn statuses(ctx: &Context, group: &Group, members: &[Member], ask: Ask
                 && p.containers.get(container).is_some_and(|c| c.running)
         })
     });
-    let targets = alive.filter_map(|m| Some((m.name.clone(), m.pod.as_ref()?, target(group, m)?)));
+    let unheard = alive.filter(|m| !said.contains_key(&m.name));
+    let targets = unheard.filter_map(|m| Some((m.name.clone(), m.pod.as_ref()?, target(group, m)?)));
     let asked = targets.map(|(name, pod, target)| async move {
         let anew = match ask {
             Ask::Everyone => true,
@@ -45,7 +46,8 @@ pub async fn statuses(ctx: &Context, group: &Group, members: &[Member], ask: Ask
         };
         (name, said)
     });
-    join_all(asked).await.into_iter().collect()
+    said.extend(join_all(asked).await);
+    said
 }
 
 async fn status(ctx: &Context, group: &Group, pod: &Pod, target: &Target) -> Said {
