@@ -33,8 +33,8 @@ pub struct Args {
 
 /// The goal for the memory, in MiB.
 const GOAL: f64 = 60.0;
-/// Seconds between two rounds of a group that rests.
-const RESYNC: u64 = 5;
+/// Seconds between two rounds of a group that rests, and between two polls of its runner: the members share two processors with all else.
+const RESYNC: u64 = 30;
 /// How many of these are watched.
 const INTERVALS: u64 = 10;
 /// What the operator could write.
@@ -76,7 +76,7 @@ async fn measure(args: &Args, stage: &Stage) -> anyhow::Result<()> {
     }
     let began = std::time::Instant::now();
     let names: Vec<_> = (0..args.groups).map(|n| format!("register-{n:03}")).collect();
-    let spec = json!({"replicas": 1, "primaries": 1, "resyncIntervalSeconds": RESYNC});
+    let spec = json!({"replicas": 1, "primaries": 1, "resyncIntervalSeconds": RESYNC, "statusIntervalSeconds": RESYNC});
     stream::iter(&names)
         .map(|name| {
             let spec = spec.clone();

@@ -195,7 +195,8 @@ impl Operator {
         let pods = self.pods().await?;
         let pod = pods.iter().find(|pod| pod.name_any() == name).context("no operator runs")?;
         let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).context("it runs nowhere")?;
-        let request = http::Request::get(format!("/api/v1/nodes/{node}/proxy/stats/summary")).body(Vec::new())?;
+        let request = http::Request::get(format!("/api/v1/nodes/{node}/proxy/stats/summary?only_cpu_and_memory=true"))
+            .body(Vec::new())?;
         let summary: Value = self.client.request(request).await.context("failed to read the kubelet's statistics")?;
         let pods = summary.pointer("/pods").and_then(Value::as_array).context("no pods")?;
         let own = pods.iter().find(|pod| crate::text(pod, "/podRef/name") == name).context("the kubelet lacks it")?;
