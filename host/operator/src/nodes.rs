@@ -14,15 +14,21 @@ use std::time::Duration;
 use tanist_core::snapshot;
 use tracing::{info, warn};
 
-/// After this the right to watch nodes is tried again; it is optional.
-const FORBIDDEN: Duration = Duration::from_secs(300);
+/// The right to watch nodes is optional. It is tried again soon, for it may be given in the moment of the start, then ever more seldom.
+const FORBIDDEN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(300)];
 
 /// Watches for ever.
 pub async fn watch(ctx: &Arc<Context>, groups: &[Store<ReplicaGroup>]) {
+    let [mut pause, longest] = FORBIDDEN;
     loop {
         until_forbidden(ctx, groups).await;
-        info!("nodes may not be watched: what happens to them is seen at the next round");
-        tokio::time::sleep(FORBIDDEN).await;
+        let seconds = pause.as_secs();
+        info!(
+            seconds,
+            "nodes may not be watched: what happens to them is seen at the next round; tried again after these seconds"
+        );
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(longest);
     }
 }
 
