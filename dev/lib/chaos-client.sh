@@ -29,10 +29,12 @@ rest() { read -r -t "$1" -u "$never"; } # a sleep that starts no process
 note() { printf '%s %s %s %s %s %s %s\n' "$@" >>"$folder/journal"; }
 
 connect() { # HOST
-  coproc SERVER { exec psql -X -w -q -A -t "host=$1" 2>&1; }
+  # It waits for a line first: the shell forgets the ends of one that has ended already, before they could be kept.
+  coproc SERVER { read -r; exec psql -X -w -q -A -t "host=$1" 2>&1; }
   # The shell closes its own ends as soon as psql has ended, also those with something left to read.
   exec {to}>&"${SERVER[1]}" {from}<&"${SERVER[0]}"
   server=$SERVER_PID
+  echo >&"$to"
 }
 disconnect() {
   [[ -n $server ]] || return 0
