@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs, path::PathBuf, time::Duration};
 use anyhow::{Context as _, anyhow, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::{
-    Api, ResourceExt as _,
+    Api,
     api::{ApiResource, DynamicObject, GroupVersionKind, ListParams},
 };
 use serde::Serialize;
@@ -37,17 +37,6 @@ const GOAL: f64 = 60.0;
 const RESYNC: u64 = 30;
 /// How many of these are watched.
 const INTERVALS: u64 = 10;
-/// What the operator could write.
-const KINDS: [(&str, &str, &str); 7] = [
-    ("tanist.dev", "v1alpha1", "ReplicaGroup"),
-    ("apps", "v1", "StatefulSet"),
-    ("", "v1", "Pod"),
-    ("", "v1", "Service"),
-    ("", "v1", "PersistentVolumeClaim"),
-    ("", "v1", "ConfigMap"),
-    ("policy", "v1", "PodDisruptionBudget"),
-];
-
 #[derive(Debug, Serialize)]
 struct Report {
     machine: Machine,
@@ -96,10 +85,10 @@ async fn measure(args: &Args, stage: &Stage) -> anyhow::Result<()> {
     rest(stage).await?;
 
     let load = Busy::now(&[]);
-    let (versions, executed, used) = (versions(stage).await?, executions(stage).await?, stage.operator.usage().await?);
+    let (versions, executed, used) = (stage.versions().await?, executions(stage).await?, stage.operator.usage().await?);
     let watched = std::time::Instant::now();
     tokio::time::sleep(Duration::from_secs(RESYNC * INTERVALS)).await;
-    let (after, now) = (self::versions(stage).await?, executions(stage).await?);
+    let (after, now) = (stage.versions().await?, executions(stage).await?);
     let written = after.iter().filter(|(name, version)| versions.get(*name) != Some(version));
     let written: Vec<_> = written.map(|(name, _)| name.clone()).collect();
     let executed: BTreeMap<_, _> = now
@@ -129,35 +118,22 @@ async fn measure(args: &Args, stage: &Stage) -> anyhow::Result<()> {
 }
 
 async fn ready(stage: &Stage) -> anyhow::Result<usize> {
-    let groups = list(stage, KINDS[0]).await?;
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("tanist.dev", "v1alpha1", "ReplicaGroup"));
+    let api: Api<DynamicObject> = Api::namespaced_with(stage.client.clone(), &stage.namespace, &resource);
+    let groups = api.list(&ListParams::default()).await?.items;
     let all = groups.into_iter().map(serde_json::to_value).collect::<Result<Vec<Value>, _>>()?;
     Ok(all.iter().filter(|group| condition(group, "Ready").starts_with("True")).count())
 }
 
 /// What Kubernetes itself writes after a start comes to rest first.
 async fn rest(stage: &Stage) -> anyhow::Result<()> {
-    let mut before = versions(stage).await?;
+    let mut before = stage.versions().await?;
     until("rest", 120, async || {
         tokio::time::sleep(Duration::from_secs(RESYNC)).await;
-        let earlier = std::mem::replace(&mut before, versions(stage).await?);
+        let earlier = std::mem::replace(&mut before, stage.versions().await?);
         Ok(earlier == before)
     })
     .await
-}
-
-async fn list(stage: &Stage, (group, version, kind): (&str, &str, &str)) -> anyhow::Result<Vec<DynamicObject>> {
-    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
-    let api: Api<DynamicObject> = Api::namespaced_with(stage.client.clone(), &stage.namespace, &resource);
-    Ok(api.list(&ListParams::default()).await?.items)
-}
-
-async fn versions(stage: &Stage) -> anyhow::Result<BTreeMap<String, Option<String>>> {
-    let mut found = BTreeMap::new();
-    for kind in KINDS {
-        let objects = list(stage, kind).await?;
-        found.extend(objects.iter().map(|o| (format!("{} {}", kind.2, o.name_any()), o.resource_version())));
-    }
-    Ok(found)
 }
 
 /// How many executions there were, by command.

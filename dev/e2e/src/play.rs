@@ -4,11 +4,24 @@ use crate::group::Group;
 use crate::operator::Operator;
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::Client;
-use kube::api::{Api, DeleteParams};
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams};
+use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Instant;
+
+/// What the operator can write in a namespace.
+const KINDS: [(&str, &str, &str); 9] = [
+    ("tanist.dev", "v1alpha1", "ReplicaGroup"),
+    ("apps", "v1", "StatefulSet"),
+    ("", "v1", "Pod"),
+    ("", "v1", "Service"),
+    ("", "v1", "PersistentVolumeClaim"),
+    ("", "v1", "ConfigMap"),
+    ("policy", "v1", "PodDisruptionBudget"),
+    ("discovery.k8s.io", "v1", "EndpointSlice"),
+    ("events.k8s.io", "v1", "Event"),
+];
 
 /// A test that is about to begin.
 pub struct Play {
@@ -102,6 +115,27 @@ impl Stage {
         let group = self.group("register");
         group.create(changes).await?;
         Ok(group)
+    }
+
+    /// Every object of the namespace that the operator could write, with its resource version. Of events only Tanist's: kubelet and scheduler
+    /// hold theirs back when there are many, and write them at any time.
+    ///
+    /// # Errors
+    /// When they cannot be listed.
+    pub async fn versions(&self) -> Result<BTreeMap<String, Option<String>>> {
+        let mut found = BTreeMap::new();
+        for (group, version, kind) in KINDS {
+            let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+            let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &self.namespace, &resource);
+            for object in api.list(&ListParams::default()).await? {
+                let by = object.data.get("reportingController").and_then(Value::as_str);
+                if kind == "Event" && by != Some("tanist") {
+                    continue;
+                }
+                found.insert(format!("{kind} {}", object.name_any()), object.resource_version());
+            }
+        }
+        Ok(found)
     }
 
     /// A group by its name, there or not.

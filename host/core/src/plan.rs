@@ -1,6 +1,6 @@
 //! What the host will do this round, and what it waits for: finished data, nothing left to choose.
 use crate::check::Violation;
-use crate::contract::{MemberName, Role, Sequence, Timestamp};
+use crate::contract::{MemberName, Role, Sequence, Timestamp, Transition};
 use crate::policy::{Point, PolicyName, Unanswered};
 use crate::record::{Intent, Record};
 use crate::snapshot::{ClaimMark, Object};
@@ -245,6 +245,13 @@ impl Plan {
             Action::Read { member, .. } | Action::DeletePod { member, .. } => member == name,
             Action::Apply(_) | Action::Route { .. } | Action::MarkClaim { .. } | Action::Scale { .. } => false,
         })
+    }
+
+    /// What this round adds to the history, oldest first.
+    pub fn noted<'a>(&'a self, before: &'a Record) -> impl Iterator<Item = &'a Transition> {
+        let last = before.history.last();
+        let known = last.map_or(0, |last| self.record.history.iter().rposition(|t| t == last).map_or(0, |at| at + 1));
+        self.record.history.iter().skip(known)
     }
 
     /// Whether a round that sees this plan's result unchanged would have nothing to do.

@@ -230,7 +230,6 @@ async fn route(
     ready: bool,
     now: i64,
 ) -> Result<(), Error> {
-    info!(member = pod, role, ready, "routed");
     let pods: Api<Pod> = Api::namespaced(ctx.client.clone(), namespace);
     let labels = json!({"metadata": {"uid": uid, "labels": {api::LABEL_ROLE: role}}});
     let gate = json!({"metadata": {"uid": uid}, "status": {"conditions": [{
@@ -249,12 +248,14 @@ async fn route(
     };
     // Going down, both at once; coming up, the Services come last.
     match role {
-        None => tokio::try_join!(label, gate).map(drop),
+        None => tokio::try_join!(label, gate).map(drop)?,
         Some(_) => {
             gate.await?;
-            label.await
+            label.await?;
         }
     }
+    info!(member = pod, role, ready, "routed");
+    Ok(())
 }
 
 /// A pod that is gone needs no routing; one that was replaced is seen in the next round.

@@ -73,9 +73,7 @@ fn log(observed: &Observed, plan: &Plan, outcome: &Outcome) {
         info!(point, member = chosen, policy, term = decision.term, reason = decision.reason, "decided");
     }
     if outcome.recorded || outcome.error.is_none() {
-        let before = observed.snapshot.record.history.last();
-        let fresh = plan.record.history.iter().rev().take_while(|t| Some(*t) != before);
-        for t in fresh.collect::<Vec<_>>().into_iter().rev() {
+        for t in plan.noted(&observed.snapshot.record) {
             info!(what = t.what, member = t.member.as_ref().map(|m| m.as_str()), detail = t.detail, "noted");
         }
     }

@@ -72,16 +72,14 @@ fn gather(observed: &Observed, plan: &Plan, outcome: Option<&Error>) -> Vec<News
             Action::Apply(_) | Action::Route { .. } | Action::Read { .. } | Action::MarkClaim { .. } => {}
         }
     }
-    let before = observed.snapshot.record.history.last();
-    let fresh = plan.record.history.iter().rev().take_while(|t| Some(*t) != before);
-    for transition in fresh.filter(|t| t.what == "command-failed") {
+    for transition in plan.noted(&observed.snapshot.record).filter(|t| t.what == "command-failed") {
         let member = transition.member.clone();
         let name = member.as_ref().map(ToString::to_string).unwrap_or_default();
         let note = format!("{name}: {}", transition.detail.clone().unwrap_or_default());
         news.push(News { kind: EventType::Warning, reason: "CommandFailed", action: "settle".into(), member, note });
     }
-    let fresh = plan.record.history.iter().rev().take_while(|t| Some(*t) != before);
-    for transition in fresh.filter(|t| matches!(&*t.what, "handed-over" | "hand-over-failed")) {
+    let noted = plan.noted(&observed.snapshot.record);
+    for transition in noted.filter(|t| matches!(&*t.what, "handed-over" | "hand-over-failed")) {
         let done = transition.what == "handed-over";
         let leads = transition.member.as_ref().map(ToString::to_string).unwrap_or_default();
         let detail = transition.detail.clone().unwrap_or_default();

@@ -118,9 +118,10 @@ pub async fn observe(
     let (said, observed) = tokio::join!(asked, read(ctx, seen));
     let mut observed = observed?;
     let same = |name: &MemberName| {
-        let of =
-            |s: &Snapshot| s.member(name).and_then(|m| m.pod.as_ref()).map(|p| (p.uid.clone(), p.containers.clone()));
-        before.is_some_and(|s| of(s) == of(&observed.snapshot))
+        let pod = |s: &Snapshot| {
+            s.member(name).and_then(|m| m.pod.as_ref()).map(|p| (p.uid.clone(), p.phase, p.containers.clone()))
+        };
+        before.is_some_and(|s| pod(s) == pod(&observed.snapshot))
     };
     let said = said.into_iter().filter(|(name, _)| same(name)).collect();
     let read = Instant::now();
@@ -402,4 +403,56 @@ pub fn target(group: &Group, member: &Member) -> Option<Target> {
         uid: pod.uid.clone(),
         runner: group.runner,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tanist_core::snapshot::{Container, Node, Pod};
+
+    fn on(node: &str, phase: Phase) -> Member {
+        let containers = BTreeMap::from([("db".to_owned(), Container { id: Some("c".into()), running: true })]);
+        let pod = Pod {
+            uid: "u".into(),
+            phase,
+            phase_since: 0,
+            ready: true,
+            node: Some(node.into()),
+            grace: 30,
+            containers,
+            routed: None,
+            outdated: false,
+            gate: None,
+            labels: Vec::new(),
+            trouble: None,
+        };
+        Member {
+            name: "db-0".into(),
+            ordinal: 0,
+            pod: Some(pod),
+            claims: Vec::new(),
+            reading: Default::default(),
+            position: Position::NotAsked,
+            position_at: 0,
+            position_led: false,
+            asked: false,
+        }
+    }
+
+    // S20: a silent node's pods are not asked, long before Kubernetes says it of each; one that ended has ended. Unread nodes silence nobody.
+    #[test]
+    fn a_silent_node_silences_its_pods() {
+        let node = |ready| Node { ready, since: 0, out_of_service: false, cordoned: false, zone: None };
+        let nodes = BTreeMap::from([("dark".to_owned(), node(false)), ("well".to_owned(), node(true))]);
+        let told = |name, phase, nodes: Option<&BTreeMap<String, Node>>| {
+            let mut members = [on(name, phase)];
+            silence(&mut members, nodes);
+            let [member] = members;
+            member.pod.map(|p| p.phase)
+        };
+        assert_eq!(told("dark", Phase::Running, Some(&nodes)), Some(Phase::Unreachable));
+        assert_eq!(told("dark", Phase::Ended, Some(&nodes)), Some(Phase::Ended));
+        assert_eq!(told("well", Phase::Running, Some(&nodes)), Some(Phase::Running));
+        assert_eq!(told("dark", Phase::Running, None), Some(Phase::Running));
+    }
 }
