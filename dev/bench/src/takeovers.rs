@@ -94,6 +94,8 @@ async fn measure(args: &Args, stage: &Stage) -> anyhow::Result<()> {
     let before = Busy::now(&[]);
     let mut takeovers = Vec::new();
     for repetition in 1..=args.repetitions {
+        // The kubelet asks each second: every death comes in another part of it, or all would wait as long as the first does.
+        tokio::time::sleep(Duration::from_secs(1) * repetition / args.repetitions).await;
         let one = takeover(stage, &group, &unready).await.with_context(|| format!("takeover {repetition}"))?;
         eprintln!(
             "takeover {repetition} of {}: in the API after {:.0} ms, promotion after {:.0}, no answer for {:.0}",

@@ -80,7 +80,7 @@ pub fn of_log(log: &str) -> Vec<Span> {
         match text("message") {
             "observed" => {
                 let (said, read) = (number("members_ms"), number("objects_ms"));
-                let again = text("ask") != "Recent";
+                let again = !text("ask").starts_with("Changed");
                 let (status, reading) =
                     if again { (Phase::StatusAgain, Phase::ReadAgain) } else { (Phase::Status, Phase::Read) };
                 spans.push(Span { phase: status, from: at - said, to: at });

@@ -246,6 +246,8 @@ pub struct Container {
     pub id: Option<String>,
     /// Whether it runs.
     pub running: bool,
+    /// Whether its readiness probe holds: with the runner, the application is in the role that the last command gave it.
+    pub ready: bool,
 }
 
 /// A claim of a member.

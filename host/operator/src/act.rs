@@ -16,7 +16,7 @@ use kube::core::DynamicObject;
 use kube::{Api, ResourceExt};
 use serde_json::json;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tanist_core::check;
 use tanist_core::decide::recheck;
 use tanist_core::plan::{Action, Plan};
@@ -66,6 +66,8 @@ impl Error {
     }
 }
 
+/// How long after a second look its command may still rest on it; writes that lead up to it may take their time.
+const LOOK_LASTS: Duration = Duration::from_millis(250);
 /// Deadline of each write.
 const WRITE_SECONDS: u64 = 20;
 
@@ -82,14 +84,7 @@ pub struct Outcome {
 /// Carries out a plan.
 pub async fn act(ctx: &Arc<Context>, observed: &Observed, plan: &Plan, report: &report::Derived) -> Outcome {
     let mut outcome = Outcome { object: observed.object.clone(), recorded: false, error: None };
-    // Readings only begin here, and everything else may wait for what they say.
-    let (readings, others): (Vec<_>, Vec<_>) = plan.actions.iter().partition(|a| matches!(a, Action::Read { .. }));
-    for action in readings.into_iter().chain(others) {
-        if let Err(error) = one(ctx, observed, plan, report, action, &mut outcome).await {
-            outcome.error = Some(error);
-            break;
-        }
-    }
+    outcome.error = all(ctx, observed, plan, report, &mut outcome).await.err();
     // What was promised and not kept was never started, and nobody else can start it.
     ctx.hints.of(&observed.snapshot.group.uid, |h| {
         while let Some(token) = h.promised.pop_first() {
@@ -97,6 +92,38 @@ pub async fn act(ctx: &Arc<Context>, observed: &Observed, plan: &Plan, report: &
         }
     });
     outcome
+}
+
+async fn all(
+    ctx: &Arc<Context>,
+    observed: &Observed,
+    plan: &Plan,
+    report: &report::Derived,
+    outcome: &mut Outcome,
+) -> Result<(), Error> {
+    // Readings only begin here, and everything else may wait for what they say.
+    let (readings, others): (Vec<_>, Vec<_>) = plan.actions.iter().partition(|a| matches!(a, Action::Read { .. }));
+    for action in readings {
+        one(ctx, observed, plan, report, action, outcome).await?;
+    }
+    // After a write, lists wait for the API server's caches, up to 100 ms: what can be looked at again before the first write, is.
+    let mut looked = match others.iter().find(|a| matches!(a, Action::Run { .. })) {
+        Some(run) => {
+            let seen = look_before_run(ctx, observed, &outcome.object, run).await;
+            Some((Instant::now(), seen))
+        }
+        None => None,
+    };
+    for action in others {
+        if let Action::Run { .. } = action {
+            match looked.take() {
+                Some((at, seen)) if at.elapsed() < LOOK_LASTS => seen?,
+                _ => look_before_run(ctx, observed, &outcome.object, action).await?,
+            }
+        }
+        one(ctx, observed, plan, report, action, outcome).await?;
+    }
+    Ok(())
 }
 
 async fn one(
@@ -135,9 +162,6 @@ async fn one(
             Ok(())
         }
         Action::Run { intent, argv } => {
-            crash::point(crash::DECIDED, intent).await;
-            look_again(ctx, observed, &outcome.object, action).await?;
-            crash::point(crash::LOOKED, intent).await;
             record(ctx, plan, report, outcome).await?;
             crash::point(crash::RECORDED, intent).await;
             run(ctx, &outcome.object, snapshot, intent.clone(), argv.clone());
@@ -146,11 +170,24 @@ async fn one(
     }
 }
 
+async fn look_before_run(
+    ctx: &Context,
+    observed: &Observed,
+    written: &ReplicaGroup,
+    action: &Action,
+) -> Result<(), Error> {
+    let Action::Run { intent, .. } = action else { return Ok(()) };
+    crash::point(crash::DECIDED, intent).await;
+    look_again(ctx, observed, written, action).await?;
+    crash::point(crash::LOOKED, intent).await;
+    Ok(())
+}
+
 /// Observes once more and holds the checks against it (design 4, "Checks"; safety S6, S8, S9).
 async fn look_again(ctx: &Context, observed: &Observed, written: &ReplicaGroup, action: &Action) -> Result<(), Error> {
     let ask = match action {
-        // Where all have to be stopped, all are asked; a further member only needs to be what it was, and where it can, its runner looks
-        // in the moment of the start.
+        // Where all have to be stopped, all have to say so now; a further member only needs to be what it was, and where it can, its runner
+        // looks in the moment of the start.
         Action::Run { intent, .. } if asks_in_place(&observed.snapshot, intent) && !intent.verb.opens_term() => {
             Ask::Recent
         }
@@ -326,14 +363,14 @@ fn run(ctx: &Arc<Context>, object: &ReplicaGroup, s: &Snapshot, intent: Intent, 
     ctx.hints.of(&uid, |h| {
         h.promised.remove(&intent.token);
         h.running.insert(intent.token.clone());
-        h.touch(&intent.pod_uid);
+        h.touch(&intent.pod_uid, Instant::now());
     });
     let with_status = asks_in_place(s, &intent);
     let role = with_status.then(|| s.role(member).0);
     let (ctx, object) = (ctx.clone(), object.clone());
     info!(member = %intent.member, command = intent.command, token = intent.token, "command starts");
     tokio::spawn(async move {
-        let started = std::time::Instant::now();
+        let started = Instant::now();
         let (evidence, said) = target.run(&ctx, &intent, role, &argv).await;
         crash::point(crash::ENDED, &intent).await;
         let result = Metrics::result(&evidence);
@@ -352,9 +389,12 @@ fn run(ctx: &Arc<Context>, object: &ReplicaGroup, s: &Snapshot, intent: Intent, 
         }
         ctx.hints.of(&uid, |h| {
             h.running.remove(&intent.token);
-            h.touch(&intent.pod_uid);
-            if let Some(said) = said.filter(|_| with_status) {
-                h.say(&pod, &intent.container, std::time::Instant::now(), said);
+            match said.filter(|_| with_status) {
+                Some(said) => {
+                    h.touch(&intent.pod_uid, started + said.after);
+                    h.say(&pod, &intent.container, started, said);
+                }
+                None => h.touch(&intent.pod_uid, Instant::now()),
             }
             h.results.insert(intent.token.clone(), evidence);
         });

@@ -39,7 +39,8 @@ pub async fn round(group: Arc<ReplicaGroup>, ctx: Arc<Context>) -> Result<Next, 
 async fn one(group: Arc<ReplicaGroup>, ctx: Arc<Context>) -> Result<Next, Error> {
     let started = Instant::now();
     let policies = ctx.policies.active(&group).await;
-    let observed = match observe(&ctx, &group, Ask::Recent, None).await {
+    let resync = Duration::from_secs(u64::from(group.spec.resync_interval_seconds));
+    let observed = match observe(&ctx, &group, Ask::Changed(resync), None).await {
         // reads
         Ok(observed) => observed,
         Err(error) => return unobserved(&ctx, &group, error, &policies.health).await,

@@ -1,4 +1,5 @@
 //! Reads what `tanist-run` prints: length and end mark make a cut output visible (safety S12).
+use std::time::Duration;
 use tanist_core::snapshot::Evidence;
 
 /// A whole frame.
@@ -12,6 +13,8 @@ pub struct Frame {
     pub cut: bool,
     /// Processes of the application that the runner sees.
     pub processes: Option<u32>,
+    /// How long after the runner's client began it asked; only of a status that came of a command, and not of older runners.
+    pub after: Option<Duration>,
 }
 
 /// The runner's word for how it ended.
@@ -52,7 +55,7 @@ fn first<'b>(bytes: &'b [u8], token: &str) -> Option<(Frame, &'b [u8])> {
         return None;
     }
     let outcome = outcome(words.next()?)?;
-    let (mut out, mut err, mut cut, mut processes) = (0_usize, 0_usize, false, None);
+    let (mut out, mut err, mut cut, mut processes, mut after) = (0_usize, 0_usize, false, None, None);
     for word in words {
         let (key, value) = word.split_once('=')?;
         match key {
@@ -60,6 +63,7 @@ fn first<'b>(bytes: &'b [u8], token: &str) -> Option<(Frame, &'b [u8])> {
             "stderr" => err = value.parse().ok()?,
             "cut" => cut = value != "0",
             "processes" => processes = value.parse().ok(),
+            "after" => after = value.parse().ok().map(Duration::from_millis),
             _ => {}
         }
     }
@@ -69,7 +73,7 @@ fn first<'b>(bytes: &'b [u8], token: &str) -> Option<(Frame, &'b [u8])> {
     let rest = bytes.get(stdout_end.checked_add(err)?..)?;
     let mark = format!("\ntanist-end {token}\n");
     let rest = rest.strip_prefix(mark.as_bytes())?;
-    Some((Frame { outcome, stdout, cut, processes }, rest))
+    Some((Frame { outcome, stdout, cut, processes, after }, rest))
 }
 
 fn outcome(word: &str) -> Option<Outcome> {

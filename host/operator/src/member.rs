@@ -39,6 +39,8 @@ pub struct Said {
     pub detail: Option<String>,
     /// Processes of the application, where the runner counted them.
     pub processes: Option<u32>,
+    /// How long after the execution began the runner was asked, at least: it is no older than that.
+    pub after: Duration,
 }
 
 impl Target {
@@ -138,12 +140,11 @@ impl Target {
     }
 }
 
-/// The role that a command led to; nothing when `status` gave none, so that it is asked again.
+/// The role that a command led to; nothing when `status` gave none, or when nobody knows how old it is, so that it is asked again.
 fn role_after(frame: frame::Frame) -> Option<Said> {
-    match frame.outcome {
-        Outcome::Exited(code) => Some(said(code, frame.processes)).filter(|said| said.role != Role::Unknown),
-        _ => None,
-    }
+    let Outcome::Exited(code) = frame.outcome else { return None };
+    let said = Said { after: frame.after?, ..said(code, frame.processes) };
+    (said.role != Role::Unknown).then_some(said)
 }
 
 /// What `sequence` means by its code and its output.
@@ -180,7 +181,12 @@ fn reason(ended: &Ended) -> String {
 }
 
 fn unknown(why: String, processes: Option<u32>) -> Said {
-    Said { role: Role::Unknown, detail: Some(format!("status could not be read: {why}")), processes }
+    Said {
+        role: Role::Unknown,
+        detail: Some(format!("status could not be read: {why}")),
+        processes,
+        after: Duration::ZERO,
+    }
 }
 
 /// The exit code by which `status` says a role.
@@ -203,7 +209,7 @@ fn said(code: i32, processes: Option<u32>) -> Said {
         10 => (Role::Starting, None),
         code => (Role::Unknown, Some(format!("status exited {code}; 0, 7, 8, 9 and 10 have a meaning"))),
     };
-    Said { role, detail, processes }
+    Said { role, detail, processes, after: Duration::ZERO }
 }
 
 #[cfg(test)]

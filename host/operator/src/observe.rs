@@ -89,9 +89,12 @@ pub struct Observed {
 /// Who is asked for its role anew. The others keep what they said within the last two seconds, if nothing was done to them since.
 #[derive(Debug, Clone, Copy)]
 pub enum Ask<'a> {
-    /// Nobody but those whose last answer is older: rounds that follow each other quickly.
+    /// Nobody but those whose last answer is older than that. Who was ready when it answered, and is, may also have said it up to this
+    /// time ago, the resync interval: its runner would have reported its death. A round begins with this look, and nothing dangerous rests on it alone.
+    Changed(Duration),
+    /// Nobody but those whose last answer is older.
     Recent,
-    /// Everyone: before the first primary of a term is started.
+    /// Everyone who did not answer in this very moment, as with the reading of its data: before the first primary of a term is started.
     Everyone,
     /// This one: before any other act on it.
     Only(&'a MemberName),
@@ -411,7 +414,8 @@ mod tests {
     use tanist_core::snapshot::{Container, Node, Pod};
 
     fn on(node: &str, phase: Phase) -> Member {
-        let containers = BTreeMap::from([("db".to_owned(), Container { id: Some("c".into()), running: true })]);
+        let containers =
+            BTreeMap::from([("db".to_owned(), Container { id: Some("c".into()), running: true, ready: true })]);
         let pod = Pod {
             uid: "u".into(),
             phase,

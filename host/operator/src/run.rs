@@ -30,8 +30,8 @@ use tracing::{info, warn};
 /// Rounds of different groups at a time.
 const ROUNDS: u16 = 32;
 
-/// Several events of one moment start one round.
-const DEBOUNCE: Duration = Duration::from_millis(20);
+/// Several events of one moment start one round. Each takeover waits for it twice: for the event, and for what was read.
+const DEBOUNCE: Duration = Duration::from_millis(5);
 
 /// Runs the operator until SIGTERM, or until leadership is lost.
 ///

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 /// Asks and prints; an error means that no frame was printed.
 pub fn ask(args: &AskArgs) -> io::Result<()> {
+    let began = Instant::now();
     let frame = match connect(&args.state) {
         Ok(stream) => exchange(stream, &args.request),
         Err(_) => unreachable_runner(args),
@@ -24,7 +25,7 @@ pub fn ask(args: &AskArgs) -> io::Result<()> {
     stdout.write_all(&frame.to_bytes())?;
     stdout.flush()?;
     match &args.request {
-        Request::Exec(exec) if was_tried(&frame.outcome) => tell_status(args, &exec.uid, &mut stdout),
+        Request::Exec(exec) if was_tried(&frame.outcome) => tell_status(args, &exec.uid, began, &mut stdout),
         _ => Ok(()),
     }
 }
@@ -34,11 +35,12 @@ fn was_tried(outcome: &Outcome) -> bool {
 }
 
 /// The poll begins after the command ended. Who asks loses nothing when it takes too long: it can ask again.
-fn tell_status(args: &AskArgs, uid: &str, to: &mut impl Write) -> io::Result<()> {
+fn tell_status(args: &AskArgs, uid: &str, began: Instant, to: &mut impl Write) -> io::Result<()> {
     let request = Request::Status { uid: uid.to_owned() };
+    let after = began.elapsed();
     let frame = connect(&args.state).ok().and_then(|stream| exchange_within(stream, &request, STATUS_AFTER));
-    if let Some(Frame { token, outcome: outcome @ Outcome::Exited(_), processes, .. }) = frame {
-        to.write_all(&Frame::bare(&token, outcome, processes).to_bytes())?;
+    if let Some(frame) = frame.filter(|frame| matches!(frame.outcome, Outcome::Exited(_))) {
+        to.write_all(&frame.to_bytes_after(after))?;
     }
     to.flush()
 }

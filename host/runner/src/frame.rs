@@ -5,9 +5,11 @@
 //! N bytes, M bytes, \n
 //! tanist-end TOKEN\n
 //! ```
-//! Lengths and the end mark make a cut stream visible: a frame is whole or it is nothing.
+//! Lengths and the end mark make a cut stream visible: a frame is whole or it is nothing. The status that follows a command's frame has ` after=MS` at the
+//! end of its first line: how long after the client began it asked.
 use std::borrow::Cow;
 use std::fmt;
+use std::time::Duration;
 
 /// What is known of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,6 +104,15 @@ impl Frame {
         bytes
     }
 
+    /// The same of a status that came of a command, with how long after the client began it was asked for. Who asked the client knows so how
+    /// old it is at most, however long the answer was under way.
+    pub fn to_bytes_after(&self, after: Duration) -> Vec<u8> {
+        let told = Frame { stdout: Vec::new(), stderr: Vec::new(), cut: false, ..self.clone() }.to_bytes();
+        let head = told.iter().position(|b| *b == b'\n').unwrap_or(told.len());
+        let (head, rest) = told.split_at(head);
+        [head, format!(" after={}", after.as_millis()).as_bytes(), rest].concat()
+    }
+
     /// Reads exactly one whole frame; anything less, more or other is `None`.
     pub fn parse(bytes: &[u8]) -> Option<Frame> {
         let newline = bytes.iter().position(|b| *b == b'\n')?;
@@ -172,6 +183,9 @@ mod tests {
         }
         let bare = Frame::bare("-", Outcome::Running, 0);
         assert_eq!(bare.to_bytes(), b"tanist-run/1 - running stdout=0 stderr=0 cut=0 processes=0\n\ntanist-end -\n");
+        let after =
+            Frame { token: "-".into(), ..sample(Outcome::Exited(8)) }.to_bytes_after(Duration::from_micros(41_900));
+        assert_eq!(after, b"tanist-run/1 - exited:8 stdout=0 stderr=0 cut=0 processes=3 after=41\n\ntanist-end -\n");
     }
 
     #[test]

@@ -31,6 +31,10 @@ fn the_status_that_came_of_a_command_follows_its_answer() {
         assert_eq!(frame_of(output.clone()).outcome, "exited:0");
         assert_eq!(status_after(&output), Some(format!("exited:{code}")));
     }
+    // How old it is at most can be said by who asked, however long the answer is under way.
+    let began = Instant::now();
+    let after = following(&exec("slow", "sleep 0.3")).unwrap().after.unwrap();
+    assert!((300..=began.elapsed().as_millis()).contains(&u128::from(after)), "{after}");
     let cut = exec("late", "echo 9 > DIR/code; sleep 60");
     assert_eq!(
         (frame_of(cut.clone()).outcome.as_str(), status_after(&cut).as_deref()),

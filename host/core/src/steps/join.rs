@@ -28,7 +28,7 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
         Ok(())
     };
     let bars = ask::bars(s, rule);
-    let candidates = s.members.iter().filter(|m| !bars.contains_key(&m.name));
+    let candidates = s.members.iter().filter(|m| rule(&positions::once_read(m)).is_ok());
     if !positions::known(s, plan, candidates) {
         return;
     }

@@ -22,7 +22,7 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
         return;
     }
     let bars = ask::bars(s, |m| check::place_member(s, m));
-    let candidates = s.members.iter().filter(|m| !bars.contains_key(&m.name));
+    let candidates = s.members.iter().filter(|m| check::place_member(s, &positions::once_read(m)).is_ok());
     if !positions::known(s, plan, candidates) {
         return;
     }

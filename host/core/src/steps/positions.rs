@@ -14,6 +14,11 @@ pub fn known<'a>(s: &Snapshot, plan: &mut Plan, members: impl IntoIterator<Item 
     read(s, plan, members, |m| asked(&m.position))
 }
 
+/// The member as it will be once its reading has ended: it is waited for, since who answers last may be the best (rows A10, A16).
+pub fn once_read(member: &Member) -> Member {
+    Member { asked: false, ..member.clone() }
+}
+
 fn read<'a>(
     s: &Snapshot,
     plan: &mut Plan,

@@ -6,7 +6,7 @@ use tanist_core::check::{Rule, start};
 use tanist_core::contract::{Phase, Position, Role};
 use tanist_core::decide::{decide, recheck, recheck_deletion};
 use tanist_core::over::over;
-use tanist_core::plan::{Action, Plan};
+use tanist_core::plan::{Action, Plan, Reason};
 use tanist_core::record::{Intent, LastPrimary, Verb};
 use tanist_core::snapshot::{Container, Overrule, Snapshot};
 
@@ -55,6 +55,28 @@ fn against(s: &Snapshot, verb: Verb, ordinal: u32) -> Option<Rule> {
 fn runs(plan: &Plan) -> Vec<Intent> {
     let run = |a: &Action| if let Action::Run { intent, .. } = a { Some(intent.clone()) } else { None };
     plan.actions.iter().filter_map(run).collect()
+}
+
+// A10, A16: the next one is the best of all, also when another one answered first.
+#[test]
+fn who_is_still_being_read_is_not_passed_over() {
+    for (primaries, verb) in [(2, Verb::Join), (1, Verb::Place)] {
+        let mut world = served();
+        world.group.primaries = primaries;
+        let mut s = world.observe();
+        let known = |data: &str| Position::Known(sequence(data));
+        s.members[1].position = known("4");
+        (s.members[2].position, s.members[2].asked) = (Position::NotAsked, true);
+        let plan = decide(&s, &Natural);
+        assert!(runs(&plan).is_empty() && plan.waits.iter().any(|w| w.reason == Reason::ReadingPositions), "{plan:?}");
+        (s.members[2].position, s.members[2].asked) = (known("5"), false);
+        let begun: Vec<_> = runs(&decide(&s, &Natural)).into_iter().map(|i| (i.verb, i.member)).collect();
+        assert_eq!(begun, [(verb, db(2))]);
+        // One that cannot be read holds up nobody for longer than its reading.
+        s.members[2].position = Position::Unknown("it hung".into());
+        let begun: Vec<_> = runs(&decide(&s, &Natural)).into_iter().map(|i| i.member).collect();
+        assert_eq!(begun, [db(1)]);
+    }
 }
 
 // S25, S26: on the way to 0 the primary leaves last, and nobody else leaves while those who stay do not serve.
@@ -121,7 +143,7 @@ fn no_command_goes_to_a_pod_that_is_gone_replaced_or_leaving() {
     };
     assert_eq!(rule(&|s| s.members[1].pod = None), Rule::TargetReplaced);
     assert_eq!(rule(&|s| s.members[1].pod.as_mut().unwrap().uid = "other".into()), Rule::TargetReplaced);
-    let container = |id: &str, running| Container { id: Some(id.into()), running };
+    let container = |id: &str, running| Container { id: Some(id.into()), running, ready: running };
     assert_eq!(
         rule(&|s| drop(s.members[1].pod.as_mut().unwrap().containers.insert("db".into(), container("other", true)))),
         Rule::TargetReplaced
@@ -316,8 +338,8 @@ fn any_container_that_a_command_names_may_hold_a_primary() {
     let mut world = stopped();
     world.group.commands.primary.container = "engine".into();
     let pod = &mut world.body(1).pod;
-    pod.containers.insert("engine".into(), Container { id: Some("e".into()), running: true });
-    pod.containers.insert("db".into(), Container { id: None, running: false });
+    pod.containers.insert("engine".into(), Container { id: Some("e".into()), running: true, ready: true });
+    pod.containers.insert("db".into(), Container { id: None, running: false, ready: false });
     pod.phase = Phase::Pending;
     let s = world.observe();
     assert!(s.may_be_primary().contains_key(&db(1)));

@@ -100,7 +100,7 @@ impl World {
             ready: false,
             node: Some(node),
             grace: 10,
-            containers: BTreeMap::from([("db".to_owned(), Container { id: Some(id), running: true })]),
+            containers: BTreeMap::from([("db".to_owned(), Container { id: Some(id), running: true, ready: true })]),
             routed: None,
             outdated: false,
             gate: None,
@@ -431,7 +431,7 @@ impl World {
         self.cancel(ordinal);
         let body = self.body(ordinal);
         body.app = App::stopped();
-        body.pod.containers.insert("db".into(), Container { id: Some(id), running: true });
+        body.pod.containers.insert("db".into(), Container { id: Some(id), running: true, ready: true });
     }
 
     /// Commands end with the container in which they run.

@@ -46,7 +46,10 @@ pub fn pod(pod: &Pod, group: &Group, revision: Option<&str>, now: Timestamp) -> 
     let containers: BTreeMap<_, _> = statuses
         .map(|c| {
             let running = c.state.as_ref().is_some_and(|s| s.running.is_some());
-            (c.name.clone(), Container { id: c.container_id.clone().filter(|id| !id.is_empty()), running })
+            (
+                c.name.clone(),
+                Container { id: c.container_id.clone().filter(|id| !id.is_empty()), running, ready: c.ready },
+            )
         })
         .collect();
     let conditions = status.and_then(|s| s.conditions.as_ref());

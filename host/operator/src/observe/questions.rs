@@ -1,6 +1,7 @@
 //! What is asked of members by exec: roles, and how commands ended. Positions are read only when a decision asks for them.
 use super::{Ask, target};
 use crate::context::Context;
+use crate::hints::{FRESH, RECENT};
 use crate::member::{Said, Target};
 use futures::future::join_all;
 use std::collections::BTreeMap;
@@ -34,12 +35,14 @@ pub async fn statuses(ctx: &Context, group: &Group, members: &[Member], ask: Ask
     let unheard = alive.filter(|m| !said.contains_key(&m.name));
     let targets = unheard.filter_map(|m| Some((m.name.clone(), m.pod.as_ref()?, target(group, m)?)));
     let asked = targets.map(|(name, pod, target)| async move {
-        let anew = match ask {
-            Ask::Everyone => true,
-            Ask::Only(only) => *only == name,
-            Ask::Recent => false,
+        let (patience, settled) = match ask {
+            // Without the runner, readiness says nothing about roles.
+            Ask::Changed(within) if group.runner => (RECENT, within.max(RECENT)),
+            Ask::Everyone => (FRESH, FRESH),
+            Ask::Only(only) if *only == name => (Duration::ZERO, Duration::ZERO),
+            Ask::Only(_) | Ask::Recent | Ask::Changed(_) => (RECENT, RECENT),
         };
-        let recent = ctx.hints.of(&group.uid, |h| h.recent(pod, container)).filter(|_| !anew);
+        let recent = ctx.hints.of(&group.uid, |h| h.recent(pod, container, patience, settled));
         let said = match recent {
             Some(said) => said,
             None => status(ctx, group, pod, &target).await,
@@ -141,7 +144,7 @@ fn silent(group: &Group, phase: Phase) -> Said {
         Phase::Ended => "its pod ended",
         _ => "its container does not run",
     };
-    Said { role: Role::Unknown, detail: Some(detail.into()), processes: None }
+    Said { role: Role::Unknown, detail: Some(detail.into()), processes: None, after: Duration::ZERO }
 }
 
 /// While somebody may be primary, whatever runs moves on: what was read before says little afterwards.
@@ -164,7 +167,7 @@ pub async fn read_position(ctx: &Context, group: &Group, member: &Member, target
     ctx.hints.of(&group.uid, |hints| {
         hints.reading.remove(&target.uid);
         if let (Some(pod), Some(said)) = (&member.pod, said.filter(|_| *container == group.commands.status.container)) {
-            hints.say(pod, container, Instant::now(), said);
+            hints.say(pod, container, asked, said);
         }
         let hint = crate::hints::PositionHint {
             container_id: id.unwrap_or_default(),

@@ -26,6 +26,8 @@ pub struct Frame {
     pub stderr: String,
     pub cut: bool,
     pub processes: u32,
+    /// Milliseconds; only a status that came of a command says them.
+    pub after: Option<u64>,
 }
 
 pub fn parse(bytes: &[u8]) -> Frame {
@@ -39,7 +41,7 @@ pub fn first(bytes: &[u8]) -> (Frame, &[u8]) {
     let newline = bytes.iter().position(|b| *b == b'\n').unwrap_or_else(|| panic!("no frame: {bytes:?}"));
     let header = std::str::from_utf8(&bytes[..newline]).unwrap();
     let words: Vec<&str> = header.split(' ').collect();
-    assert_eq!((words.len(), words[0]), (7, "tanist-run/1"), "{header}");
+    assert!(matches!(words.len(), 7 | 8) && words[0] == "tanist-run/1", "{header}");
     let value = |word: &str, name: &str| word.strip_prefix(name).unwrap().parse::<usize>().unwrap();
     let (n, m) = (value(words[3], "stdout="), value(words[4], "stderr="));
     let body = &bytes[newline + 1..];
@@ -51,6 +53,7 @@ pub fn first(bytes: &[u8]) -> (Frame, &[u8]) {
         stderr: String::from_utf8_lossy(&body[n..n + m]).into(),
         cut: value(words[5], "cut=") == 1,
         processes: u32::try_from(value(words[6], "processes=")).unwrap(),
+        after: words.get(7).map(|word| value(word, "after=") as u64),
     };
     (frame, rest.unwrap_or_else(|| panic!("no end mark: {header}")))
 }
@@ -65,8 +68,14 @@ pub fn frame_of(output: Output) -> Frame {
 
 /// The code of the status that followed the answer.
 pub fn status_after(output: &Output) -> Option<String> {
-    let (_, rest) = first(&output.stdout);
-    (!rest.is_empty()).then(|| parse(rest).outcome)
+    following(output).map(|frame| frame.outcome)
+}
+
+/// The status that followed the answer.
+pub fn following(output: &Output) -> Option<Frame> {
+    let (answer, rest) = first(&output.stdout);
+    assert_eq!(answer.after, None);
+    (!rest.is_empty()).then(|| parse(rest))
 }
 
 /// A member: its directory lives as long as this, its runner may be restarted.
