@@ -142,7 +142,12 @@ async fn one(
     match action {
         Action::Apply(object) => apply(ctx, snapshot, object).await,
         Action::Route { member, pod_uid, role, ready } => {
-            route(ctx, namespace, member.as_str(), pod_uid, *role, *ready, snapshot.now).await
+            let gate = snapshot.member(member).and_then(|m| m.pod.as_ref()?.gate);
+            let once =
+                plan.actions.iter().filter(|a| matches!(a, Action::Route { member: m, .. } if m == member)).count()
+                    == 1;
+            let turns = (gate != Some(*ready) || !once).then_some(*ready);
+            route(ctx, namespace, member.as_str(), pod_uid, *role, turns, snapshot.now).await
         }
         Action::MarkClaim { claim, uid, mark } => mark_claim(ctx, namespace, claim, uid, mark).await,
         Action::DeletePod { member, pod_uid, reason } => {
@@ -257,22 +262,22 @@ async fn apply(ctx: &Context, s: &Snapshot, object: &Object) -> Result<(), Error
     Ok(())
 }
 
-/// Label and readiness gate. The UID in the patch is a precondition: a new pod of that name is another pod.
+/// Label and, where it turns, readiness gate. The UID in the patch is a precondition: a new pod of that name is another pod.
 async fn route(
     ctx: &Context,
     namespace: &str,
     pod: &str,
     uid: &str,
     role: Option<&'static str>,
-    ready: bool,
+    ready: Option<bool>,
     now: i64,
 ) -> Result<(), Error> {
     let pods: Api<Pod> = Api::namespaced(ctx.client.clone(), namespace);
     let labels = json!({"metadata": {"uid": uid, "labels": {api::LABEL_ROLE: role}}});
     let gate = json!({"metadata": {"uid": uid}, "status": {"conditions": [{
         "type": api::GATE_MEMBER,
-        "status": if ready { "True" } else { "False" },
-        "reason": if ready { "InItsRole" } else { "NotInItsRole" },
+        "status": if ready == Some(true) { "True" } else { "False" },
+        "reason": if ready == Some(true) { "InItsRole" } else { "NotInItsRole" },
         "lastTransitionTime": jiff::Timestamp::from_second(now).unwrap_or_default().to_string(),
     }]}});
     let params = PatchParams::default();
@@ -280,6 +285,9 @@ async fn route(
     let label =
         async { within(format!("label pod {pod}"), pods.patch(pod, &params, &labels)).await.map(drop).or_else(gone) };
     let gate = async {
+        if ready.is_none() {
+            return Ok(());
+        }
         let set = pods.patch_status(pod, &params, &gate);
         within(format!("set the readiness gate of {pod}"), set).await.map(drop).or_else(gone)
     };

@@ -39,7 +39,12 @@ async fn main() -> anyhow::Result<()> {
             cli::complete(shell);
             Ok(())
         }
-        Command::Run(settings) => run::run(*settings).await,
+        Command::Run(settings) => {
+            // The allocator asks for huge pages: 32 MiB of them for a process that needs half of that. Where the kernel refuses, nothing is lost but
+            // memory.
+            let _ = rustix::thread::disable_transparent_huge_pages(true);
+            run::run(*settings).await
+        }
         Command::Crds => {
             print!("{}", api::crd_yaml()?);
             Ok(())

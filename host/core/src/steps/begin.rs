@@ -48,9 +48,11 @@ pub fn begin(s: &Snapshot, plan: &mut Plan, verb: Verb, name: &MemberName) {
     remember(s, plan, member, &intent);
     // An earlier step of this round may have wanted to show it.
     plan.actions.retain(|a| !matches!(a, Action::Route { member, ready: true, .. } if member == name));
-    let hide = Action::Route { member: name.clone(), pod_uid: pod.uid.clone(), role: None, ready: false };
-    if (pod.routed.is_some() || pod.gate == Some(true)) && !plan.actions.contains(&hide) {
-        plan.actions.push(hide);
+    // What runs and is to run on stays Ready, only no Service leads to it: a kubelet needs up to two seconds to call it Ready again.
+    let ready = pod.gate == Some(true) && running && verb.intended() != Role::Stopped;
+    let hidden = plan.actions.iter().any(|a| matches!(a, Action::Route { member, role: None, .. } if member == name));
+    if (pod.routed.is_some() || pod.gate == Some(!ready)) && !hidden {
+        plan.actions.push(Action::Route { member: name.clone(), pod_uid: pod.uid.clone(), role: None, ready });
     }
     let argv = argv(s, verb, &command.exec);
     plan.actions.push(Action::Run { intent, argv });

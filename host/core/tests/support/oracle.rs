@@ -296,17 +296,17 @@ fn fresh(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
     }
 }
 
-/// What is routed is hidden before a command runs on it (A37).
+/// What is routed is hidden before a command runs on it (A37). Only a secondary that goes on running may stay Ready meanwhile.
 fn hidden(w: &World, plan: &Plan, at: usize, intent: &Intent) -> Result<(), String> {
     let body = &w.pods[&ordinal(&intent.member)];
-    let shows = |a: &Action| matches!(a, Action::Route { member, ready: true, .. } if *member == intent.member);
+    let goes_on = matches!(intent.verb, Verb::Failover | Verb::Join | Verb::Follow) && body.app.role == Role::Secondary;
+    let shows = |a: &Action| matches!(a, Action::Route { member, role, ready, .. } if *member == intent.member && (role.is_some() || (*ready && !goes_on)));
     ensure(!plan.actions.iter().any(shows), || {
         format!("{} is shown in the round of {}", intent.member, intent.command)
     })?;
     let before = plan.actions.iter().take(at);
-    let unrouted = before
-        .filter(|a| matches!(a, Action::Route { member, role: None, ready: false, .. } if *member == intent.member));
-    let shown = body.pod.routed.is_some() || body.pod.gate == Some(true);
+    let unrouted = before.filter(|a| matches!(a, Action::Route { member, role: None, .. } if *member == intent.member));
+    let shown = body.pod.routed.is_some() || (body.pod.gate == Some(true) && !goes_on);
     ensure(!shown || unrouted.count() == 1, || {
         format!("{} is not hidden once before {}", intent.member, intent.command)
     })
