@@ -37,6 +37,7 @@ const GOAL: f64 = 60.0;
 const RESYNC: u64 = 30;
 /// How many of these are watched.
 const INTERVALS: u64 = 10;
+
 #[derive(Debug, Serialize)]
 struct Report {
     machine: Machine,

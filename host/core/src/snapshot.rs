@@ -246,7 +246,8 @@ pub struct Container {
     pub id: Option<String>,
     /// Whether it runs.
     pub running: bool,
-    /// Whether its readiness probe holds: with the runner, the application is in the role that the last command gave it.
+    /// Whether its readiness probe holds: with the runner's, `status` said primary or secondary after a command that starts, stopped after one
+    /// that stops.
     pub ready: bool,
 }
 

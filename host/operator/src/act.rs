@@ -5,6 +5,7 @@
 use crate::api::{self, ReplicaGroup};
 use crate::context::Context;
 use crate::crash;
+use crate::hints::FRESH;
 use crate::metrics::Metrics;
 use crate::observe;
 use crate::observe::{Ask, Observed, resource};
@@ -66,8 +67,6 @@ impl Error {
     }
 }
 
-/// How long after a second look its command may still rest on it; writes that lead up to it may take their time.
-const LOOK_LASTS: Duration = Duration::from_millis(250);
 /// Deadline of each write.
 const WRITE_SECONDS: u64 = 20;
 
@@ -117,7 +116,7 @@ async fn all(
     for action in others {
         if let Action::Run { .. } = action {
             match looked.take() {
-                Some((at, seen)) if at.elapsed() < LOOK_LASTS => seen?,
+                Some((at, seen)) if at.elapsed() < FRESH => seen?,
                 _ => look_before_run(ctx, observed, &outcome.object, action).await?,
             }
         }

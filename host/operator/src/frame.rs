@@ -120,10 +120,12 @@ mod tests {
     // S4: the status that came of a command is of the same answer, and costs nothing when it is not whole.
     #[test]
     fn a_status_may_follow() {
-        let status: &[u8] = b"tanist-run/1 - exited:8 stdout=0 stderr=0 cut=0 processes=2\n\ntanist-end -\n";
+        let status: &[u8] = b"tanist-run/1 - exited:8 stdout=0 stderr=0 cut=0 processes=2 after=41\n\ntanist-end -\n";
         let both = [WHOLE, status].concat();
         let (frame, after) = read_with_status(&both, "t1").unwrap();
-        assert_eq!((frame.outcome, after.unwrap().outcome), (Outcome::Exited(0), Outcome::Exited(8)));
+        let after = after.unwrap();
+        assert_eq!((frame.outcome, frame.after), (Outcome::Exited(0), None));
+        assert_eq!((after.outcome, after.after), (Outcome::Exited(8), Some(Duration::from_millis(41))));
         for length in WHOLE.len()..both.len() {
             assert_eq!(read_with_status(&both[..length], "t1").unwrap().1, None, "cut at {length}");
         }

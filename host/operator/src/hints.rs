@@ -16,7 +16,8 @@ pub struct Hints {
 /// How long an answer of `status` serves further rounds: those of one burst.
 pub const RECENT: Duration = Duration::from_secs(2);
 
-/// How long an answer of `status` is of this moment: an execution lasts as long. Before a term opens nothing older counts.
+/// How long what was seen is of this moment: an execution lasts as long. Before a term opens no older answer counts, and no command starts on an
+/// older second look.
 pub const FRESH: Duration = Duration::from_millis(250);
 
 /// Pods whose end is remembered; far more than end within the minutes in which anybody asks.
@@ -166,13 +167,14 @@ impl Hints {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use tanist_core::snapshot::Container;
 
     const RESYNC: Duration = Duration::from_secs(30);
 
-    fn pod(id: &str, ready: bool, phase: Phase) -> Pod {
+    /// A pod with one container, `db`.
+    pub fn pod(id: &str, ready: bool, phase: Phase) -> Pod {
         let container = Container { id: Some(id.into()), running: true, ready };
         Pod {
             uid: "u".into(),

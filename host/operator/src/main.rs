@@ -40,8 +40,7 @@ async fn main() -> anyhow::Result<()> {
             Ok(())
         }
         Command::Run(settings) => {
-            // The allocator asks for huge pages: 32 MiB of them for a process that needs half of that. Where the kernel refuses, nothing is lost but
-            // memory.
+            // The allocator asks for huge pages: 32 of 51 MiB, with one group (docs/benchmarks.md). Where the kernel refuses, only memory is lost.
             let _ = rustix::thread::disable_transparent_huge_pages(true);
             run::run(*settings).await
         }

@@ -216,6 +216,19 @@ fn said(code: i32, processes: Option<u32>) -> Said {
 mod tests {
     use super::*;
 
+    // Decision 0008: an older runner does not say when it asked, so what it says may be of any age, and is asked for again.
+    #[test]
+    fn what_came_of_a_command_counts_only_with_its_age() {
+        let told = |line: &str| {
+            let bytes = format!("tanist-run/1 - {line}\n\ntanist-end -\n");
+            frame::read(bytes.as_bytes(), "-").and_then(role_after).map(|said| (said.role, said.after))
+        };
+        let at = Duration::from_millis(41);
+        assert_eq!(told("exited:8 stdout=0 stderr=0 cut=0 processes=2 after=41"), Some((Role::Primary, at)));
+        assert_eq!(told("exited:8 stdout=0 stderr=0 cut=0 processes=2"), None);
+        assert_eq!(told("exited:1 stdout=0 stderr=0 cut=0 processes=2 after=41"), None, "no role");
+    }
+
     // A28, reading 17: five codes have a meaning, all others are unknown and not failed.
     #[test]
     fn each_code_of_status_is_a_role() {

@@ -89,8 +89,8 @@ pub struct Observed {
 /// Who is asked for its role anew. The others keep what they said within the last two seconds, if nothing was done to them since.
 #[derive(Debug, Clone, Copy)]
 pub enum Ask<'a> {
-    /// Nobody but those whose last answer is older than that. Who was ready when it answered, and is, may also have said it up to this
-    /// time ago, the resync interval: its runner would have reported its death. A round begins with this look, and nothing dangerous rests on it alone.
+    /// A round's first look: like [`Ask::Recent`], but whose container was ready when it answered, and is, keeps its answer for this long, the
+    /// resync interval: its runner would have reported its death. Nothing dangerous rests on it alone.
     Changed(Duration),
     /// Nobody but those whose last answer is older.
     Recent,
@@ -411,29 +411,14 @@ pub fn target(group: &Group, member: &Member) -> Option<Target> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tanist_core::snapshot::{Container, Node, Pod};
+    use tanist_core::snapshot::{Node, Pod};
 
     fn on(node: &str, phase: Phase) -> Member {
-        let containers =
-            BTreeMap::from([("db".to_owned(), Container { id: Some("c".into()), running: true, ready: true })]);
-        let pod = Pod {
-            uid: "u".into(),
-            phase,
-            phase_since: 0,
-            ready: true,
-            node: Some(node.into()),
-            grace: 30,
-            containers,
-            routed: None,
-            outdated: false,
-            gate: None,
-            labels: Vec::new(),
-            trouble: None,
-        };
+        let pod = crate::hints::tests::pod("c", true, phase);
         Member {
             name: "db-0".into(),
             ordinal: 0,
-            pod: Some(pod),
+            pod: Some(Pod { node: Some(node.into()), ..pod }),
             claims: Vec::new(),
             reading: Default::default(),
             position: Position::NotAsked,

@@ -35,13 +35,7 @@ pub async fn statuses(ctx: &Context, group: &Group, members: &[Member], ask: Ask
     let unheard = alive.filter(|m| !said.contains_key(&m.name));
     let targets = unheard.filter_map(|m| Some((m.name.clone(), m.pod.as_ref()?, target(group, m)?)));
     let asked = targets.map(|(name, pod, target)| async move {
-        let (patience, settled) = match ask {
-            // Without the runner, readiness says nothing about roles.
-            Ask::Changed(within) if group.runner => (RECENT, within.max(RECENT)),
-            Ask::Everyone => (FRESH, FRESH),
-            Ask::Only(only) if *only == name => (Duration::ZERO, Duration::ZERO),
-            Ask::Only(_) | Ask::Recent | Ask::Changed(_) => (RECENT, RECENT),
-        };
+        let (patience, settled) = patience(ask, group.runner, &name);
         let recent = ctx.hints.of(&group.uid, |h| h.recent(pod, container, patience, settled));
         let said = match recent {
             Some(said) => said,
@@ -51,6 +45,17 @@ pub async fn statuses(ctx: &Context, group: &Group, members: &[Member], ask: Ask
     });
     said.extend(join_all(asked).await);
     said
+}
+
+/// How old an answer of that member may be, in any container and in one that stayed ready (decision 0008).
+fn patience(ask: Ask<'_>, runner: bool, name: &MemberName) -> (Duration, Duration) {
+    match ask {
+        // Without the runner, readiness says nothing about roles.
+        Ask::Changed(within) if runner => (RECENT, within.max(RECENT)),
+        Ask::Everyone => (FRESH, FRESH),
+        Ask::Only(only) if only == name => (Duration::ZERO, Duration::ZERO),
+        Ask::Only(_) | Ask::Recent | Ask::Changed(_) => (RECENT, RECENT),
+    }
 }
 
 async fn status(ctx: &Context, group: &Group, pod: &Pod, target: &Target) -> Said {
@@ -182,3 +187,21 @@ pub async fn read_position(ctx: &Context, group: &Group, member: &Member, target
 
 /// How long a command that runs elsewhere is left alone until it is asked about again.
 pub const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Decision 0008: the table.
+    #[test]
+    fn how_old_an_answer_may_be_depends_on_what_rests_on_it() {
+        let (one, other) = (MemberName::from("db-1"), MemberName::from("db-2"));
+        let resync = Duration::from_secs(60);
+        assert_eq!(patience(Ask::Changed(resync), true, &one), (RECENT, resync));
+        assert_eq!(patience(Ask::Changed(resync), false, &one), (RECENT, RECENT), "readiness says nothing of roles");
+        assert_eq!(patience(Ask::Everyone, true, &one), (FRESH, FRESH), "ready or not, before a term opens");
+        assert_eq!(patience(Ask::Only(&one), true, &one), (Duration::ZERO, Duration::ZERO));
+        assert_eq!(patience(Ask::Only(&one), true, &other), (RECENT, RECENT));
+        assert_eq!(patience(Ask::Recent, true, &one), (RECENT, RECENT));
+    }
+}
