@@ -9,54 +9,53 @@ export CLUSTER
 # half of the world once more.
 .PHONY: help
 help: ## List what can be made
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
 .PHONY: demo
-demo: image cluster-up ## A Galera group forms, loses everything, comes back from the freshest; then a policy is swapped in
+demo: tools ## A Galera group forms, loses everything, comes back from the freshest; then a policy is swapped in
+	@policies/build.sh sequence prefer
+	@dev/images tanist register galera
+	@dev/cluster up
 	@$(env) dev/demo
 
 .PHONY: test
 test: check unit e2e ## Everything that CI runs
-	@# Both wait most of the time, each for a cluster of its own.
+	@# Both wait most of the time.
 	@$(MAKE) --no-print-directory -j2 -O e2e-nodes e2e-deploy
 
 .PHONY: check
-check: tools policies ## Format, lints, each crate alone, advisories
-	@$(env) dev/check
+check: policies ## Format, lints, each crate alone, advisories
+	@dev/check
 	@deploy/test
 
 .PHONY: unit
-unit: policies ## Tests without a cluster
-	@$(env) cargo test --workspace
+unit: build ## Tests without a cluster
+	@$(env) cargo test --locked --workspace
 
 .PHONY: e2e
-e2e: image cluster-up ## Tests on a real Kubernetes, with the operator's image and rights
-	@host/operator/tests/admission/run
-	@deploy/check
-	@$(env) KUBECONFIG=$$(dev/cluster kubeconfig) cargo test --workspace --test e2e -- --test-threads 4
+e2e: build ## Tests on a real Kubernetes, with the operator's image and rights
+	@dev/with-cluster e2e 1 dev/e2e/run
 
 .PHONY: e2e-nodes
-e2e-nodes: image ## Tests that take nodes away, on a cluster of four of their own
-	@CLUSTER=nodes NODES=4 dev/cluster up
-	@$(env) export CLUSTER=nodes; KUBECONFIG=$$(dev/cluster kubeconfig) cargo test --workspace --test nodes -- --test-threads 1
-	@CLUSTER=nodes dev/cluster down
+e2e-nodes: build ## Tests that take nodes away, on a cluster of four
+	@$(env) dev/with-cluster nodes 4 cargo test --locked --workspace --test nodes -- --test-threads 1
 
 .PHONY: e2e-deploy
-e2e-deploy: image ## Install, upgrade and roll back with open intents, uninstall: the charts, on a cluster of their own
-	@CLUSTER=helm dev/cluster up
-	@PREVIOUS=$$(deploy/tests/previous --warm) CLUSTER=helm deploy/test cluster
-	@CLUSTER=helm dev/cluster down
+e2e-deploy: build ## Install, upgrade and roll back with open intents, uninstall: the charts
+	@PREVIOUS=$$(deploy/tests/previous) && export PREVIOUS && dev/with-cluster helm 1 deploy/test cluster
 
 .PHONY: bench
 bench: policies ## Decision and recovery times, beside their peers, as JSON and a table
 	@$(env) dev/bench/run
 
 .PHONY: chaos
-chaos: image ## PostgreSQL loses its primary 20 times under clients that remember what was acknowledged, on a cluster of four of its own
-	@dev/images postgres
-	@CLUSTER=chaos NODES=4 dev/cluster up
-	@$(env) CLUSTER=chaos dev/chaos
-	@CLUSTER=chaos dev/cluster down
+chaos: policies ## PostgreSQL loses its primary 20 times under clients that remember what was acknowledged, on a cluster of four of its own
+	@dev/images tanist postgres
+	@$(env) dev/with-cluster chaos 4 dev/chaos
+
+.PHONY: build
+build: policies ## Build everything that the tests need, the images of the operator and of the test application included
+	@BUILD=all dev/images tanist register
 
 .PHONY: tools
 tools: ## Install what a bare machine lacks
@@ -64,15 +63,15 @@ tools: ## Install what a bare machine lacks
 
 .PHONY: policies
 policies: tools ## Build the policies into the target folder
-	@$(env) policies/build.sh
+	@policies/build.sh
 
 .PHONY: image
-image: policies ## Build the operator's image and those of the examples
-	@$(env) dev/images
+image: policies ## Build the images of the operator and of the test application
+	@dev/images
 
 .PHONY: crds
 crds: policies ## Write crds/ anew from the types
-	@$(env) cargo run -q -p tanist -- crds > crds/replicagroups.tanist.dev.yaml.new && mv crds/replicagroups.tanist.dev.yaml.new crds/replicagroups.tanist.dev.yaml
+	@$(env) cargo run --locked -q -p tanist -- crds > crds/replicagroups.tanist.dev.yaml.new && mv crds/replicagroups.tanist.dev.yaml.new crds/replicagroups.tanist.dev.yaml
 
 .PHONY: cluster-up
 cluster-up: tools ## Start a real Kubernetes on this machine (CLUSTER=name, NODES=n; CLUSTER=current: use yours)

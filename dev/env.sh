@@ -8,7 +8,7 @@ export TANIST_CACHE="${TANIST_CACHE:-$HOME/.cache/tanist}"
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$TANIST_CACHE/target}"
 export CARGO_BUILD_TARGET="${CARGO_BUILD_TARGET:-x86_64-unknown-linux-musl}"
 # Make's job server, of which cargo would hear by this, is not open to recipes.
-unset MAKEFLAGS MFLAGS
+unset MAKEFLAGS MFLAGS CARGO_MAKEFLAGS
 export CC_x86_64_unknown_linux_musl="${CC_x86_64_unknown_linux_musl:-musl-gcc}"
 if [ -f "$PWD/dev/env.sh" ] && [ "$(cat "$CARGO_TARGET_DIR/checkout" 2>/dev/null)" != "$PWD" ]; then
   mkdir -p "$CARGO_TARGET_DIR"

@@ -48,6 +48,8 @@ func main() {
 		if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
 			util.CheckErr(err)
 		}
+	case "coredns":
+		dns()
 	case "provisioner":
 		fail(provision(os.Args[1:]).Error()) // returns only when it could not start
 	default:
@@ -61,6 +63,6 @@ func run(command *cobra.Command) {
 
 func fail(problem string) {
 	fmt.Fprintln(os.Stderr, "tanist-kubernetes: "+problem+"; components:"+
-		" etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kube-proxy, kubectl, provisioner")
+		" etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kube-proxy, kubectl, coredns, provisioner")
 	os.Exit(2)
 }

@@ -172,7 +172,7 @@ held() { # KIND FROM
   sleep "$HOLD"
   says_why || fail "round $round ($1): nothing was known of the old primary, and the group does not wait any more"
   [[ $(explain) == *MayBePrimary* ]] || fail "round $round ($1): tanist explain does not say why nobody takes over"
-  why=$(waiting | sed -n 's/^MayBePrimary: //p' | head -n 1)
+  why=$(waiting | sed -n 's/^MayBePrimary: //p' | sed -n 1p)
   violations others_acknowledged "$(journal)" "$loss" "$2"
   [[ $(commands "$loss" | jq '[.[] | select(.verb == "failover" or .verb == "seed")] | length') == 0 ]] ||
     fail "round $round ($1): somebody was told to take over while the old primary may live"
@@ -234,7 +234,7 @@ take_back() {
 has_everything() { # MEMBER
   sql "$1" "SELECT client || '|' || id FROM chaos" >"$work/rows"
   lost=$(missing "$work/journal" "$work/rows" | wc -l)
-  ((lost == 0)) || VIOLATIONS+=("round $round: $lost acknowledged rows are not on $1, one is $(missing "$work/journal" "$work/rows" | head -n 1)")
+  ((lost == 0)) || VIOLATIONS+=("round $round: $lost acknowledged rows are not on $1, one is $(missing "$work/journal" "$work/rows" | sed -n 1p)")
 }
 
 # Once more over everything, then the rows on every member.

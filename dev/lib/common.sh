@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034 # other files use these names
-# Names, paths and small helpers shared by all the other files.
+# Names, paths and small helpers shared by all the other files. lib/long.sh comes before it.
 
 CLUSTER=${CLUSTER:-dev}
 CACHE=${TANIST_CACHE:-$HOME/.cache/tanist}
@@ -20,28 +20,11 @@ die() {
 
 say() { echo "[$CLUSTER] $*"; }
 
-# Runs a long step and prints one line when it begins and one when it ended.
-# The function's output is kept apart and shown only when it failed.
+# A long step of this cluster. Ends the script when it fails.
 step() {
-  local title=$1 start=$SECONDS log status=0
+  local title=$1
   shift
-  log=$(mktemp -t tanist-step.XXXXXX)
-  say "$title ..."
-  # Not `if "$@"`: a condition would switch errexit off inside the function.
-  set +e
-  (
-    set -e
-    "$@"
-  ) >"$log" 2>&1
-  status=$?
-  set -e
-  if ((status != 0)); then
-    tail -n 40 "$log" >&2
-    rm -f "$log"
-    die "'$title' failed after $((SECONDS - start)) s (last lines above)"
-  fi
-  rm -f "$log"
-  say "$title: done in $((SECONDS - start)) s"
+  long "[$CLUSTER] $title" '' "$@"
 }
 
 # Repeats a command until it succeeds or the time is over.
@@ -88,5 +71,5 @@ node_names() { machines | grep -v '^control-plane$'; }
 
 check_node() {
   [[ -n ${1:-} ]] || die "name a node: $(node_names | tr '\n' ' ')"
-  node_names | grep -qx -- "$1" || die "cluster '$CLUSTER' has no node '$1', only: $(node_names | tr '\n' ' ')"
+  node_names | grep -x -- "$1" >/dev/null || die "cluster '$CLUSTER' has no node '$1', only: $(node_names | tr '\n' ' ')"
 }

@@ -38,7 +38,7 @@ run_control_plane() {
   supervise kube-scheduler "$program" kube-scheduler --kubeconfig="$RUN/scheduler.kubeconfig" \
     --leader-elect=false --kube-api-qps=300 --kube-api-burst=600 --profiling=false
 
-  supervise coredns /run/programs/coredns -conf "$RUN/Corefile"
+  supervise coredns /run/programs/kubernetes coredns -conf "$RUN/Corefile"
 
   supervise provisioner "$program" provisioner --kubeconfig="$RUN/kubeconfig" --directory=/var/lib/volumes
 }

@@ -8,7 +8,7 @@ MACHINE=$3
 DEV=$4
 # All code is read here, since the checkout may lie under a folder that is
 # covered below.
-for file in common network control-plane node; do
+for file in long common network control-plane node; do
   # shellcheck source=/dev/null
   . "$DEV/lib/$file.sh"
 done

@@ -22,7 +22,7 @@ up() {
     say "already up: KUBECONFIG=$RUN/kubeconfig"
     return
   fi
-  ensure_packages
+  "$DEV/tools"
   build_all
   # Whatever a crash or a lost machine left.
   remove_cluster
@@ -68,9 +68,8 @@ prepare_cluster() {
   mkdir -p "$RUN" "$STATE/programs"
   echo "$1" >"$RUN/nodes"
   take_slot
-  # Copies, since the cache may be cleaned while the cluster runs.
+  # A copy, since the cache may be cleaned while the cluster runs.
   cp --reflink=auto "$(kubernetes_binary)" "$STATE/programs/kubernetes"
-  cp --reflink=auto "$(coredns_binary)" "$STATE/programs/coredns"
   step "making keys and certificates" make_credentials
   write_corefile
 }

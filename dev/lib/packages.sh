@@ -1,9 +1,11 @@
 # shellcheck shell=bash
-# Installs what a bare Debian 12 lacks.
+# What a bare Debian 12 lacks: the one list of all that any target of the Makefile and any script needs.
 
 # A command (or file) and the package that brings it. modprobe is for the
 # kernel, which calls it to load overlay, bridge, veth and netfilter modules.
 NEEDED="
+musl-gcc musl-tools
+strip binutils
 containerd containerd
 runc runc
 /usr/lib/cni/ptp containernetworking-plugins
@@ -18,39 +20,33 @@ mmdebstrap mmdebstrap
 busybox busybox-static
 pgrep procps
 mount mount
+jq jq
+bc bc
 "
 
 missing_packages() {
   local need package
   while read -r need package; do
     [[ -z $need || -e $need ]] || command -v "$need" >/dev/null || echo "$package"
-  done <<<"$NEEDED"
+  done <<<"$NEEDED" | sort -u
 }
 
+apt() { DEBIAN_FRONTEND=noninteractive apt-get -y --no-install-recommends -o DPkg::Lock::Timeout=300 -o Acquire::Retries=2 "$@"; }
+
+# install_packages NAME...: what apt-get says comes out only when it fails.
 install_packages() {
   local policy=/usr/sbin/policy-rc.d own=
   # Containerd's package would start a service: this file, for as long as the
   # installation runs, tells Debian not to. One of ours that a crash left goes too.
-  if [[ ! -e $policy ]] || grep -q 'tanist dev/cluster' "$policy"; then
+  if [[ ! -e $policy ]] || grep 'tanist dev/cluster' "$policy" >/dev/null; then
     own=yes
     printf '#!/bin/sh\n# by tanist dev/cluster\nexit 101\n' >"$policy"
     chmod +x "$policy"
   fi
-  local status=0
-  {
-    apt-get update &&
-      DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends -o DPkg::Lock::Timeout=300 "$@"
-  } || status=$?
+  local status=0 said
+  # The lists of a new machine are empty, and those of an old one name versions that are gone.
+  said=$({ apt update && apt install "$@"; } 2>&1) || status=$?
   [[ -z $own ]] || rm -f "$policy"
+  ((status == 0)) || echo "$said" >&2
   return "$status"
-}
-
-ensure_packages() {
-  local missing
-  missing=$(missing_packages | sort -u | tr '\n' ' ')
-  [[ -z ${missing// /} ]] && return
-  command -v apt-get >/dev/null ||
-    die "lacks the Debian packages: $missing; install what brings them on this system"
-  # shellcheck disable=SC2086 # a list of names
-  step "installing $missing" install_packages $missing
 }

@@ -2,6 +2,7 @@
 //! requirements/replication.md and safety.md that it shows.
 mod apart;
 mod candidates;
+mod evidence;
 mod forms;
 mod input;
 mod killed;
