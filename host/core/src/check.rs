@@ -2,6 +2,7 @@
 //!
 //! They run on every answer, and [`start`] runs again on live reads just before each act. A broken rule drops the whole answer.
 mod answers;
+mod claims;
 mod failover;
 mod leave;
 mod members;

@@ -34,6 +34,10 @@ pub const HISTORY: usize = 64;
 /// Bytes of a reason shown to people; longer texts are cut.
 pub const REASON_BYTES: usize = 256;
 
+/// Primaries that a claim names with the pod and the node they run on, some 300 bytes each: all of every group of usual size, and its member's own
+/// always. Of those beyond only the name is remembered.
+pub const MARKED_PRIMARIES: usize = 8;
+
 /// Members that one question may carry (contract).
 pub const MEMBERS: usize = 1000;
 

@@ -1,9 +1,16 @@
-//! Memory that outlives the group's object: what claims say is joined with what the status says, and the maximum of both counts.
+//! Memory that outlives the group's object: what claims say is joined with what the status says.
+//!
+//! Where the status remembers nothing, the claims' highest term counts, with the primaries of that term and where they ran. Where it remembers
+//! something, a claim adds to it only while both agree: a claim that remembers a later term is [`Ahead`], which an administrator has to explain.
 use crate::contract::MemberName;
-use crate::record::{Mark, Record, Seeded};
-use crate::snapshot::{Claim, ClaimMark, Set};
+use crate::limits;
+use crate::record::{LastPrimary, Mark, Record, Seeded};
+use crate::snapshot::{Claim, ClaimMark, Set, Snapshot};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+
+/// One claim of the group with what is written on it.
+type Marked<'a> = (&'a MemberName, &'a Claim, &'a ClaimMark);
 
 /// Joins the record of the status with the marks on the claims (design 4, "Memory"; safety S7, S32): more memory never means less caution.
 #[must_use]
@@ -12,27 +19,35 @@ pub fn recall<'a>(
     group: &str,
     claims: impl IntoIterator<Item = (&'a MemberName, &'a Claim)>,
 ) -> Record {
-    let mut marked: BTreeMap<&MemberName, Vec<Claim>> = BTreeMap::new();
-    for (member, claim) in claims {
-        let Some(mark) = claim.mark.as_ref().filter(|m| m.group == group) else { continue };
-        marked.entry(member).or_default().push(claim.clone());
-        believe(&mut record, member, mark);
+    let of_group = |(member, claim): (&'a MemberName, &'a Claim)| {
+        claim.mark.as_ref().filter(|m| m.group == group).map(|mark| (member, claim, mark))
+    };
+    let marks: Vec<Marked<'_>> = claims.into_iter().filter_map(of_group).collect();
+    let blank = record.is_blank();
+    let known = record.clone();
+    let mut believed: BTreeMap<&MemberName, Vec<Claim>> = BTreeMap::new();
+    for (member, claim, mark) in &marks {
+        // Claims are marked when a role is confirmed, so whoever finds a mark knows that the first seed was.
+        let first = record.ever_seeded.as_ref().map_or_else(|| (*member).clone(), |e| e.member.clone());
+        record.ever_seeded = Some(Seeded { member: first, confirmed: true });
+        if blank || (mark.term <= known.term && !is_foreign(&known, member, claim)) {
+            believed.entry(*member).or_default().push((*claim).clone());
+            believe(&mut record, member, mark);
+        }
     }
-    for (member, mut claims) in marked {
+    for (member, mut claims) in believed {
         claims.sort_by(|a, b| a.name.cmp(&b.name));
         let known = record.member_mut(member);
         if known.claim_uid.is_none() {
             known.claim_uid = claim_uids(&claims);
         }
     }
+    recall_primaries(&mut record, &known, &marks);
     record
 }
 
 fn believe(record: &mut Record, member: &MemberName, mark: &ClaimMark) {
     record.term = record.term.max(mark.term);
-    // Claims are marked when a role is confirmed, so whoever finds a mark knows that the first seed was.
-    let first = record.ever_seeded.as_ref().map_or_else(|| member.clone(), |e| e.member.clone());
-    record.ever_seeded = Some(Seeded { member: first, confirmed: true });
     let known = record.member_mut(member);
     if known.term < Some(mark.term) {
         known.term = Some(mark.term);
@@ -45,6 +60,99 @@ fn believe(record: &mut Record, member: &MemberName, mark: &ClaimMark) {
     if let Some(sequence) = &mark.sequence {
         raise(record, Mark { term: mark.term, sequence: sequence.clone() });
     }
+}
+
+/// Takes over where the primaries of the claims' highest term ran, once: while the record knows that term itself, what it does not name any more
+/// was proven over, and a claim that names it still was written before. Primaries of older terms were proven over before a newer term opened.
+fn recall_primaries(record: &mut Record, known: &Record, marks: &[Marked<'_>]) {
+    if record.recalled <= Some(record.term) {
+        record.recalled = None;
+    }
+    let from = if known.is_blank() { None } else { known.recalled.max(Some(known.term)) };
+    let later = |(member, claim, mark): &&Marked<'_>| Some(mark.term) > from && !is_foreign(known, member, claim);
+    let Some(term) = marks.iter().filter(later).map(|(_, _, mark)| mark.term).max() else { return };
+    let of_term = || marks.iter().filter(later).map(|(_, _, mark)| *mark).filter(|mark| mark.term == term);
+    for entry in of_term().flat_map(|mark| &mark.ran) {
+        let same = |l: &LastPrimary| l.pod_uid == entry.pod_uid && l.container_id == entry.container_id;
+        if !record.last_primaries.iter().any(same) {
+            record.last_primaries.push(entry.clone());
+        }
+    }
+    for name in of_term().flat_map(|mark| &mark.primaries) {
+        if record.last_primaries.iter().all(|l| &l.member != name) {
+            record.last_primaries.push(LastPrimary::by_name(name.clone()));
+        }
+    }
+    if record.term < term {
+        record.recalled = Some(term);
+    }
+}
+
+/// Whether the claim is another one than the member had when its role was confirmed last.
+fn is_foreign(record: &Record, member: &MemberName, claim: &Claim) -> bool {
+    let uid = record.members.get(member).and_then(|known| known.claim_uid.as_ref());
+    uid.is_some_and(|uid| uid.split(' ').all(|known| known != claim.uid))
+}
+
+/// A claim that remembers a later term than the record: the record is older than what happened, or the claim came from elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ahead<'a> {
+    /// Whose claim.
+    pub member: &'a MemberName,
+    /// Its name.
+    pub claim: &'a str,
+    /// The term that it remembers.
+    pub term: u64,
+    /// The term that the record knows.
+    pub known: u64,
+    /// Whether it is another claim than the member had when its role was confirmed last: then the claim came from elsewhere. Otherwise the record
+    /// itself may be the older one.
+    pub foreign: bool,
+}
+
+impl std::fmt::Display for Ahead<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Ahead { member, claim, term, known, .. } = self;
+        write!(f, "the claim {claim} remembers term {term}, the group is in term {known}: ")?;
+        match self.foreign {
+            true => write!(f, "it is another claim than {member} had; remove its annotation tanist.dev/term to give up its data")?,
+            false => f.write_str(
+                "status.record is older than the data, or somebody changed the annotation; remove tanist.dev/term from the claim if it is wrong",
+            )?,
+        }
+        f.write_str(", or choose who leads by tanist.dev/override")
+    }
+}
+
+/// The claims of members that remember a later term than the record.
+pub fn ahead(s: &Snapshot) -> impl Iterator<Item = Ahead<'_>> {
+    let known = s.record.term;
+    let of = move |member| move |claim| ahead_of(s, member, claim, known);
+    s.members.iter().flat_map(move |member| member.claims.iter().filter_map(of(&member.name)))
+}
+
+fn ahead_of<'a>(s: &Snapshot, member: &'a MemberName, claim: &'a Claim, known: u64) -> Option<Ahead<'a>> {
+    let mark = claim.mark.as_ref().filter(|mark| mark.group == s.group.name && mark.term > known)?;
+    let foreign = is_foreign(&s.record, member, claim);
+    Some(Ahead { member, claim: &claim.name, term: mark.term, known, foreign })
+}
+
+/// The names of claims of the group that no expected member has and no orderly shrink explains. A claim that remembers a later term than the record
+/// was not left behind by a shrink that the record knows of.
+#[must_use]
+pub fn surplus<'a>(
+    record: &Record,
+    group: &str,
+    expected: &[MemberName],
+    claims: impl IntoIterator<Item = (&'a MemberName, &'a Claim)>,
+) -> Vec<String> {
+    let explained = |member: &MemberName, term: u64| {
+        expected.contains(member) || (record.retired.contains(member) && term <= record.term)
+    };
+    let unexplained = |(member, claim): &(&MemberName, &Claim)| {
+        claim.mark.as_ref().is_some_and(|mark| mark.group == group && !explained(member, mark.term))
+    };
+    claims.into_iter().filter(unexplained).map(|(_, claim)| claim.name.clone()).collect()
 }
 
 /// The UIDs of a member's claims as one text, in the order of their names: another text is other data. Absent: it has no claims.
@@ -74,7 +182,23 @@ pub fn mark(record: &Record, group: &str, member: &MemberName) -> Option<ClaimMa
     let term = known.term?;
     let primaries =
         record.members.iter().filter(|(_, m)| m.primary_term == Some(term)).map(|(n, _)| n.clone()).collect();
-    Some(ClaimMark { group: group.to_owned(), term, sequence: known.sequence.clone(), primaries })
+    Some(ClaimMark {
+        group: group.to_owned(),
+        term,
+        sequence: known.sequence.clone(),
+        primaries,
+        ran: ran(record, member),
+    })
+}
+
+/// Where primaries run that are not proven over: the member's own pods first, then the others', up to the bound.
+fn ran(record: &Record, own: &MemberName) -> Vec<LastPrimary> {
+    let placed = record.last_primaries.iter().filter(|l| !l.is_by_name());
+    let mut ran: Vec<_> = placed.map(|l| LastPrimary { gone: None, ..l.clone() }).collect();
+    let key = |l: &LastPrimary| (&l.member != own, l.member.clone(), l.pod_uid.clone(), l.container_id.clone());
+    ran.sort_by_key(key);
+    ran.truncate(limits::MARKED_PRIMARIES);
+    ran
 }
 
 /// How many members the `StatefulSet` gets: never fewer than it has, for going down is a plan of its own (safety S25, S26), and never fewer

@@ -21,6 +21,9 @@ pub struct NotOver {
 /// # Errors
 /// Why it is not proven, and until when.
 pub fn over(s: &Snapshot, last: &LastPrimary) -> Result<&'static str, NotOver> {
+    if last.is_by_name() {
+        return named(s, last);
+    }
     match s.pod(&last.pod_uid) {
         Some((member, pod)) => {
             let stopped = member.reading.role == Role::Stopped && s.record.intent_of(&member.name).is_none();
@@ -36,6 +39,22 @@ pub fn over(s: &Snapshot, last: &LastPrimary) -> Result<&'static str, NotOver> {
             })
         }
         None => vanished(s, last),
+    }
+}
+
+/// Nothing but the name of a primary is remembered: nobody can look for its pod or node, so only a pod of it that runs and says its role stands for
+/// what it does. Where none does, no time proves it over.
+fn named(s: &Snapshot, last: &LastPrimary) -> Result<&'static str, NotOver> {
+    let member = s.member(&last.member).filter(|m| s.reachable(m));
+    match member.filter(|m| m.reading.role != Role::Unknown) {
+        Some(_) => Ok("its pod runs and says its role"),
+        None => {
+            let why = format!(
+                "{} was primary, and nothing remembers in which pod or on which node; it has to run and say its role",
+                last.member
+            );
+            Err(NotOver { why, until: None })
+        }
     }
 }
 

@@ -22,6 +22,10 @@ pub struct Record {
     /// Members that were or were to be primary and are not proven over.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub last_primaries: Vec<LastPrimary>,
+    /// The highest term of a claim ahead of `term` whose primaries are in `last_primaries` already, or were proven over since. Absent, and
+    /// left out, as long as no claim is ahead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recalled: Option<u64>,
     /// The number of members after the last orderly change.
     #[serde(default)]
     pub last_replicas: u32,
@@ -129,6 +133,29 @@ pub struct LastPrimary {
     /// When the pod was first seen to be gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gone: Option<Timestamp>,
+}
+
+impl LastPrimary {
+    /// A primary of which only the name is remembered, by a claim that an older version wrote, or whose list was full.
+    #[must_use]
+    pub fn by_name(member: MemberName) -> Self {
+        let none = String::new;
+        LastPrimary {
+            member,
+            pod_uid: none(),
+            container: none(),
+            container_id: none(),
+            node: None,
+            grace: 0,
+            gone: None,
+        }
+    }
+
+    /// See [`LastPrimary::by_name`].
+    #[must_use]
+    pub fn is_by_name(&self) -> bool {
+        self.pod_uid.is_empty()
+    }
 }
 
 /// What is remembered of one member.
@@ -294,6 +321,10 @@ pub struct Intent {
     /// there can read the record after a roll-back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub again: bool,
+    /// Whether the member already had the intended role when the command began: then reading that role says nothing about how the command
+    /// ended. A follow always has it, so it is left out there; it is left out when false, too, for the sake of a roll-back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub had_role: bool,
     /// When the command was found to have exited 0; from then on only the role is awaited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exited: Option<Timestamp>,
@@ -304,6 +335,12 @@ impl Intent {
     #[must_use]
     pub fn deadline(&self) -> Timestamp {
         self.started.saturating_add(i64::from(self.timeout))
+    }
+
+    /// Whether reading the intended role shows that the command worked: only where the member did not have that role before.
+    #[must_use]
+    pub fn role_proves(&self) -> bool {
+        self.verb != Verb::Follow && !self.had_role
     }
 }
 

@@ -2,7 +2,7 @@
 use crate::contract::{MemberName, Phase, Position, Role, Timestamp};
 use crate::limits;
 use crate::over;
-use crate::record::{Intent, Record, Verb};
+use crate::record::{Intent, LastPrimary, Record, Verb};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The frozen input of one round.
@@ -136,6 +136,14 @@ impl Commands {
         let required = [&self.status, &self.sequence, &self.stop, &self.primary];
         let optional = [&self.seed, &self.secondary, &self.promote, &self.follow];
         required.into_iter().chain(optional.into_iter().flatten()).map(|c| c.container.as_str())
+    }
+
+    /// Whether the processes that are counted beside `status` are those of the application: every command that starts it runs in the container of
+    /// `status`. Where one runs elsewhere, a count of 0 says nothing about the application.
+    #[must_use]
+    pub fn counts_application(&self) -> bool {
+        let starts = [Some(&self.primary), self.seed.as_ref(), self.secondary.as_ref()];
+        starts.into_iter().flatten().all(|c| c.container == self.status.container)
     }
 }
 
@@ -273,6 +281,9 @@ pub struct ClaimMark {
     pub sequence: Option<crate::contract::Sequence>,
     /// The primaries of that term, sorted.
     pub primaries: Vec<MemberName>,
+    /// Where members ran that may be primary, as far as nothing proved them over when this was written; at most [`limits::MARKED_PRIMARIES`], its
+    /// own member's first. Empty also where an operator wrote it that only knew the names.
+    pub ran: Vec<LastPrimary>,
 }
 
 /// What `status` said.
@@ -286,7 +297,7 @@ pub struct Reading {
     pub since: Timestamp,
     /// How often in a row it could not be read.
     pub unknown_streak: u32,
-    /// Processes of the application that the runner sees. Absent: it was not asked.
+    /// Processes that the runner sees in the container of `status`; see [`Commands::counts_application`]. Absent: it was not asked.
     pub processes: Option<u32>,
 }
 
@@ -341,7 +352,8 @@ impl Snapshot {
     #[must_use]
     pub fn seen(&self, member: &Member) -> (Role, Option<String>) {
         let reading = &member.reading;
-        let gone = reading.processes == Some(0) && reading.unknown_streak >= limits::UNKNOWN_STREAK;
+        let none_left = reading.processes == Some(0) && self.group.commands.counts_application();
+        let gone = none_left && reading.unknown_streak >= limits::UNKNOWN_STREAK;
         let overdue = reading.since.saturating_add(i64::from(self.group.start_deadline)) < self.now;
         match reading.role {
             Role::Unknown if gone => {

@@ -311,15 +311,8 @@ fn gone(error: Error) -> Result<(), Error> {
 }
 
 async fn mark_claim(ctx: &Context, namespace: &str, claim: &str, uid: &str, mark: &ClaimMark) -> Result<(), Error> {
-    use crate::observe::convert as marks;
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(ctx.client.clone(), namespace);
-    let primaries: Vec<_> = mark.primaries.iter().map(|m| m.as_str()).collect();
-    let patch = json!({"metadata": {"uid": uid, "annotations": {
-        marks::CLAIM_GROUP: mark.group,
-        marks::CLAIM_TERM: mark.term.to_string(),
-        marks::CLAIM_SEQUENCE: mark.sequence.as_ref().map(ToString::to_string),
-        marks::CLAIM_PRIMARIES: primaries.join(","),
-    }}});
+    let patch = json!({"metadata": {"uid": uid, "annotations": observe::convert::claim_notes(mark)}});
     within(format!("mark claim {claim}"), claims.patch(claim, &PatchParams::default(), &Patch::Merge(&patch)))
         .await
         .map(drop)

@@ -164,7 +164,7 @@ async fn read(ctx: &Context, seen: &ReplicaGroup) -> Result<Observed, Error> {
         .filter(|m| m.ordinal < expected(&group, set.as_ref(), &record))
         .map(|m| m.name.clone())
         .collect::<Vec<_>>();
-    let surplus_claims = world.surplus_claims(&group, &expected, &record);
+    let surplus_claims = memory::surplus(&record, &group.name, &expected, world.claims());
     let nodes = world.nodes(ctx, &members, &record).await?;
     silence(&mut members, nodes.as_ref());
     let remembered = record.last_primaries.iter().map(|l| &l.pod_uid).chain(record.intents.iter().map(|i| &i.pod_uid));
@@ -341,16 +341,6 @@ impl World {
             position_led: false,
             asked: false,
         }
-    }
-
-    /// Claims of members that nobody expects and that no orderly shrink took away.
-    fn surplus_claims(&self, group: &Group, expected: &[MemberName], record: &Record) -> Vec<String> {
-        let known = |m: &MemberName| expected.contains(m) || record.retired.contains(m);
-        let surplus = self
-            .claims
-            .iter()
-            .filter(|(m, c)| !known(m) && c.mark.as_ref().is_some_and(|mark| mark.group == group.name));
-        surplus.map(|(_, c)| c.name.clone()).collect()
     }
 
     /// The nodes that matter. `None`: they may not be read.

@@ -2,7 +2,8 @@
 //!
 //! Members of the highest term count, and nobody else. A secondary that was not read may have what no other has: it is waited for, unless the
 //! owner of the application said how many are enough. The lost primary alone is not waited for.
-use super::seed::{above_high_water, highest_among, highest_term, overruled, own_claims};
+use super::claims::{explained, own_claims, record_is_current};
+use super::seed::{above_high_water, highest_among, highest_term, overruled};
 use super::{Held, Rule, Violation, broken, broken_by, free, phase_word, rested, role_is};
 use crate::contract::{Phase, Position, Role, Sequence};
 use crate::data;
@@ -80,6 +81,7 @@ pub fn failover_group(s: &Snapshot) -> Held {
     if s.overrule().is_some() {
         return Ok(());
     }
+    record_is_current(s)?;
     if !enough(s) {
         s.members.iter().filter(|m| counts(s, m) && !led(s, m)).try_for_each(|m| readable(s, m))?;
         if let Some(member) = lost(s).filter(|_| !leader_is_read(s)) {
@@ -165,6 +167,7 @@ pub fn failover_member(s: &Snapshot, member: &Member) -> Held {
         let why = "a start on it was never confirmed: what it holds may be half a copy";
         return Err(broken_by(Rule::Unconfirmed, name, why));
     }
+    explained(s, member)?;
     own_claims(s, member)?;
     let own = match &member.position {
         Position::Known(own) if s.position_stands(member) => own,

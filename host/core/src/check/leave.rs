@@ -1,4 +1,5 @@
 //! Who may be stopped although nothing is wrong with it: the primary that hands over, and members beyond `replicas` (S25, S26).
+use super::claims::record_is_current;
 use super::{Held, Rule, broken, broken_by, free, rested, role_is};
 use crate::contract::Role;
 use crate::snapshot::{Member, Snapshot};
@@ -17,6 +18,8 @@ pub fn handover_member(s: &Snapshot, member: &Member) -> Held {
     free(s, member)?;
     role_is(s, member, &[Role::Primary])?;
     rested(s, member)?;
+    // Nobody could take over from it.
+    record_is_current(s)?;
     let wished = s.record.handover.as_ref().and_then(|h| h.to.clone());
     let ready = s.members.iter().any(|m| heir(s, m) && wished.as_ref().is_none_or(|to| *to == m.name));
     match ready && s.serves(member) {

@@ -1,4 +1,5 @@
 //! Who may become a further primary or a secondary, be stopped or be treated, while primaries serve.
+use super::claims::explained;
 use super::{Held, Rule, Violation, broken, broken_by, free, rested, role_is};
 use crate::contract::Role;
 use crate::over;
@@ -37,6 +38,7 @@ pub fn join_member(s: &Snapshot, member: &Member) -> Held {
     free(s, member)?;
     stays(s, member)?;
     rested(s, member)?;
+    explained(s, member)?;
     role_is(s, member, &[Role::Stopped, Role::Secondary])?;
     match s.may_be_primary().get(&member.name) {
         Some(why) => Err(broken_by(Rule::MayBePrimary, &member.name, format!("it may be primary already: {why}"))),
@@ -67,6 +69,7 @@ pub fn place_member(s: &Snapshot, member: &Member) -> Held {
     free(s, member)?;
     stays(s, member)?;
     rested(s, member)?;
+    explained(s, member)?;
     role_is(s, member, &[Role::Stopped])
 }
 
@@ -88,6 +91,7 @@ pub fn follow_member(s: &Snapshot, member: &Member) -> Held {
     }
     free(s, member)?;
     rested(s, member)?;
+    explained(s, member)?;
     role_is(s, member, &[Role::Secondary])?;
     match s.confirmed(member, Role::Secondary) {
         true => Err(broken_by(Rule::WrongRole, &member.name, "it follows already")),

@@ -1,4 +1,5 @@
 //! Who may become the first primary, and when: the order of data, and what memory says against it (design 4, "Order of data").
+use super::claims;
 use super::{Held, Rule, Violation, broken, broken_by, free, phase_word, rested, role_is};
 use crate::contract::{MemberName, Phase, Position, Role, Sequence};
 use crate::data;
@@ -21,6 +22,7 @@ pub fn seed_group(s: &Snapshot) -> Held {
     if overruled {
         return Ok(());
     }
+    claims::none_ahead(s)?;
     positions_known(s)?;
     memory_explains(s)?;
     claims_unchanged(s)?;
@@ -144,15 +146,6 @@ fn claims_unchanged(s: &Snapshot) -> Held {
     Ok(())
 }
 
-/// The member's own volume is the one it was confirmed with: another one, or a restored one, never leads by itself (S16).
-pub(super) fn own_claims(s: &Snapshot, member: &Member) -> Held {
-    if memory::claim_uids(&member.claims) == s.record.member(&member.name).claim_uid {
-        return Ok(());
-    }
-    let message = "its volume is another one than when its role was last confirmed";
-    Err(broken_by(Rule::ClaimChanged, &member.name, message))
-}
-
 /// The highest data of the highest term. `None`: nobody there has any.
 ///
 /// # Errors
@@ -217,6 +210,10 @@ pub fn seed_member(s: &Snapshot, member: &Member) -> Held {
             name,
             format!("its data ({own}) is behind the highest known ({top})"),
         ));
+    }
+    // Until its role was confirmed once, nothing is remembered of its volume: the target of the very first seed may be seeded again.
+    if memory.term.is_some() {
+        claims::own_claims(s, member)?;
     }
     above_high_water(s, member, own)
 }

@@ -138,6 +138,8 @@ fn nobody(s: &Snapshot, plan: &mut Plan, point: Point, bars: &Bars) {
         Reason::MayBePrimary
     } else if s.members.iter().any(|m| matches!(s.role(m).0, Role::Starting | Role::Unknown)) {
         Reason::MembersNotStopped
+    } else if any(&[Rule::ClaimChanged]) {
+        Reason::ClaimChanged
     } else {
         Reason::NoCandidate
     };

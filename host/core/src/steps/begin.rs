@@ -1,6 +1,7 @@
 //! Begins a command: the durable intent, what is remembered with it, and the action that starts it.
 use crate::check;
 use crate::contract::{MemberName, Position, Role};
+use crate::memory;
 use crate::plan::{Action, Plan, Reason};
 use crate::record::{Intent, LastPrimary, Seeded, Started, Verb};
 use crate::snapshot::{Member, Snapshot};
@@ -19,7 +20,7 @@ pub fn begin(s: &Snapshot, plan: &mut Plan, verb: Verb, name: &MemberName) {
         return plan.wait(Reason::PodsNotRunning, Some(name), message);
     };
     let counter = plan.record.counter.saturating_add(1);
-    let term = if verb.opens_term() { plan.record.term.saturating_add(1) } else { plan.record.term };
+    let term = if verb.opens_term() { next_term(s, plan) } else { plan.record.term };
     let intent = Intent {
         token: format!("{}-{counter}-{}", verb.as_str(), s.nonce),
         verb,
@@ -33,6 +34,7 @@ pub fn begin(s: &Snapshot, plan: &mut Plan, verb: Verb, name: &MemberName) {
         timeout: command.timeout,
         term,
         again: plan.record.member(name).started.is_some(),
+        had_role: verb != Verb::Follow && s.seen(member).0 == verb.intended(),
         exited: None,
     };
     if let Err(violation) = check::start(s, &intent) {
@@ -56,6 +58,13 @@ pub fn begin(s: &Snapshot, plan: &mut Plan, verb: Verb, name: &MemberName) {
     }
     let argv = argv(s, verb, &command.exec);
     plan.actions.push(Action::Run { intent, argv });
+}
+
+/// The term that a command opens. An override settles which data counts, so its term is above those of claims that are ahead, too: their members
+/// join again as members of an older term.
+fn next_term(s: &Snapshot, plan: &Plan) -> u64 {
+    let ahead = s.overrule().and_then(|_| memory::ahead(s).map(|ahead| ahead.term).max());
+    plan.record.term.max(ahead.unwrap_or_default()).saturating_add(1)
 }
 
 fn remember(s: &Snapshot, plan: &mut Plan, member: &Member, intent: &Intent) {

@@ -12,6 +12,9 @@ use crate::steps::begin::push_last_primary;
 pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     clear_backoff(s, plan);
     adopt(s, plan);
+    for ahead in memory::ahead(s) {
+        plan.wait(Reason::ClaimChanged, Some(ahead.member), ahead.to_string());
+    }
     for member in &s.members {
         unchanged(s, plan, member);
         leads(s, plan, member);

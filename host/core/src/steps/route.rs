@@ -3,7 +3,7 @@ use crate::contract::{Phase, Role};
 use crate::memory;
 use crate::plan::{Action, Plan, route_word};
 use crate::policy::Policies;
-use crate::snapshot::{Member, Snapshot};
+use crate::snapshot::{Claim, Member, Snapshot};
 
 /// See the module.
 pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
@@ -46,7 +46,9 @@ fn idle(s: &Snapshot, member: &Member) -> bool {
 fn mark_claims(s: &Snapshot, plan: &mut Plan, member: &Member) {
     let confirmed = [Role::Primary, Role::Secondary].iter().any(|r| s.confirmed(member, *r));
     let Some(mark) = memory::mark(&s.record, &s.group.name, &member.name).filter(|_| confirmed) else { return };
-    for claim in member.claims.iter().filter(|c| c.mark.as_ref() != Some(&mark)) {
+    // What remembers a later term is left as it is: an administrator compares it with the record.
+    let ahead = |c: &&Claim| c.mark.as_ref().is_some_and(|m| m.group == mark.group && m.term > s.record.term);
+    for claim in member.claims.iter().filter(|c| c.mark.as_ref() != Some(&mark) && !ahead(c)) {
         plan.actions.push(Action::MarkClaim { claim: claim.name.clone(), uid: claim.uid.clone(), mark: mark.clone() });
     }
 }

@@ -6,7 +6,7 @@ use crate::over;
 use crate::over::NotOver;
 use crate::plan::{Action, Plan, Reason};
 use crate::policy::Policies;
-use crate::record::{Broken, Intent, LastPrimary, Seeded, cut};
+use crate::record::{Broken, Intent, LastPrimary, Seeded, Verb, cut};
 use crate::snapshot::{Evidence, Member, Pod, Snapshot};
 use crate::steps::begin::push_last_primary;
 
@@ -20,6 +20,10 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
         settle(s, plan, intent);
     }
 }
+
+/// What the runner says of a command that it started and that runs no more, without an exit code: it was ended at its deadline or by the shutdown
+/// of its container, or its result was pruned. Its token cannot start again.
+const ENDED: [&str; 3] = ["deadline", "shutting-down", "forgotten"];
 
 /// Where the command of an intent ran, as it is now.
 enum Place<'a> {
@@ -148,11 +152,14 @@ fn last_resort(s: &Snapshot, intent: &Intent) -> Timestamp {
     intent.deadline().saturating_add(i64::from(s.group.unknown_grace))
 }
 
-/// Nobody can say how it ended. Only the intended role, read live, settles a start as done; only stopped settles a stop. At the very last
-/// the pod goes (S2, reading 27).
+/// Nobody can say how it ended. Only the intended role, read live, settles a start as done; only stopped settles a stop; and neither does where
+/// the member had that role before. At the very last the pod goes (S2, reading 27).
 fn unknown(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: &Member, pod: &Pod, why: &str) {
-    if s.seen(member).0 == intent.verb.intended() {
+    if intent.role_proves() && s.seen(member).0 == intent.verb.intended() {
         return succeed(s, plan, intent, Some(member));
+    }
+    if let Some(why) = repeatable(s, intent, why) {
+        return fail(s, plan, intent, Outcome::Unknown, None, &why);
     }
     let until = last_resort(s, intent);
     let message = format!("the end of {} on {} is not known: {why}", intent.command, intent.member);
@@ -173,6 +180,21 @@ fn unknown(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: &Member, pod:
         plan.record.note(s.now, "pod-deleted", Some(&intent.member), Some(reason.clone()));
         plan.actions.push(Action::DeletePod { member: intent.member.clone(), pod_uid: pod.uid.clone(), reason });
     }
+}
+
+/// Why a command of unknown end is closed as failed and repeated after its back-off. Only where no role can prove it, so that waiting longer would
+/// show nothing, and where repeating does no harm: the runner says that it runs no more. Without the runner nobody can ever say that, so a follow
+/// is repeated once it has had all the time that a command without a known end gets; the pod of a secondary that works is not deleted for it.
+fn repeatable(s: &Snapshot, intent: &Intent, why: &str) -> Option<String> {
+    if intent.role_proves() {
+        return None;
+    }
+    if s.group.runner && ENDED.contains(&why) {
+        return Some(format!("{} did not run to its end: {why}", intent.command));
+    }
+    let waited = !s.group.runner && intent.verb == Verb::Follow && s.now >= last_resort(s, intent);
+    let grace = s.group.unknown_grace;
+    waited.then(|| format!("{} has had no known end for {grace} s after its deadline", intent.command))
 }
 
 fn succeed(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: Option<&Member>) {

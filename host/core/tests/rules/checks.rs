@@ -43,6 +43,7 @@ fn intent(s: &Snapshot, verb: Verb, ordinal: u32) -> Intent {
         timeout: 60,
         term: s.record.term,
         again: false,
+        had_role: false,
         exited: None,
     }
 }
@@ -464,4 +465,31 @@ fn an_intent_names_pod_container_generation_and_deadline() {
     assert_eq!((run.generation, run.deadline(), run.term), (7, s.now + 60, 2));
     assert!(run.token.ends_with(&s.nonce) && plan.record.intents == [run]);
     assert_eq!(plan.record.term, 2, "the term rises with the intent");
+}
+
+// Reading 17: no process in the container that only asks says nothing of the application in another one.
+#[test]
+fn no_process_counts_only_where_the_application_runs() {
+    let mut world = served();
+    world.body(0).app.probe = Some(Role::Unknown);
+    world.body(0).app.processes = Some(0);
+    let observed = || {
+        let mut world = world.clone();
+        (0..3).map(|_| world.observe()).last().unwrap()
+    };
+    let role = |s: &Snapshot| s.role(s.member(&db(0)).unwrap()).0;
+    assert_eq!(role(&observed()), Role::Failed, "all commands run where status does");
+    let elsewhere = |change: fn(&mut tanist_core::snapshot::Commands)| {
+        let mut s = observed();
+        change(&mut s.group.commands);
+        role(&s)
+    };
+    assert_eq!(elsewhere(|c| c.status.container = "probe".into()), Role::Unknown);
+    assert_eq!(elsewhere(|c| c.primary.container = "main".into()), Role::Unknown);
+    assert_eq!(elsewhere(|c| c.secondary.as_mut().unwrap().container = "main".into()), Role::Unknown);
+    assert_eq!(
+        elsewhere(|c| c.seed = Some(tanist_core::snapshot::Command { container: "main".into(), ..c.stop.clone() })),
+        Role::Unknown
+    );
+    assert_eq!(elsewhere(|c| c.sequence.container = "probe".into()), Role::Failed, "it starts nothing");
 }

@@ -1,12 +1,13 @@
 //! What outlives the group's object: marks on claims, joined with the status (design 4, "Memory"; safety S7, S16, S18, S32).
 use super::super::support::{db, sequence};
-use tanist_core::memory::{claim_uids, mark, recall, replicas};
-use tanist_core::record::{Mark, Record, Seeded};
+use tanist_core::limits;
+use tanist_core::memory::{claim_uids, mark, recall, replicas, surplus};
+use tanist_core::record::{LastPrimary, Mark, Record, Seeded};
 use tanist_core::snapshot::{Claim, ClaimMark, Set};
 
 fn marked(group: &str, term: u64, data: Option<&str>, primaries: &[u32]) -> Option<ClaimMark> {
     let primaries = primaries.iter().map(|o| db(*o)).collect();
-    Some(ClaimMark { group: group.into(), term, sequence: data.map(sequence), primaries })
+    Some(ClaimMark { group: group.into(), term, sequence: data.map(sequence), primaries, ran: Vec::new() })
 }
 
 fn claim(name: &str, uid: &str, mark: Option<ClaimMark>) -> Claim {
@@ -93,4 +94,105 @@ fn the_set_never_gets_fewer_than_it_has_or_had() {
     assert_eq!(replicas(5, set(3).as_ref(), &had(3)), 5);
     assert_eq!(replicas(0, set(3).as_ref(), &had(0)), 3);
     assert_eq!(replicas(1, set(1).as_ref(), &had(4)), 4);
+}
+
+fn entry(ordinal: u32, pod: &str) -> LastPrimary {
+    let (pod_uid, node) = (pod.to_owned(), Some("node".to_owned()));
+    LastPrimary { pod_uid, container_id: format!("c-{pod}"), node, ..LastPrimary::by_name(db(ordinal)) }
+}
+
+fn marked_with(term: u64, primaries: &[u32], ran: Vec<LastPrimary>) -> Option<ClaimMark> {
+    marked("db", term, None, primaries).map(|mark| ClaimMark { ran, ..mark })
+}
+
+/// Pods of the last primaries after the claims were read, `?` for those of which only the name is known.
+fn recalled(record: Record, marks: &[Option<ClaimMark>]) -> Vec<String> {
+    let claims: Vec<_> = (0..)
+        .zip(marks)
+        .map(|(o, mark)| (db(o), claim(&format!("data-db-{o}"), &format!("u{o}"), mark.clone())))
+        .collect();
+    let record = recall(record, "db", claims.iter().map(|(m, c)| (m, c)));
+    let shown = |l: &LastPrimary| format!("{}:{}", l.member, if l.is_by_name() { "?" } else { &l.pod_uid });
+    record.last_primaries.iter().map(shown).collect()
+}
+
+// S32: claims that disagree are joined; names without a place block; older terms say nothing.
+#[test]
+fn without_a_record_the_primaries_of_the_highest_term_come_back() {
+    let marks = [
+        marked_with(3, &[0, 1], vec![entry(0, "a"), entry(1, "b")]),
+        marked_with(3, &[0, 1, 2], vec![entry(0, "a2")]),
+        marked_with(2, &[3], vec![entry(3, "d")]),
+    ];
+    assert_eq!(recalled(Record::default(), &marks), ["db-0:a", "db-1:b", "db-0:a2", "db-2:?"]);
+}
+
+// S32: what the record dropped was proven over; a claim that names it still was written before.
+#[test]
+fn a_record_that_knows_the_term_is_believed() {
+    let marks = [marked_with(3, &[0], vec![entry(0, "a")])];
+    assert!(recalled(Record { term: 3, ..Record::default() }, &marks).is_empty());
+    assert!(recalled(Record { term: 4, ..Record::default() }, &marks).is_empty());
+}
+
+// S32: a record that is older than its claims takes over their primaries once, and nothing else of them.
+#[test]
+fn claims_ahead_of_the_record_lend_their_primaries_once() {
+    let marks = [marked_with(3, &[0, 1], vec![entry(0, "a")])];
+    let mut old = Record { term: 2, ..Record::default() };
+    old.member_mut(&db(0)).claim_uid = Some("u0".into());
+    assert_eq!(recalled(old.clone(), &marks), ["db-0:a", "db-1:?"]);
+    assert!(recalled(Record { recalled: Some(3), ..old.clone() }, &marks).is_empty(), "proven over since");
+    let claims = [(db(0), claim("data-db-0", "u0", marks[0].clone()))];
+    let record = recall(old.clone(), "db", claims.iter().map(|(m, c)| (m, c)));
+    assert_eq!((record.term, record.recalled, record.member(&db(0)).term), (2, Some(3), None));
+    old.member_mut(&db(0)).claim_uid = Some("before".into());
+    assert!(recalled(old, &marks).is_empty(), "a claim from elsewhere says nothing of this group");
+    let past = Record { term: 4, recalled: Some(3), ..Record::default() };
+    assert_eq!(
+        recall(past, "db", claims.iter().map(|(m, c)| (m, c))).recalled,
+        None,
+        "no older operator knows the field"
+    );
+}
+
+#[test]
+fn a_claim_names_a_bounded_number_of_places_its_own_first() {
+    let mut record = Record { term: 1, ..Record::default() };
+    record.member_mut(&db(20)).term = Some(1);
+    record.last_primaries = (0..=20).map(|o| LastPrimary { gone: Some(7), ..entry(o, &format!("p{o}")) }).collect();
+    record.last_primaries.push(LastPrimary::by_name(db(20)));
+    let ran = mark(&record, "db", &db(20)).unwrap().ran;
+    assert_eq!(ran.len(), limits::MARKED_PRIMARIES);
+    assert_eq!((ran[0].pod_uid.as_str(), ran[1].pod_uid.as_str()), ("p20", "p0"));
+    assert!(ran.iter().all(|l| l.gone.is_none()), "it would be written anew for nothing");
+}
+
+// S18, S26, S32: whom an orderly shrink took away is no surprise, unless its claim knows more than the record.
+#[test]
+fn a_claim_is_surplus_unless_its_member_is_expected_or_left_in_order() {
+    let claims: Vec<_> = [(0, 2), (1, 2), (2, 2), (3, 9)]
+        .map(|(o, term)| (db(o), claim(&format!("data-db-{o}"), "u", marked("db", term, None, &[]))))
+        .into();
+    let record = Record { term: 2, retired: [db(1), db(3)].into(), ..Record::default() };
+    let found = surplus(&record, "db", &[db(0)], claims.iter().map(|(m, c)| (m, c)));
+    assert_eq!(found, ["data-db-2", "data-db-3"]);
+    assert!(surplus(&record, "other", &[], claims.iter().map(|(m, c)| (m, c))).is_empty());
+}
+
+// S37: an older operator can read the record after a roll-back, unless something happened that it does not know.
+#[test]
+fn new_fields_are_left_out_where_nothing_needs_them() {
+    let text = serde_json::to_string(&Record { term: 2, ..Record::default() }).unwrap();
+    assert!(!text.contains("recalled"), "{text}");
+    let mut world = super::super::support::world::World::new(3, 1);
+    world.group.commands.secondary = Some(super::super::support::world::command("secondary"));
+    for (ordinal, term) in [(0, 2), (1, 1), (2, 2)] {
+        world.remember(ordinal, term, "5");
+    }
+    world.serve(0, tanist_core::contract::Role::Primary);
+    world.serve(1, tanist_core::contract::Role::Secondary);
+    let plan = tanist_core::decide::decide(&world.observe(), &super::super::support::policies::Natural);
+    let text = serde_json::to_string(&plan.record).unwrap();
+    assert!(text.contains(r#""verb":"follow""#) && !text.contains("hadRole"), "{text}");
 }

@@ -136,6 +136,8 @@ pub enum Behaviour {
     Late(i64),
     /// Runs for ever and does nothing.
     Hangs,
+    /// Does nothing, and the runner ends it at its deadline.
+    Expires,
     /// Was never started, and the runner says so.
     NeverStarts,
     /// The runner did not try, and says why.
@@ -162,7 +164,8 @@ impl Exec {
             Behaviour::Works(_) | Behaviour::Lies | Behaviour::Starts(_) => Evidence::Exited(0),
             Behaviour::Fails(code) | Behaviour::Spoils(_, code) => Evidence::Exited(code),
             Behaviour::Vanishes | Behaviour::Late(_) => Evidence::Unknown("the stream broke".into()),
-            Behaviour::Hangs if now < self.intent.deadline() => Evidence::Running,
+            Behaviour::Hangs | Behaviour::Expires if now < self.intent.deadline() => Evidence::Running,
+            Behaviour::Expires => Evidence::Unknown("deadline".into()),
             Behaviour::Hangs => Evidence::Unknown("no end at its deadline".into()),
             Behaviour::NeverStarts => Evidence::NotStarted("no-such-file".into()),
             Behaviour::Refused(ref why) => Evidence::NotStarted(why.clone()),

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use tanist_core::contract::{MemberName, Phase, Role};
 use tanist_core::plan::Plan;
 use tanist_core::policy::Policies;
-use tanist_core::record::Record;
-use tanist_core::snapshot::{Node, Object, Overrule, Snapshot};
+use tanist_core::record::{LastPrimary, Record};
+use tanist_core::snapshot::{ClaimMark, Node, Object, Overrule, Snapshot};
 use tanist_core::status::{PolicyHealth, report};
 
 pub fn tell(name: &str, text: &str) -> String {
@@ -48,6 +48,16 @@ fn number<T: std::str::FromStr>(text: &str) -> T {
 
 fn ordinal(text: &str) -> u32 {
     super::world::ordinal(&MemberName::from(text))
+}
+
+fn ran(member: &MemberName, node: &str) -> LastPrimary {
+    let unknown = || format!("pod-of-{member}");
+    LastPrimary {
+        pod_uid: unknown(),
+        container_id: unknown(),
+        node: Some(node.into()),
+        ..LastPrimary::by_name(member.clone())
+    }
 }
 
 fn role(text: &str) -> Role {
@@ -105,6 +115,7 @@ impl Story {
             "pod" => self.pod(args[0], &args[1..]),
             "node" => self.node(args[0], args[1]),
             "volume" => self.world.new_volume(ordinal(args[0])),
+            "mark" => self.mark(args[0], rest),
             "spec" => self.spec(rest),
             "override" => self.overrule(rest),
             "retry" => self.world.group.retry = Some(rest.into()),
@@ -186,6 +197,7 @@ impl Story {
             "vanishes" => Behaviour::Vanishes,
             "late" => Behaviour::Late(arg(3)),
             "hangs" => Behaviour::Hangs,
+            "expires" => Behaviour::Expires,
             "never" => Behaviour::NeverStarts,
             "refused" => Behaviour::Refused(args[3].into()),
             "starts" => Behaviour::Starts(arg(3)),
@@ -226,6 +238,22 @@ impl Story {
         for member in given.get("led").map_or(Vec::new(), |l| l.split(',').collect()) {
             self.world.record.member_mut(&MemberName::from(member)).primary_term = Some(term);
         }
+    }
+
+    /// `mark db-1 term=6 data=9 led=db-1,db-2 node=node-1`: what somebody wrote on a claim. With a node: that each of them ran there, in a pod that
+    /// nobody knows; else as an older operator wrote it. `mark db-1 gone`.
+    fn mark(&mut self, member: &str, words: &str) {
+        let given = pairs(words);
+        let led: Vec<_> = given.get("led").map_or(Vec::new(), |l| l.split(',').map(MemberName::from).collect());
+        let ran = |node: &&str| led.iter().map(|m| ran(m, node)).collect();
+        let mark = given.get("term").map(|term| ClaimMark {
+            group: "db".into(),
+            term: number(term),
+            sequence: given.get("data").map(|d| sequence(d)),
+            ran: given.get("node").map_or(Vec::new(), ran),
+            primaries: led.clone(),
+        });
+        self.world.volumes.get_mut(&ordinal(member)).unwrap().mark = mark;
     }
 
     /// `status db-0 unknown`, `status db-0 honest`.
@@ -309,6 +337,7 @@ impl Story {
                 "reads" => group.failover.reads = Some(number(value)),
                 "preferRunning" => group.failover.prefer_running = value == "true",
                 "paused" => group.paused = value == "true",
+                "runner" => group.runner = value == "true",
                 "starting" => group.start_deadline = number(value),
                 other => panic!("{other:?} is not in the spec"),
             }

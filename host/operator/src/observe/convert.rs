@@ -5,9 +5,12 @@ use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use kube::core::ObjectMeta;
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use tanist_core::contract::{MemberName, Phase, Timestamp};
 use tanist_core::data::read_sequence;
+use tanist_core::limits;
+use tanist_core::record::LastPrimary;
 use tanist_core::snapshot::{Claim, ClaimMark, Container, Group};
 
 /// The annotations on claims, in which the group's memory outlives its object.
@@ -18,6 +21,31 @@ pub const CLAIM_TERM: &str = "tanist.dev/term";
 pub const CLAIM_SEQUENCE: &str = "tanist.dev/sequence";
 /// See [`CLAIM_GROUP`].
 pub const CLAIM_PRIMARIES: &str = "tanist.dev/primaries";
+/// Where primaries run, as [`LastPrimaries`]. See [`CLAIM_GROUP`].
+pub const CLAIM_LAST_PRIMARIES: &str = "tanist.dev/last-primaries";
+
+/// The value of [`CLAIM_LAST_PRIMARIES`].
+#[derive(Debug, Deserialize)]
+struct LastPrimaries {
+    /// The term it was written in: an older operator writes the other annotations anew and leaves this one as it is.
+    term: u64,
+    /// At most [`limits::MARKED_PRIMARIES`].
+    primaries: Vec<LastPrimary>,
+}
+
+/// What is written on a claim, by annotation. Null: that annotation is removed.
+#[must_use]
+pub fn claim_notes(mark: &ClaimMark) -> serde_json::Value {
+    let primaries: Vec<_> = mark.primaries.iter().map(|m| m.as_str()).collect();
+    let ran = serde_json::json!({"term": mark.term, "primaries": mark.ran});
+    serde_json::json!({
+        CLAIM_GROUP: mark.group,
+        CLAIM_TERM: mark.term.to_string(),
+        CLAIM_SEQUENCE: mark.sequence.as_ref().map(ToString::to_string),
+        CLAIM_PRIMARIES: primaries.join(","),
+        CLAIM_LAST_PRIMARIES: ran.to_string(),
+    })
+}
 
 /// Whether the object is controlled by the one with that UID.
 #[must_use]
@@ -151,8 +179,18 @@ pub fn claim(group: &str, claim: &PersistentVolumeClaim) -> Option<(MemberName, 
                 _ => None,
             }),
             primaries: notes.get(CLAIM_PRIMARIES).map(|p| names(p)).unwrap_or_default(),
+            ran: notes.get(CLAIM_LAST_PRIMARIES).map(|text| last_primaries(text, term)).unwrap_or_default(),
         });
     Some((MemberName::from(member), Claim { name: name.clone(), uid: claim.uid().unwrap_or_default(), mark }))
+}
+
+/// Where primaries ran. What cannot be read, or was written in another term, says nothing; the names remain, and block.
+fn last_primaries(text: &str, term: u64) -> Vec<LastPrimary> {
+    let read: Option<LastPrimaries> = serde_json::from_str(text).ok();
+    let mut ran = read.filter(|read| read.term == term).map(|read| read.primaries).unwrap_or_default();
+    ran.retain(|entry| !entry.is_by_name());
+    ran.truncate(limits::MARKED_PRIMARIES);
+    ran
 }
 
 fn names(text: &str) -> Vec<MemberName> {
@@ -183,6 +221,41 @@ mod tests {
         assert_eq!(named("data-db-2").as_deref(), Some("db-2"));
         assert_eq!(named("data-other-2"), None);
         assert_eq!(named("data-otherdb-2"), None);
+    }
+
+    // S32: what is written on a claim is read again; what an older operator left behind says nothing.
+    #[test]
+    fn a_claim_says_where_primaries_run() {
+        let entry = LastPrimary {
+            member: "db-0".into(),
+            pod_uid: "pod".into(),
+            container: "db".into(),
+            container_id: "c".into(),
+            node: Some("node-0".into()),
+            grace: 30,
+            gone: None,
+        };
+        let (group, primaries) = ("db".into(), vec![MemberName::from("db-0")]);
+        let mark = ClaimMark { group, term: 4, sequence: None, primaries, ran: vec![entry] };
+        let read = |notes: Value| {
+            let claim = json!({"metadata": {"name": "data-db-0", "uid": "u", "annotations": notes}});
+            claim_of(claim).and_then(|claim| claim.mark)
+        };
+        let mut notes = claim_notes(&mark);
+        notes.as_object_mut().unwrap().retain(|_, value| !value.is_null());
+        assert_eq!(read(notes.clone()), Some(mark.clone()));
+        let named = ClaimMark { ran: Vec::new(), ..mark };
+        for other in [r#"{"term":3,"primaries":[]}"#, "{", r#"{"term":4,"primaries":[{"member":"db-0"}]}"#] {
+            let mut notes = notes.clone();
+            notes[CLAIM_LAST_PRIMARIES] = json!(other);
+            assert_eq!(read(notes), Some(named.clone()), "{other}");
+        }
+        notes[CLAIM_TERM] = json!("5");
+        assert_eq!(read(notes), Some(ClaimMark { term: 5, ..named }), "the list is of another term");
+    }
+
+    fn claim_of(claim: Value) -> Option<Claim> {
+        super::claim("db", &serde_json::from_value(claim).unwrap()).map(|(_, claim)| claim)
     }
 
     fn told(status: Value) -> Option<String> {
