@@ -44,7 +44,8 @@ pub const MEMBERS: usize = 1000;
 /// Bytes of one line of `sequence` output: a history of 255 bytes, a colon, 20 digits and white space.
 pub const SEQUENCE_BYTES: usize = 320;
 
-/// Seconds after which the position of a serving member is read again when a question needs it: its data moves on.
+/// Seconds after which a position is read again when a question needs it: data moves on while a member serves, and a stopped one may have run in
+/// between without anybody seeing it.
 pub const POSITION_SECONDS: i64 = 30;
 
 /// Seconds after which a sequence that could not be read is asked for again.

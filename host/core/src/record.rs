@@ -213,6 +213,10 @@ pub struct Started {
     pub target: bool,
     /// What was known of its data before.
     pub before: Position,
+    /// Whether `status` said secondary or primary since: from then on it may hold what nobody else has. Left out when false, so that an
+    /// operator from before it was there can read the record after a roll-back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub followed: bool,
 }
 
 /// A container in which a command failed.
@@ -374,6 +378,26 @@ impl Record {
     #[must_use]
     pub fn intent_of(&self, member: &MemberName) -> Option<&Intent> {
         self.intents.iter().find(|i| &i.member == member)
+    }
+
+    /// Brings times that claim to be later than now back: what is past to now, what is awaited to the longest back-off from now. They were
+    /// written by another process, whose clock was another one (safety S28).
+    pub fn clamp(&mut self, now: Timestamp) {
+        let past = |at: &mut Timestamp| *at = (*at).min(now);
+        let awaited = |at: &mut Timestamp| *at = (*at).min(now.saturating_add(limits::BACKOFF_LONGEST_SECONDS));
+        self.last_primaries.iter_mut().filter_map(|l| l.gone.as_mut()).for_each(past);
+        for intent in &mut self.intents {
+            past(&mut intent.started);
+            intent.exited.iter_mut().for_each(past);
+        }
+        for member in self.members.values_mut() {
+            member.last_primary.iter_mut().for_each(past);
+            member.last_failure.iter_mut().map(|f| &mut f.at).for_each(past);
+            member.retry_at.iter_mut().chain(&mut member.treat_at).for_each(awaited);
+        }
+        self.handover.iter_mut().filter_map(|h| h.begun.as_mut()).for_each(past);
+        self.history.iter_mut().map(|t| &mut t.at).for_each(past);
+        self.waiting_since.iter_mut().for_each(past);
     }
 
     /// Forgets all back-offs: a person changed the spec or asked for a retry.

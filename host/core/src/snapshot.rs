@@ -185,8 +185,10 @@ pub struct Set {
 pub struct Node {
     /// Whether its kubelet reports.
     pub ready: bool,
-    /// Since when.
+    /// Since when, as the API has it, or later where the operator saw it come back.
     pub since: Timestamp,
+    /// Since when this operator's process has seen it report without a break: what is stored or written by another clock proves nothing alone.
+    pub seen: Timestamp,
     /// Whether a person declared that nothing runs there any more.
     pub out_of_service: bool,
     /// Whether it is to be emptied: cordoned, or about to be removed.
@@ -212,7 +214,7 @@ pub struct Member {
     pub position: Position,
     /// When.
     pub position_at: Timestamp,
-    /// Whether somebody may have been primary when it was read, or since: what runs may have moved on.
+    /// Whether data may have moved when it was asked for, or since: somebody may have been primary, or the group was paused.
     pub position_led: bool,
     /// Whether `sequence` runs on it now: a command like any other, so nothing else may start.
     pub asked: bool,
@@ -389,10 +391,26 @@ impl Snapshot {
             && self.record.intent_of(&member.name).is_none()
     }
 
-    /// Whether the member's position says where it is now: what is stopped stays where it was, what runs moves as long as somebody leads.
+    /// Whether data may move now, so that a position asked for up to now is no ground for a seed or a failover: somebody may be primary, or
+    /// the group is paused and an administrator may do anything by hand.
+    #[must_use]
+    pub fn data_may_move(&self) -> bool {
+        self.group.paused || !self.may_be_primary().is_empty()
+    }
+
+    /// Whether the member's position was asked for after the present question arose: since then nobody led. That a member is stopped proves
+    /// nothing: it may have run in between.
     #[must_use]
     pub fn position_stands(&self, member: &Member) -> bool {
-        member.position != Position::NotAsked && !(member.position_led && self.role(member).0 == Role::Secondary)
+        member.position != Position::NotAsked && !member.position_led
+    }
+
+    /// Whether the end of a command can be expected: its pod is on a node that reports, and its outcome is not lost. A lost one is settled
+    /// in its own time; others do not wait for it.
+    #[must_use]
+    pub fn is_under_way(&self, intent: &Intent) -> bool {
+        let reports = self.pod(&intent.pod_uid).is_some_and(|(_, pod)| pod.phase != Phase::Unreachable);
+        reports && !matches!(self.evidence.get(&intent.token), Some(Evidence::Unknown(_)))
     }
 
     /// Whether the member's node is to be emptied. Nodes that may not be read are not.

@@ -1,10 +1,12 @@
 //! What every round has at hand.
 use crate::api::ReplicaGroup;
 use crate::args::Run;
+use crate::clock::{self, Clock};
 use crate::hints::Hints;
 use crate::metrics::Metrics;
 use crate::policies::Sources;
 use futures::channel::mpsc::UnboundedSender;
+use kube::client::ClientBuilder;
 use kube::runtime::events::{Recorder, Reporter};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Client, Config, ResourceExt};
@@ -20,6 +22,8 @@ pub struct Context {
     pub client: Client,
     /// For exec alone: nothing below us may run a command twice.
     pub exec_client: Client,
+    /// What time it is, for everything that is decided or stored.
+    pub clock: Arc<Clock>,
     /// The command line.
     pub settings: Run,
     /// What is remembered between rounds.
@@ -61,12 +65,14 @@ impl Context {
         plain.write_timeout = Some(REQUEST);
         let mut exec = plain.clone();
         exec.default_retry = false;
-        let client = Client::try_from(plain)?;
+        let clock = Arc::new(Clock::default());
+        let client = ClientBuilder::try_from(plain)?.with_layer(&clock::listen(clock.clone())).build();
         let reporter = Reporter { controller: "tanist".into(), instance: Some(settings.identity.clone()) };
         Ok(Context {
             exec_client: Client::try_from(exec)?,
             recorder: Recorder::new(client.clone(), reporter),
             slots: Arc::new(Semaphore::new(settings.execs)),
+            clock,
             hints: Hints::default(),
             policies: Sources::new(engine, client.clone(), settings.policy_dir.clone()),
             client,

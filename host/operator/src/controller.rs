@@ -116,7 +116,7 @@ fn again(ctx: &Context, group: &ReplicaGroup, observed: &Observed, plan: &Plan) 
     let changed = plan.record != observed.snapshot.record || !plan.actions.is_empty();
     let wake = plan
         .wake_at()
-        .map(|at| Duration::from_secs(u64::try_from(at.saturating_sub(observe::now())).unwrap_or(0).max(1)));
+        .map(|at| Duration::from_secs(u64::try_from(at.saturating_sub(ctx.clock.now())).unwrap_or(0).max(1)));
     let soonest = [
         Some(resync),
         wake,

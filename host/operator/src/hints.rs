@@ -4,13 +4,15 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tanist_core::contract::{Phase, Position, Role, Timestamp};
-use tanist_core::snapshot::{Evidence, Pod};
+use tanist_core::limits;
+use tanist_core::snapshot::{Evidence, Node, Pod};
 
 /// The hints of every group, by UID.
 #[derive(Debug, Default)]
 pub struct Hints {
     groups: Mutex<BTreeMap<String, Group>>,
     ended: Mutex<VecDeque<String>>,
+    nodes: Mutex<BTreeMap<String, NodeHint>>,
 }
 
 /// How long an answer of `status` serves further rounds: those of one burst.
@@ -23,6 +25,20 @@ pub const FRESH: Duration = Duration::from_millis(250);
 /// Pods whose end is remembered; far more than end within the minutes in which anybody asks.
 const ENDED: usize = 4096;
 
+/// Nodes whose reports are remembered: as many as a Kubernetes cluster has.
+const NODES: usize = 5000;
+
+/// What is remembered of a node.
+#[derive(Debug)]
+struct NodeHint {
+    /// See [`crate::observe::convert::life`]; empty: it did not report.
+    life: String,
+    /// Since when this process has seen it report without a break.
+    seen: Timestamp,
+    /// Whether this process saw a break before.
+    broke: bool,
+}
+
 /// The hints of one group.
 #[derive(Debug, Default)]
 pub struct Group {
@@ -34,6 +50,11 @@ pub struct Group {
     pub touched: BTreeMap<String, Instant>,
     /// Positions by pod UID.
     pub positions: BTreeMap<String, PositionHint>,
+    /// When data may have moved last: somebody may have been primary, the group was paused, or spec or override changed. No seed and no failover
+    /// rests on a position that was asked for before.
+    pub moved: Option<Instant>,
+    /// The generation and the override that positions were asked for under.
+    pub question: Option<(i64, Option<String>)>,
     /// Pods whose sequence is being read.
     pub reading: BTreeSet<String>,
     /// Commands whose intent is written and that this process is about to start, by token: nobody may take them for lost.
@@ -79,12 +100,71 @@ pub struct PositionHint {
     pub container_id: String,
     /// What was read.
     pub position: Position,
-    /// When.
+    /// When, by the clock of decisions.
     pub at: Timestamp,
+    /// When it was asked for, before the answer came.
+    pub asked: Instant,
+    /// When the answer came.
+    pub answered: Instant,
     /// The role at that time: a position is of a role.
     pub role: Role,
-    /// Whether somebody may have been primary when it was read, or since.
+    /// Whether that container was ready at that time.
+    pub ready: bool,
+    /// Whether data may have moved when it was asked for.
     pub led: bool,
+}
+
+/// A member as a round sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Sight<'a> {
+    /// The container in which `sequence` runs.
+    pub container_id: Option<&'a str>,
+    /// Its role.
+    pub role: Role,
+    /// Whether that container is ready.
+    pub ready: bool,
+    /// When it is seen.
+    pub at: Instant,
+    /// When data may have moved last.
+    pub moved: Option<Instant>,
+}
+
+/// What a position is worth to a decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Worth {
+    /// Nothing any more: the member is another one than it was, and what was read is forgotten.
+    Gone,
+    /// Nothing now: it is too old.
+    Old,
+    /// Enough to choose who joins, for joiners synchronise; not enough for a seed or a failover.
+    Moved,
+    /// It says where the data is.
+    Stands,
+}
+
+impl PositionHint {
+    /// What the position is worth now: nothing in another container, in another role, or once a stopped member became ready; and never longer
+    /// than [`limits::POSITION_SECONDS`], for what is stopped may have run in between without anybody seeing it.
+    #[must_use]
+    pub fn worth(&self, now: Sight<'_>) -> Worth {
+        let same = now.container_id == Some(self.container_id.as_str()) && now.role == self.role;
+        let woke = self.role == Role::Stopped && now.ready && !self.ready;
+        if !same || woke {
+            return Worth::Gone;
+        }
+        let patience = match self.position {
+            Position::Unknown(_) => limits::UNKNOWN_POSITION_SECONDS,
+            Position::Known(_) | Position::Empty | Position::NotAsked => limits::POSITION_SECONDS,
+        };
+        let patience = Duration::from_secs(u64::try_from(patience).unwrap_or(0));
+        if now.at.saturating_duration_since(self.answered) >= patience {
+            return Worth::Old;
+        }
+        match self.led || now.moved.is_some_and(|moved| self.asked <= moved) {
+            true => Worth::Moved,
+            false => Worth::Stands,
+        }
+    }
 }
 
 impl Group {
@@ -107,6 +187,17 @@ impl Group {
         let is_settled = hint.ready && now.ready && pod.phase == Phase::Running && hint.said.role != Role::Unknown;
         let patience = if is_settled { settled } else { patience };
         (!before && !fell && hint.asked.elapsed() < patience).then(|| hint.said.clone())
+    }
+
+    /// Whether data may have moved up to now, so that positions have to be asked for anew: it may move, or another question is asked than at the
+    /// last look. Remembers that.
+    pub fn moves(&mut self, question: (i64, Option<String>), moves: bool, now: Instant) -> bool {
+        let moved = moves || self.question.as_ref() != Some(&question);
+        self.question = Some(question);
+        if moved {
+            self.moved = Some(now);
+        }
+        moved
     }
 
     /// Remembers what `status` said in an execution that began then.
@@ -137,6 +228,23 @@ impl Hints {
     /// Forgets a group that is gone.
     pub fn forget(&self, uid: &str) {
         self.lock().remove(uid);
+    }
+
+    /// The node with what this process saw of it: since when it has reported without a break. Another life than at the last look is a break.
+    pub fn node(&self, name: &str, life: &str, node: Node, now: Timestamp) -> Node {
+        let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        let life = if node.ready { life } else { "" };
+        let known = nodes.get(name).filter(|hint| hint.life == life).map(|hint| (hint.seen, hint.broke));
+        let (seen, broke) = known.unwrap_or((now, nodes.contains_key(name)));
+        if known.is_none() {
+            nodes.insert(name.to_owned(), NodeHint { life: life.to_owned(), seen, broke });
+        }
+        while nodes.len() > NODES {
+            nodes.pop_first();
+        }
+        // What this process saw itself counts for more than what a kubelet's clock says; no node reports since a time to come.
+        let since = if broke { seen } else { node.since.min(seen) };
+        Node { seen, since, ..node }
     }
 
     /// Commands that this process waits for, over all groups.
@@ -229,5 +337,90 @@ pub mod tests {
         assert!(group.recent(&pod, "db", RECENT, RESYNC).is_none(), "it was asked before, and answered after");
         group.say(&pod, "db", asked, said(end - asked));
         assert!(group.recent(&pod, "db", RECENT, RESYNC).is_some(), "it came of the command");
+    }
+
+    /// What `sequence` said of a stopped member in container `c`, asked for at `asked` and answered a second later.
+    fn position(position: Position, asked: Instant) -> PositionHint {
+        let answered = asked + Duration::from_secs(1);
+        let container_id = "c".to_owned();
+        PositionHint { container_id, position, at: 0, asked, answered, role: Role::Stopped, ready: false, led: false }
+    }
+
+    // A position counts for a seed only if it was asked for since nobody led, in this life of the member, and not long ago.
+    #[test]
+    fn a_position_is_worth_what_happened_since_it_was_asked_for() {
+        let asked = Instant::now() + Duration::from_secs(100);
+        let after = |millis| asked + Duration::from_millis(millis);
+        let before = asked.checked_sub(Duration::from_millis(1));
+        let seen = Sight { container_id: Some("c"), role: Role::Stopped, ready: false, at: after(1500), moved: before };
+        let known = position(Position::Empty, asked);
+        let table = [
+            ("nothing happened", Sight { ..seen }, Worth::Stands),
+            ("nothing was ever seen to move", Sight { moved: None, ..seen }, Worth::Stands),
+            (
+                "a pause or a primary was seen in the moment it was asked for",
+                Sight { moved: Some(asked), ..seen },
+                Worth::Moved,
+            ),
+            ("while it was under way", Sight { moved: Some(after(500)), ..seen }, Worth::Moved),
+            ("since it came", Sight { moved: Some(after(1200)), ..seen }, Worth::Moved),
+            ("the container is another one", Sight { container_id: Some("d"), ..seen }, Worth::Gone),
+            ("there is none", Sight { container_id: None, ..seen }, Worth::Gone),
+            ("it leads", Sight { role: Role::Primary, ..seen }, Worth::Gone),
+            ("nobody knows its role", Sight { role: Role::Unknown, ..seen }, Worth::Gone),
+            ("it became ready", Sight { ready: true, ..seen }, Worth::Gone),
+            ("just young enough", Sight { at: after(30_999), ..seen }, Worth::Stands),
+            ("it is old: what is stopped may have run since", Sight { at: after(31_000), ..seen }, Worth::Old),
+        ];
+        for (why, sight, worth) in table {
+            assert_eq!(known.worth(sight), worth, "{why}");
+        }
+        assert_eq!(
+            PositionHint { led: true, ..known.clone() }.worth(seen),
+            Worth::Moved,
+            "somebody led when it was asked for"
+        );
+        assert_eq!(PositionHint { ready: true, ..known }.worth(seen), Worth::Stands, "it was ready and is not");
+        let unknown = position(Position::Unknown("it hung".into()), asked);
+        assert_eq!(unknown.worth(Sight { at: after(10_999), ..seen }), Worth::Stands);
+        assert_eq!(unknown.worth(Sight { at: after(11_000), ..seen }), Worth::Old, "it is asked again sooner");
+    }
+
+    // A pause between two looks is seen by the generation; another override is another question.
+    #[test]
+    fn what_was_asked_under_another_question_is_asked_anew() {
+        let (mut group, now) = (Group::default(), Instant::now());
+        let at = |seconds| now + Duration::from_secs(seconds);
+        assert!(group.moves((1, None), false, now), "nothing was seen before");
+        assert!(!group.moves((1, None), false, at(1)));
+        assert_eq!(group.moved, Some(now));
+        assert!(group.moves((1, None), true, at(2)), "somebody may be primary");
+        assert!(group.moves((3, None), false, at(3)), "paused and resumed, or anything else");
+        assert!(group.moves((3, Some("db-1 9 3".into())), false, at(4)));
+        assert!(!group.moves((3, Some("db-1 9 3".into())), false, at(5)));
+        assert_eq!(group.moved, Some(at(4)));
+    }
+
+    fn node(ready: bool, since: Timestamp) -> Node {
+        Node { ready, since, seen: 0, out_of_service: false, cordoned: false, zone: None }
+    }
+
+    // S28: how long a node has reported is what this process saw; the API's times come from other clocks.
+    #[test]
+    fn a_node_reports_since_this_process_saw_it() {
+        let hints = Hints::default();
+        let times = |life: &str, node: Node, now| {
+            let node = hints.node("n", life, node, now);
+            (node.since, node.seen)
+        };
+        assert_eq!(times("a", node(true, 100), 5000), (100, 5000), "ready for long, and seen for the first time");
+        assert_eq!(times("a", node(true, 100), 5040), (100, 5000));
+        assert_eq!(times("b", node(true, 90), 5100), (5100, 5100), "a break, whatever its clock says");
+        assert_eq!(times("b", node(false, 90), 5200).1, 5200);
+        assert_eq!(times("b", node(true, 90), 5300), (5300, 5300), "it was silent in between");
+        assert_eq!(times("b", node(true, 90), 5400), (5300, 5300));
+        let hints = Hints::default();
+        let ahead = |now| hints.node("n", "a", node(true, 9000), now).since;
+        assert_eq!((ahead(5000), ahead(5060)), (5000, 5000), "nothing reports since a time to come");
     }
 }

@@ -177,6 +177,9 @@ impl Leadership {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::json;
 
     const NOW: Duration = Duration::ZERO;
 
@@ -188,6 +191,27 @@ mod tests {
         assert_eq!(judge(Some("a"), "a", NOW, DURATION), Move::Take { changes: false });
         assert_eq!(judge(Some("b"), "a", DURATION - Duration::from_millis(1), DURATION), Move::Leave("b".into()));
         assert_eq!(judge(Some("b"), "a", DURATION, DURATION), Move::Take { changes: true });
+    }
+
+    // S28: a Lease is held or free by how long we saw it unchanged, whatever its holder's clock or ours says.
+    #[tokio::test]
+    async fn no_clock_but_our_own_steady_one_frees_a_lease() {
+        for renewed in ["1970-01-01T00:00:00.000000Z", "2999-01-01T00:00:00.000000Z"] {
+            let (service, mut requests) = tower_test::mock::pair::<Request<Body>, Response<Body>>();
+            tokio::spawn(async move {
+                while let Some((request, respond)) = requests.next_request().await {
+                    assert_eq!(request.method(), http::Method::GET, "it is not taken");
+                    let spec = json!({"holderIdentity": "b", "leaseDurationSeconds": 15, "renewTime": renewed});
+                    let lease = json!({"metadata": {"name": "l", "resourceVersion": "1"}, "spec": spec});
+                    let body = Body::from(serde_json::to_vec(&lease).unwrap_or_default());
+                    respond.send_response(Response::new(body));
+                }
+            });
+            let mut ours = Leadership::new(Client::new(service, "ns"), "ns", "l", "a");
+            for _ in 0..2 {
+                assert!(matches!(ours.attempt().await, Ok(Attempt::Other(holder)) if holder == "b"));
+            }
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@ mod act;
 mod api;
 mod args;
 mod cli;
+mod clock;
 mod context;
 mod controller;
 mod crash;

@@ -138,7 +138,7 @@ pub async fn observe(
 async fn hear(ctx: &Context, s: &mut Snapshot, ask: Ask<'_>, said: questions::Statuses) {
     s.evidence = questions::evidence(ctx, &s.group, &s.record, &s.members).await;
     let statuses = questions::statuses(ctx, &s.group, &s.members, ask, said).await;
-    s.now = now();
+    s.now = ctx.clock.now();
     questions::apply(ctx, &s.group, &mut s.members, statuses, s.now);
     questions::led(ctx, s);
 }
@@ -152,12 +152,12 @@ async fn read(ctx: &Context, seen: &ReplicaGroup) -> Result<Observed, Error> {
         return Err(Error::Gone);
     }
     let group = validate::group(&object, &ctx.settings.cluster_domain).map_err(Error::ReadSpec)?;
-    let record = read_record(&object)?;
+    let record = read_record(&object, ctx.clock.now())?;
     let world = World::read(ctx, &group).await?;
     let record = memory::recall(record, &group.name, world.claims());
     let set = world.set(&group, ctx)?;
     let objects = world.objects(ctx, &object, &group, set.as_ref(), &record)?;
-    let now = now();
+    let now = ctx.clock.now();
     let mut members = world.members(&group, set.as_ref(), &record, now);
     let expected = members
         .iter()
@@ -186,20 +186,17 @@ fn silence(members: &mut [Member], nodes: Option<&BTreeMap<String, tanist_core::
     }
 }
 
-fn read_record(object: &ReplicaGroup) -> Result<Record, Error> {
-    let raw = object.status.as_ref().and_then(|s| s.record.clone());
-    raw.map_or_else(|| Ok(Record::default()), |raw| serde_json::from_value(raw).map_err(Error::ReadRecord))
+/// The memory. Another process may have written it by a clock that was ahead: no time in it is later than now.
+fn read_record(object: &ReplicaGroup, now: Timestamp) -> Result<Record, Error> {
+    let Some(raw) = object.status.as_ref().and_then(|s| s.record.clone()) else { return Ok(Record::default()) };
+    let mut record: Record = serde_json::from_value(raw).map_err(Error::ReadRecord)?;
+    record.clamp(now);
+    Ok(record)
 }
 
 /// How many members are expected: never fewer than are remembered (S18).
 fn expected(group: &Group, set: Option<&Set>, record: &Record) -> u32 {
     memory::replicas(group.replicas, set, record)
-}
-
-/// Seconds since 1970.
-#[must_use]
-pub fn now() -> Timestamp {
-    jiff::Timestamp::now().as_second()
 }
 
 /// Awaits a read with a deadline of our own.
@@ -357,7 +354,10 @@ impl World {
         let mut found = BTreeMap::new();
         for name in names {
             match within("nodes", nodes.get_opt(&name)).await {
-                Ok(Some(node)) => drop(found.insert(name, convert::node(&node))),
+                Ok(Some(node)) => {
+                    let seen = ctx.hints.node(&name, &convert::life(&node), convert::node(&node), ctx.clock.now());
+                    found.insert(name, seen);
+                }
                 Ok(None) => {}
                 Err(Error::Read(_, kube::Error::Api(status))) if status.code == 403 => return Ok(None),
                 Err(error) => return Err(error),
@@ -418,10 +418,26 @@ mod tests {
         }
     }
 
+    // S28: what another process stored by a clock that was ahead is no time to come.
+    #[test]
+    fn stored_times_are_brought_back_when_they_are_read() {
+        let last = serde_json::json!({"member": "db-0", "podUid": "u", "container": "db", "containerId": "c", "grace": 30, "gone": 9000});
+        let object = serde_json::from_value(serde_json::json!({
+            "apiVersion": "tanist.dev/v1alpha1", "kind": "ReplicaGroup", "metadata": {"name": "db"},
+            "spec": {"replicas": 1, "primaries": 1, "template": {}, "commands": {
+                "status": {"exec": ["s"]}, "sequence": {"exec": ["q"]}, "stop": {"exec": ["t"]}, "primary": {"exec": ["p"]}
+            }},
+            "status": {"record": {"lastPrimaries": [last]}}
+        }));
+        let record = object.ok().and_then(|object: ReplicaGroup| read_record(&object, 5000).ok());
+        let gone = record.and_then(|record| record.last_primaries.first().and_then(|last| last.gone));
+        assert_eq!(gone, Some(5000));
+    }
+
     // S20: a silent node's pods are not asked, long before Kubernetes says it of each; one that ended has ended. Unread nodes silence nobody.
     #[test]
     fn a_silent_node_silences_its_pods() {
-        let node = |ready| Node { ready, since: 0, out_of_service: false, cordoned: false, zone: None };
+        let node = |ready| Node { ready, since: 0, seen: 0, out_of_service: false, cordoned: false, zone: None };
         let nodes = BTreeMap::from([("dark".to_owned(), node(false)), ("well".to_owned(), node(true))]);
         let told = |name, phase, nodes: Option<&BTreeMap<String, Node>>| {
             let mut members = [on(name, phase)];

@@ -228,6 +228,6 @@ pub async fn unobserved(
     let said = status::unobserved(&trouble, health);
     ctx.metrics.said(object, &said);
     let generation = live.metadata.generation;
-    let conditions = conditions(&said, &old.conditions, generation, crate::observe::now());
+    let conditions = conditions(&said, &old.conditions, generation, ctx.clock.now());
     put(ctx, &live, ReplicaGroupStatus { observed_generation: generation, conditions, ..old }).await.map(drop)
 }

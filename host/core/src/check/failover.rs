@@ -8,7 +8,8 @@ use super::{Held, Rule, Violation, broken, broken_by, free, phase_word, rested, 
 use crate::contract::{Phase, Position, Role, Sequence};
 use crate::data;
 use crate::over;
-use crate::snapshot::{Member, Snapshot};
+use crate::record::Verb;
+use crate::snapshot::{Evidence, Member, Snapshot};
 use std::cmp::Ordering;
 
 /// No primary serves, nobody may be one, and a secondary runs. No override lifts this (promise 1).
@@ -83,7 +84,8 @@ pub fn failover_group(s: &Snapshot) -> Held {
     }
     record_is_current(s)?;
     if !enough(s) {
-        s.members.iter().filter(|m| counts(s, m) && !led(s, m)).try_for_each(|m| readable(s, m))?;
+        let waited = |m: &&Member| counts(s, m) && !led(s, m) && !only_joins(s, m);
+        s.members.iter().filter(waited).try_for_each(|m| readable(s, m))?;
         if let Some(member) = lost(s).filter(|_| !leader_is_read(s)) {
             let message = format!(
                 "the volume of {} is another one than when it followed last; what it held may have been the freshest, and who led cannot be read",
@@ -93,6 +95,40 @@ pub fn failover_group(s: &Snapshot) -> Held {
         }
     }
     top(s).map(|_| ())
+}
+
+/// Whether the member is on its way to become a secondary and cannot hold anything that others lack: what it held before is known and not
+/// above the highest known now, its command runs still or it says that it is starting, and nobody saw it as secondary or primary since. What
+/// it copies meanwhile comes from the lost primary, and is promised to nobody before `status` says secondary.
+fn only_joins(s: &Snapshot, member: &Member) -> bool {
+    let memory = s.record.member(&member.name);
+    let Some(intent) = s.record.intent_of(&member.name).filter(|i| i.verb == Verb::Place && !i.again) else {
+        return false;
+    };
+    let Some(started) = memory.started.as_ref().filter(|started| !started.target && !started.followed) else {
+        return false;
+    };
+    let on_its_way = match (s.evidence.get(&intent.token), s.role(member).0) {
+        (Some(Evidence::Running), Role::Stopped | Role::Starting) => true,
+        // It exited 0: a member that is stopped by now may have served in between.
+        (Some(Evidence::Exited(0)), Role::Starting) => true,
+        _ => false,
+    };
+    on_its_way && s.reachable(member) && holds_no_more(s, &started.before, memory.term)
+}
+
+/// Whether data of that term is not above the highest that is known of the highest term.
+fn holds_no_more(s: &Snapshot, before: &Position, term: Option<u64>) -> bool {
+    match before {
+        Position::Empty => true,
+        Position::Unknown(_) | Position::NotAsked => false,
+        Position::Known(_) if term < highest_term(s) => true,
+        Position::Known(before) => {
+            let top = top(s).ok().flatten();
+            let order = top.and_then(|top| data::compare((0, before), (0, &top)));
+            matches!(order, Some(Ordering::Less | Ordering::Equal))
+        }
+    }
 }
 
 fn readable(s: &Snapshot, member: &Member) -> Held {
@@ -152,7 +188,7 @@ pub fn failover_member(s: &Snapshot, member: &Member) -> Held {
     free(s, member)?;
     role_is(s, member, &[Role::Secondary, Role::Stopped])?;
     if let Some(overrule) = s.overrule() {
-        return overruled(member, overrule);
+        return overruled(s, member, overrule);
     }
     rested(s, member)?;
     let name = &member.name;

@@ -94,16 +94,16 @@ fn positions_known(s: &Snapshot) -> Held {
     Ok(())
 }
 
-/// Every position that counts was read in this life of its container: what was read in another says nothing (S8, S9).
+/// Every position that counts was asked for in this life of its container, and since nobody leads: what was read before says nothing (S8, S9).
 pub(super) fn positions_read(s: &Snapshot) -> Held {
     if s.overrule().is_some() {
         return Ok(());
     }
-    match s.members.iter().find(|m| m.position == Position::NotAsked && !of_older_term(s, m)) {
+    match s.members.iter().find(|m| !s.position_stands(m) && !of_older_term(s, m)) {
         Some(m) => Err(broken_by(
             Rule::PositionUnknown,
             &m.name,
-            format!("the data of {} was not read since it started", m.name),
+            format!("the data of {} was not read since nobody leads", m.name),
         )),
         None => Ok(()),
     }
@@ -151,7 +151,7 @@ fn claims_unchanged(s: &Snapshot) -> Held {
 /// # Errors
 /// [`Rule::HistoriesDiffer`]: two histories inside the highest term; a person decides (S14).
 pub fn top(s: &Snapshot) -> Result<Option<Sequence>, Violation> {
-    highest_among(s.members.iter().filter(|m| !of_older_term(s, m)))
+    highest_among(s.members.iter().filter(|m| !of_older_term(s, m) && s.position_stands(m)))
 }
 
 /// The highest data among members of one term.
@@ -186,7 +186,7 @@ pub fn seed_member(s: &Snapshot, member: &Member) -> Held {
     free(s, member)?;
     role_is(s, member, &[Role::Stopped])?;
     if let Some(overrule) = s.overrule() {
-        return overruled(member, overrule);
+        return overruled(s, member, overrule);
     }
     rested(s, member)?;
     let name = &member.name;
@@ -253,10 +253,14 @@ pub(super) fn above_high_water(s: &Snapshot, member: &Member, own: &Sequence) ->
 }
 
 /// A person decided: the member, and what it has to hold. That the term is the one they saw is asked by [`Snapshot::overrule`].
-pub(super) fn overruled(member: &Member, overrule: &Overrule) -> Held {
+pub(super) fn overruled(s: &Snapshot, member: &Member, overrule: &Overrule) -> Held {
     let name = &member.name;
     if name != &overrule.member {
         return Err(broken_by(Rule::BarredMember, name, format!("a person chose {}", overrule.member)));
+    }
+    if !s.position_stands(member) {
+        let why = "its data was not read since nobody leads";
+        return Err(broken_by(Rule::PositionUnknown, name, why));
     }
     if member.position != overrule.position {
         let found = data::show_position(&member.position);

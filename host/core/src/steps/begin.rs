@@ -82,7 +82,7 @@ fn remember(s: &Snapshot, plan: &mut Plan, member: &Member, intent: &Intent) {
     known.last_command = Some(intent.command.clone());
     if intent.verb.intended() != Role::Stopped {
         let before = known.started.as_ref().map_or_else(|| member.position.clone(), |s| s.before.clone());
-        known.started = Some(Started { term: intent.term, target: intent.verb.opens_term(), before });
+        known.started = Some(Started { term: intent.term, target: intent.verb.opens_term(), before, followed: false });
     }
     if intent.verb.makes_primary() {
         last_primary(plan, s, intent);

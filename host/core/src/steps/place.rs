@@ -13,8 +13,9 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     if check::place_group(s).is_err() || !stopped {
         return;
     }
-    // One secondary at a time (row A16); a long one never holds up a failover, for that is a step before this one.
-    if s.record.intents.iter().any(|i| i.verb == Verb::Place) {
+    // One secondary at a time (row A16), unless its command is lost. A long one holds up no failover that could not lose data by it
+    // (`check::failover_group`).
+    if s.record.intents.iter().any(|i| i.verb == Verb::Place && s.is_under_way(i)) {
         return;
     }
     // While a stop of this very round is not even begun, the primaries are not those that a second look will see.

@@ -4,12 +4,12 @@ use crate::plan::{Action, Plan, Reason};
 use crate::snapshot::{Member, Snapshot};
 use crate::steps::begin::asked;
 
-/// The same, with the positions of those who run read anew since nobody leads.
+/// Plans to read the positions that were not asked for since nobody leads. Whether all of them are there.
 pub fn standing<'a>(s: &Snapshot, plan: &mut Plan, members: impl IntoIterator<Item = &'a Member>) -> bool {
     read(s, plan, members, |m| s.position_stands(m))
 }
 
-/// Plans to read the positions that are missing. Whether all of them are there.
+/// The same, where older positions will do: joiners synchronise. Whether all of them are there.
 pub fn known<'a>(s: &Snapshot, plan: &mut Plan, members: impl IntoIterator<Item = &'a Member>) -> bool {
     read(s, plan, members, |m| asked(&m.position))
 }

@@ -4,7 +4,7 @@ use crate::memory;
 use crate::over;
 use crate::plan::{Plan, Reason};
 use crate::policy::Policies;
-use crate::record::{LastPrimary, Mark, MemberRecord, Seeded};
+use crate::record::{LastPrimary, Mark, MemberRecord, Seeded, Verb};
 use crate::snapshot::{Member, Snapshot};
 use crate::steps::begin::push_last_primary;
 
@@ -17,6 +17,7 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     }
     for member in &s.members {
         unchanged(s, plan, member);
+        followed(s, plan, member);
         leads(s, plan, member);
         serving(s, plan, member);
         position(s, plan, member);
@@ -92,6 +93,18 @@ fn unchanged(s: &Snapshot, plan: &mut Plan, member: &Member) {
     let over = s.record.intent_of(&member.name).is_none() && s.reachable(member) && s.role(member).0 == Role::Stopped;
     if over && member.position == started.before && matches!(member.position, Position::Known(_) | Position::Empty) {
         plan.record.member_mut(&member.name).started = None;
+    }
+}
+
+/// Who says secondary or primary before its start is confirmed: it may hold what nobody else has, whatever it says until then.
+fn followed(s: &Snapshot, plan: &mut Plan, member: &Member) {
+    let joins = s.record.intent_of(&member.name).is_some_and(|intent| intent.verb == Verb::Place);
+    if !joins || !matches!(s.seen(member).0, Role::Secondary | Role::Primary) {
+        return;
+    }
+    let known = plan.record.members.get_mut(&member.name);
+    if let Some(started) = known.and_then(|k| k.started.as_mut()).filter(|started| !started.target) {
+        started.followed = true;
     }
 }
 

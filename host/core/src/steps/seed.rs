@@ -27,7 +27,7 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
         None => !check::of_older_term(s, m),
     };
     let stopped = s.members.iter().filter(|m| s.reachable(m) && s.role(m).0 == Role::Stopped);
-    if !positions::known(s, plan, stopped.filter(counts)) {
+    if !positions::standing(s, plan, stopped.filter(counts)) {
         return;
     }
     let bars = ask::bars(s, |m| check::seed_member(s, m));

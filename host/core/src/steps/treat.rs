@@ -28,8 +28,8 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
         }
         return;
     }
-    // One at a time (contract.wit, `care`): the next question sees what this one left.
-    if s.record.intents.iter().any(|i| i.verb == Verb::Treat) {
+    // One at a time (contract.wit, `care`): the next question sees what this one left. Nobody waits for one that is lost on a silent node.
+    if s.record.intents.iter().any(|i| i.verb == Verb::Treat && s.is_under_way(i)) {
         return;
     }
     let Some(treatment) = ask::care(s, policies, plan, &bars).into_iter().find(|t| t.remedy != Remedy::Leave) else {

@@ -4,3 +4,4 @@ mod checks;
 mod memory;
 mod numbers;
 mod status;
+mod time;

@@ -148,7 +148,7 @@ fn set_node(world: &mut World, name: &str, ready: bool) {
     if known {
         return;
     }
-    let node = Node { ready, since: world.now, out_of_service: false, cordoned: false, zone: None };
+    let node = Node { ready, since: world.now, seen: world.now, out_of_service: false, cordoned: false, zone: None };
     world.nodes.insert(name.to_owned(), node);
     for body in world.pods.values_mut().filter(|b| b.pod.node.as_deref() == Some(name)) {
         body.pod.phase = if ready { Phase::Running } else { Phase::Unreachable };

@@ -31,7 +31,7 @@ fn judgement(w: &World, s: &Snapshot, plan: &Plan) -> Result<(), String> {
     if s.group.paused && !plan.actions.is_empty() {
         return Err("something is done while paused".into());
     }
-    one_each(s, plan)?;
+    one_each(w, s, plan)?;
     for (at, action) in plan.actions.iter().enumerate() {
         match action {
             Action::Run { intent, .. } => {
@@ -117,7 +117,7 @@ fn pending(w: &World, pod_uid: &str) -> bool {
 }
 
 /// One command per member, one primary-making command per group, one stop of each kind, one secondary at a time.
-fn one_each(s: &Snapshot, plan: &Plan) -> Result<(), String> {
+fn one_each(w: &World, s: &Snapshot, plan: &Plan) -> Result<(), String> {
     let intents = &plan.record.intents;
     for member in &s.members {
         let open = intents.iter().filter(|i| i.member == member.name).count();
@@ -131,8 +131,18 @@ fn one_each(s: &Snapshot, plan: &Plan) -> Result<(), String> {
     }
     let count = |f: &dyn Fn(&Verb) -> bool| intents.iter().filter(|i| f(&i.verb)).count();
     ensure(count(&|v| v.makes_primary()) <= 1, || "two commands make primaries".into())?;
-    for verb in [Verb::Demote, Verb::HandOver, Verb::Remove, Verb::Treat, Verb::Place] {
+    for verb in [Verb::Demote, Verb::HandOver, Verb::Remove] {
         ensure(count(&|v| *v == verb) <= 1, || format!("two unsettled {}", verb.as_str()))?;
+    }
+    // Nobody waits for one that is lost: on a silent node, or without anybody who can say how it went.
+    let lost = |i: &&Intent| {
+        let body = w.pods.values().find(|b| b.pod.uid == i.pod_uid);
+        let silent = body.is_none_or(|b| b.pod.phase == Phase::Unreachable);
+        silent || w.execs.get(&i.token).is_some_and(|e| matches!(e.evidence(w.now), Evidence::Unknown(_)))
+    };
+    for verb in [Verb::Treat, Verb::Place] {
+        let open = intents.iter().filter(|i| i.verb == verb && !lost(i)).count();
+        ensure(open <= 1, || format!("two unsettled {}", verb.as_str()))?;
     }
     Ok(())
 }

@@ -318,7 +318,8 @@ impl Story {
             "deleted" => drop(self.world.nodes.remove(name)),
             _ => {
                 let (ready, cordoned) = (matches!(how, "ready" | "cordoned"), how == "cordoned");
-                let node = Node { ready, since: now, out_of_service: how == "out-of-service", cordoned, zone: None };
+                let out_of_service = how == "out-of-service";
+                let node = Node { ready, since: now, seen: now, out_of_service, cordoned, zone: None };
                 self.world.nodes.insert(name.into(), node);
             }
         }

@@ -88,7 +88,7 @@ impl World {
     /// A new pod on its usual node, or on the spare one while that node is lost.
     pub fn new_pod(&mut self, ordinal: u32) {
         let usual = format!("node-{ordinal}");
-        let fresh = || Node { ready: true, since: 0, out_of_service: false, cordoned: false, zone: None };
+        let fresh = || Node { ready: true, since: 0, seen: 0, out_of_service: false, cordoned: false, zone: None };
         let lost = self.nodes.entry(usual.clone()).or_insert_with(fresh);
         let node = if lost.ready && !lost.out_of_service { usual } else { "spare".to_owned() };
         self.nodes.entry(node.clone()).or_insert_with(fresh);
@@ -141,6 +141,8 @@ impl World {
             let answers = matches!(body.pod.phase, Phase::Running | Phase::Terminating) && body.runs();
             let role = if answers { body.app.probe.unwrap_or(body.app.role) } else { Role::Unknown };
             let (last, since, streak) = body.said;
+            // What was read in one role says nothing once there was another one.
+            body.read.take_if(|read| read.role != role);
             body.said =
                 (role, if role == last { since } else { now }, if role == Role::Unknown { streak + 1 } else { 0 });
         }
@@ -162,8 +164,8 @@ impl World {
             surplus_claims: self.surplus_claims.clone(),
             record,
         };
-        // While somebody may lead, whatever runs moves on.
-        if !snapshot.may_be_primary().is_empty() {
+        // While somebody may lead, or an administrator may do anything by hand, data moves on.
+        if snapshot.data_may_move() {
             self.pods.values_mut().filter_map(|b| b.read.as_mut()).for_each(|r| r.led = true);
             snapshot.members.iter_mut().for_each(|m| m.position_led = true);
         }
@@ -189,9 +191,8 @@ impl World {
         member.pod = Some(body.pod.clone());
         member.reading = Reading { role, detail, since, unknown_streak, processes: body.app.processes };
         if let Some(Read { container, position, at, role: then, led }) = &body.read {
-            let patience = match (position, role) {
-                (Position::Unknown(_), _) => 10,
-                (_, Role::Stopped) => i64::MAX,
+            let patience = match position {
+                Position::Unknown(_) => 10,
                 _ => 30,
             };
             if *container == body.container_id() && *then == role && self.now - at < patience {
@@ -271,7 +272,7 @@ impl World {
                 let ordinal = ordinal(member);
                 let position = self.volumes.get(&ordinal).map_or(Position::Empty, Volume::position);
                 let now = self.now;
-                let led = !self.observe().may_be_primary().is_empty();
+                let led = self.observe().data_may_move();
                 let body = self.body(ordinal);
                 let (container, role) = (body.container_id(), body.said.0);
                 body.read = Some(Read { container, position, at: now, role, led });

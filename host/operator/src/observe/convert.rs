@@ -155,10 +155,21 @@ pub fn node(node: &Node) -> tanist_core::snapshot::Node {
     tanist_core::snapshot::Node {
         ready: ready.is_some_and(|c| c.status == "True"),
         since: ready.and_then(|c| seconds(c.last_transition_time.as_ref())).unwrap_or(0),
+        seen: 0,
         out_of_service: taints.contains(&"node.kubernetes.io/out-of-service"),
         cordoned: unschedulable || taints.iter().any(|t| REMOVED_SOON.contains(t)),
         zone: node.labels().get("topology.kubernetes.io/zone").cloned(),
     }
+}
+
+/// What changes when a node stops reporting or is another one: between two looks with the same text it reported without a break.
+#[must_use]
+pub fn life(node: &Node) -> String {
+    let status = node.status.as_ref();
+    let ready = status.and_then(|s| s.conditions.as_ref()?.iter().find(|c| c.type_ == "Ready"));
+    let since = ready.and_then(|c| c.last_transition_time.as_ref()).map(|t| t.0.to_string()).unwrap_or_default();
+    let boot = status.and_then(|s| s.node_info.as_ref()).map(|info| info.boot_id.as_str()).unwrap_or_default();
+    format!("{} {boot} {since}", node.uid().unwrap_or_default())
 }
 
 /// What matters of a claim, and whose it is: a `StatefulSet` names it `TEMPLATE-GROUP-ORDINAL`.

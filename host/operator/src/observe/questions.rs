@@ -1,13 +1,12 @@
 //! What is asked of members by exec: roles, and how commands ended. Positions are read only when a decision asks for them.
 use super::{Ask, target};
 use crate::context::Context;
-use crate::hints::{FRESH, RECENT};
+use crate::hints::{FRESH, RECENT, Sight, Worth};
 use crate::member::{Said, Target};
 use futures::future::join_all;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tanist_core::contract::{MemberName, Phase, Position, Role, Timestamp};
-use tanist_core::limits;
 use tanist_core::over::word;
 use tanist_core::record::{Intent, Record};
 use tanist_core::snapshot::{Evidence, Group, Member, Pod, Reading, Snapshot};
@@ -124,18 +123,21 @@ pub fn apply(ctx: &Context, group: &Group, members: &mut [Member], mut said: Sta
                 processes: said.processes,
             };
             member.asked = hints.reading.contains(&pod.uid);
-            let id = pod.containers.get(&group.commands.sequence.container).and_then(|c| c.id.as_deref());
-            if let Some(hint) = hints.positions.get(&pod.uid) {
-                let same = id == Some(hint.container_id.as_str()) && hint.role == said.role;
-                let patience = match (&hint.position, said.role) {
-                    (Position::Unknown(_), _) => limits::UNKNOWN_POSITION_SECONDS,
-                    // What is stopped does not move.
-                    (_, Role::Stopped) => i64::MAX,
-                    _ => limits::POSITION_SECONDS,
-                };
-                if same && now.saturating_sub(hint.at) < patience {
+            let container = pod.containers.get(&group.commands.sequence.container);
+            let sight = Sight {
+                container_id: container.and_then(|c| c.id.as_deref()),
+                role: said.role,
+                ready: container.is_some_and(|c| c.ready),
+                at: Instant::now(),
+                moved: hints.moved,
+            };
+            let Some(hint) = hints.positions.get(&pod.uid) else { continue };
+            match hint.worth(sight) {
+                Worth::Gone => drop(hints.positions.remove(&pod.uid)),
+                Worth::Old => {}
+                worth @ (Worth::Moved | Worth::Stands) => {
                     (member.position, member.position_at) = (hint.position.clone(), hint.at);
-                    member.position_led = hint.led;
+                    member.position_led = worth == Worth::Moved;
                 }
             }
         }
@@ -152,13 +154,14 @@ fn silent(group: &Group, phase: Phase) -> Said {
     Said { role: Role::Unknown, detail: Some(detail.into()), processes: None, after: Duration::ZERO }
 }
 
-/// While somebody may be primary, whatever runs moves on: what was read before says little afterwards.
+/// While somebody may be primary or the group is paused, data moves on: what was asked for up to now says little afterwards. Another
+/// generation may have been a pause that nobody saw, and another override is a question of its own.
 pub fn led(ctx: &Context, s: &mut Snapshot) {
-    if s.may_be_primary().is_empty() {
-        return;
+    let question = (s.group.generation, s.group.overrule.as_ref().map(|o| o.raw.clone()));
+    let moves = s.data_may_move();
+    if ctx.hints.of(&s.group.uid, |h| h.moves(question, moves, Instant::now())) {
+        s.members.iter_mut().for_each(|m| m.position_led = true);
     }
-    s.members.iter_mut().for_each(|m| m.position_led = true);
-    ctx.hints.of(&s.group.uid, |h| h.positions.values_mut().for_each(|p| p.led = true));
 }
 
 /// Reads one sequence beside the rounds; its end starts the next one. `led`: somebody may be primary now.
@@ -168,17 +171,20 @@ pub async fn read_position(ctx: &Context, group: &Group, member: &Member, target
     let (position, said) = target.sequence(ctx, &group.commands.sequence, &token).await;
     let result = if matches!(position, Position::Unknown(_)) { "unknown" } else { "ok" };
     ctx.metrics.executed("sequence", result, asked.elapsed());
-    let id = member.pod.as_ref().and_then(|p| p.containers.get(container)).and_then(|c| c.id.clone());
+    let within = member.pod.as_ref().and_then(|p| p.containers.get(container));
     ctx.hints.of(&group.uid, |hints| {
         hints.reading.remove(&target.uid);
         if let (Some(pod), Some(said)) = (&member.pod, said.filter(|_| *container == group.commands.status.container)) {
             hints.say(pod, container, asked, said);
         }
         let hint = crate::hints::PositionHint {
-            container_id: id.unwrap_or_default(),
+            container_id: within.and_then(|c| c.id.clone()).unwrap_or_default(),
             position,
-            at: super::now(),
+            at: ctx.clock.now(),
+            asked,
+            answered: Instant::now(),
             role: member.reading.role,
+            ready: within.is_some_and(|c| c.ready),
             led,
         };
         hints.positions.insert(target.uid.clone(), hint);
@@ -190,7 +196,62 @@ pub const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests may")]
     use super::*;
+    use crate::args::{Args, Command};
+    use crate::hints::PositionHint;
+    use clap::Parser;
+    use tanist_core::snapshot::Node;
+
+    /// What a round has at hand, with an API server that nobody reaches.
+    fn context() -> Context {
+        let args = Args::parse_from(["tanist", "run", "--namespaces", "ns", "--runner-image", "i"]);
+        let Command::Run(settings) = args.command else { panic!("these are no settings") };
+        let config = kube::Config::new("http://localhost:1".parse().unwrap());
+        let engine = tanist_engine::Engine::new(tanist_engine::Limits::default()).unwrap();
+        let (wake, _) = futures::channel::mpsc::unbounded();
+        Context::new(config, *settings, engine, Default::default(), wake).unwrap()
+    }
+
+    /// A look at a group whose members are stopped, or at a paused one, whose members nobody asks. Whether what db-0 holds is known, and stands.
+    fn look(ctx: &Context, paused: bool, generation: i64) -> (bool, bool) {
+        let node = Node { ready: true, since: 0, seen: 0, out_of_service: false, cordoned: false, zone: None };
+        let mut s = crate::clock::tests::snapshot(1000, node);
+        (s.group.paused, s.group.generation) = (paused, generation);
+        let stopped = Said { role: Role::Stopped, detail: None, processes: None, after: Duration::ZERO };
+        let said = s.members.iter().map(|m| (m.name.clone(), stopped.clone()));
+        let said = if paused { Statuses::new() } else { said.collect() };
+        apply(ctx, &s.group.clone(), &mut s.members, said, s.now);
+        led(ctx, &mut s);
+        (s.members[0].position != Position::NotAsked, s.position_stands(&s.members[0]))
+    }
+
+    /// The sequence of db-0, asked for then, is told.
+    fn tell(ctx: &Context, asked: Instant) {
+        let (container_id, position, role) = ("c".to_owned(), Position::Empty, Role::Stopped);
+        let answered = Instant::now();
+        let hint = PositionHint { container_id, position, at: 1000, asked, answered, role, ready: false, led: false };
+        ctx.hints.of("group", |h| h.positions.insert("u0".into(), hint));
+    }
+
+    // What was asked for before a pause, a change of the spec or a primary says nothing afterwards, also when it is told later.
+    #[tokio::test]
+    async fn no_seed_rests_on_what_was_asked_for_before_a_pause() {
+        let ctx = context();
+        assert_eq!(look(&ctx, false, 1), (false, false));
+        tell(&ctx, Instant::now());
+        assert_eq!(look(&ctx, false, 1), (true, true));
+        assert_eq!(look(&ctx, false, 3), (true, false), "it may have been paused since");
+        let asked = Instant::now();
+        tell(&ctx, asked);
+        assert_eq!(look(&ctx, false, 3), (true, true));
+        assert_eq!(look(&ctx, true, 4), (false, false), "while paused");
+        assert_eq!(look(&ctx, false, 4), (false, false), "it is asked for anew");
+        tell(&ctx, asked);
+        assert_eq!(look(&ctx, false, 4), (true, false), "it was under way during the pause");
+        tell(&ctx, Instant::now());
+        assert_eq!(look(&ctx, false, 4), (true, true));
+    }
 
     // Decision 0008: the table.
     #[test]

@@ -1,0 +1,141 @@
+//! Time and what rests on it: proofs, stored times, and positions (safety S28).
+use super::super::support::policies::Natural;
+use super::super::support::world::World;
+use super::super::support::{db, sequence};
+use tanist_core::check::{Rule, seed_group, seed_member, start};
+use tanist_core::contract::{Failure, Outcome, Position};
+use tanist_core::decide::decide;
+use tanist_core::limits;
+use tanist_core::over::over;
+use tanist_core::plan::Action;
+use tanist_core::record::{Handover, Intent, LastPrimary, Record, Verb};
+use tanist_core::snapshot::{Overrule, Snapshot};
+
+/// Two stopped members of the same data, read.
+fn read() -> Snapshot {
+    let mut world = World::new(2, 1);
+    world.remember(0, 1, "5");
+    world.remember(1, 1, "5");
+    world.round(&Natural);
+    world.observe()
+}
+
+fn seed(s: &Snapshot) -> Option<Rule> {
+    let pod = s.members[0].pod.clone().unwrap();
+    let intent = Intent {
+        token: "t".into(),
+        verb: Verb::Seed,
+        command: "primary".into(),
+        member: db(0),
+        pod_uid: pod.uid,
+        container: "db".into(),
+        container_id: pod.containers["db"].id.clone().unwrap(),
+        generation: 1,
+        started: s.now,
+        timeout: 60,
+        term: 2,
+        again: false,
+        exited: None,
+    };
+    start(s, &intent).err().map(|v| v.rule)
+}
+
+// That it is stopped does not say that it was all the time.
+#[test]
+fn a_seed_rests_on_positions_asked_for_since_nobody_leads() {
+    let s = read();
+    assert_eq!(seed(&s), None);
+    for moved in [0, 1] {
+        let mut s = s.clone();
+        s.members[moved].position_led = true;
+        assert_eq!(seed(&s), Some(Rule::PositionUnknown), "db-{moved}");
+        let plan = decide(&s, &Natural);
+        let count = |wanted: fn(&Action) -> bool| plan.actions.iter().filter(|a| wanted(a)).count();
+        let (reads, runs) = (count(|a| matches!(a, Action::Read { .. })), count(|a| matches!(a, Action::Run { .. })));
+        assert_eq!((reads, runs), (1, 0), "it is read once more, and nobody is started");
+    }
+}
+
+// An override is held against what is there now, not against what was.
+#[test]
+fn an_override_rests_on_a_position_asked_for_since_nobody_leads() {
+    let mut s = read();
+    let position = Position::Known(sequence("5"));
+    s.group.overrule = Some(Overrule { member: db(0), position, term: 1, raw: "db-0 5 1".into() });
+    assert_eq!(seed(&s), None);
+    s.members[0].position_led = true;
+    assert_eq!(seed_member(&s, &s.members[0]).err().map(|v| v.rule), Some(Rule::PositionUnknown));
+}
+
+// What was read before says nothing of histories either: it is read anew before anybody is called to decide.
+#[test]
+fn histories_read_before_are_read_anew() {
+    let mut s = read();
+    s.members[1].position = Position::Known(sequence("b:5"));
+    assert_eq!(seed_group(&s).err().map(|v| v.rule), Some(Rule::HistoriesDiffer));
+    s.members[1].position_led = true;
+    assert_eq!(seed_group(&s), Ok(()));
+    assert!(decide(&s, &Natural).actions.iter().any(|a| matches!(a, Action::Read { .. })));
+}
+
+// S28, Over: times that are stored or written by others prove nothing before this process has seen the node report for 30 s.
+#[test]
+fn a_node_has_to_be_seen_to_report() {
+    let mut s = read();
+    let last = LastPrimary {
+        member: db(0),
+        pod_uid: "gone".into(),
+        container: "db".into(),
+        container_id: "c".into(),
+        node: Some("node-0".into()),
+        grace: 600,
+        gone: Some(s.now - 5000),
+    };
+    assert_eq!(over(&s, &last), Ok("its pod is gone and its node stayed Ready"));
+    let now = s.now;
+    s.nodes.as_mut().unwrap().get_mut("node-0").unwrap().seen = now;
+    assert_eq!(over(&s, &last).err().and_then(|not| not.until), Some(now + 30), "and not the whole grace");
+    s.now += 30;
+    assert!(over(&s, &last).is_ok());
+    s.nodes.as_mut().unwrap().get_mut("node-0").unwrap().since = s.now;
+    assert_eq!(over(&s, &last).err().and_then(|not| not.until), Some(s.now + 630), "it was silent in between");
+}
+
+// S28: what another process wrote by a clock that was ahead is brought back when it is read; what is past stays.
+#[test]
+fn stored_times_are_never_later_than_now() {
+    let mut world = World::new(1, 1);
+    world.remember(0, 1, "5");
+    world.round(&Natural);
+    let (_, plan, _) = world.round(&Natural);
+    assert!(!plan.record.last_primaries.is_empty() && !plan.record.intents.is_empty());
+    let at = |time: i64| {
+        let mut record: Record = plan.record.clone();
+        record.last_primaries.iter_mut().for_each(|l| l.gone = Some(time));
+        record.intents.iter_mut().for_each(|i| (i.started, i.exited) = (time, Some(time)));
+        record.note(time, "command-started", None, None);
+        let failure = Failure { command: "primary".into(), outcome: Outcome::Unknown, at: time };
+        let known = record.member_mut(&db(0));
+        (known.last_primary, known.last_failure) = (Some(time), Some(failure));
+        (known.retry_at, known.treat_at) = (Some(time), Some(time));
+        let (from, why) = (db(0), String::new());
+        record.handover = Some(Handover { from, to: None, why, term: 1, floor: None, begun: Some(time), led: None });
+        record.waiting_since = Some(time);
+        record
+    };
+    let now = 1_000_000;
+    let mut ahead = at(now + 3600);
+    ahead.clamp(now);
+    let mut wanted = at(now);
+    let known = wanted.member_mut(&db(0));
+    (known.retry_at, known.treat_at) =
+        (Some(now + limits::BACKOFF_LONGEST_SECONDS), Some(now + limits::BACKOFF_LONGEST_SECONDS));
+    assert_eq!(ahead, wanted);
+    let (mut past, before) = (at(now - 3600), at(now - 3600));
+    past.clamp(now);
+    assert_eq!(past, before);
+    let mut resting = Record::default();
+    resting.member_mut(&db(0)).retry_at = Some(now + 7);
+    resting.clamp(now);
+    assert_eq!(resting.member(&db(0)).retry_at, Some(now + 7), "a back-off in its bounds stays");
+}
