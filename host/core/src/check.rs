@@ -10,7 +10,7 @@ mod seed;
 
 pub use answers::reply;
 pub use failover::{counts, failover_alone, failover_group, failover_member, follows};
-pub use leave::{handover_member, heir, remove_member, stayers_serve};
+pub use leave::{handover_member, heir, remove_member, shrink_group, stayers_serve};
 pub use members::{demote_member, failed_member, follow_member, join_group, join_member, place_group, place_member};
 pub use seed::{highest_term, of_older_term, seed_group, seed_member, top};
 

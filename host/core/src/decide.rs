@@ -1,10 +1,7 @@
 //! Walks the steps of a round. Pure: the same snapshot and the same answers give the same plan.
-use crate::check;
-use crate::contract::MemberName;
 use crate::limits;
-use crate::plan::{Action, Plan, Reason};
-use crate::policy::{Answered, Policies, PolicyName, Question, Unanswered};
-use crate::record::Intent;
+use crate::plan::{Plan, Reason};
+use crate::policy::Policies;
 use crate::snapshot::Snapshot;
 use crate::steps;
 
@@ -65,57 +62,5 @@ fn patience(s: &Snapshot, plan: &mut Plan) {
         wait.until = Some(wait.until.map_or(until, |own| own.min(until)));
     } else {
         plan.stalled = Some(format!("for {} s: {}", s.now.saturating_sub(since), wait.message));
-    }
-}
-
-/// Holds the checks once more, just before a command starts: what was decided against what is there now (safety S6, S8, S9).
-///
-/// The memory is that of the decision, before this intent: what was settled in the very same round is not written yet.
-///
-/// # Errors
-/// The first rule that does not hold any more.
-pub fn recheck(decided: &Snapshot, live: &Snapshot, intent: &Intent) -> check::Held {
-    let (again, _) = look_again(decided, live);
-    check::start(&again, intent)
-}
-
-/// The same, just before a pod is deleted: its member failed still, or its command has no known end still.
-///
-/// # Errors
-/// Why the pod is to be left alone.
-pub fn recheck_deletion(decided: &Snapshot, live: &Snapshot, name: &MemberName, pod_uid: &str) -> check::Held {
-    let (again, settled) = look_again(decided, live);
-    let last_resort =
-        settled.actions.iter().any(|a| matches!(a, Action::DeletePod { pod_uid: uid, .. } if uid == pod_uid));
-    match again.member(name).filter(|m| m.pod.as_ref().is_some_and(|p| p.uid == pod_uid)) {
-        Some(_) if last_resort => Ok(()),
-        Some(member) => check::failed_member(&again, member),
-        None => {
-            Err(check::broken_by(check::Rule::TargetReplaced, name, format!("the pod of {name} is another one now")))
-        }
-    }
-}
-
-/// What is there now, with the memory and the evidence of the decision, settled and remembered as it was.
-fn look_again(decided: &Snapshot, live: &Snapshot) -> (Snapshot, Plan) {
-    let mut again = live.clone();
-    again.record.clone_from(&decided.record);
-    again.evidence.clone_from(&decided.evidence);
-    let mut plan = Plan::new(again.record.clone());
-    steps::settle::step(&again, &Nobody, &mut plan);
-    again.record.clone_from(&plan.record);
-    steps::remember::step(&again, &Nobody, &mut plan);
-    again.record.clone_from(&plan.record);
-    (again, plan)
-}
-
-/// Settling and remembering ask nobody.
-struct Nobody;
-
-impl Policies for Nobody {
-    fn ask(&self, question: &Question) -> Result<Answered, Unanswered> {
-        let policy =
-            PolicyName { name: "nobody".into(), version: String::new(), source: String::new(), digest: String::new() };
-        Err(Unanswered { policy, kind: "not-asked", message: format!("{} is not asked here", question.point) })
     }
 }

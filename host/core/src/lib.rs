@@ -10,6 +10,7 @@
 //!
 //! This crate has no clock, no dice and no hash order: time and nonce are fields of the snapshot, all maps are ordered.
 pub mod check;
+pub mod checked;
 pub mod contract;
 pub mod data;
 pub mod decide;

@@ -41,6 +41,9 @@ pub enum Action {
         role: Option<&'static str>,
         /// Whether it counts as Ready.
         ready: bool,
+        /// The version of the pod that this was decided on: a precondition where clients are led to it. Absent: they are led away, which the
+        /// UID alone protects, for it must not wait.
+        version: Option<String>,
     },
     /// Start a command; its intent is in `record`.
     Run {
@@ -76,6 +79,8 @@ pub enum Action {
         claim: String,
         /// The very claim.
         uid: String,
+        /// The version of the claim that this was decided on: a late mark would lower its term.
+        version: String,
         /// What is written.
         mark: ClaimMark,
     },
@@ -105,6 +110,8 @@ pub enum Reason {
     PodsNotRunning,
     /// Kubernetes cannot start a pod, and says why.
     PodCannotStart,
+    /// A living pod of a member lost its label or its owner.
+    PodStray,
     /// A command runs.
     CommandRunning,
     /// A command's end is not known.
@@ -252,12 +259,6 @@ impl Plan {
         let last = before.history.last();
         let known = last.map_or(0, |last| self.record.history.iter().rposition(|t| t == last).map_or(0, |at| at + 1));
         self.record.history.iter().skip(known)
-    }
-
-    /// Whether a round that sees this plan's result unchanged would have nothing to do.
-    #[must_use]
-    pub fn is_calm(&self, before: &Record) -> bool {
-        self.actions.is_empty() && self.waits.is_empty() && &self.record == before
     }
 
     /// The earliest time that something awaited names.

@@ -169,6 +169,9 @@ pub struct Object {
     pub manifest: serde_json::Value,
     /// Whether it is there as wished.
     pub current: bool,
+    /// Its `resourceVersion` as it was seen: a precondition of changing it. Absent: there is no such object yet, and creating it is all that
+    /// may be done.
+    pub version: Option<String>,
 }
 
 /// The `StatefulSet` as it is.
@@ -178,6 +181,8 @@ pub struct Set {
     pub uid: String,
     /// Its `spec.replicas`.
     pub replicas: u32,
+    /// Its `resourceVersion` as it was seen: a precondition of shrinking it.
+    pub version: String,
 }
 
 /// A node, as far as it proves something.
@@ -225,6 +230,8 @@ pub struct Member {
 pub struct Pod {
     /// The very pod.
     pub uid: String,
+    /// Its `resourceVersion` as it was seen: a precondition of deleting it and of leading clients to it.
+    pub version: String,
     /// What Kubernetes says about it.
     pub phase: Phase,
     /// Since when.
@@ -247,6 +254,9 @@ pub struct Pod {
     pub labels: Vec<(String, String)>,
     /// Why Kubernetes cannot start it, in its words. Absent: it runs, or is on its way.
     pub trouble: Option<String>,
+    /// What it lacks to be found by the Services and managed by the `StatefulSet`, and what helps, in one sentence. Such a pod is a member all
+    /// the same: its application lives. Absent: it lacks nothing.
+    pub stray: Option<String>,
 }
 
 /// A container.
@@ -268,6 +278,8 @@ pub struct Claim {
     pub name: String,
     /// The very claim: another UID is other data.
     pub uid: String,
+    /// Its `resourceVersion` as it was seen: a precondition of writing the memory on it.
+    pub version: String,
     /// What is written on it.
     pub mark: Option<ClaimMark>,
 }

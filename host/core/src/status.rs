@@ -237,7 +237,7 @@ fn moves(wait: &Wait) -> bool {
         R::CandidatesFailed | R::NoCandidate => wait.until.is_some(),
         R::Paused | R::PositionUnknown | R::HistoriesDiffer | R::BelowHighWater | R::ClaimChanged => false,
         R::UnrecordedClaims | R::NeedsAdoption | R::PolicyRefuses | R::PolicyBroken | R::AnswerRejected => false,
-        R::PodCannotStart | R::FailoverPending | R::OverrideInvalid | R::SwitchoverFailed => false,
+        R::PodCannotStart | R::PodStray | R::FailoverPending | R::OverrideInvalid | R::SwitchoverFailed => false,
         R::FollowPending | R::ShrinkPending | R::SwitchoverPending => true,
     }
 }

@@ -2,28 +2,40 @@
 //!
 //! A command starts in this order: observe once more, live; hold the same checks against it; write the record, with the resource version
 //! that was read; start. Whoever lost in between fails, and nothing has happened.
-use crate::api::{self, ReplicaGroup};
+//!
+//! **Fences.** A write may be late by hours: the process was frozen, another one led meanwhile. So each names what it was decided on, and fails
+//! when that changed; the next round looks again.
+//!
+//! | write | names |
+//! | --- | --- |
+//! | status with the record | the group's version |
+//! | apply of what is there | its version |
+//! | apply of what is not there | nothing that differs may be there: an apply that takes no field from anybody |
+//! | label and readiness that lead clients to a pod | UID and version of the pod |
+//! | label and readiness that lead them away | the UID: too late it costs a moment's availability, and it must not wait |
+//! | memory on a claim | UID and version of the claim |
+//! | deletion of a pod, fewer members | UID and version in the second look |
+mod writes;
+
+use crate::api::ReplicaGroup;
 use crate::context::Context;
 use crate::crash;
 use crate::hints::FRESH;
 use crate::metrics::Metrics;
 use crate::observe;
-use crate::observe::{Ask, Observed, resource};
+use crate::observe::{Ask, Observed};
 use crate::report;
-use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
-use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
-use kube::core::DynamicObject;
-use kube::{Api, ResourceExt};
-use serde_json::json;
+use kube::ResourceExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tanist_core::check;
-use tanist_core::decide::recheck;
+use tanist_core::checked::{Deletion, Start, recheck, recheck_deletion, recheck_scaling};
+use tanist_core::contract::MemberName;
 use tanist_core::plan::{Action, Plan};
 use tanist_core::record::Intent;
-use tanist_core::snapshot::{ClaimMark, Evidence, Object, Snapshot};
+use tanist_core::snapshot::{Evidence, Snapshot};
 use tracing::{Instrument, info, warn};
+use writes::{Shown, apply, delete_pod, mark_claim, route, scale};
 
 /// Why a plan was not carried out to its end.
 #[derive(Debug, thiserror::Error)]
@@ -37,8 +49,11 @@ pub enum Error {
     /// The API server refuses the template.
     #[error("failed to apply {0}: {1}; change spec.template")]
     RejectTemplate(String, String),
+    /// The object was changed since it was read: decide anew.
+    #[error("failed to {0}: it was changed since it was read")]
+    Overtaken(String),
     /// What was planned does not hold any more.
-    #[error("failed to start {0}: {1}")]
+    #[error("failed to {0}: {1}")]
     Recheck(String, #[source] check::Violation),
     /// The group changed since it was read: decide anew.
     #[error("the group changed since it was read")]
@@ -60,7 +75,7 @@ impl Error {
             Error::Write(..) | Error::Silent(_) => "ApiUnwritable",
             Error::RejectTemplate(..) => "TemplateRejected",
             Error::Recheck(..) => "SituationChanged",
-            Error::Outdated => "Outdated",
+            Error::Outdated | Error::Overtaken(_) => "Outdated",
             Error::LookAgain(error) => error.reason(),
             Error::Closing => "Closing",
         }
@@ -84,10 +99,10 @@ pub struct Outcome {
 pub async fn act(ctx: &Arc<Context>, observed: &Observed, plan: &Plan, report: &report::Derived) -> Outcome {
     let mut outcome = Outcome { object: observed.object.clone(), recorded: false, error: None };
     outcome.error = all(ctx, observed, plan, report, &mut outcome).await.err();
-    // What was promised and not kept was never started, and nobody else can start it.
+    // What was promised and not kept was never started, and nobody else can start it: the word that the runner has for that.
     ctx.hints.of(&observed.snapshot.group.uid, |h| {
         while let Some(token) = h.promised.pop_first() {
-            h.results.insert(token, Evidence::NotStarted("the situation had changed".into()));
+            h.results.insert(token, Evidence::NotStarted("void".into()));
         }
     });
     outcome
@@ -103,27 +118,25 @@ async fn all(
     // Readings only begin here, and everything else may wait for what they say.
     let (readings, others): (Vec<_>, Vec<_>) = plan.actions.iter().partition(|a| matches!(a, Action::Read { .. }));
     for action in readings {
-        one(ctx, observed, plan, report, action, outcome).await?;
+        one(ctx, observed, plan, report, action, &mut None, outcome).await?;
     }
     // After a write, lists wait for the API server's caches, up to 100 ms: what can be looked at again before the first write, is.
-    let mut looked = match others.iter().find(|a| matches!(a, Action::Run { .. })) {
-        Some(run) => {
-            let seen = look_before_run(ctx, observed, &outcome.object, run).await;
-            Some((Instant::now(), seen))
+    let first = others.iter().find_map(|a| if let Action::Run { intent, .. } = a { Some(intent) } else { None });
+    let mut looked: Looked = match first {
+        Some(intent) => {
+            let seen = look_before_run(ctx, observed, &outcome.object, intent).await;
+            Some((intent.token.clone(), Instant::now(), seen))
         }
         None => None,
     };
     for action in others {
-        if let Action::Run { .. } = action {
-            match looked.take() {
-                Some((at, seen)) if at.elapsed() < FRESH => seen?,
-                _ => look_before_run(ctx, observed, &outcome.object, action).await?,
-            }
-        }
-        one(ctx, observed, plan, report, action, outcome).await?;
+        one(ctx, observed, plan, report, action, &mut looked, outcome).await?;
     }
     Ok(())
 }
+
+/// A second look that was taken: for which token, and when.
+type Looked = Option<(String, Instant, Result<Start, Error>)>;
 
 async fn one(
     ctx: &Arc<Context>,
@@ -131,6 +144,7 @@ async fn one(
     plan: &Plan,
     report: &report::Derived,
     action: &Action,
+    looked: &mut Looked,
     outcome: &mut Outcome,
 ) -> Result<(), Error> {
     let snapshot = &observed.snapshot;
@@ -140,35 +154,51 @@ async fn one(
     }
     match action {
         Action::Apply(object) => apply(ctx, snapshot, object).await,
-        Action::Route { member, pod_uid, role, ready } => {
+        Action::Route { member, pod_uid, role, ready, version } => {
             let gate = snapshot.member(member).and_then(|m| m.pod.as_ref()?.gate);
             let once =
                 plan.actions.iter().filter(|a| matches!(a, Action::Route { member: m, .. } if m == member)).count()
                     == 1;
             let turns = (gate != Some(*ready) || !once).then_some(*ready);
-            route(ctx, namespace, member.as_str(), pod_uid, *role, turns, snapshot.now).await
+            let (role, version) = (*role, version.as_deref());
+            let to = Shown { pod: member.as_str(), uid: pod_uid, version, role, ready: turns, now: snapshot.now };
+            route(ctx, namespace, &to).await
         }
-        Action::MarkClaim { claim, uid, mark } => mark_claim(ctx, namespace, claim, uid, mark).await,
+        Action::MarkClaim { claim, uid, version, mark } => mark_claim(ctx, namespace, claim, uid, version, mark).await,
         Action::DeletePod { member, pod_uid, reason } => {
-            look_again(ctx, observed, &outcome.object, action).await?;
+            let deletion = look_before_deletion(ctx, observed, &outcome.object, member, pod_uid).await?;
             record(ctx, plan, report, outcome).await?;
             info!(member = %member, reason, "deleting the pod");
-            delete_pod(ctx, namespace, member.as_str(), pod_uid).await
+            match delete_pod(ctx, namespace, deletion).await {
+                // Its status may change often; whether it is to go is seen once more, and it goes or stays.
+                Err(Error::Overtaken(_)) => {
+                    let deletion = look_before_deletion(ctx, observed, &outcome.object, member, pod_uid).await?;
+                    delete_pod(ctx, namespace, deletion).await
+                }
+                done => done,
+            }
         }
         Action::Scale { replicas } => {
+            let live = look_again(ctx, observed, &outcome.object, Ask::Everyone).await?;
+            let scaling = recheck_scaling(snapshot, &live, *replicas)
+                .map_err(|v| Error::Recheck(format!("shrink to {replicas} members"), v))?;
             // The record that explains the claims comes first; it is written only if nobody changed the group since.
             record(ctx, plan, report, outcome).await?;
             info!(replicas, "members leave");
-            scale(ctx, snapshot, *replicas).await
+            scale(ctx, snapshot, scaling).await
         }
         Action::Read { member, pod_uid } => {
             read(ctx, observed, member, pod_uid);
             Ok(())
         }
         Action::Run { intent, argv } => {
+            let start = match looked.take() {
+                Some((token, at, seen)) if token == intent.token && at.elapsed() < FRESH => seen?,
+                _ => look_before_run(ctx, observed, &outcome.object, intent).await?,
+            };
             record(ctx, plan, report, outcome).await?;
             crash::point(crash::RECORDED, intent).await;
-            run(ctx, &outcome.object, snapshot, intent.clone(), argv.clone());
+            run(ctx, &outcome.object, snapshot, start, argv.clone());
             Ok(())
         }
     }
@@ -178,35 +208,48 @@ async fn look_before_run(
     ctx: &Context,
     observed: &Observed,
     written: &ReplicaGroup,
-    action: &Action,
-) -> Result<(), Error> {
-    let Action::Run { intent, .. } = action else { return Ok(()) };
+    intent: &Intent,
+) -> Result<Start, Error> {
     crash::point(crash::DECIDED, intent).await;
-    look_again(ctx, observed, written, action).await?;
+    // Where all have to be stopped, all have to say so now; a further member only needs to be what it was, and where it can, its runner looks
+    // in the moment of the start.
+    let ask = match intent.verb.opens_term() {
+        true => Ask::Everyone,
+        false if asks_in_place(&observed.snapshot, intent) => Ask::Recent,
+        false => Ask::Only(&intent.member),
+    };
+    let live = look_again(ctx, observed, written, ask).await?;
+    let start = recheck(&observed.snapshot, &live, intent)
+        .map_err(|v| Error::Recheck(format!("start {} on {}", intent.command, intent.member), v))?;
     crash::point(crash::LOOKED, intent).await;
-    Ok(())
+    Ok(start)
 }
 
-/// Observes once more and holds the checks against it (design 4, "Checks"; safety S6, S8, S9).
-async fn look_again(ctx: &Context, observed: &Observed, written: &ReplicaGroup, action: &Action) -> Result<(), Error> {
-    let ask = match action {
-        // Where all have to be stopped, all have to say so now; a further member only needs to be what it was, and where it can, its runner
-        // looks in the moment of the start.
-        Action::Run { intent, .. } if asks_in_place(&observed.snapshot, intent) && !intent.verb.opens_term() => {
-            Ask::Recent
-        }
-        Action::Run { intent, .. } if !intent.verb.opens_term() => Ask::Only(&intent.member),
-        Action::DeletePod { member, .. } => Ask::Only(member),
-        _ => Ask::Everyone,
-    };
+async fn look_before_deletion(
+    ctx: &Context,
+    observed: &Observed,
+    written: &ReplicaGroup,
+    member: &MemberName,
+    pod_uid: &str,
+) -> Result<Deletion, Error> {
+    let live = look_again(ctx, observed, written, Ask::Only(member)).await?;
+    recheck_deletion(&observed.snapshot, &live, member, pod_uid)
+        .map_err(|v| Error::Recheck(format!("delete the pod of {member}"), v))
+}
+
+/// Observes once more, for the checks to be held against it (design 4, "Checks"; safety S6, S8, S9).
+async fn look_again(
+    ctx: &Context,
+    observed: &Observed,
+    written: &ReplicaGroup,
+    ask: Ask<'_>,
+) -> Result<Snapshot, Error> {
     let live =
         observe::observe(ctx, &observed.object, ask, Some(&observed.snapshot)).await.map_err(Error::LookAgain)?;
-    if live.object.resource_version() != written.resource_version() {
-        return Err(Error::Outdated);
+    match live.object.resource_version() == written.resource_version() {
+        true => Ok(live.snapshot),
+        false => Err(Error::Outdated),
     }
-    let Action::Run { intent, .. } = action else { return Ok(()) };
-    recheck(&observed.snapshot, &live.snapshot, intent)
-        .map_err(|v| Error::Recheck(format!("{} on {}", intent.command, intent.member), v))
 }
 
 /// Whether the runner that starts the command can read the role itself.
@@ -219,119 +262,16 @@ async fn record(ctx: &Context, plan: &Plan, report: &report::Derived, outcome: &
     if outcome.recorded {
         return Ok(());
     }
-    match report::write(ctx, &outcome.object, plan, report).await {
-        Ok(object) => {
-            let uid = object.metadata.uid.clone().unwrap_or_default();
-            let tokens = plan
-                .actions
-                .iter()
-                .filter_map(|a| if let Action::Run { intent, .. } = a { Some(intent.token.clone()) } else { None });
-            ctx.hints.of(&uid, |h| h.promised.extend(tokens));
-            (outcome.object, outcome.recorded) = (object, true);
-            Ok(())
-        }
-        Err(error) => Err(error),
-    }
-}
-
-async fn within<T>(what: String, write: impl Future<Output = kube::Result<T>>) -> Result<T, Error> {
-    match tokio::time::timeout(Duration::from_secs(WRITE_SECONDS), write).await {
-        Ok(Ok(done)) => Ok(done),
-        Ok(Err(error)) => Err(Error::Write(what, error)),
-        Err(_) => Err(Error::Silent(what)),
-    }
-}
-
-/// Server-side apply. A template that the API server refuses changes nothing, and the group says so.
-async fn apply(ctx: &Context, s: &Snapshot, object: &Object) -> Result<(), Error> {
-    let version = object.manifest.get("apiVersion").and_then(|v| v.as_str()).unwrap_or("v1");
-    let (group, version) = version.split_once('/').unwrap_or(("", version));
-    let kind = resource(group, version, &object.kind);
-    let api: Api<DynamicObject> = Api::namespaced_with(ctx.client.clone(), &s.group.namespace, &kind);
-    let params = PatchParams::apply(api::FIELD_MANAGER).force();
-    let what = format!("apply {} {}", object.kind, object.name);
-    let applied = match within(what, api.patch(&object.name, &params, &Patch::Apply(&object.manifest))).await {
-        Err(Error::Write(_, kube::Error::Api(status))) if matches!(status.code, 400 | 422) => {
-            return Err(Error::RejectTemplate(format!("{} {}", object.kind, object.name), status.message.clone()));
-        }
-        other => other?,
-    };
-    let fingerprint = observe::fingerprint(&applied.metadata, &applied.data.get("spec").cloned().unwrap_or_default());
-    ctx.hints.of(&s.group.uid, |h| h.applied.insert(format!("{}/{}", object.kind, object.name), fingerprint));
+    let uid = outcome.object.metadata.uid.clone().unwrap_or_default();
+    let tokens = plan
+        .actions
+        .iter()
+        .filter_map(|a| if let Action::Run { intent, .. } = a { Some(intent.token.clone()) } else { None });
+    // Before the write: it may have happened although an error comes back, and then only this process knows that nothing was started.
+    ctx.hints.of(&uid, |h| h.promised.extend(tokens));
+    let object = report::write(ctx, &outcome.object, plan, report).await?;
+    (outcome.object, outcome.recorded) = (object, true);
     Ok(())
-}
-
-/// Label and, where it turns, readiness gate. The UID in the patch is a precondition: a new pod of that name is another pod.
-async fn route(
-    ctx: &Context,
-    namespace: &str,
-    pod: &str,
-    uid: &str,
-    role: Option<&'static str>,
-    ready: Option<bool>,
-    now: i64,
-) -> Result<(), Error> {
-    let pods: Api<Pod> = Api::namespaced(ctx.client.clone(), namespace);
-    let labels = json!({"metadata": {"uid": uid, "labels": {api::LABEL_ROLE: role}}});
-    let gate = json!({"metadata": {"uid": uid}, "status": {"conditions": [{
-        "type": api::GATE_MEMBER,
-        "status": if ready == Some(true) { "True" } else { "False" },
-        "reason": if ready == Some(true) { "InItsRole" } else { "NotInItsRole" },
-        "lastTransitionTime": jiff::Timestamp::from_second(now).unwrap_or_default().to_string(),
-    }]}});
-    let params = PatchParams::default();
-    let (labels, gate) = (Patch::Merge(&labels), Patch::Strategic(&gate));
-    let label =
-        async { within(format!("label pod {pod}"), pods.patch(pod, &params, &labels)).await.map(drop).or_else(gone) };
-    let gate = async {
-        if ready.is_none() {
-            return Ok(());
-        }
-        let set = pods.patch_status(pod, &params, &gate);
-        within(format!("set the readiness gate of {pod}"), set).await.map(drop).or_else(gone)
-    };
-    // Going down, both at once; coming up, the Services come last.
-    match role {
-        None => tokio::try_join!(label, gate).map(drop)?,
-        Some(_) => {
-            gate.await?;
-            label.await?;
-        }
-    }
-    info!(member = pod, role, ready, "routed");
-    Ok(())
-}
-
-/// A pod that is gone needs no routing; one that was replaced is seen in the next round.
-fn gone(error: Error) -> Result<(), Error> {
-    match &error {
-        Error::Write(_, kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
-        _ => Err(error),
-    }
-}
-
-async fn mark_claim(ctx: &Context, namespace: &str, claim: &str, uid: &str, mark: &ClaimMark) -> Result<(), Error> {
-    let claims: Api<PersistentVolumeClaim> = Api::namespaced(ctx.client.clone(), namespace);
-    let patch = json!({"metadata": {"uid": uid, "annotations": observe::convert::claim_notes(mark)}});
-    within(format!("mark claim {claim}"), claims.patch(claim, &PatchParams::default(), &Patch::Merge(&patch)))
-        .await
-        .map(drop)
-}
-
-async fn delete_pod(ctx: &Context, namespace: &str, pod: &str, uid: &str) -> Result<(), Error> {
-    let pods: Api<Pod> = Api::namespaced(ctx.client.clone(), namespace);
-    let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
-    let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
-    within(format!("delete pod {pod}"), pods.delete(pod, &params)).await.map(drop).or_else(gone)
-}
-
-/// Gives the very `StatefulSet` fewer members.
-async fn scale(ctx: &Context, s: &Snapshot, replicas: u32) -> Result<(), Error> {
-    let Some(set) = &s.set else { return Ok(()) };
-    let sets: Api<StatefulSet> = Api::namespaced(ctx.client.clone(), &s.group.namespace);
-    let patch = Patch::Merge(json!({"metadata": {"uid": set.uid}, "spec": {"replicas": replicas}}));
-    let params = PatchParams { field_manager: Some(api::FIELD_MANAGER.into()), ..PatchParams::default() };
-    within(format!("shrink {} to {replicas}", s.group.name), sets.patch(&s.group.name, &params, &patch)).await.map(drop)
 }
 
 /// Reads a sequence beside the rounds.
@@ -356,7 +296,8 @@ fn read(ctx: &Arc<Context>, observed: &Observed, member: &tanist_core::contract:
 }
 
 /// Starts a command in the background; its end starts the next round.
-fn run(ctx: &Arc<Context>, object: &ReplicaGroup, s: &Snapshot, intent: Intent, argv: Vec<String>) {
+fn run(ctx: &Arc<Context>, object: &ReplicaGroup, s: &Snapshot, start: Start, argv: Vec<String>) {
+    let intent = start.into_intent();
     let Some(member) = s.member(&intent.member) else { return };
     let (Some(target), Some(pod)) = (observe::target(&s.group, member), member.pod.clone()) else { return };
     let uid = s.group.uid.clone();
@@ -401,3 +342,6 @@ fn run(ctx: &Arc<Context>, object: &ReplicaGroup, s: &Snapshot, intent: Intent, 
         ctx.wake(&object);
     }.in_current_span());
 }
+
+#[cfg(test)]
+mod tests;

@@ -67,9 +67,23 @@ impl Context {
         exec.default_retry = false;
         let clock = Arc::new(Clock::default());
         let client = ClientBuilder::try_from(plain)?.with_layer(&clock::listen(clock.clone())).build();
+        Ok(Self::with_clients(client, Client::try_from(exec)?, clock, settings, engine, metrics, wake))
+    }
+
+    /// The same, over connections that are there already.
+    #[must_use]
+    pub fn with_clients(
+        client: Client,
+        exec_client: Client,
+        clock: Arc<Clock>,
+        settings: Run,
+        engine: Engine,
+        metrics: Metrics,
+        wake: UnboundedSender<ObjectRef<ReplicaGroup>>,
+    ) -> Self {
         let reporter = Reporter { controller: "tanist".into(), instance: Some(settings.identity.clone()) };
-        Ok(Context {
-            exec_client: Client::try_from(exec)?,
+        Context {
+            exec_client,
             recorder: Recorder::new(client.clone(), reporter),
             slots: Arc::new(Semaphore::new(settings.execs)),
             clock,
@@ -80,7 +94,7 @@ impl Context {
             metrics,
             closing: AtomicBool::new(false),
             settings,
-        })
+        }
     }
 
     /// Starts a round of a group.

@@ -137,7 +137,7 @@ pub fn error_policy(group: Arc<ReplicaGroup>, error: &Error, ctx: Arc<Context>) 
     let (namespace, name) = (group.namespace(), group.name_any());
     ctx.metrics.round_errors.inc();
     let after = match error {
-        Error::Act(act::Error::Outdated) => Duration::from_millis(100),
+        Error::Act(act::Error::Outdated | act::Error::Overtaken(_)) => Duration::from_millis(100),
         Error::Act(act::Error::Recheck(..)) => Duration::from_millis(500),
         Error::Act(act::Error::Closing) => return Next::await_change(),
         Error::Observe(

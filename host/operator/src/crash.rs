@@ -1,7 +1,7 @@
 //! A test aid: ends or delays this process at a named point, so that a test knows where it was. Inert unless the environment names a point,
 //! which no installation does.
 //!
-//! `TANIST_CRASH=POINT[:COMMAND[:MEMBER]],...` aborts there, as SIGKILL would: nothing is cleaned up. `TANIST_PAUSE` has `=SECONDS` behind
+//! `TANIST_CRASH=POINT[:COMMAND[:MEMBER]],...` (or `write[:KIND[:OBJECT]]`) aborts there, as SIGKILL would: nothing is cleaned up. `TANIST_PAUSE` has `=SECONDS` behind
 //! each, and waits. With `TANIST_CRASH_ONCE=DIRECTORY` each happens once: a file there outlives the process.
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -30,9 +30,17 @@ struct Wishes {
 
 /// Passes a point on the way of a command.
 pub async fn point(name: &str, intent: &Intent) {
+    at([name, &intent.command, intent.member.as_str()]).await;
+}
+
+/// Passes the point just before a write: `write:KIND:OBJECT`, the kinds being `apply`, `route`, `mark`, `delete` and `scale`.
+pub async fn write(kind: &str, object: &str) {
+    at(["write", kind, object]).await;
+}
+
+async fn at(here: [&str; 3]) {
     static WISHES: OnceLock<Wishes> = OnceLock::new();
     let wishes = WISHES.get_or_init(read);
-    let here = [name, &intent.command, intent.member.as_str()];
     let Some(wish) = wishes.list.iter().find(|w| here.iter().zip(&w.wanted).all(|(here, wanted)| here == wanted))
     else {
         return;
@@ -42,7 +50,7 @@ pub async fn point(name: &str, intent: &Intent) {
     {
         return;
     }
-    tracing::warn!(point = wish.text, member = %intent.member, command = intent.command, "a test wants it to end or to pause here");
+    tracing::warn!(point = wish.text, "a test wants it to end or to pause here");
     match wish.pause {
         Some(pause) => tokio::time::sleep(pause).await,
         None => std::process::abort(),

@@ -23,7 +23,7 @@ const AFTER_OUTPUT: Duration = Duration::from_secs(5);
 pub enum Ended {
     /// The process exited with this code, and this is what it printed.
     Exited(i32, Output),
-    /// It was never started.
+    /// It was never started by this request, and nothing below repeats a request.
     NotStarted(String),
     /// It may have run, may be running, or may never have started.
     Unknown(String),
@@ -95,15 +95,34 @@ async fn drain(mut from: impl AsyncRead + Unpin, into: &mut Output) {
     }
 }
 
+/// The refusals that the API server decides alone, before it speaks with a kubelet: code and reason of a `Status` of its own.
+///
+/// Not here: 408, 409, 429 and 5xx, which say something about a moment or come from behind the API server; and every answer without a `Status`,
+/// for kubelets and proxies answer in plain text, and nobody knows what they did before.
+const REFUSALS: [(u16, &str); 6] = [
+    (400, "BadRequest"),
+    (401, "Unauthorized"),
+    (403, "Forbidden"),
+    (404, "NotFound"),
+    (405, "MethodNotAllowed"),
+    (422, "Invalid"),
+];
+
+/// What kube gives as the reason where the body is no `Status`.
+const NO_STATUS: &str = "Failed to parse error data";
+
 /// The API server said no before anything ran, or nobody knows.
 fn refused(error: &kube::Error) -> Ended {
-    use kube::client::UpgradeConnectionError as Upgrade;
     match error {
-        kube::Error::Api(status) if (400..500).contains(&status.code) && status.code != 408 => {
-            Ended::NotStarted(format!("the API server refused it ({} {})", status.code, status.reason))
-        }
-        kube::Error::UpgradeConnection(Upgrade::ProtocolSwitch(code)) if code.is_client_error() => {
-            Ended::NotStarted(format!("the API server refused it ({code})"))
+        kube::Error::Api(status) => {
+            let said = match status.reason.as_str() {
+                "" | NO_STATUS => format!("the answer was {}", status.code),
+                reason => format!("the API server answered {} {reason}", status.code),
+            };
+            match REFUSALS.contains(&(status.code, status.reason.as_str())) {
+                true => Ended::NotStarted(said),
+                false => Ended::Unknown(said),
+            }
         }
         other => Ended::Unknown(format!("the connection failed: {}", first_line(&other.to_string()))),
     }
@@ -129,19 +148,27 @@ fn judge(status: &Status, output: Output, complaint: &Output) -> Ended {
         };
     }
     let message = status.message.as_deref().unwrap_or_default();
-    let missing =
-        ["executable file not found", "no such file or directory", "permission denied", "container not found"];
-    if missing.iter().any(|m| message.contains(m)) && output.stdout.is_empty() {
+    if is_missing(message) && output.stdout.is_empty() {
         return Ended::NotStarted("the program could not be executed in the container".into());
     }
     let silent = complaint.stdout.is_empty();
     Ended::Unknown(format!("the kubelet reported an error of its own{}", if silent { "" } else { ", with messages" }))
 }
 
+/// Whether the runtime says that it could not execute the program: the failing call is named, for a runtime that loses its own files while
+/// the program runs says "no such file or directory" too.
+fn is_missing(message: &str) -> bool {
+    let from_exec = message.split_once("unable to start container process: exec: ").map(|(_, rest)| rest);
+    message.contains("executable file not found in $PATH")
+        || from_exec
+            .is_some_and(|rest| ["no such file or directory", "permission denied"].iter().any(|w| rest.contains(w)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::{StatusCause, StatusDetails};
+    use std::collections::BTreeMap;
 
     fn failure(reason: &str, code: Option<&str>, message: &str) -> Status {
         let causes =
@@ -174,11 +201,53 @@ mod tests {
 
     #[test]
     fn a_missing_program_was_not_started() {
-        let status = failure(
-            "InternalError",
-            None,
+        let said =
+            |message: &str| judge(&failure("InternalError", None, message), Output::default(), &Output::default());
+        for missing in [
             "OCI runtime exec failed: exec: \"nope\": executable file not found in $PATH",
-        );
-        assert!(matches!(judge(&status, Output::default(), &Output::default()), Ended::NotStarted(_)));
+            "OCI runtime exec failed: exec failed: unable to start container process: exec: \"/nope\": stat /nope: no such file or directory",
+            "OCI runtime exec failed: exec failed: unable to start container process: exec: \"/etc\": permission denied",
+        ] {
+            assert!(matches!(said(missing), Ended::NotStarted(_)), "{missing}");
+        }
+        // S-A: these may be said of a program that runs, or come from behind the API server.
+        for odd in [
+            "error dialing backend: dial unix /run/containerd/s/1: connect: no such file or directory",
+            "failed to create exec task: permission denied",
+            "unable to upgrade connection: container not found (\"db\")",
+        ] {
+            assert!(matches!(said(odd), Ended::Unknown(_)), "{odd}");
+        }
+        let printed = Output { stdout: b"x".to_vec(), cut: false };
+        let status = failure("InternalError", None, "executable file not found in $PATH");
+        assert!(matches!(judge(&status, printed, &Output::default()), Ended::Unknown(_)), "it printed something");
+    }
+
+    // Issue 9, S-A: every code. Only what the API server refuses by itself, and says so in a Status, proves that nothing ran.
+    #[test]
+    fn a_refusal_proves_something_only_where_the_api_server_decides_alone() {
+        let answer = |code: u16, reason: &str| {
+            refused(&kube::Error::Api(kube::core::Status::failure("no", reason).with_code(code).boxed()))
+        };
+        let own = BTreeMap::from([
+            (400, "BadRequest"),
+            (401, "Unauthorized"),
+            (403, "Forbidden"),
+            (404, "NotFound"),
+            (405, "MethodNotAllowed"),
+            (422, "Invalid"),
+        ]);
+        for code in 0..600 {
+            let proven = |reason| matches!(answer(code, reason), Ended::NotStarted(_));
+            let reason = own.get(&code).copied();
+            assert_eq!(proven(reason.unwrap_or("Conflict")), reason.is_some(), "{code}");
+            // What kube says of a body that is no Status: a kubelet's or a proxy's.
+            assert!(!proven(NO_STATUS), "{code}");
+            assert!(!proven(""), "{code}");
+            let http = http::StatusCode::from_u16(code);
+            let switch =
+                http.map(|c| kube::Error::UpgradeConnection(kube::client::UpgradeConnectionError::ProtocolSwitch(c)));
+            assert!(switch.iter().all(|e| matches!(refused(e), Ended::Unknown(_))), "{code}");
+        }
     }
 }

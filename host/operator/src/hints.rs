@@ -286,6 +286,7 @@ pub mod tests {
         let container = Container { id: Some(id.into()), running: true, ready };
         Pod {
             uid: "u".into(),
+            version: "1".into(),
             phase,
             phase_since: 0,
             ready: false,
@@ -297,6 +298,7 @@ pub mod tests {
             gate: None,
             labels: Vec::new(),
             trouble: None,
+            stray: None,
         }
     }
 

@@ -20,6 +20,8 @@ mod observe;
 mod policies;
 mod report;
 mod run;
+#[cfg(test)]
+mod stub;
 mod telemetry;
 mod validate;
 

@@ -127,16 +127,43 @@ impl Target {
         more.push("--");
         let argv = self.wrapped("exec", &intent.container, &more, argv);
         let ended = self.exec(ctx, &intent.container, &argv, seconds.saturating_add(WAY)).await;
-        evidence(ended, &intent.token)
+        match whole(ended, &intent.token) {
+            Ok((frame, after)) => (Evidence::from(&frame.outcome), after.and_then(role_after)),
+            // Refused: it counts as not started once the runner has voided its token, whatever becomes of the request.
+            Err(Ended::NotStarted(why)) => {
+                (refused(why, self.settle(ctx, &intent.container, &intent.token).await), None)
+            }
+            Err(other) => (Evidence::Unknown(reason(&other)), None),
+        }
     }
 
     /// Asks how a command ended that somebody began. What the runner never heard of, it refuses from now on.
+    ///
+    /// Only the runner's whole answer about that very token says anything: that the question was refused, or never asked, says nothing of the
+    /// command.
     pub async fn settle(&self, ctx: &Context, container: &str, token: &str) -> Evidence {
         if !self.runner {
             return Evidence::Unknown("without the runner a command cannot be asked about again".into());
         }
         let argv = self.wrapped("settle", container, &["--token", token], &[]);
-        evidence(self.exec(ctx, container, &argv, WAY).await, token).0
+        settled(self.exec(ctx, container, &argv, WAY).await, token)
+    }
+}
+
+/// What is known of a command whose start was refused, by what its runner said afterwards.
+fn refused(why: String, settled: Evidence) -> Evidence {
+    match settled {
+        Evidence::NotStarted(_) => Evidence::NotStarted(why),
+        Evidence::Unknown(unsettled) => Evidence::Unknown(format!("{why}; {unsettled}")),
+        known => known,
+    }
+}
+
+/// What the end of a settle's own client says of the command.
+fn settled(ended: Ended, token: &str) -> Evidence {
+    match whole(ended, token) {
+        Ok((frame, _)) => Evidence::from(&frame.outcome),
+        Err(ended) => Evidence::Unknown(format!("its runner could not be asked: {}", reason(&ended))),
     }
 }
 
@@ -164,19 +191,10 @@ fn whole(ended: Ended, token: &str) -> Result<(frame::Frame, Option<frame::Frame
     }
 }
 
-fn evidence(ended: Ended, token: &str) -> (Evidence, Option<Said>) {
-    match whole(ended, token) {
-        Ok((frame, after)) => (Evidence::from(&frame.outcome), after.and_then(role_after)),
-        Err(Ended::NotStarted(why)) => (Evidence::NotStarted(why), None),
-        Err(other) => (Evidence::Unknown(reason(&other)), None),
-    }
-}
-
 fn reason(ended: &Ended) -> String {
     match ended {
         Ended::Exited(code, _) => format!("it exited {code}"),
-        Ended::NotStarted(why) => format!("it was not started: {why}"),
-        Ended::Unknown(why) => why.clone(),
+        Ended::NotStarted(why) | Ended::Unknown(why) => why.clone(),
     }
 }
 
@@ -227,6 +245,47 @@ mod tests {
         assert_eq!(told("exited:8 stdout=0 stderr=0 cut=0 processes=2 after=41"), Some((Role::Primary, at)));
         assert_eq!(told("exited:8 stdout=0 stderr=0 cut=0 processes=2"), None);
         assert_eq!(told("exited:1 stdout=0 stderr=0 cut=0 processes=2 after=41"), None, "no role");
+    }
+
+    // Issue 9, S-A: a settle that was refused, cut off or about another token knows nothing of the command.
+    #[test]
+    fn only_a_whole_frame_of_the_runner_settles_a_command() {
+        let printed =
+            |text: &str| Ended::Exited(0, crate::exec::Output { stdout: text.as_bytes().to_vec(), cut: false });
+        let frame = |token: &str, what: &str| {
+            printed(&format!("tanist-run/1 {token} {what} stdout=0 stderr=0 cut=0\n\ntanist-end {token}\n"))
+        };
+        for (what, evidence) in [
+            ("void", Evidence::NotStarted("void".into())),
+            ("not-started:busy", Evidence::NotStarted("busy".into())),
+            ("exited:3", Evidence::Exited(3)),
+            ("running", Evidence::Running),
+            ("interrupted", Evidence::Interrupted),
+            ("unknown:storage", Evidence::Unknown("storage".into())),
+        ] {
+            assert_eq!(settled(frame("t1", what), "t1"), evidence);
+            assert!(matches!(settled(frame("t2", what), "t1"), Evidence::Unknown(_)), "another token: {what}");
+        }
+        for ended in [
+            Ended::NotStarted("the API server answered 403 Forbidden".into()),
+            Ended::NotStarted("the program could not be executed in the container".into()),
+            Ended::Unknown("no answer within 15 s".into()),
+            Ended::Exited(1, crate::exec::Output::default()),
+            printed("tanist-run/1 t1 void stdout=0"),
+        ] {
+            assert!(matches!(settled(ended.clone(), "t1"), Evidence::Unknown(_)), "{ended:?}");
+        }
+    }
+
+    // Issue 9, S-A: a refused start counts as not started once its token is void, and not before.
+    #[test]
+    fn a_refused_start_waits_for_its_runner() {
+        let after = |settled| refused("403".into(), settled);
+        assert_eq!(after(Evidence::NotStarted("void".into())), Evidence::NotStarted("403".into()));
+        assert_eq!(after(Evidence::Unknown("no".into())), Evidence::Unknown("403; no".into()));
+        for known in [Evidence::Running, Evidence::Exited(0), Evidence::Interrupted] {
+            assert_eq!(after(known.clone()), known);
+        }
     }
 
     // A28, reading 17: five codes have a meaning, all others are unknown and not failed.

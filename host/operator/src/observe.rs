@@ -1,5 +1,6 @@
 //! Observe: the only reader. Everything is read live from the API server and from the members; watches only say when to look.
 pub mod convert;
+mod missing;
 mod questions;
 
 pub use convert::every_container_ended;
@@ -15,7 +16,7 @@ use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
 use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, ResourceExt};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use tanist_core::contract::{MemberName, Phase, Position, Timestamp};
 use tanist_core::limits;
@@ -153,12 +154,15 @@ async fn read(ctx: &Context, seen: &ReplicaGroup) -> Result<Observed, Error> {
     }
     let group = validate::group(&object, &ctx.settings.cluster_domain).map_err(Error::ReadSpec)?;
     let record = read_record(&object, ctx.clock.now())?;
-    let world = World::read(ctx, &group).await?;
+    let mut world = World::read(ctx, &group).await?;
     let record = memory::recall(record, &group.name, world.claims());
     let set = world.set(&group, ctx)?;
-    let objects = world.objects(ctx, &object, &group, set.as_ref(), &record)?;
+    let desired = desired(ctx, &object, &group, set.as_ref(), &record)?;
+    let known = missing::known(&object, &record);
+    world.find(ctx, &group, &missing::expected(&group, set.as_ref(), &record), &desired).await?;
+    let objects = world.objects(ctx, &group, desired);
     let now = ctx.clock.now();
-    let mut members = world.members(&group, set.as_ref(), &record, now);
+    let mut members = world.members(&group, set.as_ref(), &record, &known, now);
     let expected = members
         .iter()
         .filter(|m| m.ordinal < expected(&group, set.as_ref(), &record))
@@ -207,6 +211,22 @@ pub async fn within<T>(what: &'static str, read: impl Future<Output = kube::Resu
     }
 }
 
+/// The desired objects.
+fn desired(
+    ctx: &Context,
+    object: &ReplicaGroup,
+    group: &Group,
+    set: Option<&Set>,
+    record: &Record,
+) -> Result<Vec<serde_json::Value>, Error> {
+    let settings = objects::Settings {
+        runner_image: ctx.settings.runner_image.clone(),
+        installation: ctx.settings.installation.clone(),
+    };
+    let replicas = memory::replicas(group.replicas, set, record);
+    objects::desired(object, replicas, &settings).map_err(Error::BuildObjects)
+}
+
 /// What Kubernetes has of the group.
 struct World {
     set: Option<StatefulSet>,
@@ -251,28 +271,16 @@ impl World {
             Some(other) if other != &ctx.settings.installation => Err(Error::OtherInstallation(other.clone())),
             _ => {
                 let replicas = set.spec.as_ref().and_then(|s| s.replicas).unwrap_or(1);
-                Ok(Some(Set { uid: set.uid().unwrap_or_default(), replicas: u32::try_from(replicas).unwrap_or(0) }))
+                let (uid, version) = (set.uid().unwrap_or_default(), set.resource_version().unwrap_or_default());
+                Ok(Some(Set { uid, replicas: u32::try_from(replicas).unwrap_or(0), version }))
             }
         }
     }
 
-    /// The wished objects, each with whether it is there as wished.
-    fn objects(
-        &self,
-        ctx: &Context,
-        object: &ReplicaGroup,
-        group: &Group,
-        set: Option<&Set>,
-        record: &Record,
-    ) -> Result<Vec<Object>, Error> {
-        let settings = objects::Settings {
-            runner_image: ctx.settings.runner_image.clone(),
-            installation: ctx.settings.installation.clone(),
-        };
-        let replicas = memory::replicas(group.replicas, set, record);
-        let wished = objects::desired(object, replicas, &settings).map_err(Error::BuildObjects)?;
+    /// The desired objects, each with whether it is there as desired.
+    fn objects(&self, ctx: &Context, group: &Group, desired: Vec<serde_json::Value>) -> Vec<Object> {
         let mut found = Vec::new();
-        for manifest in wished {
+        for manifest in desired {
             let text =
                 |pointer| manifest.pointer(pointer).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
             let (kind, name, hash) = (text("/kind"), text("/metadata/name"), applied_hash(&manifest));
@@ -285,9 +293,10 @@ impl World {
             let untouched = ctx.hints.of(&group.uid, |h| {
                 h.applied.get(&format!("{kind}/{name}")) == there.as_ref().map(|(_, fingerprint)| fingerprint)
             });
-            found.push(Object { kind, name, manifest, current: same && untouched });
+            let version = there.and_then(|(meta, _)| meta.resource_version);
+            found.push(Object { kind, name, manifest, current: same && untouched, version });
         }
-        Ok(found)
+        found
     }
 
     /// Metadata and a fingerprint of what people may change.
@@ -307,18 +316,27 @@ impl World {
         }
     }
 
-    /// Every expected member and every pod that the set owns.
-    fn members(&self, group: &Group, set: Option<&Set>, record: &Record, now: Timestamp) -> Vec<Member> {
+    /// Every expected member and every pod that the set owns, or that is known by its UID: what lost its label or its owner lives all the same.
+    fn members(
+        &self,
+        group: &Group,
+        set: Option<&Set>,
+        record: &Record,
+        known: &BTreeSet<String>,
+        now: Timestamp,
+    ) -> Vec<Member> {
         let mut members: BTreeMap<u32, Member> = BTreeMap::new();
         for ordinal in 0..expected(group, set, record) {
             members.insert(ordinal, self.member(group, ordinal));
         }
         let revision = self.set.as_ref().and_then(|s| s.status.as_ref()?.update_revision.as_deref());
         for pod in &self.pods {
-            let ours = set.is_some_and(|s| convert::owned_by(&pod.metadata, &s.uid));
+            let owned = set.is_some_and(|s| convert::owned_by(&pod.metadata, &s.uid));
+            let ours = owned || pod.metadata.uid.as_ref().is_some_and(|uid| known.contains(uid));
             let Some(ordinal) = convert::ordinal(&group.name, &pod.name_any()).filter(|_| ours) else { continue };
             let member = members.entry(ordinal).or_insert_with(|| self.member(group, ordinal));
-            member.pod = Some(convert::pod(pod, group, revision, now));
+            let stray = missing::stray(pod, group, owned);
+            member.pod = Some(tanist_core::snapshot::Pod { stray, ..convert::pod(pod, group, revision, now) });
         }
         members.into_values().take(limits::MEMBERS).collect()
     }
@@ -349,7 +367,7 @@ impl World {
     ) -> Result<Option<BTreeMap<String, tanist_core::snapshot::Node>>, Error> {
         let of_pods = members.iter().filter_map(|m| m.pod.as_ref()?.node.clone());
         let of_memory = record.last_primaries.iter().filter_map(|l| l.node.clone());
-        let names: std::collections::BTreeSet<String> = of_pods.chain(of_memory).collect();
+        let names: BTreeSet<String> = of_pods.chain(of_memory).collect();
         let nodes: Api<Node> = Api::all(ctx.client.clone());
         let mut found = BTreeMap::new();
         for name in names {

@@ -2,6 +2,7 @@
 use super::claims::record_is_current;
 use super::{Held, Rule, broken, broken_by, free, rested, role_is};
 use crate::contract::Role;
+use crate::over::word;
 use crate::snapshot::{Member, Snapshot};
 
 /// Whether the member can lead in the primary's place: it follows in this term, and nothing is under way on it.
@@ -66,4 +67,31 @@ pub fn remove_member(s: &Snapshot, member: &Member) -> Held {
         }
         _ => Ok(()),
     }
+}
+
+/// The set may get smaller: those who stay serve, and nobody who leaves runs, may be primary, or has a command under way. Its controller ends
+/// the highest ordinals without asking.
+///
+/// # Errors
+/// [`Rule::NotSurplus`], [`Rule::StayersFirst`], [`Rule::MemberBusy`], [`Rule::NotAllStopped`], [`Rule::MayBePrimary`].
+pub fn shrink_group(s: &Snapshot, replicas: u32) -> Held {
+    if replicas != s.group.replicas || s.set.as_ref().is_none_or(|set| set.replicas < replicas) {
+        return Err(broken(Rule::NotSurplus, format!("the group is not to have {replicas} members any more")));
+    }
+    stayers_serve(s)?;
+    let maybe = s.may_be_primary();
+    for member in s.members.iter().filter(|m| s.group.is_surplus(m)) {
+        if let Some(intent) = s.record.intent_of(&member.name) {
+            let message = format!("its command {} is not settled", intent.command);
+            return Err(broken_by(Rule::MemberBusy, &member.name, message));
+        }
+        if member.pod.is_some() && s.role(member).0 != Role::Stopped {
+            let message = format!("{} leaves and is {}", member.name, word(s.role(member).0));
+            return Err(broken_by(Rule::NotAllStopped, &member.name, message));
+        }
+        if let Some(why) = maybe.get(&member.name) {
+            return Err(broken_by(Rule::MayBePrimary, &member.name, format!("{} leaves: {why}", member.name)));
+        }
+    }
+    Ok(())
 }

@@ -54,7 +54,8 @@ pub fn begin(s: &Snapshot, plan: &mut Plan, verb: Verb, name: &MemberName) {
     let ready = pod.gate == Some(true) && running && verb.intended() != Role::Stopped;
     let hidden = plan.actions.iter().any(|a| matches!(a, Action::Route { member, role: None, .. } if member == name));
     if (pod.routed.is_some() || pod.gate == Some(!ready)) && !hidden {
-        plan.actions.push(Action::Route { member: name.clone(), pod_uid: pod.uid.clone(), role: None, ready });
+        let (member, pod_uid) = (name.clone(), pod.uid.clone());
+        plan.actions.push(Action::Route { member, pod_uid, role: None, ready, version: None });
     }
     let argv = argv(s, verb, &command.exec);
     plan.actions.push(Action::Run { intent, argv });

@@ -12,6 +12,11 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
         plan.wait(Reason::CreatingObjects, None, format!("{} {} is being applied", object.kind, object.name));
         plan.actions.push(Action::Apply(object.clone()));
     }
+    for member in &s.members {
+        if let Some(stray) = member.pod.as_ref().and_then(|p| p.stray.as_ref()) {
+            plan.wait(Reason::PodStray, Some(&member.name), stray.clone());
+        }
+    }
     for member in s.members.iter().filter(|m| !s.reachable(m)) {
         let phase = member.pod.as_ref().map_or(Phase::Missing, |p| p.phase);
         let message = format!("the pod of {} is {}", member.name, phase_word(phase));

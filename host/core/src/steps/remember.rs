@@ -168,9 +168,11 @@ fn last_primaries(s: &Snapshot, plan: &mut Plan) {
         }
     }
     for last in &mut plan.record.last_primaries {
-        if last.gone.is_none() && s.pod(&last.pod_uid).is_none() {
-            last.gone = Some(s.now);
-        }
+        // A pod that is seen again was never gone: its time begins anew.
+        last.gone = match s.pod(&last.pod_uid) {
+            Some(_) => None,
+            None => Some(last.gone.unwrap_or(s.now)),
+        };
     }
 }
 

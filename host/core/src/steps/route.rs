@@ -27,7 +27,9 @@ fn route(s: &Snapshot, plan: &mut Plan, member: &Member) {
         return; // unroute has said so already
     }
     if pod.routed.as_deref() != shown || pod.gate != Some(ready) {
-        plan.actions.push(Action::Route { member: member.name.clone(), pod_uid: pod.uid.clone(), role: shown, ready });
+        let (member, pod_uid) = (member.name.clone(), pod.uid.clone());
+        let version = ready.then(|| pod.version.clone());
+        plan.actions.push(Action::Route { member, pod_uid, role: shown, ready, version });
     }
 }
 
@@ -49,6 +51,7 @@ fn mark_claims(s: &Snapshot, plan: &mut Plan, member: &Member) {
     // What remembers a later term is left as it is: an administrator compares it with the record.
     let ahead = |c: &&Claim| c.mark.as_ref().is_some_and(|m| m.group == mark.group && m.term > s.record.term);
     for claim in member.claims.iter().filter(|c| c.mark.as_ref() != Some(&mark) && !ahead(c)) {
-        plan.actions.push(Action::MarkClaim { claim: claim.name.clone(), uid: claim.uid.clone(), mark: mark.clone() });
+        let (name, uid, version) = (claim.name.clone(), claim.uid.clone(), claim.version.clone());
+        plan.actions.push(Action::MarkClaim { claim: name, uid, version, mark: mark.clone() });
     }
 }

@@ -3,6 +3,7 @@
 //! The `StatefulSet` never just gets a smaller number: its controller would end whoever has the highest ordinal, primary or not.
 use crate::check;
 use crate::contract::Role;
+use crate::over;
 use crate::over::word;
 use crate::plan::{Action, Plan, Reason};
 use crate::policy::Policies;
@@ -34,6 +35,14 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     }
     if !positions::known(s, plan, leaving.iter().copied().filter(|m| s.reachable(m))) {
         return;
+    }
+    if let Err(violation) = check::shrink_group(s, s.group.replicas) {
+        return plan.wait_until(
+            Reason::ShrinkPending,
+            violation.member.as_ref(),
+            violation.message.clone(),
+            violation.until.or_else(|| over::proven_at(s)),
+        );
     }
     shrink(s, plan, &leaving);
 }

@@ -19,6 +19,7 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
                 pod_uid: pod.uid.clone(),
                 role: None,
                 ready: false,
+                version: None,
             });
         }
     }

@@ -2,8 +2,9 @@
 use super::super::support::policies::{Dice, Natural, Random};
 use super::super::support::world::World;
 use super::super::support::{chaos, oracle};
+use tanist_core::checked::recheck;
 use tanist_core::contract::Role;
-use tanist_core::decide::{decide, recheck};
+use tanist_core::decide::decide;
 use tanist_core::plan::{Action, Reason};
 use tanist_core::policy::Policies;
 use tanist_core::status::{PolicyHealth, Truth, report};

@@ -11,7 +11,7 @@ fn marked(group: &str, term: u64, data: Option<&str>, primaries: &[u32]) -> Opti
 }
 
 fn claim(name: &str, uid: &str, mark: Option<ClaimMark>) -> Claim {
-    Claim { name: name.into(), uid: uid.into(), mark }
+    Claim { name: name.into(), uid: uid.into(), version: "1".into(), mark }
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_claim_is_marked_with_the_term_of_its_member() {
 // S18, S25, S26: the set never just gets a smaller number.
 #[test]
 fn the_set_never_gets_fewer_than_it_has_or_had() {
-    let set = |replicas| Some(Set { uid: "s".into(), replicas });
+    let set = |replicas| Some(Set { uid: "s".into(), replicas, version: "1".into() });
     let had = |last| Record { last_replicas: last, ..Record::default() };
     assert_eq!(replicas(3, None, &had(0)), 3);
     assert_eq!(replicas(5, set(3).as_ref(), &had(3)), 5);

@@ -39,7 +39,8 @@ impl Volume {
     }
 
     pub fn claim(&self, ordinal: u32) -> Claim {
-        Claim { name: format!("data-db-{ordinal}"), uid: self.uid.clone(), mark: self.mark.clone() }
+        let name = format!("data-db-{ordinal}");
+        Claim { name, uid: self.uid.clone(), version: "1".into(), mark: self.mark.clone() }
     }
 }
 

@@ -360,7 +360,8 @@ impl Story {
 
     fn object(&mut self, kind: &str, name: &str) {
         let manifest = serde_json::Value::Null;
-        self.world.objects.push(Object { kind: kind.into(), name: name.into(), manifest, current: false });
+        let (kind, name) = (kind.into(), name.into());
+        self.world.objects.push(Object { kind, name, manifest, current: false, version: None });
     }
 
     fn show(&self, what: &str) -> Vec<String> {

@@ -5,8 +5,9 @@ pub use super::setting::command;
 use super::setting::{group, on_one_line};
 use super::{db, oracle, sequence};
 use std::collections::{BTreeMap, BTreeSet};
+use tanist_core::checked::{recheck, recheck_deletion, recheck_scaling};
 use tanist_core::contract::{MemberName, Phase, Position, Role, Timestamp};
-use tanist_core::decide::{decide, recheck};
+use tanist_core::decide::decide;
 use tanist_core::memory;
 use tanist_core::plan::{Action, Plan};
 use tanist_core::policy::Policies;
@@ -52,7 +53,7 @@ impl World {
             group: group(replicas, primaries),
             record: Record::default(),
             objects: Vec::new(),
-            set: Some(Set { uid: "set".into(), replicas }),
+            set: Some(Set { uid: "set".into(), replicas, version: "1".into() }),
             pods: BTreeMap::new(),
             volumes: BTreeMap::new(),
             nodes: BTreeMap::new(),
@@ -95,6 +96,7 @@ impl World {
         let (uid, id) = (self.birth("pod"), self.birth("c"));
         let pod = Pod {
             uid,
+            version: "1".into(),
             phase: Phase::Running,
             phase_since: self.now,
             ready: false,
@@ -106,6 +108,7 @@ impl World {
             gate: None,
             labels: Vec::new(),
             trouble: None,
+            stray: None,
         };
         let said = (Role::Stopped, self.now, 0);
         self.pods.insert(ordinal, Body { pod, app: App::stopped(), said, read: None });
@@ -236,10 +239,15 @@ impl World {
     /// Writes what the plan remembers and does what it says.
     pub fn act(&mut self, snapshot: &Snapshot, plan: &Plan) {
         for action in &plan.actions {
-            if let Action::Run { intent, .. } = action {
-                recheck(snapshot, snapshot, intent)
-                    .unwrap_or_else(|v| panic!("{}: nothing changed, and {v}", intent.token));
-            }
+            let held = match action {
+                Action::Run { intent, .. } => recheck(snapshot, snapshot, intent).map(drop),
+                Action::DeletePod { member, pod_uid, .. } => {
+                    recheck_deletion(snapshot, snapshot, member, pod_uid).map(drop)
+                }
+                Action::Scale { replicas } => recheck_scaling(snapshot, snapshot, *replicas).map(drop),
+                _ => Ok(()),
+            };
+            held.unwrap_or_else(|v| panic!("{action:?}: nothing changed, and {v}"));
         }
         self.record.clone_from(&plan.record);
         for action in &plan.actions {
@@ -254,7 +262,7 @@ impl World {
                 self.grow(&object.kind);
                 self.objects.iter_mut().for_each(|o| o.current |= o.name == object.name && o.kind == object.kind);
             }
-            Action::Route { member, pod_uid, role, ready } => {
+            Action::Route { member, pod_uid, role, ready, .. } => {
                 self.say(format!("route {member}: {}, ready {ready}", role.unwrap_or("nowhere")));
                 if let Some(body) = self.pods.values_mut().find(|b| &b.pod.uid == pod_uid) {
                     body.pod.routed = role.map(str::to_owned);

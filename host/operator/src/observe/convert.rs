@@ -98,6 +98,7 @@ pub fn pod(pod: &Pod, group: &Group, revision: Option<&str>, now: Timestamp) -> 
     let since = ready.and_then(|c| seconds(c.last_transition_time.as_ref()));
     tanist_core::snapshot::Pod {
         uid: pod.uid().unwrap_or_default(),
+        version: pod.resource_version().unwrap_or_default(),
         phase,
         phase_since: since.or(seconds(pod.metadata.creation_timestamp.as_ref())).unwrap_or(now).min(now),
         ready: ready.is_some_and(|c| c.status == "True"),
@@ -110,6 +111,7 @@ pub fn pod(pod: &Pod, group: &Group, revision: Option<&str>, now: Timestamp) -> 
         gate: condition(api::GATE_MEMBER).map(|c| c.status == "True"),
         labels: policy_labels(pod.labels(), pod.annotations(), &[]),
         trouble: (phase == Phase::Pending).then(|| trouble(pod)).flatten(),
+        stray: None,
     }
 }
 
@@ -192,7 +194,8 @@ pub fn claim(group: &str, claim: &PersistentVolumeClaim) -> Option<(MemberName, 
             primaries: notes.get(CLAIM_PRIMARIES).map(|p| names(p)).unwrap_or_default(),
             ran: notes.get(CLAIM_LAST_PRIMARIES).map(|text| last_primaries(text, term)).unwrap_or_default(),
         });
-    Some((MemberName::from(member), Claim { name: name.clone(), uid: claim.uid().unwrap_or_default(), mark }))
+    let (uid, version) = (claim.uid().unwrap_or_default(), claim.resource_version().unwrap_or_default());
+    Some((MemberName::from(member), Claim { name: name.clone(), uid, version, mark }))
 }
 
 /// Where primaries ran. What cannot be read, or was written in another term, says nothing; the names remain, and block.

@@ -90,7 +90,8 @@ async fn settle(ctx: &Context, group: &Group, intent: &Intent, members: &[Member
     let member = members.iter().find(|m| m.name == intent.member)?;
     let target = target(group, member).filter(|t| t.uid == intent.pod_uid)?;
     let evidence = target.settle(ctx, &intent.container, &intent.token).await;
-    if evidence != Evidence::Running {
+    // Only an end stays one.
+    if !matches!(evidence, Evidence::Running | Evidence::Unknown(_)) {
         ctx.hints.of(&group.uid, |h| drop(h.results.insert(intent.token.clone(), evidence.clone())));
     }
     Some(evidence)

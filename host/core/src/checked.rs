@@ -1,0 +1,159 @@
+//! The second look: what was decided is held against what is there now, just before it is carried out (safety S6, S8, S9).
+//!
+//! Its results can be made here only, and each is used up by what it allows: who carries out a [`Start`], a [`Deletion`] or a [`Scaling`] has
+//! looked again, or it does not compile.
+use crate::check;
+use crate::contract::MemberName;
+use crate::plan::{Action, Plan};
+use crate::policy::{Answered, Policies, PolicyName, Question, Unanswered};
+use crate::record::Intent;
+use crate::snapshot::{Evidence, Snapshot};
+use crate::steps;
+
+/// A command that may start now.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Start {
+    intent: Intent,
+}
+
+impl Start {
+    /// The durable note of the command; the permission is used up.
+    #[must_use]
+    pub fn into_intent(self) -> Intent {
+        self.intent
+    }
+}
+
+/// A pod that may be deleted now.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Deletion {
+    member: MemberName,
+    uid: String,
+    version: String,
+}
+
+impl Deletion {
+    /// Whose pod.
+    #[must_use]
+    pub fn member(&self) -> &MemberName {
+        &self.member
+    }
+
+    /// The very pod.
+    #[must_use]
+    pub fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    /// The pod's `resourceVersion` in the second look: a precondition of the deletion.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+}
+
+/// A `StatefulSet` that may get smaller now.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Scaling {
+    uid: String,
+    version: String,
+    replicas: u32,
+}
+
+impl Scaling {
+    /// The very `StatefulSet`.
+    #[must_use]
+    pub fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    /// Its `resourceVersion` in the second look: a precondition of the change.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// How many members stay.
+    #[must_use]
+    pub fn replicas(&self) -> u32 {
+        self.replicas
+    }
+}
+
+/// Holds the checks once more, just before a command starts: what was decided against what is there now.
+///
+/// The memory is that of the decision, before this intent: what was settled in the very same round is not written yet.
+///
+/// # Errors
+/// The first rule that does not hold any more.
+pub fn recheck(decided: &Snapshot, live: &Snapshot, intent: &Intent) -> Result<Start, check::Violation> {
+    let (again, _) = look_again(decided, live);
+    check::start(&again, intent)?;
+    Ok(Start { intent: intent.clone() })
+}
+
+/// The same, just before a pod is deleted: its member failed still, or its command has no known end still.
+///
+/// # Errors
+/// Why the pod is to be left alone.
+pub fn recheck_deletion(
+    decided: &Snapshot,
+    live: &Snapshot,
+    name: &MemberName,
+    pod_uid: &str,
+) -> Result<Deletion, check::Violation> {
+    let (again, settled) = look_again(decided, live);
+    let last_resort =
+        settled.actions.iter().any(|a| matches!(a, Action::DeletePod { pod_uid: uid, .. } if uid == pod_uid));
+    let found = again.member(name).and_then(|m| Some((m, m.pod.as_ref().filter(|p| p.uid == pod_uid)?)));
+    let Some((member, pod)) = found else {
+        let message = format!("the pod of {name} is another one now");
+        return Err(check::broken_by(check::Rule::TargetReplaced, name, message));
+    };
+    if !last_resort {
+        check::failed_member(&again, member)?;
+    }
+    Ok(Deletion { member: name.clone(), uid: pod.uid.clone(), version: pod.version.clone() })
+}
+
+/// The same, just before the `StatefulSet` gets smaller.
+///
+/// # Errors
+/// Why it keeps its size.
+pub fn recheck_scaling(decided: &Snapshot, live: &Snapshot, replicas: u32) -> Result<Scaling, check::Violation> {
+    let (again, _) = look_again(decided, live);
+    check::shrink_group(&again, replicas)?;
+    match (&decided.set, &again.set) {
+        (Some(then), Some(now)) if then.uid == now.uid => {
+            Ok(Scaling { uid: now.uid.clone(), version: now.version.clone(), replicas })
+        }
+        _ => Err(check::broken(check::Rule::TargetReplaced, "the StatefulSet is another one now")),
+    }
+}
+
+/// What is there now, with the memory of the decision, settled and remembered as it was. An end that was known then, or is known now, counts.
+fn look_again(decided: &Snapshot, live: &Snapshot) -> (Snapshot, Plan) {
+    let mut again = live.clone();
+    again.record.clone_from(&decided.record);
+    again.evidence.retain(|_, e| !matches!(e, Evidence::Unknown(_) | Evidence::Running));
+    for (token, evidence) in &decided.evidence {
+        again.evidence.entry(token.clone()).or_insert_with(|| evidence.clone());
+    }
+    let mut plan = Plan::new(again.record.clone());
+    steps::settle::step(&again, &Nobody, &mut plan);
+    again.record.clone_from(&plan.record);
+    steps::remember::step(&again, &Nobody, &mut plan);
+    again.record.clone_from(&plan.record);
+    (again, plan)
+}
+
+/// Settling and remembering ask nobody.
+struct Nobody;
+
+impl Policies for Nobody {
+    fn ask(&self, question: &Question) -> Result<Answered, Unanswered> {
+        let policy =
+            PolicyName { name: "nobody".into(), version: String::new(), source: String::new(), digest: String::new() };
+        Err(Unanswered { policy, kind: "not-asked", message: format!("{} is not asked here", question.point) })
+    }
+}

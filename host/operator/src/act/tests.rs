@@ -1,0 +1,302 @@
+//! The edge with an API server in memory: in which order things are done, and what each write names.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests may")]
+use super::*;
+use crate::stub::{Answer, GROUP, SET, Seen, Stub, pod, say};
+use http::Method;
+use serde_json::{Value, json};
+use tanist_core::contract::Role::{self, Primary, Secondary, Stopped};
+use tanist_core::record::Verb;
+use tanist_core::snapshot::{ClaimMark, Object};
+
+/// A plan that places db-1, as its record has it.
+fn place(s: &Snapshot) -> Plan {
+    let mut plan = Plan::new(s.record.clone());
+    let (member, pod) = s.members.iter().find_map(|m| Some((m, m.pod.as_ref().filter(|p| p.uid == "pod-1")?))).unwrap();
+    let intent = Intent {
+        token: "place-1".into(),
+        verb: Verb::Place,
+        command: "secondary".into(),
+        member: member.name.clone(),
+        pod_uid: pod.uid.clone(),
+        container: "db".into(),
+        container_id: "c1".into(),
+        generation: 1,
+        started: s.now,
+        timeout: 60,
+        term: 1,
+        again: false,
+        exited: None,
+    };
+    plan.record.intents.push(intent.clone());
+    plan.actions.push(Action::Run { intent, argv: vec!["secondary".into()] });
+    plan
+}
+
+/// Carries out a plan after members said these roles just now: loading policies takes a while.
+async fn carry_out(ctx: &Arc<Context>, observed: &Observed, plan: &Plan, roles: &[Role]) -> Outcome {
+    let policies = ctx.policies.active(&observed.object).await;
+    let report = report::derive(&observed.snapshot, plan, &policies, None);
+    say(ctx, observed, roles);
+    act(ctx, observed, plan, &report).await
+}
+
+/// What came until the command's end was noted, or for a moment.
+async fn until_settled(ctx: &Context, stub: &Stub) -> Vec<Seen> {
+    let mut seen = stub.seen();
+    for _ in 0..200 {
+        if ctx.hints.of("group", |h| h.running.is_empty() && h.promised.is_empty()) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    seen.extend(stub.seen());
+    seen
+}
+
+fn executes(seen: &Seen, word: &str) -> bool {
+    seen.path.ends_with("/exec") && seen.query.contains(&format!("command={word}"))
+}
+
+fn evidence(ctx: &Context, token: &str) -> Option<Evidence> {
+    ctx.hints.of("group", |h| h.results.get(token).cloned())
+}
+
+// Design 4, issue 9: look again, then write, then execute; and a refused start is followed by the question that voids its token.
+#[tokio::test]
+async fn a_command_starts_after_a_second_look_and_a_record() {
+    let stub = Stub::new();
+    let ctx = stub.context();
+    let observed = stub.observe(&ctx, &[Primary, Stopped]).await;
+    let outcome = carry_out(&ctx, &observed, &place(&observed.snapshot), &[Primary, Stopped]).await;
+    assert!(outcome.error.is_none() && outcome.recorded, "{:?}", outcome.error);
+    let seen = until_settled(&ctx, &stub).await;
+    assert!(!seen.iter().any(|s| executes(s, "status")), "it was said just now");
+    let at = |what: &dyn Fn(&Seen) -> bool| seen.iter().position(what).unwrap();
+    let looked = at(&|s| s.method == Method::GET && s.path.ends_with("/pods"));
+    let group = at(&|s| s.method == Method::GET && s.path == GROUP);
+    let wrote = at(&|s| s.method == Method::PUT);
+    let executed = at(&|s| executes(s, "exec") && s.query.contains("command=place-1"));
+    let settled = at(&|s| executes(s, "settle"));
+    assert!(group < wrote && looked < wrote && wrote < executed && executed < settled);
+    assert_eq!(seen.iter().filter(|s| s.method == Method::PUT).count(), 1);
+    // S-A: both were refused, so nobody knows.
+    assert!(matches!(evidence(&ctx, "place-1"), Some(Evidence::Unknown(_))));
+}
+
+// S6: whoever loses the race for the record starts nothing.
+#[tokio::test]
+async fn a_conflict_on_the_record_starts_nothing() {
+    let stub = Stub::new();
+    let ctx = stub.context();
+    let observed = stub.observe(&ctx, &[Primary, Stopped]).await;
+    stub.answer(Method::PUT, "/status", Answer::Fail(409, "Conflict"));
+    let outcome = carry_out(&ctx, &observed, &place(&observed.snapshot), &[Primary, Stopped]).await;
+    assert!(matches!(outcome.error, Some(Error::Outdated)) && !outcome.recorded);
+    let seen = until_settled(&ctx, &stub).await;
+    assert!(!seen.iter().any(|s| executes(s, "place-1")), "{seen:?}");
+}
+
+// S1: the second look, too, is of the group that was read.
+#[tokio::test]
+async fn a_group_that_changed_before_the_second_look_starts_nothing() {
+    let stub = Stub::new();
+    let ctx = stub.context();
+    let observed = stub.observe(&ctx, &[Primary, Stopped]).await;
+    stub.change(GROUP, |group| group["metadata"]["generation"] = 2.into());
+    let outcome = carry_out(&ctx, &observed, &place(&observed.snapshot), &[Primary, Stopped]).await;
+    assert!(matches!(outcome.error, Some(Error::Outdated)));
+    assert!(stub.written().is_empty());
+}
+
+// S1, S6: the record was written and nobody heard of it. Nothing starts; only this process could, so its next round closes the intent at once.
+#[tokio::test]
+async fn a_record_written_unheard_starts_nothing_and_loses_no_token() {
+    let stub = Stub::new();
+    let ctx = stub.context();
+    let observed = stub.observe(&ctx, &[Primary, Stopped]).await;
+    stub.answer(Method::PUT, "/status", Answer::Break);
+    let outcome = carry_out(&ctx, &observed, &place(&observed.snapshot), &[Primary, Stopped]).await;
+    assert!(outcome.error.is_some() && !outcome.recorded);
+    let seen = until_settled(&ctx, &stub).await;
+    assert!(!seen.iter().any(|s| executes(s, "place-1")), "{seen:?}");
+    assert_eq!(stub.get(GROUP).unwrap()["status"]["record"]["intents"][0]["token"], "place-1");
+    let mut next = stub.observe(&ctx, &[Primary, Stopped]).await.snapshot;
+    assert_eq!(next.evidence.get("place-1"), Some(&Evidence::NotStarted("void".into())));
+    next.now += 10;
+    let policies = ctx.policies.active(&observed.object).await;
+    let plan = tanist_core::decide::decide(&next, &policies);
+    assert!(plan.record.intents.iter().all(|i| i.token != "place-1"), "it is closed");
+    assert_eq!(plan.record.member(&"db-1".into()).failures, 0, "and nothing failed");
+}
+
+// S-H: the pod of a member that does not fail is not deleted, whatever was decided.
+#[tokio::test]
+async fn a_pod_that_is_not_seen_to_fail_is_not_deleted() {
+    let stub = Stub::new();
+    let ctx = stub.context();
+    let observed = stub.observe(&ctx, &[Primary, Secondary]).await;
+    let mut plan = Plan::new(observed.snapshot.record.clone());
+    plan.actions.push(Action::DeletePod { member: "db-1".into(), pod_uid: "pod-1".into(), reason: "it failed".into() });
+    let outcome = carry_out(&ctx, &observed, &plan, &[Primary, Secondary]).await;
+    assert!(matches!(outcome.error, Some(Error::Recheck(..))), "{:?}", outcome.error);
+    assert!(stub.written().is_empty());
+}
+
+// S-H, S25: nor does the set get smaller while one of those who leave runs.
+#[tokio::test]
+async fn a_set_whose_leaving_member_runs_keeps_its_size() {
+    let stub = Stub::new();
+    stub.change(GROUP, |group| group["spec"]["replicas"] = 1.into());
+    let ctx = stub.context();
+    let observed = stub.observe(&ctx, &[Primary, Stopped]).await;
+    let mut plan = Plan::new(observed.snapshot.record.clone());
+    plan.actions.push(Action::Scale { replicas: 1 });
+    let outcome = carry_out(&ctx, &observed, &plan, &[Primary, Secondary]).await;
+    assert!(matches!(outcome.error, Some(Error::Recheck(..))), "{:?}", outcome.error);
+    assert!(stub.written().is_empty());
+    let outcome = carry_out(&ctx, &observed, &plan, &[Primary, Stopped]).await;
+    assert!(outcome.error.is_none(), "{:?}", outcome.error);
+    let shrunk = stub.written().into_iter().find(|(_, path, _)| path == "statefulsets/db").unwrap();
+    let fence = json!({"uid": "set", "resourceVersion": observed.snapshot.set.as_ref().unwrap().version});
+    assert_eq!(shrunk, (Method::PATCH, "statefulsets/db".into(), json!({"metadata": fence, "spec": {"replicas": 1}})));
+}
+
+/// One member fails by its own word: what the check needs to let its pod go.
+fn failing(s: &Snapshot, live: &Snapshot) -> Deletion {
+    let fails = |s: &Snapshot| {
+        let mut s = s.clone();
+        s.members[1].reading.role = Role::Failed;
+        s
+    };
+    recheck_deletion(&fails(s), &fails(live), &"db-1".into(), "pod-1").unwrap()
+}
+
+// S-G: a deletion names pod and version as they were in the second look.
+#[tokio::test]
+async fn a_late_deletion_spares_a_pod_that_changed() {
+    let stub = Stub::new();
+    let ctx = stub.context();
+    let s = stub.observe(&ctx, &[Primary, Stopped]).await.snapshot;
+    let (version, late, again) = (stub.version(&pod(1)), failing(&s, &s), failing(&s, &s));
+    stub.change(&pod(1), |pod| pod["metadata"]["labels"]["changed"] = "yes".into());
+    assert!(matches!(delete_pod(&ctx, "ns", late).await, Err(Error::Overtaken(_))));
+    let fence = json!({"uid": "pod-1", "resourceVersion": version});
+    assert_eq!(stub.written()[0].2["preconditions"], fence);
+    assert!(stub.get(&pod(1)).is_some());
+    stub.remove(&pod(1));
+    assert!(delete_pod(&ctx, "ns", again).await.is_ok(), "it is gone already");
+}
+
+fn shown<'a>(version: Option<&'a str>, role: Option<&'static str>, ready: Option<bool>) -> Shown<'a> {
+    Shown { pod: "db-0", uid: "pod-0", version, role, ready, now: 0 }
+}
+
+fn metadata(writes: &[(Method, String, Value)]) -> Vec<(String, Value)> {
+    let of = |(_, path, body): &(Method, String, Value)| (path.clone(), body["metadata"].clone());
+    writes.iter().map(of).collect()
+}
+
+// S-G: clients are led to the pod as it was seen, and the label goes on from what the gate left; they are led away from the very pod, however it is.
+#[tokio::test]
+async fn clients_are_led_to_a_pod_as_it_was_seen() {
+    let stub = Stub::new();
+    let ctx = stub.context();
+    let version = stub.version(&pod(0));
+    route(&ctx, "ns", &shown(Some(&version), Some("primary"), Some(true))).await.unwrap();
+    let between = (version.parse::<u64>().unwrap().max(stub.version(&pod(0)).parse::<u64>().unwrap() - 1)).to_string();
+    let labels = |role: Value| json!({"tanist.dev/role": role});
+    let expected = [
+        ("db-0/status".to_owned(), json!({"uid": "pod-0", "resourceVersion": version})),
+        (
+            "pods/db-0".to_owned(),
+            json!({"uid": "pod-0", "resourceVersion": between, "labels": labels("primary".into())}),
+        ),
+    ];
+    assert_eq!(metadata(&stub.written()), expected);
+    // Late: somebody led clients away meanwhile.
+    let version = stub.version(&pod(0));
+    route(&ctx, "ns", &shown(None, None, Some(false))).await.unwrap();
+    let mut away = metadata(&stub.written());
+    away.sort_by(|a, b| a.0.cmp(&b.0));
+    let uid = json!({"uid": "pod-0"});
+    assert_eq!(
+        away,
+        [("db-0/status".into(), uid), ("pods/db-0".into(), json!({"uid": "pod-0", "labels": labels(Value::Null)}))]
+    );
+    for (role, ready) in [(Some("primary"), None), (Some("primary"), Some(true)), (None, Some(true))] {
+        let late = route(&ctx, "ns", &shown(Some(&version), role, ready)).await;
+        assert!(matches!(late, Err(Error::Overtaken(_))), "{role:?} {ready:?}");
+        assert_eq!(stub.get(&pod(0)).unwrap()["metadata"]["labels"].get("tanist.dev/role"), None);
+    }
+    // A pod that is gone or another one needs no routing.
+    stub.change(&pod(0), |pod| pod["metadata"]["uid"] = "another".into());
+    assert!(route(&ctx, "ns", &shown(None, None, Some(false))).await.is_ok());
+    stub.remove(&pod(0));
+    assert!(route(&ctx, "ns", &shown(None, None, Some(false))).await.is_ok());
+    assert!(route(&ctx, "ns", &shown(Some(&version), Some("primary"), Some(true))).await.is_ok());
+}
+
+// S-G: a late mark would lower the term on a claim.
+#[tokio::test]
+async fn a_late_mark_is_refused() {
+    let (stub, claim) = (Stub::new(), "/api/v1/namespaces/ns/persistentvolumeclaims/data-db-0");
+    stub.put(claim, json!({"metadata": {"uid": "claim", "annotations": {"tanist.dev/term": "7"}}}));
+    let ctx = stub.context();
+    let mark = ClaimMark { group: "db".into(), term: 6, sequence: None, primaries: Vec::new() };
+    let seen = stub.version(claim);
+    stub.change(claim, |_| {});
+    let late = mark_claim(&ctx, "ns", "data-db-0", "claim", &seen, &mark).await;
+    assert!(matches!(late, Err(Error::Overtaken(_))));
+    assert_eq!(stub.get(claim).unwrap()["metadata"]["annotations"]["tanist.dev/term"], "7");
+    let now = stub.version(claim);
+    mark_claim(&ctx, "ns", "data-db-0", "claim", &now, &mark).await.unwrap();
+    assert_eq!(stub.get(claim).unwrap()["metadata"]["annotations"]["tanist.dev/term"], "6");
+}
+
+fn wish(hash: &str, version: Option<String>) -> Object {
+    let metadata = json!({"name": "db-rw", "annotations": {"tanist.dev/applied": hash}});
+    let manifest = json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"type": hash}});
+    Object { kind: "Service".into(), name: "db-rw".into(), manifest, current: false, version }
+}
+
+// S-G: an old wish does not come back over a newer one, whether the object was there when it was wished for or not.
+#[tokio::test]
+async fn a_late_apply_changes_nothing() {
+    let (stub, service) = (Stub::new(), "/api/v1/namespaces/ns/services/db-rw");
+    let ctx = stub.context();
+    let s = stub.observe(&ctx, &[Primary, Stopped]).await.snapshot;
+    apply(&ctx, &s, &wish("old", None)).await.unwrap();
+    let there = || stub.get(service).unwrap();
+    let owners = || there()["metadata"]["managedFields"].clone();
+    assert_eq!(
+        (there()["spec"]["type"].clone(), owners()),
+        ("old".into(), json!([{"manager": "tanist", "operation": "Apply"}]))
+    );
+    let seen = stub.version(service);
+    apply(&ctx, &s, &wish("new", Some(seen.clone()))).await.unwrap();
+    assert_eq!(there()["spec"]["type"], "new");
+    for late in [wish("old", Some(seen)), wish("old", None)] {
+        assert!(matches!(apply(&ctx, &s, &late).await, Err(Error::Overtaken(_))), "{:?}", late.version);
+        assert_eq!(there()["spec"]["type"], "new");
+    }
+    stub.answer(Method::PATCH, "db-rw", Answer::Fail(422, "Invalid"));
+    assert!(matches!(apply(&ctx, &s, &wish("bad", None)).await, Err(Error::RejectTemplate(..))));
+}
+
+// S-G: what a round applies, it fences by what that very round saw.
+#[tokio::test]
+async fn a_round_fences_by_what_it_saw() {
+    let stub = Stub::new();
+    let ctx = stub.context();
+    let observed = stub.observe(&ctx, &[Primary, Secondary]).await;
+    let s = &observed.snapshot;
+    let version = |kind: &str| s.objects.iter().find(|o| o.kind == kind).unwrap().version.clone();
+    assert_eq!((version("StatefulSet"), version("Service")), (Some(stub.version(SET)), None));
+    assert_eq!(s.members[0].pod.as_ref().unwrap().version, stub.version(&pod(0)));
+    assert_eq!(s.set.as_ref().unwrap().version, stub.version(SET));
+    let policies = ctx.policies.active(&observed.object).await;
+    let plan = tanist_core::decide::decide(s, &policies);
+    let routed =
+        plan.actions.iter().any(|a| matches!(a, Action::Route { version: Some(v), .. } if *v == stub.version(&pod(0))));
+    assert!(routed, "{:?}", plan.actions);
+}

@@ -1,0 +1,92 @@
+//! What the lists by label do not show: only a GET by name says that something is gone. A label is lost with one word of `kubectl label`, and
+//! what lost it goes on living.
+use super::{Error, World, resource, within};
+use crate::api::{self, ReplicaGroup};
+use crate::context::Context;
+use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::core::v1::Pod;
+use kube::core::DynamicObject;
+use kube::{Api, ResourceExt};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use tanist_core::memory;
+use tanist_core::record::Record;
+use tanist_core::snapshot::{Group, Set};
+
+/// Reads by name at a time; there are none while nothing is missing.
+const READS: usize = 8;
+
+/// UIDs of pods that were members when they were last seen: in the record, and in the members' table of the status.
+pub fn known(object: &ReplicaGroup, record: &Record) -> BTreeSet<String> {
+    let of_memory = record.last_primaries.iter().map(|l| &l.pod_uid).chain(record.intents.iter().map(|i| &i.pod_uid));
+    let rows = object.status.iter().flat_map(|s| &s.members).filter_map(|m| m.pod_uid.as_ref());
+    of_memory.chain(rows).filter(|uid| !uid.is_empty()).cloned().collect()
+}
+
+/// Names of the pods that there should be, or that may be there still. A group that has no `StatefulSet` yet expects none of it.
+pub fn expected(group: &Group, set: Option<&Set>, record: &Record) -> BTreeSet<String> {
+    let wanted = set.map_or(0, |_| memory::replicas(group.replicas, set, record));
+    let members = (0..wanted).map(|ordinal| format!("{}-{ordinal}", group.name));
+    let of_memory = record.last_primaries.iter().map(|l| &l.member).chain(record.intents.iter().map(|i| &i.member));
+    members.chain(of_memory.map(ToString::to_string)).collect()
+}
+
+/// What a living pod of a member lacks, and what helps.
+pub fn stray(pod: &Pod, group: &Group, owned: bool) -> Option<String> {
+    let (name, namespace) = (pod.name_any(), &group.namespace);
+    let (label, value) = (api::LABEL_GROUP, &group.name);
+    match (pod.labels().get(label) == Some(value), owned) {
+        (true, true) => None,
+        (false, _) => Some(format!(
+            "the pod {name} lost its label {label}, so no Service leads to it and its StatefulSet does not manage it; put it back: kubectl -n \
+             {namespace} label pod {name} {label}={value} --overwrite"
+        )),
+        (true, false) => {
+            Some(format!("the pod {name} has no owner; the StatefulSet {value} adopts it by itself within seconds"))
+        }
+    }
+}
+
+impl World {
+    /// Reads by name what the lists do not show.
+    ///
+    /// # Errors
+    /// [`Error`]: what cannot be read is not gone.
+    pub(super) async fn find(
+        &mut self,
+        ctx: &Context,
+        group: &Group,
+        pods: &BTreeSet<String>,
+        desired: &[Value],
+    ) -> Result<(), Error> {
+        let listed: BTreeSet<String> = self.pods.iter().map(ResourceExt::name_any).collect();
+        let api: Api<Pod> = Api::namespaced(ctx.client.clone(), &group.namespace);
+        // Owned names: a stream over borrowed ones is not general enough to be spawned.
+        let names: Vec<String> = pods.difference(&listed).cloned().collect();
+        let reads = names.into_iter().map(|name| {
+            let api = api.clone();
+            async move { within("pods", api.get_opt(&name)).await }
+        });
+        let found: Vec<_> = stream::iter(reads).buffer_unordered(READS).try_collect().await?;
+        self.pods.extend(found.into_iter().flatten());
+        for manifest in desired {
+            let text = |pointer| manifest.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+            let (kind, name) = (text("/kind"), text("/metadata/name"));
+            let (list, of, what) = match kind {
+                "Service" => (&mut self.services, resource("", "v1", kind), "services"),
+                "PodDisruptionBudget" => (&mut self.budgets, resource("policy", "v1", kind), "pod disruption budgets"),
+                // It was read by name.
+                _ => continue,
+            };
+            if list.iter().all(|o| o.metadata.name.as_deref() != Some(name)) {
+                let api: Api<DynamicObject> = Api::namespaced_with(ctx.client.clone(), &group.namespace, &of);
+                list.extend(within(what, api.get_opt(name)).await?);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

@@ -1,0 +1,174 @@
+//! What the lists by label do not show.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests may")]
+use crate::api::ReplicaGroup;
+use crate::observe::{Ask, Error, observe};
+use crate::stub::{Answer, GROUP, SET, Stub, member, pod};
+use http::Method;
+use serde_json::{Value, json};
+use tanist_core::contract::{MemberName, Role};
+use tanist_core::record::{Intent, Verb};
+use tanist_core::snapshot::{Evidence, Snapshot};
+
+/// The snapshot, and the pods that were read by name for it.
+async fn look(stub: &Stub) -> (Result<Snapshot, Error>, Vec<String>) {
+    let ctx = stub.context();
+    let seen: ReplicaGroup = serde_json::from_value(stub.get(GROUP).unwrap()).unwrap();
+    let observed = observe(&ctx, &seen, Ask::Recent, None).await.map(|o| o.snapshot);
+    let by_name = stub.seen().into_iter().filter(|s| s.path.contains("/pods/") && !s.path.ends_with("/exec"));
+    (observed, by_name.map(|s| s.path).collect())
+}
+
+fn unlabel(pod: &mut Value) {
+    pod["metadata"]["labels"] = json!({});
+}
+
+fn orphan(pod: &mut Value) {
+    pod["metadata"]["ownerReferences"] = json!([]);
+}
+
+// Issue 9, S-C: a label lost is no pod lost; the normal path reads nothing by name.
+#[tokio::test]
+async fn a_pod_that_lost_its_label_is_still_there() {
+    let stub = Stub::new();
+    let (seen, by_name) = look(&stub).await;
+    assert!(by_name.is_empty() && seen.unwrap().members.iter().all(|m| m.pod.as_ref().unwrap().stray.is_none()));
+    type Change = fn(&mut Value);
+    let both: Change = |pod| {
+        unlabel(pod);
+        orphan(pod);
+    };
+    for (change, reads, word) in
+        [(unlabel as Change, 1, "label pod db-0"), (orphan, 0, "no owner"), (both, 1, "label pod db-0")]
+    {
+        let stub = Stub::new();
+        stub.change(&pod(0), change);
+        let (seen, by_name) = look(&stub).await;
+        let s = seen.unwrap();
+        assert_eq!(by_name.len(), reads, "{by_name:?}");
+        let there = s.members[0].pod.as_ref().unwrap();
+        assert!(there.uid == "pod-0" && there.stray.as_ref().unwrap().contains(word), "{:?}", there.stray);
+        assert!(s.may_be_primary().contains_key(&MemberName::from("db-0")));
+    }
+}
+
+// S-C: the set is gone, its pods are not.
+#[tokio::test]
+async fn pods_outlive_their_set() {
+    let stub = Stub::new();
+    stub.remove(SET);
+    stub.change(&pod(0), orphan);
+    let s = look(&stub).await.0.unwrap();
+    assert_eq!(s.members[0].pod.as_ref().map(|p| p.uid.as_str()), Some("pod-0"));
+}
+
+// S-C: gone is what a GET by name says: nothing there, or another UID. What cannot be read is not gone.
+#[tokio::test]
+async fn only_a_read_by_name_says_that_a_pod_is_gone() {
+    let stub = Stub::new();
+    stub.remove(&pod(0));
+    let (seen, by_name) = look(&stub).await;
+    assert_eq!((seen.unwrap().members[0].pod.clone(), by_name), (None, vec![pod(0)]));
+    let mut stranger = member(0);
+    stranger["metadata"]["uid"] = "another".into();
+    unlabel(&mut stranger);
+    orphan(&mut stranger);
+    stub.put(&pod(0), stranger);
+    assert_eq!(look(&stub).await.0.unwrap().members[0].pod, None, "somebody else's pod of that name");
+    for code in [403, 500, 503] {
+        let stub = Stub::new();
+        stub.change(&pod(0), unlabel);
+        stub.answer(Method::GET, "/pods/db-0", Answer::Fail(code, "No"));
+        assert!(matches!(look(&stub).await.0, Err(Error::Read("pods", _))), "{code}");
+    }
+}
+
+// S-C: a member that was no primary is known by the status' table.
+#[tokio::test]
+async fn a_secondary_that_lost_label_and_owner_is_known_by_its_uid() {
+    let stub = Stub::new();
+    let change = |pod: &mut Value| {
+        unlabel(pod);
+        orphan(pod);
+    };
+    stub.change(&pod(1), change);
+    assert_eq!(look(&stub).await.0.unwrap().members[1].pod, None, "nobody knows it");
+    let row = json!([{"name": "db-1", "ordinal": 1, "phase": "running", "role": "secondary", "podUID": "pod-1", "ready": true, "routed": true}]);
+    stub.change(GROUP, |group| group["status"]["members"] = row);
+    assert!(look(&stub).await.0.unwrap().members[1].pod.is_some());
+}
+
+// S-G: a Service that lost its label is changed, not created: its version is known.
+#[tokio::test]
+async fn an_object_that_lost_its_label_is_found_by_name() {
+    let stub = Stub::new();
+    let service = "/api/v1/namespaces/ns/services/db-rw";
+    stub.put(service, json!({"apiVersion": "v1", "kind": "Service", "metadata": {"uid": "s"}, "spec": {}}));
+    let s = look(&stub).await.0.unwrap();
+    let found = s.objects.iter().find(|o| o.name == "db-rw").unwrap();
+    assert_eq!((found.version.clone(), found.current), (Some(stub.version(service)), false));
+}
+
+// Issue 9, S-A: every answer to a settle that is not the runner's leaves the end unknown, and is asked for again.
+#[tokio::test]
+async fn a_settle_that_could_not_ask_knows_nothing() {
+    let stub = Stub::new();
+    let ctx = stub.context();
+    let target =
+        crate::member::Target { namespace: "ns".into(), pod: "db-0".into(), uid: "pod-0".into(), runner: true };
+    let bare = crate::member::Target { runner: false, ..target.clone() };
+    let intent = intent();
+    for code in 100..600 {
+        let reason = match code {
+            400 => "BadRequest",
+            401 => "Unauthorized",
+            403 => "Forbidden",
+            404 => "NotFound",
+            405 => "MethodNotAllowed",
+            422 => "Invalid",
+            _ => "Other",
+        };
+        for answer in [Answer::Fail(code, reason), Answer::Plain(code)] {
+            let plain = matches!(answer, Answer::Plain(_));
+            stub.refuse(answer);
+            let settled = target.settle(&ctx, "db", "t").await;
+            assert!(matches!(settled, Evidence::Unknown(_)), "settle {code}: {settled:?}");
+            let (started, _) = target.run(&ctx, &intent, None, &["primary".into()]).await;
+            assert!(matches!(started, Evidence::Unknown(_)), "start {code}: {started:?}");
+            // Without the runner, nobody can be asked afterwards: only what the API server refuses by itself was not started.
+            let (started, _) = bare.run(&ctx, &intent, None, &["primary".into()]).await;
+            let proven = !plain && reason != "Other";
+            assert_eq!(matches!(started, Evidence::NotStarted(_)), proven, "bare start {code}: {started:?}");
+        }
+    }
+}
+
+// S-A: such an answer is no end: it is not remembered as one, and the next round asks anew.
+#[tokio::test]
+async fn an_unknown_end_is_asked_for_again() {
+    let stub = Stub::new();
+    stub.change(GROUP, |group| group["status"]["record"]["intents"] = serde_json::to_value([intent()]).unwrap());
+    let ctx = stub.context();
+    for _ in 0..2 {
+        let s = stub.observe(&ctx, &[Role::Unknown, Role::Unknown]).await.snapshot;
+        assert!(matches!(s.evidence.get("t"), Some(Evidence::Unknown(_))), "{:?}", s.evidence);
+        assert!(ctx.hints.of("group", |h| h.results.is_empty()));
+    }
+}
+
+fn intent() -> Intent {
+    Intent {
+        token: "t".into(),
+        verb: Verb::Join,
+        command: "primary".into(),
+        member: "db-0".into(),
+        pod_uid: "pod-0".into(),
+        container: "db".into(),
+        container_id: "c0".into(),
+        generation: 1,
+        started: 0,
+        timeout: 60,
+        term: 1,
+        again: false,
+        exited: None,
+    }
+}
