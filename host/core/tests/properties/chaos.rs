@@ -1,12 +1,15 @@
 //! Random faults, random policies: what an oracle that knows the truth must never see, and where it must end.
 use super::super::support::policies::{Dice, Natural, Random};
 use super::super::support::world::World;
-use super::super::support::{chaos, oracle};
+use super::super::support::{chaos, oracle, seeds};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use tanist_core::checked::recheck;
 use tanist_core::contract::Role;
 use tanist_core::decide::decide;
 use tanist_core::plan::{Action, Reason};
 use tanist_core::policy::Policies;
+use tanist_core::record::Verb;
 use tanist_core::status::{PolicyHealth, Truth, report};
 
 /// How many answers the random policies give in all (issue 3).
@@ -18,9 +21,16 @@ const ROUNDS: usize = 120;
 /// One life of a group; in each round something may happen before, and between decision and act.
 fn live(world: &mut World, dice: &Dice, policies: &dyn Policies, round: &dyn Fn(&mut World) -> bool) {
     let mut calm = false;
+    // What loses data or memory ends in a wait for an administrator: some lives have little of it, so that much else happens in them.
+    let hardship = *dice.pick(&[3, 10, 40]);
     for _ in 0..ROUNDS {
-        if dice.once_in(3) {
+        if dice.once_in(hardship) {
             chaos::hard(world, dice, calm);
+        } else if dice.once_in(4) {
+            chaos::mild(world, dice);
+        }
+        if dice.once_in(3) {
+            world.serve_clients(1);
         }
         if dice.once_in(8) {
             calm = race(world, dice, policies);
@@ -68,11 +78,11 @@ fn race(world: &mut World, dice: &Dice, policies: &dyn Policies) -> bool {
     world.work();
     let live = world.observe();
     let runs = plan.actions.iter().filter_map(|a| match a {
-        Action::Run { intent, .. } => Some(intent),
+        Action::Run { intent, argv } => Some((intent.clone(), argv.clone())),
         _ => None,
     });
-    let runs: Vec<_> = runs.cloned().collect();
-    for intent in &runs {
+    let runs: Vec<_> = runs.collect();
+    for (intent, _) in &runs {
         if recheck(&decided, &live, intent).is_err() {
             return false; // nothing is written, nothing starts
         }
@@ -89,73 +99,105 @@ fn race(world: &mut World, dice: &Dice, policies: &dyn Policies) -> bool {
         1 => world.record = plan.record,
         _ => {
             world.record = plan.record.clone();
-            for intent in runs {
-                world.begin(&intent);
+            for (intent, argv) in runs {
+                world.begin(&intent, &argv);
             }
         }
     }
     false
 }
 
+/// How often each verb was started in all lives: a world in which one of them hardly happens tests nothing of it.
+#[derive(Default)]
+struct Verbs(RefCell<BTreeMap<Verb, usize>>);
+
+impl Verbs {
+    fn add(&self, world: &World) {
+        for (verb, count) in &world.verbs {
+            *self.0.borrow_mut().entry(*verb).or_default() += count;
+        }
+    }
+
+    fn at_least(&self, floor: &[(Verb, usize)]) {
+        let verbs = self.0.borrow();
+        for (verb, least) in floor {
+            let count = verbs.get(verb).copied().unwrap_or_default();
+            assert!(count >= *least, "{} was started {count} times, {least} are wanted: {verbs:?}", verb.as_str());
+        }
+    }
+}
+
+/// Every verb, and how often it is started at least where the default rule decides.
+const FLOOR: [(Verb, usize); 9] = [
+    (Verb::Seed, 200),
+    (Verb::Failover, 80),
+    (Verb::Join, 100),
+    (Verb::Place, 200),
+    (Verb::Follow, 80),
+    (Verb::Demote, 20),
+    (Verb::HandOver, 20),
+    (Verb::Remove, 20),
+    (Verb::Treat, 200),
+];
+
 // S1, S5, S6, S8-S10, S13-S23, S34: 10^5 random answers, and no rule of design 4 is broken.
 #[test]
 fn whatever_a_policy_answers_no_rule_is_broken() {
-    let (mut answers, mut seed, mut seeds, mut joins) = (0, 0, 0, 0);
-    while answers < ANSWERS {
-        seed += 1;
+    let (answers, verbs) = (Cell::new(0), Verbs::default());
+    let all = seeds::each("whatever_a_policy_answers_no_rule_is_broken", 350, |seed| {
         let dice = Dice::new(seed);
         let policies = Random::new(seed, 2 + dice.below(4));
         let mut world = chaos::group(&dice);
         let insistent = Insistent { random: &policies, times: 16 };
         live(&mut world, &dice, &policies, &|world| insistent.round(world));
-        answers += policies.answers.get();
-        seeds += world.execs.values().filter(|e| e.intent.verb == tanist_core::record::Verb::Seed).count();
-        joins += world.execs.values().filter(|e| e.intent.verb == tanist_core::record::Verb::Join).count();
+        answers.set(answers.get() + policies.answers.get());
+        verbs.add(&world);
+    });
+    if all {
+        assert!(answers.get() >= ANSWERS, "{} answers", answers.get());
+        verbs.at_least(&FLOOR.map(|(verb, least)| (verb, least / 10)));
     }
-    assert!(seeds > 300 && joins > 300, "the worlds hardly moved: {seeds} seeds, {joins} joins");
 }
 
 // S34 with the default rule: the same faults, and no rule is broken either.
 #[test]
 fn whatever_happens_no_rule_is_broken() {
-    for seed in 0..300 {
+    let verbs = Verbs::default();
+    let all = seeds::each("whatever_happens_no_rule_is_broken", 300, |seed| {
         let dice = Dice::new(seed);
         let mut world = chaos::group(&dice);
         live(&mut world, &dice, &Natural, &|world| !world.round(&Natural).2);
+        verbs.add(&world);
+    });
+    if all {
+        verbs.at_least(&FLOOR);
     }
 }
 
-// Promise 4, S44: faults that lose nothing stop, and the group reaches its spec, or waits for what this version does not do.
+// Promise 4, S44: faults that lose nothing stop, and the group reaches its spec, or waits for what only an administrator may decide.
 #[test]
 fn when_faults_stop_the_group_reaches_its_spec_and_stays() {
-    let mut ready = 0;
-    for seed in 0..400 {
+    let ready = Cell::new(0);
+    let all = seeds::each("when_faults_stop_the_group_reaches_its_spec_and_stays", 400, |seed| {
         let dice = Dice::new(seed);
         let mut world = chaos::group(&dice);
         for _ in 0..60 {
             if dice.once_in(3) {
                 chaos::mild(&mut world, &dice);
             }
+            world.serve_clients(1);
             world.round(&Natural);
         }
         chaos::heal(&mut world);
         let (snapshot, plan) = world.play(&Natural, 6000);
         let said = report(&snapshot, &plan, &PolicyHealth::Active(String::new()), None);
         let settled = said.conditions[0].status == Truth::True;
-        ready += u32::from(settled);
-        let secondaries = snapshot.members.iter().any(|m| m.reading.role == Role::Secondary);
-        let later = plan.waits.iter().any(|w| matches!(w.reason, Reason::FailoverPending | Reason::FollowPending))
-            && secondaries;
-        // A joiner that went on alone before anybody saw it serve: it may block, not win (design 4, "Term"), and a person decides.
-        let alone = plan.waits.iter().any(|w| w.reason == Reason::NoCandidate)
-            && plan.record.members.values().any(|m| m.started.as_ref().is_some_and(|started| !started.target));
-        assert!(
-            settled || later || alone,
-            "seed {seed}: {:#?}\n{}\n{:#?}",
-            plan.waits,
-            world.log.join("\n"),
-            plan.record
-        );
-    }
-    assert!(ready > 200, "{ready}");
+        ready.set(ready.get() + u32::from(settled));
+        // A stopped old primary was read while nobody else ran, and holds more than was promised: preferRunning leaves it out, the high-water
+        // mark bars everyone else, and an administrator decides.
+        let waits = |reason| plan.waits.iter().any(|w| w.reason == reason);
+        let contradicted = snapshot.group.failover.prefer_running && waits(Reason::BelowHighWater);
+        assert!(settled || contradicted, "{:#?}\n{}\n{:#?}", plan.waits, world.log.join("\n"), plan.record);
+    });
+    assert!(!all || ready.get() > 390, "{}", ready.get());
 }

@@ -1,4 +1,5 @@
 //! The application of the test world: a replicated register whose commands succeed, fail, hang, lie, vanish or never start.
+use std::collections::BTreeSet;
 use tanist_core::contract::{Position, Role, Sequence, Timestamp};
 use tanist_core::snapshot::{Claim, ClaimMark, Evidence, Pod};
 
@@ -18,6 +19,8 @@ pub struct Volume {
     pub data: Data,
     /// In which term it was last written, in truth.
     pub written: u64,
+    /// Every write that it has, in truth.
+    pub holds: BTreeSet<u64>,
     pub mark: Option<ClaimMark>,
 }
 
@@ -38,6 +41,20 @@ impl Volume {
         }
     }
 
+    /// Becomes what the other one is.
+    pub fn copy(&mut self, other: &Volume) {
+        (self.data, self.written) = (other.data.clone(), other.written);
+        self.holds.clone_from(&other.holds);
+    }
+
+    /// The data, whether or not `sequence` can say which.
+    pub fn known(&mut self) -> Option<&mut Sequence> {
+        match &mut self.data {
+            Data::Empty => None,
+            Data::Known(s) | Data::Unreadable(s) => Some(s),
+        }
+    }
+
     pub fn claim(&self, ordinal: u32) -> Claim {
         let name = format!("data-db-{ordinal}");
         Claim { name, uid: self.uid.clone(), version: "1".into(), mark: self.mark.clone() }
@@ -54,11 +71,24 @@ pub struct App {
     pub probe: Option<Role>,
     /// Processes that the runner sees.
     pub processes: Option<u32>,
+    /// Whose data it follows: the first of these that leads and is reached.
+    pub follows: Vec<u32>,
+    /// What it has received and not applied yet, and when it has.
+    pub incoming: Option<(Timestamp, Volume)>,
+    /// It made itself a primary beside others, or from less than was acknowledged.
+    pub rogue: bool,
 }
 
 impl App {
     pub fn stopped() -> Self {
-        App { role: Role::Stopped, next: None, probe: None, processes: None }
+        let (follows, incoming) = (Vec::new(), None);
+        App { role: Role::Stopped, next: None, probe: None, processes: None, follows, incoming, rogue: false }
+    }
+
+    /// A command made it so.
+    pub fn become_(&mut self, role: Role, next: Option<(Role, Timestamp)>, follows: Vec<u32>) {
+        (self.role, self.next, self.follows) = (role, next, follows);
+        (self.incoming, self.rogue) = (None, false);
     }
 
     /// As an honest `status` has it; a lie is taken for the truth, since nobody can know better.
@@ -114,6 +144,9 @@ pub struct Read {
 #[derive(Debug, Clone)]
 pub struct Ghost {
     pub pod_uid: String,
+    pub ordinal: u32,
+    /// The claim that it writes to.
+    pub volume: String,
     pub node: String,
     pub grace: i64,
     pub since: Timestamp,
@@ -154,6 +187,10 @@ pub struct Exec {
     pub behaviour: Behaviour,
     /// When it works. Absent: it has, or never will.
     pub works_at: Option<Timestamp>,
+    /// The members that it was told to copy from.
+    pub peers: Vec<u32>,
+    /// Acknowledged writes that its target lacks, by leave of the rules.
+    pub gives_up: BTreeSet<u64>,
 }
 
 impl Exec {

@@ -1,5 +1,6 @@
 //! Faults at random: what the world does to a group while somebody decides for it.
 use super::app::{App, Behaviour, Data};
+use super::clients::Clients;
 use super::policies::Dice;
 use super::world::World;
 use super::{db, sequence};
@@ -7,29 +8,32 @@ use tanist_core::contract::{Phase, Role};
 use tanist_core::record::Record;
 use tanist_core::snapshot::{Node, Object, Overrule};
 
-/// A group of random size and commands, at rest.
+/// A group of random size and commands, at rest. Most have one primary and some who follow it: there is most to lose.
 pub fn group(dice: &Dice) -> World {
     let replicas = u32::try_from(1 + dice.below(5)).unwrap();
-    let primaries = 1 + u32::try_from(dice.below(replicas as usize)).unwrap();
+    let all = if dice.once_in(3) { replicas as usize } else { 1 };
+    let primaries = 1 + u32::try_from(dice.below(all)).unwrap();
     let mut world = World::new(replicas, primaries);
     let optional = |name| dice.once_in(2).then(|| super::world::command(name));
     world.group.commands.seed = optional("seed");
-    world.group.commands.secondary = optional("secondary");
+    world.group.commands.secondary = (!dice.once_in(5)).then(|| super::world::command("secondary"));
     world.group.commands.promote = optional("promote");
     world.group.commands.follow = optional("follow");
     world.group.failover.prefer_running = dice.once_in(3);
     world.group.unknown_grace = 100;
     world.group.start_deadline = 200;
+    let (lag, histories) = (i64::try_from(dice.below(9)).unwrap(), dice.once_in(2));
+    world.clients = Some(Clients { lag, histories, ..Clients::default() });
     world
 }
 
 /// What a group survives without a person: nothing that was written is lost.
 pub fn mild(world: &mut World, dice: &Dice) {
-    let ordinal = u32::try_from(dice.below(world.volumes.len())).unwrap();
+    let ordinal = victim(world, dice);
     match dice.below(14) {
         0 => app(world, ordinal, |app| *app = App::stopped()),
         1 if world.pods.contains_key(&ordinal) => world.restart(ordinal),
-        2 => world.delete(ordinal),
+        2 => delete(world, ordinal),
         3 => world.forget(ordinal),
         4 => node(world, dice, ordinal, false),
         5 => node(world, dice, ordinal, true),
@@ -40,40 +44,50 @@ pub fn mild(world: &mut World, dice: &Dice) {
         10 => behave(world, dice, ordinal),
         11 => world.now += i64::try_from(dice.below(120)).unwrap(),
         12 => cordon(world, ordinal),
-        _ => world.write(1 + dice.next() % 5),
+        _ => world.serve_clients(1 + dice.next() % 5),
     }
     if dice.once_in(3) {
         world.now += i64::try_from(dice.below(15)).unwrap();
     }
 }
 
+/// Anybody, but every other time somebody who leads.
+fn victim(world: &World, dice: &Dice) -> u32 {
+    let leads: Vec<_> = world.pods.iter().filter(|(_, b)| b.app.leads()).map(|(o, _)| *o).collect();
+    match leads.is_empty() || dice.once_in(2) {
+        true => u32::try_from(dice.below(world.volumes.len())).unwrap(),
+        false => *dice.pick(&leads),
+    }
+}
+
 /// Everything else: lost and unreadable data, lost memory, changed minds, members that act on their own.
 pub fn hard(world: &mut World, dice: &Dice, calm: bool) {
     let ordinal = u32::try_from(dice.below(world.volumes.len())).unwrap();
-    match dice.below(14) {
+    match dice.below(16) {
         11 => {
             let names: Vec<_> = world.volumes.keys().map(|o| db(*o)).collect();
             world.group.preferred_primary = dice.once_in(2).then(|| dice.pick(&names).clone());
         }
         12 => resize(world, u32::try_from(dice.below(6)).unwrap()),
         0 => {
-            world.delete(ordinal);
+            delete(world, ordinal);
             world.new_volume(ordinal);
         }
         1 => unreadable(world, ordinal),
         2 => readable(world),
         3 => world.group.primaries = 1 + u32::try_from(dice.below(world.group.replicas.max(1) as usize)).unwrap(),
+        14 => {
+            let most = world.group.replicas.clamp(1, 3);
+            world.group.primaries = if world.group.primaries == 1 { most } else { 1 };
+        }
         4 if calm && world.ghosts.is_empty() && !world.group.paused && world.record.intents.is_empty() => {
             world.record = Record::default();
             // A round sees what runs before the next fault: what the API forgets before that is in nobody's memory.
             world.round(&super::policies::Broken);
         }
         // Where the next round sees it: what leads by itself on a silent node, and is forgotten there, is in nobody's memory.
-        5 if world.pods.get(&ordinal).is_some_and(|b| b.pod.phase == Phase::Running) => app(world, ordinal, |app| {
-            if app.role == Role::Secondary {
-                app.role = Role::Primary;
-            }
-        }),
+        5 => world.rises(ordinal),
+        13 => by_hand(world, dice, ordinal),
         6 => app(world, ordinal, |app| {
             (app.role, app.probe, app.processes) = (Role::Stopped, Some(Role::Unknown), Some(0))
         }),
@@ -84,6 +98,21 @@ pub fn hard(world: &mut World, dice: &Dice, calm: bool) {
         _ => mild(world, dice),
     }
     world.group.generation += i64::from(dice.once_in(10));
+}
+
+/// An administrator starts a primary by hand; while the group is paused, it is stopped again before anybody looks.
+fn by_hand(world: &mut World, dice: &Dice, ordinal: u32) {
+    world.by_hand(ordinal);
+    if world.group.paused {
+        world.serve_clients(1 + dice.next() % 5);
+        app(world, ordinal, |app| *app = App::stopped());
+    }
+}
+
+/// An orderly deletion; on a node that does not report it can only be a forced one.
+fn delete(world: &mut World, ordinal: u32) {
+    let silent = world.pods.get(&ordinal).is_some_and(|b| b.pod.phase == Phase::Unreachable);
+    if silent { world.forget(ordinal) } else { world.delete(ordinal) }
 }
 
 /// A person changes how many members there are.

@@ -1,9 +1,12 @@
 //! What the tests stand on: a world in memory, policies written natively, and an oracle that knows the truth.
 pub mod app;
 pub mod chaos;
+pub mod clients;
+pub mod commands;
 pub mod oracle;
 pub mod policies;
 pub mod script;
+pub mod seeds;
 pub mod setting;
 pub mod world;
 

@@ -26,6 +26,7 @@ pub fn start(w: &World, s: &Snapshot, intent: &Intent) {
 }
 
 fn judgement(w: &World, s: &Snapshot, plan: &Plan) -> Result<(), String> {
+    held(w)?;
     memory(w, s, plan)?;
     forgotten(w, s, plan)?;
     if s.group.paused && !plan.actions.is_empty() {
@@ -50,7 +51,7 @@ fn judgement(w: &World, s: &Snapshot, plan: &Plan) -> Result<(), String> {
                 let body = &w.pods[&ordinal(member)];
                 let silent =
                     body.said.0 == Role::Unknown && body.app.processes != Some(0) && body.pod.phase == Phase::Running;
-                let served = s.member(member).is_some_and(|m| s.record.member(&m.name).broken.is_none())
+                let served = s.member(member).is_some_and(|m| plan.record.member(&m.name).broken.is_none())
                     && body.pod.routed.is_some();
                 let told =
                     plan.actions.iter().any(|a| matches!(a, Action::Run { intent, .. } if &intent.member == member));
@@ -60,6 +61,10 @@ fn judgement(w: &World, s: &Snapshot, plan: &Plan) -> Result<(), String> {
                 let said = w.pods[&ordinal(member)].said.0;
                 let agreed = matches!((*role, said), ("primary", Role::Primary) | ("secondary", Role::Secondary));
                 ensure(agreed, || format!("{member} is routed as {role} and says {said:?}"))?;
+                let lacks = w.lacks(ordinal(member));
+                ensure(*role != "primary" || lacks.is_empty() || rogues(w), || {
+                    format!("{member} serves as primary and lacks the writes {lacks:?}")
+                })?;
             }
             Action::Scale { replicas } => shrunk(w, s, plan, *replicas)?,
             Action::Apply(_) | Action::MarkClaim { .. } => {}
@@ -70,6 +75,27 @@ fn judgement(w: &World, s: &Snapshot, plan: &Plan) -> Result<(), String> {
 
 fn ensure(holds: bool, why: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(why()) }
+}
+
+/// What was acknowledged is somewhere.
+fn held(w: &World) -> Result<(), String> {
+    let Some(clients) = &w.clients else { return Ok(()) };
+    let lost = clients.promised.iter().find(|write| w.volumes.values().all(|v| !v.holds.contains(write)));
+    ensure(lost.is_none(), || format!("the write {lost:?} is nowhere any more"))
+}
+
+/// Whether somebody leads against the rules: one of those who lead will go, with what only it has.
+fn rogues(w: &World) -> bool {
+    w.pods.values().any(|b| b.app.rogue) || w.ghosts.iter().any(|g| g.app.rogue)
+}
+
+/// Whether an administrator named this member, its data and the term, all as they are, and the override is not used yet.
+fn named(w: &World, s: &Snapshot, intent: &Intent) -> bool {
+    let found = w.volumes[&ordinal(&intent.member)].position();
+    s.group.overrule.as_ref().is_some_and(|o| {
+        let unused = s.record.used_override.as_ref() != Some(&o.raw);
+        unused && o.member == intent.member && o.term == s.record.term && o.position == found
+    })
 }
 
 /// Memory only grows, and every command that starts has its intent in it.
@@ -162,7 +188,7 @@ fn target(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
     let cleared = s.record.cleared_generation != s.group.generation || s.record.cleared_retry != s.group.retry;
     let resting = memory.retry_at.is_some_and(|at| at > s.now) && !cleared;
     let start = intent.verb != Verb::Treat;
-    let by_hand = s.group.overrule.is_some() && intent.verb.opens_term();
+    let by_hand = intent.verb.opens_term() && named(w, s, intent);
     ensure(!(start && resting && !by_hand), || "it has to rest".into())
 }
 
@@ -190,7 +216,7 @@ fn seems_failed(w: &World, s: &Snapshot, member: &MemberName) -> bool {
 }
 
 /// Who leads on purpose in truth, or is about to: living pods, processes that the API forgot, commands that still work.
-fn leaders(w: &World) -> usize {
+pub(super) fn leaders(w: &World) -> usize {
     let pods = w.pods.values().filter(|b| b.app.leads() || pending(w, &b.pod.uid)).count();
     let ghosts = w.ghosts.iter().filter(|g| g.app.leads() || pending(w, &g.pod_uid)).count();
     pods + ghosts
@@ -229,24 +255,51 @@ fn started(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
     }
 }
 
-/// Nobody leads, and nobody but a lost primary holds anything fresher.
+/// Nobody leads, and whatever was acknowledged goes on, but for what only a lost primary has.
 fn taken_over(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
     ensure(leaders(w) == 0, || format!("{} lead or may lead", leaders(w)))?;
-    if s.group.overrule.as_ref().is_some_and(|o| o.member == intent.member) {
+    if named(w, s, intent) {
         return Ok(());
     }
     let own = &w.volumes[&ordinal(&intent.member)];
+    for write in w.lacks(ordinal(&intent.member)) {
+        let mut holders = w.volumes.iter().filter(|(_, v)| v.holds.contains(&write)).map(|(o, _)| *o);
+        let holder = holders.find(|o| !excused(w, s, *o));
+        ensure(holder.is_none() || given_up(w, s, intent, write), || {
+            format!("db-{} holds the write {write}, {} does not", holder.unwrap_or_default(), intent.member)
+        })?;
+    }
+    if w.clients.is_some() {
+        return Ok(()); // numbers say less than writes
+    }
     for (other, volume) in &w.volumes {
-        let body = w.pods.get(other);
-        let led = s.record.members.values().filter_map(|m| m.primary_term).max();
-        let lost = s.record.member(&super::db(*other)).primary_term == led
-            && (matches!(volume.data, Data::Unreadable(_)) || body.is_none_or(|b| b.pod.phase != Phase::Running));
-        let left_out = s.group.failover.prefer_running && body.is_none_or(|b| b.app.role != Role::Secondary);
-        ensure(lost || left_out || volume.truth() <= own.truth(), || {
+        let abandoned = w.abandoned.get(other) == Some(&volume.truth());
+        ensure(abandoned || excused(w, s, *other) || volume.truth() <= own.truth(), || {
             format!("db-{other} holds {:?}, the target {:?}", volume.truth(), own.truth())
         })?;
     }
     Ok(())
+}
+
+/// What only this member has may be lost: it led the highest term, is over, and cannot be read; or the owner of the application said that
+/// running secondaries have whatever was promised, and it is a stopped old primary beside one with data of that term.
+fn excused(w: &World, s: &Snapshot, of: u32) -> bool {
+    let highest = s.members.iter().filter_map(|m| s.record.member(&m.name).counts_as()).max();
+    let body = w.pods.get(&of);
+    let led = s.record.member(&super::db(of)).primary_term == highest;
+    let unreadable = matches!(w.volumes[&of].data, Data::Unreadable(_));
+    let lost = unreadable || body.is_none_or(|b| b.pod.phase != Phase::Running);
+    let runs = |o: &u32| w.pods.get(o).is_some_and(|b| b.app.role == Role::Secondary && b.pod.phase == Phase::Running);
+    let of_it = |o: &u32| s.record.member(&super::db(*o)).counts_as() == highest && w.volumes[o].data != Data::Empty;
+    let left_out = s.group.failover.prefer_running && !runs(&of) && w.volumes.keys().any(|o| runs(o) && of_it(o));
+    led && (lost || left_out)
+}
+
+/// A start in that very term on that very member gave it up before, and nothing proved that start void.
+fn given_up(w: &World, s: &Snapshot, intent: &Intent, write: u64) -> bool {
+    let Some(started) = s.record.member(&intent.member).started else { return false };
+    let same = |i: &Intent| i.member == intent.member && i.verb.opens_term() && i.term == started.term;
+    w.execs.values().any(|e| same(&e.intent) && e.gives_up.contains(&write))
 }
 
 /// Members leave stopped, their data is noted, and it is nowhere fresher than with those who stay.
@@ -256,13 +309,12 @@ fn shrunk(w: &World, s: &Snapshot, plan: &Plan, replicas: u32) -> Result<(), Str
     for (ordinal, volume) in w.volumes.range(replicas..s.set.as_ref().map_or(0, |set| set.replicas)) {
         ensure(w.pods.get(ordinal).is_none_or(|b| !b.app.lives()), || format!("db-{ordinal} leaves and lives"))?;
         ensure(plan.record.retired.contains(&super::db(*ordinal)), || format!("db-{ordinal} is not noted"))?;
-        // A person may have given up what leaves, by an override.
-        let given_up = s.record.used_override.is_some();
-        ensure(replicas == 0 || volume.truth() <= stay || given_up, || {
+        ensure(replicas == 0 || w.clients.is_some() || volume.truth() <= stay, || {
             format!("db-{ordinal} takes the freshest data along")
         })?;
     }
-    Ok(())
+    let whole = w.volumes.range(..replicas).any(|(o, _)| w.lacks(*o).is_empty());
+    ensure(replicas == 0 || whole, || "nobody who stays has everything that was acknowledged".into())
 }
 
 /// Nothing lives, everything is there, nothing is fresher.
@@ -278,7 +330,7 @@ fn seeded(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
             ghost.map(|g| &g.app)
         )
     })?;
-    if s.group.overrule.as_ref().is_some_and(|o| o.member == intent.member) {
+    if named(w, s, intent) {
         return Ok(());
     }
     let expected = s.set.as_ref().map_or(0, |set| set.replicas).max(w.record.last_replicas);
@@ -291,7 +343,10 @@ fn seeded(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
 fn fresh(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
     let own = &w.volumes[&ordinal(&intent.member)];
     ensure(!matches!(own.data, Data::Unreadable(_)), || "its data cannot be read".into())?;
-    for (other, volume) in &w.volumes {
+    let lacks = w.lacks(ordinal(&intent.member));
+    let given = lacks.iter().all(|write| given_up(w, s, intent, *write));
+    ensure(given, || format!("{} lacks the acknowledged writes {lacks:?}", intent.member))?;
+    for (other, volume) in w.volumes.iter().filter(|(o, v)| w.abandoned.get(o) != Some(&v.truth())) {
         ensure(volume.truth() <= own.truth(), || {
             format!("db-{other} holds {:?}, the target {:?}", volume.truth(), own.truth())
         })?;

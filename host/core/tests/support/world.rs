@@ -1,6 +1,7 @@
 //! A small deterministic world: pods, nodes, volumes and an application in memory. It observes as the operator does, decides with the core,
 //! carries plans out, and lets an oracle look at each of them.
 use super::app::{App, Behaviour, Body, Data, Exec, Ghost, Read, Volume};
+use super::clients::Clients;
 pub use super::setting::command;
 use super::setting::{group, on_one_line};
 use super::{db, oracle, sequence};
@@ -41,8 +42,14 @@ pub struct World {
     pub log: Vec<String>,
     /// Commands that were started, `sequence` included.
     pub started: Vec<String>,
+    /// How often each verb was started.
+    pub verbs: BTreeMap<Verb, usize>,
     pub births: u32,
     pub rounds: u32,
+    /// What was fresher than a member that led a new term, by leave of the rules: the member and what it held.
+    pub abandoned: BTreeMap<u32, Option<(u64, u64)>>,
+    /// Who writes, and what was acknowledged. Absent: scripts say what is written.
+    pub clients: Option<Clients>,
 }
 
 impl World {
@@ -66,8 +73,11 @@ impl World {
             respawn: true,
             log: Vec::new(),
             started: Vec::new(),
+            verbs: BTreeMap::new(),
             births: 0,
             rounds: 0,
+            abandoned: BTreeMap::new(),
+            clients: None,
         };
         for ordinal in 0..replicas {
             world.new_volume(ordinal);
@@ -83,7 +93,8 @@ impl World {
 
     pub fn new_volume(&mut self, ordinal: u32) {
         let uid = self.birth("claim");
-        self.volumes.insert(ordinal, Volume { uid, data: Data::Empty, written: 0, mark: None });
+        self.volumes.insert(ordinal, Volume { uid, data: Data::Empty, written: 0, holds: BTreeSet::new(), mark: None });
+        self.lose();
     }
 
     /// A new pod on its usual node, or on the spare one while that node is lost.
@@ -273,7 +284,7 @@ impl World {
             Action::Run { intent, argv } => {
                 self.say(format!("{}: {} on {}", intent.verb.as_str(), argv.join(" "), intent.member));
                 self.started.push(format!("{} {}", intent.command, intent.member));
-                self.begin(intent);
+                self.begin(intent, argv);
             }
             Action::Read { member, .. } => {
                 self.started.push(format!("sequence {member}"));
@@ -320,26 +331,6 @@ impl World {
         }
     }
 
-    /// The command of an intent starts.
-    pub fn begin(&mut self, intent: &Intent) {
-        let found = self.behaviours.iter().position(|(m, c, _, _)| m == &intent.member && c == &intent.command);
-        let behaviour = match found {
-            Some(at) if self.behaviours[at].3 => self.behaviours[at].2.clone(),
-            Some(at) => self.behaviours.remove(at).2,
-            None => Behaviour::Works(0),
-        };
-        // The runner runs one command at a time.
-        let busy = self.execs.values().any(|e| e.intent.container_id == intent.container_id && e.works_at.is_some());
-        let behaviour = if busy { Behaviour::Refused("busy".into()) } else { behaviour };
-        let works_at = match behaviour {
-            Behaviour::Works(seconds) | Behaviour::Late(seconds) => Some(self.now + seconds),
-            Behaviour::Starts(_) | Behaviour::Spoils(..) => Some(self.now),
-            _ => None,
-        };
-        self.body(ordinal(&intent.member)).read = None;
-        self.execs.insert(intent.token.clone(), Exec { intent: intent.clone(), behaviour, works_at });
-    }
-
     /// Lets the world move up to now: commands work, members arrive in their roles, the kubelet ends what the API forgot.
     pub fn work(&mut self) {
         let now = self.now;
@@ -348,90 +339,16 @@ impl World {
             self.execs.get_mut(&exec.intent.token).unwrap().works_at = None;
             self.effect(&exec);
         }
-        for body in self.pods.values_mut() {
-            if let Some((role, _)) = body.app.next.take_if(|(_, at)| *at <= now) {
-                body.app.role = role;
-            }
-        }
+        let arriving = |b: &mut Body| b.app.next.take_if(|(_, at)| *at <= now).map(|(role, _)| role);
+        let arrived: Vec<_> = self.pods.iter_mut().filter_map(|(o, b)| Some((*o, arriving(b)?))).collect();
+        arrived.into_iter().for_each(|(ordinal, role)| self.arrive(ordinal, role));
+        self.replicate();
         let nodes = &self.nodes;
         self.ghosts.retain(|g| match nodes.get(&g.node) {
             None => false,
             Some(n) if n.out_of_service => false,
             Some(n) => !n.ready || now < g.since.max(n.since) + g.grace + 29,
         });
-    }
-
-    fn effect(&mut self, exec: &Exec) {
-        let intent = &exec.intent;
-        let role = intent.verb.intended();
-        if let Some(ghost) = self.ghosts.iter_mut().find(|g| g.pod_uid == intent.pod_uid) {
-            ghost.app.role = role;
-            return;
-        }
-        let ordinal = ordinal(&intent.member);
-        let source = self.freshest_primary();
-        let now = self.now;
-        let Some(body) = self.pods.get_mut(&ordinal) else { return };
-        if body.pod.uid != intent.pod_uid || body.container_id() != intent.container_id {
-            return;
-        }
-        body.read = None;
-        if let Behaviour::Spoils(number, _) = exec.behaviour {
-            self.spoil(intent, number, source);
-            return;
-        }
-        match exec.behaviour {
-            Behaviour::Starts(seconds) => {
-                (body.app.role, body.app.next) = (Role::Starting, Some((role, now + seconds)))
-            }
-            _ => (body.app.role, body.app.next) = (role, None),
-        }
-        let Some(volume) = self.volumes.get_mut(&ordinal) else { return };
-        match intent.verb {
-            Verb::Seed | Verb::Failover => {
-                // What was there before is what it was: only writing makes it data of the new term.
-                if volume.data == Data::Empty {
-                    (volume.data, volume.written) = (Data::Known(sequence("1")), intent.term);
-                }
-            }
-            Verb::Join | Verb::Place | Verb::Follow => {
-                if let Some((data, written)) = source {
-                    (volume.data, volume.written) = (data, written);
-                }
-            }
-            Verb::Demote | Verb::HandOver | Verb::Remove | Verb::Treat => {}
-        }
-    }
-
-    /// The target of a seed writes before it fails; a joiner has copied what others have.
-    fn spoil(&mut self, intent: &Intent, number: u64, source: Option<(Data, u64)>) {
-        let Some(volume) = self.volumes.get_mut(&ordinal(&intent.member)) else { return };
-        let number = number.max(volume.truth().map_or(0, |(_, n)| n + 1));
-        let written = (Data::Known(sequence(&number.to_string())), intent.term);
-        match (intent.verb, source) {
-            (Verb::Seed | Verb::Failover, _) => (volume.data, volume.written) = written,
-            (Verb::Join | Verb::Place | Verb::Follow, Some(copy)) => (volume.data, volume.written) = copy,
-            _ => {}
-        }
-    }
-
-    /// What joiners synchronise with.
-    pub fn freshest_primary(&self) -> Option<(Data, u64)> {
-        let leads = |o: &&u32| self.pods.get(*o).is_some_and(|b| b.app.role == Role::Primary);
-        let volume = self.volumes.keys().filter(leads).map(|o| &self.volumes[o]).max_by_key(|v| v.truth())?;
-        Some((volume.data.clone(), volume.written))
-    }
-
-    /// The primaries write: everyone who runs has it.
-    pub fn write(&mut self, count: u64) {
-        let term = self.record.term;
-        let Some((Data::Known(mut data), _)) = self.freshest_primary() else { return };
-        data.number += count;
-        for (ordinal, volume) in &mut self.volumes {
-            if self.pods.get(ordinal).is_some_and(|b| matches!(b.app.role, Role::Primary | Role::Secondary)) {
-                (volume.data, volume.written) = (Data::Known(data.clone()), term);
-            }
-        }
     }
 
     /// The application dies, its container is replaced.
@@ -464,7 +381,9 @@ impl World {
         let Some(body) = self.pods.remove(&ordinal) else { return };
         let node = body.pod.node.clone().unwrap_or_default();
         let grace = i64::from(body.pod.grace);
-        self.ghosts.push(Ghost { pod_uid: body.pod.uid, node, grace, since: self.now, app: body.app });
+        let volume = self.volumes.get(&ordinal).map(|v| v.uid.clone()).unwrap_or_default();
+        let (pod_uid, since, app) = (body.pod.uid, self.now, body.app);
+        self.ghosts.push(Ghost { pod_uid, ordinal, volume, node, grace, since, app });
         if self.respawn {
             self.new_pod(ordinal);
         }

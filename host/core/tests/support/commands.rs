@@ -1,0 +1,134 @@
+//! Commands as the world carries them out: how they behave, and what they do to a member and its volume.
+use super::app::{Behaviour, Data, Exec, Volume};
+use super::sequence;
+use super::world::{World, ordinal};
+use tanist_core::contract::{MemberName, Phase, Role};
+use tanist_core::record::{Intent, Verb};
+
+impl World {
+    /// The command of an intent starts.
+    pub fn begin(&mut self, intent: &Intent, argv: &[String]) {
+        *self.verbs.entry(intent.verb).or_default() += 1;
+        let found = self.behaviours.iter().position(|(m, c, _, _)| m == &intent.member && c == &intent.command);
+        let behaviour = match found {
+            Some(at) if self.behaviours[at].3 => self.behaviours[at].2.clone(),
+            Some(at) => self.behaviours.remove(at).2,
+            None => Behaviour::Works(0),
+        };
+        // The runner runs one command at a time.
+        let busy = self.execs.values().any(|e| e.intent.container_id == intent.container_id && e.works_at.is_some());
+        let behaviour = if busy { Behaviour::Refused("busy".into()) } else { behaviour };
+        let works_at = match behaviour {
+            Behaviour::Works(seconds) | Behaviour::Late(seconds) => Some(self.now + seconds),
+            Behaviour::Starts(_) | Behaviour::Spoils(..) => Some(self.now),
+            _ => None,
+        };
+        self.body(ordinal(&intent.member)).read = None;
+        let peers = argv.iter().filter_map(|a| Some(ordinal(&MemberName::from(a.strip_suffix(PEER)?)))).collect();
+        let gives_up = self.lacks(ordinal(&intent.member));
+        let exec = Exec { intent: intent.clone(), behaviour, works_at, peers, gives_up };
+        self.execs.insert(intent.token.clone(), exec);
+    }
+
+    pub(super) fn effect(&mut self, exec: &Exec) {
+        let intent = &exec.intent;
+        let role = intent.verb.intended();
+        if let Some(ghost) = self.ghosts.iter_mut().find(|g| g.pod_uid == intent.pod_uid) {
+            ghost.app.become_(role, None, Vec::new());
+            return if intent.verb.opens_term() {
+                self.opens(exec)
+            };
+        }
+        let ordinal = ordinal(&intent.member);
+        let source = self.source(exec);
+        let Some(body) = self.pods.get_mut(&ordinal) else { return };
+        if body.pod.uid != intent.pod_uid || body.container_id() != intent.container_id {
+            return;
+        }
+        body.read = None;
+        let copies = matches!(intent.verb, Verb::Join | Verb::Place | Verb::Follow);
+        // Nobody to copy from: an honest command fails.
+        if copies && self.clients.is_some() && source.is_none() {
+            self.execs.get_mut(&intent.token).unwrap().behaviour = Behaviour::Fails(1);
+            return;
+        }
+        if let Behaviour::Spoils(number, _) = exec.behaviour {
+            return self.spoil(exec, number, source);
+        }
+        let follows = if copies { exec.peers.clone() } else { Vec::new() };
+        match exec.behaviour {
+            Behaviour::Starts(seconds) => {
+                body.app.become_(Role::Starting, Some((role, self.now + seconds)), follows);
+            }
+            _ => body.app.become_(role, None, follows),
+        }
+        let Some(volume) = self.volumes.get_mut(&ordinal) else { return };
+        match intent.verb {
+            Verb::Seed | Verb::Failover => {
+                // What was there before is what it was: only writing makes it data of the new term.
+                if volume.data == Data::Empty {
+                    (volume.data, volume.written) = (Data::Known(sequence("1")), intent.term);
+                }
+                self.opens(exec);
+            }
+            Verb::Join | Verb::Place | Verb::Follow => {
+                if let Some(source) = source {
+                    volume.copy(&source);
+                }
+            }
+            Verb::Demote | Verb::HandOver | Verb::Remove | Verb::Treat => {}
+        }
+    }
+
+    /// The target of a seed writes before it fails; a joiner has copied what others have.
+    fn spoil(&mut self, exec: &Exec, number: u64, source: Option<Volume>) {
+        let intent = &exec.intent;
+        let Some(volume) = self.volumes.get_mut(&ordinal(&intent.member)) else { return };
+        let number = number.max(volume.truth().map_or(0, |(_, n)| n + 1));
+        match (intent.verb, source) {
+            (Verb::Seed | Verb::Failover, _) => {
+                match volume.known() {
+                    Some(known) => known.number = number,
+                    None => volume.data = Data::Known(sequence(&number.to_string())),
+                }
+                volume.written = intent.term;
+                self.opens(exec);
+            }
+            (Verb::Join | Verb::Place | Verb::Follow, Some(copy)) => volume.copy(&copy),
+            _ => {}
+        }
+    }
+
+    /// The volume that a joiner copies: that of the first of its peers that leads and is reached; where scripts say what
+    /// is written, the freshest primary's.
+    fn source(&self, exec: &Exec) -> Option<Volume> {
+        let reached = |o: &u32| self.pods.get(o).is_some_and(|b| b.pod.phase != Phase::Unreachable);
+        let leads = |o: &u32| self.pods.get(o).is_some_and(|b| b.app.role == Role::Primary);
+        let found = match &self.clients {
+            Some(_) if !reached(&ordinal(&exec.intent.member)) => None,
+            Some(_) => exec.peers.iter().find(|o| leads(o) && reached(o)).copied(),
+            None => self.volumes.keys().filter(|o| leads(o)).max_by_key(|o| self.volumes[*o].truth()).copied(),
+        }?;
+        self.volumes.get(&found).cloned()
+    }
+
+    /// As a script says it: the primaries write, and everyone who runs has it.
+    pub fn write(&mut self, count: u64) {
+        let term = self.record.term;
+        let leads = |o: &&u32| self.pods.get(*o).is_some_and(|b| b.app.role == Role::Primary);
+        let Some(freshest) = self.volumes.keys().filter(leads).map(|o| &self.volumes[o]).max_by_key(|v| v.truth())
+        else {
+            return;
+        };
+        let Data::Known(mut data) = freshest.data.clone() else { return };
+        data.number += count;
+        for (ordinal, volume) in &mut self.volumes {
+            if self.pods.get(ordinal).is_some_and(|b| matches!(b.app.role, Role::Primary | Role::Secondary)) {
+                (volume.data, volume.written) = (Data::Known(data.clone()), term);
+            }
+        }
+    }
+}
+
+/// What follows a member's name in the address that a command is given.
+const PEER: &str = ".db.ns.svc.cluster.local";
