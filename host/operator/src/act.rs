@@ -21,13 +21,14 @@ use crate::api::ReplicaGroup;
 use crate::context::Context;
 use crate::crash;
 use crate::hints::FRESH;
+use crate::member::{self, Looks};
 use crate::metrics::Metrics;
 use crate::observe;
 use crate::observe::{Ask, Observed};
 use crate::report;
 use kube::ResourceExt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tanist_core::check;
 use tanist_core::checked::{Deletion, Start, recheck, recheck_deletion, recheck_scaling};
 use tanist_core::contract::MemberName;
@@ -301,6 +302,10 @@ fn run(ctx: &Arc<Context>, object: &ReplicaGroup, s: &Snapshot, start: Start, ar
     let Some(member) = s.member(&intent.member) else { return };
     let (Some(target), Some(pod)) = (observe::target(&s.group, member), member.pod.clone()) else { return };
     let uid = s.group.uid.clone();
+    // Every start that opens a term follows a look at everyone: if this runner can look at the position itself, it said so then.
+    let position = member::rests_on(s.group.runner, &s.group.commands.sequence, &member.position, &intent)
+        .filter(|_| ctx.hints.of(&uid, |h| h.can_look(&intent.pod_uid)))
+        .map(|(command, position)| (command.clone(), position));
     ctx.hints.of(&uid, |h| {
         h.promised.remove(&intent.token);
         h.running.insert(intent.token.clone());
@@ -312,7 +317,8 @@ fn run(ctx: &Arc<Context>, object: &ReplicaGroup, s: &Snapshot, start: Start, ar
     info!(member = %intent.member, command = intent.command, token = intent.token, "command starts");
     tokio::spawn(async move {
         let started = Instant::now();
-        let (evidence, said) = target.run(&ctx, &intent, role, &argv).await;
+        let looks = Looks { role, position: position.as_ref().map(|(command, position)| (command, position.clone())) };
+        let (evidence, said) = target.run(&ctx, &intent, &looks, &argv).await;
         crash::point(crash::ENDED, &intent).await;
         let result = Metrics::result(&evidence);
         let seconds = started.elapsed().as_secs_f64();

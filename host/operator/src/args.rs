@@ -60,8 +60,8 @@ pub struct Run {
     /// DNS domain of the Kubernetes cluster, for the names of peers.
     #[arg(long, env = "TANIST_CLUSTER_DOMAIN", default_value = "cluster.local")]
     pub cluster_domain: String,
-    /// Where health and metrics are served.
-    #[arg(long, env = "TANIST_LISTEN", default_value = "0.0.0.0:8080")]
+    /// Where health and metrics are served. [::] is every address, IPv4 and IPv6; 0.0.0.0 is IPv4 alone.
+    #[arg(long, env = "TANIST_LISTEN", default_value = "[::]:8080")]
     pub listen: SocketAddr,
     /// Executions in members' containers at a time, over all groups.
     #[arg(long, env = "TANIST_EXECS", default_value_t = 64)]

@@ -1,4 +1,5 @@
 //! Reads what `tanist-run` prints: length and end mark make a cut output visible (safety S12).
+use std::fmt;
 use std::time::Duration;
 use tanist_core::snapshot::Evidence;
 
@@ -15,6 +16,8 @@ pub struct Frame {
     pub processes: Option<u32>,
     /// How long after the runner's client began it asked; only of a status that came of a command, and not of older runners.
     pub after: Option<Duration>,
+    /// Whether `exec` of this runner knows `--if-sequence`; only a status says so, and not of older runners.
+    pub looks: bool,
 }
 
 /// The runner's word for how it ended.
@@ -33,6 +36,23 @@ pub enum Outcome {
     /// It never ran and never will.
     Void,
 }
+
+/// For people.
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Outcome::Exited(code) => write!(f, "it exited {code}"),
+            Outcome::NotStarted(why) => write!(f, "it was not started: {why}"),
+            Outcome::Unknown(why) => write!(f, "its end is not known: {why}"),
+            Outcome::Running => f.write_str("it is running"),
+            Outcome::Interrupted => f.write_str("a restart of the container interrupted it"),
+            Outcome::Void => f.write_str("it never ran"),
+        }
+    }
+}
+
+/// The word among a runner's features that [`Frame::looks`] is about.
+const IF_SEQUENCE: &str = "if-sequence";
 
 /// Reads a frame about a token; `None` where it is not whole, or about something else.
 #[must_use]
@@ -56,6 +76,7 @@ fn first<'b>(bytes: &'b [u8], token: &str) -> Option<(Frame, &'b [u8])> {
     }
     let outcome = outcome(words.next()?)?;
     let (mut out, mut err, mut cut, mut processes, mut after) = (0_usize, 0_usize, false, None, None);
+    let mut looks = false;
     for word in words {
         let (key, value) = word.split_once('=')?;
         match key {
@@ -64,6 +85,8 @@ fn first<'b>(bytes: &'b [u8], token: &str) -> Option<(Frame, &'b [u8])> {
             "cut" => cut = value != "0",
             "processes" => processes = value.parse().ok(),
             "after" => after = value.parse().ok().map(Duration::from_millis),
+            "features" => looks = value.split(',').any(|feature| feature == IF_SEQUENCE),
+            // Of a newer runner.
             _ => {}
         }
     }
@@ -73,7 +96,7 @@ fn first<'b>(bytes: &'b [u8], token: &str) -> Option<(Frame, &'b [u8])> {
     let rest = bytes.get(stdout_end.checked_add(err)?..)?;
     let mark = format!("\ntanist-end {token}\n");
     let rest = rest.strip_prefix(mark.as_bytes())?;
-    Some((Frame { outcome, stdout, cut, processes, after }, rest))
+    Some((Frame { outcome, stdout, cut, processes, after, looks }, rest))
 }
 
 fn outcome(word: &str) -> Option<Outcome> {
@@ -128,6 +151,23 @@ mod tests {
         assert_eq!((after.outcome, after.after), (Outcome::Exited(8), Some(Duration::from_millis(41))));
         for length in WHOLE.len()..both.len() {
             assert_eq!(read_with_status(&both[..length], "t1").unwrap().1, None, "cut at {length}");
+        }
+    }
+
+    // Decision 0013: what a runner says of itself is not needed to read it, in either direction.
+    #[test]
+    fn features_are_read_and_unknown_words_passed_over() {
+        let looks = |words: &str| {
+            let bytes = format!("tanist-run/1 - exited:8 stdout=0 stderr=0 cut=0 processes=2{words}\n\ntanist-end -\n");
+            read(bytes.as_bytes(), "-").map(|frame| (frame.outcome, frame.looks))
+        };
+        for (words, known) in [
+            ("", false),
+            (" features=if-sequence", true),
+            (" features=a,if-sequence,b new=1", true),
+            (" features=if-sequences", false),
+        ] {
+            assert_eq!(looks(words), Some((Outcome::Exited(8), known)), "{words}");
         }
     }
 

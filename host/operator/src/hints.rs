@@ -200,6 +200,12 @@ impl Group {
         moved
     }
 
+    /// Whether the runner of that pod said that it can look at the sequence once more before it starts a command. An older one would not
+    /// understand to be asked.
+    pub fn can_look(&self, pod_uid: &str) -> bool {
+        self.said.get(pod_uid).is_some_and(|hint| hint.said.looks)
+    }
+
     /// Remembers what `status` said in an execution that began then.
     pub fn say(&mut self, pod: &Pod, container: &str, asked: Instant, said: Said) {
         let asked = asked + said.after;
@@ -306,7 +312,7 @@ pub mod tests {
     fn serves(then: &Pod, role: Role, seconds: u64, now: &Pod, settled: Duration) -> bool {
         let mut group = Group::default();
         let asked = Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap();
-        group.say(then, "db", asked, Said { role, detail: None, processes: None, after: Duration::ZERO });
+        group.say(then, "db", asked, Said { role, detail: None, processes: None, after: Duration::ZERO, looks: false });
         group.recent(now, "db", RECENT, settled).is_some()
     }
 
@@ -326,11 +332,23 @@ pub mod tests {
         assert!(serves(&fell, role, 1, &fell, RECENT), "a burst of rounds asks once");
     }
 
+    // Decision 0013: nobody is asked for what he did not say he can.
+    #[test]
+    fn an_older_runner_is_not_asked_to_look() {
+        let (mut group, pod) = (Group::default(), pod("c", true, Phase::Running));
+        assert!(!group.can_look(&pod.uid));
+        for looks in [false, true, false] {
+            let said = Said { role: Role::Stopped, detail: None, processes: None, after: Duration::ZERO, looks };
+            group.say(&pod, "db", Instant::now(), said);
+            assert_eq!(group.can_look(&pod.uid), looks);
+        }
+    }
+
     #[test]
     fn a_command_makes_answers_old() {
         let (mut group, pod) = (Group::default(), pod("c", true, Phase::Running));
         let asked = Instant::now();
-        let said = |after| Said { role: Role::Secondary, detail: None, processes: None, after };
+        let said = |after| Said { role: Role::Secondary, detail: None, processes: None, after, looks: false };
         group.say(&pod, "db", asked, said(Duration::ZERO));
         let end = asked + Duration::from_millis(40);
         group.touch(&pod.uid, end);

@@ -41,6 +41,36 @@ pub struct Said {
     pub processes: Option<u32>,
     /// How long after the execution began the runner was asked, at least: it is no older than that.
     pub after: Duration,
+    /// Whether the pod's runner can look at the sequence once more before it starts a command.
+    pub looks: bool,
+}
+
+/// What the runner looks at once more, in the very turn in which it starts a command.
+#[derive(Debug, Clone, Default)]
+pub struct Looks<'s> {
+    /// The role that the member has to have.
+    pub role: Option<Role>,
+    /// The sequence command and what it has to print.
+    pub position: Option<(&'s Command, String)>,
+}
+
+/// The position on which a command rests that opens a term, where the runner that starts it (`wrapped`) can read it itself, in its own container.
+#[must_use]
+pub fn rests_on<'s>(
+    wrapped: bool,
+    sequence: &'s Command,
+    position: &Position,
+    intent: &Intent,
+) -> Option<(&'s Command, String)> {
+    if !wrapped || !intent.verb.opens_term() || intent.container != sequence.container {
+        return None;
+    }
+    match position {
+        Position::Known(known) => Some((sequence, known.to_string())),
+        Position::Empty => Some((sequence, "EMPTY".into())),
+        // Nothing that could be looked at.
+        Position::Unknown(_) | Position::NotAsked => None,
+    }
 }
 
 impl Target {
@@ -71,8 +101,8 @@ impl Target {
         let ended = self.exec(ctx, &command.container, &argv, seconds.saturating_mul(2).saturating_add(WAY)).await;
         match whole(ended, "-") {
             Ok((frame, _)) => match frame.outcome {
-                Outcome::Exited(code) => said(code, frame.processes),
-                other => unknown(format!("{other:?}"), frame.processes),
+                Outcome::Exited(code) => Said { looks: frame.looks, ..said(code, frame.processes) },
+                other => Said { looks: frame.looks, ..unknown(other.to_string(), frame.processes) },
             },
             Err(ended) => unknown(reason(&ended), None),
         }
@@ -94,19 +124,20 @@ impl Target {
         match whole(ended, token) {
             Ok((frame, after)) => match frame.outcome {
                 Outcome::Exited(code) => (position(code, &frame.stdout, frame.cut), after.and_then(role_after)),
-                other => (Position::Unknown(format!("sequence did not run to its end ({other:?})")), None),
+                other => (Position::Unknown(format!("sequence did not run to its end: {other}")), None),
             },
             Err(ended) => (Position::Unknown(reason(&ended)), None),
         }
     }
 
-    /// Runs a command whose intent is durable. With the runner, the member's role is read once more in the very container, and nothing
-    /// starts if it is not `role`; and the role that it has right after comes back with the result.
+    /// Runs a command whose intent is durable. With the runner, role and position are read once more in the very container, and nothing
+    /// starts if they are not what `looks` says; and the role that it has right after comes back with the result. A position is looked at by
+    /// runners that said they can, no other would understand.
     pub async fn run(
         &self,
         ctx: &Context,
         intent: &Intent,
-        role: Option<Role>,
+        looks: &Looks<'_>,
         argv: &[String],
     ) -> (Evidence, Option<Said>) {
         let seconds = u64::from(intent.timeout);
@@ -118,14 +149,7 @@ impl Target {
             };
             return (evidence, None);
         }
-        let (deadline, expect) =
-            (intent.timeout.to_string(), if intent.verb.intended() == Role::Stopped { "stopped" } else { "running" });
-        let mut more = vec!["--token", &intent.token, "--deadline", &deadline, "--expect", expect];
-        if let Some(code) = role.and_then(code) {
-            more.extend(["--if-status", code]);
-        }
-        more.push("--");
-        let argv = self.wrapped("exec", &intent.container, &more, argv);
+        let argv = start(self, intent, looks, argv);
         let ended = self.exec(ctx, &intent.container, &argv, seconds.saturating_add(WAY)).await;
         match whole(ended, &intent.token) {
             Ok((frame, after)) => (Evidence::from(&frame.outcome), after.and_then(role_after)),
@@ -167,10 +191,28 @@ fn settled(ended: Ended, token: &str) -> Evidence {
     }
 }
 
+/// How the runner's client is called to start a command.
+fn start(target: &Target, intent: &Intent, looks: &Looks<'_>, argv: &[String]) -> Vec<String> {
+    let expect = if intent.verb.intended() == Role::Stopped { "stopped" } else { "running" };
+    let deadline = intent.timeout.to_string();
+    let mut more = vec!["--token", &intent.token, "--deadline", &deadline, "--expect", expect];
+    if let Some(code) = looks.role.and_then(code) {
+        more.extend(["--if-status", code]);
+    }
+    let Some((sequence, position)) = &looks.position else {
+        more.push("--");
+        return target.wrapped("exec", &intent.container, &more, argv);
+    };
+    let (timeout, count) = (sequence.timeout.to_string(), sequence.exec.len().to_string());
+    more.extend(["--if-sequence", position, "--sequence-deadline", &timeout, "--sequence-args", &count, "--"]);
+    let both: Vec<String> = sequence.exec.iter().chain(argv).cloned().collect();
+    target.wrapped("exec", &intent.container, &more, &both)
+}
+
 /// The role that a command led to; nothing when `status` gave none, or when nobody knows how old it is, so that it is asked again.
 fn role_after(frame: frame::Frame) -> Option<Said> {
     let Outcome::Exited(code) = frame.outcome else { return None };
-    let said = Said { after: frame.after?, ..said(code, frame.processes) };
+    let said = Said { after: frame.after?, looks: frame.looks, ..said(code, frame.processes) };
     (said.role != Role::Unknown).then_some(said)
 }
 
@@ -178,7 +220,9 @@ fn role_after(frame: frame::Frame) -> Option<Said> {
 fn position(code: i32, stdout: &[u8], cut: bool) -> Position {
     match (code, cut) {
         (0, false) => read_sequence(stdout).unwrap_or_else(Position::Unknown),
-        (0, true) => Position::Unknown("sequence printed more than one line of a few bytes".into()),
+        (0, true) => Position::Unknown(
+            "sequence printed more than one line of a few bytes, or left a process that holds its stdout open".into(),
+        ),
         (code, _) => Position::Unknown(format!("sequence exited {code}")),
     }
 }
@@ -204,6 +248,7 @@ fn unknown(why: String, processes: Option<u32>) -> Said {
         detail: Some(format!("status could not be read: {why}")),
         processes,
         after: Duration::ZERO,
+        looks: false,
     }
 }
 
@@ -227,12 +272,13 @@ fn said(code: i32, processes: Option<u32>) -> Said {
         10 => (Role::Starting, None),
         code => (Role::Unknown, Some(format!("status exited {code}; 0, 7, 8, 9 and 10 have a meaning"))),
     };
-    Said { role, detail, processes, after: Duration::ZERO }
+    Said { role, detail, processes, after: Duration::ZERO, looks: false }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tanist_core::record::Verb;
 
     // Decision 0008: an older runner does not say when it asked, so what it says may be of any age, and is asked for again.
     #[test]
@@ -286,6 +332,67 @@ mod tests {
         for known in [Evidence::Running, Evidence::Exited(0), Evidence::Interrupted] {
             assert_eq!(after(known.clone()), known);
         }
+    }
+
+    fn target() -> Target {
+        Target { namespace: "shop".into(), pod: "db-0".into(), uid: "u".into(), runner: true }
+    }
+
+    fn intent() -> Intent {
+        Intent {
+            token: "seed-1-n".into(),
+            verb: Verb::Seed,
+            command: "seed".into(),
+            member: "db-0".into(),
+            pod_uid: "u".into(),
+            container: "db".into(),
+            container_id: "c".into(),
+            generation: 1,
+            started: 0,
+            timeout: 60,
+            term: 1,
+            again: false,
+            exited: None,
+            had_role: false,
+        }
+    }
+
+    // S-E: the runner gets the sequence command and what it has to print, before argv, each word as it stands.
+    #[test]
+    fn the_position_is_looked_at_in_the_moment_of_the_start() {
+        let sequence = Command { exec: vec!["/db/sequence".into(), "--".into()], container: "db".into(), timeout: 10 };
+        let argv = ["/db/start".to_owned(), "primary".to_owned()];
+        let role = Some(Role::Stopped);
+        let call = |position| start(&target(), &intent(), &Looks { role, position }, &argv).join(" ");
+        let head = "/tanist/tanist-run exec --state /tanist/db --uid u --token seed-1-n --deadline 60 --expect running --if-status 7";
+        assert_eq!(call(None), format!("{head} -- /db/start primary"));
+        let look = "--if-sequence h:7 --sequence-deadline 10 --sequence-args 2";
+        assert_eq!(
+            call(Some((&sequence, "h:7".into()))),
+            format!("{head} {look} -- /db/sequence -- /db/start primary")
+        );
+    }
+
+    #[test]
+    fn a_term_rests_on_what_its_own_container_can_read() {
+        let sequence = Command { exec: vec!["/db/sequence".into()], container: "db".into(), timeout: 10 };
+        let known = read_sequence(b"h:7").unwrap();
+        let text = |wrapped, position: &Position, intent: &Intent| {
+            rests_on(wrapped, &sequence, position, intent).map(|(_, text)| text)
+        };
+        assert_eq!(text(true, &known, &intent()), Some("h:7".into()));
+        assert_eq!(text(true, &Position::Empty, &intent()), Some("EMPTY".into()));
+        assert_eq!(text(true, &Position::Unknown(String::new()), &intent()), None);
+        assert_eq!(text(false, &known, &intent()), None, "nobody is there to look");
+        assert_eq!(text(true, &known, &Intent { container: "web".into(), ..intent() }), None);
+        assert_eq!(text(true, &known, &Intent { verb: Verb::Join, ..intent() }), None, "a joiner synchronises");
+    }
+
+    // A process that still holds stdout may be writing the rest of the number.
+    #[test]
+    fn a_sequence_that_is_cut_is_unknown() {
+        assert!(matches!(position(0, b"12", false), Position::Known(_)));
+        assert!(matches!(position(0, b"12", true), Position::Unknown(_)));
     }
 
     // A28, reading 17: five codes have a meaning, all others are unknown and not failed.

@@ -9,6 +9,7 @@
 //!
 //! Whether Kubernetes accepts the template is not known here: a dry run tells (condition `TemplateRejected`).
 mod pods;
+mod probe;
 mod runner;
 mod services;
 

@@ -4,9 +4,13 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::get;
-use std::net::SocketAddr;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, ipproto, listen, socket_with, sockopt};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener};
 use std::sync::Arc;
 use tracing_subscriber::EnvFilter;
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 128;
 
 /// Starts writing logs: JSON, one object a line; `RUST_LOG` chooses what. `span` says of which group and which of its rounds.
 pub fn logs() {
@@ -26,14 +30,37 @@ pub fn logs() {
 ///
 /// # Errors
 /// When the address cannot be listened on.
-pub async fn serve(ctx: Arc<Context>, listen: SocketAddr) -> std::io::Result<()> {
+pub async fn serve(ctx: Arc<Context>, address: SocketAddr) -> std::io::Result<()> {
     let app = Router::new()
         .route("/healthz", get(|| async { "ok" }))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
         .with_state(ctx);
-    let listener = tokio::net::TcpListener::bind(listen).await?;
-    axum::serve(listener, app).await
+    let listener = listener(address, dual_stack)?;
+    listener.set_nonblocking(true)?;
+    axum::serve(tokio::net::TcpListener::from_std(listener)?, app).await
+}
+
+/// `[::]` is every address of both families, and every IPv4 address where there is no IPv6.
+fn listener(
+    address: SocketAddr,
+    dual: impl FnOnce(u16) -> std::io::Result<TcpListener>,
+) -> std::io::Result<TcpListener> {
+    if address.ip() != Ipv6Addr::UNSPECIFIED {
+        return TcpListener::bind(address);
+    }
+    // A port that is taken is taken for IPv4 too, and says so.
+    dual(address.port()).or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port())))
+}
+
+/// std leaves it to the node's `net.ipv6.bindv6only` whether such a socket takes IPv4.
+fn dual_stack(port: u16) -> std::io::Result<TcpListener> {
+    let socket = socket_with(AddressFamily::INET6, SocketType::STREAM, SocketFlags::CLOEXEC, Some(ipproto::TCP))?;
+    sockopt::set_ipv6_v6only(&socket, false)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    bind(&socket, &SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, port, 0, 0))?;
+    listen(&socket, BACKLOG)?;
+    Ok(TcpListener::from(socket))
 }
 
 /// Ready: it can take over, or leads; not while it ends.
@@ -43,4 +70,37 @@ async fn ready(State(ctx): State<Arc<Context>>) -> StatusCode {
 
 async fn metrics(State(ctx): State<Arc<Context>>) -> Result<String, StatusCode> {
     ctx.metrics.text().map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{IpAddr, TcpStream};
+
+    fn answers(listener: &TcpListener, at: impl Into<IpAddr>) -> bool {
+        TcpStream::connect((at.into(), listener.local_addr().unwrap().port())).is_ok()
+    }
+
+    // On an IPv6 cluster the kubelet probes an IPv6 address, on an IPv4 one an IPv4 address.
+    #[test]
+    fn health_is_served_in_both_families() {
+        let both = listener("[::]:0".parse().unwrap(), dual_stack).unwrap();
+        assert!(answers(&both, Ipv4Addr::LOCALHOST));
+        if TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok() {
+            assert!(answers(&both, Ipv6Addr::LOCALHOST));
+            let port = both.local_addr().unwrap().port();
+            assert!(listener(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)), dual_stack).is_err(), "it is taken");
+        } else {
+            eprintln!("there is no ::1 here: only the fallback is tried");
+        }
+        let only = listener("0.0.0.0:0".parse().unwrap(), |_| unreachable!()).unwrap();
+        assert!(only.local_addr().unwrap().is_ipv4(), "who asks for IPv4 alone gets that");
+    }
+
+    #[test]
+    fn without_ipv6_health_is_served_for_ipv4() {
+        let none = |_| Err(std::io::ErrorKind::Unsupported.into());
+        let fallback = listener("[::]:0".parse().unwrap(), none).unwrap();
+        assert!(answers(&fallback, Ipv4Addr::LOCALHOST));
+    }
 }

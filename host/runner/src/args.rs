@@ -1,7 +1,9 @@
 //! The command line, by hand: few options, and every value is taken as it stands, leading dashes included.
+use crate::frame::number;
 use crate::limits::LONGEST;
+use crate::probe::{Check, Plan};
 use crate::tokens;
-use crate::wire::{Exec, Expect, Request, read_codes};
+use crate::wire::{Exec, Expect, IfSequence, Request, read_codes};
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
@@ -40,6 +42,8 @@ pub struct ServeArgs {
     pub stop: Vec<OsString>,
     /// Time from SIGTERM to the end.
     pub grace: Duration,
+    /// The readiness probe of the container's author.
+    pub probe: Option<Plan>,
 }
 
 /// A request and where to take it.
@@ -57,23 +61,34 @@ usage: tanist-run install DEST
        tanist-run serve --state DIR [--listen ADDR:PORT] [--uid UID | env TANIST_POD_UID]
            [--status-interval SECS=2] [--status-timeout SECS=5] [--status-arg ARG]...
            [--stop-timeout SECS=600] [--stop-arg ARG]... [--grace SECS=600]
+           [--probe-exec-arg ARG... | --probe-tcp-port PORT | --probe-http-port PORT --probe-http-path PATH [--probe-http-header LINE]...]
+           [--probe-delay SECS=0] [--probe-period SECS=10] [--probe-timeout SECS=1] [--probe-success N=1] [--probe-failure N=3]
        tanist-run exec --state DIR --token T --uid U --deadline SECS
-           [--expect running|stopped] [--quiet-status] [--if-status CODE[,CODE]...] -- ARGV...
+           [--expect running|stopped] [--quiet-status] [--if-status CODE[,CODE]...]
+           [--if-sequence EXPECTED --sequence-deadline SECS --sequence-args N] -- [N WORDS OF THE SEQUENCE COMMAND] ARGV...
        tanist-run settle --state DIR --token T --uid U
        tanist-run status --state DIR --uid U
 ";
 
 type Parsed<T> = Result<T, String>;
 
-/// Reads the command line after the program's name.
-pub fn parse(mut items: impl Iterator<Item = OsString>, pod_uid: Option<String>) -> Parsed<Command> {
+/// Further options of `serve`, in the environment because an older runner passes over what it does not know there: one word a line, in which
+/// `\\n` is a line's end and `\\\\` a backslash.
+pub const OPTIONS: &str = "TANIST_RUN_OPTIONS";
+
+/// Reads the command line after the program's name, and those options.
+pub fn parse(
+    mut items: impl Iterator<Item = OsString>,
+    pod_uid: Option<String>,
+    more: Option<&str>,
+) -> Parsed<Command> {
     let verb = items.next().ok_or("what shall I do?")?;
     match verb.as_bytes() {
         b"install" => match (items.next(), items.next()) {
             (Some(destination), None) => Ok(Command::Install(destination.into())),
             _ => Err("install takes one destination".into()),
         },
-        b"serve" => parse_serve(Options::new(items), pod_uid),
+        b"serve" => parse_serve(Options::new(items.chain(words(more))), pod_uid),
         b"exec" => parse_exec(Options::new(items)),
         b"settle" => {
             let mut options = Options::new(items);
@@ -91,6 +106,24 @@ pub fn parse(mut items: impl Iterator<Item = OsString>, pod_uid: Option<String>)
     }
 }
 
+fn words(lines: Option<&str>) -> impl Iterator<Item = OsString> {
+    lines.into_iter().flat_map(str::lines).map(|line| {
+        let mut word = String::new();
+        let mut characters = line.chars();
+        while let Some(character) = characters.next() {
+            word.push(match character {
+                '\\' => match characters.next() {
+                    Some('n') => '\n',
+                    Some(other) => other,
+                    None => '\\',
+                },
+                other => other,
+            });
+        }
+        OsString::from(word)
+    })
+}
+
 fn parse_serve(mut options: Options<impl Iterator<Item = OsString>>, pod_uid: Option<String>) -> Parsed<Command> {
     options.read(&[
         "--state",
@@ -102,6 +135,16 @@ fn parse_serve(mut options: Options<impl Iterator<Item = OsString>>, pod_uid: Op
         "--stop-timeout",
         "--stop-arg",
         "--grace",
+        "--probe-exec-arg",
+        "--probe-tcp-port",
+        "--probe-http-port",
+        "--probe-http-path",
+        "--probe-http-header",
+        "--probe-delay",
+        "--probe-period",
+        "--probe-timeout",
+        "--probe-success",
+        "--probe-failure",
     ])?;
     let uid = match options.find("--uid") {
         Some(_) => options.text("--uid")?,
@@ -125,13 +168,56 @@ fn parse_serve(mut options: Options<impl Iterator<Item = OsString>>, pod_uid: Op
         stop_timeout: options.seconds("--stop-timeout", Some(600))?,
         stop: options.all("--stop-arg"),
         grace: options.seconds("--grace", Some(600))?,
+        probe: parse_probe(&options)?,
     })))
+}
+
+fn parse_probe(options: &Options<impl Iterator<Item = OsString>>) -> Parsed<Option<Plan>> {
+    let given = |name| options.find(name).is_some();
+    let check = match (given("--probe-exec-arg"), given("--probe-tcp-port"), given("--probe-http-port")) {
+        (false, false, false) => return Ok(None),
+        (true, false, false) => Check::Exec(options.all("--probe-exec-arg")),
+        (false, true, false) => Check::Tcp(options.number("--probe-tcp-port", 0)?),
+        (false, false, true) => Check::Http {
+            port: options.number("--probe-http-port", 0)?,
+            path: options.text("--probe-http-path")?,
+            headers: options.texts("--probe-http-header")?,
+        },
+        _ => return Err("there is one probe: --probe-exec-arg, --probe-tcp-port or --probe-http-port".into()),
+    };
+    if let Check::Http { path, headers, .. } = &check
+        && (!path.starts_with('/') || headers.iter().chain([path]).any(|line| line.contains(char::is_control)))
+    {
+        return Err(
+            "--probe-http-path begins with a slash, and neither it nor a header holds control characters".into()
+        );
+    }
+    Ok(Some(Plan {
+        check,
+        delay: options.seconds("--probe-delay", Some(0))?,
+        period: options.seconds("--probe-period", Some(10))?.max(Duration::from_millis(50)),
+        timeout: options.seconds("--probe-timeout", Some(1))?.max(Duration::from_millis(50)),
+        success: options.number("--probe-success", 1)?,
+        failure: options.number("--probe-failure", 3)?,
+        address: std::env::var("TANIST_POD_IP").ok().and_then(|text| text.parse().ok()),
+    }))
 }
 
 fn parse_exec(mut options: Options<impl Iterator<Item = OsString>>) -> Parsed<Command> {
     options.flags = &["--quiet-status"];
-    let argv = options.read(&["--state", "--token", "--uid", "--deadline", "--expect", "--if-status"])?;
-    let argv = argv.filter(|argv| !argv.is_empty()).ok_or("exec needs -- and an argv")?;
+    let argv = options.read(&[
+        "--state",
+        "--token",
+        "--uid",
+        "--deadline",
+        "--expect",
+        "--if-status",
+        "--if-sequence",
+        "--sequence-deadline",
+        "--sequence-args",
+    ])?;
+    let mut argv = argv.filter(|argv| !argv.is_empty()).ok_or("exec needs -- and an argv")?;
+    let if_sequence = parse_sequence(&options, &mut argv)?;
     let expect = match options.find("--expect") {
         Some(word) => Some(Expect::parse(word.as_bytes()).ok_or("--expect takes running or stopped")?),
         None => None,
@@ -147,9 +233,31 @@ fn parse_exec(mut options: Options<impl Iterator<Item = OsString>>) -> Parsed<Co
         expect,
         quiet: options.find("--quiet-status").is_some(),
         if_status,
+        if_sequence,
         argv,
     };
     Ok(Command::Ask(Box::new(AskArgs { state: options.state()?, request: Request::Exec(exec) })))
+}
+
+/// The sequence to be looked at, whose argv comes before that of the command.
+fn parse_sequence(
+    options: &Options<impl Iterator<Item = OsString>>,
+    argv: &mut Vec<OsString>,
+) -> Parsed<Option<IfSequence>> {
+    let all = ["--if-sequence", "--sequence-deadline", "--sequence-args"];
+    if all.iter().all(|name| options.find(name).is_none()) {
+        return Ok(None);
+    }
+    let count: usize = options.number("--sequence-args", 0)?;
+    if count == 0 || count >= argv.len() {
+        return Err(
+            "--sequence-args takes how many of the words belong to the sequence command; the command follows".into()
+        );
+    }
+    let command = argv.split_off(count);
+    let expected = options.text("--if-sequence")?;
+    let deadline = options.seconds("--sequence-deadline", None)?;
+    Ok(Some(IfSequence { expected, deadline, argv: std::mem::replace(argv, command) }))
 }
 
 /// Options as they were read: names and values.
@@ -195,6 +303,22 @@ impl<I: Iterator<Item = OsString>> Options<I> {
         value.to_str().map(str::to_owned).ok_or_else(|| format!("{name} is not UTF-8"))
     }
 
+    fn texts(&self, name: &str) -> Parsed<Vec<String>> {
+        self.all(name)
+            .into_iter()
+            .map(|value| value.into_string().map_err(|_| format!("{name} is not UTF-8")))
+            .collect()
+    }
+
+    /// A number; 0 is none.
+    fn number<T: std::str::FromStr + Default + PartialEq>(&self, name: &str, default: T) -> Parsed<T> {
+        let found = match self.find(name) {
+            None => Some(default),
+            Some(value) => value.to_str().and_then(number),
+        };
+        found.filter(|found| *found != T::default()).ok_or_else(|| format!("{name} takes a number above 0"))
+    }
+
     fn state(&self) -> Parsed<PathBuf> {
         self.find("--state").map(PathBuf::from).ok_or_else(|| "--state is missing".into())
     }
@@ -227,7 +351,7 @@ mod tests {
     use super::*;
 
     fn parse_words(words: &[&str]) -> Parsed<Command> {
-        parse(words.iter().map(OsString::from), Some("pod".into()))
+        parse(words.iter().map(OsString::from), Some("pod".into()), None)
     }
 
     #[test]
@@ -245,6 +369,19 @@ mod tests {
             panic!("not understood")
         };
         assert_eq!((args.uid.as_str(), args.stop), ("pod", vec![OsString::from("--grace")]));
+    }
+
+    #[test]
+    fn further_options_come_from_the_environment() {
+        let more =
+            "--probe-exec-arg\nsh\n--probe-exec-arg\n-c\n--probe-exec-arg\necho 'a\\nb' \\\\n\n--probe-period\n7";
+        let words = ["serve", "--state", "/s"].map(OsString::from);
+        let Ok(Command::Serve(args)) = parse(words.into_iter(), Some("pod".into()), Some(more)) else {
+            panic!("not understood")
+        };
+        let plan = args.probe.unwrap();
+        assert_eq!(plan.check, Check::Exec(["sh", "-c", "echo 'a\nb' \\n"].map(OsString::from).to_vec()));
+        assert_eq!((plan.period, plan.failure), (Duration::from_secs(7), 3));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! One lock covers "fork and remember" and "wait and tell", so an exit can never be lost between the two and the wait for an
 //! adopted orphan can never steal the exit of a command. An orphan's end is told to nobody but the status poller.
-use crate::lock;
+use crate::{lock, processes};
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions, wait};
 use std::collections::BTreeMap;
@@ -19,13 +19,26 @@ pub enum Purpose {
     Command,
     /// A status poll; its process group is never evidence of the application.
     Poll,
+    /// The user's readiness probe; neither is its.
+    Probe,
+}
+
+impl Purpose {
+    /// Where the process group of what only looks is noted.
+    fn place(self) -> Option<usize> {
+        match self {
+            Purpose::Command => None,
+            Purpose::Poll => Some(0),
+            Purpose::Probe => Some(1),
+        }
+    }
 }
 
 /// All children that somebody waits for.
 #[derive(Debug, Default)]
 pub struct Children {
     watched: Mutex<BTreeMap<i32, Watch>>,
-    poll_group: AtomicI32,
+    looking: [AtomicI32; 2],
 }
 
 #[derive(Debug)]
@@ -52,8 +65,8 @@ impl Children {
         let mut watched = lock(&self.watched);
         let child = command.process_group(0).spawn()?;
         let pid = Pid::from_child(&child);
-        if purpose == Purpose::Poll {
-            self.poll_group.store(pid.as_raw_nonzero().get(), Ordering::SeqCst);
+        if let Some(group) = purpose.place().and_then(|place| self.looking.get(place)) {
+            group.store(pid.as_raw_nonzero().get(), Ordering::SeqCst);
         }
         watched.insert(pid.as_raw_nonzero().get(), Watch { purpose, exit: tell });
         Ok(Spawned { pid, child, exit })
@@ -73,8 +86,8 @@ impl Children {
                 orphans = true;
                 continue;
             };
-            if watch.purpose == Purpose::Poll {
-                self.poll_group.store(0, Ordering::SeqCst);
+            if let Some(group) = watch.purpose.place().and_then(|place| self.looking.get(place)) {
+                group.store(0, Ordering::SeqCst);
             }
             let code = match (status.exit_status(), status.terminating_signal()) {
                 (Some(code), _) => code,
@@ -87,9 +100,16 @@ impl Children {
         }
     }
 
-    /// The process group of the status poll that runs now.
-    pub fn poll_group(&self) -> Option<i32> {
-        Some(self.poll_group.load(Ordering::SeqCst)).filter(|group| *group != 0)
+    /// The process groups of the status poll and the probe that run now.
+    pub fn looking(&self) -> [Option<i32>; 2] {
+        self.looking.each_ref().map(|group| Some(group.load(Ordering::SeqCst)).filter(|group| *group != 0))
+    }
+
+    /// Processes left besides us, our clients, that group, the status poll and the probe. A poll may begin or end while we look: its group
+    /// is left out on both sides.
+    pub fn count_others(&self, group: Option<i32>) -> u32 {
+        let before = self.looking();
+        processes::count(|| [&[group][..], &before, &self.looking()].concat())
     }
 }
 

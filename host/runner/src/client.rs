@@ -22,7 +22,10 @@ pub fn ask(args: &AskArgs) -> io::Result<()> {
         Err(_) => unreachable_runner(args),
     };
     let mut stdout = io::stdout().lock();
-    stdout.write_all(&frame.to_bytes())?;
+    stdout.write_all(&match &args.request {
+        Request::Status { .. } => frame.to_bytes_of_status(),
+        Request::Exec(_) | Request::Settle { .. } => frame.to_bytes(),
+    })?;
     stdout.flush()?;
     match &args.request {
         Request::Exec(exec) if was_tried(&frame.outcome) => tell_status(args, &exec.uid, began, &mut stdout),

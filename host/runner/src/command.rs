@@ -3,7 +3,8 @@
 //! stdin is `/dev/null`, environment and working directory are the container's, the process group is its own. Output beyond
 //! the bound is drained, so a flood costs time of its own, never memory of ours. When the direct child has ended, output is
 //! awaited for 200 ms more; a daemon that still holds the pipe keeps a reader for life: closing it would kill the application
-//! with SIGPIPE at its next line, so what it writes from then on goes to the container's log.
+//! with SIGPIPE at its next line, so what it writes from then on goes to the container's log. An answer whose stdout was still open
+//! then is said to be cut, for more may belong to it; for commands that start something this is normal and nobody minds.
 use crate::children::{Children, Exit, Purpose, Spawned, read_exit};
 use crate::frame::Outcome;
 use crate::limits::{AFTER_EXIT, AFTER_KILL, LOOK_AGAIN, STDERR_KEPT, STDOUT_KEPT, TERM_TO_KILL};
@@ -55,7 +56,7 @@ pub struct Ran {
 pub struct Bounded {
     /// What was kept.
     pub kept: Vec<u8>,
-    /// Whether there was more.
+    /// Whether there was more, or may be: reading stopped before the end.
     pub cut: bool,
     bound: usize,
 }
@@ -140,8 +141,8 @@ fn watch(spawned: Spawned, order: &Order<'_>, ran: &mut Ran) {
             (Phase::Running, None) => {
                 let shutdown = order.shutdown.and_then(Shutdown::command_limit);
                 if shutdown.is_some() || now >= order.deadline {
-                    // A poll has nothing to tidy up; a hung one is ended at once.
-                    let patience = if order.purpose == Purpose::Poll { Duration::ZERO } else { TERM_TO_KILL };
+                    // A poll or a probe has nothing to tidy up; a hung one is ended at once.
+                    let patience = if order.purpose == Purpose::Command { TERM_TO_KILL } else { Duration::ZERO };
                     if patience > Duration::ZERO {
                         let _ = kill_process_group(pid, Signal::TERM);
                     }
@@ -184,6 +185,8 @@ fn watch(spawned: Spawned, order: &Order<'_>, ran: &mut Ran) {
     };
     ran.by_signal = ended.is_some_and(|(exit, _)| exit.by_signal);
     ran.unreaped = ended.is_none().then_some(exit);
+    // Whoever holds stdout may still be writing the rest of the line.
+    ran.stdout.cut |= out.is_some();
     ran.held = [out, err].into_iter().flatten().collect();
 }
 
@@ -223,7 +226,10 @@ fn read_some(pipe: &mut Option<OwnedFd>, into: &mut Bounded) {
             Ok(length) => into.take(buffer.get(..length).unwrap_or_default()),
             Err(rustix::io::Errno::INTR) => {}
             Err(rustix::io::Errno::AGAIN) => return,
-            Err(_) => *pipe = None,
+            Err(_) => {
+                into.cut = true;
+                *pipe = None;
+            }
         }
     }
 }

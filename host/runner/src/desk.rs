@@ -6,8 +6,8 @@ use crate::limits::CLIENT_CHECK;
 use crate::shutdown::Shutdown;
 use crate::status::{Poller, Quiet};
 use crate::tokens::{self, Record, Tokens, Writer};
-use crate::wire::{Exec, Expect, Request};
-use crate::{lock, log, processes, wait_until};
+use crate::wire::{Exec, Expect, IfSequence, Request};
+use crate::{lock, log, wait_until};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
@@ -144,6 +144,14 @@ impl Desk {
         if self.shutdown.began().is_some() {
             return refuse("shutting-down");
         }
+        match self.tokens.is_full() {
+            Ok(false) => {}
+            Ok(true) => {
+                log("no room for further tokens: the pod has to be replaced");
+                return refuse("tokens-full");
+            }
+            Err(_) => return refuse("storage"),
+        }
         if let Some((current, _)) = &slot.current {
             let mut frame = self.refusal(token, "busy");
             frame.stderr = format!("busy: {current}\n").into_bytes();
@@ -163,7 +171,7 @@ impl Desk {
 
     fn carry_out(&self, exec: &Exec, accepted: Instant, done: &Done) {
         let deadline = accepted + exec.deadline;
-        let quiet = match self.admit(exec, deadline) {
+        let quiet = match self.admit(exec, deadline, done) {
             Ok(quiet) => quiet,
             Err(frame) => {
                 self.release();
@@ -208,41 +216,90 @@ impl Desk {
     }
 
     /// All that must hold before argv may start, the token's record last: a refusal leaves the token unused. The desk is taken, so
-    /// nothing else starts between what the status says and argv.
-    fn admit(&self, exec: &Exec, deadline: Instant) -> Result<Option<Quiet<'_>>, Box<Frame>> {
-        let refuse = |reason| Err(Box::new(self.refusal(&exec.token, reason)));
-        let late = || Instant::now() >= deadline;
-        let ending = || self.shutdown.began().is_some();
-        let quiet = exec.quiet.then(|| self.poller.quiet());
+    /// nothing else starts between what status and sequence say and argv.
+    fn admit(&self, exec: &Exec, deadline: Instant, done: &Done) -> Result<Option<Quiet<'_>>, Box<Frame>> {
+        // A sequence command runs beside no poll, whatever the command itself wishes.
+        let mut quiet = (exec.quiet || exec.if_sequence.is_some()).then(|| self.poller.quiet());
         if let Some(codes) = &exec.if_status {
-            // Begins after we took the desk; in a quiet time none follows it.
-            let status = self.poller.fresh(quiet.as_ref(), &|| late() || ending());
-            if ending() {
-                return refuse("shutting-down");
-            }
-            let wrong = match status.map(|frame| frame.outcome) {
-                Some(Outcome::Exited(code)) if codes.contains(&code) => None,
-                Some(Outcome::Exited(code)) => Some(format!("status exited {code}\n")),
-                Some(Outcome::NotStarted(reason) | Outcome::Unknown(reason)) => {
-                    Some(format!("status unknown: {reason}\n"))
-                }
-                Some(other) => Some(format!("status unknown: {other}\n")),
-                None => return refuse("deadline"),
-            };
-            if let Some(line) = wrong {
-                let mut frame = self.refusal(&exec.token, "role");
-                frame.stderr = line.into_bytes();
-                return Err(Box::new(frame));
-            }
+            self.look_at_status(&exec.token, codes, quiet.as_ref(), deadline)?;
         }
+        let late = || Instant::now() >= deadline;
         if quiet.as_ref().is_some_and(|quiet| !quiet.begins(deadline)) || late() {
-            return refuse("deadline");
+            return Err(Box::new(self.refusal(&exec.token, "deadline")));
+        }
+        if let Some(look) = &exec.if_sequence {
+            self.look_at_sequence(&exec.token, look, deadline, done)?;
+        }
+        if !exec.quiet {
+            quiet = None;
         }
         lock(&self.board).changing = exec.expect.is_some();
         if self.tokens.start(&exec.token, &self.writer, exec.argv.len()).is_err() {
-            return refuse("storage");
+            return Err(Box::new(self.refusal(&exec.token, "storage")));
         }
         Ok(quiet)
+    }
+
+    /// A poll that begins after we took the desk says one of these codes; in a quiet time none follows it.
+    fn look_at_status(
+        &self,
+        token: &str,
+        codes: &[u8],
+        quiet: Option<&Quiet<'_>>,
+        deadline: Instant,
+    ) -> Result<(), Box<Frame>> {
+        let ending = || self.shutdown.began().is_some();
+        let status = self.poller.fresh(quiet, &|| Instant::now() >= deadline || ending());
+        if ending() {
+            return Err(Box::new(self.refusal(token, "shutting-down")));
+        }
+        let wrong = match status.map(|frame| frame.outcome) {
+            Some(Outcome::Exited(code)) if codes.contains(&code) => return Ok(()),
+            Some(Outcome::Exited(code)) => format!("status exited {code}\n"),
+            Some(Outcome::NotStarted(reason) | Outcome::Unknown(reason)) => format!("status unknown: {reason}\n"),
+            Some(other) => format!("status unknown: {other}\n"),
+            None => return Err(Box::new(self.refusal(token, "deadline"))),
+        };
+        Err(Box::new(Frame { stderr: wrong.into_bytes(), ..self.refusal(token, "role") }))
+    }
+
+    /// The sequence command, run in this very turn, prints what is expected.
+    fn look_at_sequence(
+        &self,
+        token: &str,
+        look: &IfSequence,
+        deadline: Instant,
+        done: &Done,
+    ) -> Result<(), Box<Frame>> {
+        let order = Order {
+            argv: &look.argv,
+            purpose: Purpose::Command,
+            deadline: deadline.min(Instant::now() + look.deadline),
+            shutdown: Some(&self.shutdown),
+            to_log: false,
+        };
+        let ran = command::run(&self.children, &order);
+        command::carry_to_log(ran.held);
+        let wrong = match ran.outcome {
+            _ if self.shutdown.began().is_some() => return Err(Box::new(self.refusal(token, "shutting-down"))),
+            _ if Instant::now() >= deadline => Err("deadline"),
+            Outcome::Exited(0) if ran.stdout.cut => Ok("sequence was cut\n".to_owned()),
+            Outcome::Exited(0) if is_position(&ran.stdout.kept, &look.expected) => return Ok(()),
+            Outcome::Exited(0) => Ok("sequence printed another position\n".to_owned()),
+            Outcome::Exited(code) => Ok(format!("sequence exited {code}\n")),
+            Outcome::NotStarted(reason) | Outcome::Unknown(reason) => Ok(format!("sequence unknown: {reason}\n")),
+            other => Ok(format!("sequence unknown: {other}\n")),
+        };
+        let frame = match wrong {
+            Ok(line) => Frame { stderr: line.into_bytes(), ..self.refusal(token, "sequence") },
+            Err(reason) => self.refusal(token, reason),
+        };
+        if let Some(exit) = ran.unreaped {
+            // As after a command: the answer need not wait for the kernel, the next command must.
+            done.tell(&frame);
+            read_exit(&exit);
+        }
+        Err(Box::new(frame))
     }
 
     /// Free for the next command. Comes before the answer, so that whoever has it finds nobody busy.
@@ -268,6 +325,10 @@ impl Desk {
         }
         if let Some(frame) = self.remembered(&slot, token) {
             return frame;
+        }
+        // Without room no token starts that is not known: this one is void without being written.
+        if matches!(self.tokens.is_full(), Ok(true)) {
+            return self.bare(token, Outcome::Void);
         }
         // Still under the lock: no exec of it can slip in between.
         match self.tokens.void(token, &self.writer) {
@@ -301,11 +362,20 @@ impl Desk {
         Frame::bare(token, outcome, self.count(None))
     }
 
-    /// A poll may begin or end while we look: its group is left out on both sides.
     fn count(&self, group: Option<i32>) -> u32 {
-        let before = self.children.poll_group();
-        processes::count(|| vec![group, before, self.children.poll_group()])
+        self.children.count_others(group)
     }
+}
+
+/// Whether a sequence command printed this position, white space around it and leading zeros aside: the operator reads numbers, not texts.
+fn is_position(stdout: &[u8], expected: &str) -> bool {
+    fn parts(text: &str) -> (Option<&str>, &str) {
+        let (history, number) = text.rsplit_once(':').map_or((None, text), |(history, number)| (Some(history), number));
+        let bare = number.trim_start_matches('0');
+        (history, if bare.is_empty() && !number.is_empty() { "0" } else { bare })
+    }
+    let found = std::str::from_utf8(stdout).map(|text| text.trim_matches([' ', '\t', '\r', '\n']));
+    found.is_ok_and(|found| !found.is_empty() && parts(found) == parts(expected))
 }
 
 impl Done {
@@ -325,6 +395,33 @@ impl Done {
                 return None;
             }
             frame = wait_until(&self.told, frame, Instant::now() + CLIENT_CHECK);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_is_the_same_number_in_the_same_history() {
+        for (printed, expected) in
+            [("7\n", "7"), (" 007 \r\n", "7"), ("000", "0"), ("EMPTY\n", "EMPTY"), ("a:b:07", "a:b:7")]
+        {
+            assert!(is_position(printed.as_bytes(), expected), "{printed:?} {expected}");
+        }
+        for (printed, expected) in [
+            ("", "0"),
+            ("\n", "EMPTY"),
+            ("70", "7"),
+            ("7 8", "7"),
+            ("a:7", "7"),
+            ("7", "a:7"),
+            ("a:7", "b:7"),
+            ("a:", "a:0"),
+            ("EMPTY", "0"),
+        ] {
+            assert!(!is_position(printed.as_bytes(), expected), "{printed:?} {expected}");
         }
     }
 }

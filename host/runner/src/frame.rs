@@ -6,10 +6,15 @@
 //! tanist-end TOKEN\n
 //! ```
 //! Lengths and the end mark make a cut stream visible: a frame is whole or it is nothing. The status that follows a command's frame has ` after=MS` at the
-//! end of its first line: how long after the client began it asked.
+//! end of its first line: how long after the client began it asked. Every status that a client prints has ` features=...` there: what may be asked of
+//! this runner that an earlier one did not know, separated by commas. Clients print these words and PID 1 never does: what it stores and sends stays
+//! as it was.
 use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
+
+/// What the operator may ask of this runner: `if-sequence` is the option of `exec`.
+const FEATURES: &str = "features=if-sequence";
 
 /// What is known of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +79,7 @@ pub struct Frame {
     pub stdout: Vec<u8>,
     /// What was kept of stderr.
     pub stderr: Vec<u8>,
-    /// Whether more was written than kept.
+    /// Whether more was written than kept, or stdout was still open when reading ended.
     pub cut: bool,
     /// Processes of the container besides PID 1, our clients and the command's own process group.
     pub processes: u32,
@@ -104,13 +109,24 @@ impl Frame {
         bytes
     }
 
+    /// The same with one more word at the end of the first line, which readers that do not know it pass over.
+    fn to_bytes_with(&self, word: &str) -> Vec<u8> {
+        let bytes = self.to_bytes();
+        let head = bytes.iter().position(|b| *b == b'\n').unwrap_or(bytes.len());
+        let (head, rest) = bytes.split_at(head);
+        [head, b" ", word.as_bytes(), rest].concat()
+    }
+
+    /// The same of a status, with what this runner can do beyond the first.
+    pub fn to_bytes_of_status(&self) -> Vec<u8> {
+        self.to_bytes_with(FEATURES)
+    }
+
     /// The same of a status that came of a command, with how long after the client began it was asked for. Who asked the client knows so how
     /// old it is at most, however long the answer was under way.
     pub fn to_bytes_after(&self, after: Duration) -> Vec<u8> {
-        let told = Frame { stdout: Vec::new(), stderr: Vec::new(), cut: false, ..self.clone() }.to_bytes();
-        let head = told.iter().position(|b| *b == b'\n').unwrap_or(told.len());
-        let (head, rest) = told.split_at(head);
-        [head, format!(" after={}", after.as_millis()).as_bytes(), rest].concat()
+        let bare = Frame { stdout: Vec::new(), stderr: Vec::new(), cut: false, ..self.clone() };
+        bare.to_bytes_with(&format!("after={} {FEATURES}", after.as_millis()))
     }
 
     /// Reads exactly one whole frame; anything less, more or other is `None`.
@@ -185,7 +201,7 @@ mod tests {
         assert_eq!(bare.to_bytes(), b"tanist-run/1 - running stdout=0 stderr=0 cut=0 processes=0\n\ntanist-end -\n");
         let after =
             Frame { token: "-".into(), ..sample(Outcome::Exited(8)) }.to_bytes_after(Duration::from_micros(41_900));
-        assert_eq!(after, b"tanist-run/1 - exited:8 stdout=0 stderr=0 cut=0 processes=3 after=41\n\ntanist-end -\n");
+        assert_eq!(after, b"tanist-run/1 - exited:8 stdout=0 stderr=0 cut=0 processes=3 after=41 features=if-sequence\n\ntanist-end -\n");
     }
 
     #[test]

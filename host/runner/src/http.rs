@@ -1,6 +1,7 @@
 //! The readiness port: a hint for the kubelet, never evidence for the operator.
 use crate::desk::Desk;
 use crate::limits::{HTTP_BYTES, HTTP_CONNECTIONS, HTTP_TIME};
+use crate::probe::Probe;
 use crate::shutdown::Shutdown;
 use crate::status::Poller;
 use crate::wire::Expect;
@@ -19,6 +20,8 @@ pub struct Readiness {
     pub poller: Arc<Poller>,
     /// Whether the end has begun.
     pub shutdown: Arc<Shutdown>,
+    /// The author's own probe, where there is one.
+    pub probe: Option<Arc<Probe>>,
 }
 
 /// Accepts for ever; a connection too many waits in the backlog.
@@ -82,10 +85,12 @@ fn exchange(mut stream: TcpStream, readiness: &Readiness) -> std::io::Result<()>
 fn ready(readiness: &Readiness) -> (&'static str, &'static str, String) {
     let board = readiness.desk.board();
     let standing = readiness.poller.standing();
-    let fits = match (board.expect, standing.map(|standing| standing.code)) {
-        (Expect::Running, Some(0 | 8)) | (Expect::Stopped, Some(7)) => true,
-        (_, _) => false,
-    };
+    let probed = readiness.probe.as_ref().map(|probe| probe.is_good());
+    let fits = probed != Some(false)
+        && match (board.expect, standing.map(|standing| standing.code)) {
+            (Expect::Running, Some(0 | 8)) | (Expect::Stopped, Some(7)) => true,
+            (_, _) => false,
+        };
     let ending = readiness.shutdown.began().is_some();
     let word = match (ending, board.changing, fits) {
         (true, _, _) => "shutting-down",
@@ -95,7 +100,8 @@ fn ready(readiness: &Readiness) -> (&'static str, &'static str, String) {
     };
     let code = standing.map_or("unknown".to_owned(), |standing| standing.code.to_string());
     let age = standing.map_or("none".to_owned(), |standing| format!("{}s", standing.at.elapsed().as_secs()));
-    let body = format!("{word} code={code} expect={} age={age}\n", board.expect.word());
+    let probe = probed.map_or("", |good| if good { " probe=good" } else { " probe=failing" });
+    let body = format!("{word} code={code} expect={} age={age}{probe}\n", board.expect.word());
     (if word == "ready" { "200 OK" } else { "503 Service Unavailable" }, "text/plain", body)
 }
 

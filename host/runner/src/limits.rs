@@ -16,6 +16,8 @@ pub const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// Results kept for asking again; older ones leave only their name behind (see `tokens`).
 pub const TOKENS_KEPT: usize = 256;
+/// Older tokens whose use is remembered, in eight bytes each: 32 MiB at most, and one token every ten seconds for more than a year.
+pub const RETIRED_KEPT: u64 = 4 * 1024 * 1024;
 /// The longest token.
 pub const TOKEN_BYTES: usize = 128;
 /// A request is an argv: Linux itself refuses more than about 2 MiB of it.
@@ -40,6 +42,9 @@ pub const POLLS_FAILED: u32 = 3;
 
 /// Part of the polling interval that lies between two polls when processes end that nobody waits for.
 pub const STIRRED: u32 = 4;
+
+/// Bytes in which the first line of an answer to an HTTP probe has to come.
+pub const PROBE_BYTES: usize = 4096;
 
 /// Concurrent HTTP connections: the kubelet needs one, people a few.
 pub const HTTP_CONNECTIONS: usize = 16;

@@ -10,15 +10,17 @@
 //! 4. **Nothing here hangs for ever on the application**: deadlines end process groups, output is bounded, daemons that keep a
 //!    pipe do not hold up an answer, a hung status poll is killed and none follows until it is reaped.
 //! 5. **The end is orderly**: on SIGTERM (or the image's own stop signal) the running command ends, `stop` runs, everyone else gets TERM, then KILL.
-//! 6. **No rights of its own**: no shell, no outgoing connection, no argv in any file or log; socket and records belong to PID 1's
-//!    user alone.
+//! 6. **No rights of its own**: no shell, no argv in any file or log, no connection to anything but this pod (the readiness probe that the
+//!    pod template brought); socket and records belong to PID 1's user alone.
 //! 7. **A last look and its act are one step.** `exec --if-status 7,0` runs a status poll of its own when its token has taken the
 //!    desk, and starts argv only if that poll exits with one of these codes. Nothing else starts in between; only the application
-//!    itself can still change. With `--quiet-status` no other poll comes between the two either.
+//!    itself can still change. With `--quiet-status` no other poll comes between the two either. `exec --if-sequence 7` runs the sequence
+//!    command after that, in the same turn and beside no poll, and starts argv only if it exits 0 and prints that position, whole.
 //!
-//! `not-started` is about the request that got it: `busy`, `role`, `deadline`, `shutting-down` and the like leave the token unused,
-//! and only `settle` makes that final. `role` says on stderr what the poll said, in one line: `status exited 8`, or
-//! `status unknown: deadline`. While it looks, `settle` says `running`, and the deadline counts. A token that is known gets its
+//! `not-started` is about the request that got it: `busy`, `role`, `sequence`, `deadline`, `shutting-down` and the like leave the token
+//! unused, and only `settle` makes that final. `role` says on stderr what the poll said, in one line: `status exited 8`, or
+//! `status unknown: deadline`; `sequence` does so too: `sequence printed another position`. `tokens-full` is for good: this pod has used up
+//! its tokens. While it looks, `settle` says `running`, and the deadline counts. A token that is known gets its
 //! answer without a look, whatever its condition.
 //!
 //! The state directory should be one of its own inside the volume, so that it is created private.
@@ -37,6 +39,8 @@ mod desk;
 mod frame;
 mod http;
 mod limits;
+mod listen;
+mod probe;
 mod processes;
 mod serve;
 mod shutdown;
@@ -52,7 +56,9 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 fn main() -> ExitCode {
-    let command = match args::parse(std::env::args_os().skip(1), std::env::var("TANIST_POD_UID").ok()) {
+    let more = std::env::var(args::OPTIONS).ok();
+    let command = match args::parse(std::env::args_os().skip(1), std::env::var("TANIST_POD_UID").ok(), more.as_deref())
+    {
         Ok(command) => command,
         Err(mistake) => {
             log(&format!("{mistake}\n{}", args::USAGE));

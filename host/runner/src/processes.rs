@@ -44,8 +44,8 @@ pub fn count(groups: impl FnOnce() -> Vec<Option<i32>>) -> u32 {
     u32::try_from(left).unwrap_or(u32::MAX)
 }
 
-/// The processes that are ours to end: as PID 1 everyone, else our descendants; without one process group.
-pub fn subjects(except: Option<i32>) -> Vec<Pid> {
+/// The processes that are ours to end: as PID 1 everyone, else our descendants; without these process groups.
+pub fn subjects(except: &[Option<i32>]) -> Vec<Pid> {
     let all = others().unwrap_or_default();
     let me = i32::try_from(std::process::id()).unwrap_or_default();
     let parents: BTreeMap<i32, i32> = all.iter().map(|process| (process.pid, process.parent)).collect();
@@ -61,7 +61,7 @@ pub fn subjects(except: Option<i32>) -> Vec<Pid> {
         false
     };
     all.iter()
-        .filter(|process| Some(process.group) != except && (me == 1 || descends(process.pid)))
+        .filter(|process| !except.contains(&Some(process.group)) && (me == 1 || descends(process.pid)))
         .filter_map(|process| Pid::from_raw(process.pid))
         .collect()
 }

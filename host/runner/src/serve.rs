@@ -4,7 +4,9 @@ use crate::children::Children;
 use crate::desk::Desk;
 use crate::http::{self, Readiness};
 use crate::limits::{CLIENTS, REQUEST_TIME};
+use crate::listen;
 use crate::log;
+use crate::probe::Probe;
 use crate::shutdown::{self, Shutdown, Stop};
 use crate::status::Poller;
 use crate::tokens::{Tokens, Writer};
@@ -14,7 +16,6 @@ use signal_hook::consts::{SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGWINCH};
 use signal_hook::iterator::Signals;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
-use std::net::TcpListener;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -45,9 +46,14 @@ pub fn serve(args: ServeArgs) -> io::Result<()> {
     let served = Arc::new(AtomicUsize::new(0));
 
     if let Some(address) = args.listen {
-        let listener = TcpListener::bind(address)?;
+        let listener = listen::on(address)?;
         log(&format!("listening on {}", listener.local_addr()?));
-        let readiness = Arc::new(Readiness { desk: desk.clone(), poller: poller.clone(), shutdown: shutdown.clone() });
+        let probe = args.probe.map(|plan| Arc::new(Probe::new(plan, children.clone())));
+        if let Some(probe) = probe.clone() {
+            Builder::new().name("probe".into()).spawn(move || probe.run())?;
+        }
+        let (desk, poller, shutdown) = (desk.clone(), poller.clone(), shutdown.clone());
+        let readiness = Arc::new(Readiness { desk, poller, shutdown, probe });
         Builder::new().name("ready".into()).spawn(move || http::serve(&listener, &readiness))?;
     }
     let polls = poller.clone();
@@ -67,7 +73,7 @@ pub fn serve(args: ServeArgs) -> io::Result<()> {
         log("ended");
         std::process::exit(0);
     })?;
-    let listener = listen(&args.state)?;
+    let listener = listen_for_clients(&args.state)?;
     Builder::new().name("clients".into()).spawn(move || accept(&listener, &desk, &served))?;
 
     children.reap();
@@ -95,7 +101,7 @@ fn lock_state(state: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-fn listen(state: &Path) -> io::Result<UnixListener> {
+fn listen_for_clients(state: &Path) -> io::Result<UnixListener> {
     let path = state.join(SOCKET);
     // We hold the lock, so whatever lies there was left by an earlier incarnation.
     match fs::remove_file(&path) {

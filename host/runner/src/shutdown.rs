@@ -84,17 +84,17 @@ pub fn carry_out(shutdown: &Shutdown, desk: &Desk, children: &Children, stop: &S
     end_everyone(children, end.checked_sub(reserve / 2).unwrap_or(end));
 }
 
-/// TERM to all, KILL at the limit to those who stayed; the kernel does the rest when PID 1 ends. Status polls go on, for the
-/// operator may still ask, and are not waited for.
+/// TERM to all, KILL at the limit to those who stayed; the kernel does the rest when PID 1 ends. Status polls and
+/// probes go on, for the operator may still ask, and are not waited for.
 fn end_everyone(children: &Children, limit: Instant) {
-    let left = || processes::subjects(children.poll_group());
+    let left = || processes::subjects(&children.looking());
     for process in left() {
         let _ = kill_process(process, Signal::TERM);
     }
     while Instant::now() < limit && !left().is_empty() {
         std::thread::sleep(LOOK_AGAIN);
     }
-    for process in processes::subjects(None) {
+    for process in processes::subjects(&[]) {
         let _ = kill_process(process, Signal::KILL);
     }
 }

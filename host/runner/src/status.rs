@@ -3,7 +3,7 @@ use crate::children::{Children, Purpose, read_exit};
 use crate::command::{self, Order};
 use crate::frame::{Frame, Outcome};
 use crate::limits::{LOOK_AGAIN, POLLS_FAILED, STIRRED};
-use crate::{lock, processes, wait_until};
+use crate::{lock, wait_until};
 use std::ffi::OsString;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -96,7 +96,7 @@ impl Poller {
             };
             let ran = command::run(&self.children, &order);
             // Counting walks /proc: only for those who ask.
-            let processes = if wanted { processes::count(|| vec![ran.group]) } else { 0 };
+            let processes = if wanted { self.children.count_others(ran.group) } else { 0 };
             let frame = Frame {
                 token: "-".into(),
                 outcome: ran.outcome,
@@ -167,12 +167,11 @@ impl Poller {
     /// asker gave up.
     pub fn fresh(&self, within: Option<&Quiet<'_>>, gave_up: &dyn Fn() -> bool) -> Option<Frame> {
         let unknown = |reason: &'static str| {
-            let processes = processes::count(|| vec![self.children.poll_group()]);
-            Some(Frame::bare("-", Outcome::Unknown(reason.into()), processes))
+            Some(Frame::bare("-", Outcome::Unknown(reason.into()), self.children.count_others(None)))
         };
         if !self.can_poll() {
             let outcome = Outcome::NotStarted("no-status-command".into());
-            return Some(Frame::bare("-", outcome, processes::count(Vec::new)));
+            return Some(Frame::bare("-", outcome, self.children.count_others(None)));
         }
         // A poll that runs already, then ours; each with the time to be killed.
         let limit = Instant::now() + (self.timeout + crate::limits::AFTER_KILL) * 2 + Duration::from_secs(5);

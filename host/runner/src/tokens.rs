@@ -4,11 +4,17 @@
 //! `DIR/tokens/T` = a line `tanist-run/1 started|result|void token uid incarnation argc`, and for a result the frame.
 //! Never an argv: it may hold secrets. Files and directories are private to PID 1's user.
 //!
-//! **Pruning.** The newest 256 tokens keep their results. An older one is first written, name and kind only, to the
-//! append-only file `DIR/retired`, synced, then removed: its result is forgotten, its use is not. So a token is refused for as
-//! long as the pod lives, voids included, however late an exec of it comes.
+//! **Pruning.** The newest 256 tokens keep their results. An older one is first written, as eight bytes of hash and kind, to the
+//! append-only file `DIR/retired.hashes`, synced, then removed: its result is forgotten, its use is not. So a token is refused for as
+//! long as the pod lives, voids included, however late an exec of it comes. A token never used is taken for a used one as often as two
+//! hashes of 63 bits agree; it is refused then, which costs a command, never a second start.
+//!
+//! **The bound.** That file ends at [`RETIRED_KEPT`] tokens. From then on no token starts that is not known already: nothing could be
+//! retired to make room for it, and forgetting a token could start it twice. The pod has to be replaced.
+//!
+//! Earlier runners wrote names and kinds, one a line, to `DIR/retired`. What stands there is refused like the rest.
 use crate::frame::Frame;
-use crate::limits::{TOKEN_BYTES, TOKENS_KEPT};
+use crate::limits::{RETIRED_KEPT, TOKEN_BYTES, TOKENS_KEPT};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -39,8 +45,16 @@ pub enum Record {
 pub struct Tokens {
     dir: PathBuf,
     scratch: PathBuf,
-    retired: PathBuf,
+    /// Eight bytes each: [`retired_as`].
+    hashes: PathBuf,
+    /// How many of them there may be.
+    most: u64,
+    /// What earlier runners wrote instead; only read.
+    lines: PathBuf,
 }
+
+/// Bytes of a retired token.
+const HASH: usize = 8;
 
 /// Who writes: part of every record.
 #[derive(Debug)]
@@ -54,7 +68,13 @@ pub struct Writer {
 impl Tokens {
     /// The store as it lies there, for reading only.
     pub fn at(state: &Path) -> Tokens {
-        Tokens { dir: state.join("tokens"), scratch: state.join("scratch"), retired: state.join("retired") }
+        Tokens {
+            dir: state.join("tokens"),
+            scratch: state.join("scratch"),
+            hashes: state.join("retired.hashes"),
+            most: RETIRED_KEPT,
+            lines: state.join("retired"),
+        }
     }
 
     /// The store for writing: creates what is missing.
@@ -110,12 +130,27 @@ impl Tokens {
         sync_dir(&self.dir)
     }
 
+    /// Whether no further token may be remembered: then none may start that is not known already. An error is not "no".
+    pub fn is_full(&self) -> io::Result<bool> {
+        match fs::metadata(&self.hashes) {
+            Ok(found) => Ok(found.len() / HASH as u64 >= self.most),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     fn look_up_retired(&self, token: &str) -> io::Result<Option<Record>> {
-        let file = match File::open(&self.retired) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
-        };
+        let (void, used) = (retired_as(token, true), retired_as(token, false));
+        if let Some(file) = open_if_there(&self.hashes)? {
+            let mut file = BufReader::with_capacity(64 * 1024, file);
+            let mut found = [0; HASH];
+            while read_whole(&mut file, &mut found)? {
+                if found == void || found == used {
+                    return Ok(Some(if found == void { Record::Void } else { Record::Used }));
+                }
+            }
+        }
+        let Some(file) = open_if_there(&self.lines)? else { return Ok(None) };
         for line in BufReader::new(file).lines() {
             if let Some((name, kind)) = line?.split_once(' ')
                 && name == token
@@ -137,25 +172,57 @@ impl Tokens {
             return Ok(());
         }
         known.sort();
-        let mut lines = String::new();
+        let mut hashes = Vec::new();
         let mut gone = Vec::new();
         for (_, name) in known.into_iter().take(surplus) {
             let Some(name) = name.to_str().filter(|name| *name != current) else { continue };
             let mut head = Vec::new();
             File::open(self.dir.join(name))?.take(64).read_to_end(&mut head)?;
             let void = head.starts_with(b"tanist-run/1 void ");
-            // A leading newline ends what a crash in the middle of an earlier append may have left.
-            lines.push_str(&format!("\n{name} {}", if void { "void" } else { "used" }));
+            hashes.extend_from_slice(&retired_as(name, void));
             gone.push(self.dir.join(name));
         }
-        lines.push('\n');
-        let mut retired = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.retired)?;
-        retired.write_all(lines.as_bytes())?;
+        let mut retired = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.hashes)?;
+        // Part of a hash is what a crash in the middle of an append left; its token was not removed.
+        let length = retired.metadata()?.len();
+        retired.set_len(length - length % HASH as u64)?;
+        retired.write_all(&hashes)?;
         retired.sync_all()?;
         if let Some(state) = self.dir.parent() {
             sync_dir(state)?;
         }
         gone.iter().try_for_each(fs::remove_file)
+    }
+}
+
+/// How a retired token is written: 63 bits of its hash (FNV-1a, mixed so that every byte of a name reaches every bit), and whether it was
+/// void in the last. The form may never change while a state directory lives.
+fn retired_as(token: &str, void: bool) -> [u8; HASH] {
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    for byte in token.bytes() {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+    for factor in [0xff51_afd7_ed55_8ccd_u64, 0xc4ce_b9fe_1a85_ec53] {
+        hash = (hash ^ (hash >> 33)).wrapping_mul(factor);
+    }
+    hash ^= hash >> 33;
+    (hash & !1 | u64::from(void)).to_be_bytes()
+}
+
+fn open_if_there(path: &Path) -> io::Result<Option<File>> {
+    match File::open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Fills the buffer; `false` at the end, where part of a record counts as none.
+fn read_whole(from: &mut impl Read, into: &mut [u8; HASH]) -> io::Result<bool> {
+    match from.read_exact(into) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
@@ -219,6 +286,56 @@ mod tests {
         assert_eq!(tokens.look_up("done-1").unwrap(), Some(Record::Used));
         assert_eq!(tokens.look_up("t0").unwrap(), Some(Record::Void));
         assert_eq!(tokens.look_up("t").unwrap(), None);
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn what_is_retired_takes_eight_bytes_and_survives_a_torn_append() {
+        let (tokens, writer, dir) = store("torn");
+        for n in 0..TOKENS_KEPT + 2 {
+            tokens.void(&format!("t{n}"), &writer).unwrap();
+        }
+        let path = dir.join("retired.hashes");
+        assert_eq!(fs::metadata(&path).unwrap().len(), 16);
+        OpenOptions::new().append(true).open(&path).unwrap().write_all(b"torn").unwrap();
+        assert_eq!(tokens.look_up("t1").unwrap(), Some(Record::Void));
+        tokens.void("after", &writer).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().len(), 24);
+        assert_eq!(tokens.look_up("t2").unwrap(), Some(Record::Void));
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn the_form_of_a_retired_token_never_changes() {
+        assert_eq!(retired_as("seed-7-1a2b", false), 0xf635_dc4c_7c02_e654_u64.to_be_bytes());
+        assert_eq!(retired_as("seed-7-1a2b", true), (0xf635_dc4c_7c02_e654_u64 | 1).to_be_bytes());
+        let all: std::collections::BTreeSet<_> =
+            (0..100_000).map(|n| retired_as(&format!("sequence-0-{n}"), false)).collect();
+        assert_eq!(all.len(), 100_000);
+    }
+
+    #[test]
+    fn it_is_full_at_its_bound() {
+        let (mut tokens, writer, dir) = store("full");
+        tokens.most = 3;
+        for n in 0..TOKENS_KEPT + 3 {
+            assert!(!tokens.is_full().unwrap(), "{n}");
+            tokens.void(&format!("t{n}"), &writer).unwrap();
+        }
+        assert!(tokens.is_full().unwrap());
+        assert_eq!(tokens.look_up("t0").unwrap(), Some(Record::Void));
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn what_an_earlier_runner_retired_is_refused() {
+        let (tokens, writer, dir) = store("lines");
+        fs::write(dir.join("retired"), "\ndone-1 used\n\nvoid-1 void\nvoi").unwrap();
+        assert_eq!(tokens.look_up("done-1").unwrap(), Some(Record::Used));
+        assert_eq!(tokens.look_up("void-1").unwrap(), Some(Record::Void));
+        assert_eq!(tokens.look_up("voi").unwrap(), None);
+        tokens.void("next", &writer).unwrap();
+        assert_eq!(tokens.look_up("done-1").unwrap(), Some(Record::Used));
         fs::remove_dir_all(dir).unwrap();
     }
 

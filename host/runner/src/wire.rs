@@ -41,6 +41,17 @@ pub fn read_codes(text: &str) -> Option<Vec<u8>> {
     text.split(',').map(number).collect()
 }
 
+/// How recent the data has to be still.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IfSequence {
+    /// What the command has to print.
+    pub expected: String,
+    /// How long it may take.
+    pub deadline: Duration,
+    /// The sequence command.
+    pub argv: Vec<OsString>,
+}
+
 /// A command to run once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exec {
@@ -56,6 +67,8 @@ pub struct Exec {
     pub quiet: bool,
     /// It starts only when a fresh status poll says one of these.
     pub if_status: Option<Vec<u8>>,
+    /// It starts only when the data is where it was.
+    pub if_sequence: Option<IfSequence>,
     /// Passed as it is, item by item.
     pub argv: Vec<OsString>,
 }
@@ -97,6 +110,15 @@ impl Request {
                 field(if exec.quiet { b"quiet" } else { b"-" });
                 let codes = exec.if_status.as_ref().map(|codes| codes.iter().map(u8::to_string).collect::<Vec<_>>());
                 field(codes.map_or("-".into(), |codes| codes.join(",")).as_bytes());
+                match &exec.if_sequence {
+                    None => field(b"-"),
+                    Some(look) => {
+                        field(look.argv.len().to_string().as_bytes());
+                        field(look.expected.as_bytes());
+                        field(look.deadline.as_millis().to_string().as_bytes());
+                        look.argv.iter().for_each(|item| field(item.as_bytes()));
+                    }
+                }
                 exec.argv.iter().for_each(|item| field(item.as_bytes()));
             }
             Request::Settle { token, uid } => {
@@ -118,6 +140,7 @@ impl Request {
     pub fn decode(body: &[u8]) -> Option<Request> {
         let mut fields = body.strip_suffix(&[0])?.split(|b| *b == 0);
         let text = |field: &[u8]| std::str::from_utf8(field).ok().map(str::to_owned);
+        let word = |item: &[u8]| OsString::from_vec(item.to_vec());
         let request = match fields.next()? {
             b"exec" => Request::Exec(Exec {
                 token: text(fields.next()?)?,
@@ -130,7 +153,20 @@ impl Request {
                     b"-" => None,
                     codes => Some(read_codes(&text(codes)?)?),
                 },
-                argv: fields.by_ref().map(|item| OsString::from_vec(item.to_vec())).collect(),
+                if_sequence: match fields.next()? {
+                    b"-" => None,
+                    count => {
+                        let count: usize = number(&text(count)?).filter(|count| *count > 0)?;
+                        let expected = text(fields.next()?)?;
+                        let deadline = Duration::from_millis(text(fields.next()?)?.parse().ok()?).min(LONGEST);
+                        let argv: Vec<_> = fields.by_ref().take(count).map(word).collect();
+                        if argv.len() != count {
+                            return None;
+                        }
+                        Some(IfSequence { expected, deadline, argv })
+                    }
+                },
+                argv: fields.by_ref().map(word).collect(),
             }),
             b"settle" => Request::Settle { token: text(fields.next()?)?, uid: text(fields.next()?)? },
             b"status" => Request::Status { uid: text(fields.next()?)? },
@@ -170,6 +206,11 @@ mod tests {
             expect: Some(Expect::Stopped),
             quiet: true,
             if_status: Some(vec![7, 0, 255]),
+            if_sequence: Some(IfSequence {
+                expected: "h:7".into(),
+                deadline: Duration::from_secs(2),
+                argv: vec!["sequence".into(), "-".into()],
+            }),
             argv,
         });
         for request in
@@ -185,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_condition_that_cannot_be_read_makes_no_request() {
-        let exec = |codes: &str| Request::decode(format!("exec\0t\0u\01000\0-\0-\0{codes}\0true\0").as_bytes());
+        let exec = |codes: &str| Request::decode(format!("exec\0t\0u\01000\0-\0-\0{codes}\0-\0true\0").as_bytes());
         for (codes, read) in [("-", None), ("7", Some(vec![7])), ("7,0", Some(vec![7, 0]))] {
             let Some(Request::Exec(exec)) = exec(codes) else { panic!("{codes}") };
             assert_eq!((exec.if_status, exec.argv), (read, vec!["true".into()]));

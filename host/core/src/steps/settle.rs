@@ -10,9 +10,9 @@ use crate::record::{Broken, Intent, LastPrimary, Seeded, Verb, cut};
 use crate::snapshot::{Evidence, Member, Pod, Snapshot};
 use crate::steps::begin::push_last_primary;
 
-/// Why the runner did not even try: the role had changed in the moment of the start, the operator ended before it began the command,
+/// Why the runner did not even try: role or sequence had changed in the moment of the start, the operator ended before it began the command,
 /// another command was faster, the pod is ending.
-const NEVER_TRIED: [&str; 4] = ["role", "void", "busy", "shutting-down"];
+const NEVER_TRIED: [&str; 5] = ["role", "sequence", "void", "busy", "shutting-down"];
 
 /// See the module.
 pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {

@@ -5,7 +5,6 @@ use super::super::support::{chaos, oracle, seeds};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use tanist_core::checked::recheck;
-use tanist_core::contract::Role;
 use tanist_core::decide::decide;
 use tanist_core::plan::{Action, Reason};
 use tanist_core::policy::Policies;

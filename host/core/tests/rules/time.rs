@@ -36,6 +36,7 @@ fn seed(s: &Snapshot) -> Option<Rule> {
         term: 2,
         again: false,
         exited: None,
+        had_role: false,
     };
     start(s, &intent).err().map(|v| v.rule)
 }

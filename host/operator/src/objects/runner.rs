@@ -1,6 +1,6 @@
 //! How commands get into the pods: `tanist-run` around the containers they name, or nothing but a hook.
 use super::pods::{containers, list, object, unless_set};
-use super::{BuildError, Settings};
+use super::{BuildError, Settings, probe};
 use crate::api::ReplicaGroup;
 use crate::api::spec::default;
 use serde_json::{Map, Value, json};
@@ -20,6 +20,12 @@ const PATH: &str = "/tanist/tanist-run";
 
 /// Where the container of `status` answers the kubelet's probe.
 const PORT: u16 = 8099;
+
+/// Further options of the runner. They are no arguments, because a pod may begin with an older runner (`runnerImage`), which would not.
+const OPTIONS: &str = "TANIST_RUN_OPTIONS";
+
+/// Tells the runner the address at which a kubelet would probe.
+const POD_IP: &str = "TANIST_POD_IP";
 
 /// The user of the installer: nobody's. The volume is open to every user of the pod, so that it can be any.
 const INSTALLER_USER: u32 = 65532;
@@ -123,6 +129,10 @@ fn installer(settings: &Settings, resources: Value) -> Value {
 fn wrap(group: &ReplicaGroup, name: &str, grace: u64, container: &mut Map<String, Value>) -> Result<(), BuildError> {
     let commands = &group.spec.commands;
     let here = |command| group.spec.container_of(command) == Some(name);
+    // The probe follows starts and stops, which the runner sees only in its own container.
+    let starts = [Some(&commands.primary), commands.seed.as_ref(), commands.secondary.as_ref()];
+    let probed = here(&commands.status) && starts.into_iter().flatten().all(here);
+    let own = probed.then(|| probe::read(container)).flatten();
     let mut argv: Vec<String> = vec![PATH.into(), "serve".into(), "--state".into(), state(name)];
     let mut add = |option: &str, value: String| argv.extend([option.to_owned(), value]);
     if here(&commands.status) {
@@ -145,9 +155,7 @@ fn wrap(group: &ReplicaGroup, name: &str, grace: u64, container: &mut Map<String
         return Err(BuildError::Taken(format!("the path {MOUNT}")));
     }
     mounts.push(json!({"name": VOLUME, "mountPath": MOUNT}));
-    // The probe follows starts and stops, which the runner sees only in its own container.
-    let starts = [Some(&commands.primary), commands.seed.as_ref(), commands.secondary.as_ref()];
-    if here(&commands.status) && starts.into_iter().flatten().all(here) {
+    if probed {
         // Once is enough, in both directions: the runner has already waited for three failures in a row.
         let probe = json!({
             "httpGet": {"path": "/ready", "port": PORT},
@@ -155,7 +163,20 @@ fn wrap(group: &ReplicaGroup, name: &str, grace: u64, container: &mut Map<String
             "timeoutSeconds": 2,
             "failureThreshold": 1
         });
-        unless_set(container, "readinessProbe", probe);
+        match own {
+            // A container has one probe, and readiness is how a death is seen at once: the runner carries out the user's.
+            Some(own) => {
+                container.insert("readinessProbe".into(), probe);
+                let env = list(container, "env", "a container of template.spec")?;
+                env.retain(|variable| variable.get("name").is_none_or(|name| name != OPTIONS && name != POD_IP));
+                env.push(json!({"name": OPTIONS, "value": literal(&own.lines())}));
+                if own.connects {
+                    env.push(json!({"name": POD_IP, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}));
+                }
+            }
+            // One that it cannot carry out stays: a death is seen within `resyncIntervalSeconds` then.
+            None => unless_set(container, "readinessProbe", probe),
+        }
     }
     Ok(())
 }

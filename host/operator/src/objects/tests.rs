@@ -289,15 +289,52 @@ fn only_the_container_of_a_command_gets_its_options() {
     assert_eq!(pod["spec"]["containers"][1]["readinessProbe"]["httpGet"], json!({"path": "/ready", "port": 8099}));
 }
 
+// Decision 0013: a death is seen through readiness, whatever probe the template brings, if the runner can carry it out.
 #[test]
-fn the_users_probe_and_hook_win() {
-    let probe = json!({"tcpSocket": {"port": 3306}});
+fn the_users_probe_is_the_runners_and_the_users_hook_wins() {
+    let probe = json!({"tcpSocket": {"port": "sql"}, "periodSeconds": 5});
     let hook = json!({"exec": {"command": ["/mine"]}});
-    let container = json!([{"name": "db", "image": "x", "readinessProbe": probe, "lifecycle": {"preStop": hook}}]);
-    let wrapped = pod(json!({"template": {"spec": {"containers": container}}}));
-    assert_eq!(wrapped["spec"]["containers"][0]["readinessProbe"], probe);
-    let bare = pod(json!({"runner": "None", "template": {"spec": {"containers": container}}}));
-    assert_eq!(bare["spec"]["containers"][0]["lifecycle"]["preStop"], hook);
+    let container = json!([{"name": "db", "image": "x", "ports": [{"name": "sql", "containerPort": 3306}],
+        "readinessProbe": probe, "lifecycle": {"preStop": hook}}]);
+    let template = json!({"template": {"spec": {"containers": container}}});
+    let wrapped = &pod(template.clone())["spec"]["containers"][0];
+    assert_eq!(wrapped["readinessProbe"]["httpGet"], json!({"path": "/ready", "port": 8099}));
+    let variable = |name: &str| wrapped["env"].as_array().unwrap().iter().find(|v| v["name"] == name).unwrap();
+    let options = variable("TANIST_RUN_OPTIONS")["value"].as_str().unwrap();
+    assert!(options.starts_with("--probe-tcp-port\n3306\n--probe-delay\n0\n--probe-period\n5\n"), "{options}");
+    assert!(!wrapped["command"].to_string().contains("--probe-"), "an older runner would not begin");
+    let address = variable("TANIST_POD_IP");
+    assert_eq!(address["valueFrom"]["fieldRef"]["fieldPath"], "status.podIP");
+    let mut bare = template;
+    merge(&mut bare, json!({"runner": "None"}));
+    let bare = &pod(bare)["spec"]["containers"][0];
+    assert_eq!((&bare["lifecycle"]["preStop"], &bare["readinessProbe"]), (&hook, &probe));
+}
+
+#[test]
+fn a_probe_that_the_runner_cannot_carry_out_stays_the_kubelets() {
+    let probe = json!({"grpc": {"port": 9000}});
+    let with = |container: &str, probe: &Value| {
+        let containers = json!([{"name": "db", "image": "x"}, {"name": "web", "image": "y"}]);
+        let mut changes = json!({"template": {"spec": {"containers": containers}}});
+        let at = usize::from(container == "web");
+        changes["template"]["spec"]["containers"][at]["readinessProbe"] = probe.clone();
+        pod(changes)["spec"]["containers"][at].clone()
+    };
+    let db = with("db", &probe);
+    assert_eq!(db["readinessProbe"], probe);
+    assert!(!db["env"].to_string().contains("TANIST_RUN_OPTIONS"));
+    let tcp = json!({"tcpSocket": {"port": 80}});
+    assert_eq!(with("web", &tcp)["readinessProbe"], tcp, "it is no container of ours");
+}
+
+#[test]
+fn the_kubelet_changes_no_argument_of_a_probe() {
+    let probe = json!({"exec": {"command": ["sh", "-c", "test $$ = $(cat pid)"]}});
+    let containers = json!([{"name": "db", "image": "x", "readinessProbe": probe}]);
+    let pod = pod(json!({"template": {"spec": {"containers": containers}}}));
+    let env = pod["spec"]["containers"][0]["env"].to_string();
+    assert!(env.contains("test $$$$ = $$(cat pid)"), "{env}");
 }
 
 #[test]

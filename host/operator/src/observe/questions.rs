@@ -152,7 +152,7 @@ fn silent(group: &Group, phase: Phase) -> Said {
         Phase::Ended => "its pod ended",
         _ => "its container does not run",
     };
-    Said { role: Role::Unknown, detail: Some(detail.into()), processes: None, after: Duration::ZERO }
+    Said { role: Role::Unknown, detail: Some(detail.into()), processes: None, after: Duration::ZERO, looks: false }
 }
 
 /// While somebody may be primary or the group is paused, data moves on: what was asked for up to now says little afterwards. Another

@@ -28,6 +28,8 @@ pub struct Frame {
     pub processes: u32,
     /// Milliseconds; only a status that came of a command says them.
     pub after: Option<u64>,
+    /// Only a status says them.
+    pub features: Option<String>,
 }
 
 pub fn parse(bytes: &[u8]) -> Frame {
@@ -41,7 +43,8 @@ pub fn first(bytes: &[u8]) -> (Frame, &[u8]) {
     let newline = bytes.iter().position(|b| *b == b'\n').unwrap_or_else(|| panic!("no frame: {bytes:?}"));
     let header = std::str::from_utf8(&bytes[..newline]).unwrap();
     let words: Vec<&str> = header.split(' ').collect();
-    assert!(matches!(words.len(), 7 | 8) && words[0] == "tanist-run/1", "{header}");
+    assert!(words.len() >= 7 && words[0] == "tanist-run/1", "{header}");
+    let more = |name: &str| words[7..].iter().find_map(|word| word.strip_prefix(name));
     let value = |word: &str, name: &str| word.strip_prefix(name).unwrap().parse::<usize>().unwrap();
     let (n, m) = (value(words[3], "stdout="), value(words[4], "stderr="));
     let body = &bytes[newline + 1..];
@@ -53,7 +56,8 @@ pub fn first(bytes: &[u8]) -> (Frame, &[u8]) {
         stderr: String::from_utf8_lossy(&body[n..n + m]).into(),
         cut: value(words[5], "cut=") == 1,
         processes: u32::try_from(value(words[6], "processes=")).unwrap(),
-        after: words.get(7).map(|word| value(word, "after=") as u64),
+        after: more("after=").map(|text| text.parse().unwrap()),
+        features: more("features=").map(str::to_owned),
     };
     (frame, rest.unwrap_or_else(|| panic!("no end mark: {header}")))
 }
@@ -74,7 +78,7 @@ pub fn status_after(output: &Output) -> Option<String> {
 /// The status that followed the answer.
 pub fn following(output: &Output) -> Option<Frame> {
     let (answer, rest) = first(&output.stdout);
-    assert_eq!(answer.after, None);
+    assert_eq!((answer.after, &answer.features), (None, &None));
     (!rest.is_empty()).then(|| parse(rest))
 }
 
@@ -145,7 +149,7 @@ impl Member {
 
     /// The next line of the container's log that holds this text.
     pub fn log_line(&self, text: &str) -> String {
-        let end = Instant::now() + Duration::from_secs(10);
+        let end = Instant::now() + Duration::from_secs(30);
         let lines = self.lines.as_ref().unwrap().lock().unwrap();
         loop {
             let left = end.saturating_duration_since(Instant::now());
@@ -274,8 +278,9 @@ pub fn alive(pid: &str) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, fields)| !fields.starts_with('Z'))
 }
 
+/// Waits for an event, for as long as a machine under load may need.
 pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(10);
+    let end = Instant::now() + Duration::from_secs(30);
     while !holds() {
         assert!(Instant::now() < end, "never came true: {what}");
         sleep(Duration::from_millis(20));
@@ -289,4 +294,21 @@ pub fn stays(what: &str, time: Duration, mut holds: impl FnMut() -> bool) {
         assert!(holds(), "did not stay true: {what}");
         sleep(Duration::from_millis(20));
     }
+}
+
+/// What the children of a process were called with, whichever of its threads made them; a zombie has no words left.
+pub fn children_of(pid: u32) -> Vec<String> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    let lists = tasks.map(|task| fs::read_to_string(task.path().join("children")).unwrap_or_default());
+    let words = |child: &str| {
+        let line = fs::read_to_string(format!("/proc/{child}/cmdline")).unwrap_or_default();
+        line.replace('\0', " ").trim().to_owned()
+    };
+    lists.flat_map(|list| list.split_whitespace().map(words).collect::<Vec<_>>()).collect()
+}
+
+/// How many threads of a process have this name.
+pub fn threads(pid: u32, name: &str) -> usize {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    tasks.filter(|task| fs::read_to_string(task.path().join("comm")).is_ok_and(|comm| comm.trim() == name)).count()
 }
