@@ -57,6 +57,10 @@ chaos: policies ## PostgreSQL loses its primary 20 times under clients that reme
 build: policies ## Build everything that the tests need, the images of the operator and of the test application included
 	@BUILD=all dev/images tanist register
 
+.PHONY: mutants
+mutants: policies ## Disable every rule, one by one, and expect the tests to fail (hours); CI runs dev/mutants --sample 3
+	@$(env) for crate in $$(dev/mutants --crates); do dev/mutants $$crate; done
+
 .PHONY: tools
 tools: ## Install what a bare machine lacks
 	@dev/tools
