@@ -47,7 +47,7 @@ const BEHAVIOURS: &[(&str, u32, End)] = &[
     ("bad-member", 0, None),
     ("twice", 0, None),
     ("empty", 0, None),
-    // H13, H26
+    // S35, H13, H26
     ("count", 0, None),
     // H23
     ("controls", 0, None),
