@@ -3,7 +3,7 @@ use super::super::support::policies::Natural;
 use super::super::support::world::World;
 use super::super::support::{db, sequence};
 use tanist_core::check::{Rule, start};
-use tanist_core::checked::{recheck, recheck_deletion, recheck_scaling};
+use tanist_core::checked::{recheck, recheck_deletion};
 use tanist_core::contract::{Phase, Position, Role};
 use tanist_core::decide::decide;
 use tanist_core::over::over;
@@ -12,7 +12,7 @@ use tanist_core::record::{Intent, LastPrimary, Verb};
 use tanist_core::snapshot::{Container, Overrule, Snapshot};
 
 /// Three stopped members, the middle one behind; everything is asked for.
-fn stopped() -> World {
+pub fn stopped() -> World {
     let mut world = World::new(3, 2);
     for (ordinal, data) in [(0, "5"), (1, "4"), (2, "5")] {
         world.remember(ordinal, 1, data);
@@ -22,14 +22,14 @@ fn stopped() -> World {
 }
 
 /// db-0 leads, the others are stopped.
-fn served() -> World {
+pub fn served() -> World {
     let mut world = stopped();
     world.serve(0, Role::Primary);
     world.group.commands.secondary = Some(super::super::support::world::command("secondary"));
     world
 }
 
-fn intent(s: &Snapshot, verb: Verb, ordinal: u32) -> Intent {
+pub fn intent(s: &Snapshot, verb: Verb, ordinal: u32) -> Intent {
     let pod = s.member(&db(ordinal)).and_then(|m| m.pod.clone()).unwrap();
     Intent {
         token: "t".into(),
@@ -432,117 +432,6 @@ fn a_second_look_spares_a_pod_that_is_well_again() {
     assert_eq!(recheck_deletion(&s, &world.observe(), &db(0), &uid).map(drop), Ok(()));
     world.serve(0, Role::Primary);
     assert!(recheck_deletion(&s, &world.observe(), &db(0), &uid).is_err());
-}
-
-// S19: what became known since counts: a command that ended after all does not cost its pod, whatever the decision knew.
-#[test]
-fn an_end_that_became_known_spares_the_pod() {
-    use tanist_core::snapshot::Evidence;
-    let mut world = stopped();
-    world.behaviours.push((db(0), "primary".into(), super::super::support::app::Behaviour::Vanishes, false));
-    world.round(&Natural);
-    world.now += 1000;
-    let s = world.observe();
-    let uid = s.members[0].pod.as_ref().unwrap().uid.clone();
-    let mut live = s.clone();
-    live.members[0].pod.as_mut().unwrap().version = "7".into();
-    assert_eq!(recheck_deletion(&s, &live, &db(0), &uid).unwrap().version(), "7", "fenced by what was seen last");
-    live.evidence.values_mut().for_each(|e| *e = Evidence::Exited(0));
-    assert!(recheck_deletion(&s, &live, &db(0), &uid).is_err());
-    live.evidence.values_mut().for_each(|e| *e = Evidence::Unknown("no answer".into()));
-    assert!(recheck_deletion(&s, &live, &db(0), &uid).is_ok());
-}
-
-// S25: the set gets smaller only while nobody who leaves runs, may be primary or has a command under way, and the spec says so still.
-#[test]
-fn a_second_look_keeps_the_size_of_a_set_whose_leaving_members_live() {
-    let leaving = || {
-        let mut world = stopped();
-        world.serve(0, Role::Primary);
-        world.serve(1, Role::Primary);
-        world.play(&Natural, 60);
-        (world.group.replicas, world.group.primaries) = (2, 2);
-        let s = world.observe();
-        (world, s)
-    };
-    let (mut world, s) = leaving();
-    let held =
-        |live: &Snapshot, replicas| recheck_scaling(&s, live, replicas).map(|c| c.replicas()).map_err(|v| v.rule);
-    assert_eq!(held(&world.observe(), 2), Ok(2));
-    assert_eq!(held(&world.observe(), 1), Err(Rule::NotSurplus), "not what the spec says");
-    let mut another = world.observe();
-    another.set.as_mut().unwrap().uid = "another".into();
-    assert_eq!(held(&another, 2), Err(Rule::TargetReplaced));
-    world.serve(2, Role::Secondary);
-    assert_eq!(held(&world.observe(), 2), Err(Rule::NotAllStopped));
-    world.serve(2, Role::Stopped);
-    world.body(2).app.probe = Some(Role::Unknown);
-    assert_eq!(held(&world.observe(), 2), Err(Rule::NotAllStopped), "nobody knows");
-    world.body(2).app.probe = None;
-    world.serve(0, Role::Stopped);
-    assert_eq!(held(&world.observe(), 2), Err(Rule::StayersFirst));
-    let (mut world, s) = leaving();
-    world.record.intents.push(intent(&s, Verb::Join, 2));
-    let busy = world.observe();
-    assert_eq!(recheck_scaling(&busy, &busy, 2).unwrap_err().rule, Rule::MemberBusy);
-    // Its pod is gone, and nothing proves that what ran in it is over.
-    let (mut world, _) = leaving();
-    world.respawn = false;
-    let pod = world.observe().members[2].pod.clone().unwrap();
-    world.forget(2);
-    world.record.last_primaries.push(LastPrimary {
-        member: db(2),
-        pod_uid: pod.uid,
-        container: "db".into(),
-        container_id: "c".into(),
-        node: None,
-        grace: 10,
-        gone: None,
-    });
-    let gone = world.observe();
-    assert_eq!(recheck_scaling(&gone, &gone, 2).unwrap_err().rule, Rule::MayBePrimary);
-}
-
-// S-C: the time for which a pod was not seen counts for nothing once it is seen again.
-#[test]
-fn a_pod_that_is_seen_again_was_never_gone() {
-    let mut world = served();
-    world.play(&Natural, 60);
-    world.record.last_primaries[0].gone = Some(world.now - 1000);
-    world.round(&Natural);
-    assert_eq!(world.record.last_primaries[0].gone, None);
-}
-
-// S-C: a living pod that lost its label is a member like any other, and what helps is said.
-#[test]
-fn a_stray_pod_is_told_of_and_counts() {
-    let mut world = served();
-    world.play(&Natural, 60);
-    world.body(0).pod.stray = Some("put it back".into());
-    let plan = decide(&world.observe(), &Natural);
-    let told = plan.waits.iter().find(|w| w.reason == Reason::PodStray).unwrap();
-    assert_eq!((told.member.as_ref(), told.message.as_str()), (Some(&db(0)), "put it back"));
-    assert!(world.observe().may_be_primary().contains_key(&db(0)));
-}
-
-// S-G: who leads clients to a pod names the version that it was decided on; who leads them away needs none.
-#[test]
-fn routes_to_a_pod_carry_its_version() {
-    let mut world = served();
-    let routes = |world: &mut World| {
-        let plan = decide(&world.observe(), &Natural);
-        let of = |a: &Action| match a {
-            Action::Route { member, role, ready, version, .. } if *member == db(0) => {
-                Some((*role, *ready, version.clone()))
-            }
-            _ => None,
-        };
-        plan.actions.iter().filter_map(of).collect::<Vec<_>>()
-    };
-    assert_eq!(routes(&mut world), [(Some("primary"), true, Some("1".to_owned()))]);
-    world.play(&Natural, 60);
-    world.serve(0, Role::Stopped);
-    assert_eq!(routes(&mut world)[0], (None, false, None));
 }
 
 // A13, S22, A37: what must not be reached is unrouted before anything else, then stopped; who takes its place is routed once confirmed.

@@ -3,5 +3,6 @@ mod answers;
 mod checks;
 mod memory;
 mod numbers;
+mod second_look;
 mod status;
 mod time;
