@@ -86,7 +86,7 @@ impl App {
     }
 
     /// A command made it so.
-    pub fn become_(&mut self, role: Role, next: Option<(Role, Timestamp)>, follows: Vec<u32>) {
+    pub fn turn(&mut self, role: Role, next: Option<(Role, Timestamp)>, follows: Vec<u32>) {
         (self.role, self.next, self.follows) = (role, next, follows);
         (self.incoming, self.rogue) = (None, false);
     }

@@ -124,7 +124,7 @@ impl World {
         let seen = self.pods.iter_mut().filter(|(o, b)| missed.contains(o) && b.pod.phase == Phase::Unreachable);
         let unseen = self.ghosts.iter_mut().filter(|g| missed.contains(&g.ordinal)).map(|g| &mut g.app);
         let apps = seen.map(|(_, b)| &mut b.app).chain(unseen);
-        apps.filter(|app| app.role == Role::Primary).for_each(|app| app.become_(Role::Failed, None, Vec::new()));
+        apps.filter(|app| app.role == Role::Primary).for_each(|app| app.turn(Role::Failed, None, Vec::new()));
     }
 
     /// A member that was starting is in its role. A further primary has what the others wrote meanwhile, or it fails.
@@ -190,7 +190,7 @@ impl World {
         let histories = self.clients.as_ref().is_some_and(|c| c.histories);
         let Some(body) = self.pods.get_mut(&ordinal).filter(|b| b.pod.phase == Phase::Running) else { return };
         if body.app.role == Role::Secondary && complete {
-            body.app.become_(Role::Primary, None, Vec::new());
+            body.app.turn(Role::Primary, None, Vec::new());
             body.app.rogue = true;
             if let (true, Some(known)) = (histories, self.volumes.get_mut(&ordinal).and_then(Volume::known)) {
                 known.history = Some(born);
@@ -213,7 +213,7 @@ impl World {
         }
         let Some(body) = self.pods.get_mut(&ordinal).filter(|b| b.pod.phase == Phase::Running) else { return };
         if body.app.role == Role::Stopped && body.app.probe.is_none() && body.app.next.is_none() {
-            body.app.become_(Role::Primary, None, Vec::new());
+            body.app.turn(Role::Primary, None, Vec::new());
             self.serve_clients(1);
         }
     }

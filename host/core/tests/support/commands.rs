@@ -34,7 +34,7 @@ impl World {
         let intent = &exec.intent;
         let role = intent.verb.intended();
         if let Some(ghost) = self.ghosts.iter_mut().find(|g| g.pod_uid == intent.pod_uid) {
-            ghost.app.become_(role, None, Vec::new());
+            ghost.app.turn(role, None, Vec::new());
             return if intent.verb.opens_term() {
                 self.opens(exec)
             };
@@ -58,9 +58,9 @@ impl World {
         let follows = if copies { exec.peers.clone() } else { Vec::new() };
         match exec.behaviour {
             Behaviour::Starts(seconds) => {
-                body.app.become_(Role::Starting, Some((role, self.now + seconds)), follows);
+                body.app.turn(Role::Starting, Some((role, self.now + seconds)), follows);
             }
-            _ => body.app.become_(role, None, follows),
+            _ => body.app.turn(role, None, follows),
         }
         let Some(volume) = self.volumes.get_mut(&ordinal) else { return };
         match intent.verb {
