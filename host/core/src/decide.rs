@@ -44,6 +44,7 @@ pub fn decide(snapshot: &Snapshot, policies: &dyn Policies) -> Plan {
         now.record.clone_from(&plan.record);
     }
     patience(snapshot, &mut plan);
+    plan.sort();
     plan
 }
 

@@ -54,3 +54,11 @@ pub const UNKNOWN_POSITION_SECONDS: i64 = 10;
 /// Seconds for which a policy may say "not now" and nothing else before people are told that the group is stuck (safety S36): as long as the
 /// longest back-off, after which a failed member would be tried again too.
 pub const PATIENCE_SECONDS: i64 = 300;
+
+/// Seconds for which a pod is missing before the `StatefulSet`'s controller is told to try again: it makes a pod within a second or two when
+/// nothing hinders it.
+pub const MISSING_SECONDS: i64 = 10;
+
+/// Seconds between two such notes: what hindered a pod is over for so long, at most, before the pod is made. Left alone, that controller tries
+/// again after up to 1,000 seconds.
+pub const NUDGE_SECONDS: i64 = 20;

@@ -10,7 +10,8 @@ use crate::snapshot::{ClaimMark, Object};
 pub struct Plan {
     /// The memory as it has to be written before anything in `actions` that starts a command.
     pub record: Record,
-    /// In the order to be done; the first that fails ends the round.
+    /// In the order to be done. One that fails stops what depends on it and nothing else: what serves people comes first, objects that are
+    /// written anew last.
     pub actions: Vec<Action>,
     /// What is awaited, most important first.
     pub waits: Vec<Wait>,
@@ -31,6 +32,11 @@ pub struct Plan {
 pub enum Action {
     /// Server-side apply of an object.
     Apply(Object),
+    /// Tell the controller of the `StatefulSet` to try again now what it waits to try again, by a note on the object.
+    Nudge {
+        /// The very `StatefulSet`.
+        set_uid: String,
+    },
     /// Write role label and readiness gate of a pod: this is what Services follow.
     Route {
         /// Whose pod.
@@ -250,7 +256,8 @@ impl Plan {
         self.actions.iter().any(|a| match a {
             Action::Run { intent, .. } => &intent.member == name,
             Action::Read { member, .. } | Action::DeletePod { member, .. } => member == name,
-            Action::Apply(_) | Action::Route { .. } | Action::MarkClaim { .. } | Action::Scale { .. } => false,
+            Action::Apply(_) | Action::Nudge { .. } | Action::Route { .. } => false,
+            Action::MarkClaim { .. } | Action::Scale { .. } => false,
         })
     }
 
@@ -259,6 +266,17 @@ impl Plan {
         let last = before.history.last();
         let known = last.map_or(0, |last| self.record.history.iter().rposition(|t| t == last).map_or(0, |at| at + 1));
         self.record.history.iter().skip(known)
+    }
+
+    /// Puts what writes objects anew behind everything that serves people. The `StatefulSet` shrinks at the very end: an apply after that
+    /// would let it grow again.
+    pub(crate) fn sort(&mut self) {
+        self.actions.sort_by_key(|action| match action {
+            Action::Route { .. } | Action::Run { .. } | Action::Read { .. } => 0,
+            Action::DeletePod { .. } | Action::MarkClaim { .. } => 0,
+            Action::Apply(_) | Action::Nudge { .. } => 1,
+            Action::Scale { .. } => 2,
+        });
     }
 
     /// The earliest time that something awaited names.

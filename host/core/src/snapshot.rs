@@ -175,7 +175,7 @@ pub struct Object {
 }
 
 /// The `StatefulSet` as it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Set {
     /// Its UID: only pods it owns are members.
     pub uid: String,
@@ -183,6 +183,19 @@ pub struct Set {
     pub replicas: u32,
     /// Its `resourceVersion` as it was seen: a precondition of shrinking it.
     pub version: String,
+    /// Members that it should have made a pod for, and has not. Empty where that is not known.
+    pub missing: BTreeMap<MemberName, Missing>,
+    /// When it was last told to try again. Absent: never.
+    pub nudged: Option<Timestamp>,
+}
+
+/// A pod that the `StatefulSet` should have made, and has not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// Since when it is missing, at least.
+    pub since: Timestamp,
+    /// Why Kubernetes refuses it, in its words. Absent: it did not say, or the operator may not read it.
+    pub refused: Option<String>,
 }
 
 /// A node, as far as it proves something.

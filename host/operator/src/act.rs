@@ -15,7 +15,16 @@
 //! | label and readiness that lead them away | the UID: too late it costs a moment's availability, and it must not wait |
 //! | memory on a claim | UID and version of the claim |
 //! | deletion of a pod, fewer members | UID and version in the second look |
+mod error;
+mod order;
+#[cfg(test)]
+mod order_tests;
+#[cfg(test)]
+mod tests;
+mod upkeep;
 mod writes;
+
+pub use error::Error;
 
 use crate::api::ReplicaGroup;
 use crate::context::Context;
@@ -26,65 +35,21 @@ use crate::metrics::Metrics;
 use crate::observe;
 use crate::observe::{Ask, Observed};
 use crate::report;
+use crate::slots::Slot;
 use kube::ResourceExt;
+use order::{Missing, Need};
 use std::sync::Arc;
-use std::time::Instant;
-use tanist_core::check;
-use tanist_core::checked::{Deletion, Start, recheck, recheck_deletion, recheck_scaling};
+use std::time::{Duration, Instant};
+use tanist_core::checked::{Deletion, Scaling, Start, recheck, recheck_deletion, recheck_scaling};
 use tanist_core::contract::MemberName;
 use tanist_core::plan::{Action, Plan};
 use tanist_core::record::Intent;
 use tanist_core::snapshot::{Evidence, Snapshot};
 use tracing::{Instrument, info, warn};
-use writes::{Shown, apply, delete_pod, mark_claim, route, scale};
-
-/// Why a plan was not carried out to its end.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The API server refused or did not answer.
-    #[error("failed to {0}: {1}")]
-    Write(String, #[source] kube::Error),
-    /// The API server did not answer.
-    #[error("failed to {0}: no answer within {WRITE_SECONDS} s")]
-    Silent(String),
-    /// The API server refuses the template.
-    #[error("failed to apply {0}: {1}; change spec.template")]
-    RejectTemplate(String, String),
-    /// The object was changed since it was read: decide anew.
-    #[error("failed to {0}: it was changed since it was read")]
-    Overtaken(String),
-    /// What was planned does not hold any more.
-    #[error("failed to {0}: {1}")]
-    Recheck(String, #[source] check::Violation),
-    /// The group changed since it was read: decide anew.
-    #[error("the group changed since it was read")]
-    Outdated,
-    /// The second look failed.
-    #[error("failed to look again: {0}")]
-    LookAgain(#[source] observe::Error),
-    /// SIGTERM has come.
-    #[error("the operator is ending; nothing new is started")]
-    Closing,
-}
-
-impl Error {
-    /// One word for conditions and metrics.
-    #[must_use]
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Error::Write(_, kube::Error::Api(status)) if status.code == 403 => "Forbidden",
-            Error::Write(..) | Error::Silent(_) => "ApiUnwritable",
-            Error::RejectTemplate(..) => "TemplateRejected",
-            Error::Recheck(..) => "SituationChanged",
-            Error::Outdated | Error::Overtaken(_) => "Outdated",
-            Error::LookAgain(error) => error.reason(),
-            Error::Closing => "Closing",
-        }
-    }
-}
+use writes::{Shown, delete_pod, mark_claim, route, scale};
 
 /// Deadline of each write.
-const WRITE_SECONDS: u64 = 20;
+pub const WRITE_SECONDS: u64 = 20;
 
 /// What came of a plan.
 pub struct Outcome {
@@ -92,121 +57,205 @@ pub struct Outcome {
     pub object: ReplicaGroup,
     /// Whether the record of the plan is written.
     pub recorded: bool,
-    /// What ended the round early.
-    pub error: Option<Error>,
+    /// What was done, or begun.
+    pub done: Vec<Action>,
+    /// What was not done, and why; what depends on it was not tried.
+    pub errors: Vec<Error>,
 }
 
-/// Carries out a plan.
+/// How long a command waits for a slot, before anything is looked at again.
+const SLOT: Duration = Duration::from_millis(250);
+
+/// Carries out a plan. An action that fails stops what depends on it ([`order`]) and nothing else.
 pub async fn act(ctx: &Arc<Context>, observed: &Observed, plan: &Plan, report: &report::Derived) -> Outcome {
-    let mut outcome = Outcome { object: observed.object.clone(), recorded: false, error: None };
-    outcome.error = all(ctx, observed, plan, report, &mut outcome).await.err();
-    // What was promised and not kept was never started, and nobody else can start it: the word that the runner has for that.
+    let outcome = Outcome { object: observed.object.clone(), recorded: false, done: Vec::new(), errors: Vec::new() };
+    let mut acting = Acting { ctx, observed, plan, report, outcome, missing: Missing::default() };
+    acting.all().await;
+    // What was promised and not begun was never started, and nobody else can start it: the word that the runner has for that. Nothing failed,
+    // it is decided anew.
     ctx.hints.of(&observed.snapshot.group.uid, |h| {
         while let Some(token) = h.promised.pop_first() {
             h.results.insert(token, Evidence::NotStarted("void".into()));
         }
     });
-    outcome
+    acting.outcome
 }
 
-async fn all(
-    ctx: &Arc<Context>,
-    observed: &Observed,
-    plan: &Plan,
-    report: &report::Derived,
-    outcome: &mut Outcome,
-) -> Result<(), Error> {
-    // Readings only begin here, and everything else may wait for what they say.
-    let (readings, others): (Vec<_>, Vec<_>) = plan.actions.iter().partition(|a| matches!(a, Action::Read { .. }));
-    for action in readings {
-        one(ctx, observed, plan, report, action, &mut None, outcome).await?;
-    }
-    // After a write, lists wait for the API server's caches, up to 100 ms: what can be looked at again before the first write, is.
-    let first = others.iter().find_map(|a| if let Action::Run { intent, .. } = a { Some(intent) } else { None });
-    let mut looked: Looked = match first {
-        Some(intent) => {
-            let seen = look_before_run(ctx, observed, &outcome.object, intent).await;
-            Some((intent.token.clone(), Instant::now(), seen))
-        }
-        None => None,
-    };
-    for action in others {
-        one(ctx, observed, plan, report, action, &mut looked, outcome).await?;
-    }
-    Ok(())
+/// A plan that is being carried out.
+struct Acting<'a> {
+    ctx: &'a Arc<Context>,
+    observed: &'a Observed,
+    plan: &'a Plan,
+    report: &'a report::Derived,
+    outcome: Outcome,
+    missing: Missing,
 }
 
-/// A second look that was taken: for which token, and when.
-type Looked = Option<(String, Instant, Result<Start, Error>)>;
+/// A command whose slot was taken and whose second look was made at that time.
+struct Ready {
+    token: String,
+    at: Instant,
+    found: Result<(Slot, Start), Error>,
+}
 
-async fn one(
-    ctx: &Arc<Context>,
-    observed: &Observed,
-    plan: &Plan,
-    report: &report::Derived,
-    action: &Action,
-    looked: &mut Looked,
-    outcome: &mut Outcome,
-) -> Result<(), Error> {
-    let snapshot = &observed.snapshot;
-    let namespace = &snapshot.group.namespace;
-    if ctx.is_closing() {
-        return Err(Error::Closing);
-    }
-    match action {
-        Action::Apply(object) => apply(ctx, snapshot, object).await,
-        Action::Route { member, pod_uid, role, ready, version } => {
-            let gate = snapshot.member(member).and_then(|m| m.pod.as_ref()?.gate);
-            let once =
-                plan.actions.iter().filter(|a| matches!(a, Action::Route { member: m, .. } if m == member)).count()
-                    == 1;
-            let turns = (gate != Some(*ready) || !once).then_some(*ready);
-            let (role, version) = (*role, version.as_deref());
-            let to = Shown { pod: member.as_str(), uid: pod_uid, version, role, ready: turns, now: snapshot.now };
-            route(ctx, namespace, &to).await
+/// What an action needs that only a check can make.
+enum Prepared {
+    Nothing,
+    Start(Slot, Start),
+    Deletion(Deletion),
+    Scaling(Scaling),
+}
+
+impl Acting<'_> {
+    async fn all(&mut self) {
+        // Readings only begin here, and everything else may wait for what they say.
+        let plan = self.plan;
+        let (readings, others): (Vec<_>, Vec<_>) = plan.actions.iter().partition(|a| matches!(a, Action::Read { .. }));
+        for action in readings {
+            self.one(action, &mut None).await;
         }
-        Action::MarkClaim { claim, uid, version, mark } => mark_claim(ctx, namespace, claim, uid, version, mark).await,
-        Action::DeletePod { member, pod_uid, reason } => {
-            let deletion = look_before_deletion(ctx, observed, &outcome.object, member, pod_uid).await?;
-            record(ctx, plan, report, outcome).await?;
-            info!(member = %member, reason, "deleting the pod");
-            match delete_pod(ctx, namespace, deletion).await {
-                // Its status may change often; whether it is to go is seen once more, and it goes or stays.
-                Err(Error::Overtaken(_)) => {
-                    let deletion = look_before_deletion(ctx, observed, &outcome.object, member, pod_uid).await?;
-                    delete_pod(ctx, namespace, deletion).await
-                }
-                done => done,
+        // After a write, lists wait for the API server's caches, up to 100 ms: what can be looked at again before the first write, is.
+        let mut ready = None;
+        let first = others.iter().find_map(|a| if let Action::Run { intent, .. } = a { Some(intent) } else { None });
+        if let Some(intent) = first.filter(|_| !self.ctx.is_closing()) {
+            let found = self.make_ready(intent).await;
+            ready = Some(Ready { token: intent.token.clone(), at: Instant::now(), found });
+        }
+        for action in others {
+            self.one(action, &mut ready).await;
+        }
+    }
+
+    async fn one(&mut self, action: &Action, ready: &mut Option<Ready>) {
+        // An apply of an older manifest may be under way still.
+        if matches!(action, Action::Scale { .. }) && upkeep::is_applying_set(self.ctx, &self.observed.snapshot) {
+            self.missing.add(Some(Need::Set));
+        }
+        if self.missing.stops(action) {
+            return;
+        }
+        self.missing.add(order::suspends(action));
+        let result = match self.prepare(action, ready).await {
+            Ok(prepared) => self.perform(action, prepared).await.map_err(|error| (error, order::spoils(action))),
+            Err(error) => Err((error, Some(Need::Record))),
+        };
+        match result {
+            Ok(()) => self.outcome.done.push(action.clone()),
+            Err((error, spoiled)) => {
+                let is_over = matches!(error, Error::Outdated | Error::Closing);
+                self.missing.add(if is_over { Some(Need::Decision) } else { spoiled });
+                self.outcome.errors.push(error);
             }
         }
-        Action::Scale { replicas } => {
-            let live = look_again(ctx, observed, &outcome.object, Ask::Everyone).await?;
-            let scaling = recheck_scaling(snapshot, &live, *replicas)
-                .map_err(|v| Error::Recheck(format!("shrink to {replicas} members"), v))?;
-            // The record that explains the claims comes first; it is written only if nobody changed the group since.
-            record(ctx, plan, report, outcome).await?;
-            info!(replicas, "members leave");
-            scale(ctx, snapshot, scaling).await
+    }
+
+    /// Before a command, a deletion and a shrink: look again, write the record, which explains what follows; it is written only if nobody changed
+    /// the group since.
+    async fn prepare(&mut self, action: &Action, ready: &mut Option<Ready>) -> Result<Prepared, Error> {
+        if self.ctx.is_closing() {
+            return Err(Error::Closing);
         }
-        Action::Read { member, pod_uid } => {
-            read(ctx, observed, member, pod_uid);
-            Ok(())
+        let prepared = match action {
+            Action::Run { intent, .. } => {
+                let (slot, start) = match ready.take() {
+                    Some(seen) if seen.token == intent.token && seen.at.elapsed() < FRESH => seen.found?,
+                    old => {
+                        // The slot of an older look comes back before the next one is asked for.
+                        drop(old);
+                        self.make_ready(intent).await?
+                    }
+                };
+                Prepared::Start(slot, start)
+            }
+            Action::DeletePod { member, pod_uid, .. } => {
+                Prepared::Deletion(self.look_before_deletion(member, pod_uid).await?)
+            }
+            Action::Scale { replicas } => Prepared::Scaling(self.look_before_scaling(*replicas).await?),
+            Action::Apply(_) | Action::Nudge { .. } | Action::Route { .. } => return Ok(Prepared::Nothing),
+            Action::Read { .. } | Action::MarkClaim { .. } => return Ok(Prepared::Nothing),
+        };
+        record(self.ctx, self.plan, self.report, &mut self.outcome).await?;
+        Ok(prepared)
+    }
+
+    /// Waits for a slot, then looks again: nothing starts on a look that is older than the wait.
+    async fn make_ready(&self, intent: &Intent) -> Result<(Slot, Start), Error> {
+        let slot = match self.ctx.commands.take(&self.observed.snapshot.group.uid, SLOT).await {
+            Ok(slot) => slot,
+            Err(why) => {
+                self.ctx.metrics.no_slot("command");
+                return Err(Error::NoSlot(format!("{} on {}", intent.command, intent.member), why));
+            }
+        };
+        let start = look_before_run(self.ctx, self.observed, &self.outcome.object, intent).await?;
+        Ok((slot, start))
+    }
+
+    async fn look_before_deletion(&self, member: &MemberName, pod_uid: &str) -> Result<Deletion, Error> {
+        let live = look_again(self.ctx, self.observed, &self.outcome.object, Ask::Only(member)).await?;
+        recheck_deletion(&self.observed.snapshot, &live, member, pod_uid)
+            .map_err(|v| Error::Recheck(format!("delete the pod of {member}"), v))
+    }
+
+    async fn look_before_scaling(&self, replicas: u32) -> Result<Scaling, Error> {
+        let live = look_again(self.ctx, self.observed, &self.outcome.object, Ask::Everyone).await?;
+        recheck_scaling(&self.observed.snapshot, &live, replicas)
+            .map_err(|v| Error::Recheck(format!("shrink to {replicas} members"), v))
+    }
+
+    async fn perform(&self, action: &Action, prepared: Prepared) -> Result<(), Error> {
+        let (ctx, snapshot) = (self.ctx, &self.observed.snapshot);
+        let namespace = &snapshot.group.namespace;
+        match (action, prepared) {
+            (Action::Apply(object), _) => upkeep::apply(ctx, self.observed, object),
+            (Action::Nudge { set_uid }, _) => upkeep::nudge(ctx, self.observed, set_uid),
+            (Action::Route { member, pod_uid, role, ready, version }, _) => {
+                let turns = self.turns(member, *ready).then_some(*ready);
+                let (role, version) = (*role, version.as_deref());
+                let to = Shown { pod: member.as_str(), uid: pod_uid, version, role, ready: turns, now: snapshot.now };
+                route(ctx, namespace, &to).await
+            }
+            (Action::MarkClaim { claim, uid, version, mark }, _) => {
+                mark_claim(ctx, namespace, claim, uid, version, mark).await
+            }
+            (Action::DeletePod { member, pod_uid, reason }, Prepared::Deletion(deletion)) => {
+                info!(member = %member, reason, "deleting the pod");
+                match delete_pod(ctx, namespace, deletion).await {
+                    // Its status may change often; whether it is to go is seen once more, and it goes or stays.
+                    Err(Error::Overtaken(_)) => {
+                        let deletion = self.look_before_deletion(member, pod_uid).await?;
+                        delete_pod(ctx, namespace, deletion).await
+                    }
+                    done => done,
+                }
+            }
+            (Action::Scale { replicas }, Prepared::Scaling(scaling)) => {
+                info!(replicas, "members leave");
+                scale(ctx, snapshot, scaling).await
+            }
+            (Action::Read { member, pod_uid }, _) => {
+                read(ctx, self.observed, member, pod_uid);
+                Ok(())
+            }
+            (Action::Run { argv, .. }, Prepared::Start(slot, start)) => {
+                run(ctx, &self.outcome.object, snapshot, start, argv.clone(), slot).await;
+                Ok(())
+            }
+            // `prepare` makes what these need, or fails.
+            (Action::DeletePod { .. } | Action::Scale { .. } | Action::Run { .. }, _) => Ok(()),
         }
-        Action::Run { intent, argv } => {
-            let start = match looked.take() {
-                Some((token, at, seen)) if token == intent.token && at.elapsed() < FRESH => seen?,
-                _ => look_before_run(ctx, observed, &outcome.object, intent).await?,
-            };
-            record(ctx, plan, report, outcome).await?;
-            crash::point(crash::RECORDED, intent).await;
-            run(ctx, &outcome.object, snapshot, start, argv.clone());
-            Ok(())
-        }
+    }
+
+    /// Whether a route changes the member's readiness gate.
+    fn turns(&self, member: &MemberName, ready: bool) -> bool {
+        let gate = self.observed.snapshot.member(member).and_then(|m| m.pod.as_ref()?.gate);
+        let same = |a: &&Action| matches!(a, Action::Route { member: m, .. } if m == member);
+        gate != Some(ready) || self.plan.actions.iter().filter(same).count() != 1
     }
 }
 
 async fn look_before_run(
-    ctx: &Context,
+    ctx: &Arc<Context>,
     observed: &Observed,
     written: &ReplicaGroup,
     intent: &Intent,
@@ -226,21 +275,9 @@ async fn look_before_run(
     Ok(start)
 }
 
-async fn look_before_deletion(
-    ctx: &Context,
-    observed: &Observed,
-    written: &ReplicaGroup,
-    member: &MemberName,
-    pod_uid: &str,
-) -> Result<Deletion, Error> {
-    let live = look_again(ctx, observed, written, Ask::Only(member)).await?;
-    recheck_deletion(&observed.snapshot, &live, member, pod_uid)
-        .map_err(|v| Error::Recheck(format!("delete the pod of {member}"), v))
-}
-
 /// Observes once more, for the checks to be held against it (design 4, "Checks"; safety S6, S8, S9).
 async fn look_again(
-    ctx: &Context,
+    ctx: &Arc<Context>,
     observed: &Observed,
     written: &ReplicaGroup,
     ask: Ask<'_>,
@@ -297,8 +334,9 @@ fn read(ctx: &Arc<Context>, observed: &Observed, member: &tanist_core::contract:
 }
 
 /// Starts a command in the background; its end starts the next round.
-fn run(ctx: &Arc<Context>, object: &ReplicaGroup, s: &Snapshot, start: Start, argv: Vec<String>) {
+async fn run(ctx: &Arc<Context>, object: &ReplicaGroup, s: &Snapshot, start: Start, argv: Vec<String>, slot: Slot) {
     let intent = start.into_intent();
+    crash::point(crash::RECORDED, &intent).await;
     let Some(member) = s.member(&intent.member) else { return };
     let (Some(target), Some(pod)) = (observe::target(&s.group, member), member.pod.clone()) else { return };
     let uid = s.group.uid.clone();
@@ -318,7 +356,7 @@ fn run(ctx: &Arc<Context>, object: &ReplicaGroup, s: &Snapshot, start: Start, ar
     tokio::spawn(async move {
         let started = Instant::now();
         let looks = Looks { role, position: position.as_ref().map(|(command, position)| (command, position.clone())) };
-        let (evidence, said) = target.run(&ctx, &intent, &looks, &argv).await;
+        let (evidence, said) = target.run(slot, &ctx, &intent, &looks, &argv).await;
         crash::point(crash::ENDED, &intent).await;
         let result = Metrics::result(&evidence);
         let seconds = started.elapsed().as_secs_f64();
@@ -348,6 +386,3 @@ fn run(ctx: &Arc<Context>, object: &ReplicaGroup, s: &Snapshot, start: Start, ar
         ctx.wake(&object);
     }.in_current_span());
 }
-
-#[cfg(test)]
-mod tests;

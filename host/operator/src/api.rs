@@ -37,6 +37,9 @@ pub const GATE_MEMBER: &str = "tanist.dev/member";
 /// Annotation of every applied object: the SHA-256 of what was wished, so that a changed wish is seen without comparing objects.
 pub const ANNOTATION_APPLIED: &str = "tanist.dev/applied";
 
+/// Annotation of a StatefulSet: when its controller was last told to try again what it waits to try again, in seconds since 1970.
+pub const ANNOTATION_NUDGE: &str = "tanist.dev/nudge";
+
 /// Annotation of every applied object: which installation of the operator applied it.
 pub const ANNOTATION_INSTALLATION: &str = "tanist.dev/installation";
 

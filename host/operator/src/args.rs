@@ -63,9 +63,12 @@ pub struct Run {
     /// Where health and metrics are served. [::] is every address, IPv4 and IPv6; 0.0.0.0 is IPv4 alone.
     #[arg(long, env = "TANIST_LISTEN", default_value = "[::]:8080")]
     pub listen: SocketAddr,
-    /// Executions in members' containers at a time, over all groups.
+    /// How many members are asked at a time (`status`, `sequence`, the result of a command), over all groups; one group gets a quarter.
     #[arg(long, env = "TANIST_EXECS", default_value_t = 64)]
     pub execs: usize,
+    /// How many commands run in members at a time, over all groups; one group gets a quarter.
+    #[arg(long, env = "TANIST_COMMANDS", default_value_t = 256)]
+    pub commands: usize,
     /// Seconds that running commands are waited for after SIGTERM.
     #[arg(long, env = "TANIST_GRACE", default_value_t = 25)]
     pub grace: u64,

@@ -4,23 +4,24 @@ use crate::args::Run;
 use crate::clock::{self, Clock};
 use crate::hints::Hints;
 use crate::metrics::Metrics;
+use crate::news::Queue;
 use crate::policies::Sources;
+use crate::slots::Slots;
 use futures::channel::mpsc::UnboundedSender;
 use kube::client::ClientBuilder;
-use kube::runtime::events::{Recorder, Reporter};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Client, Config, ResourceExt};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tanist_engine::Engine;
-use tokio::sync::Semaphore;
 
 /// What every round has at hand.
 pub struct Context {
-    /// For everything but exec: with deadlines and retries.
+    /// For single requests: each has a deadline of ours around it, within which kube may retry what the API server put off (429, 503, 504).
     pub client: Client,
-    /// For exec alone: nothing below us may run a command twice.
+    /// For exec and for watches: nothing below us retries. A command must not run twice, and kube's pauses between retries grow to minutes,
+    /// for which a watch would be deaf; watches begin again by themselves.
     pub exec_client: Client,
     /// What time it is, for everything that is decided or stored.
     pub clock: Arc<Clock>,
@@ -32,10 +33,12 @@ pub struct Context {
     pub policies: Sources,
     /// Starts a round of a group.
     pub wake: UnboundedSender<ObjectRef<ReplicaGroup>>,
-    /// Executions at a time.
-    pub slots: Arc<Semaphore>,
-    /// Writes events.
-    pub recorder: Recorder,
+    /// How many members are asked at a time.
+    pub questions: Slots,
+    /// How many commands run at a time.
+    pub commands: Slots,
+    /// Where events wait until they are written.
+    pub news: Queue,
     /// What is counted.
     pub metrics: Metrics,
     /// Set on SIGTERM: nothing new starts.
@@ -59,6 +62,7 @@ impl Context {
         engine: Engine,
         metrics: Metrics,
         wake: UnboundedSender<ObjectRef<ReplicaGroup>>,
+        news: Queue,
     ) -> kube::Result<Self> {
         let mut plain = config;
         plain.connect_timeout = Some(CONNECT);
@@ -67,7 +71,7 @@ impl Context {
         exec.default_retry = false;
         let clock = Arc::new(Clock::default());
         let client = ClientBuilder::try_from(plain)?.with_layer(&clock::listen(clock.clone())).build();
-        Ok(Self::with_clients(client, Client::try_from(exec)?, clock, settings, engine, metrics, wake))
+        Ok(Self::with_clients(client, Client::try_from(exec)?, clock, settings, engine, metrics, wake, news))
     }
 
     /// The same, over connections that are there already.
@@ -80,13 +84,14 @@ impl Context {
         engine: Engine,
         metrics: Metrics,
         wake: UnboundedSender<ObjectRef<ReplicaGroup>>,
+        news: Queue,
     ) -> Self {
-        let reporter = Reporter { controller: "tanist".into(), instance: Some(settings.identity.clone()) };
         Context {
             exec_client,
-            recorder: Recorder::new(client.clone(), reporter),
-            slots: Arc::new(Semaphore::new(settings.execs)),
             clock,
+            questions: Slots::new(settings.execs),
+            commands: Slots::new(settings.commands),
+            news,
             hints: Hints::default(),
             policies: Sources::new(engine, client.clone(), settings.policy_dir.clone()),
             client,
@@ -103,10 +108,17 @@ impl Context {
         let _ = self.wake.unbounded_send(ObjectRef::from_obj(group));
     }
 
+    /// The same, by its name.
+    pub fn wake_named(&self, namespace: &str, name: &str) {
+        let _ = self.wake.unbounded_send(ObjectRef::new(name).within(namespace));
+    }
+
     /// Forgets a group that is gone.
     pub fn forget(&self, group: &ReplicaGroup) {
         if let Some(uid) = &group.metadata.uid {
             self.hints.forget(uid);
+            self.questions.forget(uid);
+            self.commands.forget(uid);
             self.policies.forget(uid);
             self.metrics.forget(&group.namespace().unwrap_or_default(), &group.name_any());
         }

@@ -20,7 +20,7 @@ pub enum Error {
     /// Nothing could be observed.
     #[error(transparent)]
     Observe(observe::Error),
-    /// The plan was not carried out to its end.
+    /// What came of the round could not be written.
     #[error(transparent)]
     Act(act::Error),
 }
@@ -46,24 +46,19 @@ async fn one(group: Arc<ReplicaGroup>, ctx: Arc<Context>) -> Result<Next, Error>
         Err(error) => return unobserved(&ctx, &group, error, &policies.health).await,
     };
     let plan = decide(&observed.snapshot, &Measured { active: &policies, metrics: &ctx.metrics }); // neither
-    let mut said = report::derive(&observed.snapshot, &plan, &policies, None); // neither
+    let mut said = report::derive(&observed.snapshot, &plan, &policies, &[]); // neither
     let outcome = act(&ctx, &observed, &plan, &said).await; // writes
-    if !outcome.recorded || outcome.error.is_some() {
-        said = report::derive(&observed.snapshot, &plan, &policies, outcome.error.as_ref());
-        let plan = if outcome.recorded { plan.clone() } else { unwritten(&observed, &plan) };
+    let plan = if outcome.recorded { plan } else { unwritten(&observed, plan) };
+    if !outcome.recorded || !outcome.errors.is_empty() {
+        said = report::derive(&observed.snapshot, &plan, &policies, &outcome.errors);
         report::write(&ctx, &outcome.object, &plan, &said).await.map_err(Error::Act)?; // writes
     }
     log(&observed, &plan, &outcome);
-    news::tell(&ctx, &observed, &plan, outcome.error.as_ref()).await; // writes
-    if outcome.error.is_none() {
-        ctx.metrics.failover(&observed.snapshot, &plan);
-    }
+    news::tell(&ctx, &observed, &plan, &outcome);
+    ctx.metrics.failover(&observed.snapshot, &outcome.done);
     ctx.metrics.reloads(&observed.object, &policies);
     ctx.metrics.round(&observed.object, &observed.snapshot, &plan, said.conditions(), started.elapsed());
-    match outcome.error {
-        Some(error) => Err(Error::Act(error)),
-        None => Ok(again(&ctx, &group, &observed, &plan)),
-    }
+    Ok(again(&ctx, &group, &observed, &plan, &outcome))
 }
 
 /// What was decided and what happened, for those who want to know when: the record has seconds only.
@@ -73,21 +68,22 @@ fn log(observed: &Observed, plan: &Plan, outcome: &Outcome) {
         let chosen = decision.chosen.as_ref().map(|m| m.as_str());
         info!(point, member = chosen, policy, term = decision.term, reason = decision.reason, "decided");
     }
-    if outcome.recorded || outcome.error.is_none() {
-        for t in plan.noted(&observed.snapshot.record) {
-            info!(what = t.what, member = t.member.as_ref().map(|m| m.as_str()), detail = t.detail, "noted");
-        }
+    for t in plan.noted(&observed.snapshot.record) {
+        info!(what = t.what, member = t.member.as_ref().map(|m| m.as_str()), detail = t.detail, "noted");
+    }
+    for error in &outcome.errors {
+        info!(reason = error.reason(), %error, "not done");
     }
 }
 
 /// The plan with the memory of what really happened: commands that were not started leave no intent behind.
-fn unwritten(observed: &Observed, plan: &Plan) -> Plan {
+fn unwritten(observed: &Observed, plan: Plan) -> Plan {
     let starts =
         plan.actions.iter().any(|a| matches!(a, Action::Run { .. } | Action::DeletePod { .. } | Action::Scale { .. }));
     if !starts {
-        return plan.clone();
+        return plan;
     }
-    Plan { record: observed.snapshot.record.clone(), ..plan.clone() }
+    Plan { record: observed.snapshot.record.clone(), ..plan }
 }
 
 async fn unobserved(
@@ -106,14 +102,20 @@ async fn unobserved(
     Err(Error::Observe(error))
 }
 
-/// When to look again if nothing happens.
-fn again(ctx: &Context, group: &ReplicaGroup, observed: &Observed, plan: &Plan) -> Next {
+/// When to look again if nothing happens: soon, when not everything could be done.
+fn again(ctx: &Context, group: &ReplicaGroup, observed: &Observed, plan: &Plan, outcome: &Outcome) -> Next {
+    if !outcome.errors.is_empty() {
+        ctx.metrics.round_errors.inc();
+    }
+    if outcome.errors.iter().any(|error| matches!(error, act::Error::Closing)) {
+        return Next::await_change();
+    }
     let resync = Duration::from_secs(u64::from(group.spec.resync_interval_seconds));
     let elsewhere = observed.snapshot.evidence.iter().any(|(token, evidence)| {
         *evidence == Evidence::Running && !ctx.hints.of(&observed.snapshot.group.uid, |h| h.running.contains(token))
     });
     // What was written may have changed what comes next: routing, memory, a settled command.
-    let changed = plan.record != observed.snapshot.record || !plan.actions.is_empty();
+    let changed = plan.record != observed.snapshot.record || !outcome.done.is_empty();
     let wake = plan
         .wake_at()
         .map(|at| Duration::from_secs(u64::try_from(at.saturating_sub(ctx.clock.now())).unwrap_or(0).max(1)));
@@ -121,14 +123,17 @@ fn again(ctx: &Context, group: &ReplicaGroup, observed: &Observed, plan: &Plan) 
         Some(resync),
         wake,
         elsewhere.then_some(ASK_AGAIN),
-        (changed && !waits_for_end(plan)).then_some(Duration::from_millis(50)),
+        (changed && !waits_for_end(&outcome.done)).then_some(Duration::from_millis(50)),
+        outcome.errors.iter().filter_map(act::Error::again).min(),
     ];
     Next::requeue(soonest.into_iter().flatten().min().unwrap_or(resync))
 }
 
-/// A command or a reading was begun: its end starts the next round by itself.
-fn waits_for_end(plan: &Plan) -> bool {
-    plan.actions.iter().any(|a| matches!(a, Action::Run { .. } | Action::Read { .. }))
+/// Something was begun whose end starts the next round by itself.
+fn waits_for_end(done: &[Action]) -> bool {
+    let begins =
+        |a: &Action| matches!(a, Action::Run { .. } | Action::Read { .. } | Action::Apply(_) | Action::Nudge { .. });
+    done.iter().any(begins)
 }
 
 /// When a failed round is tried again.
@@ -137,16 +142,17 @@ pub fn error_policy(group: Arc<ReplicaGroup>, error: &Error, ctx: Arc<Context>) 
     let (namespace, name) = (group.namespace(), group.name_any());
     ctx.metrics.round_errors.inc();
     let after = match error {
-        Error::Act(act::Error::Outdated | act::Error::Overtaken(_)) => Duration::from_millis(100),
-        Error::Act(act::Error::Recheck(..)) => Duration::from_millis(500),
-        Error::Act(act::Error::Closing) => return Next::await_change(),
+        Error::Act(error) => match error.again() {
+            Some(after) => after,
+            None => return Next::await_change(),
+        },
         Error::Observe(
             observe::Error::ReadSpec(_) | observe::Error::BuildObjects(_) | observe::Error::ReadRecord(_),
         ) => {
             warn!(namespace, group = name, %error, "the group cannot be acted upon until it is changed");
             return Next::await_change();
         }
-        Error::Observe(_) | Error::Act(_) => Duration::from_secs(5),
+        Error::Observe(_) => Duration::from_secs(5),
     };
     info!(namespace, group = name, %error, "round ended early");
     Next::requeue(after)

@@ -1,5 +1,5 @@
 //! What this process remembers between rounds. It is never the truth: losing it costs time, not safety.
-use crate::member::Said;
+use crate::member::{Said, unasked};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -67,6 +67,42 @@ pub struct Group {
     pub rounds: u64,
     /// Objects as they came back when they were applied last, by kind and name.
     pub applied: BTreeMap<String, String>,
+    /// Who is being asked for its role, by pod UID: one execution at a time.
+    pub asking: BTreeMap<String, Asking>,
+    /// How long the last `status` took that said a role, by pod UID.
+    pub pace: BTreeMap<String, Duration>,
+    /// Objects that are being written, by kind and name.
+    pub writing: BTreeSet<String>,
+    /// Objects whose last write failed, by kind and name.
+    pub unwritten: BTreeMap<String, Unwritten>,
+    /// Errors of the last round that lasted.
+    pub told: BTreeSet<String>,
+    /// Members without a pod, and since when, as this process saw it.
+    pub missing: BTreeMap<String, Timestamp>,
+}
+
+/// A `status` under way.
+#[derive(Debug, Clone)]
+pub struct Asking {
+    /// What it says in the end.
+    pub answer: tokio::sync::watch::Receiver<Option<Said>>,
+    /// Whether a round went on without it: its end then starts the next one.
+    pub late: bool,
+}
+
+/// An object that could not be written.
+#[derive(Debug, Clone)]
+pub struct Unwritten {
+    /// Which wish: another one is tried at once.
+    pub wish: String,
+    /// When it is tried again.
+    pub again: Instant,
+    /// How long it was waited for that.
+    pub pause: Duration,
+    /// One word for conditions.
+    pub reason: &'static str,
+    /// Why, in words.
+    pub why: String,
 }
 
 /// What is remembered of a role.
@@ -83,6 +119,8 @@ pub struct RoleHint {
 pub struct SaidHint {
     /// When it was asked, before the answer came.
     pub asked: Instant,
+    /// When the answer came.
+    pub ended: Instant,
     /// The answer.
     pub said: Said,
     /// Unknown answers in a row: each was asked for.
@@ -186,7 +224,29 @@ impl Group {
         let fell = hint.ready && !now.ready;
         let is_settled = hint.ready && now.ready && pod.phase == Phase::Running && hint.said.role != Role::Unknown;
         let patience = if is_settled { settled } else { patience };
-        (!before && !fell && hint.asked.elapsed() < patience).then(|| hint.said.clone())
+        // That nobody could say is as old as its end: an execution that hangs for its whole timeout is an answer too, and a cautious one.
+        let at = if hint.said.role == Role::Unknown { hint.ended } else { hint.asked };
+        (!before && !fell && at.elapsed() < patience).then(|| hint.said.clone())
+    }
+
+    /// What is known of a member that is being asked, and has not answered for so long: what it failed to say before, else nothing.
+    pub fn pending(&mut self, pod: &Pod, container: &str, waited: Duration) -> Said {
+        if let Some(asking) = self.asking.get_mut(&pod.uid) {
+            asking.late = true;
+        }
+        let id = pod.containers.get(container).and_then(|c| c.id.as_ref());
+        let before =
+            self.said.get(&pod.uid).filter(|hint| hint.said.role == Role::Unknown && hint.container_id.as_ref() == id);
+        match before {
+            Some(hint) => hint.said.clone(),
+            None => unasked(format!("status has been running for {} s", waited.as_secs())),
+        }
+    }
+
+    /// Forgets how commands ended that no open intent asks about; not those that are about to start or run.
+    pub fn forget_results(&mut self, open: &BTreeSet<&str>) {
+        let (promised, running) = (&self.promised, &self.running);
+        self.results.retain(|token, _| open.contains(&**token) || promised.contains(token) || running.contains(token));
     }
 
     /// Whether data may have moved up to now, so that positions have to be asked for anew: it may move, or another question is asked than at the
@@ -213,7 +273,7 @@ impl Group {
         let streak = if said.role == Role::Unknown { before.saturating_add(1) } else { 0 };
         let within = pod.containers.get(container);
         let (container_id, ready) = (within.and_then(|c| c.id.clone()), within.is_some_and(|c| c.ready));
-        self.said.insert(pod.uid.clone(), SaidHint { asked, said, streak, ready, container_id });
+        self.said.insert(pod.uid.clone(), SaidHint { asked, ended: Instant::now(), said, streak, ready, container_id });
     }
 }
 
@@ -313,6 +373,7 @@ pub mod tests {
         let mut group = Group::default();
         let asked = Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap();
         group.say(then, "db", asked, Said { role, detail: None, processes: None, after: Duration::ZERO, looks: false });
+        group.said.values_mut().for_each(|hint| hint.ended = asked);
         group.recent(now, "db", RECENT, settled).is_some()
     }
 
@@ -342,6 +403,36 @@ pub mod tests {
             group.say(&pod, "db", Instant::now(), said);
             assert_eq!(group.can_look(&pod.uid), looks);
         }
+    }
+
+    // Memory stays flat: what no open intent asks about any more is forgotten, what is about to be asked about is not.
+    #[test]
+    fn results_go_with_their_intents() {
+        let mut group = Group::default();
+        for token in ["open", "closed", "promised", "running"] {
+            group.results.insert(token.into(), Evidence::Exited(0));
+        }
+        group.promised.insert("promised".into());
+        group.running.insert("running".into());
+        group.forget_results(&BTreeSet::from(["open"]));
+        assert_eq!(group.results.into_keys().collect::<Vec<_>>(), ["open", "promised", "running"]);
+    }
+
+    // A status that hangs until it is killed is an answer for the round that its end starts; without that it would never count.
+    #[test]
+    fn an_unknown_answer_is_as_old_as_its_end() {
+        let (mut group, pod) = (Group::default(), pod("c", true, Phase::Running));
+        let asked = Instant::now().checked_sub(Duration::from_secs(25)).unwrap();
+        let said = |role| Said { role, detail: None, processes: Some(0), after: Duration::ZERO, looks: false };
+        group.say(&pod, "db", asked, said(Role::Unknown));
+        assert!(group.recent(&pod, "db", RECENT, RECENT).is_some());
+        assert_eq!(group.pending(&pod, "db", RECENT).processes, Some(0), "what it failed to say before still stands");
+        group.touch(&pod.uid, Instant::now());
+        assert!(group.recent(&pod, "db", RECENT, RECENT).is_none(), "a command was in between");
+        group.say(&pod, "db", asked, said(Role::Secondary));
+        assert!(group.recent(&pod, "db", RECENT, RECENT).is_none(), "a role is as old as its question");
+        let pending = group.pending(&pod, "db", RECENT);
+        assert_eq!((pending.role, pending.processes), (Role::Unknown, None), "a role is not carried on");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Leadership by a Lease: kube 5 has none, and the crates for it do not keep up. It keeps two operators from doing the same work twice; it
 //! is no fence. What must not happen twice is fenced where it happens: by resource versions, UIDs and tokens.
+use crate::api_error;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{ObjectMeta, PostParams};
@@ -11,6 +12,8 @@ use tokio::time::Instant;
 pub const DURATION: Duration = Duration::from_secs(15);
 /// How long a holder tries to renew before it steps down.
 pub const RENEW: Duration = Duration::from_secs(10);
+/// How long a process that ends tries to give it up.
+pub const RELEASE: Duration = Duration::from_secs(5);
 /// How often anybody tries.
 pub const RETRY: Duration = Duration::from_secs(2);
 
@@ -102,17 +105,24 @@ impl Leadership {
         }
     }
 
-    /// Gives it up, so that the next one need not wait.
+    /// Gives it up, so that the next one need not wait; tries for [`RELEASE`] at most, for the process is to end.
     pub async fn release(&self) {
-        let Ok(Some(mut lease)) = self.leases.get_opt(&self.name).await else { return };
+        let why = match tokio::time::timeout(RELEASE, self.give_up()).await {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => api_error::words(&error),
+            Err(_) => format!("no answer within {} s", RELEASE.as_secs()),
+        };
+        tracing::warn!(why, "the Lease could not be given up; the next leader waits until it expires");
+    }
+
+    async fn give_up(&self) -> kube::Result<()> {
+        let Some(mut lease) = self.leases.get_opt(&self.name).await? else { return Ok(()) };
         let spec = lease.spec.get_or_insert_default();
         if spec.holder_identity.as_deref() != Some(&self.identity) {
-            return;
+            return Ok(());
         }
         spec.holder_identity = Some(String::new());
-        if let Err(error) = self.leases.replace(&self.name, &PostParams::default(), &lease).await {
-            tracing::warn!(%error, "the Lease could not be given up; the next leader waits until it runs out");
-        }
+        self.leases.replace(&self.name, &PostParams::default(), &lease).await.map(drop)
     }
 
     /// Returns once the Lease is ours.
@@ -126,7 +136,7 @@ impl Leadership {
                     other = holder;
                 }
                 Ok(Ok(Attempt::Other(_))) => {}
-                Ok(Err(error)) => tracing::warn!(%error, "the Lease could not be read"),
+                Ok(Err(error)) => tracing::warn!(why = api_error::words(&error), "the Lease could not be read"),
                 Err(_) => tracing::warn!("the API server did not answer about the Lease"),
             }
             tokio::time::sleep(RETRY).await;
@@ -141,7 +151,7 @@ impl Leadership {
             match tokio::time::timeout(RETRY, self.attempt()).await {
                 Ok(Ok(Attempt::Held)) => renewed = Instant::now(),
                 Ok(Ok(Attempt::Other(holder))) => return format!("{holder} took the Lease"),
-                Ok(Err(error)) => tracing::warn!(%error, "the Lease could not be renewed"),
+                Ok(Err(error)) => tracing::warn!(why = api_error::words(&error), "the Lease could not be renewed"),
                 Err(_) => tracing::warn!("the API server did not answer about the Lease"),
             }
             if renewed.elapsed() >= RENEW {
@@ -177,7 +187,8 @@ impl Leadership {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::{Request, Response};
+    use crate::mock::{self, Reply};
+    use http::Response;
     use kube::client::Body;
     use serde_json::json;
 
@@ -197,17 +208,13 @@ mod tests {
     #[tokio::test]
     async fn no_clock_but_our_own_steady_one_frees_a_lease() {
         for renewed in ["1970-01-01T00:00:00.000000Z", "2999-01-01T00:00:00.000000Z"] {
-            let (service, mut requests) = tower_test::mock::pair::<Request<Body>, Response<Body>>();
-            tokio::spawn(async move {
-                while let Some((request, respond)) = requests.next_request().await {
-                    assert_eq!(request.method(), http::Method::GET, "it is not taken");
-                    let spec = json!({"holderIdentity": "b", "leaseDurationSeconds": 15, "renewTime": renewed});
-                    let lease = json!({"metadata": {"name": "l", "resourceVersion": "1"}, "spec": spec});
-                    let body = Body::from(serde_json::to_vec(&lease).unwrap_or_default());
-                    respond.send_response(Response::new(body));
-                }
+            let client = mock::client("ns", move |request| {
+                assert_eq!(request.method(), http::Method::GET, "it is not taken");
+                let spec = json!({"holderIdentity": "b", "leaseDurationSeconds": 15, "renewTime": renewed});
+                let lease = json!({"metadata": {"name": "l", "resourceVersion": "1"}, "spec": spec});
+                Reply::Response(Box::new(Response::new(Body::from(lease.to_string().into_bytes()))))
             });
-            let mut ours = Leadership::new(Client::new(service, "ns"), "ns", "l", "a");
+            let mut ours = Leadership::new(client, "ns", "l", "a");
             for _ in 0..2 {
                 assert!(matches!(ours.attempt().await, Ok(Attempt::Other(holder)) if holder == "b"));
             }

@@ -1,6 +1,7 @@
 //! `tanist`: the operator and its command line.
 mod act;
 mod api;
+mod api_error;
 mod args;
 mod cli;
 mod clock;
@@ -13,6 +14,8 @@ mod hints;
 mod lease;
 mod member;
 mod metrics;
+#[cfg(test)]
+mod mock;
 mod news;
 mod nodes;
 mod objects;
@@ -20,6 +23,7 @@ mod observe;
 mod policies;
 mod report;
 mod run;
+mod slots;
 #[cfg(test)]
 mod stub;
 mod telemetry;

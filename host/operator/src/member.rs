@@ -3,6 +3,7 @@ use crate::context::Context;
 use crate::exec::{Ended, exec};
 use crate::frame;
 use crate::frame::Outcome;
+use crate::slots::{self, Slot};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use std::time::Duration;
@@ -22,6 +23,8 @@ const WAY: u64 = 15;
 pub struct Target {
     /// The namespace.
     pub namespace: String,
+    /// The UID of the group: executions count as its own.
+    pub group: String,
     /// The pod's name.
     pub pod: String,
     /// The very pod.
@@ -74,8 +77,20 @@ pub fn rests_on<'s>(
 }
 
 impl Target {
+    /// Waits for a slot among those of short executions, at most [`slots::WAIT`], then executes. Without one nobody was asked, and nothing
+    /// is known.
     async fn exec(&self, ctx: &Context, container: &str, argv: &[String], seconds: u64) -> Ended {
-        let Ok(_slot) = ctx.slots.acquire().await else { return Ended::NotStarted("the operator is ending".into()) };
+        match ctx.questions.take(&self.group, slots::WAIT).await {
+            Ok(slot) => self.exec_in(slot, ctx, container, argv, seconds).await,
+            Err(why) => {
+                ctx.metrics.no_slot("question");
+                Ended::Unknown(why)
+            }
+        }
+    }
+
+    /// Executes in a slot, which is free again afterwards.
+    async fn exec_in(&self, _slot: Slot, ctx: &Context, container: &str, argv: &[String], seconds: u64) -> Ended {
         let pods: Api<Pod> = Api::namespaced(ctx.exec_client.clone(), &self.namespace);
         exec(&pods, &self.pod, container, argv, Duration::from_secs(seconds)).await
     }
@@ -86,11 +101,11 @@ impl Target {
         head.iter().chain(more).map(|s| (*s).to_owned()).chain(argv.iter().cloned()).collect()
     }
 
-    /// Asks for the role, afresh (row A28, reading 17).
-    pub async fn status(&self, ctx: &Context, command: &Command) -> Said {
+    /// Asks for the role, afresh (row A28, reading 17), in a slot that was taken before.
+    pub async fn status(&self, slot: Slot, ctx: &Context, command: &Command) -> Said {
         let seconds = u64::from(command.timeout);
         if !self.runner {
-            let ended = self.exec(ctx, &command.container, &command.exec, seconds.saturating_add(1)).await;
+            let ended = self.exec_in(slot, ctx, &command.container, &command.exec, seconds.saturating_add(1)).await;
             return match ended {
                 Ended::Exited(code, _) => said(code, None),
                 Ended::NotStarted(why) | Ended::Unknown(why) => unknown(why, None),
@@ -98,7 +113,8 @@ impl Target {
         }
         // A poll under way has to end first, so up to two timeouts.
         let argv = self.wrapped("status", &command.container, &[], &[]);
-        let ended = self.exec(ctx, &command.container, &argv, seconds.saturating_mul(2).saturating_add(WAY)).await;
+        let deadline = seconds.saturating_mul(2).saturating_add(WAY);
+        let ended = self.exec_in(slot, ctx, &command.container, &argv, deadline).await;
         match whole(ended, "-") {
             Ok((frame, _)) => match frame.outcome {
                 Outcome::Exited(code) => Said { looks: frame.looks, ..said(code, frame.processes) },
@@ -133,8 +149,10 @@ impl Target {
     /// Runs a command whose intent is durable. With the runner, role and position are read once more in the very container, and nothing
     /// starts if they are not what `looks` says; and the role that it has right after comes back with the result. A position is looked at by
     /// runners that said they can, no other would understand.
+    /// The slot was taken before anything was checked for the last time, so that nothing starts on checks that are old.
     pub async fn run(
         &self,
+        slot: Slot,
         ctx: &Context,
         intent: &Intent,
         looks: &Looks<'_>,
@@ -142,7 +160,7 @@ impl Target {
     ) -> (Evidence, Option<Said>) {
         let seconds = u64::from(intent.timeout);
         if !self.runner {
-            let evidence = match self.exec(ctx, &intent.container, argv, seconds).await {
+            let evidence = match self.exec_in(slot, ctx, &intent.container, argv, seconds).await {
                 Ended::Exited(code, _) => Evidence::Exited(code),
                 Ended::NotStarted(why) => Evidence::NotStarted(why),
                 Ended::Unknown(why) => Evidence::Unknown(why),
@@ -150,7 +168,7 @@ impl Target {
             return (evidence, None);
         }
         let argv = start(self, intent, looks, argv);
-        let ended = self.exec(ctx, &intent.container, &argv, seconds.saturating_add(WAY)).await;
+        let ended = self.exec_in(slot, ctx, &intent.container, &argv, seconds.saturating_add(WAY)).await;
         match whole(ended, &intent.token) {
             Ok((frame, after)) => (Evidence::from(&frame.outcome), after.and_then(role_after)),
             // Refused: it counts as not started once the runner has voided its token, whatever becomes of the request.
@@ -240,6 +258,24 @@ fn reason(ended: &Ended) -> String {
         Ended::Exited(code, _) => format!("it exited {code}"),
         Ended::NotStarted(why) | Ended::Unknown(why) => why.clone(),
     }
+}
+
+/// How the runner says that a command did not exit.
+fn outcome(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Exited(code) => format!("it exited {code}"),
+        Outcome::NotStarted(why) => format!("it was not started: {why}"),
+        Outcome::Unknown(why) => why.clone(),
+        Outcome::Running => "it is still running".into(),
+        Outcome::Interrupted => "a restart of its container cut it off".into(),
+        Outcome::Void => "it never ran".into(),
+    }
+}
+
+/// Nobody was asked, or nobody has answered yet.
+#[must_use]
+pub fn unasked(why: String) -> Said {
+    unknown(why, None)
 }
 
 fn unknown(why: String, processes: Option<u32>) -> Said {

@@ -51,6 +51,11 @@ struct ResultLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct KindLabels {
+    kind: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct NamespaceLabels {
     namespace: String,
 }
@@ -98,6 +103,9 @@ pub struct Metrics {
     groups: Family<NamespaceLabels, Gauge>,
     members: Family<RoleLabels, Gauge>,
     conditions: Family<ConditionLabels, Gauge>,
+    /// Events that were not written.
+    pub events_dropped: Counter,
+    slots_missed: Family<KindLabels, Counter>,
     /// Whether this process leads.
     pub leader: Gauge,
     /// Groups by namespace: what is gone leaves no number behind.
@@ -128,6 +136,8 @@ impl Default for Metrics {
             groups: Family::default(),
             members: Family::default(),
             conditions: Family::default(),
+            events_dropped: Counter::default(),
+            slots_missed: Family::default(),
             leader: Gauge::default(),
             known: Arc::default(),
         };
@@ -157,6 +167,16 @@ impl Metrics {
         r.register("groups", "Groups that are kept", self.groups.clone());
         r.register("members", "Members by role", self.members.clone());
         r.register("group_condition", "Conditions of groups; 1 where it is so", self.conditions.clone());
+        r.register(
+            "events_dropped",
+            "Kubernetes events that were not written: too many at once, or the API server did not take them in time",
+            self.events_dropped.clone(),
+        );
+        r.register(
+            "exec_slots_missed",
+            "Executions in members that were put off because no slot was free in time",
+            self.slots_missed.clone(),
+        );
         r.register("leader", "Whether this process leads", self.leader.clone());
         r
     }
@@ -176,6 +196,11 @@ impl Metrics {
         let labels = ExecLabels { command: command.to_owned(), result: result.to_owned() };
         self.execs.get_or_create(&labels).inc();
         self.exec_seconds.get_or_create(&labels).observe(took.as_secs_f64());
+    }
+
+    /// An execution was put off, for no slot was free in time. `kind`: `question` or `command`.
+    pub fn no_slot(&self, kind: &str) {
+        self.slots_missed.get_or_create(&KindLabels { kind: kind.to_owned() }).inc();
     }
 
     /// How a command ended, in one word.
@@ -220,10 +245,10 @@ impl Metrics {
         self.know(&namespace, |groups| groups.insert(group));
     }
 
-    /// A failover began: why the old primary is gone.
-    pub fn failover(&self, s: &Snapshot, plan: &Plan) {
+    /// What was done began a failover: why the old primary is gone.
+    pub fn failover(&self, s: &Snapshot, done: &[Action]) {
         let promoted = |a: &Action| matches!(a, Action::Run { intent, .. } if intent.verb == Verb::Failover);
-        if plan.actions.iter().any(promoted) {
+        if done.iter().any(promoted) {
             let labels = CauseLabels {
                 namespace: s.group.namespace.clone(),
                 group: s.group.name.clone(),

@@ -1,18 +1,69 @@
 //! News: events, for people who read `kubectl describe` and for those who keep them. Each is about one group and, where it is, one pod.
-use crate::act::Error;
+use crate::act::{Error, Outcome};
+use crate::api_error;
 use crate::context::Context;
+use crate::metrics::Metrics;
 use crate::observe::Observed;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::Resource;
-use kube::runtime::events::{Event, EventType};
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::{Client, Resource};
+use std::collections::BTreeMap;
+use std::time::Duration;
 use tanist_core::contract::MemberName;
 use tanist_core::plan::{Action, Plan};
+use tokio::sync::mpsc;
 
 /// Events of one round, at most: news, not a log.
 const NEWS: usize = 8;
 
 /// Bytes of a note that Kubernetes takes.
 const NOTE: usize = 900;
+
+/// Events that wait to be written; far more than a burst of rounds has. When the API server takes none, the newest are dropped.
+const QUEUE: usize = 256;
+
+/// Deadline of one event.
+const DELIVERY: Duration = Duration::from_secs(10);
+
+/// Where rounds leave their events: no round waits until one is written.
+#[derive(Clone)]
+pub struct Queue {
+    sender: mpsc::Sender<(Event, ObjectReference)>,
+    metrics: Metrics,
+}
+
+/// What [`deliver`] takes from a [`Queue`].
+pub type Outbox = mpsc::Receiver<(Event, ObjectReference)>;
+
+impl Queue {
+    /// An empty one, and its other end.
+    #[must_use]
+    pub fn new(metrics: Metrics) -> (Self, Outbox) {
+        let (sender, outbox) = mpsc::channel(QUEUE);
+        (Queue { sender, metrics }, outbox)
+    }
+
+    fn put(&self, event: Event, about: ObjectReference) {
+        if self.sender.try_send((event, about)).is_err() {
+            self.metrics.events_dropped.inc();
+        }
+    }
+}
+
+/// Writes events, one after the other, until every queue is gone. One that the API server does not take in time is dropped: events tell, they
+/// decide nothing.
+pub async fn deliver(mut outbox: Outbox, client: Client, identity: String, metrics: Metrics) {
+    let recorder = Recorder::new(client, Reporter { controller: "tanist".into(), instance: Some(identity) });
+    while let Some((event, about)) = outbox.recv().await {
+        let why = match tokio::time::timeout(DELIVERY, recorder.publish(&event, &about)).await {
+            Ok(Ok(())) => continue,
+            Ok(Err(error)) => api_error::words(&error),
+            Err(_) => format!("no answer within {} s", DELIVERY.as_secs()),
+        };
+        metrics.events_dropped.inc();
+        tracing::debug!(why, reason = event.reason, "an event could not be written");
+    }
+}
 
 /// One piece of news. Kubernetes counts repeated events by everything but their note, so what differs must differ in the rest.
 struct News {
@@ -24,9 +75,11 @@ struct News {
 }
 
 /// Tells what a round did, and what it learned.
-pub async fn tell(ctx: &Context, observed: &Observed, plan: &Plan, outcome: Option<&Error>) {
+pub fn tell(ctx: &Context, observed: &Observed, plan: &Plan, outcome: &Outcome) {
     let group = observed.object.object_ref(&());
-    for news in gather(observed, plan, outcome).into_iter().take(NEWS) {
+    let mut all = unheard(ctx, observed, &outcome.errors);
+    all.extend(gather(observed, plan, outcome));
+    for news in all.into_iter().take(NEWS) {
         let event = Event {
             type_: news.kind,
             reason: news.reason.into(),
@@ -34,15 +87,25 @@ pub async fn tell(ctx: &Context, observed: &Observed, plan: &Plan, outcome: Opti
             action: news.action,
             secondary: news.member.and_then(|m| pod(observed, &m)),
         };
-        if let Err(error) = ctx.recorder.publish(&event, &group).await {
-            tracing::debug!(%error, "an event could not be written");
-        }
+        ctx.news.put(event, group.clone());
     }
 }
 
-fn gather(observed: &Observed, plan: &Plan, outcome: Option<&Error>) -> Vec<News> {
+/// Errors that the last round did not have: what goes on for hours is told once, and shown by the conditions.
+fn unheard(ctx: &Context, observed: &Observed, errors: &[Error]) -> Vec<News> {
+    let now: BTreeMap<String, &'static str> =
+        errors.iter().filter(|e| e.lasts()).map(|e| (e.to_string(), e.reason())).collect();
+    let before =
+        ctx.hints.of(&observed.snapshot.group.uid, |h| std::mem::replace(&mut h.told, now.keys().cloned().collect()));
+    let new = now.into_iter().filter(|(text, _)| !before.contains(text));
+    let news =
+        new.map(|(note, reason)| News { kind: EventType::Warning, reason, action: "act".into(), member: None, note });
+    news.collect()
+}
+
+fn gather(observed: &Observed, plan: &Plan, outcome: &Outcome) -> Vec<News> {
     let mut news = Vec::new();
-    for action in plan.actions.iter().filter(|_| outcome.is_none()) {
+    for action in &outcome.done {
         match action {
             Action::Run { intent, .. } => {
                 let decision = plan.decisions.iter().find(|d| d.chosen.as_ref() == Some(&intent.member));
@@ -69,7 +132,11 @@ fn gather(observed: &Observed, plan: &Plan, outcome: Option<&Error>) -> Vec<News
                 member: None,
                 note: format!("{replicas} members stay; those that left are stopped, and their volumes stay"),
             }),
-            Action::Apply(_) | Action::Route { .. } | Action::Read { .. } | Action::MarkClaim { .. } => {}
+            Action::Apply(_)
+            | Action::Nudge { .. }
+            | Action::Route { .. }
+            | Action::Read { .. }
+            | Action::MarkClaim { .. } => {}
         }
     }
     for transition in plan.noted(&observed.snapshot.record).filter(|t| t.what == "command-failed") {
@@ -129,4 +196,40 @@ fn pod(observed: &Observed, member: &MemberName) -> Option<ObjectReference> {
         uid: Some(pod.uid.clone()),
         ..ObjectReference::default()
     })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests may")]
+mod tests {
+    use super::*;
+    use crate::mock;
+
+    fn event() -> Event {
+        let (reason, action) = ("R".to_owned(), "a".to_owned());
+        Event { type_: EventType::Normal, reason, note: None, action, secondary: None }
+    }
+
+    // L-B: no round waits for an event; the newest are dropped when too many wait, and that is counted.
+    #[tokio::test]
+    async fn the_newest_events_are_dropped_when_too_many_wait() {
+        let metrics = Metrics::default();
+        let (queue, _outbox) = Queue::new(metrics.clone());
+        for _ in 0..QUEUE + 44 {
+            queue.put(event(), ObjectReference::default());
+        }
+        assert!(metrics.text().unwrap().contains("tanist_events_dropped_total 44"));
+    }
+
+    #[tokio::test]
+    async fn an_event_that_is_refused_is_dropped_and_the_next_one_is_tried() {
+        let metrics = Metrics::default();
+        let (queue, outbox) = Queue::new(metrics.clone());
+        let (client, asked) = mock::server(|_, _, _| mock::refusal(403, "Forbidden", "no"));
+        queue.put(event(), ObjectReference::default());
+        queue.put(event(), ObjectReference::default());
+        drop(queue);
+        deliver(outbox, client, "a".into(), metrics.clone()).await;
+        assert_eq!(asked.lock().unwrap().len(), 2);
+        assert!(metrics.text().unwrap().contains("tanist_events_dropped_total 2"));
+    }
 }

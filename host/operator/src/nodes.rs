@@ -33,7 +33,7 @@ pub async fn watch(ctx: &Arc<Context>, groups: &[Store<ReplicaGroup>]) {
 }
 
 async fn until_forbidden(ctx: &Arc<Context>, groups: &[Store<ReplicaGroup>]) {
-    let nodes: Api<Node> = Api::all(ctx.client.clone());
+    let nodes: Api<Node> = Api::all(ctx.exec_client.clone());
     let mut events = std::pin::pin!(watcher(nodes, watcher::Config::default()).default_backoff());
     let mut known = BTreeMap::new();
     while let Some(event) = events.next().await {

@@ -2,21 +2,25 @@
 pub mod convert;
 mod missing;
 mod questions;
+mod uncreated;
 
 pub use convert::every_container_ended;
 pub use questions::{ASK_AGAIN, read_position};
 
 use crate::api::{self, ReplicaGroup};
+use crate::api_error;
 use crate::context::Context;
 use crate::member::Target;
 use crate::objects;
 use crate::validate;
+use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
 use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, ResourceExt};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tanist_core::contract::{MemberName, Phase, Position, Timestamp};
 use tanist_core::limits;
@@ -52,7 +56,7 @@ pub enum Error {
     #[error("{0} {1} exists and does not belong to this group; rename the group or remove that object")]
     NotOurs(&'static str, String),
     /// The API server could not be read.
-    #[error("failed to read {0}: {1}")]
+    #[error("failed to read {0}: {words}", words = api_error::words(.1))]
     Read(&'static str, #[source] kube::Error),
     /// The API server did not answer.
     #[error("failed to read {0}: no answer within {1} s")]
@@ -78,6 +82,9 @@ impl Error {
 
 /// Deadline of each read; safety 1.9: kube has none of its own.
 const READ_SECONDS: u64 = 20;
+
+/// Nodes that are read at the same time.
+const NODES_AT_ONCE: usize = 16;
 
 /// What a round works on: the group as it was read, and the snapshot.
 pub struct Observed {
@@ -107,7 +114,7 @@ pub enum Ask<'a> {
 /// # Errors
 /// [`Error`]; nothing is done then.
 pub async fn observe(
-    ctx: &Context,
+    ctx: &Arc<Context>,
     seen: &ReplicaGroup,
     ask: Ask<'_>,
     before: Option<&Snapshot>,
@@ -136,7 +143,7 @@ pub async fn observe(
 }
 
 /// Asks the members, and what came of open commands.
-async fn hear(ctx: &Context, s: &mut Snapshot, ask: Ask<'_>, said: questions::Statuses) {
+async fn hear(ctx: &Arc<Context>, s: &mut Snapshot, ask: Ask<'_>, said: questions::Statuses) {
     s.evidence = questions::evidence(ctx, &s.group, &s.record, &s.members).await;
     let statuses = questions::statuses(ctx, &s.group, &s.members, ask, said).await;
     s.now = ctx.clock.now();
@@ -156,7 +163,7 @@ async fn read(ctx: &Context, seen: &ReplicaGroup) -> Result<Observed, Error> {
     let record = read_record(&object, ctx.clock.now())?;
     let mut world = World::read(ctx, &group).await?;
     let record = memory::recall(record, &group.name, world.claims());
-    let set = world.set(&group, ctx)?;
+    let mut set = world.set(&group, ctx)?;
     let desired = desired(ctx, &object, &group, set.as_ref(), &record)?;
     let known = missing::known(&object, &record);
     world.find(ctx, &group, &missing::expected(&group, set.as_ref(), &record), &desired).await?;
@@ -171,6 +178,9 @@ async fn read(ctx: &Context, seen: &ReplicaGroup) -> Result<Observed, Error> {
     let surplus_claims = memory::surplus(&record, &group.name, &expected, world.claims());
     let nodes = world.nodes(ctx, &members, &record).await?;
     silence(&mut members, nodes.as_ref());
+    if let Some(set) = &mut set {
+        set.missing = uncreated::uncreated(ctx, &group, set, &members, now).await;
+    }
     let remembered = record.last_primaries.iter().map(|l| &l.pod_uid).chain(record.intents.iter().map(|i| &i.pod_uid));
     let ended = remembered.filter(|uid| ctx.hints.has_ended(uid)).cloned().collect();
     let nonce = format!("{:016x}", rand::random::<u64>());
@@ -271,8 +281,13 @@ impl World {
             Some(other) if other != &ctx.settings.installation => Err(Error::OtherInstallation(other.clone())),
             _ => {
                 let replicas = set.spec.as_ref().and_then(|s| s.replicas).unwrap_or(1);
-                let (uid, version) = (set.uid().unwrap_or_default(), set.resource_version().unwrap_or_default());
-                Ok(Some(Set { uid, replicas: u32::try_from(replicas).unwrap_or(0), version }))
+                Ok(Some(Set {
+                    uid: set.uid().unwrap_or_default(),
+                    replicas: u32::try_from(replicas).unwrap_or(0),
+                    version: set.resource_version().unwrap_or_default(),
+                    missing: BTreeMap::new(),
+                    nudged: set.annotations().get(api::ANNOTATION_NUDGE).and_then(|at| at.parse().ok()),
+                }))
             }
         }
     }
@@ -369,19 +384,23 @@ impl World {
         let of_memory = record.last_primaries.iter().filter_map(|l| l.node.clone());
         let names: BTreeSet<String> = of_pods.chain(of_memory).collect();
         let nodes: Api<Node> = Api::all(ctx.client.clone());
-        let mut found = BTreeMap::new();
-        for name in names {
-            match within("nodes", nodes.get_opt(&name)).await {
-                Ok(Some(node)) => {
+        let read = names.into_iter().map(|name| {
+            let nodes = &nodes;
+            async move { Ok((within("nodes", nodes.get_opt(&name)).await?, name)) }
+        });
+        let read: Result<Vec<_>, Error> = stream::iter(read).buffer_unordered(NODES_AT_ONCE).try_collect().await;
+        match read {
+            Ok(found) => {
+                let seen = found.into_iter().filter_map(|(node, name)| {
+                    let node = node?;
                     let seen = ctx.hints.node(&name, &convert::life(&node), convert::node(&node), ctx.clock.now());
-                    found.insert(name, seen);
-                }
-                Ok(None) => {}
-                Err(Error::Read(_, kube::Error::Api(status))) if status.code == 403 => return Ok(None),
-                Err(error) => return Err(error),
+                    Some((name, seen))
+                });
+                Ok(Some(seen.collect()))
             }
+            Err(Error::Read(_, kube::Error::Api(status))) if status.code == 403 => Ok(None),
+            Err(error) => Err(error),
         }
-        Ok(Some(found))
     }
 }
 
@@ -390,11 +409,13 @@ fn applied_hash(manifest: &serde_json::Value) -> String {
     annotations.and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// Labels, annotations and spec as one text.
+/// Labels, annotations and spec as one text; without the note that tells the set's controller to try again, which is no change of the wish.
 #[must_use]
 pub fn fingerprint(meta: &kube::core::ObjectMeta, spec: &serde_json::Value) -> String {
     use sha2::Digest;
-    let text = serde_json::json!([meta.labels, meta.annotations, meta.uid, spec]).to_string();
+    let mut annotations = meta.annotations.clone().unwrap_or_default();
+    annotations.remove(api::ANNOTATION_NUDGE);
+    let text = serde_json::json!([meta.labels, annotations, meta.uid, spec]).to_string();
     sha2::Sha256::digest(text.as_bytes()).iter().map(|b| format!("{b:02x}")).collect()
 }
 
@@ -410,6 +431,7 @@ pub fn target(group: &Group, member: &Member) -> Option<Target> {
     let pod = member.pod.as_ref()?;
     Some(Target {
         namespace: group.namespace.clone(),
+        group: group.uid.clone(),
         pod: member.name.to_string(),
         uid: pod.uid.clone(),
         runner: group.runner,

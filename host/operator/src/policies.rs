@@ -10,8 +10,10 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Client, ResourceExt};
 use std::collections::BTreeMap;
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tanist_core::policy::{Answered, Policies, PolicyName, Question, Unanswered};
 use tanist_core::status::PolicyHealth;
 use tanist_engine::{Engine, Layer, LoadError, ParametersError, Policy, Stack};
@@ -19,6 +21,9 @@ use tracing::warn;
 
 /// The built-in policies, by name: components like any other, built by `make policies` and embedded.
 const BUILTIN: [(&str, &[u8]); 1] = [("sequence", include_bytes!(env!("TANIST_POLICY_SEQUENCE")))];
+
+/// Deadline of reading a policy file: its directory may be a volume whose server is gone.
+const READ: Duration = Duration::from_secs(5);
 
 /// Why a layer of a group's stack could not be loaded as wished.
 #[derive(Debug, thiserror::Error)]
@@ -236,7 +241,9 @@ impl Sources {
             (None, Some(key), None, None) => self.config_map(namespace, key),
             (None, None, Some(file), None) => {
                 let directory = self.directory.as_ref().ok_or_else(|| Error::FindDirectory(file.clone()))?;
-                tokio::fs::read(directory.join(file)).await.map_err(|e| Error::ReadFile(file.clone(), e))
+                let read = tokio::time::timeout(READ, tokio::fs::read(directory.join(file)));
+                let read = read.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+                read.map_err(|e| Error::ReadFile(file.clone(), e))
             }
             (None, None, None, Some(image)) => Err(Error::FetchImage(image.clone())),
             _ => Err(Error::NameNone),

@@ -6,6 +6,7 @@ use crate::policies::Active;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::api::PostParams;
 use kube::{Api, ResourceExt};
+use std::collections::BTreeSet;
 use std::time::Duration;
 use tanist_core::plan::{Decision, Plan, Standing};
 use tanist_core::snapshot::Snapshot;
@@ -30,17 +31,16 @@ impl Derived {
     }
 }
 
-/// Computes what is said. `trouble`: what ended the round early.
+/// Computes what is said. `errors`: what could not be done.
 #[must_use]
-pub fn derive(snapshot: &Snapshot, plan: &Plan, active: &Active, trouble: Option<&Error>) -> Derived {
-    let trouble = trouble.map(|e| Trouble { reason: e.reason().to_owned(), message: e.to_string() });
-    let mut report = status::report(snapshot, plan, &active.health, trouble.as_ref());
-    if let Some(trouble) = trouble.filter(|t| t.reason == "TemplateRejected") {
+pub fn derive(snapshot: &Snapshot, plan: &Plan, active: &Active, errors: &[Error]) -> Derived {
+    let mut report = status::report(snapshot, plan, &active.health, trouble(errors).as_ref());
+    if let Some(error) = errors.iter().find(|error| error.reason() == "TemplateRejected") {
         report.conditions.push(status::Condition {
             kind: "TemplateRejected",
             status: Truth::True,
             reason: "RefusedByTheApiServer".into(),
-            message: trouble.message,
+            message: error.to_string(),
         });
     }
     let pods = snapshot.members.iter().map(|m| m.pod.as_ref());
@@ -53,6 +53,13 @@ pub fn derive(snapshot: &Snapshot, plan: &Plan, active: &Active, trouble: Option
         wanted: snapshot.group.replicas,
         selector: format!("{}={}", crate::api::LABEL_GROUP, snapshot.group.name),
     }
+}
+
+/// All errors in one: the first gives the reason, each its sentence.
+fn trouble(errors: &[Error]) -> Option<Trouble> {
+    let reason = errors.first()?.reason().to_owned();
+    let texts: BTreeSet<String> = errors.iter().map(ToString::to_string).collect();
+    Some(Trouble { reason, message: texts.into_iter().collect::<Vec<_>>().join("; ") })
 }
 
 /// Writes record and status with the resource version that was read; a status that says the same already is not written.

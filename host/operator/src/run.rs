@@ -5,6 +5,7 @@ use crate::context::Context;
 use crate::controller::{error_policy, round};
 use crate::lease::Leadership;
 use crate::metrics::Metrics;
+use crate::news;
 use crate::nodes;
 use crate::observe::every_container_ended;
 use crate::policies;
@@ -43,7 +44,11 @@ pub async fn run(settings: Run) -> anyhow::Result<()> {
     let engine =
         tanist_engine::Engine::new(tanist_engine::Limits::default()).context("failed to start the policy engine")?;
     let (wake, woken) = mpsc::unbounded();
-    let ctx = Arc::new(Context::new(config, settings, engine, Metrics::default(), wake).context("failed to connect")?);
+    let metrics = Metrics::default();
+    let (queue, outbox) = news::Queue::new(metrics.clone());
+    let ctx = Context::new(config, settings, engine, metrics, wake, queue).context("failed to connect")?;
+    let ctx = Arc::new(ctx);
+    tokio::spawn(news::deliver(outbox, ctx.client.clone(), ctx.settings.identity.clone(), ctx.metrics.clone()));
     let serving = tokio::spawn(telemetry::serve(ctx.clone(), ctx.settings.listen));
     let mut lease = Leadership::new(
         ctx.client.clone(),
@@ -116,7 +121,8 @@ async fn watch_namespace(
     store: Store<ReplicaGroup>,
     writer: Writer<ReplicaGroup>,
 ) {
-    let client = ctx.client.clone();
+    // Watches begin again by themselves; see [`Context::exec_client`].
+    let client = ctx.exec_client.clone();
     let ours = watcher::Config::default().labels(api::LABEL_GROUP);
     let groups: Api<ReplicaGroup> = Api::namespaced(client.clone(), &namespace);
     let forget = ctx.clone();

@@ -5,10 +5,13 @@ use crate::args::{Args, Command};
 use crate::context::Context;
 use crate::member::Said;
 use crate::metrics::Metrics;
+use crate::mock::{self, Reply};
+use crate::news::Queue;
 use crate::observe::{Ask, Observed, observe};
 use clap::Parser;
+use futures::FutureExt;
 use futures::channel::mpsc;
-use http::{Method, Request, Response};
+use http::{Method, Response};
 use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
@@ -142,11 +145,13 @@ impl Stub {
         let (wake, _) = mpsc::unbounded();
         let engine = Engine::new(Limits::default()).unwrap();
         let (client, exec) = (self.client(), self.client());
-        Arc::new(Context::with_clients(client, exec, Arc::default(), *settings, engine, Metrics::default(), wake))
+        let metrics = Metrics::default();
+        let (news, _) = Queue::new(metrics.clone());
+        Arc::new(Context::with_clients(client, exec, Arc::default(), *settings, engine, metrics, wake, news))
     }
 
     /// Observes after these members said these roles just now.
-    pub async fn observe(&self, ctx: &Context, roles: &[Role]) -> Observed {
+    pub async fn observe(&self, ctx: &Arc<Context>, roles: &[Role]) -> Observed {
         let seen: ReplicaGroup = serde_json::from_value(self.get(GROUP).unwrap()).unwrap();
         let first = observe(ctx, &seen, Ask::Recent, None).await.unwrap();
         say(ctx, &first, roles);
@@ -156,27 +161,24 @@ impl Stub {
     }
 
     fn client(&self) -> Client {
-        let (service, mut requests) = tower_test::mock::pair::<Request<Body>, Response<Body>>();
         let stub = self.clone();
-        tokio::spawn(async move {
-            while let Some((request, respond)) = requests.next_request().await {
-                let (head, body) = request.into_parts();
-                let body = body.collect_bytes().await.unwrap();
-                let seen = Seen {
-                    method: head.method,
-                    path: head.uri.path().to_owned(),
-                    query: head.uri.query().unwrap_or_default().replace("%2F", "/").replace("%3D", "="),
-                    body: serde_json::from_slice(&body).unwrap_or(Value::Null),
-                };
-                match stub.serve(seen) {
-                    Some((code, body)) => {
-                        respond.send_response(Response::builder().status(code).body(Body::from(body)).unwrap());
-                    }
-                    None => respond.send_error(std::io::Error::other("connection reset")),
+        mock::client("ns", move |request| {
+            let (head, body) = request.into_parts();
+            // The bodies of these requests are in memory.
+            let body = body.collect_bytes().now_or_never().unwrap().unwrap();
+            let seen = Seen {
+                method: head.method,
+                path: head.uri.path().to_owned(),
+                query: head.uri.query().unwrap_or_default().replace("%2F", "/").replace("%3D", "="),
+                body: serde_json::from_slice(&body).unwrap_or(Value::Null),
+            };
+            match stub.serve(seen) {
+                Some((code, body)) => {
+                    Reply::Response(Box::new(Response::builder().status(code).body(Body::from(body)).unwrap()))
                 }
+                None => Reply::Broken,
             }
-        });
-        Client::new(service, "ns")
+        })
     }
 
     fn serve(&self, seen: Seen) -> Option<(u16, Vec<u8>)> {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 const RUNBOOK: &str = include_str!("../../../docs/runbook.md");
 const PLAN: &str = include_str!("../../core/src/plan.rs");
 const STATUS: &str = include_str!("../../core/src/status.rs");
-const ERRORS: [&str; 2] = [include_str!("../src/act.rs"), include_str!("../src/observe.rs")];
+const ERRORS: [&str; 2] = [include_str!("../src/act/error.rs"), include_str!("../src/observe.rs")];
 
 /// The variants of `Reason`.
 fn waits() -> BTreeSet<&'static str> {

@@ -1,10 +1,11 @@
 //! Objects: what the group needs in Kubernetes is there as wished; whose pod does not run is awaited.
 use crate::check::phase_word;
-use crate::contract::Phase;
+use crate::contract::{Phase, Timestamp};
+use crate::limits;
 use crate::plan::{Action, Plan, Reason};
 use crate::policy::Policies;
 use crate::record::cut;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Member, Missing, Snapshot};
 
 /// See the module.
 pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
@@ -18,13 +19,45 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
         }
     }
     for member in s.members.iter().filter(|m| !s.reachable(m)) {
-        let phase = member.pod.as_ref().map_or(Phase::Missing, |p| p.phase);
-        let message = format!("the pod of {} is {}", member.name, phase_word(phase));
-        match member.pod.as_ref().and_then(|p| p.trouble.as_ref()) {
-            Some(trouble) => {
-                plan.wait(Reason::PodCannotStart, Some(&member.name), format!("{message}: {}", cut(trouble)));
-            }
-            None => plan.wait(Reason::PodsNotRunning, Some(&member.name), message),
+        await_pod(s, plan, member);
+    }
+    nudge(s, plan);
+}
+
+fn await_pod(s: &Snapshot, plan: &mut Plan, member: &Member) {
+    let phase = member.pod.as_ref().map_or(Phase::Missing, |p| p.phase);
+    let message = format!("the pod of {} is {}", member.name, phase_word(phase));
+    let missing = s.set.as_ref().and_then(|set| set.missing.get(&member.name)).filter(|_| member.pod.is_none());
+    if let Some(trouble) = member.pod.as_ref().and_then(|p| p.trouble.as_ref()) {
+        return plan.wait(Reason::PodCannotStart, Some(&member.name), format!("{message}: {}", cut(trouble)));
+    }
+    let until = missing.map(|missing| next_nudge(s, missing));
+    match missing.and_then(|missing| missing.refused.as_ref()) {
+        Some(why) => {
+            let message = format!("{message}: Kubernetes refuses to create it: {}", cut(why));
+            plan.wait_until(Reason::PodCannotStart, Some(&member.name), message, until);
         }
+        None => plan.wait_until(Reason::PodsNotRunning, Some(&member.name), message, until),
+    }
+}
+
+/// When the controller of the set is told to try again, if the pod is missing still.
+fn next_nudge(s: &Snapshot, missing: &Missing) -> Timestamp {
+    let first = missing.since.saturating_add(limits::MISSING_SECONDS);
+    let nudged = s.set.as_ref().and_then(|set| set.nudged);
+    // A time that is yet to come was written by a clock that was wrong.
+    let again = nudged.filter(|at| *at <= s.now).map_or(first, |at| at.saturating_add(limits::NUDGE_SECONDS));
+    first.max(again).max(s.now.saturating_add(1)).min(s.now.saturating_add(limits::NUDGE_SECONDS))
+}
+
+/// A pod that could not be made is tried again by the set's controller after a back-off of up to many minutes: a note on the set ends that wait.
+fn nudge(s: &Snapshot, plan: &mut Plan) {
+    let Some(set) = &s.set else { return };
+    let long = |missing: &Missing| s.now.saturating_sub(missing.since) >= limits::MISSING_SECONDS;
+    let rests = set.nudged.is_some_and(|at| at <= s.now && s.now.saturating_sub(at) < limits::NUDGE_SECONDS);
+    // What is applied anew wakes the controller as well.
+    let applied = plan.actions.iter().any(|a| matches!(a, Action::Apply(object) if object.kind == "StatefulSet"));
+    if set.missing.values().any(long) && !rests && !applied {
+        plan.actions.push(Action::Nudge { set_uid: set.uid.clone() });
     }
 }

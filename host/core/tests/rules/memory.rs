@@ -88,7 +88,7 @@ fn a_claim_is_marked_with_the_term_of_its_member() {
 // S18, S25, S26: the set never just gets a smaller number.
 #[test]
 fn the_set_never_gets_fewer_than_it_has_or_had() {
-    let set = |replicas| Some(Set { uid: "s".into(), replicas, version: "1".into() });
+    let set = |replicas| Some(Set { uid: "s".into(), replicas, ..Set::default() });
     let had = |last| Record { last_replicas: last, ..Record::default() };
     assert_eq!(replicas(3, None, &had(0)), 3);
     assert_eq!(replicas(5, set(3).as_ref(), &had(3)), 5);

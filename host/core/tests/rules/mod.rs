@@ -3,6 +3,7 @@ mod answers;
 mod checks;
 mod memory;
 mod numbers;
+mod objects;
 mod second_look;
 mod status;
 mod time;

@@ -67,7 +67,7 @@ fn judgement(w: &World, s: &Snapshot, plan: &Plan) -> Result<(), String> {
                 })?;
             }
             Action::Scale { replicas } => shrunk(w, s, plan, *replicas)?,
-            Action::Apply(_) | Action::MarkClaim { .. } => {}
+            Action::Apply(_) | Action::Nudge { .. } | Action::MarkClaim { .. } => {}
         }
     }
     Ok(())

@@ -60,7 +60,7 @@ impl World {
             group: group(replicas, primaries),
             record: Record::default(),
             objects: Vec::new(),
-            set: Some(Set { uid: "set".into(), replicas, version: "1".into() }),
+            set: Some(Set { uid: "set".into(), replicas, ..Set::default() }),
             pods: BTreeMap::new(),
             volumes: BTreeMap::new(),
             nodes: BTreeMap::new(),
@@ -308,6 +308,11 @@ impl World {
                     self.cancel(ordinal);
                     self.ended.extend(self.pods.remove(&ordinal).map(|b| b.pod.uid));
                 }
+            }
+            Action::Nudge { .. } => {
+                self.say("nudge the set".into());
+                let now = self.now;
+                self.set.as_mut().unwrap().nudged = Some(now);
             }
             Action::MarkClaim { uid, mark, .. } => {
                 if let Some(volume) = self.volumes.values_mut().find(|v| &v.uid == uid) {

@@ -1,5 +1,6 @@
 //! The edge with an API server in memory: in which order things are done, and what each write names.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests may")]
+use super::writes::apply;
 use super::*;
 use crate::stub::{Answer, GROUP, SET, Seen, Stub, pod, say};
 use http::Method;
@@ -26,6 +27,7 @@ fn place(s: &Snapshot) -> Plan {
         term: 1,
         again: false,
         exited: None,
+        had_role: false,
     };
     plan.record.intents.push(intent.clone());
     plan.actions.push(Action::Run { intent, argv: vec!["secondary".into()] });
@@ -35,7 +37,7 @@ fn place(s: &Snapshot) -> Plan {
 /// Carries out a plan after members said these roles just now: loading policies takes a while.
 async fn carry_out(ctx: &Arc<Context>, observed: &Observed, plan: &Plan, roles: &[Role]) -> Outcome {
     let policies = ctx.policies.active(&observed.object).await;
-    let report = report::derive(&observed.snapshot, plan, &policies, None);
+    let report = report::derive(&observed.snapshot, plan, &policies, &[]);
     say(ctx, observed, roles);
     act(ctx, observed, plan, &report).await
 }
@@ -68,7 +70,7 @@ async fn a_command_starts_after_a_second_look_and_a_record() {
     let ctx = stub.context();
     let observed = stub.observe(&ctx, &[Primary, Stopped]).await;
     let outcome = carry_out(&ctx, &observed, &place(&observed.snapshot), &[Primary, Stopped]).await;
-    assert!(outcome.error.is_none() && outcome.recorded, "{:?}", outcome.error);
+    assert!(outcome.errors.is_empty() && outcome.recorded, "{:?}", outcome.errors);
     let seen = until_settled(&ctx, &stub).await;
     assert!(!seen.iter().any(|s| executes(s, "status")), "it was said just now");
     let at = |what: &dyn Fn(&Seen) -> bool| seen.iter().position(what).unwrap();
@@ -91,7 +93,7 @@ async fn a_conflict_on_the_record_starts_nothing() {
     let observed = stub.observe(&ctx, &[Primary, Stopped]).await;
     stub.answer(Method::PUT, "/status", Answer::Fail(409, "Conflict"));
     let outcome = carry_out(&ctx, &observed, &place(&observed.snapshot), &[Primary, Stopped]).await;
-    assert!(matches!(outcome.error, Some(Error::Outdated)) && !outcome.recorded);
+    assert!(matches!(&outcome.errors[..], [Error::Outdated]) && !outcome.recorded);
     let seen = until_settled(&ctx, &stub).await;
     assert!(!seen.iter().any(|s| executes(s, "place-1")), "{seen:?}");
 }
@@ -104,7 +106,7 @@ async fn a_group_that_changed_before_the_second_look_starts_nothing() {
     let observed = stub.observe(&ctx, &[Primary, Stopped]).await;
     stub.change(GROUP, |group| group["metadata"]["generation"] = 2.into());
     let outcome = carry_out(&ctx, &observed, &place(&observed.snapshot), &[Primary, Stopped]).await;
-    assert!(matches!(outcome.error, Some(Error::Outdated)));
+    assert!(matches!(&outcome.errors[..], [Error::Outdated]));
     assert!(stub.written().is_empty());
 }
 
@@ -116,7 +118,7 @@ async fn a_record_written_unheard_starts_nothing_and_loses_no_token() {
     let observed = stub.observe(&ctx, &[Primary, Stopped]).await;
     stub.answer(Method::PUT, "/status", Answer::Break);
     let outcome = carry_out(&ctx, &observed, &place(&observed.snapshot), &[Primary, Stopped]).await;
-    assert!(outcome.error.is_some() && !outcome.recorded);
+    assert!(!outcome.errors.is_empty() && !outcome.recorded);
     let seen = until_settled(&ctx, &stub).await;
     assert!(!seen.iter().any(|s| executes(s, "place-1")), "{seen:?}");
     assert_eq!(stub.get(GROUP).unwrap()["status"]["record"]["intents"][0]["token"], "place-1");
@@ -138,7 +140,7 @@ async fn a_pod_that_is_not_seen_to_fail_is_not_deleted() {
     let mut plan = Plan::new(observed.snapshot.record.clone());
     plan.actions.push(Action::DeletePod { member: "db-1".into(), pod_uid: "pod-1".into(), reason: "it failed".into() });
     let outcome = carry_out(&ctx, &observed, &plan, &[Primary, Secondary]).await;
-    assert!(matches!(outcome.error, Some(Error::Recheck(..))), "{:?}", outcome.error);
+    assert!(matches!(&outcome.errors[..], [Error::Recheck(..)]), "{:?}", outcome.errors);
     assert!(stub.written().is_empty());
 }
 
@@ -152,10 +154,10 @@ async fn a_set_whose_leaving_member_runs_keeps_its_size() {
     let mut plan = Plan::new(observed.snapshot.record.clone());
     plan.actions.push(Action::Scale { replicas: 1 });
     let outcome = carry_out(&ctx, &observed, &plan, &[Primary, Secondary]).await;
-    assert!(matches!(outcome.error, Some(Error::Recheck(..))), "{:?}", outcome.error);
+    assert!(matches!(&outcome.errors[..], [Error::Recheck(..)]), "{:?}", outcome.errors);
     assert!(stub.written().is_empty());
     let outcome = carry_out(&ctx, &observed, &plan, &[Primary, Stopped]).await;
-    assert!(outcome.error.is_none(), "{:?}", outcome.error);
+    assert!(outcome.errors.is_empty(), "{:?}", outcome.errors);
     let shrunk = stub.written().into_iter().find(|(_, path, _)| path == "statefulsets/db").unwrap();
     let fence = json!({"uid": "set", "resourceVersion": observed.snapshot.set.as_ref().unwrap().version});
     assert_eq!(shrunk, (Method::PATCH, "statefulsets/db".into(), json!({"metadata": fence, "spec": {"replicas": 1}})));

@@ -17,7 +17,8 @@ use tanist_core::checked::{Deletion, Scaling};
 use tanist_core::snapshot::{ClaimMark, Object, Snapshot};
 use tracing::info;
 
-async fn within<T>(what: String, write: impl Future<Output = kube::Result<T>>) -> Result<T, Error> {
+/// Awaits a write with a deadline of our own.
+pub async fn within<T>(what: String, write: impl Future<Output = kube::Result<T>>) -> Result<T, Error> {
     match tokio::time::timeout(Duration::from_secs(WRITE_SECONDS), write).await {
         Ok(Ok(done)) => Ok(done),
         Ok(Err(kube::Error::Api(status))) if status.code == 409 => Err(Error::Overtaken(what)),

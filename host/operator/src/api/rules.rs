@@ -83,6 +83,13 @@ const RULES: &[Rule] = &[
         say: "the container name tanist-run is taken by the runner: rename yours, or set runner to None",
     },
     Rule {
+        at: "spec.commands",
+        point_to: ".fence",
+        cel: "!has(self.fence)",
+        say: "fence is not supported yet: remove spec.commands.fence; it would not be run, and a takeover waits until the old primary is \
+              proven to be over",
+    },
+    Rule {
         at: "spec.runner",
         point_to: "",
         cel: "self == oldSelf",

@@ -230,7 +230,8 @@ pub struct Commands {
     /// Makes a running secondary follow the primaries whose names it is given. Default: `secondary`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub follow: Option<Command>,
-    /// Makes sure that the member accepts no more writes, before another one takes over.
+    /// Not supported yet, and refused. Before another member takes over, Tanist proves that the old primary's application is over; a command
+    /// that makes sure of it is a feature of a later version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fence: Option<Command>,
 }

@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests may")]
 use super::*;
+use crate::mock::{self, Reply};
 use crate::hints::Hints;
 use crate::hints::tests::pod;
 use kube::client::{Body, ClientBuilder};
@@ -73,14 +74,11 @@ fn time_is_the_api_servers_and_goes_on_by_itself() {
 async fn a_client_hears_the_time() {
     let world = clocks(1_000_000, 2_000_000);
     let clock = Arc::new(world.process());
-    let (service, mut requests) = tower_test::mock::pair::<http::Request<Body>, Response<Body>>();
     let answer = world.answer();
-    tokio::spawn(async move {
-        while let Some((_, respond)) = requests.next_request().await {
-            let mut response = Response::new(Body::empty());
-            (*response.status_mut(), *response.headers_mut()) = (http::StatusCode::FORBIDDEN, answer.clone());
-            respond.send_response(response);
-        }
+    let service = mock::service(move |_| {
+        let mut response = Response::new(Body::empty());
+        (*response.status_mut(), *response.headers_mut()) = (http::StatusCode::FORBIDDEN, answer.clone());
+        Reply::Response(Box::new(response))
     });
     let client = ClientBuilder::new(service, "ns").with_layer(&listen(clock.clone())).build();
     let request = http::Request::get("/version").body(Vec::new()).unwrap();

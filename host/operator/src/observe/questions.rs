@@ -1,16 +1,19 @@
 //! What is asked of members by exec: roles, and how commands ended. Positions are read only when a decision asks for them.
 use super::{Ask, target};
 use crate::context::Context;
-use crate::hints::{FRESH, RECENT, Sight, Worth};
-use crate::member::{Said, Target};
+use crate::hints::{Asking, FRESH, RECENT, Sight, Worth};
+use crate::member::{Said, Target, unasked};
+use crate::slots;
 use futures::future::join_all;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tanist_core::contract::{MemberName, Phase, Position, Role, Timestamp};
 use tanist_core::over::word;
 use tanist_core::record::{Intent, Record};
 use tanist_core::snapshot::{Evidence, Group, Member, Pod, Reading, Snapshot};
-use tracing::info;
+use tokio::sync::watch;
+use tracing::{Instrument, info};
 
 /// Roles as they were said just now.
 pub type Statuses = BTreeMap<MemberName, Said>;
@@ -18,8 +21,18 @@ pub type Statuses = BTreeMap<MemberName, Said>;
 /// How unsettled commands ended, by token.
 pub type Evidences = BTreeMap<String, Evidence>;
 
+/// How long a round waits for a member's role while nothing dangerous rests on it. Who takes longer counts as unknown, the others are acted
+/// upon, and the answer starts the next round.
+const SLOW: Duration = Duration::from_secs(2);
+
 /// Asks for roles, all at once; not those who said theirs already.
-pub async fn statuses(ctx: &Context, group: &Group, members: &[Member], ask: Ask<'_>, mut said: Statuses) -> Statuses {
+pub async fn statuses(
+    ctx: &Arc<Context>,
+    group: &Group,
+    members: &[Member],
+    ask: Ask<'_>,
+    mut said: Statuses,
+) -> Statuses {
     // Row A33: a paused group is not even asked.
     if group.paused {
         return Statuses::new();
@@ -34,16 +47,25 @@ pub async fn statuses(ctx: &Context, group: &Group, members: &[Member], ask: Ask
     let unheard = alive.filter(|m| !said.contains_key(&m.name));
     let targets = unheard.filter_map(|m| Some((m.name.clone(), m.pod.as_ref()?, target(group, m)?)));
     let asked = targets.map(|(name, pod, target)| async move {
-        let (patience, settled) = patience(ask, group.runner, &name);
-        let recent = ctx.hints.of(&group.uid, |h| h.recent(pod, container, patience, settled));
+        let ages = patience(ask, group.runner, &name);
+        let recent = ctx.hints.of(&group.uid, |h| h.recent(pod, container, ages.0, ages.1));
         let said = match recent {
             Some(said) => said,
-            None => status(ctx, group, pod, &target).await,
+            None => status(ctx, group, pod, &target, ages, is_awaited(ask, &name)).await,
         };
         (name, said)
     });
     said.extend(join_all(asked).await);
     said
+}
+
+/// Whether a member's answer is waited for however long it takes: something dangerous rests on it.
+fn is_awaited(ask: Ask<'_>, name: &MemberName) -> bool {
+    match ask {
+        Ask::Everyone => true,
+        Ask::Only(only) => only == name,
+        Ask::Recent | Ask::Changed(_) => false,
+    }
 }
 
 /// How old an answer of that member may be, in any container and in one that stayed ready (decision 0008).
@@ -57,17 +79,110 @@ fn patience(ask: Ask<'_>, runner: bool, name: &MemberName) -> (Duration, Duratio
     }
 }
 
-async fn status(ctx: &Context, group: &Group, pod: &Pod, target: &Target) -> Said {
+/// Asks one member, or waits for the answer that an earlier round asked for; that one counts only if it is not older than `ages` allow.
+async fn status(
+    ctx: &Arc<Context>,
+    group: &Group,
+    pod: &Pod,
+    target: &Target,
+    ages: (Duration, Duration),
+    awaited: bool,
+) -> Said {
+    let container = &group.commands.status.container;
+    let began = Instant::now();
+    loop {
+        let (mut answer, is_ours) = asking(ctx, group, pod, target);
+        let pace = ctx.hints.of(&group.uid, |h| h.pace.get(&pod.uid).copied().unwrap_or_default());
+        let bound = SLOW.max(pace.saturating_mul(2));
+        let answered = async { answer.wait_for(Option::is_some).await.ok().and_then(|said| said.clone()) };
+        let said = match awaited {
+            true => answered.await,
+            false => match tokio::time::timeout(bound.saturating_sub(began.elapsed()), answered).await {
+                Ok(said) => said,
+                Err(_) => return late(ctx, group, pod, ages, began.elapsed()),
+            },
+        };
+        match said {
+            Some(said) if is_ours => return said,
+            Some(_) => match ctx.hints.of(&group.uid, |h| h.recent(pod, container, ages.0, ages.1)) {
+                Some(said) => return said,
+                None => continue,
+            },
+            None => {
+                ctx.hints.of(&group.uid, |h| drop(h.asking.remove(&pod.uid)));
+                return unasked("the execution was lost".into());
+            }
+        }
+    }
+}
+
+/// The round goes on without the answer, whose end starts the next one.
+fn late(ctx: &Context, group: &Group, pod: &Pod, ages: (Duration, Duration), waited: Duration) -> Said {
+    let container = &group.commands.status.container;
+    let (said, is_over) = ctx.hints.of(&group.uid, |h| {
+        let is_over = !h.asking.contains_key(&pod.uid);
+        let recent = h.recent(pod, container, ages.0, ages.1);
+        (recent.unwrap_or_else(|| h.pending(pod, container, waited)), is_over)
+    });
+    if is_over {
+        ctx.wake_named(&group.namespace, &group.name);
+    }
+    said
+}
+
+/// The answer of the `status` that runs in a pod, and whether it was begun here: one at a time in each.
+fn asking(ctx: &Arc<Context>, group: &Group, pod: &Pod, target: &Target) -> (watch::Receiver<Option<Said>>, bool) {
+    let (sender, answer) = watch::channel(None);
+    let under_way = ctx.hints.of(&group.uid, |h| {
+        let known = h.asking.get(&pod.uid).map(|asking| asking.answer.clone());
+        if known.is_none() {
+            h.asking.insert(pod.uid.clone(), Asking { answer: answer.clone(), late: false });
+        }
+        known
+    });
+    if let Some(answer) = under_way {
+        return (answer, false);
+    }
+    let (ctx, group, pod, target) = (ctx.clone(), group.clone(), pod.clone(), target.clone());
+    let execution = async move {
+        let said = execute(&ctx, &group, &pod, &target).await;
+        let late = ctx.hints.of(&group.uid, |h| h.asking.remove(&pod.uid)).is_some_and(|asking| asking.late);
+        // Nobody listens when its round went on.
+        let _ = sender.send(Some(said));
+        if late {
+            ctx.wake_named(&group.namespace, &group.name);
+        }
+    };
+    tokio::spawn(execution.in_current_span());
+    (answer, true)
+}
+
+/// Executes `status` once, and remembers what it said. Without a free slot nobody was asked, and nothing is remembered.
+async fn execute(ctx: &Context, group: &Group, pod: &Pod, target: &Target) -> Said {
+    let slot = match ctx.questions.take(&group.uid, slots::WAIT).await {
+        Ok(slot) => slot,
+        Err(why) => {
+            ctx.metrics.no_slot("question");
+            return unasked(why);
+        }
+    };
     let asked = Instant::now();
-    let said = target.status(ctx, &group.commands.status).await;
+    let said = target.status(slot, ctx, &group.commands.status).await;
     let result = if said.role == Role::Unknown { "unknown" } else { "ok" };
     ctx.metrics.executed("status", result, asked.elapsed());
-    ctx.hints.of(&group.uid, |h| h.say(pod, &group.commands.status.container, asked, said.clone()));
+    ctx.hints.of(&group.uid, |h| {
+        if said.role != Role::Unknown {
+            h.pace.insert(pod.uid.clone(), asked.elapsed());
+        }
+        h.say(pod, &group.commands.status.container, asked, said.clone());
+    });
     said
 }
 
 /// Gathers how unsettled commands ended: from this process' memory, else from the runner's.
 pub async fn evidence(ctx: &Context, group: &Group, record: &Record, members: &[Member]) -> Evidences {
+    let open = record.intents.iter().map(|intent| intent.token.as_str()).collect();
+    ctx.hints.of(&group.uid, |h| h.forget_results(&open));
     let gathered = record.intents.iter().map(|intent| async move {
         let known = ctx.hints.of(&group.uid, |h| {
             if h.running.contains(&intent.token) || h.promised.contains(&intent.token) {
@@ -105,6 +220,7 @@ pub fn apply(ctx: &Context, group: &Group, members: &mut [Member], mut said: Sta
         hints.positions.retain(|uid, _| alive.contains(uid));
         hints.said.retain(|uid, _| alive.contains(uid));
         hints.touched.retain(|uid, _| alive.contains(uid));
+        hints.pace.retain(|uid, _| alive.contains(uid));
         for member in members {
             let Some(pod) = &member.pod else { continue };
             let asked = said.contains_key(&member.name);

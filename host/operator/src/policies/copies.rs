@@ -1,6 +1,7 @@
 //! Copies of the last good policies: an owned, immutable `ConfigMap` each, so that a broken edit and a restart together do not leave a group
 //! without its policy (safety S33).
 use crate::api::{LABEL_GROUP, ReplicaGroup};
+use crate::api_error;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{ObjectMeta, PostParams};
@@ -44,7 +45,7 @@ pub async fn keep(client: &Client, group: &ReplicaGroup, digest: &str, bytes: &[
     match tokio::time::timeout(REQUEST, maps.create(&params, &copy)).await {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(kube::Error::Api(status))) if status.code == 409 => Ok(()),
-        Ok(Err(error)) => Err(error.to_string()),
+        Ok(Err(error)) => Err(api_error::words(&error)),
         Err(_) => Err(format!("no answer within {} s", REQUEST.as_secs())),
     }
 }

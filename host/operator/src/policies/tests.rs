@@ -1,40 +1,38 @@
 use super::*;
+use crate::mock::{self, Reply};
 use futures::{FutureExt, StreamExt};
-use http::{Request, Response};
+use http::Response;
 use kube::client::Body;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
 use tanist_engine::Limits;
 
-/// An API server that keeps ConfigMaps in memory.
+/// An API server that stores ConfigMaps in memory.
 fn api_server() -> Client {
-    let (service, mut requests) = tower_test::mock::pair::<Request<Body>, Response<Body>>();
-    tokio::spawn(async move {
-        let mut kept = BTreeMap::<String, Value>::new();
-        while let Some((request, respond)) = requests.next_request().await {
-            let path = request.uri().path().to_owned();
-            let creates = request.method() == http::Method::POST;
-            let body = request.into_body().collect_bytes().await.unwrap();
-            let found = if creates {
-                let object: Value = serde_json::from_slice(&body).unwrap();
-                kept.insert(object["metadata"]["name"].as_str().unwrap().to_owned(), object.clone());
-                Some(object)
-            } else {
-                kept.get(path.rsplit('/').next().unwrap()).cloned()
-            };
-            let (code, answer) = match found {
-                Some(object) => (200, object),
-                None => (
-                    404,
-                    json!({"kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound", "message": ""}),
-                ),
-            };
-            let body = Body::from(serde_json::to_vec(&answer).unwrap());
-            respond.send_response(Response::builder().status(code).body(body).unwrap());
-        }
-    });
-    Client::new(service, "shop")
+    let stored = Mutex::new(BTreeMap::<String, Value>::new());
+    mock::client("shop", move |request| {
+        let path = request.uri().path().to_owned();
+        let creates = request.method() == http::Method::POST;
+        // The bodies of these requests are in memory.
+        let body = request.into_body().collect_bytes().now_or_never().unwrap().unwrap();
+        let mut stored = stored.lock().unwrap();
+        let found = if creates {
+            let object: Value = serde_json::from_slice(&body).unwrap();
+            stored.insert(object["metadata"]["name"].as_str().unwrap().to_owned(), object.clone());
+            Some(object)
+        } else {
+            stored.get(path.rsplit('/').next().unwrap()).cloned()
+        };
+        let (code, answer) = match found {
+            Some(object) => (200, object),
+            None => {
+                (404, json!({"kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound", "message": ""}))
+            }
+        };
+        let body = Body::from(serde_json::to_vec(&answer).unwrap());
+        Reply::Response(Box::new(Response::builder().status(code).body(body).unwrap()))
+    })
 }
 
 fn sources(client: &Client, directory: &Path) -> Sources {

@@ -1,0 +1,80 @@
+//! Objects and the pods that the set should have made.
+use super::super::support::db;
+use super::super::support::policies::Natural;
+use super::super::support::world::{START, World};
+use tanist_core::contract::Role;
+use tanist_core::decide::decide;
+use tanist_core::plan::{Action, Plan, Reason};
+use tanist_core::record::Verb;
+use tanist_core::snapshot::{Missing, Object, Snapshot};
+
+/// db-1 has no pod since so many seconds; the set was told to try again so many seconds ago.
+fn without_a_pod(seconds: i64, nudged: Option<i64>, refused: Option<&str>) -> Snapshot {
+    let mut s = World::new(3, 1).observe();
+    s.members[1].pod = None;
+    let missing = Missing { since: s.now - seconds, refused: refused.map(str::to_owned) };
+    let set = s.set.as_mut().unwrap();
+    set.missing.insert(db(1), missing);
+    set.nudged = nudged.map(|ago| s.now - ago);
+    s
+}
+
+fn nudges(s: &Snapshot) -> bool {
+    decide(s, &Natural).actions.contains(&Action::Nudge { set_uid: "set".into() })
+}
+
+fn applied(kind: &str) -> Object {
+    Object { kind: kind.into(), name: "db".into(), manifest: serde_json::Value::Null, current: false }
+}
+
+// L-G: left alone, the controller of the set tries again after up to a quarter of an hour.
+#[test]
+fn the_set_is_told_to_try_again_now_and_then() {
+    assert!(!nudges(&without_a_pod(9, None, None)), "a pod is made within seconds");
+    assert!(nudges(&without_a_pod(10, None, None)));
+    assert!(!nudges(&without_a_pod(60, Some(19), None)), "a moment ago");
+    assert!(nudges(&without_a_pod(60, Some(20), None)));
+    assert!(nudges(&without_a_pod(60, Some(-60), None)), "a time to come was written by a clock that was wrong");
+    let mut s = without_a_pod(60, None, None);
+    s.objects.push(applied("StatefulSet"));
+    assert!(!nudges(&s), "its apply wakes the controller as well");
+    let s = World::new(3, 1).observe();
+    assert!(!nudges(&s), "nothing is missing");
+}
+
+// L-G: a pod that Kubernetes refuses says why, and when it is tried again.
+#[test]
+fn a_refused_pod_says_why() {
+    let told = |s: &Snapshot| {
+        let plan = decide(s, &Natural);
+        let wait = plan.waits.into_iter().find(|w| w.member == Some(db(1))).unwrap();
+        (wait.reason, wait.message, wait.until)
+    };
+    let quota = "pods \"db-1\" is forbidden: exceeded quota: small";
+    let message = format!("the pod of db-1 is missing: Kubernetes refuses to create it: {quota}");
+    let s = without_a_pod(4, None, Some(quota));
+    assert_eq!(told(&s), (Reason::PodCannotStart, message, Some(START + 6)));
+    let s = without_a_pod(60, Some(5), None);
+    assert_eq!(told(&s), (Reason::PodsNotRunning, "the pod of db-1 is missing".into(), Some(START + 15)));
+}
+
+fn at(plan: &Plan, is: impl Fn(&Action) -> bool) -> usize {
+    plan.actions.iter().position(is).unwrap_or_else(|| panic!("{:?}", plan.actions))
+}
+
+// L-A: who takes over does not wait for objects that are written anew.
+#[test]
+fn a_failover_comes_before_objects() {
+    let mut world = World::new(2, 1);
+    world.group.commands.secondary = Some(super::super::support::world::command("secondary"));
+    for ordinal in [0, 1] {
+        world.remember(ordinal, 1, "5");
+    }
+    world.serve(1, Role::Secondary);
+    world.record.member_mut(&db(0)).primary_term = Some(1);
+    world.round(&Natural);
+    world.objects = vec![applied("Service"), applied("StatefulSet")];
+    let plan = decide(&world.observe(), &Natural);
+    let run = at(&plan, |a| matches!(a, Action::Run { intent, .. } if intent.verb == Verb::Failover));
+    assert!(run < at(&plan, |a| matches!(a, Action::Apply(_))));
+}

@@ -1,0 +1,90 @@
+//! Why something of a plan was not done, what is said about it, and when it is tried again.
+use super::WRITE_SECONDS;
+use crate::api_error;
+use crate::observe;
+use std::time::Duration;
+use tanist_core::check;
+
+/// Why a plan was not carried out to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The API server refused or did not answer.
+    #[error("{}", unwritten(.0, .1))]
+    Write(String, #[source] kube::Error),
+    /// The API server did not answer.
+    #[error("failed to {0}: no answer within {WRITE_SECONDS} s")]
+    Silent(String),
+    /// An object could not be written, and is tried again later: one word and the sentence.
+    #[error("{1}")]
+    Later(&'static str, String),
+    /// Too many commands run.
+    #[error("failed to start {0}: {1}; it is tried again")]
+    NoSlot(String, String),
+    /// The API server refuses the template.
+    #[error("failed to apply {0}: {1}; change spec.template")]
+    RejectTemplate(String, String),
+    /// The object was changed since it was read: decide anew.
+    #[error("failed to {0}: it was changed since it was read")]
+    Overtaken(String),
+    /// What was planned does not hold any more.
+    #[error("failed to {0}: {1}")]
+    Recheck(String, #[source] check::Violation),
+    /// The group changed since it was read: decide anew.
+    #[error("the group changed since it was read")]
+    Outdated,
+    /// The second look failed.
+    #[error("failed to look again: {0}")]
+    LookAgain(#[source] observe::Error),
+    /// SIGTERM has come.
+    #[error("the operator is ending; nothing new is started")]
+    Closing,
+}
+
+impl Error {
+    /// One word for conditions and metrics.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Error::Write(_, kube::Error::Api(status)) if status.code == 403 => "Forbidden",
+            Error::Write(..) | Error::Silent(_) => "ApiUnwritable",
+            Error::Later(reason, _) => reason,
+            Error::NoSlot(..) => "NoSlot",
+            Error::RejectTemplate(..) => "TemplateRejected",
+            Error::Recheck(..) => "SituationChanged",
+            Error::Outdated | Error::Overtaken(_) => "Outdated",
+            Error::LookAgain(error) => error.reason(),
+            Error::Closing => "Closing",
+        }
+    }
+
+    /// Whether it is worth telling: what the next round sets right by itself is not.
+    #[must_use]
+    pub fn lasts(&self) -> bool {
+        match self {
+            Error::Write(..) | Error::Silent(_) | Error::Later(..) | Error::RejectTemplate(..) => true,
+            Error::LookAgain(_) => true,
+            Error::NoSlot(..) | Error::Recheck(..) | Error::Overtaken(_) | Error::Outdated | Error::Closing => false,
+        }
+    }
+
+    /// When a round is tried again that ended with it. Absent: by itself, never.
+    #[must_use]
+    pub fn again(&self) -> Option<Duration> {
+        match self {
+            Error::Outdated | Error::Overtaken(_) => Some(Duration::from_millis(100)),
+            Error::Recheck(..) => Some(Duration::from_millis(500)),
+            Error::NoSlot(..) => Some(Duration::from_secs(1)),
+            Error::Closing => None,
+            Error::Write(..) | Error::Silent(_) | Error::Later(..) => Some(Duration::from_secs(5)),
+            Error::RejectTemplate(..) | Error::LookAgain(_) => Some(Duration::from_secs(5)),
+        }
+    }
+}
+
+/// What could not be done and why, in words.
+fn unwritten(what: &str, error: &kube::Error) -> String {
+    match api_error::is_refusal(error) {
+        true => format!("the API server refused to {what}: {}", api_error::words(error)),
+        false => format!("failed to {what}: {}", api_error::words(error)),
+    }
+}

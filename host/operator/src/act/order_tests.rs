@@ -1,0 +1,287 @@
+//! Whole rounds against an API server that refuses one thing: what serves people happens all the same.
+use super::*;
+use crate::controller::round;
+use crate::hints::{PositionHint, RoleHint};
+use crate::member::Said;
+use crate::mock::{self, Asked, refusal};
+use serde_json::{Value, json};
+use std::sync::Mutex;
+use tanist_core::contract::{Position, Role, Sequence};
+
+const UID: &str = "00000000-0000-0000-0000-000000000001";
+
+fn group() -> Value {
+    let members = json!({
+        "db-0": {"term": 1, "primaryTerm": 1, "failures": 0, "treated": 0},
+        "db-1": {"term": 1, "failures": 0, "treated": 0},
+    });
+    json!({
+        "apiVersion": "tanist.dev/v1alpha1", "kind": "ReplicaGroup",
+        "metadata": {"name": "db", "namespace": "shop", "uid": UID, "resourceVersion": "7", "generation": 1},
+        "spec": {
+            "replicas": 2, "primaries": 1,
+            "template": {"spec": {"containers": [{"name": "db", "image": "example.org/db:1"}]}},
+            "commands": {
+                "status": {"exec": ["/db/status"]}, "sequence": {"exec": ["/db/sequence"]}, "stop": {"exec": ["/db/stop"]},
+                "primary": {"exec": ["/db/start"]}, "secondary": {"exec": ["/db/follow"]}
+            }
+        },
+        "status": {"record": {"term": 1, "everSeeded": {"member": "db-0", "confirmed": true}, "lastReplicas": 2, "members": members}}
+    })
+}
+
+fn pod(ordinal: u32, routed: Option<&str>) -> Value {
+    let owner = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "set", "controller": true});
+    let mut labels = json!({"tanist.dev/group": "db"});
+    if let Some(role) = routed {
+        labels["tanist.dev/role"] = role.into();
+    }
+    json!({
+        "metadata": {
+            "name": format!("db-{ordinal}"), "namespace": "shop", "uid": format!("pod-{ordinal}"), "ownerReferences": [owner],
+            "labels": labels
+        },
+        "spec": {"nodeName": "n1", "containers": [{"name": "db"}]},
+        "status": {
+            "phase": "Running",
+            "conditions": [{"type": "tanist.dev/member", "status": "True"}],
+            "containerStatuses": [{
+                "name": "db", "image": "i", "imageID": "", "ready": true, "restartCount": 0, "containerID": format!("c{ordinal}"),
+                "state": {"running": {}}
+            }]
+        }
+    })
+}
+
+fn list(items: &[Value]) -> (u16, Value) {
+    (200, json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}, "items": items}))
+}
+
+/// What a server has in which the primary is stopped and a secondary with the same data runs.
+fn found(stored: &Mutex<Value>, method: &str, path: &str, body: &Value) -> (u16, Value) {
+    let set = json!({
+        "metadata": {"name": "db", "namespace": "shop", "uid": "set", "ownerReferences": [{
+            "apiVersion": "tanist.dev/v1alpha1", "kind": "ReplicaGroup", "name": "db", "uid": UID, "controller": true
+        }]},
+        "spec": {"replicas": 2, "selector": {}, "serviceName": "db", "template": {}}
+    });
+    let node = json!({"metadata": {"name": "n1"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    match (method, path.split('?').next().unwrap()) {
+        ("PUT", path) if path.ends_with("/replicagroups/db/status") => {
+            let mut written = body.clone();
+            written["metadata"]["resourceVersion"] = "8".into();
+            *stored.lock().unwrap() = written.clone();
+            (200, written)
+        }
+        ("GET", path) if path.ends_with("/replicagroups/db") => (200, stored.lock().unwrap().clone()),
+        ("GET", path) if path.ends_with("/statefulsets/db") => (200, set),
+        ("GET", path) if path.ends_with("/nodes/n1") => (200, node),
+        ("GET", path) if path.ends_with("/pods") => list(&[pod(0, None), pod(1, Some("secondary"))]),
+        ("GET", path) if path.ends_with("/exec") => refusal(500, "InternalError", "no exec here").unwrap(),
+        ("GET", _) => list(&[]),
+        ("PATCH", path) if path.contains("/pods/") => (200, pod(1, None)),
+        _ => {
+            let mut object = body.clone();
+            object["metadata"]["uid"] = "x".into();
+            (200, object)
+        }
+    }
+}
+
+/// One round of that group against a server that answers `otherwise` where it says something.
+async fn play(otherwise: impl Fn(&str, &str) -> Option<mock::Said> + Send + 'static) -> (Arc<Context>, Asked, Value) {
+    play_with(false, otherwise).await
+}
+
+/// The same; while `busy`, the group's commands take all the slots that it may have.
+async fn play_with(
+    busy: bool,
+    otherwise: impl Fn(&str, &str) -> Option<mock::Said> + Send + 'static,
+) -> (Arc<Context>, Asked, Value) {
+    let stored = Arc::new(Mutex::new(group()));
+    let kept = stored.clone();
+    let (client, asked) = mock::server(move |method, path, body| {
+        otherwise(method, path).unwrap_or_else(|| Some(found(&kept, method, path, body)))
+    });
+    let (ctx, _outbox) = mock::context(client, &["--commands", "4"]);
+    remember(&ctx);
+    let _held = if busy { Some(ctx.commands.take(UID, Duration::ZERO).await.unwrap()) } else { None };
+    let object: ReplicaGroup = serde_json::from_value(group()).unwrap();
+    let _ = round(Arc::new(object), ctx.clone()).await;
+    // What is written beside the round has its turn.
+    for _ in 0..50 {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let stored = stored.lock().unwrap().clone();
+    (ctx, asked, stored)
+}
+
+/// Both have answered just now, so that no member has to be asked.
+fn remember(ctx: &Context) {
+    ctx.hints.of(UID, |h| {
+        for (ordinal, role) in [(0, Role::Stopped), (1, Role::Secondary)] {
+            let (uid, id) = (format!("pod-{ordinal}"), format!("c{ordinal}"));
+            let mut seen = crate::hints::tests::pod(&id, true, tanist_core::contract::Phase::Running);
+            seen.uid = uid.clone();
+            let said = Said { role, detail: None, processes: Some(1), after: Duration::ZERO, looks: false };
+            // An answer of a time to come is young for as long as the test takes.
+            h.say(&seen, "db", Instant::now() + Duration::from_secs(60), said);
+            h.roles.insert(uid.clone(), RoleHint { role, since: 0 });
+            let position = Position::Known(Sequence { history: None, number: 5 });
+            // Asked for after the moment at which data could move last.
+            let later = Instant::now() + Duration::from_secs(60);
+            let (at, ready) = (ctx.clock.now(), true);
+            let (asked, answered) = (later, later);
+            let hint = PositionHint { container_id: id, position, at, asked, answered, role, ready, led: false };
+            h.positions.insert(uid, hint);
+        }
+    });
+}
+
+fn has(asked: &Asked, method: &str, part: &str) -> bool {
+    asked.lock().unwrap().iter().any(|(m, path, _)| m == method && path.contains(part))
+}
+
+fn condition(stored: &Value, kind: &str) -> (String, String) {
+    let all = stored["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let found = all.into_iter().find(|c| c["type"] == kind).unwrap_or_default();
+    (found["reason"].as_str().unwrap_or_default().into(), found["message"].as_str().unwrap_or_default().into())
+}
+
+/// The record is written, and then the command starts in the member that takes over.
+fn takes_over(asked: &Asked) {
+    let asked = asked.lock().unwrap();
+    let at = |method: &str, part: &str| asked.iter().position(|(m, path, _)| m == method && path.contains(part));
+    let (put, exec) = (at("PUT", "/replicagroups/db/status"), at("GET", "/exec"));
+    let paths: Vec<_> = asked.iter().map(|(m, path, _)| format!("{m} {path}")).collect();
+    assert!(put.is_some() && put < exec, "{paths:#?}");
+    let record = &asked[put.unwrap()].2["status"]["record"];
+    assert_eq!(record["intents"][0]["verb"], "failover", "{record}");
+}
+
+#[tokio::test]
+async fn a_failover_writes_its_record_and_then_starts() {
+    let (_, asked, _) = play(|_, _| None).await;
+    takes_over(&asked);
+    assert!(has(&asked, "PATCH", "/statefulsets/db") && has(&asked, "PATCH", "/poddisruptionbudgets/"));
+}
+
+const NO_BUDGETS: &str = "poddisruptionbudgets.policy \"db\" is forbidden: User \"tanist\" cannot patch resource";
+
+fn no_budgets(method: &str, path: &str) -> Option<mock::Said> {
+    (method == "PATCH" && path.contains("/poddisruptionbudgets/")).then(|| refusal(403, "Forbidden", NO_BUDGETS))
+}
+
+// L-A: one right that is missing, a template that is refused, a webhook that is down: nothing of it holds up a takeover.
+#[tokio::test]
+async fn an_object_that_is_refused_stops_no_failover() {
+    takes_over(&play(no_budgets).await.1);
+    for kind in ["/statefulsets/", "/services/"] {
+        let webhook = move |method: &str, path: &str| {
+            let said = || refusal(500, "InternalError", "failed calling webhook \"w\": connection refused");
+            (method == "PATCH" && path.contains(kind)).then(said)
+        };
+        takes_over(&play(webhook).await.1);
+        let silent = move |method: &str, path: &str| (method == "PATCH" && path.contains(kind)).then_some(None);
+        takes_over(&play(silent).await.1);
+    }
+}
+
+// L-A: what was refused is told in words, in the round after it.
+#[tokio::test]
+async fn what_was_refused_is_told() {
+    let (ctx, _, _) = play(no_budgets).await;
+    let told = ctx.hints.of(UID, |h| h.unwritten.values().map(|u| (u.reason, u.why.clone())).collect::<Vec<_>>());
+    let expected = format!("the API server refused to apply PodDisruptionBudget db: forbidden (403): {NO_BUDGETS}");
+    assert_eq!(told, [("Forbidden", expected)]);
+}
+
+// A record that could not be written stops the command that it announces; what needs no record goes on.
+#[tokio::test]
+async fn without_its_record_no_command_starts() {
+    let (_, asked, _) = play(|method, path| {
+        (method == "PUT" && path.contains("/status")).then(|| refusal(500, "InternalError", "etcd is away"))
+    })
+    .await;
+    assert!(!has(&asked, "GET", "/exec") && has(&asked, "PATCH", "/poddisruptionbudgets/"));
+}
+
+// A secondary that is to lead leaves its Service first; if it cannot, it is not told to lead.
+#[tokio::test]
+async fn who_cannot_be_unrouted_gets_no_command() {
+    let (_, asked, stored) = play(|method, path| {
+        (method == "PATCH" && path.contains("/pods/db-1?"))
+            .then(|| refusal(500, "InternalError", "failed calling webhook"))
+    })
+    .await;
+    assert!(!has(&asked, "GET", "/exec"));
+    assert!(stored["status"]["record"].get("intents").is_none(), "{stored}");
+    let (reason, message) = condition(&stored, "Progressing");
+    assert_eq!(reason, "ApiUnwritable");
+    assert!(message.contains("failed to label pod db-1: internal error (500): failed calling webhook"), "{message}");
+}
+
+// L-C: a command that finds no slot is not started, nothing is remembered of it, and members can be asked all the same.
+#[tokio::test]
+async fn without_a_slot_no_command_starts() {
+    let (ctx, asked, stored) = play_with(true, |_, _| None).await;
+    assert!(!has(&asked, "GET", "/exec"));
+    assert!(stored["status"]["record"].get("intents").is_none(), "{stored}");
+    let (reason, message) = condition(&stored, "Progressing");
+    assert_eq!(reason, "NoSlot");
+    assert!(message.contains("at most 1 at a time in one group, 4 in all; it is tried again"), "{message}");
+    assert!(ctx.questions.take(UID, Duration::ZERO).await.is_ok());
+    assert!(ctx.metrics.text().unwrap().contains("tanist_exec_slots_missed_total{kind=\"command\"} 1"));
+}
+
+// A member whose status hangs holds up no round, and is not asked a second time meanwhile.
+#[tokio::test]
+async fn a_status_that_hangs_holds_up_nobody() {
+    let stored = Arc::new(Mutex::new(group()));
+    let (client, asked) = mock::server(move |method, path, body| match path.contains("/exec") {
+        true => None,
+        false => Some(found(&stored, method, path, body)),
+    });
+    let (ctx, _outbox) = mock::context(client, &[]);
+    remember(&ctx);
+    ctx.hints.of(UID, |h| h.said.remove("pod-0"));
+    let object: ReplicaGroup = serde_json::from_value(group()).unwrap();
+    for _ in 0..2 {
+        let began = Instant::now();
+        let seen = observe::observe(&ctx, &object, Ask::Recent, None).await.unwrap();
+        assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+        let role = |ordinal: usize| seen.snapshot.members[ordinal].reading.role;
+        assert_eq!((role(0), role(1)), (Role::Unknown, Role::Secondary));
+    }
+    let detail = "status could not be read: status has been running for 2 s";
+    let seen = observe::observe(&ctx, &object, Ask::Recent, None).await.unwrap();
+    assert_eq!(seen.snapshot.members[0].reading.detail.as_deref(), Some(detail));
+    assert_eq!(asked.lock().unwrap().iter().filter(|(_, path, _)| path.contains("/exec")).count(), 1);
+    assert!(ctx.hints.of(UID, |h| h.asking.values().all(|asking| asking.late)), "its end starts a round");
+}
+
+// What the API server says of a pod that it refuses to create reaches the group; without the right to ask, the round goes on.
+#[tokio::test]
+async fn a_pod_that_is_refused_is_told_with_its_cause() {
+    for may_ask in [true, false] {
+        let stored = Arc::new(Mutex::new(group()));
+        let (client, _) = mock::server(move |method, path, body| {
+            let now = jiff::Timestamp::now().to_string();
+            let message = "create Pod db-1 in StatefulSet db failed error: exceeded quota: small";
+            let event = json!({"metadata": {}, "involvedObject": {}, "message": message, "lastTimestamp": now});
+            match path.split('?').next().unwrap() {
+                "/api/v1/namespaces/shop/events" if may_ask => Some(list(&[event])),
+                "/api/v1/namespaces/shop/events" => refusal(403, "Forbidden", "events is forbidden"),
+                "/api/v1/namespaces/shop/pods" => Some(list(&[pod(0, None)])),
+                _ => Some(found(&stored, method, path, body)),
+            }
+        });
+        let (ctx, _outbox) = mock::context(client, &[]);
+        remember(&ctx);
+        ctx.hints.of(UID, |h| h.missing.insert("db-1".into(), ctx.clock.now() - 5));
+        let object: ReplicaGroup = serde_json::from_value(group()).unwrap();
+        let seen = observe::observe(&ctx, &object, Ask::Recent, None).await.unwrap();
+        let missing = &seen.snapshot.set.unwrap().missing["db-1"];
+        assert_eq!(missing.refused.as_deref(), may_ask.then_some("exceeded quota: small"));
+    }
+}

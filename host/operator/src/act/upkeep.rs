@@ -1,0 +1,113 @@
+//! Objects are written beside the rounds: an object that the API server refuses, or a webhook that hangs, never holds up who serves. Each is
+//! written once at a time; one that failed is tried again with growing pauses, and its error stays told until then.
+use super::Error;
+use super::writes::{self, within};
+use crate::api;
+use crate::context::Context;
+use crate::hints::Unwritten;
+use crate::observe::Observed;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tanist_core::snapshot::{Object, Snapshot};
+use tracing::{Instrument, info};
+
+/// The first pause after a write that failed; it doubles.
+const FIRST: Duration = Duration::from_secs(5);
+
+/// The longest pause.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// Whether an object is written now.
+#[derive(Debug, PartialEq, Eq)]
+enum Turn {
+    Now,
+    UnderWay,
+    Later,
+}
+
+/// Begins to apply an object, unless that is under way or was refused a moment ago.
+///
+/// # Errors
+/// Why it could not be written the last time.
+pub fn apply(ctx: &Arc<Context>, observed: &Observed, object: &Object) -> Result<(), Error> {
+    let key = format!("{}/{}", object.kind, object.name);
+    let hash = object.manifest.pointer("/metadata/annotations").and_then(|a| a.get(api::ANNOTATION_APPLIED)?.as_str());
+    let wish = hash.unwrap_or_default().to_owned();
+    let (task, snapshot, object) = (ctx.clone(), observed.snapshot.clone(), object.clone());
+    begin(ctx, observed, key, wish, async move { writes::apply(&task, &snapshot, &object).await })
+}
+
+/// Whether the group's `StatefulSet` is being applied.
+pub fn is_applying_set(ctx: &Context, s: &Snapshot) -> bool {
+    ctx.hints.of(&s.group.uid, |h| h.writing.contains(&format!("StatefulSet/{}", s.group.name)))
+}
+
+/// Notes on the very `StatefulSet` that its controller shall try again: the change puts it into that controller's queue at once.
+///
+/// # Errors
+/// As [`apply`].
+pub fn nudge(ctx: &Arc<Context>, observed: &Observed, set_uid: &str) -> Result<(), Error> {
+    let s = &observed.snapshot;
+    let sets: Api<StatefulSet> = Api::namespaced(ctx.client.clone(), &s.group.namespace);
+    let note = json!({"metadata": {"uid": set_uid, "annotations": {api::ANNOTATION_NUDGE: s.now.to_string()}}});
+    let name = s.group.name.clone();
+    begin(ctx, observed, format!("nudge/{name}"), String::new(), async move {
+        info!(set = name, "a pod is missing: the controller of its StatefulSet is told to try again");
+        let params = PatchParams { field_manager: Some(api::FIELD_MANAGER.into()), ..PatchParams::default() };
+        let patch = Patch::Merge(&note);
+        within(format!("annotate StatefulSet {name}"), sets.patch(&name, &params, &patch)).await.map(drop)
+    })
+}
+
+/// Begins a write beside the rounds; its end starts the next one.
+fn begin(
+    ctx: &Arc<Context>,
+    observed: &Observed,
+    key: String,
+    wish: String,
+    write: impl Future<Output = Result<(), Error>> + Send + 'static,
+) -> Result<(), Error> {
+    let uid = observed.snapshot.group.uid.clone();
+    let (turn, before) = ctx.hints.of(&uid, |h| {
+        let before = h.unwritten.get(&key).filter(|before| before.wish == wish).cloned();
+        let turn = turn(h.writing.contains(&key), before.as_ref(), Instant::now());
+        if turn == Turn::Now {
+            h.writing.insert(key.clone());
+        }
+        (turn, before)
+    });
+    if turn == Turn::Now {
+        let (ctx, object, pause) = (ctx.clone(), observed.object.clone(), before.as_ref().map(|b| b.pause));
+        let task = async move {
+            let failed = write.await.err().filter(|error| !matches!(error, Error::Outdated | Error::Overtaken(_)));
+            ctx.hints.of(&uid, |h| {
+                h.writing.remove(&key);
+                match failed {
+                    Some(error) => drop(h.unwritten.insert(key, unwritten(wish, pause, &error, Instant::now()))),
+                    None => drop(h.unwritten.remove(&key)),
+                }
+            });
+            ctx.wake(&object);
+        };
+        tokio::spawn(task.in_current_span());
+    }
+    // What failed is told until it succeeds, also while it is tried again.
+    before.map_or(Ok(()), |before| Err(Error::Later(before.reason, before.why)))
+}
+
+fn turn(is_under_way: bool, before: Option<&Unwritten>, now: Instant) -> Turn {
+    match before {
+        _ if is_under_way => Turn::UnderWay,
+        Some(before) if now < before.again => Turn::Later,
+        Some(_) | None => Turn::Now,
+    }
+}
+
+fn unwritten(wish: String, before: Option<Duration>, error: &Error, now: Instant) -> Unwritten {
+    let pause = before.map_or(FIRST, |before| before.saturating_mul(2).min(LONGEST));
+    Unwritten { wish, again: now + pause, pause, reason: error.reason(), why: error.to_string() }
+}

@@ -1,0 +1,95 @@
+//! An API server for tests: it answers what it is told to, remembers what it was asked, and can refuse, or never answer.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests may")]
+use crate::args::{Args, Command};
+use crate::context::Context;
+use crate::metrics::Metrics;
+use crate::news::{Outbox, Queue};
+use clap::Parser;
+use futures::FutureExt;
+use futures::channel::mpsc;
+use http::{Request, Response};
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
+
+/// What is said to one request. `None`: nothing, ever.
+pub type Said = Option<(u16, Value)>;
+
+/// Requests so far: method, path with query, body.
+pub type Asked = Arc<Mutex<Vec<(String, String, Value)>>>;
+
+/// What becomes of one request.
+pub enum Reply {
+    /// It is answered.
+    Response(Box<Response<Body>>),
+    /// The connection breaks.
+    Broken,
+    /// Nothing is said, ever.
+    Never,
+}
+
+/// A client whose requests all go to that function.
+pub fn client(namespace: &str, answer: impl Fn(Request<Body>) -> Reply + Send + Sync + 'static) -> Client {
+    Client::new(service(answer), namespace)
+}
+
+/// The service behind such a client.
+pub fn service(
+    answer: impl Fn(Request<Body>) -> Reply + Send + Sync + 'static,
+) -> impl tower::Service<Request<Body>, Response = Response<Body>, Error = std::io::Error, Future: Send> + Clone + Send + 'static
+{
+    let answer = Arc::new(answer);
+    tower::service_fn(move |request| {
+        let answer = answer.clone();
+        async move {
+            match answer(request) {
+                Reply::Response(response) => Ok(*response),
+                Reply::Broken => Err(std::io::Error::other("connection reset")),
+                Reply::Never => std::future::pending().await,
+            }
+        }
+    })
+}
+
+/// A client of a server that answers so.
+pub fn server(answer: impl FnMut(&str, &str, &Value) -> Said + Send + 'static) -> (Client, Asked) {
+    let asked = Asked::default();
+    let heard = asked.clone();
+    let answer = Mutex::new(answer);
+    let client = client("shop", move |request| {
+        let method = request.method().to_string();
+        let path = request.uri().path_and_query().unwrap().to_string();
+        // The bodies of these requests are in memory.
+        let bytes = request.into_body().collect_bytes().now_or_never().unwrap().unwrap();
+        let body: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+        heard.lock().unwrap().push((method.clone(), path.clone(), body.clone()));
+        match (*answer.lock().unwrap())(&method, &path, &body) {
+            Some((code, said)) => {
+                let body = Body::from(serde_json::to_vec(&said).unwrap());
+                Reply::Response(Box::new(Response::builder().status(code).body(body).unwrap()))
+            }
+            None => Reply::Never,
+        }
+    });
+    (client, asked)
+}
+
+/// A refusal as the API server writes it.
+pub fn refusal(code: u16, reason: &str, message: &str) -> Said {
+    Some((
+        code,
+        json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message}),
+    ))
+}
+
+/// A context whose requests all go there.
+pub fn context(client: Client, more: &[&str]) -> (Arc<Context>, Outbox) {
+    let words = ["tanist", "run", "--namespaces", "shop", "--runner-image", "example.org/tanist:1"];
+    let Command::Run(settings) = Args::parse_from(words.iter().chain(more)).command else { panic!("run") };
+    let engine = tanist_engine::Engine::new(tanist_engine::Limits::default()).unwrap();
+    let metrics = Metrics::default();
+    let (queue, outbox) = Queue::new(metrics.clone());
+    let (wake, _) = mpsc::unbounded();
+    (Arc::new(Context::with_clients(client.clone(), client, Arc::default(), *settings, engine, metrics, wake, queue)), outbox)
+}
