@@ -260,18 +260,6 @@ fn reason(ended: &Ended) -> String {
     }
 }
 
-/// How the runner says that a command did not exit.
-fn outcome(outcome: &Outcome) -> String {
-    match outcome {
-        Outcome::Exited(code) => format!("it exited {code}"),
-        Outcome::NotStarted(why) => format!("it was not started: {why}"),
-        Outcome::Unknown(why) => why.clone(),
-        Outcome::Running => "it is still running".into(),
-        Outcome::Interrupted => "a restart of its container cut it off".into(),
-        Outcome::Void => "it never ran".into(),
-    }
-}
-
 /// Nobody was asked, or nobody has answered yet.
 #[must_use]
 pub fn unasked(why: String) -> Said {
@@ -371,7 +359,7 @@ mod tests {
     }
 
     fn target() -> Target {
-        Target { namespace: "shop".into(), pod: "db-0".into(), uid: "u".into(), runner: true }
+        Target { namespace: "shop".into(), group: "group".into(), pod: "db-0".into(), uid: "u".into(), runner: true }
     }
 
     fn intent() -> Intent {

@@ -37,8 +37,10 @@ pub fn client(namespace: &str, answer: impl Fn(Request<Body>) -> Reply + Send + 
 /// The service behind such a client.
 pub fn service(
     answer: impl Fn(Request<Body>) -> Reply + Send + Sync + 'static,
-) -> impl tower::Service<Request<Body>, Response = Response<Body>, Error = std::io::Error, Future: Send> + Clone + Send + 'static
-{
+) -> impl tower::Service<Request<Body>, Response = Response<Body>, Error = std::io::Error, Future: Send>
++ Clone
++ Send
++ 'static {
     let answer = Arc::new(answer);
     tower::service_fn(move |request| {
         let answer = answer.clone();
@@ -91,5 +93,17 @@ pub fn context(client: Client, more: &[&str]) -> (Arc<Context>, Outbox) {
     let metrics = Metrics::default();
     let (queue, outbox) = Queue::new(metrics.clone());
     let (wake, _) = mpsc::unbounded();
-    (Arc::new(Context::with_clients(client.clone(), client, Arc::default(), *settings, engine, metrics, wake, queue)), outbox)
+    (
+        Arc::new(Context::with_clients(
+            client.clone(),
+            client,
+            Arc::default(),
+            *settings,
+            engine,
+            metrics,
+            wake,
+            queue,
+        )),
+        outbox,
+    )
 }

@@ -317,7 +317,7 @@ pub fn say(ctx: &Context, observed: &Observed, roles: &[Role]) {
     let s = &observed.snapshot;
     for (member, role) in s.members.iter().zip(roles) {
         let Some(pod) = &member.pod else { continue };
-        let said = Said { role: *role, detail: None, processes: None, after: Duration::ZERO };
+        let said = Said { role: *role, detail: None, processes: None, after: Duration::ZERO, looks: false };
         ctx.hints.of(&s.group.uid, |h| h.say(pod, &s.group.commands.status.container, Instant::now(), said));
     }
 }

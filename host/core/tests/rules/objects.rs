@@ -24,7 +24,7 @@ fn nudges(s: &Snapshot) -> bool {
 }
 
 fn applied(kind: &str) -> Object {
-    Object { kind: kind.into(), name: "db".into(), manifest: serde_json::Value::Null, current: false }
+    Object { kind: kind.into(), name: "db".into(), manifest: serde_json::Value::Null, current: false, version: None }
 }
 
 // L-G: left alone, the controller of the set tries again after up to a quarter of an hour.

@@ -57,6 +57,9 @@ fn list(items: &[Value]) -> (u16, Value) {
     (200, json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}, "items": items}))
 }
 
+/// What is listed and not there.
+const LISTS: [&str; 4] = ["/services", "/poddisruptionbudgets", "/persistentvolumeclaims", "/events"];
+
 /// What a server has in which the primary is stopped and a secondary with the same data runs.
 fn found(stored: &Mutex<Value>, method: &str, path: &str, body: &Value) -> (u16, Value) {
     let set = json!({
@@ -78,7 +81,8 @@ fn found(stored: &Mutex<Value>, method: &str, path: &str, body: &Value) -> (u16,
         ("GET", path) if path.ends_with("/nodes/n1") => (200, node),
         ("GET", path) if path.ends_with("/pods") => list(&[pod(0, None), pod(1, Some("secondary"))]),
         ("GET", path) if path.ends_with("/exec") => refusal(500, "InternalError", "no exec here").unwrap(),
-        ("GET", _) => list(&[]),
+        ("GET", path) if LISTS.iter().any(|kind| path.ends_with(kind)) => list(&[]),
+        ("GET", _) => refusal(404, "NotFound", "it is not there").unwrap(),
         ("PATCH", path) if path.contains("/pods/") => (200, pod(1, None)),
         _ => {
             let mut object = body.clone();
@@ -119,6 +123,8 @@ async fn play_with(
 /// Both have answered just now, so that no member has to be asked.
 fn remember(ctx: &Context) {
     ctx.hints.of(UID, |h| {
+        // The question is not new.
+        h.question = Some((1, None));
         for (ordinal, role) in [(0, Role::Stopped), (1, Role::Secondary)] {
             let (uid, id) = (format!("pod-{ordinal}"), format!("c{ordinal}"));
             let mut seen = crate::hints::tests::pod(&id, true, tanist_core::contract::Phase::Running);

@@ -1,8 +1,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests may")]
 use super::*;
-use crate::mock::{self, Reply};
 use crate::hints::Hints;
 use crate::hints::tests::pod;
+use crate::mock::{self, Reply};
 use kube::client::{Body, ClientBuilder};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -135,7 +135,7 @@ pub fn snapshot(now: Timestamp, node: Node) -> Snapshot {
         group,
         record: Record::default(),
         objects: Vec::new(),
-        set: Some(Set { uid: "set".into(), replicas: 2 }),
+        set: Some(Set { uid: "set".into(), replicas: 2, ..Set::default() }),
         members: vec![member(0), member(1)],
         evidence: BTreeMap::from([("t".to_owned(), Evidence::Unknown("the stream broke".into()))]),
         nodes: Some(BTreeMap::from([("n1".to_owned(), node)])),
@@ -169,6 +169,7 @@ fn record(now: Timestamp) -> Record {
         term: 1,
         again: false,
         exited: None,
+        had_role: false,
     };
     Record { term: 1, last_primaries: vec![last], intents: vec![intent], ..Record::default() }
 }

@@ -317,17 +317,21 @@ mod tests {
     use super::*;
     use crate::args::{Args, Command};
     use crate::hints::PositionHint;
+    use crate::metrics::Metrics;
+    use crate::news::Queue;
     use clap::Parser;
     use tanist_core::snapshot::Node;
 
     /// What a round has at hand, with an API server that nobody reaches.
-    fn context() -> Context {
+    fn context() -> Arc<Context> {
         let args = Args::parse_from(["tanist", "run", "--namespaces", "ns", "--runner-image", "i"]);
         let Command::Run(settings) = args.command else { panic!("these are no settings") };
         let config = kube::Config::new("http://localhost:1".parse().unwrap());
         let engine = tanist_engine::Engine::new(tanist_engine::Limits::default()).unwrap();
         let (wake, _) = futures::channel::mpsc::unbounded();
-        Context::new(config, *settings, engine, Default::default(), wake).unwrap()
+        let metrics = Metrics::default();
+        let (news, _) = Queue::new(metrics.clone());
+        Arc::new(Context::new(config, *settings, engine, metrics, wake, news).unwrap())
     }
 
     /// A look at a group whose members are stopped, or at a paused one, whose members nobody asks. Whether what db-0 holds is known, and stands.
@@ -335,7 +339,7 @@ mod tests {
         let node = Node { ready: true, since: 0, seen: 0, out_of_service: false, cordoned: false, zone: None };
         let mut s = crate::clock::tests::snapshot(1000, node);
         (s.group.paused, s.group.generation) = (paused, generation);
-        let stopped = Said { role: Role::Stopped, detail: None, processes: None, after: Duration::ZERO };
+        let stopped = Said { role: Role::Stopped, detail: None, processes: None, after: Duration::ZERO, looks: false };
         let said = s.members.iter().map(|m| (m.name.clone(), stopped.clone()));
         let said = if paused { Statuses::new() } else { said.collect() };
         apply(ctx, &s.group.clone(), &mut s.members, said, s.now);

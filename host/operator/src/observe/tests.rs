@@ -1,10 +1,14 @@
 //! What the lists by label do not show.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests may")]
 use crate::api::ReplicaGroup;
+use crate::context::Context;
+use crate::member::{Looks, Target};
 use crate::observe::{Ask, Error, observe};
+use crate::slots::Slot;
 use crate::stub::{Answer, GROUP, SET, Stub, member, pod};
 use http::Method;
 use serde_json::{Value, json};
+use std::time::Duration;
 use tanist_core::contract::{MemberName, Role};
 use tanist_core::record::{Intent, Verb};
 use tanist_core::snapshot::{Evidence, Snapshot};
@@ -114,8 +118,8 @@ async fn a_settle_that_could_not_ask_knows_nothing() {
     let stub = Stub::new();
     let ctx = stub.context();
     let target =
-        crate::member::Target { namespace: "ns".into(), pod: "db-0".into(), uid: "pod-0".into(), runner: true };
-    let bare = crate::member::Target { runner: false, ..target.clone() };
+        Target { namespace: "ns".into(), group: "group".into(), pod: "db-0".into(), uid: "pod-0".into(), runner: true };
+    let bare = Target { runner: false, ..target.clone() };
     let intent = intent();
     for code in 100..600 {
         let reason = match code {
@@ -132,10 +136,11 @@ async fn a_settle_that_could_not_ask_knows_nothing() {
             stub.refuse(answer);
             let settled = target.settle(&ctx, "db", "t").await;
             assert!(matches!(settled, Evidence::Unknown(_)), "settle {code}: {settled:?}");
-            let (started, _) = target.run(&ctx, &intent, None, &["primary".into()]).await;
+            let (started, _) =
+                target.run(slot(&ctx).await, &ctx, &intent, &Looks::default(), &["primary".into()]).await;
             assert!(matches!(started, Evidence::Unknown(_)), "start {code}: {started:?}");
             // Without the runner, nobody can be asked afterwards: only what the API server refuses by itself was not started.
-            let (started, _) = bare.run(&ctx, &intent, None, &["primary".into()]).await;
+            let (started, _) = bare.run(slot(&ctx).await, &ctx, &intent, &Looks::default(), &["primary".into()]).await;
             let proven = !plain && reason != "Other";
             assert_eq!(matches!(started, Evidence::NotStarted(_)), proven, "bare start {code}: {started:?}");
         }
@@ -155,6 +160,10 @@ async fn an_unknown_end_is_asked_for_again() {
     }
 }
 
+async fn slot(ctx: &Context) -> Slot {
+    ctx.commands.take("group", Duration::ZERO).await.unwrap()
+}
+
 fn intent() -> Intent {
     Intent {
         token: "t".into(),
@@ -170,5 +179,6 @@ fn intent() -> Intent {
         term: 1,
         again: false,
         exited: None,
+        had_role: false,
     }
 }
