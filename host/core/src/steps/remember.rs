@@ -139,14 +139,21 @@ fn serving(s: &Snapshot, plan: &mut Plan, member: &Member) {
 
 fn position(s: &Snapshot, plan: &mut Plan, member: &Member) {
     let Position::Known(sequence) = &member.position else { return };
-    // Where only what standbys have was promised, a primary holds more than that while it runs.
-    if s.group.failover.prefer_running && s.role(member).0 == Role::Primary {
+    if s.group.failover.prefer_running && holds_more_than_promised(s, member) {
         return;
     }
     let known = plan.record.member_mut(&member.name);
     let Some(term) = term_of_data(known, &member.position) else { return };
     known.sequence = Some(sequence.clone());
     memory::raise(&mut plan.record, Mark { term, sequence: sequence.clone() });
+}
+
+/// Where only what standbys have was promised, a primary holds more than that while it runs, and afterwards, if somebody was its standby.
+fn holds_more_than_promised(s: &Snapshot, member: &Member) -> bool {
+    let of_term = |m: &Member| s.record.member(&m.name).term == Some(s.record.term);
+    let led = s.record.member(&member.name).primary_term == Some(s.record.term);
+    let followed = s.members.iter().any(|m| m.name != member.name && of_term(m));
+    s.role(member).0 == Role::Primary || led && followed
 }
 
 /// Of which term the data is, as far as the high-water mark goes. What a start left as it was is what it was. What the target of a seed

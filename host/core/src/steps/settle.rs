@@ -210,6 +210,9 @@ fn started(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: Option<&Membe
     let known = plan.record.member_mut(&intent.member);
     known.succeed();
     known.term = Some(intent.term);
+    // What was read before is of an older term: it may have been given up for a copy, or its history ended with the promotion. Only who opens a
+    // term in an application without histories goes on from there.
+    known.sequence.take_if(|read| !intent.verb.opens_term() || read.history.is_some());
     known.claim_uid = member.and_then(|m| memory::claim_uids(&m.claims));
     if primary {
         known.primary_term = Some(intent.term);
