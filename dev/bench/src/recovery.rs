@@ -140,7 +140,7 @@ async fn recovery(args: &Args, stage: &Stage, group: &Group) -> anyhow::Result<R
     let old = try_join_all(members.iter().map(Member::uid)).await?;
     let running: Arc<Mutex<BTreeMap<String, f64>>> = Arc::default();
     let watch = tokio::spawn(watch_running(stage.client.clone(), stage.namespace.clone(), running.clone()));
-    // With its grace, so that each pod's end is seen: after a forced deletion the operator first waits 30 s for proof (design 4, "Over").
+    // With its grace, so that each pod's end is seen: after a forced deletion the operator first waits 30 s for proof (docs/rules.md, "Over").
     let begun = now();
     try_join_all(members.iter().map(|member| member.delete(None))).await?;
     // Not the condition Ready: that also waits for the kubelet's probe.

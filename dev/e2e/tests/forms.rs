@@ -32,7 +32,7 @@ pub async fn order(group: &Group) -> Result<()> {
     Ok(())
 }
 
-// A9, A10, A12, A45, A47; issue 3 "columns, scale subresource, readiness gate".
+// A9, A10, A12, A45, A47; columns, scale subresource, readiness gate.
 #[test]
 fn a_group_forms_one_primary_at_a_time() -> Outcome {
     play("forms").run(async |stage| {

@@ -1,5 +1,5 @@
 //! Tests on a real Kubernetes, with the operator inside, from its image, with its rights: `make e2e`. Each cites the rows of
-//! requirements/replication.md and safety.md that it shows.
+//! docs/requirements.md and docs/safety.md that it shows.
 mod apart;
 mod candidates;
 mod evidence;

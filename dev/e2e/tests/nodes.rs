@@ -73,7 +73,7 @@ impl Drop for Mended {
     }
 }
 
-// S20, S22, issue 4 item 6: the link of the primary's node is cut while its processes live on: nobody takes over, and it is said why; when the link
+// S20, S22: the link of the primary's node is cut while its processes live on: nobody takes over, and it is said why; when the link
 // is back, the same primary serves on in the same term.
 #[test]
 fn a_primary_that_is_cut_off_is_waited_for() -> Outcome {
@@ -143,7 +143,7 @@ fn drain(node: &str, seconds: u32) -> Result<String> {
     kubectl(&["drain", node, "--ignore-daemonsets", "--delete-emptydir-data", ours, &timeout])
 }
 
-// Issue 4 item 3, A38, S26: the primary's node is cordoned: it hands over before anything is evicted, at once, not at the next resync. Then the
+// A38, S26: the primary's node is cordoned: it hands over before anything is evicted, at once, not at the next resync. Then the
 // drain evicts a secondary; a second drain waits until that one is back; and a drain that does not wait for the hand-over loses nothing either.
 #[test]
 fn a_node_is_drained_and_nothing_is_lost() -> Outcome {

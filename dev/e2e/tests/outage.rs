@@ -21,7 +21,7 @@ async fn recovers(group: &Group) -> Result<()> {
     let seen = group.recovered(&old, 60).await?;
     group.rows(7).await?;
     explained(&seen, "register-2")?;
-    // With no grace nothing says that the old processes ended: the node's word is waited for (design 4, "Over").
+    // With no grace nothing says that the old processes ended: the node's word is waited for (docs/rules.md, "Over").
     make_freshest(group, 1, 2).await?;
     let old = group.delete_pods(Some(0)).await?;
     group.recovered(&old, 120).await?;
@@ -49,7 +49,7 @@ fn the_freshest_leads_after_an_outage() -> Outcome {
     play("outage").run(async |stage| recovers(&stage.register(json!({})).await?).await)
 }
 
-// The same where nothing is put into the containers (design 5, `runner: None`).
+// The same where nothing is put into the containers (docs/rules.md, "Runner").
 #[test]
 fn the_freshest_leads_after_an_outage_without_the_runner() -> Outcome {
     play("outage-none").run(async |stage| {

@@ -17,7 +17,7 @@ fn wait(stage: &Stage, condition: &str) -> Result<String> {
     in_its_place(stage, &["wait", &format!("--for=condition={condition}"), "--timeout=90s", "rg/register"])
 }
 
-// Issue 4 "what kubectl users think", A48: Ready is true when everyone is in its role, and false when one is not; a budget allows one eviction
+// A48: Ready is true when everyone is in its role, and false when one is not; a budget allows one eviction
 // while all are there and none while one is missing; a member that was deleted comes back by itself.
 #[test]
 fn what_kubectl_says_is_what_people_think() -> Outcome {
@@ -49,7 +49,7 @@ fn what_kubectl_says_is_what_people_think() -> Outcome {
     })
 }
 
-// Issue 4 item 8, A52: logs are JSON, one object a line, and say of which group, in which of its rounds and about which member.
+// A52: logs are JSON, one object a line, and say of which group, in which of its rounds and about which member.
 fn logged(log: &str) -> Result<()> {
     let lines = log.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>().context("not JSON")?;
     let about = |message: &str| lines.iter().filter(|l| text(l, "/fields/message") == message).collect::<Vec<_>>();
@@ -77,7 +77,7 @@ async fn cannot_start(group: &Group, words: &str) -> Result<()> {
     Ok(())
 }
 
-// Issue 4, bad input: fewer members than primaries are refused, also through `kubectl scale`; a Secret that is missing is named, and the group
+// Fewer members than primaries are refused, also through `kubectl scale`; a Secret that is missing is named, and the group
 // forms when it is there; nothing is lost.
 #[test]
 fn what_cannot_be_is_said_in_a_sentence() -> Outcome {
@@ -98,7 +98,7 @@ fn what_cannot_be_is_said_in_a_sentence() -> Outcome {
     })
 }
 
-// Issue 4, bad input; S48: a second installation that is given the same namespace does not act on a group that is kept, and says whose it is.
+// S48: a second installation that is given the same namespace does not act on a group that is kept, and says whose it is.
 #[test]
 fn a_second_installation_leaves_a_kept_group_alone() -> Outcome {
     play("second").run(async |stage| {

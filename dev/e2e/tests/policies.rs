@@ -43,7 +43,7 @@ async fn seeds(group: &Group) -> Result<Vec<String>> {
     Ok(starts(&group.executions().await?).into_iter().filter(|s| s.starts_with("seed")).collect())
 }
 
-// Issue 3 item 8, S33: a policy in a ConfigMap decides the next outage, and an edit of it the one after, without a restart of anything.
+// S33: a policy in a ConfigMap decides the next outage, and an edit of it the one after, without a restart of anything.
 #[test]
 fn a_policy_swapped_in_live_decides_the_next_outage() -> Outcome {
     play("policies").run(async |stage| {

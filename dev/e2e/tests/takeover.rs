@@ -37,7 +37,7 @@ async fn behind(stage: &Stage, service: &str) -> Result<String> {
     Ok(names.join(" "))
 }
 
-// Issue 4 items 1 and 5, A15, A16: the application dies in its container, then its pod goes with its grace, then without: each time a
+// A15, A16: the application dies in its container, then its pod goes with its grace, then without: each time a
 // secondary with everything takes over, the others follow it, the old one comes back behind it, and the Services lead to who is in the role.
 #[test]
 fn a_secondary_takes_over_with_every_row() -> Outcome {
@@ -60,7 +60,7 @@ fn a_secondary_takes_over_with_every_row() -> Outcome {
         group.member(third).write(2).await?;
         group.copied(7).await?;
 
-        // With no grace nothing says that the old processes ended: the node's word is waited for (design 4, "Over").
+        // With no grace nothing says that the old processes ended: the node's word is waited for (docs/rules.md, "Over").
         group.member(third).delete(Some(0)).await?;
         let fourth = led_by_another(&group, third, 120).await?;
         group.rows(7).await?;
@@ -77,7 +77,7 @@ fn a_secondary_takes_over_with_every_row() -> Outcome {
     })
 }
 
-// S5, design 4 "Over": a container that ended and was started again in the same pod proves nothing about that pod later: after a forced
+// S5, docs/rules.md, "Over": a container that ended and was started again in the same pod proves nothing about that pod later: after a forced
 // deletion the node's word is waited for, 30 s and the pod's grace.
 #[test]
 fn a_restarted_container_is_no_proof_for_ever() -> Outcome {
@@ -152,7 +152,7 @@ fn killed_while_a_secondary_takes_over() -> Outcome {
     })
 }
 
-// Issue 4 item 3: a person wishes another primary, and gets it; one that lags is waited for and nothing is stopped meanwhile.
+// A person wishes another primary, and gets it; one that lags is waited for and nothing is stopped meanwhile.
 #[test]
 fn a_person_hands_over_and_nothing_is_lost() -> Outcome {
     play("handover").run(async |stage| {
@@ -200,7 +200,7 @@ fn a_person_hands_over_and_nothing_is_lost() -> Outcome {
     })
 }
 
-// Issue 4 item 4, A31, S25, S26: kubectl scale: the primary's ordinal leaves: it hands over; then to 0 and back with every row.
+// A31, S25, S26: kubectl scale: the primary's ordinal leaves: it hands over; then to 0 and back with every row.
 #[test]
 fn members_leave_in_order_and_come_back_with_their_data() -> Outcome {
     play("scale").run(async |stage| {

@@ -40,7 +40,7 @@ pub enum Rule {
     RemedyNotPossible,
     /// Pod or container are not those of the plan (S8, S9).
     TargetReplaced,
-    /// The pod does not run, or is being deleted (invariant 1 of requirements/decisions.md).
+    /// The pod does not run, or is being deleted (docs/rules.md, "Targets").
     TargetUnreachable,
     /// A command is unsettled on this member.
     MemberBusy,

@@ -1,4 +1,4 @@
-//! The second look: what was decided is held against what is there now, just before it is carried out (safety S6, S8, S9).
+//! The second look: what was decided is held against what is there now, just before it is carried out (docs/safety.md, S6, S8, S9).
 //!
 //! Its results can be made here only, and each is used up by what it allows: who carries out a [`Start`], a [`Deletion`] or a [`Scaling`] has
 //! looked again, or it does not compile.

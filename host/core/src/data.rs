@@ -3,7 +3,7 @@ use crate::contract::{Position, Sequence};
 use crate::limits;
 use std::cmp::Ordering;
 
-/// Reads the output of the `sequence` command (row A5, reading 3, safety S11): exactly one line, `EMPTY` or `[HISTORY:]NUMBER`, white space
+/// Reads the output of the `sequence` command (row A5, docs/requirements.md, reading 3, docs/safety.md, S11): exactly one line, `EMPTY` or `[HISTORY:]NUMBER`, white space
 /// around it is dropped. Everything else is unknown, never a number.
 ///
 /// # Errors

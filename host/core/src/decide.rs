@@ -48,7 +48,7 @@ pub fn decide(snapshot: &Snapshot, policies: &dyn Policies) -> Plan {
     plan
 }
 
-/// A policy that only ever waits is told to people after a while; nothing is done in its stead (safety S36).
+/// A policy that only ever waits is told to people after a while; nothing is done in its stead (docs/safety.md, S36).
 fn patience(s: &Snapshot, plan: &mut Plan) {
     let Some(wait) = plan.waits.iter_mut().find(|w| w.reason == Reason::PolicyWaits) else {
         // While positions are read nobody is asked: that is no answer.

@@ -1,11 +1,11 @@
 //! Every number of the core in one place, each with its reason.
 
-/// Seconds a node has to stay Ready after a pod vanished before the pod's processes count as over (design 4, "Over"): three times the
+/// Seconds a node has to stay Ready after a pod vanished before the pod's processes count as over (docs/rules.md, "Over"): three times the
 /// kubelet's housekeeping period, within which it kills what the API no longer knows.
 pub const NODE_PROOF_SECONDS: i64 = 30;
 
 /// Seconds within which `status` has to agree after a start command exited 0. A daemon needs a moment until it answers; longer than this
-/// and the command has not done what it said (safety S4).
+/// and the command has not done what it said (docs/safety.md, S4).
 pub const CONFIRM_SECONDS: i64 = 15;
 
 /// The longest pause between two looks at a member that is on its way, in seconds; the first is one second. A long synchronisation is not
@@ -25,7 +25,7 @@ pub const AGAIN_SECONDS: i64 = 3;
 /// Treatments of one member before they are slowed down: one stop and one deletion are given at once (rows A25, A26).
 pub const FREE_TREATMENTS: u32 = 2;
 
-/// Unknown answers of `status` in a row before they count as evidence of failure (reading 17).
+/// Unknown answers of `status` in a row before they count as evidence of failure (docs/requirements.md, reading 17).
 pub const UNKNOWN_STREAK: u32 = 3;
 
 /// Transitions kept in the record: what a policy may look back on.
@@ -51,7 +51,7 @@ pub const POSITION_SECONDS: i64 = 30;
 /// Seconds after which a sequence that could not be read is asked for again.
 pub const UNKNOWN_POSITION_SECONDS: i64 = 10;
 
-/// Seconds for which a policy may say "not now" and nothing else before people are told that the group is stuck (safety S36): as long as the
+/// Seconds for which a policy may say "not now" and nothing else before people are told that the group is stuck (docs/safety.md, S36): as long as the
 /// longest back-off, after which a failed member would be tried again too.
 pub const PATIENCE_SECONDS: i64 = 300;
 

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// One claim of the group with what is written on it.
 type Marked<'a> = (&'a MemberName, &'a Claim, &'a ClaimMark);
 
-/// Joins the record of the status with the marks on the claims (design 4, "Memory"; safety S7, S32): more memory never means less caution.
+/// Joins the record of the status with the marks on the claims (docs/rules.md, "Memory"; docs/safety.md, S7, S32): more memory never means less caution.
 #[must_use]
 pub fn recall<'a>(
     mut record: Record,
@@ -201,8 +201,8 @@ fn ran(record: &Record, own: &MemberName) -> Vec<LastPrimary> {
     ran
 }
 
-/// How many members the `StatefulSet` gets: never fewer than it has, for going down is a plan of its own (safety S25, S26), and never fewer
-/// than are remembered (safety S18).
+/// How many members the `StatefulSet` gets: never fewer than it has, for going down is a plan of its own (docs/safety.md, S25, S26), and never fewer
+/// than are remembered (docs/safety.md, S18).
 #[must_use]
 pub fn replicas(wanted: u32, set: Option<&Set>, record: &Record) -> u32 {
     wanted.max(set.map_or(0, |s| s.replicas)).max(record.last_replicas)

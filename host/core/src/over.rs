@@ -1,4 +1,4 @@
-//! The one rule that proves an application to be over, and who may be primary without it (design 4, "Over", "May be primary").
+//! The one rule that proves an application to be over, and who may be primary without it (docs/rules.md, "Over", "May be primary").
 //!
 //! Seed, failover and the settling of intents use this rule and no other. A new pod of the same name proves nothing.
 use crate::contract::{MemberName, Phase, Role, Timestamp};

@@ -1,6 +1,6 @@
 //! What a group remembers: `status.record`, written only with the resource version it was read with.
 //!
-//! Losing it means more caution, never less; an unknown field blocks instead of being ignored (safety S37).
+//! Losing it means more caution, never less; an unknown field blocks instead of being ignored (docs/safety.md, S37).
 use crate::contract::{Failure, MemberName, Position, Role, Sequence, Timestamp, Transition};
 use crate::limits;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ pub struct Record {
     /// The first seed. Absent: this group was never seeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ever_seeded: Option<Seeded>,
-    /// The highest data ever seen: no automatic seed below it (safety S15, S17).
+    /// The highest data ever seen: no automatic seed below it (docs/safety.md, S15, S17).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high_water: Option<Mark>,
     /// Members that were or were to be primary and are not proven over.
@@ -278,7 +278,7 @@ impl Verb {
         matches!(self, Verb::Seed | Verb::Failover | Verb::Join)
     }
 
-    /// Whether it opens a new term (design 4, "Term").
+    /// Whether it opens a new term (docs/rules.md, "Term").
     #[must_use]
     pub fn opens_term(self) -> bool {
         matches!(self, Verb::Seed | Verb::Failover)
@@ -381,7 +381,7 @@ impl Record {
     }
 
     /// Brings times that claim to be later than now back: what is past to now, what is awaited to the longest back-off from now. They were
-    /// written by another process, whose clock was another one (safety S28).
+    /// written by another process, whose clock was another one (docs/safety.md, S28).
     pub fn clamp(&mut self, now: Timestamp) {
         let past = |at: &mut Timestamp| *at = (*at).min(now);
         let awaited = |at: &mut Timestamp| *at = (*at).min(now.saturating_add(limits::BACKOFF_LONGEST_SECONDS));
@@ -412,7 +412,7 @@ impl Record {
 }
 
 impl MemberRecord {
-    /// The term its data counts as of: an unconfirmed start counts (design 4, "Term").
+    /// The term its data counts as of: an unconfirmed start counts (docs/rules.md, "Term").
     #[must_use]
     pub fn counts_as(&self) -> Option<u64> {
         self.started.as_ref().map(|s| s.term).max(self.term)

@@ -362,7 +362,7 @@ impl Snapshot {
         self.members.iter().find_map(|m| m.pod.as_ref().filter(|p| p.uid == uid).map(|p| (m, p)))
     }
 
-    /// The role of a member, all evidence weighed (readings 17 and 18), and why where it is not plain.
+    /// The role of a member, all evidence weighed (docs/requirements.md, readings 17 and 18), and why where it is not plain.
     #[must_use]
     pub fn role(&self, member: &Member) -> (Role, Option<String>) {
         let Some(pod) = &member.pod else { return (Role::Unknown, Some("there is no pod".into())) };
@@ -452,7 +452,7 @@ impl Snapshot {
         self.members.iter().filter(|m| self.serves(m)).collect()
     }
 
-    /// Who may be primary, serving or not, and why (design 4, "May be primary").
+    /// Who may be primary, serving or not, and why (docs/rules.md, "May be primary").
     #[must_use]
     pub fn may_be_primary(&self) -> BTreeMap<MemberName, String> {
         over::may_be_primary(self)
@@ -476,7 +476,7 @@ impl Snapshot {
         self.group.overrule.as_ref().filter(|o| self.record.used_override.as_ref() != Some(&o.raw))
     }
 
-    /// The command that a verb executes on a member: a stopped winner of failover is seeded, a running one promoted (design 4).
+    /// The command that a verb executes on a member: a stopped winner of failover is seeded, a running one promoted (docs/rules.md, "Which question arises").
     #[must_use]
     pub fn command(&self, verb: Verb, running: bool) -> (&'static str, &Command) {
         let commands = &self.group.commands;

@@ -170,7 +170,7 @@ fn row(s: &Snapshot, plan: &Plan, m: &Member) -> Row {
     }
 }
 
-/// A changed template reaches a pod when it is replaced; nobody is replaced for it here, and that is said (reading 24).
+/// A changed template reaches a pod when it is replaced; nobody is replaced for it here, and that is said (docs/requirements.md, reading 24).
 fn outdated(s: &Snapshot) -> Option<String> {
     let old: Vec<_> =
         s.members.iter().filter(|m| m.pod.as_ref().is_some_and(|p| p.outdated)).map(|m| m.name.to_string()).collect();

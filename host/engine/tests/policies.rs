@@ -33,7 +33,7 @@ fn failed(ordinal: u32, command: &str) -> Member {
     Member { role: Role::Failed, failures: 1, last_failure: Some(failure), ..member(ordinal, 1) }
 }
 
-// Issue 4 "100 idle groups": a hundred groups that appear at once compile their policy once, and never two at a time.
+// A hundred groups that appear at once compile their policy once, and never two at a time.
 #[test]
 fn the_same_bytes_are_compiled_once_whoever_asks_at_once() {
     let engine = engine();

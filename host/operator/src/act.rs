@@ -275,7 +275,7 @@ async fn look_before_run(
     Ok(start)
 }
 
-/// Observes once more, for the checks to be held against it (design 4, "Checks"; safety S6, S8, S9).
+/// Observes once more, for the checks to be held against it (docs/rules.md, "Checks"; docs/safety.md, S6, S8, S9).
 async fn look_again(
     ctx: &Arc<Context>,
     observed: &Observed,

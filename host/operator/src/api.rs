@@ -46,7 +46,7 @@ pub const ANNOTATION_INSTALLATION: &str = "tanist.dev/installation";
 /// Annotation of a group: anything new in it clears `Stalled`.
 pub const ANNOTATION_RETRY: &str = "tanist.dev/retry";
 
-/// Annotation of a group: a person overrules the order of data (design 4).
+/// Annotation of a group: a person overrules the order of data (docs/rules.md, "Override").
 pub const ANNOTATION_OVERRIDE: &str = "tanist.dev/override";
 
 /// The definition of the resource, with every rule. (`ReplicaGroup::crd()` is only its raw form.)

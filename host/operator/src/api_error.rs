@@ -62,7 +62,7 @@ pub mod tests {
         Error::Api(Box::new(status))
     }
 
-    // L-A: what users read is a sentence, not a dump of the program's types.
+    // What users read is a sentence, not a dump of the program's types.
     #[test]
     fn a_refusal_is_told_in_words() {
         let message = "poddisruptionbudgets.policy is forbidden: User \"tanist\" cannot patch resource";

@@ -1,7 +1,7 @@
 //! The one clock of the operator. Inside a process its time never steps, whatever our wall clock or the API server's does.
 //!
 //! It begins with the API server's time, as the first answer has it, and goes on with the monotonic clock. So what one process stores and the
-//! next one reads was written by one clock, that of the API server, and what a process waits for takes as long as it says (safety S28).
+//! next one reads was written by one clock, that of the API server, and what a process waits for takes as long as it says (docs/safety.md, S28).
 use http::header::DATE;
 use http::{HeaderMap, Response};
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Executes one command in a container, through API server and kubelet, and says how it ended: three values, never two.
 //!
 //! Every await has a deadline of its own, nothing below retries, the output is bounded. `Success` and exit codes are taken only from an
-//! explicit status frame; a stream that just ends is unknown (safety 1.9).
+//! explicit status frame; a stream that just ends is unknown (docs/rules.md, "Execution through the API server").
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use kube::Api;
@@ -9,7 +9,7 @@ use kube::api::{AttachParams, AttachedProcess};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Bytes of output that are kept; the rest is read and dropped (safety S39). The runner's largest answer is 80 KiB and two heads.
+/// Bytes of output that are kept; the rest is read and dropped (docs/safety.md, S39). The runner's largest answer is 80 KiB and two heads.
 const KEPT_BYTES: usize = 96 * 1024;
 
 /// How long output is read after the status came.
@@ -61,18 +61,20 @@ async fn attached(pods: &Api<Pod>, pod: &str, argv: &[String], params: &AttachPa
     let mut output = Output::default();
     let mut complaint = Output::default();
     // kube's readers may never see their end after an error of the stream, so the status decides when to stop reading.
-    let status = {
+    let (status, whole) = {
         let reading = async { tokio::join!(drain(stdout, &mut output), drain(stderr, &mut complaint)) };
         tokio::pin!(reading, status);
         tokio::select! {
             status = &mut status => {
                 // What was printed before the status is in the pipes already.
-                let _ = tokio::time::timeout(AFTER_STATUS, &mut reading).await;
-                status
+                let ended = tokio::time::timeout(AFTER_STATUS, &mut reading).await;
+                (status, ended.is_ok())
             }
-            _ = &mut reading => tokio::time::timeout(AFTER_OUTPUT, &mut status).await.unwrap_or_default(),
+            _ = &mut reading => (tokio::time::timeout(AFTER_OUTPUT, &mut status).await.unwrap_or_default(), true),
         }
     };
+    // Somebody holds the output still: what came may be half of what is printed.
+    output.cut |= !whole;
     finish(process);
     match status {
         Some(status) => judge(&status, output, &complaint),
@@ -182,7 +184,7 @@ mod tests {
         }
     }
 
-    // A36, reading 20: a broken exec is unknown, never an exit code.
+    // A36, docs/requirements.md, reading 20: a broken exec is unknown, never an exit code.
     #[test]
     fn only_an_explicit_frame_is_an_exit_code() {
         let out = Output::default;
@@ -210,7 +212,7 @@ mod tests {
         ] {
             assert!(matches!(said(missing), Ended::NotStarted(_)), "{missing}");
         }
-        // S-A: these may be said of a program that runs, or come from behind the API server.
+        // These may be said of a program that runs, or come from behind the API server.
         for odd in [
             "error dialing backend: dial unix /run/containerd/s/1: connect: no such file or directory",
             "failed to create exec task: permission denied",
@@ -223,7 +225,7 @@ mod tests {
         assert!(matches!(judge(&status, printed, &Output::default()), Ended::Unknown(_)), "it printed something");
     }
 
-    // Issue 9, S-A: every code. Only what the API server refuses by itself, and says so in a Status, proves that nothing ran.
+    // Every code. Only what the API server refuses by itself, and says so in a Status, proves that nothing ran.
     #[test]
     fn a_refusal_proves_something_only_where_the_api_server_decides_alone() {
         let answer = |code: u16, reason: &str| {

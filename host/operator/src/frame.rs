@@ -1,4 +1,4 @@
-//! Reads what `tanist-run` prints: length and end mark make a cut output visible (safety S12).
+//! Reads what `tanist-run` prints: length and end mark make a cut output visible (docs/safety.md, S12).
 use std::fmt;
 use std::time::Duration;
 use tanist_core::snapshot::Evidence;

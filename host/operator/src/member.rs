@@ -101,7 +101,7 @@ impl Target {
         head.iter().chain(more).map(|s| (*s).to_owned()).chain(argv.iter().cloned()).collect()
     }
 
-    /// Asks for the role, afresh (row A28, reading 17), in a slot that was taken before.
+    /// Asks for the role, afresh (row A28, docs/requirements.md, reading 17), in a slot that was taken before.
     pub async fn status(&self, slot: Slot, ctx: &Context, command: &Command) -> Said {
         let seconds = u64::from(command.timeout);
         if !self.runner {
@@ -317,7 +317,7 @@ mod tests {
         assert_eq!(told("exited:1 stdout=0 stderr=0 cut=0 processes=2 after=41"), None, "no role");
     }
 
-    // Issue 9, S-A: a settle that was refused, cut off or about another token knows nothing of the command.
+    // A settle that was refused, cut off or about another token knows nothing of the command.
     #[test]
     fn only_a_whole_frame_of_the_runner_settles_a_command() {
         let printed =
@@ -347,7 +347,7 @@ mod tests {
         }
     }
 
-    // Issue 9, S-A: a refused start counts as not started once its token is void, and not before.
+    // A refused start counts as not started once its token is void, and not before.
     #[test]
     fn a_refused_start_waits_for_its_runner() {
         let after = |settled| refused("403".into(), settled);
@@ -381,7 +381,7 @@ mod tests {
         }
     }
 
-    // S-E: the runner gets the sequence command and what it has to print, before argv, each word as it stands.
+    // The runner gets the sequence command and what it has to print, before argv, each word as it stands.
     #[test]
     fn the_position_is_looked_at_in_the_moment_of_the_start() {
         let sequence = Command { exec: vec!["/db/sequence".into(), "--".into()], container: "db".into(), timeout: 10 };
@@ -419,7 +419,7 @@ mod tests {
         assert!(matches!(position(0, b"12", true), Position::Unknown(_)));
     }
 
-    // A28, reading 17: five codes have a meaning, all others are unknown and not failed.
+    // A28, docs/requirements.md, reading 17: five codes have a meaning, all others are unknown and not failed.
     #[test]
     fn each_code_of_status_is_a_role() {
         let role = |code| said(code, None).role;

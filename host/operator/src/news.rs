@@ -209,7 +209,7 @@ mod tests {
         Event { type_: EventType::Normal, reason, note: None, action, secondary: None }
     }
 
-    // L-B: no round waits for an event; the newest are dropped when too many wait, and that is counted.
+    // No round waits for an event; the newest are dropped when too many wait, and that is counted.
     #[tokio::test]
     async fn the_newest_events_are_dropped_when_too_many_wait() {
         let metrics = Metrics::default();

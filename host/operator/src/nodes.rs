@@ -92,7 +92,7 @@ mod tests {
         .unwrap()
     }
 
-    // Issue 4 item 6: an event, not the resync interval, tells of a node.
+    // An event, not the resync interval, tells of a node.
     #[test]
     fn a_node_is_news_when_it_is_not_what_it_was() {
         let mut known = BTreeMap::new();

@@ -80,7 +80,7 @@ impl Error {
     }
 }
 
-/// Deadline of each read; safety 1.9: kube has none of its own.
+/// Deadline of each read; kube has none of its own.
 const READ_SECONDS: u64 = 20;
 
 /// Nodes that are read at the same time.

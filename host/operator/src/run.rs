@@ -78,7 +78,7 @@ pub async fn run(settings: Run) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// SIGTERM: nothing new starts; the Lease is kept until running commands end or the grace is over (design 4, "Commands").
+/// SIGTERM: nothing new starts; the Lease is kept until running commands end or the grace is over (docs/rules.md, "Commands").
 async fn close(ctx: &Context) {
     ctx.closing.store(true, Ordering::SeqCst);
     let until = tokio::time::Instant::now() + Duration::from_secs(ctx.settings.grace);

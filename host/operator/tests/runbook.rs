@@ -1,4 +1,4 @@
-//! Every reason that a condition or a wait can have is told in docs/runbook.md (issue 4 item 7).
+//! Every reason that a condition or a wait can have is told in docs/runbook.md.
 #![allow(clippy::expect_used, reason = "tests may")]
 use std::collections::BTreeSet;
 

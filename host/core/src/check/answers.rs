@@ -1,4 +1,4 @@
-//! What an answer may say at all, whatever it means (contract.wit, "What is done with an answer"; safety H9 to H11).
+//! What an answer may say at all, whatever it means (wit/policy.wit, "WHAT IS DONE WITH AN ANSWER"; docs/safety.md, H9 to H11).
 use super::{Held, Rule, broken, broken_by};
 use crate::contract::{Answer, Care, Delay, MemberName, Ranking, Remedy, Treatment};
 use crate::limits;
@@ -18,7 +18,7 @@ pub fn reply(question: &Question, reply: &Reply) -> Held {
     }
 }
 
-/// Holds a ranking against its question (contract.wit, "What is done with an answer").
+/// Holds a ranking against its question (wit/policy.wit, "WHAT IS DONE WITH AN ANSWER").
 ///
 /// # Errors
 /// The first rule it breaks.

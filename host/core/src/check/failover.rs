@@ -1,4 +1,4 @@
-//! Who may take over from lost primaries, and when (design 4, "Which question arises", "Order of data").
+//! Who may take over from lost primaries, and when (docs/rules.md, "Which question arises", "Order of data").
 //!
 //! Members of the highest term count, and nobody else. A secondary that was not read may have what no other has: it is waited for, unless the
 //! owner of the application said how many are enough. The lost primary alone is not waited for.
@@ -219,7 +219,7 @@ pub fn failover_member(s: &Snapshot, member: &Member) -> Held {
 }
 
 /// Among equals, whom a person named goes first, who hands over last, and who leaves or is on a node that is to be emptied after those who
-/// stay (design 4, "Barred always"; S25).
+/// stay (docs/rules.md, "Barred always"; S25).
 /// Each may lead again when nobody else has what it has.
 fn hands_over(s: &Snapshot, member: &Member) -> Held {
     let equal = |m: &Member| {

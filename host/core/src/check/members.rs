@@ -99,7 +99,7 @@ pub fn follow_member(s: &Snapshot, member: &Member) -> Held {
     }
 }
 
-/// More primaries serve than wanted, or this one is of an older term (A13, reading 18).
+/// More primaries serve than wanted, or this one is of an older term (A13, docs/requirements.md, reading 18).
 ///
 /// # Errors
 /// The first rule that does not hold.

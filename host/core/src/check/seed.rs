@@ -1,4 +1,4 @@
-//! Who may become the first primary, and when: the order of data, and what memory says against it (design 4, "Order of data").
+//! Who may become the first primary, and when: the order of data, and what memory says against it (docs/rules.md, "Order of data").
 use super::claims;
 use super::{Held, Rule, Violation, broken, broken_by, free, phase_word, rested, role_is};
 use crate::contract::{MemberName, Phase, Position, Role, Sequence};
@@ -83,7 +83,7 @@ pub fn of_older_term(s: &Snapshot, member: &Member) -> bool {
     matches!((s.record.member(&member.name).counts_as(), highest_term(s)), (Some(own), Some(highest)) if own < highest)
 }
 
-/// Unknown is not a number: it blocks, for it may be the freshest (A6, reading 3).
+/// Unknown is not a number: it blocks, for it may be the freshest (A6, docs/requirements.md, reading 3).
 fn positions_known(s: &Snapshot) -> Held {
     for member in s.members.iter().filter(|m| !of_older_term(s, m)) {
         if let Position::Unknown(why) = &member.position {

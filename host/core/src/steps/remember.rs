@@ -76,7 +76,7 @@ fn adopt(s: &Snapshot, plan: &mut Plan) {
     );
 }
 
-/// Who was told to follow and leads now is not led to follow any more (design 4, "May be primary").
+/// Who was told to follow and leads now is not led to follow any more (docs/rules.md, "May be primary").
 fn leads(s: &Snapshot, plan: &mut Plan, member: &Member) {
     let known = plan.record.members.get_mut(&member.name);
     if let Some(known) =
@@ -86,7 +86,7 @@ fn leads(s: &Snapshot, plan: &mut Plan, member: &Member) {
     }
 }
 
-/// A start that failed and changed nothing no longer counts: stopped is read and the sequence is what it was (design 4, "Term").
+/// A start that failed and changed nothing no longer counts: stopped is read and the sequence is what it was (docs/rules.md, "Term").
 fn unchanged(s: &Snapshot, plan: &mut Plan, member: &Member) {
     let known = s.record.member(&member.name);
     let Some(started) = &known.started else { return };

@@ -33,7 +33,7 @@ fn route(s: &Snapshot, plan: &mut Plan, member: &Member) {
     }
 }
 
-/// Whether the member is meant to be stopped: enough serve, and nothing starts the rest (reading 4). A primary that cannot be read for a
+/// Whether the member is meant to be stopped: enough serve, and nothing starts the rest (docs/requirements.md, reading 4). A primary that cannot be read for a
 /// moment is taken to serve on: its silence is no reason to take the idle ones away (S19).
 fn idle(s: &Snapshot, member: &Member) -> bool {
     let silent = |m: &&Member| {

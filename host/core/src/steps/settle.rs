@@ -1,4 +1,4 @@
-//! Settle: every open intent is settled by evidence, never by repeating (promise 3; safety S1-S5, S9).
+//! Settle: every open intent is settled by evidence, never by repeating (promise 3; docs/safety.md, S1-S5, S9).
 use crate::contract::{Failure, MemberName, Outcome, Phase, Role, Timestamp};
 use crate::limits;
 use crate::memory;
@@ -147,13 +147,13 @@ fn confirm(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: &Member, pod:
     fail(s, plan, intent, Outcome::Exited(0), Some(pod), &why);
 }
 
-/// When a command without a known end is ended by deleting its pod (reading 27).
+/// When a command without a known end is ended by deleting its pod (docs/requirements.md, reading 27).
 fn last_resort(s: &Snapshot, intent: &Intent) -> Timestamp {
     intent.deadline().saturating_add(i64::from(s.group.unknown_grace))
 }
 
 /// Nobody can say how it ended. Only the intended role, read live, settles a start as done; only stopped settles a stop; and neither does where
-/// the member had that role before. At the very last the pod goes (S2, reading 27).
+/// the member had that role before. At the very last the pod goes (S2, docs/requirements.md, reading 27).
 fn unknown(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: &Member, pod: &Pod, why: &str) {
     if intent.role_proves() && s.seen(member).0 == intent.verb.intended() {
         return succeed(s, plan, intent, Some(member));

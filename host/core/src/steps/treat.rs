@@ -28,7 +28,7 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
         }
         return;
     }
-    // One at a time (contract.wit, `care`): the next question sees what this one left. Nobody waits for one that is lost on a silent node.
+    // One at a time (wit/policy.wit, `care`): the next question sees what this one left. Nobody waits for one that is lost on a silent node.
     if s.record.intents.iter().any(|i| i.verb == Verb::Treat && s.is_under_way(i)) {
         return;
     }

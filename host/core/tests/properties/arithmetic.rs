@@ -41,7 +41,7 @@ fn stopped(given: &[Given]) -> Snapshot {
     snapshot
 }
 
-/// Those who may seed, by the words of design 4 and nothing else. Absent: nobody, for something blocks.
+/// Those who may seed, by the words of docs/rules.md and nothing else. Absent: nobody, for something blocks.
 fn may_seed(given: &[Given]) -> Vec<usize> {
     let highest = given.iter().map(|(term, _)| *term).max().unwrap();
     let of_it: Vec<_> = given.iter().enumerate().filter(|(_, (term, _))| *term == highest).collect();

@@ -11,7 +11,7 @@ use tanist_core::policy::Policies;
 use tanist_core::record::Verb;
 use tanist_core::status::{PolicyHealth, Truth, report};
 
-/// How many answers the random policies give in all (issue 3).
+/// How many answers the random policies give in all.
 const ANSWERS: u64 = 100_000;
 
 /// Rounds of one life.
@@ -139,7 +139,7 @@ const FLOOR: [(Verb, usize); 9] = [
     (Verb::Treat, 200),
 ];
 
-// S1, S5, S6, S8-S10, S13-S23, S34: 10^5 random answers, and no rule of design 4 is broken.
+// S1, S5, S6, S8-S10, S13-S23, S34: 10^5 random answers, and no rule of docs/rules.md is broken.
 #[test]
 fn whatever_a_policy_answers_no_rule_is_broken() {
     let (answers, verbs) = (Cell::new(0), Verbs::default());

@@ -1,4 +1,4 @@
-//! What an answer may say (safety H9 to H12): a broken answer is dropped as a whole, it is reported, and nothing is done.
+//! What an answer may say (docs/safety.md, H9 to H12): a broken answer is dropped as a whole, it is reported, and nothing is done.
 use super::super::support::policies::{Reversed, Says};
 use super::super::support::world::World;
 use super::super::support::{db, policies::Natural};

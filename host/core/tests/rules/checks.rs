@@ -131,7 +131,7 @@ fn a_seed_needs_everybody_stopped_read_and_behind() {
     }
 }
 
-// Invariant 1 of requirements/decisions.md; A34: an error, never a success.
+// docs/rules.md, "Targets"; A34: an error, never a success.
 #[test]
 fn no_command_goes_to_a_pod_that_is_gone_replaced_or_leaving() {
     let mut world = served();

@@ -1,4 +1,4 @@
-//! What outlives the group's object: marks on claims, joined with the status (design 4, "Memory"; safety S7, S16, S18, S32).
+//! What outlives the group's object: marks on claims, joined with the status (docs/rules.md, "Memory"; docs/safety.md, S7, S16, S18, S32).
 use super::super::support::{db, sequence};
 use tanist_core::limits;
 use tanist_core::memory::{claim_uids, mark, recall, replicas, surplus};

@@ -27,7 +27,7 @@ fn applied(kind: &str) -> Object {
     Object { kind: kind.into(), name: "db".into(), manifest: serde_json::Value::Null, current: false, version: None }
 }
 
-// L-G: left alone, the controller of the set tries again after up to a quarter of an hour.
+// Left alone, the controller of the set tries again after up to a quarter of an hour.
 #[test]
 fn the_set_is_told_to_try_again_now_and_then() {
     assert!(!nudges(&without_a_pod(9, None, None)), "a pod is made within seconds");
@@ -42,7 +42,7 @@ fn the_set_is_told_to_try_again_now_and_then() {
     assert!(!nudges(&s), "nothing is missing");
 }
 
-// L-G: a pod that Kubernetes refuses says why, and when it is tried again.
+// A pod that Kubernetes refuses says why, and when it is tried again.
 #[test]
 fn a_refused_pod_says_why() {
     let told = |s: &Snapshot| {
@@ -62,7 +62,7 @@ fn at(plan: &Plan, is: impl Fn(&Action) -> bool) -> usize {
     plan.actions.iter().position(is).unwrap_or_else(|| panic!("{:?}", plan.actions))
 }
 
-// L-A: who takes over does not wait for objects that are written anew.
+// Who takes over does not wait for objects that are written anew.
 #[test]
 fn a_failover_comes_before_objects() {
     let mut world = World::new(2, 1);

@@ -80,7 +80,7 @@ fn a_second_look_keeps_the_size_of_a_set_whose_leaving_members_live() {
     assert_eq!(recheck_scaling(&gone, &gone, 2).unwrap_err().rule, Rule::MayBePrimary);
 }
 
-// S-C: the time for which a pod was not seen counts for nothing once it is seen again.
+// The time for which a pod was not seen counts for nothing once it is seen again.
 #[test]
 fn a_pod_that_is_seen_again_was_never_gone() {
     let mut world = served();
@@ -90,7 +90,7 @@ fn a_pod_that_is_seen_again_was_never_gone() {
     assert_eq!(world.record.last_primaries[0].gone, None);
 }
 
-// S-C: a living pod that lost its label is a member like any other, and what helps is said.
+// A living pod that lost its label is a member like any other, and what helps is said.
 #[test]
 fn a_stray_pod_is_told_of_and_counts() {
     let mut world = served();
@@ -102,7 +102,7 @@ fn a_stray_pod_is_told_of_and_counts() {
     assert!(world.observe().may_be_primary().contains_key(&db(0)));
 }
 
-// S-G: who leads clients to a pod names the version that it was decided on; who leads them away needs none.
+// Who leads clients to a pod names the version that it was decided on; who leads them away needs none.
 #[test]
 fn routes_to_a_pod_carry_its_version() {
     let mut world = served();

@@ -120,7 +120,7 @@ fn a_missing_pod_stalls_nobody() {
     assert_eq!(is(&told, "Degraded"), truth(Truth::False, "Healthy"));
 }
 
-// Issue 4, bad input: what Kubernetes says about a pod that it cannot start is told, and a person is needed.
+// What Kubernetes says about a pod that it cannot start is told, and a person is needed.
 #[test]
 fn a_pod_that_cannot_start_is_told_in_kubernetes_words() {
     let mut world = formed(3);

@@ -1,4 +1,4 @@
-//! Time and what rests on it: proofs, stored times, and positions (safety S28).
+//! Time and what rests on it: proofs, stored times, and positions (docs/safety.md, S28).
 use super::super::support::policies::Natural;
 use super::super::support::world::World;
 use super::super::support::{db, sequence};

@@ -1,4 +1,4 @@
-//! An oracle that knows the truth: it holds each plan against the world itself, never against what `check` says (safety S34; promises 1, 2).
+//! An oracle that knows the truth: it holds each plan against the world itself, never against what `check` says (docs/safety.md, S34; promises 1, 2).
 use super::app::Data;
 use super::world::{World, ordinal};
 use tanist_core::contract::{MemberName, Phase, Role};
@@ -6,7 +6,7 @@ use tanist_core::plan::{Action, Plan};
 use tanist_core::record::{Intent, Verb};
 use tanist_core::snapshot::{Evidence, Snapshot};
 
-/// Fails the test when a plan breaks a rule of design 4.
+/// Fails the test when a plan breaks a rule of docs/rules.md.
 pub fn judge(w: &World, s: &Snapshot, plan: &Plan) {
     let broken = judgement(w, s, plan);
     assert!(
@@ -116,7 +116,7 @@ fn memory(w: &World, s: &Snapshot, plan: &Plan) -> Result<(), String> {
     Ok(())
 }
 
-/// A last primary is forgotten only when nothing of it lives (design 4, "Over").
+/// A last primary is forgotten only when nothing of it lives (docs/rules.md, "Over").
 fn forgotten(w: &World, s: &Snapshot, plan: &Plan) -> Result<(), String> {
     for last in s.record.last_primaries.iter().filter(|l| !plan.record.last_primaries.contains(l)) {
         if plan.record.last_primaries.iter().any(|l| l.container_id == last.container_id) {
@@ -321,7 +321,7 @@ fn shrunk(w: &World, s: &Snapshot, plan: &Plan, replicas: u32) -> Result<(), Str
 fn seeded(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
     let alive = w.pods.iter().find(|(_, b)| b.runs() && (b.app.lives() || pending(w, &b.pod.uid)));
     ensure(alive.is_none(), || format!("db-{} lives", alive.map_or(0, |(o, _)| *o)))?;
-    // A secondary that the API forgot cannot lead: design 4 remembers only those that did, or were told to.
+    // A secondary that the API forgot cannot lead: docs/rules.md, "May be primary", remembers only those that did, or were told to.
     let ghost = w.ghosts.iter().find(|g| g.app.leads() || pending(w, &g.pod_uid));
     ensure(ghost.is_none(), || {
         format!(

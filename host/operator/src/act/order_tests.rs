@@ -178,7 +178,7 @@ fn no_budgets(method: &str, path: &str) -> Option<mock::Said> {
     (method == "PATCH" && path.contains("/poddisruptionbudgets/")).then(|| refusal(403, "Forbidden", NO_BUDGETS))
 }
 
-// L-A: one right that is missing, a template that is refused, a webhook that is down: nothing of it holds up a takeover.
+// One right that is missing, a template that is refused, a webhook that is down: nothing of it holds up a takeover.
 #[tokio::test]
 async fn an_object_that_is_refused_stops_no_failover() {
     takes_over(&play(no_budgets).await.1);
@@ -193,7 +193,7 @@ async fn an_object_that_is_refused_stops_no_failover() {
     }
 }
 
-// L-A: what was refused is told in words, in the round after it.
+// What was refused is told in words, in the round after it.
 #[tokio::test]
 async fn what_was_refused_is_told() {
     let (ctx, _, _) = play(no_budgets).await;
@@ -227,7 +227,7 @@ async fn who_cannot_be_unrouted_gets_no_command() {
     assert!(message.contains("failed to label pod db-1: internal error (500): failed calling webhook"), "{message}");
 }
 
-// L-C: a command that finds no slot is not started, nothing is remembered of it, and members can be asked all the same.
+// A command that finds no slot is not started, nothing is remembered of it, and members can be asked all the same.
 #[tokio::test]
 async fn without_a_slot_no_command_starts() {
     let (ctx, asked, stored) = play_with(true, |_, _| None).await;

@@ -63,7 +63,7 @@ fn evidence(ctx: &Context, token: &str) -> Option<Evidence> {
     ctx.hints.of("group", |h| h.results.get(token).cloned())
 }
 
-// Design 4, issue 9: look again, then write, then execute; and a refused start is followed by the question that voids its token.
+// Look again, then write, then execute; and a refused start is followed by the question that voids its token.
 #[tokio::test]
 async fn a_command_starts_after_a_second_look_and_a_record() {
     let stub = Stub::new();
@@ -81,7 +81,7 @@ async fn a_command_starts_after_a_second_look_and_a_record() {
     let settled = at(&|s| executes(s, "settle"));
     assert!(group < wrote && looked < wrote && wrote < executed && executed < settled);
     assert_eq!(seen.iter().filter(|s| s.method == Method::PUT).count(), 1);
-    // S-A: both were refused, so nobody knows.
+    // Both were refused, so nobody knows.
     assert!(matches!(evidence(&ctx, "place-1"), Some(Evidence::Unknown(_))));
 }
 
@@ -131,7 +131,7 @@ async fn a_record_written_unheard_starts_nothing_and_loses_no_token() {
     assert_eq!(plan.record.member(&"db-1".into()).failures, 0, "and nothing failed");
 }
 
-// S-H: the pod of a member that does not fail is not deleted, whatever was decided.
+// The pod of a member that does not fail is not deleted, whatever was decided.
 #[tokio::test]
 async fn a_pod_that_is_not_seen_to_fail_is_not_deleted() {
     let stub = Stub::new();
@@ -144,7 +144,7 @@ async fn a_pod_that_is_not_seen_to_fail_is_not_deleted() {
     assert!(stub.written().is_empty());
 }
 
-// S-H, S25: nor does the set get smaller while one of those who leave runs.
+// S25: nor does the set get smaller while one of those who leave runs.
 #[tokio::test]
 async fn a_set_whose_leaving_member_runs_keeps_its_size() {
     let stub = Stub::new();
@@ -173,7 +173,7 @@ fn failing(s: &Snapshot, live: &Snapshot) -> Deletion {
     recheck_deletion(&fails(s), &fails(live), &"db-1".into(), "pod-1").unwrap()
 }
 
-// S-G: a deletion names pod and version as they were in the second look.
+// A deletion names pod and version as they were in the second look.
 #[tokio::test]
 async fn a_late_deletion_spares_a_pod_that_changed() {
     let stub = Stub::new();
@@ -198,7 +198,7 @@ fn metadata(writes: &[(Method, String, Value)]) -> Vec<(String, Value)> {
     writes.iter().map(of).collect()
 }
 
-// S-G: clients are led to the pod as it was seen, and the label goes on from what the gate left; they are led away from the very pod, however it is.
+// Clients are led to the pod as it was seen, and the label goes on from what the gate left; they are led away from the very pod, however it is.
 #[tokio::test]
 async fn clients_are_led_to_a_pod_as_it_was_seen() {
     let stub = Stub::new();
@@ -238,7 +238,7 @@ async fn clients_are_led_to_a_pod_as_it_was_seen() {
     assert!(route(&ctx, "ns", &shown(Some(&version), Some("primary"), Some(true))).await.is_ok());
 }
 
-// S-G: a late mark would lower the term on a claim.
+// A late mark would lower the term on a claim.
 #[tokio::test]
 async fn a_late_mark_is_refused() {
     let (stub, claim) = (Stub::new(), "/api/v1/namespaces/ns/persistentvolumeclaims/data-db-0");
@@ -261,7 +261,7 @@ fn wish(hash: &str, version: Option<String>) -> Object {
     Object { kind: "Service".into(), name: "db-rw".into(), manifest, current: false, version }
 }
 
-// S-G: an old wish does not come back over a newer one, whether the object was there when it was wished for or not.
+// An old wish does not come back over a newer one, whether the object was there when it was wished for or not.
 #[tokio::test]
 async fn a_late_apply_changes_nothing() {
     let (stub, service) = (Stub::new(), "/api/v1/namespaces/ns/services/db-rw");
@@ -285,7 +285,7 @@ async fn a_late_apply_changes_nothing() {
     assert!(matches!(apply(&ctx, &s, &wish("bad", None)).await, Err(Error::RejectTemplate(..))));
 }
 
-// S-G: what a round applies, it fences by what that very round saw.
+// What a round applies, it fences by what that very round saw.
 #[tokio::test]
 async fn a_round_fences_by_what_it_saw() {
     let stub = Stub::new();

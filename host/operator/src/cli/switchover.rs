@@ -110,7 +110,7 @@ mod tests {
         .unwrap()
     }
 
-    // Issue 4, bad input: a lagging member is the operator's to judge; a failed, stopped or unknown one is refused at once.
+    // A lagging member is the operator's to judge; a failed, stopped or unknown one is refused at once.
     #[test]
     fn only_a_member_that_follows_is_wished_for() {
         assert_eq!(refusal(&group("secondary", "db-0", json!([])), "db-1"), None);

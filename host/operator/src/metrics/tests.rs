@@ -47,7 +47,7 @@ impl Policies for Says {
     }
 }
 
-// Issue 4 item 8: each question counts once, by what came of it; what breaks a check counts as rejected, whatever it says.
+// Each question counts once, by what came of it; what breaks a check counts as rejected, whatever it says.
 #[test]
 fn a_question_is_counted_by_what_came_of_it() {
     let metrics = Metrics::default();

@@ -35,7 +35,7 @@ fn state(container: &str) -> String {
     format!("{MOUNT}/{container}")
 }
 
-/// Makes the runner the command of every container that a command names (design 5).
+/// Makes the runner the command of every container that a command names (docs/rules.md, "Runner").
 pub(super) fn inject(
     group: &ReplicaGroup,
     settings: &Settings,

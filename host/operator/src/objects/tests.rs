@@ -217,7 +217,7 @@ fn members_can_be_kept_apart_by_the_groups_label() {
     assert!(wanted.iter().all(|(key, value)| pod["metadata"]["labels"].get(key) == Some(value)));
 }
 
-// Issue 4 item 9: apart by default, on nodes and in zones; what the template says instead stands, an empty list too.
+// Apart by default, on nodes and in zones; what the template says instead stands, an empty list too.
 #[test]
 fn members_are_kept_apart_unless_the_template_says_otherwise() {
     let pod = pod(json!({}));

@@ -277,7 +277,7 @@ mod tests {
         pod.ok().and_then(|pod| trouble(&pod))
     }
 
-    // Issue 4, bad input: a Secret that is missing is said in Kubernetes' own words; a pod on its way is no trouble.
+    // A Secret that is missing is said in Kubernetes' own words; a pod on its way is no trouble.
     #[test]
     fn why_a_pod_cannot_start_is_said() {
         let waiting = |reason: &str, message: &str| {
@@ -297,7 +297,7 @@ mod tests {
         assert_eq!(told(json!({"conditions": nowhere})).as_deref(), Some("no node takes it: 0/3 nodes"));
     }
 
-    // S5, design 4 "Over": a container between its death and its restart is no end; neither is a phase that somebody else wrote.
+    // S5, docs/rules.md, "Over": a container between its death and its restart is no end; neither is a phase that somebody else wrote.
     #[test]
     fn only_the_last_phase_is_the_end() {
         let ended = |phase: &str, state: Value| {
@@ -313,7 +313,7 @@ mod tests {
         assert!(!ended("Failed", json!({"running": {}})));
     }
 
-    // Issue 4 item 3: a drain begins with a cordon, that of the autoscalers with a taint.
+    // A drain begins with a cordon, that of the autoscalers with a taint.
     #[test]
     fn a_node_that_is_to_be_emptied_is_known_by_its_mark() {
         let cordoned = |spec: Value| -> bool {

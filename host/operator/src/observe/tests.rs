@@ -30,7 +30,7 @@ fn orphan(pod: &mut Value) {
     pod["metadata"]["ownerReferences"] = json!([]);
 }
 
-// Issue 9, S-C: a label lost is no pod lost; the normal path reads nothing by name.
+// A label lost is no pod lost; the normal path reads nothing by name.
 #[tokio::test]
 async fn a_pod_that_lost_its_label_is_still_there() {
     let stub = Stub::new();
@@ -55,7 +55,7 @@ async fn a_pod_that_lost_its_label_is_still_there() {
     }
 }
 
-// S-C: the set is gone, its pods are not.
+// The set is gone, its pods are not.
 #[tokio::test]
 async fn pods_outlive_their_set() {
     let stub = Stub::new();
@@ -65,7 +65,7 @@ async fn pods_outlive_their_set() {
     assert_eq!(s.members[0].pod.as_ref().map(|p| p.uid.as_str()), Some("pod-0"));
 }
 
-// S-C: gone is what a GET by name says: nothing there, or another UID. What cannot be read is not gone.
+// Gone is what a GET by name says: nothing there, or another UID. What cannot be read is not gone.
 #[tokio::test]
 async fn only_a_read_by_name_says_that_a_pod_is_gone() {
     let stub = Stub::new();
@@ -86,7 +86,7 @@ async fn only_a_read_by_name_says_that_a_pod_is_gone() {
     }
 }
 
-// S-C: a member that was no primary is known by the status' table.
+// A member that was no primary is known by the status' table.
 #[tokio::test]
 async fn a_secondary_that_lost_label_and_owner_is_known_by_its_uid() {
     let stub = Stub::new();
@@ -101,7 +101,7 @@ async fn a_secondary_that_lost_label_and_owner_is_known_by_its_uid() {
     assert!(look(&stub).await.0.unwrap().members[1].pod.is_some());
 }
 
-// S-G: a Service that lost its label is changed, not created: its version is known.
+// A Service that lost its label is changed, not created: its version is known.
 #[tokio::test]
 async fn an_object_that_lost_its_label_is_found_by_name() {
     let stub = Stub::new();
@@ -112,7 +112,7 @@ async fn an_object_that_lost_its_label_is_found_by_name() {
     assert_eq!((found.version.clone(), found.current), (Some(stub.version(service)), false));
 }
 
-// Issue 9, S-A: every answer to a settle that is not the runner's leaves the end unknown, and is asked for again.
+// Every answer to a settle that is not the runner's leaves the end unknown, and is asked for again.
 #[tokio::test]
 async fn a_settle_that_could_not_ask_knows_nothing() {
     let stub = Stub::new();
@@ -147,7 +147,7 @@ async fn a_settle_that_could_not_ask_knows_nothing() {
     }
 }
 
-// S-A: such an answer is no end: it is not remembered as one, and the next round asks anew.
+// Such an answer is no end: it is not remembered as one, and the next round asks anew.
 #[tokio::test]
 async fn an_unknown_end_is_asked_for_again() {
     let stub = Stub::new();

@@ -110,7 +110,7 @@ mod tests {
         refusals(events, NOW).into_iter().map(|(name, why)| (name.to_string(), why)).collect()
     }
 
-    // L-G: the StatefulSet's event is the only place that says it.
+    // The StatefulSet's event is the only place that says it.
     #[test]
     fn why_a_pod_is_not_created_is_in_the_events_of_its_set() {
         let quota =

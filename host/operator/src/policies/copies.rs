@@ -1,5 +1,5 @@
 //! Copies of the last good policies: an owned, immutable `ConfigMap` each, so that a broken edit and a restart together do not leave a group
-//! without its policy (safety S33).
+//! without its policy (docs/safety.md, S33).
 use crate::api::{LABEL_GROUP, ReplicaGroup};
 use crate::api_error;
 use k8s_openapi::ByteString;

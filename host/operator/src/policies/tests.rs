@@ -79,7 +79,7 @@ fn first(active: &Active) -> (&str, &str) {
     (active.status[0].name.as_deref().unwrap_or("-"), &active.status[0].state)
 }
 
-// Issue 3 item 8, S33: a file is swapped without a restart; a broken one changes nothing but what is said; the next process finds the copy.
+// S33: a file is swapped without a restart; a broken one changes nothing but what is said; the next process finds the copy.
 #[tokio::test]
 async fn a_file_is_swapped_and_a_broken_one_leaves_the_last_good_one() {
     let (client, folder) = (api_server(), folder());
