@@ -51,6 +51,16 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// Deadline of a plain request; the API server answers in milliseconds or is in trouble.
 const REQUEST: Duration = Duration::from_secs(30);
 
+/// The way to an API server.
+pub struct Reach {
+    /// For everything but exec.
+    pub client: Client,
+    /// For exec alone.
+    pub exec_client: Client,
+    /// Hears the API server's time in what comes back.
+    pub clock: Arc<Clock>,
+}
+
 impl Context {
     /// Connects.
     ///
@@ -71,21 +81,21 @@ impl Context {
         exec.default_retry = false;
         let clock = Arc::new(Clock::default());
         let client = ClientBuilder::try_from(plain)?.with_layer(&clock::listen(clock.clone())).build();
-        Ok(Self::with_clients(client, Client::try_from(exec)?, clock, settings, engine, metrics, wake, news))
+        let reach = Reach { client, exec_client: Client::try_from(exec)?, clock };
+        Ok(Self::over(reach, settings, engine, metrics, wake, news))
     }
 
     /// The same, over connections that are there already.
     #[must_use]
-    pub fn with_clients(
-        client: Client,
-        exec_client: Client,
-        clock: Arc<Clock>,
+    pub fn over(
+        reach: Reach,
         settings: Run,
         engine: Engine,
         metrics: Metrics,
         wake: UnboundedSender<ObjectRef<ReplicaGroup>>,
         news: Queue,
     ) -> Self {
+        let Reach { client, exec_client, clock } = reach;
         Context {
             exec_client,
             clock,

@@ -1,7 +1,7 @@
 //! An API server for tests: it answers what it is told to, remembers what it was asked, and can refuse, or never answer.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests may")]
 use crate::args::{Args, Command};
-use crate::context::Context;
+use crate::context::{Context, Reach};
 use crate::metrics::Metrics;
 use crate::news::{Outbox, Queue};
 use clap::Parser;
@@ -93,17 +93,6 @@ pub fn context(client: Client, more: &[&str]) -> (Arc<Context>, Outbox) {
     let metrics = Metrics::default();
     let (queue, outbox) = Queue::new(metrics.clone());
     let (wake, _) = mpsc::unbounded();
-    (
-        Arc::new(Context::with_clients(
-            client.clone(),
-            client,
-            Arc::default(),
-            *settings,
-            engine,
-            metrics,
-            wake,
-            queue,
-        )),
-        outbox,
-    )
+    let reach = Reach { client: client.clone(), exec_client: client, clock: Arc::default() };
+    (Arc::new(Context::over(reach, *settings, engine, metrics, wake, queue)), outbox)
 }

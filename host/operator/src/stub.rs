@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests may")]
 use crate::api::ReplicaGroup;
 use crate::args::{Args, Command};
-use crate::context::Context;
+use crate::context::{Context, Reach};
 use crate::member::Said;
 use crate::metrics::Metrics;
 use crate::mock::{self, Reply};
@@ -147,7 +147,8 @@ impl Stub {
         let (client, exec) = (self.client(), self.client());
         let metrics = Metrics::default();
         let (news, _) = Queue::new(metrics.clone());
-        Arc::new(Context::with_clients(client, exec, Arc::default(), *settings, engine, metrics, wake, news))
+        let reach = Reach { client, exec_client: exec, clock: Arc::default() };
+        Arc::new(Context::over(reach, *settings, engine, metrics, wake, news))
     }
 
     /// Observes after these members said these roles just now.
