@@ -1,7 +1,6 @@
 //! What proves that a command or a member is over, and what does not.
 use crate::takeover::led;
 use anyhow::{Context, Result, ensure};
-use kube::ResourceExt;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tanist_e2e::{Group, Outcome, condition, kubectl, play, text, until};
@@ -29,8 +28,11 @@ fn who_may_not_ask_how_a_command_ended_knows_nothing() -> Outcome {
         let rules = stage.operator.deny("pods/exec", &["get", "create"]).await?;
         let old = stage.operator.pod().await?;
         stage.operator.kill(&old).await?;
-        until("another operator", 60, async || Ok(stage.operator.pod().await? != old)).await?;
-        stage.operator.rounds(3.0, 60).await?;
+        let leads = async || {
+            let new = stage.operator.pod().await?;
+            Ok(new != old && stage.operator.metric(&new, "tanist_round_seconds_count").await? >= 3.0)
+        };
+        until("some rounds of another operator", 60, leads).await?;
         let seen = group.get().await?;
         ensure!(
             has_intent(&seen, "seed"),

@@ -185,7 +185,9 @@ fn settled(s: &Snapshot, m: &Member) -> bool {
     let enough = s.group.replicas == 0 || s.serving().len() >= s.group.wanted_primaries();
     let idle =
         s.role(m).0 == Role::Stopped && enough && (s.group.replicas == 0 || s.group.commands.secondary.is_none());
-    serving || idle
+    // No Service leads to a pod that lost its label.
+    let stray = m.pod.as_ref().is_some_and(|p| p.stray.is_some());
+    (serving || idle) && !stray
 }
 
 fn ready(s: &Snapshot, plan: &Plan, primaries: &[MemberName], settled: usize) -> Condition {

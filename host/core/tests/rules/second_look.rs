@@ -10,6 +10,7 @@ use tanist_core::decide::decide;
 use tanist_core::plan::{Action, Reason};
 use tanist_core::record::{LastPrimary, Verb};
 use tanist_core::snapshot::Snapshot;
+use tanist_core::status::{PolicyHealth, Truth, report};
 
 // S19: what became known since counts: a command that ended after all does not cost its pod, whatever the decision knew.
 #[test]
@@ -100,6 +101,8 @@ fn a_stray_pod_is_told_of_and_counts() {
     let told = plan.waits.iter().find(|w| w.reason == Reason::PodStray).unwrap();
     assert_eq!((told.member.as_ref(), told.message.as_str()), (Some(&db(0)), "put it back"));
     assert!(world.observe().may_be_primary().contains_key(&db(0)));
+    let said = report(&world.observe(), &plan, &PolicyHealth::Active(String::new()), None);
+    assert_eq!((said.conditions[0].kind, said.conditions[0].status), ("Ready", Truth::False), "no Service leads to it");
 }
 
 // Who leads clients to a pod names the version that it was decided on; who leads them away needs none.
