@@ -8,11 +8,11 @@ export CLUSTER
 # Every call of cargo takes the whole workspace: with a part of it, cargo chooses other features for what the crates share, and builds
 # half of the world once more.
 .PHONY: help
-help: ## List what can be made
+help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
 .PHONY: demo
-demo: tools ## A Galera group forms, loses everything, comes back from the freshest; then a policy is swapped in
+demo: tools ## A Galera group forms, loses all members, comes back from the most recent data; then a policy is replaced
 	@policies/build.sh sequence prefer
 	@dev/images tanist register galera
 	@dev/cluster up
@@ -24,7 +24,7 @@ test: check unit e2e ## Everything that CI runs
 	@$(MAKE) --no-print-directory -j2 -O e2e-nodes e2e-deploy
 
 .PHONY: check
-check: policies ## Format, lints, each crate alone, advisories
+check: policies ## Format, lints, core and SDK alone, advisories, charts
 	@dev/check
 	@deploy/test
 
@@ -45,16 +45,21 @@ e2e-deploy: build ## Install, upgrade and roll back with open intents, uninstall
 	@PREVIOUS=$$(deploy/tests/previous) && export PREVIOUS && dev/with-cluster helm 1 deploy/test cluster
 
 .PHONY: bench
-bench: policies ## Decision and recovery times, beside their peers, as JSON and a table
+bench: policies ## Decisions, recoveries and takeovers, beside their peers and the previous release: docs/benchmarks.md
 	@$(env) dev/bench/run
 
 .PHONY: chaos
-chaos: policies ## PostgreSQL loses its primary 20 times under clients that remember what was acknowledged, on a cluster of four of its own
+chaos: policies ## PostgreSQL loses its primary 20 times under clients that remember what they were told, on a cluster of four of its own
 	@dev/images tanist postgres
 	@$(env) dev/with-cluster chaos 4 dev/chaos
 
+.PHONY: chaos-broken
+chaos-broken: policies ## Operators with a rule disabled: the judge of chaos has to notice each
+	@dev/images tanist postgres
+	@$(env) dev/with-cluster chaos 4 dev/chaos --broken
+
 .PHONY: build
-build: policies ## Build everything that the tests need, the images of the operator and of the test application included
+build: policies ## Build everything that the tests need, including the images of the operator and of the test application
 	@BUILD=all dev/images tanist register
 
 .PHONY: mutants
@@ -62,7 +67,7 @@ mutants: policies ## Disable every rule, one by one, and expect the tests to fai
 	@$(env) for crate in $$(dev/mutants --crates); do dev/mutants $$crate; done
 
 .PHONY: tools
-tools: ## Install what a bare machine lacks
+tools: ## Install everything that is missing on a bare machine
 	@dev/tools
 
 .PHONY: policies
@@ -74,7 +79,7 @@ image: policies ## Build the images of the operator and of the test application
 	@dev/images
 
 .PHONY: crds
-crds: policies ## Write crds/ anew from the types
+crds: policies ## Generate crds/ from the types
 	@$(env) cargo run --locked -q -p tanist -- crds > crds/replicagroups.tanist.dev.yaml.new && mv crds/replicagroups.tanist.dev.yaml.new crds/replicagroups.tanist.dev.yaml
 
 .PHONY: cluster-up

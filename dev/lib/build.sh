@@ -2,7 +2,7 @@
 # Builds the one program of the cluster from Go modules into a cache outside
 # the checkout, so that a fresh clone on a warm machine builds nothing.
 
-# The key covers all that decides the binary's content.
+# The key covers everything that the binary's content depends on.
 kubernetes_key() {
   (cd "$DEV/kubernetes" && cat go.mod go.sum ./*.go) | sha256sum | cut -c1-16
 }

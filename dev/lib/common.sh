@@ -10,7 +10,7 @@ RUN=/run/tanist/$CLUSTER
 # Data: etcd, images, containers, volumes, logs.
 STATE=/var/lib/tanist/$CLUSTER
 MAX_NODES=8
-# Not on everybody's PATH, and iptables, ip and modprobe are there.
+# iptables, ip and modprobe are there, which is not on every user's PATH.
 export PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 
 die() {
@@ -56,7 +56,7 @@ lock_cluster() {
   done
 }
 
-# The running cluster's own copy, whatever the checkout would build now.
+# The running cluster's own copy, also when the checkout would build another one now.
 kubectl() { "$STATE/programs/kubernetes" kubectl --kubeconfig "$RUN/kubeconfig" "$@"; }
 
 machines() {

@@ -43,9 +43,9 @@ run_control_plane() {
   supervise provisioner "$program" provisioner --kubeconfig="$RUN/kubeconfig" --directory=/var/lib/volumes
 }
 
-# No cache and short lifetimes: tests look at records that have just changed.
-# There is no server to forward to: names outside the cluster do not exist.
-# Saying so counts, as a resolver that gets an error tries again and again.
+# No cache and short lifetimes: tests look up records that have just changed.
+# There is no server to forward to: names outside the cluster do not exist. The
+# answer has to say so: a resolver that gets an error would try again and again.
 write_corefile() {
   cat >"$RUN/Corefile" <<END
 cluster.local:53 in-addr.arpa:53 {

@@ -24,11 +24,11 @@ table() {
   kube get rg -n "$NAMESPACE" "$GROUP" -o go-template='{{printf "   %-10s %-9s %-9s %-6s %-5s %s\n" "MEMBER" "PHASE" "ROLE" "READY" "TERM" "SEQUENCE"}}{{range .status.members}}{{$s := "-"}}{{if .sequence}}{{$s = .sequence}}{{end}}{{$t := "-"}}{{if .term}}{{$t = printf "%v" .term}}{{end}}{{printf "   %-10s %-9s %-9s %-6v %-5s %s\n" .name .phase .role .ready $t $s}}{{end}}'
 }
 
-# Why: the last seed, with everyone's reason.
+# The last seed, with the reason for each member.
 decision() {
   echo
   kube get rg -n "$NAMESPACE" "$GROUP" -o go-template='{{range .status.decisions}}{{if eq .point "seed"}}   who was started first, in term {{.term}}, asked of {{if .policy}}{{.policy}}{{else}}nobody{{end}}:
-{{range .candidates}}{{printf "     %-10s %-12s %s\n" .member .result .reason}}{{end}}{{end}}{{end}}'
+{{range .members}}{{printf "     %-10s %-12s %s\n" .member .result .reason}}{{end}}{{end}}{{end}}'
 }
 
 led() {
@@ -36,7 +36,7 @@ led() {
 }
 
 explain() {
-  kube get rg -n "$NAMESPACE" "$GROUP" -o go-template='{{range .status.waiting}}   waits: {{.message}}{{"\n"}}{{end}}'
+  kube get rg -n "$NAMESPACE" "$GROUP" -o go-template='{{range .status.awaiting}}   waits: {{.message}}{{"\n"}}{{end}}'
 }
 
 install_operator() {
@@ -53,7 +53,7 @@ install_operator() {
 }
 
 form() {
-  # A second demo starts from nothing too: the group goes, and so do its claims, by a person's hand.
+  # A second demo starts from nothing too: the group is deleted, and its claims as well, as an administrator would do it.
   kube delete rg -n "$NAMESPACE" "$GROUP" --ignore-not-found --wait=true >/dev/null 2>&1
   kube wait -n "$NAMESPACE" --for=delete "statefulset/$GROUP" --timeout=60s >/dev/null 2>&1
   kube delete pods -n "$NAMESPACE" -l tanist.dev/group="$GROUP" --ignore-not-found --wait=true --grace-period=1 >/dev/null 2>&1
@@ -62,19 +62,19 @@ form() {
   ready 300
 }
 
-# Waits until every member is in its role, and says meanwhile what is awaited.
+# Waits until every member is in its role, and shows meanwhile what the group waits for.
 ready() {
   local deadline=$((SECONDS + $1)) start=$SECONDS last='' now=''
   until kube wait -n "$NAMESPACE" --for=condition=Ready "rg/$GROUP" --timeout=2s >/dev/null 2>&1; do
     ((SECONDS < deadline)) || fail "the group was not ready within $1 s"
-    # sed reads to the end: what ends earlier ends its writer too, with 141.
-    now=$(explain | sed -n 1p | cut -c1-150 | sed 's/[0-9]* s more/a while more/; s/since [0-9]* s//')
+    # sed reads to the end: a reader that ends earlier also ends its writer, with 141.
+    now=$(explain | sed -n 1p | cut -c1-150 | sed 's/[0-9]* s more/a while more/; s/ for [0-9]* s$//')
     if [[ -n $now && $now != "$last" ]]; then echo "$now"; last=$now; fi
   done
   echo "   ready after $((SECONDS - start)) s"
 }
 
-# Each statement is one transaction; only ids that the server acknowledged are remembered.
+# Each statement is one transaction; only ids that the server acknowledged are recorded.
 insert() { # MEMBER COUNT
   local ids
   # shellcheck disable=SC2016 # the member's shell expands it
@@ -106,20 +106,20 @@ kill_all() {
 }
 
 recover() {
-  # Ready is what was; the outage has to be seen first.
+  # The condition is still Ready from before; the outage has to show first.
   kube wait -n "$NAMESPACE" --for=condition=Ready=false "rg/$GROUP" --timeout=60s >/dev/null 2>&1 ||
     kube wait -n "$NAMESPACE" --for=condition=Ready=unknown "rg/$GROUP" --timeout=1s >/dev/null 2>&1 || true
   ready 600
 }
 
-# Which rows, not how many: a lost one and one that nobody acknowledged would make up for each other.
+# Compares ids, not counts: with counts an unacknowledged row could hide a lost one.
 check_rows() {
   local m held lost
   for m in 0 1 2; do
     held=$(sql "$m" 'SELECT id FROM demo.rows' | sort)
     lost=$(comm -23 <(sort "$ACKED") - <<<"$held" | paste -sd' ')
     [[ -z $lost ]] || fail "$GROUP-$m lost acknowledged rows: $lost"
-    echo "   $GROUP-$m holds $(wc -l <<<"$held") rows, all $(wc -l <"$ACKED") that were acknowledged among them"
+    echo "   $GROUP-$m has $(wc -l <<<"$held") rows, among them all $(wc -l <"$ACKED") that were acknowledged"
   done
 }
 
@@ -138,17 +138,17 @@ swap_policy() {
 
 kill_all_equal() {
   local m
-  # Frozen first: each death that the others see is an event of its own in Galera, and raises their number.
+  # All are stopped by SIGSTOP first: each death that others see is an event in Galera and raises their number.
   for m in 0 1 2; do send STOP "$m"; done
   for m in 0 1 2; do send KILL "$m"; done
   kube delete pods -n "$NAMESPACE" -l tanist.dev/group="$GROUP" --grace-period=0 --force >/dev/null 2>&1
   echo "   all dead, with equal data"
 }
 
-not_led_by() { [[ $(led) != "$GROUP-$1" ]] || fail "$GROUP-$1 missed the last rows and was started first all the same"; }
+not_led_by() { [[ $(led) != "$GROUP-$1" ]] || fail "$GROUP-$1 missed the last rows and was still started first"; }
 
 finish() {
-  [[ $(led) == "$GROUP-1" ]] || fail "the last outage was to be led by $GROUP-1, but $(led) led it"
+  [[ $(led) == "$GROUP-1" ]] || fail "$GROUP-1 should have been started first after the last outage, but $(led) was"
   cat <<EOF
 
 Everything is still running. Some commands to try:

@@ -12,14 +12,14 @@ basic_images() {
   echo "$CACHE/images/busybox.tar"
 }
 
-# Both are made from busybox-static in no time; made anew at each `up`, they
-# are never older than the scripts.
+# Both are made quickly from busybox-static, at each `up`, so that they are
+# never older than the scripts.
 ensure_images() { step "making the basic images" make_basic_images; }
 
 make_basic_images() {
   local folder
   mkdir -p "$CACHE/images"
-  # What a crash left; younger ones may be another cluster's at this moment.
+  # Removes files that a crash left; younger ones may be in use by another cluster.
   find "$CACHE/images" -name '.image.*' -mmin +60 -exec rm -rf {} +
   "$DEV/image-busybox" "$CACHE/images/busybox.tar"
   # A pod's sandbox only has to sleep; it is ended with SIGKILL.

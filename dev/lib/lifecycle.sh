@@ -24,7 +24,7 @@ up() {
   fi
   "$DEV/tools"
   build_all
-  # Whatever a crash or a lost machine left.
+  # Removes what a crash or a lost machine left.
   remove_cluster
   ensure_images
   prepare_cluster "$nodes"
@@ -47,7 +47,7 @@ down() {
   say "down in $((SECONDS - start)) s"
 }
 
-# Ends and removes all of the cluster, however much of it there is.
+# Ends and removes the cluster, also one that is incomplete.
 remove_cluster() {
   local machine n
   rm -f "$RUN/up"

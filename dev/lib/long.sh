@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Long steps say what they are and what is expected, and then that they are still running.
+# Long steps print what they do and how long that usually takes, and then that they are still running.
 
 # Seconds between two signs of life.
 SIGN_SECONDS=20
@@ -50,7 +50,7 @@ long_quietly() { # TITLE LOG COMMAND...
   echo "$title: done in $(clock $((SECONDS - start)))"
 }
 
-# Ends with its input, which is open as long as the step runs, or as whoever started it lives.
+# Ends with its input, which is open as long as the step or the program that started it runs.
 show_signs() { # TITLE LOG
   local start=$SECONDS status last
   while :; do

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # A machine (the control plane or a node) is one process, lib/init.sh, that is
 # number 1 of its own process, mount and network namespaces. When it dies the
-# kernel ends every process, mount and link in them, containers included: that
-# is how `down` leaves nothing, even after a crash, and how a node loses power.
+# kernel ends every process, mount and link in them, containers included. So
+# `down` leaves nothing behind, even after a crash, and a node can lose its power.
 
 # Process numbers of all that runs as init.sh of a cluster's machine, its
 # `unshare` parent included. The marker in the arguments makes them ours.
@@ -37,7 +37,7 @@ start_machine() {
 
 stop_machine() {
   local pids
-  # Its number 1 takes all the others of its namespace with it.
+  # When its number 1 ends, all other processes of its namespace end, too.
   pids=$(machine_processes "$1")
   # shellcheck disable=SC2086 # a list of numbers
   [[ -z $pids ]] || kill -9 $pids 2>/dev/null || true

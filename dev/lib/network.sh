@@ -93,6 +93,6 @@ connect_node() {
   done
 }
 
-# A partition: the node's only link goes down, its processes live on.
+# A partition: the node's only link goes down, its processes go on running.
 partition_node() { in_machine_net control-plane ip link set "$1" down; }
 heal_node() { in_machine_net control-plane ip link set "$1" up; }

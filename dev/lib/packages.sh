@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What a bare Debian 12 lacks: the one list of all that any target of the Makefile and any script needs.
+# The only list of packages that targets of the Makefile and scripts need beyond a bare Debian 12.
 
 # A command (or file) and the package that brings it. modprobe is for the
 # kernel, which calls it to load overlay, bridge, veth and netfilter modules.
@@ -33,7 +33,7 @@ missing_packages() {
 
 apt() { DEBIAN_FRONTEND=noninteractive apt-get -y --no-install-recommends -o DPkg::Lock::Timeout=300 -o Acquire::Retries=2 "$@"; }
 
-# install_packages NAME...: what apt-get says comes out only when it fails.
+# install_packages NAME...: the output of apt-get is shown only when it fails.
 install_packages() {
   local policy=/usr/sbin/policy-rc.d own=
   # Containerd's package would start a service: this file, for as long as the

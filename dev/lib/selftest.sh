@@ -100,8 +100,8 @@ test_restricted() {
     kube run root --image=tanist.local/busybox:1 --restart=Never -- true
 }
 
-# Kubernetes takes some ten seconds to remove a namespace: nobody waits for
-# that at the end, only the next test might.
+# Kubernetes takes some ten seconds to remove a namespace: the test does not wait
+# for that at the end; only the next one may have to.
 clean_test() { kube delete namespace "$TEST_NAMESPACE" --ignore-not-found "$@" >/dev/null 2>&1; }
 
 self_test() {
