@@ -1,6 +1,6 @@
 //! The rules that no policy can break: one named variant and one function each.
 //!
-//! They run on every answer, and [`start`] runs again on live reads just before each act. A broken rule drops the whole answer.
+//! They run on every answer, and [`start`] runs again on live reads just before each command. One broken rule drops the whole answer.
 mod answers;
 mod claims;
 mod failover;
@@ -9,17 +9,17 @@ mod members;
 mod seed;
 
 pub use answers::reply;
-pub use failover::{counts, failover_alone, failover_group, failover_member, follows};
-pub use leave::{handover_member, heir, remove_member, shrink_group, stayers_serve};
+pub use failover::{failover_alone, failover_group, failover_member, is_running_secondary, position_counts};
+pub use leave::{is_successor, remove_member, shrink_group, stayers_serve, switchover_member};
 pub use members::{demote_member, failed_member, follow_member, join_group, join_member, place_group, place_member};
-pub use seed::{highest_term, of_older_term, seed_group, seed_member, top};
+pub use seed::{highest_data, highest_term, of_older_term, seed_group, seed_member};
 
 use crate::contract::{MemberName, Phase, Role};
-use crate::over::word;
+use crate::over::role_word;
 use crate::record::{Intent, Verb};
 use crate::snapshot::{Member, Snapshot};
 
-/// Which rule.
+/// The rule that a [`Violation`] breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
     /// An answer names a member that the snapshot does not have (H10).
@@ -28,7 +28,7 @@ pub enum Rule {
     BarredMember,
     /// An answer names a member twice (H10).
     DuplicateMember,
-    /// An answer chooses nobody (H11).
+    /// An answer has no candidate (H11).
     EmptyAnswer,
     /// A reason is longer than 256 bytes (H9).
     ReasonTooLong,
@@ -36,31 +36,31 @@ pub enum Rule {
     SourceNotPossible,
     /// A delay does not end later than now.
     DelayNotLater,
-    /// A remedy that the group does not allow.
+    /// An answer asks for a remedy that the group does not allow.
     RemedyNotPossible,
-    /// Pod or container are not those of the plan (S8, S9).
+    /// Pod or container is not the one of the plan (S8, S9).
     TargetReplaced,
     /// The pod does not run, or is being deleted (docs/rules.md, "Targets").
     TargetUnreachable,
-    /// A command is unsettled on this member.
+    /// A command is open on this member.
     MemberBusy,
-    /// A command that makes a primary is unsettled in this group (A10).
+    /// A command that makes a primary is open in this group (A10).
     SecondPrimaryCommand,
-    /// Fewer or more pods run than the set has (A1).
-    Gate,
-    /// Somebody may be primary (promise 1).
+    /// Fewer or more pods run than expected (A1).
+    PodCount,
+    /// A member may be primary (promise 1).
     MayBePrimary,
-    /// Somebody is not stopped.
+    /// A member is not stopped.
     NotAllStopped,
-    /// A position is unknown that may be the freshest (A6, S10).
+    /// A position is unknown that may be the most recent (A6, S10).
     PositionUnknown,
-    /// Two histories inside the highest term (S14).
+    /// Two histories within the highest term (S14).
     HistoriesDiffer,
-    /// The volume of a last primary is another one (S16).
+    /// The volume of a last primary was replaced (S16).
     ClaimChanged,
     /// Claims beyond `replicas` that no orderly shrink recorded (S18).
     UnrecordedClaims,
-    /// Data without memory.
+    /// A member has data that neither the record nor a claim explains.
     NeedsAdoption,
     /// A member without data, after the group was seeded (S17).
     EmptyMember,
@@ -68,49 +68,96 @@ pub enum Rule {
     OlderTerm,
     /// A member below the highest known data (A20, S13).
     BelowHighest,
-    /// A member below what was ever seen (S15).
+    /// A member below the most recent data that was ever seen (S15).
     BelowHighWater,
-    /// A start of this term is not confirmed on it: it can block, not win.
+    /// A start on the member is not confirmed: it can block a decision, but not win it.
     Unconfirmed,
-    /// A command failed on it and nothing put it right (A21).
+    /// The member failed and has not been treated (A21).
     MemberFailed,
-    /// It failed a moment ago.
+    /// The member failed and its back-off is not over.
     BackOff,
-    /// It has not the role that this needs.
+    /// The member does not have the role that the command needs.
     WrongRole,
-    /// As many may be primary as are wanted (promise 1).
+    /// As many members may be primary as desired (promise 1).
     PrimaryLimit,
     /// No primary serves.
     NobodyServes,
-    /// Not more primaries serve than wanted.
+    /// No more primaries serve than desired, or the member is not beyond `replicas`.
     NotSurplus,
     /// No secondary runs that could take over.
     NobodyFollows,
-    /// The owner of the application leaves it out (`spec.failover.preferRunning`).
+    /// `spec.failover.preferRunning` excludes the member.
     LeftOut,
-    /// Nobody is ready to lead in its place.
-    NoHeir,
-    /// Those who stay do not serve yet (S25).
+    /// No successor is ready to lead.
+    NoSuccessor,
+    /// The members that stay do not serve yet (S25).
     StayersFirst,
-    /// It hands over, and another member has the same data.
-    HandsOver,
-    /// Not exactly as many primaries serve as wanted, or nobody is left over (A15).
+    /// The member gives up the lead, and another member has the same data.
+    GivesUpLead,
+    /// Not exactly the desired number of primaries serve, or no other member is left (A15).
     NotPlaceable,
-    /// The group has no command for it.
+    /// The group has no command for this.
     NoCommand,
 }
 
-/// A rule that would be, or was, broken.
+impl Rule {
+    /// The word in events.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Rule::UnknownMember => "UnknownMember",
+            Rule::BarredMember => "BarredMember",
+            Rule::DuplicateMember => "DuplicateMember",
+            Rule::EmptyAnswer => "EmptyAnswer",
+            Rule::ReasonTooLong => "ReasonTooLong",
+            Rule::SourceNotPossible => "SourceNotPossible",
+            Rule::DelayNotLater => "DelayNotLater",
+            Rule::RemedyNotPossible => "RemedyNotPossible",
+            Rule::TargetReplaced => "TargetReplaced",
+            Rule::TargetUnreachable => "TargetUnreachable",
+            Rule::MemberBusy => "MemberBusy",
+            Rule::SecondPrimaryCommand => "SecondPrimaryCommand",
+            Rule::PodCount => "PodCount",
+            Rule::MayBePrimary => "MayBePrimary",
+            Rule::NotAllStopped => "NotAllStopped",
+            Rule::PositionUnknown => "PositionUnknown",
+            Rule::HistoriesDiffer => "HistoriesDiffer",
+            Rule::ClaimChanged => "ClaimChanged",
+            Rule::UnrecordedClaims => "UnrecordedClaims",
+            Rule::NeedsAdoption => "NeedsAdoption",
+            Rule::EmptyMember => "EmptyMember",
+            Rule::OlderTerm => "OlderTerm",
+            Rule::BelowHighest => "BelowHighest",
+            Rule::BelowHighWater => "BelowHighWater",
+            Rule::Unconfirmed => "Unconfirmed",
+            Rule::MemberFailed => "MemberFailed",
+            Rule::BackOff => "BackOff",
+            Rule::WrongRole => "WrongRole",
+            Rule::PrimaryLimit => "PrimaryLimit",
+            Rule::NobodyServes => "NobodyServes",
+            Rule::NotSurplus => "NotSurplus",
+            Rule::NobodyFollows => "NobodyFollows",
+            Rule::LeftOut => "LeftOut",
+            Rule::NoSuccessor => "NoSuccessor",
+            Rule::StayersFirst => "StayersFirst",
+            Rule::GivesUpLead => "GivesUpLead",
+            Rule::NotPlaceable => "NotPlaceable",
+            Rule::NoCommand => "NoCommand",
+        }
+    }
+}
+
+/// A rule that an answer or a command breaks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Violation {
-    /// Which.
+    /// The broken rule.
     pub rule: Rule,
-    /// By or on whom.
+    /// The member that it is about. Absent: the whole group.
     pub member: Option<MemberName>,
-    /// One sentence for people.
+    /// One sentence that users see.
     pub message: String,
-    /// When time alone will lift it.
+    /// When the rule will hold if nothing else changes, in seconds since 1970. Absent: time alone does not lift it.
     pub until: Option<i64>,
 }
 
@@ -127,31 +174,31 @@ pub fn broken_by(rule: Rule, member: &MemberName, message: impl Into<String>) ->
     Violation { rule, member: Some(member.clone()), message: message.into(), until: None }
 }
 
-/// Everything that has to hold when a command starts: run by `decide`, and again on live reads just before the act.
+/// Everything that has to hold when a command starts. `decide` runs it, and `act` again on live reads just before the command.
 ///
 /// # Errors
 /// The first rule that does not hold.
 pub fn start(s: &Snapshot, intent: &Intent) -> Held {
     let name = &intent.member;
     let Some(member) = s.member(name) else {
-        return Err(broken_by(Rule::TargetUnreachable, name, format!("{name} is no member any more")));
+        return Err(broken_by(Rule::TargetUnreachable, name, format!("{name} is no longer a member")));
     };
     target(s, member, intent)?;
     match intent.verb {
         Verb::Seed => {
-            lone(s)?;
+            no_open_primary_command(s)?;
             seed_group(s)?;
             seed::positions_read(s)?;
             seed_member(s, member)
         }
         Verb::Failover => {
-            lone(s)?;
+            no_open_primary_command(s)?;
             failover_group(s)?;
             failover::positions_read(s)?;
             failover_member(s, member)
         }
         Verb::Join => {
-            lone(s)?;
+            no_open_primary_command(s)?;
             join_group(s)?;
             join_member(s, member)
         }
@@ -164,16 +211,16 @@ pub fn start(s: &Snapshot, intent: &Intent) -> Held {
             follow_member(s, member)
         }
         Verb::Demote => demote_member(s, member),
-        Verb::HandOver => {
-            lone(s)?;
-            handover_member(s, member)
+        Verb::Switchover => {
+            no_open_primary_command(s)?;
+            switchover_member(s, member)
         }
         Verb::Remove => remove_member(s, member),
         Verb::Treat => failed_member(s, member),
     }
 }
 
-/// The pod and container of the plan are still those, and can be reached (S8, S9).
+/// The pod and container are still those of the plan, and commands reach them (S8, S9).
 fn target(s: &Snapshot, member: &Member, intent: &Intent) -> Held {
     let name = &member.name;
     let Some(pod) = &member.pod else {
@@ -187,14 +234,14 @@ fn target(s: &Snapshot, member: &Member, intent: &Intent) -> Held {
             format!("the pod or container of {name} was replaced since the decision"),
         ));
     }
-    free(s, member)
+    can_take_command(s, member)
 }
 
-/// Nothing is under way on the member, and commands reach it.
+/// Commands reach the member, and no command is open on it.
 ///
 /// # Errors
 /// [`Rule::TargetUnreachable`], [`Rule::MemberBusy`].
-pub fn free(s: &Snapshot, member: &Member) -> Held {
+pub fn can_take_command(s: &Snapshot, member: &Member) -> Held {
     let name = &member.name;
     if !s.reachable(member) {
         let phase = member.pod.as_ref().map_or(Phase::Missing, |p| p.phase);
@@ -224,11 +271,11 @@ pub fn phase_word(phase: Phase) -> &'static str {
     }
 }
 
-/// No other command that makes a primary is unsettled (A10).
+/// No other command that makes a primary is open (A10).
 ///
 /// # Errors
 /// [`Rule::SecondPrimaryCommand`].
-pub fn lone(s: &Snapshot) -> Held {
+pub fn no_open_primary_command(s: &Snapshot) -> Held {
     match s.primary_command() {
         Some(i) => Err(broken_by(
             Rule::SecondPrimaryCommand,
@@ -239,36 +286,35 @@ pub fn lone(s: &Snapshot) -> Held {
     }
 }
 
-/// It failed: nothing is started on it before it is treated, and not before its back-off is over (A21).
+/// The member has not failed, and no back-off of it is running: before that nothing is started on it (A21).
 ///
 /// # Errors
 /// [`Rule::MemberFailed`], [`Rule::BackOff`].
-pub fn rested(s: &Snapshot, member: &Member) -> Held {
+pub fn retry_allowed(s: &Snapshot, member: &Member) -> Held {
     let name = &member.name;
     if let (Role::Failed, why) = s.role(member) {
         return Err(broken_by(
             Rule::MemberFailed,
             name,
-            format!("it failed and is not treated: {}", why.unwrap_or_default()),
+            format!("it failed and has not been treated yet: {}", why.unwrap_or_default()),
         ));
     }
     let memory = s.record.member(name);
     match memory.retry_at {
         Some(at) if at > s.now => {
-            let failure = memory.last_failure.map_or_else(String::new, |f| format!(" ({} failed)", f.command));
-            let message =
-                format!("it failed {} times{failure}; next try in {} s", memory.failures, at.saturating_sub(s.now));
+            let failure = memory.last_failure.map_or_else(String::new, |f| format!(" (last command: {})", f.command));
+            let message = format!("failures: {}{failure}; next try in {} s", memory.failures, at.saturating_sub(s.now));
             Err(Violation { until: Some(at), ..broken_by(Rule::BackOff, name, message) })
         }
         _ => Ok(()),
     }
 }
 
-fn role_is(s: &Snapshot, member: &Member, wanted: &[Role]) -> Held {
+fn role_is(s: &Snapshot, member: &Member, expected: &[Role]) -> Held {
     let (role, why) = s.role(member);
-    if wanted.contains(&role) {
+    if expected.contains(&role) {
         return Ok(());
     }
     let why = why.map(|w| format!(": {w}")).unwrap_or_default();
-    Err(broken_by(Rule::WrongRole, &member.name, format!("it is {}{why}", word(role))))
+    Err(broken_by(Rule::WrongRole, &member.name, format!("it is {}{why}", role_word(role))))
 }

@@ -1,7 +1,7 @@
-//! The second look: what was decided is held against what is there now, just before it is carried out (docs/safety.md, S6, S8, S9).
+//! The second look: a decision is checked against a new snapshot just before it is carried out (docs/safety.md, S6, S8, S9).
 //!
-//! Its results can be made here only, and each is used up by what it allows: who carries out a [`Start`], a [`Deletion`] or a [`Scaling`] has
-//! looked again, or it does not compile.
+//! Only this module can make a [`Start`], a [`Deletion`] or a [`Scaling`], and the code that acts needs one of them. So an action without a
+//! second look does not compile.
 use crate::check;
 use crate::contract::MemberName;
 use crate::plan::{Action, Plan};
@@ -33,13 +33,13 @@ pub struct Deletion {
 }
 
 impl Deletion {
-    /// Whose pod.
+    /// The member whose pod it is.
     #[must_use]
     pub fn member(&self) -> &MemberName {
         &self.member
     }
 
-    /// The very pod.
+    /// The UID of the pod: a precondition of the deletion.
     #[must_use]
     pub fn uid(&self) -> &str {
         &self.uid
@@ -61,7 +61,7 @@ pub struct Scaling {
 }
 
 impl Scaling {
-    /// The very `StatefulSet`.
+    /// The UID of the `StatefulSet`: a precondition of the change.
     #[must_use]
     pub fn uid(&self) -> &str {
         &self.uid
@@ -80,22 +80,22 @@ impl Scaling {
     }
 }
 
-/// Holds the checks once more, just before a command starts: what was decided against what is there now.
+/// Checks a command again just before it starts, against what is there now.
 ///
-/// The memory is that of the decision, before this intent: what was settled in the very same round is not written yet.
+/// The record is that of the decision, without this intent, because what was settled in the same round is not written yet.
 ///
 /// # Errors
-/// The first rule that does not hold any more.
+/// The first rule that no longer holds.
 pub fn recheck(decided: &Snapshot, live: &Snapshot, intent: &Intent) -> Result<Start, check::Violation> {
     let (again, _) = look_again(decided, live);
     check::start(&again, intent)?;
     Ok(Start { intent: intent.clone() })
 }
 
-/// The same, just before a pod is deleted: its member failed still, or its command has no known end still.
+/// The same just before a pod is deleted: its member is still failed, or the outcome of its command is still unknown.
 ///
 /// # Errors
-/// Why the pod is to be left alone.
+/// Why the pod is not deleted.
 pub fn recheck_deletion(
     decided: &Snapshot,
     live: &Snapshot,
@@ -107,7 +107,7 @@ pub fn recheck_deletion(
         settled.actions.iter().any(|a| matches!(a, Action::DeletePod { pod_uid: uid, .. } if uid == pod_uid));
     let found = again.member(name).and_then(|m| Some((m, m.pod.as_ref().filter(|p| p.uid == pod_uid)?)));
     let Some((member, pod)) = found else {
-        let message = format!("the pod of {name} is another one now");
+        let message = format!("the pod of {name} was replaced");
         return Err(check::broken_by(check::Rule::TargetReplaced, name, message));
     };
     if !last_resort {
@@ -116,7 +116,7 @@ pub fn recheck_deletion(
     Ok(Deletion { member: name.clone(), uid: pod.uid.clone(), version: pod.version.clone() })
 }
 
-/// The same, just before the `StatefulSet` gets smaller.
+/// The same just before the `StatefulSet` gets smaller.
 ///
 /// # Errors
 /// Why it keeps its size.
@@ -127,11 +127,12 @@ pub fn recheck_scaling(decided: &Snapshot, live: &Snapshot, replicas: u32) -> Re
         (Some(then), Some(now)) if then.uid == now.uid => {
             Ok(Scaling { uid: now.uid.clone(), version: now.version.clone(), replicas })
         }
-        _ => Err(check::broken(check::Rule::TargetReplaced, "the StatefulSet is another one now")),
+        _ => Err(check::broken(check::Rule::TargetReplaced, "the StatefulSet was replaced")),
     }
 }
 
-/// What is there now, with the memory of the decision, settled and remembered as it was. An end that was known then, or is known now, counts.
+/// A snapshot of what is there now with the record of the decision, after the settle and remember steps. The end of a command counts if it was
+/// known at the decision or is known now.
 fn look_again(decided: &Snapshot, live: &Snapshot) -> (Snapshot, Plan) {
     let mut again = live.clone();
     again.record.clone_from(&decided.record);
@@ -147,7 +148,7 @@ fn look_again(decided: &Snapshot, live: &Snapshot) -> (Snapshot, Plan) {
     (again, plan)
 }
 
-/// Settling and remembering ask nobody.
+/// Answers no question: the settle and remember steps ask none.
 struct Nobody;
 
 impl Policies for Nobody {

@@ -1,8 +1,8 @@
 //! The words of the contract between the host and its policies, as plain data.
 //!
 //! They mirror `wit/policy.wit` field by field; that file is the manual and says what each one promises. As JSON the names are those of the
-//! contract (`phase-since`, `not-asked`), what is absent is left out, and sequence numbers are decimal strings, since the whole range of 64
-//! bits is used and JSON numbers lose it.
+//! contract (`phase-since`, `not-asked`), absent values are left out, and sequence numbers are decimal strings, because JSON numbers cannot
+//! hold all 64 bits.
 
 use std::{borrow::Borrow, fmt};
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 /// The name of a member, unique within its group, for instance `db-0`.
 ///
-/// Its order is that of the text, good for looking up only: members are ordered by [`Member::ordinal`].
+/// Names sort as text, so use them for look-ups only: the order of members is [`Member::ordinal`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct MemberName(pub String);
@@ -77,7 +77,7 @@ impl fmt::Display for Sequence {
 pub enum Position {
     /// The member answered with this sequence, in this life of its container.
     Known(Sequence),
-    /// The member answered that it holds no data yet. Not the oldest sequence: none.
+    /// The member answered that it has no data yet. This is not the oldest sequence: there is none.
     Empty,
     /// The member was asked and the answer is not usable; the text says why.
     Unknown(String),
@@ -91,7 +91,7 @@ pub enum Position {
 pub enum Phase {
     /// There is no pod.
     Missing,
-    /// There is a pod, its containers do not run yet.
+    /// There is a pod, but its containers do not run yet.
     Pending,
     /// The container that takes commands runs.
     Running,
@@ -107,17 +107,17 @@ pub enum Phase {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// Not known; [`Member::role_detail`] says why. It may be running as anything.
+    /// The role is not known; [`Member::role_detail`] says why. The member may have any role.
     Unknown,
-    /// Running as neither primary nor secondary.
+    /// The member runs as neither primary nor secondary.
     Stopped,
-    /// On its way to a role.
+    /// The member is on its way to a role.
     Starting,
-    /// Following a primary.
+    /// The member follows a primary.
     Secondary,
-    /// Leading.
+    /// The member leads.
     Primary,
-    /// Broken, or a command failed on it and nothing has put it right since.
+    /// The member is broken, or a command failed on it and no later command fixed that.
     Failed,
 }
 
@@ -127,9 +127,9 @@ pub enum Role {
 pub struct Condition {
     /// One of the words in `docs/conditions.md`.
     pub name: String,
-    /// Since when.
+    /// When it began to hold.
     pub since: Timestamp,
-    /// More about it.
+    /// Details for users, as `docs/conditions.md` says for each word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
@@ -150,11 +150,11 @@ pub enum Outcome {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Failure {
-    /// `seed`, `primary`, `secondary`, `stop`, ...
+    /// The name of the command in the spec: `seed`, `primary`, `secondary`, `stop`, ...
     pub command: String,
     /// How it ended.
     pub outcome: Outcome,
-    /// When it ended, or was given up.
+    /// When it ended, or when the host stopped waiting for it.
     pub at: Timestamp,
 }
 
@@ -168,29 +168,29 @@ pub struct Member {
     pub ordinal: u32,
     /// The state of its pod.
     pub phase: Phase,
-    /// Since when it is in that phase.
+    /// When it entered that phase.
     pub phase_since: Timestamp,
-    /// Kubernetes' readiness.
+    /// Whether Kubernetes reports its pod as Ready.
     pub ready: bool,
-    /// What the application says.
+    /// The role that its `status` command reports.
     pub role: Role,
-    /// Since when it has that role.
+    /// When it was first seen in that role.
     pub role_since: Timestamp,
     /// Why the role is unknown or failed. `None` otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role_detail: Option<String>,
-    /// When it was last seen as primary. `None`: never, as far as is remembered.
+    /// When it was last seen as primary. `None`: the record has no such time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_primary: Option<Timestamp>,
     /// The last term in which it was confirmed serving or following. `None`: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub term: Option<u64>,
-    /// How recent its data is, inside its term.
+    /// How recent its data is within its term.
     pub position: Position,
-    /// The node it runs on. `None`: none yet.
+    /// The node it runs on. `None`: it is not scheduled yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// The fault domain. `None`: unknown.
+    /// The zone (fault domain) of its node. `None`: unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
     /// Commands that failed since the last one that succeeded.
@@ -199,16 +199,16 @@ pub struct Member {
     /// The latest of them. `None` when `failures` is 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<Failure>,
-    /// Since when it is marked for removal. `None`: it is not.
+    /// When it was marked for removal. `None`: it is not marked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub marked: Option<Timestamp>,
-    /// What holds for it, by name.
+    /// Conditions that hold for it, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// What the user says about it, by key.
+    /// Labels that the user gave it for policies, by key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<(String, String)>,
-    /// What the host or the application says beyond the fields here, by the words in `docs/facts.md`.
+    /// More facts from the host or the application, by the words in `docs/facts.md`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub facts: Vec<(String, String)>,
     /// Why the host will not accept it as an answer. `None`: it may be chosen.
@@ -224,9 +224,9 @@ pub struct Group {
     pub name: String,
     /// Its namespace.
     pub namespace: String,
-    /// How many members are wanted.
+    /// The desired number of members.
     pub replicas: u32,
-    /// How many of them are to be primary: 1 up to `replicas`.
+    /// The desired number of primaries among them: 1 up to `replicas`.
     pub primaries: u32,
     /// Whether it has a command that makes a secondary.
     pub has_secondaries: bool,
@@ -238,26 +238,26 @@ pub struct Group {
     /// The highest sequence ever seen in it. `None`: none yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high_water: Option<Sequence>,
-    /// As for a member.
+    /// Labels that the user gave the group for policies, by key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<(String, String)>,
-    /// As for a member.
+    /// Facts about the group, by the words in `docs/facts.md`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub facts: Vec<(String, String)>,
 }
 
-/// Something that happened, for decisions that must not flap.
+/// An entry of the group's history. Policies use it to avoid decisions that flap.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Transition {
-    /// When.
+    /// When it happened.
     pub at: Timestamp,
     /// One of the words in `docs/transitions.md`.
     pub what: String,
-    /// Whom it concerns. `None`: the whole group.
+    /// The member that it concerns. `None`: the whole group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub member: Option<MemberName>,
-    /// More about it.
+    /// Details for users, as `docs/transitions.md` says for each word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
@@ -266,13 +266,13 @@ pub struct Transition {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Snapshot {
-    /// The only clock there is.
+    /// The time of the snapshot: the only clock that a policy has.
     pub now: Timestamp,
     /// The group.
     pub group: Group,
     /// Its members by ordinal, then name.
     pub members: Vec<Member>,
-    /// What happened, oldest first.
+    /// The group's history, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<Transition>,
     /// The asked policy's parameters as canonical JSON; `{}` when there are none. Each policy of a stack is given its own.
@@ -283,9 +283,9 @@ pub struct Snapshot {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Candidate {
-    /// Whom.
+    /// The member to choose.
     pub member: MemberName,
-    /// Why this one, at this place.
+    /// Why it has this place in the ranking.
     pub reason: String,
     /// First bring it up to the data of this member. `None`: not needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -296,30 +296,30 @@ pub struct Candidate {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Remark {
-    /// Whom.
+    /// The member that is not chosen.
     pub member: MemberName,
-    /// Why not.
+    /// Why it is not chosen.
     pub reason: String,
 }
 
-/// Members to choose from, and those left out.
+/// The members that a policy chooses, and those that it passes over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Ranking {
     /// Best first. Only the first is acted on.
     pub candidates: Vec<Candidate>,
-    /// The losers.
+    /// Members that are not chosen, with reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub passed_over: Vec<Remark>,
 }
 
-/// Not now.
+/// The answer "not now".
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Delay {
-    /// Why not.
+    /// Why the policy waits.
     pub reason: String,
-    /// Ask again then, if nothing changed before. `None`: ask again when something changed.
+    /// Ask again at this time if nothing changed before. `None`: ask again when something changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
 }
@@ -328,25 +328,25 @@ pub struct Delay {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
-    /// These, in this order.
+    /// Choose from these members, in this order.
     Choose(Ranking),
     /// Nothing is done for now.
     Wait(Delay),
-    /// Nothing is done until a person changes something; the text says what.
+    /// Nothing is done until an administrator changes something; the text says what.
     Refuse(String),
     /// No opinion.
     Abstain,
 }
 
-/// A place in a text of the policy's author.
+/// A place in the source of a policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Location {
-    /// Which text.
+    /// The name of the source file.
     pub file: String,
-    /// From 1. 0: unknown.
+    /// Line number from 1. 0: unknown.
     pub line: u32,
-    /// From 1, in characters. 0: unknown.
+    /// Column from 1, in characters. 0: unknown.
     pub column: u32,
 }
 
@@ -362,13 +362,13 @@ impl fmt::Display for Location {
     }
 }
 
-/// The policy is broken, and says how.
+/// The policy reports that it is broken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Fault {
-    /// What happened.
+    /// What went wrong.
     pub message: String,
-    /// Where. `None`: not known.
+    /// Where in the policy's source. `None`: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<Location>,
 }
@@ -377,16 +377,16 @@ pub struct Fault {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Description {
-    /// For instance `zone-aware`.
+    /// Its name, for instance `zone-aware`.
     pub name: String,
-    /// Of the policy, not of the contract.
+    /// The version of the policy, not of the contract.
     pub version: String,
-    /// One sentence.
+    /// What it does, in one sentence.
     pub summary: String,
     /// JSON Schema of its parameters. `None`: it takes none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<String>,
-    /// What the exam shall not hold against it, by the words in `docs/exam.md`.
+    /// Unusual behaviour that the policy declares so that the exam accepts it, by the words in `docs/exam.md`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub declares: Vec<String>,
 }
@@ -395,7 +395,7 @@ pub struct Description {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Remedy {
-    /// Nothing.
+    /// Do nothing.
     Leave,
     /// Run its `stop` command.
     Stop,
@@ -409,11 +409,11 @@ pub enum Remedy {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Treatment {
-    /// Whom.
+    /// The failed member.
     pub member: MemberName,
-    /// What.
+    /// What is done with it.
     pub remedy: Remedy,
-    /// Why.
+    /// Why this remedy was chosen.
     pub reason: String,
 }
 
@@ -421,11 +421,11 @@ pub struct Treatment {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Care {
-    /// These, in this order, one at a time. Who is not listed is left.
+    /// Treat these members in this order, one at a time. Members that are not listed are left as they are.
     Treat(Vec<Treatment>),
     /// Nothing is done for now.
     Wait(Delay),
-    /// Nothing is done until a person changes something; the text says what.
+    /// Nothing is done until an administrator changes something; the text says what.
     Refuse(String),
     /// No opinion.
     Abstain,

@@ -1,13 +1,13 @@
-//! How recent data is: reading what `sequence` printed, and comparing.
+//! How recent data is: parsing the output of `sequence` and comparing positions.
 use crate::contract::{Position, Sequence};
 use crate::limits;
 use std::cmp::Ordering;
 
-/// Reads the output of the `sequence` command (row A5, docs/requirements.md, reading 3, docs/safety.md, S11): exactly one line, `EMPTY` or `[HISTORY:]NUMBER`, white space
-/// around it is dropped. Everything else is unknown, never a number.
+/// Parses the output of the `sequence` command (A5; docs/requirements.md, reading 3; docs/safety.md, S11): exactly one line, `EMPTY` or
+/// `[HISTORY:]NUMBER`, with white space around it dropped. Everything else is an error, never a number.
 ///
 /// # Errors
-/// The sentence says what is wrong with the output; it never repeats the output, which may hold secrets.
+/// A sentence that says what is wrong with the output. It never repeats the output, which may hold secrets.
 pub fn read_sequence(stdout: &[u8]) -> Result<Position, String> {
     if stdout.len() > limits::SEQUENCE_BYTES {
         return Err(format!(
@@ -39,7 +39,7 @@ pub fn read_sequence(stdout: &[u8]) -> Result<Position, String> {
     Ok(Position::Known(Sequence { history, number }))
 }
 
-/// Compares two points of data: term first, numbers only inside one history. `None`: they cannot be compared.
+/// Compares two points of data: term first, then numbers, but only within one history. `None`: they cannot be compared.
 #[must_use]
 pub fn compare(a: (u64, &Sequence), b: (u64, &Sequence)) -> Option<Ordering> {
     match a.0.cmp(&b.0) {
@@ -49,7 +49,7 @@ pub fn compare(a: (u64, &Sequence), b: (u64, &Sequence)) -> Option<Ordering> {
     }
 }
 
-/// The text of a position for people.
+/// The text of a position as users see it.
 #[must_use]
 pub fn show_position(position: &Position) -> String {
     match position {

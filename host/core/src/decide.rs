@@ -16,7 +16,7 @@ const STEPS: [Step; 14] = [
     steps::unroute::step,
     steps::treat::step,
     steps::demote::step,
-    steps::handover::step,
+    steps::switchover::step,
     steps::seed::step,
     steps::failover::step,
     steps::join::step,
@@ -32,7 +32,7 @@ pub fn decide(snapshot: &Snapshot, policies: &dyn Policies) -> Plan {
     let mut plan = Plan::new(snapshot.record.clone());
     if snapshot.group.paused {
         plan.wait(Reason::Paused, None, "spec.paused is set; nothing is started, stopped or changed until it is false");
-        // What was begun before is settled by its evidence all the same: that touches nothing but memory (S40).
+        // Commands that were begun before are settled all the same: that changes only the record (S40).
         steps::settle::step(snapshot, policies, &mut plan);
         return plan;
     }
@@ -40,18 +40,18 @@ pub fn decide(snapshot: &Snapshot, policies: &dyn Policies) -> Plan {
     now.members.sort_by(|a, b| (a.ordinal, &a.name).cmp(&(b.ordinal, &b.name)));
     for step in STEPS {
         step(&now, policies, &mut plan);
-        // What a step remembered holds for the next one: a command just begun makes its member busy.
+        // A step's changes to the record hold for the next one: a command that was just begun makes its member busy.
         now.record.clone_from(&plan.record);
     }
-    patience(snapshot, &mut plan);
+    limit_waiting(snapshot, &mut plan);
     plan.sort();
     plan
 }
 
-/// A policy that only ever waits is told to people after a while; nothing is done in its stead (docs/safety.md, S36).
-fn patience(s: &Snapshot, plan: &mut Plan) {
+/// Reports a policy that has answered nothing but "wait" for a long time. Nothing is done in its place (docs/safety.md, S36).
+fn limit_waiting(s: &Snapshot, plan: &mut Plan) {
     let Some(wait) = plan.waits.iter_mut().find(|w| w.reason == Reason::PolicyWaits) else {
-        // While positions are read nobody is asked: that is no answer.
+        // While positions are being read no policy is asked, so the time goes on.
         if plan.waits.iter().all(|w| w.reason != Reason::ReadingPositions) {
             plan.record.waiting_since = None;
         }
@@ -62,6 +62,6 @@ fn patience(s: &Snapshot, plan: &mut Plan) {
     if s.now < until {
         wait.until = Some(wait.until.map_or(until, |own| own.min(until)));
     } else {
-        plan.stalled = Some(format!("for {} s: {}", s.now.saturating_sub(since), wait.message));
+        plan.stalled = Some(format!("no decision for {} s: {}", s.now.saturating_sub(since), wait.message));
     }
 }

@@ -1,14 +1,14 @@
-//! The ideas of Tanist, without any I/O.
+//! The decisions of Tanist, without any I/O.
 //!
 //! **The promise.** When the spec of a group stops changing and faults stop, the group reaches its spec in bounded time and stays there;
-//! on the way at most `spec.primaries` members are primary on purpose, no member is seeded while another may be alive or fresher, and
-//! whatever a policy answers can only cost availability.
+//! on the way at most `spec.primaries` members are primary on purpose, no member is seeded while another may be alive or have more recent
+//! data, and a wrong answer of a policy can only cost availability.
 //!
 //! One round reads top to bottom: the operator observes and freezes a [`snapshot::Snapshot`]; [`decide::decide`] walks the
-//! [`steps`], asks the [`policy::Policies`] where a question arises, holds each answer against the [`check`]s and returns a
-//! [`plan::Plan`], which is finished data; the operator carries it out; [`status`] says to people what was seen and why.
+//! [`steps`], asks the [`policy::Policies`] where a question arises, checks each answer ([`check`]) and returns a [`plan::Plan`] that leaves
+//! nothing to choose; the operator carries it out; [`status`] reports to users what was seen and why.
 //!
-//! This crate has no clock, no dice and no hash order: time and nonce are fields of the snapshot, all maps are ordered.
+//! This crate uses no clock, no randomness and no unordered maps: time and nonce are fields of the snapshot.
 pub mod check;
 pub mod checked;
 pub mod contract;

@@ -1,15 +1,15 @@
 //! Every number of the core in one place, each with its reason.
 
-/// Seconds a node has to stay Ready after a pod vanished before the pod's processes count as over (docs/rules.md, "Over"): three times the
-/// kubelet's housekeeping period, within which it kills what the API no longer knows.
+/// Seconds that a node has to stay Ready after a pod vanished before the pod's processes count as over (docs/rules.md, "Over"): three times the
+/// period in which the kubelet ends processes of pods that the API server no longer knows.
 pub const NODE_PROOF_SECONDS: i64 = 30;
 
-/// Seconds within which `status` has to agree after a start command exited 0. A daemon needs a moment until it answers; longer than this
-/// and the command has not done what it said (docs/safety.md, S4).
+/// Seconds within which `status` has to show the intended role after a command exited 0. A daemon needs a moment until it answers; after this
+/// time the command counts as failed (docs/safety.md, S4).
 pub const CONFIRM_SECONDS: i64 = 15;
 
-/// The longest pause between two looks at a member that is on its way, in seconds; the first is one second. A long synchronisation is not
-/// asked about every second, and its end is seen soon enough.
+/// The longest pause between two calls of `status` on a member that is starting, in seconds; the first pause is one second. A long
+/// synchronisation needs no call every second.
 pub const CONFIRM_PAUSE_SECONDS: i64 = 10;
 
 /// The first back-off after a failed command, in seconds; it doubles with each failure.
@@ -18,47 +18,47 @@ pub const BACKOFF_FIRST_SECONDS: i64 = 10;
 /// The longest back-off, in seconds.
 pub const BACKOFF_LONGEST_SECONDS: i64 = 300;
 
-/// Seconds from the decision of a command that its runner did not even try until the question is asked anew: a runner that stays busy is
-/// asked a few times a minute, not as fast as rounds follow each other.
+/// Seconds from the decision of a command that its runner refused to start until the question is asked again. A runner that stays busy is
+/// asked some 20 times a minute instead of in every round.
 pub const AGAIN_SECONDS: i64 = 3;
 
-/// Treatments of one member before they are slowed down: one stop and one deletion are given at once (rows A25, A26).
+/// Treatments of one member without a back-off: one stop and one deletion follow each other at once (A25, A26).
 pub const FREE_TREATMENTS: u32 = 2;
 
 /// Unknown answers of `status` in a row before they count as evidence of failure (docs/requirements.md, reading 17).
 pub const UNKNOWN_STREAK: u32 = 3;
 
-/// Transitions kept in the record: what a policy may look back on.
+/// Transitions in the record's history, which policies see.
 pub const HISTORY: usize = 64;
 
-/// Bytes of a reason shown to people; longer texts are cut.
+/// Bytes of a reason that users see; longer texts are cut.
 pub const REASON_BYTES: usize = 256;
 
-/// Primaries that a claim names with the pod and the node they run on, some 300 bytes each: all of every group of usual size, and its member's own
-/// always. Of those beyond only the name is remembered.
+/// Primaries that a claim records with pod and node, some 300 bytes each. That is enough for all primaries of a usual group; the entry of the
+/// claim's own member always fits. Of further primaries only the name is recorded.
 pub const MARKED_PRIMARIES: usize = 8;
 
-/// Members that one question may carry (contract).
+/// Members in one question (wit/policy.wit).
 pub const MEMBERS: usize = 1000;
 
 /// Bytes of one line of `sequence` output: a history of 255 bytes, a colon, 20 digits and white space.
 pub const SEQUENCE_BYTES: usize = 320;
 
-/// Seconds after which a position is read again when a question needs it: data moves on while a member serves, and a stopped one may have run in
-/// between without anybody seeing it.
+/// Seconds after which a position is read again when a question needs it: the data of a serving member changes, and a stopped member may have run
+/// in between unnoticed.
 pub const POSITION_SECONDS: i64 = 30;
 
 /// Seconds after which a sequence that could not be read is asked for again.
 pub const UNKNOWN_POSITION_SECONDS: i64 = 10;
 
-/// Seconds for which a policy may say "not now" and nothing else before people are told that the group is stuck (docs/safety.md, S36): as long as the
-/// longest back-off, after which a failed member would be tried again too.
+/// Seconds for which a policy may answer nothing but "wait" before the group is reported as stalled (docs/safety.md, S36): as long as the longest
+/// back-off.
 pub const PATIENCE_SECONDS: i64 = 300;
 
-/// Seconds for which a pod is missing before the `StatefulSet`'s controller is told to try again: it makes a pod within a second or two when
-/// nothing hinders it.
+/// Seconds for which a pod has to be missing before the `StatefulSet`'s controller is told to try again. Normally it creates a pod within two
+/// seconds.
 pub const MISSING_SECONDS: i64 = 10;
 
-/// Seconds between two such notes: what hindered a pod is over for so long, at most, before the pod is made. Left alone, that controller tries
-/// again after up to 1,000 seconds.
+/// Seconds between two such notes, and so the longest time from the end of an obstacle to the creation of the pod. Without a note that controller
+/// tries again after up to 1,000 seconds.
 pub const NUDGE_SECONDS: i64 = 20;

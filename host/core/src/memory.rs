@@ -1,7 +1,7 @@
-//! Memory that outlives the group's object: what claims say is joined with what the status says.
+//! Memory that outlives the group's object: the annotations of claims are joined with the record in the status.
 //!
-//! Where the status remembers nothing, the claims' highest term counts, with the primaries of that term and where they ran. Where it remembers
-//! something, a claim adds to it only while both agree: a claim that remembers a later term is [`Ahead`], which an administrator has to explain.
+//! Without a record the claims' highest term counts, with the primaries of that term and where they ran. With a record a claim adds to it only
+//! while both agree: a claim with a later term is [`Ahead`], and an administrator has to explain it.
 use crate::contract::MemberName;
 use crate::limits;
 use crate::record::{LastPrimary, Mark, Record, Seeded};
@@ -9,10 +9,11 @@ use crate::snapshot::{Claim, ClaimMark, Set, Snapshot};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-/// One claim of the group with what is written on it.
+/// One claim of the group, with its member and its annotations.
 type Marked<'a> = (&'a MemberName, &'a Claim, &'a ClaimMark);
 
-/// Joins the record of the status with the marks on the claims (docs/rules.md, "Memory"; docs/safety.md, S7, S32): more memory never means less caution.
+/// Joins the record of the status with the annotations of the claims (docs/rules.md, "Memory"; docs/safety.md, S7, S32). The result is never less
+/// careful than the record alone.
 #[must_use]
 pub fn recall<'a>(
     mut record: Record,
@@ -27,12 +28,12 @@ pub fn recall<'a>(
     let known = record.clone();
     let mut believed: BTreeMap<&MemberName, Vec<Claim>> = BTreeMap::new();
     for (member, claim, mark) in &marks {
-        // Claims are marked when a role is confirmed, so whoever finds a mark knows that the first seed was.
+        // Claims are annotated when a role is confirmed, so an annotation shows that the first seed was confirmed.
         let first = record.ever_seeded.as_ref().map_or_else(|| (*member).clone(), |e| e.member.clone());
         record.ever_seeded = Some(Seeded { member: first, confirmed: true });
         if blank || (mark.term <= known.term && !is_foreign(&known, member, claim)) {
             believed.entry(*member).or_default().push((*claim).clone());
-            believe(&mut record, member, mark);
+            apply_mark(&mut record, member, mark);
         }
     }
     for (member, mut claims) in believed {
@@ -46,7 +47,7 @@ pub fn recall<'a>(
     record
 }
 
-fn believe(record: &mut Record, member: &MemberName, mark: &ClaimMark) {
+fn apply_mark(record: &mut Record, member: &MemberName, mark: &ClaimMark) {
     record.term = record.term.max(mark.term);
     let known = record.member_mut(member);
     if known.term < Some(mark.term) {
@@ -58,12 +59,12 @@ fn believe(record: &mut Record, member: &MemberName, mark: &ClaimMark) {
         primary.primary_term = primary.primary_term.max(Some(mark.term));
     }
     if let Some(sequence) = &mark.sequence {
-        raise(record, Mark { term: mark.term, sequence: sequence.clone() });
+        raise_high_water(record, Mark { term: mark.term, sequence: sequence.clone() });
     }
 }
 
-/// Takes over where the primaries of the claims' highest term ran, once: while the record knows that term itself, what it does not name any more
-/// was proven over, and a claim that names it still was written before. Primaries of older terms were proven over before a newer term opened.
+/// Adds the primaries of the claims' highest term to the record, once. If the record knows that term itself, a primary that it no longer lists was
+/// proven over, and a claim that still lists it is older. Primaries of older terms were proven over before a newer term was opened.
 fn recall_primaries(record: &mut Record, known: &Record, marks: &[Marked<'_>]) {
     if record.recalled <= Some(record.term) {
         record.recalled = None;
@@ -88,47 +89,47 @@ fn recall_primaries(record: &mut Record, known: &Record, marks: &[Marked<'_>]) {
     }
 }
 
-/// Whether the claim is another one than the member had when its role was confirmed last.
+/// Whether the claim is not one that the member had when its role was last confirmed.
 fn is_foreign(record: &Record, member: &MemberName, claim: &Claim) -> bool {
     let uid = record.members.get(member).and_then(|known| known.claim_uid.as_ref());
     uid.is_some_and(|uid| uid.split(' ').all(|known| known != claim.uid))
 }
 
-/// A claim that remembers a later term than the record: the record is older than what happened, or the claim came from elsewhere.
+/// A claim with a later term than the record: either the record is outdated, or the claim came from elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ahead<'a> {
-    /// Whose claim.
+    /// The member whose claim it is.
     pub member: &'a MemberName,
-    /// Its name.
+    /// The name of the claim.
     pub claim: &'a str,
-    /// The term that it remembers.
+    /// The term in its annotation.
     pub term: u64,
-    /// The term that the record knows.
+    /// The term of the record.
     pub known: u64,
-    /// Whether it is another claim than the member had when its role was confirmed last: then the claim came from elsewhere. Otherwise the record
-    /// itself may be the older one.
+    /// Whether it is not a claim that the member had when its role was last confirmed: then it came from elsewhere. Otherwise the record itself
+    /// may be outdated.
     pub foreign: bool,
 }
 
 impl std::fmt::Display for Ahead<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Ahead { member, claim, term, known, .. } = self;
-        write!(f, "the claim {claim} remembers term {term}, the group is in term {known}: ")?;
+        write!(f, "the claim {claim} is annotated with term {term}, but the group is in term {known}: ")?;
         match self.foreign {
-            true => write!(f, "it is another claim than {member} had; remove its annotation tanist.dev/term to give up its data")?,
+            true => write!(f, "it is not the claim that {member} had; remove its annotation tanist.dev/term to give up its data")?,
             false => f.write_str(
-                "status.record is older than the data, or somebody changed the annotation; remove tanist.dev/term from the claim if it is wrong",
+                "status.record is older than the data, or the annotation was changed; remove tanist.dev/term from the claim if it is wrong",
             )?,
         }
-        f.write_str(", or choose who leads by tanist.dev/override")
+        f.write_str(", or choose who leads with the annotation tanist.dev/override")
     }
 }
 
-/// The claims of members that remember a later term than the record.
+/// The claims of members with a later term than the record.
 pub fn ahead(s: &Snapshot) -> impl Iterator<Item = Ahead<'_>> {
     let known = s.record.term;
-    let of = move |member| move |claim| ahead_of(s, member, claim, known);
-    s.members.iter().flat_map(move |member| member.claims.iter().filter_map(of(&member.name)))
+    let ahead = move |member| move |claim| ahead_of(s, member, claim, known);
+    s.members.iter().flat_map(move |member| member.claims.iter().filter_map(ahead(&member.name)))
 }
 
 fn ahead_of<'a>(s: &Snapshot, member: &'a MemberName, claim: &'a Claim, known: u64) -> Option<Ahead<'a>> {
@@ -137,8 +138,8 @@ fn ahead_of<'a>(s: &Snapshot, member: &'a MemberName, claim: &'a Claim, known: u
     Some(Ahead { member, claim: &claim.name, term: mark.term, known, foreign })
 }
 
-/// The names of claims of the group that no expected member has and no orderly shrink explains. A claim that remembers a later term than the record
-/// was not left behind by a shrink that the record knows of.
+/// The names of the group's claims that belong to no expected member and that no orderly scale-down left behind. A claim with a later term than the
+/// record was not left behind by a scale-down that the record knows.
 #[must_use]
 pub fn surplus<'a>(
     record: &Record,
@@ -155,15 +156,15 @@ pub fn surplus<'a>(
     claims.into_iter().filter(unexplained).map(|(_, claim)| claim.name.clone()).collect()
 }
 
-/// The UIDs of a member's claims as one text, in the order of their names: another text is other data. Absent: it has no claims.
+/// The UIDs of a member's claims as one text, in the order of their names: another text means other volumes. Absent: it has no claims.
 #[must_use]
 pub fn claim_uids(claims: &[Claim]) -> Option<String> {
     let uids: Vec<_> = claims.iter().map(|c| c.uid.as_str()).collect();
     (!uids.is_empty()).then(|| uids.join(" "))
 }
 
-/// Raises the high-water mark; a point that cannot be compared with it leaves it as it is.
-pub fn raise(record: &mut Record, mark: Mark) {
+/// Raises the high-water mark. A point of another history in the same term cannot be compared and changes nothing.
+pub fn raise_high_water(record: &mut Record, mark: Mark) {
     let higher = match &record.high_water {
         None => true,
         Some(old) => {
@@ -175,9 +176,9 @@ pub fn raise(record: &mut Record, mark: Mark) {
     }
 }
 
-/// What a claim of the member should say, once a role of it is confirmed. `None`: nothing yet.
+/// The annotations that a claim of the member should have once its role is confirmed. `None`: none yet.
 #[must_use]
-pub fn mark(record: &Record, group: &str, member: &MemberName) -> Option<ClaimMark> {
+pub fn claim_mark(record: &Record, group: &str, member: &MemberName) -> Option<ClaimMark> {
     let known = record.members.get(member)?;
     let term = known.term?;
     let primaries =
@@ -187,12 +188,12 @@ pub fn mark(record: &Record, group: &str, member: &MemberName) -> Option<ClaimMa
         term,
         sequence: known.sequence.clone(),
         primaries,
-        ran: ran(record, member),
+        ran: primaries_to_mark(record, member),
     })
 }
 
-/// Where primaries run that are not proven over: the member's own pods first, then the others', up to the bound.
-fn ran(record: &Record, own: &MemberName) -> Vec<LastPrimary> {
+/// The pods and nodes of primaries that are not proven over: the member's own first, then the others', up to the limit.
+fn primaries_to_mark(record: &Record, own: &MemberName) -> Vec<LastPrimary> {
     let placed = record.last_primaries.iter().filter(|l| !l.is_by_name());
     let mut ran: Vec<_> = placed.map(|l| LastPrimary { gone: None, ..l.clone() }).collect();
     let key = |l: &LastPrimary| (&l.member != own, l.member.clone(), l.pod_uid.clone(), l.container_id.clone());
@@ -201,9 +202,9 @@ fn ran(record: &Record, own: &MemberName) -> Vec<LastPrimary> {
     ran
 }
 
-/// How many members the `StatefulSet` gets: never fewer than it has, for going down is a plan of its own (docs/safety.md, S25, S26), and never fewer
-/// than are remembered (docs/safety.md, S18).
+/// The number of replicas for the `StatefulSet`: never fewer than it has, because a scale-down has steps of its own (docs/safety.md, S25, S26), and
+/// never fewer than the record expects (docs/safety.md, S18).
 #[must_use]
-pub fn replicas(wanted: u32, set: Option<&Set>, record: &Record) -> u32 {
-    wanted.max(set.map_or(0, |s| s.replicas)).max(record.last_replicas)
+pub fn replicas(desired: u32, set: Option<&Set>, record: &Record) -> u32 {
+    desired.max(set.map_or(0, |s| s.replicas)).max(record.last_replicas)
 }

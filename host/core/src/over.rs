@@ -1,4 +1,5 @@
-//! The one rule that proves an application to be over, and who may be primary without it (docs/rules.md, "Over", "May be primary").
+//! The one rule that proves an application to be over, and which members may be primary without that proof (docs/rules.md, "Over", "May be
+//! primary").
 //!
 //! Seed, failover and the settling of intents use this rule and no other. A new pod of the same name proves nothing.
 use crate::contract::{MemberName, Phase, Role, Timestamp};
@@ -10,19 +11,19 @@ use std::collections::BTreeMap;
 /// Why something is not proven over yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotOver {
-    /// For people.
+    /// The reason that users see.
     pub why: String,
-    /// When time alone will prove it. Absent: time does not.
+    /// When time alone will prove it, in seconds since 1970. Absent: time alone proves nothing here.
     pub until: Option<Timestamp>,
 }
 
-/// Whether what ran in that very container is over: the proof, for people.
+/// Whether the application that ran in that container is over. Returns the proof as users see it.
 ///
 /// # Errors
-/// Why it is not proven, and until when.
-pub fn over(s: &Snapshot, last: &LastPrimary) -> Result<&'static str, NotOver> {
+/// Why it is not proven yet, and when it will be.
+pub fn prove_over(s: &Snapshot, last: &LastPrimary) -> Result<&'static str, NotOver> {
     if last.is_by_name() {
-        return named(s, last);
+        return prove_over_by_name(s, last);
     }
     match s.pod(&last.pod_uid) {
         Some((member, pod)) => {
@@ -31,26 +32,26 @@ pub fn over(s: &Snapshot, last: &LastPrimary) -> Result<&'static str, NotOver> {
                 return Ok("its container ended");
             }
             if stopped && pod.phase != Phase::Unreachable {
-                return Ok("it says stopped");
+                return Ok("its status says stopped");
             }
             Err(NotOver {
-                why: format!("{} may still run in its pod: {}", last.member, describe(s, member)),
+                why: format!("{} may still run in its pod: {}", last.member, describe_role(s, member)),
                 until: None,
             })
         }
-        None => vanished(s, last),
+        None => prove_vanished_over(s, last),
     }
 }
 
-/// Nothing but the name of a primary is remembered: nobody can look for its pod or node, so only a pod of it that runs and says its role stands for
-/// what it does. Where none does, no time proves it over.
-fn named(s: &Snapshot, last: &LastPrimary) -> Result<&'static str, NotOver> {
+/// Only the name of a primary is recorded, not its pod and node. So it is over only as far as its present pod runs and reports a role; without that no
+/// amount of time proves it over.
+fn prove_over_by_name(s: &Snapshot, last: &LastPrimary) -> Result<&'static str, NotOver> {
     let member = s.member(&last.member).filter(|m| s.reachable(m));
     match member.filter(|m| m.reading.role != Role::Unknown) {
-        Some(_) => Ok("its pod runs and says its role"),
+        Some(_) => Ok("its pod runs and reports its role"),
         None => {
             let why = format!(
-                "{} was primary, and nothing remembers in which pod or on which node; it has to run and say its role",
+                "{} was primary, and neither its pod nor its node is recorded; its pod has to run and report its role",
                 last.member
             );
             Err(NotOver { why, until: None })
@@ -61,7 +62,7 @@ fn named(s: &Snapshot, last: &LastPrimary) -> Result<&'static str, NotOver> {
 /// Whether the container of a living pod ended or was replaced.
 #[must_use]
 pub fn container_over(pod: &Pod, last: &LastPrimary) -> bool {
-    // What an unreachable node said last is not what is.
+    // The last report of a node that no longer reports may be out of date.
     if pod.phase == Phase::Unreachable {
         return false;
     }
@@ -72,18 +73,18 @@ pub fn container_over(pod: &Pod, last: &LastPrimary) -> bool {
             .is_some_and(|c| !c.running || c.id.as_deref() != Some(last.container_id.as_str()))
 }
 
-fn vanished(s: &Snapshot, last: &LastPrimary) -> Result<&'static str, NotOver> {
+fn prove_vanished_over(s: &Snapshot, last: &LastPrimary) -> Result<&'static str, NotOver> {
     if s.ended.contains(&last.pod_uid) {
         return Ok("its containers ended before its pod was gone");
     }
-    // What ran, ran on a node: memory without one proves nothing.
+    // Without the node nothing can be proven.
     let Some(node_name) = &last.node else {
-        let why = format!("the pod of {} is gone, and nothing remembers on which node it ran", last.member);
+        let why = format!("the pod of {} is gone, and the node that it ran on is not recorded", last.member);
         return Err(NotOver { why, until: None });
     };
     let Some(nodes) = &s.nodes else {
         let why = format!(
-            "the pod of {} is gone, and nodes may not be read, so nothing proves that its processes ended",
+            "the pod of {} is gone, and the operator may not read nodes, so nothing proves that its processes ended",
             last.member
         );
         return Err(NotOver { why, until: None });
@@ -96,10 +97,10 @@ fn vanished(s: &Snapshot, last: &LastPrimary) -> Result<&'static str, NotOver> {
         let why = format!("the pod of {} is gone and its node {node_name} does not report", last.member);
         return Err(NotOver { why, until: None });
     }
-    // Nobody can tell a forced deletion from its absence afterwards, so the grace is always waited for.
+    // Afterwards a forced deletion cannot be told from a normal one, so the grace period is always waited for.
     let from = last.gone.unwrap_or(s.now).max(node.since);
     let stored = from.saturating_add(limits::NODE_PROOF_SECONDS).saturating_add(i64::from(last.grace));
-    // Those times may come from a clock that stepped: part of the proof is what this process saw itself.
+    // Stored times may come from a clock that stepped, so part of the proof is what this process saw itself.
     let until = stored.max(node.seen.saturating_add(limits::NODE_PROOF_SECONDS));
     if s.now >= until {
         return Ok("its pod is gone and its node stayed Ready");
@@ -112,17 +113,17 @@ fn vanished(s: &Snapshot, last: &LastPrimary) -> Result<&'static str, NotOver> {
     Err(NotOver { why, until: Some(until) })
 }
 
-fn describe(s: &Snapshot, member: &Member) -> String {
+fn describe_role(s: &Snapshot, member: &Member) -> String {
     match s.role(member) {
-        (Role::Stopped, _) => "a command is under way".into(),
+        (Role::Stopped, _) => "a command on it is not settled".into(),
         (Role::Unknown, Some(why)) => format!("its role is unknown ({why})"),
-        (role, _) => format!("its role is {}", word(role)),
+        (role, _) => format!("its role is {}", role_word(role)),
     }
 }
 
 /// The role as one word.
 #[must_use]
-pub fn word(role: Role) -> &'static str {
+pub fn role_word(role: Role) -> &'static str {
     match role {
         Role::Unknown => "unknown",
         Role::Stopped => "stopped",
@@ -133,56 +134,56 @@ pub fn word(role: Role) -> &'static str {
     }
 }
 
-/// Everyone who may be primary, and why.
+/// The members that may be primary, with the reason of each.
 #[must_use]
 pub fn may_be_primary(s: &Snapshot) -> BTreeMap<MemberName, String> {
     let mut found = BTreeMap::new();
     for member in &s.members {
-        if let Some(why) = lives_as_primary(s, member) {
+        if let Some(why) = shows_as_primary(s, member) {
             found.insert(member.name.clone(), why);
         }
     }
     for last in &s.record.last_primaries {
-        if let Err(not) = over(s, last) {
+        if let Err(not) = prove_over(s, last) {
             found.entry(last.member.clone()).or_insert(not.why);
         }
     }
     found
 }
 
-/// By what the member itself shows, memory aside.
-fn lives_as_primary(s: &Snapshot, member: &Member) -> Option<String> {
-    if !alive(s, member) {
+/// Why the member may be primary by what it shows itself, without the record. `None`: it cannot be.
+fn shows_as_primary(s: &Snapshot, member: &Member) -> Option<String> {
+    if !may_run(s, member) {
         return None;
     }
-    // Whoever was seen as primary since is led to follow no more: `remember` forgets the command then.
-    let led_to_follow = led_to_follow(s.record.member(&member.name).last_command.as_deref());
+    // If the member was seen as primary after its `secondary` or `follow`, the remember step has removed that command.
+    let follows = is_follow_command(s.record.member(&member.name).last_command.as_deref());
     match s.role(member) {
         (Role::Primary, _) => Some("its role is primary".into()),
         (Role::Unknown, why) => Some(format!("its role is unknown: {}", why.unwrap_or_default())),
         (Role::Failed, why) => Some(format!("it failed and is not stopped: {}", why.unwrap_or_default())),
-        (Role::Starting, _) if !led_to_follow => Some("it is starting".into()),
+        (Role::Starting, _) if !follows => Some("it is starting".into()),
         (Role::Starting | Role::Stopped | Role::Secondary, _) => None,
     }
 }
 
-/// Whether anything of the application can run in the member's pod: a container that some command names does. What an unreachable node said
-/// last counts, for nothing says otherwise.
+/// Whether anything of the application can run in the member's pod: a container that some command names runs. For a node that does not report, its
+/// last report counts.
 #[must_use]
-pub fn alive(s: &Snapshot, member: &Member) -> bool {
+pub fn may_run(s: &Snapshot, member: &Member) -> bool {
     let runs =
         |pod: &Pod| s.group.commands.containers().any(|name| pod.containers.get(name).is_some_and(|c| c.running));
     member.pod.as_ref().is_some_and(|pod| pod.phase != Phase::Ended && runs(pod))
 }
 
-/// Whether a command makes a follower: what is starting after it is not about to be primary.
+/// Whether a command makes a secondary: a member that is starting after it does not become primary.
 #[must_use]
-pub fn led_to_follow(last_command: Option<&str>) -> bool {
+pub fn is_follow_command(last_command: Option<&str>) -> bool {
     matches!(last_command, Some("secondary" | "follow"))
 }
 
-/// When time alone will next prove a last primary over. Absent: time proves none.
+/// When time alone will next prove a last primary over, in seconds since 1970. Absent: time alone proves none of them over.
 #[must_use]
 pub fn proven_at(s: &Snapshot) -> Option<Timestamp> {
-    s.record.last_primaries.iter().filter_map(|l| over(s, l).err()?.until).min()
+    s.record.last_primaries.iter().filter_map(|l| prove_over(s, l).err()?.until).min()
 }

@@ -1,4 +1,4 @@
-//! What the host will do this round, and what it waits for: finished data, nothing left to choose.
+//! What the host will do in this round and what it waits for, as data that leaves nothing to choose.
 use crate::check::Violation;
 use crate::contract::{MemberName, Role, Sequence, Timestamp, Transition};
 use crate::policy::{Point, PolicyName, Unanswered};
@@ -8,111 +8,111 @@ use crate::snapshot::{ClaimMark, Object};
 /// The result of a decision.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// The memory as it has to be written before anything in `actions` that starts a command.
+    /// The record. It has to be written before any action that starts a command.
     pub record: Record,
-    /// In the order to be done. One that fails stops what depends on it and nothing else: what serves people comes first, objects that are
-    /// written anew last.
+    /// The actions in their order. An action that fails stops only those that depend on it. Actions that clients depend on come first, objects
+    /// that are only applied again come last.
     pub actions: Vec<Action>,
     /// What is awaited, most important first.
     pub waits: Vec<Wait>,
-    /// The questions asked, their answers and everyone's reasons.
+    /// The questions that were asked, with their answers and the reasons for each member.
     pub decisions: Vec<Decision>,
-    /// Answers that were dropped.
+    /// Answers and commands that broke a rule and were dropped.
     pub violations: Vec<Violation>,
     /// Policies that could not answer.
     pub broken: Vec<Unanswered>,
-    /// All candidates failed: nothing is left to try but to wait or to change something.
+    /// Why the group cannot go on by itself: no candidate is left, or a policy never decides. Absent: it can.
     pub stalled: Option<String>,
-    /// Data is there that no memory explains.
+    /// Which data neither the record nor a claim explains. Absent: all data is explained.
     pub needs_adoption: Option<String>,
 }
 
-/// One thing to do.
+/// One action of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
     /// Server-side apply of an object.
     Apply(Object),
-    /// Tell the controller of the `StatefulSet` to try again now what it waits to try again, by a note on the object.
+    /// Make the controller of the `StatefulSet` create missing pods at once, by an annotation on the object that ends its back-off.
     Nudge {
-        /// The very `StatefulSet`.
+        /// The UID of the `StatefulSet`.
         set_uid: String,
     },
-    /// Write role label and readiness gate of a pod: this is what Services follow.
+    /// Write the role label and the readiness gate of a pod, which the Services follow.
     Route {
-        /// Whose pod.
+        /// The member whose pod it is.
         member: MemberName,
-        /// The very pod.
+        /// The UID of the pod.
         pod_uid: String,
-        /// `primary` or `secondary`; absent: no Service shows it.
+        /// `primary` or `secondary`. Absent: no Service leads to the pod.
         role: Option<&'static str>,
-        /// Whether it counts as Ready.
+        /// The value of the readiness gate.
         ready: bool,
-        /// The version of the pod that this was decided on: a precondition where clients are led to it. Absent: they are led away, which the
-        /// UID alone protects, for it must not wait.
+        /// The `resourceVersion` of the pod that this was decided on, as a precondition of leading clients to it. Absent when clients are led
+        /// away: that must not be delayed by a conflict, and the UID protects enough.
         version: Option<String>,
     },
     /// Start a command; its intent is in `record`.
     Run {
-        /// The durable note.
+        /// The intent: the durable note of the command.
         intent: Intent,
         /// argv with the peers in place.
         argv: Vec<String>,
     },
-    /// Ask for the sequence; changes nothing, so it needs no intent.
+    /// Run `sequence`. It changes nothing, so it needs no intent.
     Read {
-        /// Whom.
+        /// The member that is asked.
         member: MemberName,
-        /// The very pod.
+        /// The UID of its pod.
         pod_uid: String,
     },
-    /// Delete a pod, its volumes stay.
+    /// Delete a pod; its volumes stay.
     DeletePod {
-        /// Whose.
+        /// The member whose pod it is.
         member: MemberName,
-        /// The very pod: a precondition of the call.
+        /// The UID of the pod: a precondition of the call.
         pod_uid: String,
-        /// For people.
+        /// The reason that users see.
         reason: String,
     },
-    /// Give the `StatefulSet` fewer members; the record that explains their claims is written before.
+    /// Scale the `StatefulSet` down. The record that explains the claims of the members that leave is written before.
     Scale {
-        /// How many stay.
+        /// The number of members that stay.
         replicas: u32,
     },
-    /// Write the memory on a claim.
+    /// Write the group's memory as annotations of a claim.
     MarkClaim {
         /// The claim's name.
         claim: String,
-        /// The very claim.
+        /// The UID of the claim.
         uid: String,
-        /// The version of the claim that this was decided on: a late mark would lower its term.
+        /// The `resourceVersion` of the claim that this was decided on: without this precondition a late write could lower the term.
         version: String,
-        /// What is written.
+        /// The memory to write.
         mark: ClaimMark,
     },
 }
 
-/// Something awaited.
+/// Something that the group waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wait {
-    /// Machine-readable.
+    /// The reason as one word, for machines.
     pub reason: Reason,
-    /// For people: what is awaited, and what helps.
+    /// What is awaited and what helps, as users see it.
     pub message: String,
-    /// Whom it concerns.
+    /// The member that it concerns. Absent: the whole group.
     pub member: Option<MemberName>,
-    /// When to look again if nothing happens before.
+    /// When to look again if nothing happens before. Absent: at the next event or resync.
     pub until: Option<Timestamp>,
 }
 
-/// Why nothing more is done: the words of conditions and of docs/runbook.md.
+/// Why a group waits: the reasons in conditions, explained in docs/runbook.md.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
     /// `spec.paused`.
     Paused,
-    /// An object is being created.
+    /// An object is being applied.
     CreatingObjects,
-    /// Pods are not there, or not running.
+    /// Pods are missing or do not run.
     PodsNotRunning,
     /// Kubernetes cannot start a pod, and says why.
     PodCannotStart,
@@ -120,103 +120,175 @@ pub enum Reason {
     PodStray,
     /// A command runs.
     CommandRunning,
-    /// A command's end is not known.
+    /// The outcome of a command is unknown.
     OutcomeUnknown,
-    /// A command ended well; `status` does not agree yet.
+    /// A command exited 0, and `status` does not show the intended role yet.
     ConfirmingRole,
     /// Sequences are being read.
     ReadingPositions,
     /// A sequence could not be read.
     PositionUnknown,
-    /// Somebody may be primary who does not serve.
+    /// A member may be primary that does not serve.
     MayBePrimary,
-    /// Somebody is neither stopped nor serving.
+    /// A member is not stopped, and the first primary waits for that.
     MembersNotStopped,
     /// Two members have data of different histories.
     HistoriesDiffer,
-    /// The best data present is below what was seen before.
+    /// The best data present is below the most recent data that was ever seen.
     BelowHighWater,
-    /// The volume of a last primary was replaced.
+    /// The volume of a last primary was replaced, or a claim has a later term than the record.
     ClaimChanged,
-    /// Claims of members beyond `replicas` exist.
+    /// Claims exist of members beyond those expected.
     UnrecordedClaims,
-    /// Data is there that no memory explains.
+    /// A member has data that neither the record nor a claim explains.
     NeedsAdoption,
-    /// Every candidate failed.
+    /// No member can be chosen, and at least one candidate failed.
     CandidatesFailed,
-    /// Nobody can be chosen.
+    /// No member can be chosen.
     NoCandidate,
-    /// The policy said: not now.
+    /// The policy answered that it waits.
     PolicyWaits,
-    /// The policy said: a person has to change something.
+    /// The policy answered that an administrator has to change something.
     PolicyRefuses,
     /// The policy could not answer.
     PolicyBroken,
     /// The policy's answer broke a check.
     AnswerRejected,
-    /// A failed member is not treated yet.
+    /// A member failed.
     MemberFailed,
-    /// A secondary has to take over, and cannot yet.
+    /// A secondary has to take over and cannot yet.
     FailoverPending,
-    /// The primary is to hand over, and cannot yet.
+    /// A switchover was requested and cannot begin yet.
     SwitchoverPending,
-    /// The primary was to hand over, and leads again: nobody else had all it has.
+    /// A switchover ended, and the requested member does not lead: it did not have all data.
     SwitchoverFailed,
-    /// Secondaries of an older term have to follow.
+    /// Secondaries of an older term have to follow the new primary.
     FollowPending,
-    /// More members than wanted: they leave one after the other.
+    /// There are more members than desired; they are removed one after the other.
     ShrinkPending,
     /// The override cannot be used.
     OverrideInvalid,
 }
 
-/// A question with its answer and everyone's reason.
+impl Reason {
+    /// The word in conditions, in `status.awaiting` and in docs/runbook.md.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Reason::Paused => "Paused",
+            Reason::CreatingObjects => "CreatingObjects",
+            Reason::PodsNotRunning => "PodsNotRunning",
+            Reason::PodCannotStart => "PodCannotStart",
+            Reason::PodStray => "PodStray",
+            Reason::CommandRunning => "CommandRunning",
+            Reason::OutcomeUnknown => "OutcomeUnknown",
+            Reason::ConfirmingRole => "ConfirmingRole",
+            Reason::ReadingPositions => "ReadingPositions",
+            Reason::PositionUnknown => "PositionUnknown",
+            Reason::MayBePrimary => "MayBePrimary",
+            Reason::MembersNotStopped => "MembersNotStopped",
+            Reason::HistoriesDiffer => "HistoriesDiffer",
+            Reason::BelowHighWater => "BelowHighWater",
+            Reason::ClaimChanged => "ClaimChanged",
+            Reason::UnrecordedClaims => "UnrecordedClaims",
+            Reason::NeedsAdoption => "NeedsAdoption",
+            Reason::CandidatesFailed => "CandidatesFailed",
+            Reason::NoCandidate => "NoCandidate",
+            Reason::PolicyWaits => "PolicyWaits",
+            Reason::PolicyRefuses => "PolicyRefuses",
+            Reason::PolicyBroken => "PolicyBroken",
+            Reason::AnswerRejected => "AnswerRejected",
+            Reason::MemberFailed => "MemberFailed",
+            Reason::FailoverPending => "FailoverPending",
+            Reason::SwitchoverPending => "SwitchoverPending",
+            Reason::SwitchoverFailed => "SwitchoverFailed",
+            Reason::FollowPending => "FollowPending",
+            Reason::ShrinkPending => "ShrinkPending",
+            Reason::OverrideInvalid => "OverrideInvalid",
+        }
+    }
+}
+
+/// Who settled a question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DecidedBy {
+    /// A policy answered.
+    Policy(PolicyName),
+    /// An administrator decided by the annotation `tanist.dev/override`; no policy was asked.
+    Administrator,
+    /// Every member was barred, so no policy was asked.
+    NoCandidate,
+}
+
+impl DecidedBy {
+    /// The policy that answered. `None`: no policy was asked.
+    #[must_use]
+    pub fn policy(&self) -> Option<&PolicyName> {
+        match self {
+            DecidedBy::Policy(name) => Some(name),
+            DecidedBy::Administrator | DecidedBy::NoCandidate => None,
+        }
+    }
+}
+
+/// As users see it, for instance `sequence 0.1.0 (builtin/sequence)`.
+impl std::fmt::Display for DecidedBy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            DecidedBy::Policy(name) => name.fmt(f),
+            DecidedBy::Administrator => f.write_str("an administrator (tanist.dev/override)"),
+            DecidedBy::NoCandidate => f.write_str("no policy was asked"),
+        }
+    }
+}
+
+/// A question with its answer and the reason for each member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
-    /// When.
+    /// When it was decided.
     pub at: Timestamp,
-    /// Which question.
+    /// The question.
     pub point: Point,
-    /// Who answered. Absent: a person did, by override.
-    pub policy: Option<PolicyName>,
-    /// In which term.
+    /// Who settled it.
+    pub by: DecidedBy,
+    /// The group's term at that time.
     pub term: u64,
-    /// Who was chosen. Absent: nobody.
+    /// The chosen member. Absent: none.
     pub chosen: Option<MemberName>,
     /// Why, in one sentence.
     pub reason: String,
-    /// Everyone, by ordinal.
+    /// All members by ordinal, each with its result.
     pub candidates: Vec<Considered>,
 }
 
 /// One member in a decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Considered {
-    /// Who.
+    /// The member.
     pub member: MemberName,
-    /// What came of it.
+    /// Its place in the decision.
     pub result: Standing,
-    /// Why.
+    /// Why it has this place.
     pub reason: String,
-    /// Its data.
+    /// Its sequence. Absent: empty, unknown or not asked.
     pub sequence: Option<Sequence>,
 }
 
-/// What came of a member in a decision.
+/// The place of a member in a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
-    /// Acted upon.
+    /// The policy's first candidate: the decision is about this member.
     Chosen,
-    /// Would be next.
+    /// A further candidate of the policy.
     Fallback,
-    /// The policy did not want it.
+    /// It could have been chosen, but the policy did not name it as a candidate.
     PassedOver,
-    /// The host would not have accepted it.
+    /// A rule of the host excludes it.
     Barred,
 }
 
 impl Plan {
-    /// A plan that does nothing and remembers what is remembered.
+    /// A plan that does nothing and keeps the record as it is.
     #[must_use]
     pub fn new(record: Record) -> Self {
         Plan {
@@ -231,7 +303,7 @@ impl Plan {
         }
     }
 
-    /// Adds something awaited.
+    /// Adds something that the group waits for.
     pub fn wait(&mut self, reason: Reason, member: Option<&MemberName>, message: impl Into<String>) {
         self.wait_until(reason, member, message, None);
     }
@@ -268,8 +340,8 @@ impl Plan {
         self.record.history.iter().skip(known)
     }
 
-    /// Puts what writes objects anew behind everything that serves people. The `StatefulSet` shrinks at the very end: an apply after that
-    /// would let it grow again.
+    /// Orders the actions: those that clients depend on first, then applied objects. The `StatefulSet` is scaled down last, because an apply after
+    /// that would scale it up again.
     pub(crate) fn sort(&mut self) {
         self.actions.sort_by_key(|action| match action {
             Action::Route { .. } | Action::Run { .. } | Action::Read { .. } => 0,
@@ -279,14 +351,14 @@ impl Plan {
         });
     }
 
-    /// The earliest time that something awaited names.
+    /// The earliest time at which to look again.
     #[must_use]
     pub fn wake_at(&self) -> Option<Timestamp> {
         self.waits.iter().filter_map(|w| w.until).min()
     }
 }
 
-/// What a pod's routing should be for a role.
+/// The value of the label `tanist.dev/role` for a role. `None`: no Service leads to such a pod.
 #[must_use]
 pub fn route_word(role: Role) -> Option<&'static str> {
     match role {

@@ -1,4 +1,4 @@
-//! How the host asks: questions, replies, and the one trait that stands between the core and whatever answers.
+//! How the host asks policies: questions, replies, and the trait that the engine implements.
 
 use std::fmt;
 
@@ -10,22 +10,22 @@ use crate::contract::{Answer, Care, Snapshot};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Point {
-    /// Nobody runs: who is started first?
+    /// No member runs: which one is started first?
     Seed,
-    /// Secondaries run, no primary serves: who takes over?
+    /// Secondaries run and no primary serves: which member takes over?
     Failover,
-    /// Fewer primaries serve than wanted: who becomes the next one?
+    /// Fewer primaries serve than desired: which member becomes the next one?
     Join,
-    /// More primaries serve than wanted: who is stopped next?
+    /// More primaries serve than desired: which one is stopped next?
     Demote,
-    /// The primaries serve: who becomes the next secondary?
+    /// The primaries serve: which member becomes the next secondary?
     Place,
-    /// What is done with the failed members?
+    /// Members failed: what is done with them?
     Treat,
 }
 
 impl Point {
-    /// All of them.
+    /// All points, in the order of the contract.
     pub const ALL: [Self; 6] = [Self::Seed, Self::Failover, Self::Join, Self::Demote, Self::Place, Self::Treat];
 
     /// The name of its function in the contract.
@@ -56,35 +56,35 @@ impl fmt::Display for Point {
     }
 }
 
-/// What is asked.
+/// A decision point with the snapshot that it is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Question {
-    /// At which point.
+    /// The decision point.
     pub point: Point,
-    /// About what. Its `parameters` are replaced by those of each policy that is asked.
+    /// The snapshot. Its `parameters` are replaced by those of each policy that is asked.
     pub snapshot: Snapshot,
 }
 
-/// What is answered: a [`Care`] at [`Point::Treat`], an [`Answer`] at all others. Never an abstention.
+/// The answer to a question: a [`Care`] at [`Point::Treat`], an [`Answer`] at all others. Never an abstention.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reply {
-    /// About who.
+    /// Which member is chosen.
     Answer(Answer),
-    /// About failed members.
+    /// What is done with failed members.
     Care(Care),
 }
 
-/// Which policy it was.
+/// The identity of a policy.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct PolicyName {
-    /// As it calls itself. Empty when it was never able to say.
+    /// The name from its description. Empty if it was never loaded.
     pub name: String,
-    /// As it says.
+    /// The version from its description. Empty if it was never loaded.
     pub version: String,
-    /// Where it came from, for instance `builtin/sequence` or `configmap/my-policy/policy.wasm`.
+    /// Where it was loaded from, for instance `builtin/sequence` or `configmap/my-policy/policy.wasm`.
     pub source: String,
     /// SHA-256 of its bytes, as `sha256:` and 64 hexadecimal digits.
     pub digest: String,
@@ -101,35 +101,35 @@ impl fmt::Display for PolicyName {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Answered {
-    /// Who answered.
+    /// The policy that answered.
     pub policy: PolicyName,
-    /// What. Its form is checked, what it means is not: whom it names, and whether that is safe, is for the host to check.
+    /// Its answer. Only the form has been checked; the host still has to check whom it names and whether that is safe.
     pub reply: Reply,
-    /// What it cost, in the engine's unit.
+    /// The fuel that it used: about one unit for each instruction.
     pub fuel: u64,
 }
 
-/// A question that was not answered, which means: nothing is done.
+/// A question without an answer: nothing is done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
 #[error("{policy}: {message}")]
 pub struct Unanswered {
-    /// Who failed to answer; the last that was asked when all abstained.
+    /// The policy that failed to answer; if all abstained, the last one that was asked.
     pub policy: PolicyName,
     /// One word for machines: `trap`, `fuel`, `memory`, `stack`, `output`, `malformed`, `fault`, `abstained-all`, `no-policy`.
     pub kind: &'static str,
-    /// A sentence for people.
+    /// A sentence that users see.
     pub message: String,
 }
 
-/// Whoever answers questions.
+/// Answers questions: the engine with a group's policies, or a stub in tests.
 ///
 /// # Guarantees
-/// Equal questions get equal replies; nothing is remembered from one to the next.
+/// Equal questions get equal replies; nothing is remembered between questions.
 pub trait Policies {
     /// Asks one question.
     ///
     /// # Errors
-    /// When no policy has a usable answer; there is none to fall back to.
-    #[expect(clippy::result_large_err, reason = "asked a few times a round, and the error is told to people in full")]
+    /// When no policy has a usable answer.
+    #[expect(clippy::result_large_err, reason = "a round asks a few times, and users see the whole error")]
     fn ask(&self, question: &Question) -> Result<Answered, Unanswered>;
 }

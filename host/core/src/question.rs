@@ -1,11 +1,11 @@
-//! From what the host observed to what a policy is shown.
+//! Makes the contract's snapshot, which policies see, from what the host observed.
 use crate::contract;
 use crate::contract::{MemberName, Phase};
 use crate::policy::{Point, Question};
 use crate::snapshot::{Member, Snapshot};
 use std::collections::BTreeMap;
 
-/// Builds the question of a point; `bars` says who may not be chosen and why.
+/// Builds the question of a point; `bars` has the reason for each member that may not be chosen.
 #[must_use]
 pub fn question(s: &Snapshot, point: Point, bars: &BTreeMap<MemberName, String>) -> Question {
     let group = contract::Group {

@@ -1,12 +1,12 @@
-//! What a group remembers: `status.record`, written only with the resource version it was read with.
+//! The memory of a group: `status.record`, which is written only with the `resourceVersion` that was read.
 //!
-//! Losing it means more caution, never less; an unknown field blocks instead of being ignored (docs/safety.md, S37).
+//! A lost record makes the host more careful, never less. An unknown field blocks instead of being ignored (docs/safety.md, S37).
 use crate::contract::{Failure, MemberName, Position, Role, Sequence, Timestamp, Transition};
 use crate::limits;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The memory of a group. Default: nothing is remembered.
+/// The memory of a group. The default is an empty record.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Record {
@@ -16,44 +16,43 @@ pub struct Record {
     /// The first seed. Absent: this group was never seeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ever_seeded: Option<Seeded>,
-    /// The highest data ever seen: no automatic seed below it (docs/safety.md, S15, S17).
+    /// The highest data ever seen: no member with less data is seeded or promoted without an override (docs/safety.md, S15, S17).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high_water: Option<Mark>,
-    /// Members that were or were to be primary and are not proven over.
+    /// Members that were primary, or were told to become it, and are not proven over.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub last_primaries: Vec<LastPrimary>,
-    /// The highest term of a claim ahead of `term` whose primaries are in `last_primaries` already, or were proven over since. Absent, and
-    /// left out, as long as no claim is ahead.
+    /// The highest term of a claim above `term` whose primaries were already added to `last_primaries`. Absent while no claim is above.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recalled: Option<u64>,
     /// The number of members after the last orderly change.
     #[serde(default)]
     pub last_replicas: u32,
-    /// What is remembered of each member.
+    /// The memory of each member.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub members: BTreeMap<MemberName, MemberRecord>,
-    /// Members that an orderly shrink took away: their claims stay, and are no surprise.
+    /// Members that an orderly scale-down removed. Their claims stay and are expected.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub retired: BTreeSet<MemberName>,
-    /// The latest hand-over of the primary. Absent: there was none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub handover: Option<Handover>,
-    /// Commands that were begun and are not settled.
+    /// The latest switchover. Absent: there was none.
+    #[serde(default, rename = "handover", skip_serializing_if = "Option::is_none")]
+    pub switchover: Option<Switchover>,
+    /// Open commands: begun and not settled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intents: Vec<Intent>,
-    /// What happened, oldest first.
+    /// The history, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<Transition>,
-    /// How many intents there have been: makes tokens unique.
+    /// The number of intents so far; part of each token, which it makes unique.
     #[serde(default)]
     pub counter: u64,
     /// The generation of the spec that the back-offs were last cleared for.
     #[serde(default)]
     pub cleared_generation: i64,
-    /// The value of the retry annotation that was last obeyed.
+    /// The value of the retry annotation that the back-offs were last cleared for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cleared_retry: Option<String>,
-    /// Since when a policy says nothing but "not now". Absent: none does.
+    /// Since when a policy has answered nothing but "wait". Absent: none does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_since: Option<Timestamp>,
     /// The override that was used; it is never used again.
@@ -61,42 +60,42 @@ pub struct Record {
     pub used_override: Option<String>,
 }
 
-/// That the group was seeded, and by whom first.
+/// The first seed of a group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Seeded {
     /// The target of the first seed.
     pub member: MemberName,
-    /// Whether a primary was ever confirmed. Until then that member alone may be seeded again, or anyone while all are empty.
+    /// Whether a primary was ever confirmed. Until then only that member may be seeded again, or any member while all are empty.
     pub confirmed: bool,
 }
 
-/// A primary that is stopped on purpose, so that another member leads.
+/// A switchover: a primary is stopped on purpose so that another member leads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Handover {
-    /// Who leads until then.
+pub struct Switchover {
+    /// The primary that gives up the lead.
     pub from: MemberName,
-    /// Who is meant to lead. Absent: anyone else.
+    /// The member that has to lead afterwards. Absent: any other member.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<MemberName>,
-    /// Why, for people.
+    /// The reason that users see.
     pub why: String,
-    /// In which term it was wished for.
+    /// The group's term when it was requested.
     pub term: u64,
-    /// What the primary held when it was asked first: who shall lead has to have it before the primary is stopped.
+    /// The primary's sequence when it was first asked: the successor has to have it before the primary is stopped. Absent: not asked yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub floor: Option<Sequence>,
-    /// When the primary was told to stop. Absent: it was not yet.
+    /// When the primary was told to stop. Absent: not yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begun: Option<Timestamp>,
-    /// Who led in the end.
+    /// The member that led in the end. Absent: the switchover has not ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub led: Option<MemberName>,
 }
 
-impl Handover {
-    /// Whether the primary was told to stop and nobody leads yet.
+impl Switchover {
+    /// Whether the primary was told to stop and no member leads yet.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.begun.is_some() && self.led.is_none()
@@ -107,9 +106,9 @@ impl Handover {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Mark {
-    /// Compared first.
+    /// The term, which is compared first.
     pub term: u64,
-    /// Compared inside one term and one history.
+    /// The sequence, which is compared within one term and one history.
     pub sequence: Sequence,
 }
 
@@ -119,24 +118,24 @@ pub struct Mark {
 pub struct LastPrimary {
     /// Its name.
     pub member: MemberName,
-    /// The very pod.
+    /// The UID of the pod in which it was primary.
     pub pod_uid: String,
-    /// The container that ran the command.
+    /// The name of the container in which it was primary.
     pub container: String,
-    /// The very container.
+    /// The ID of that container.
     pub container_id: String,
-    /// The node it ran on.
+    /// The node it ran on. Absent: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// The pod's termination grace in seconds: a forced deletion leaves its processes alive that long.
+    /// The pod's termination grace period in seconds: after a forced deletion its processes may live that long.
     pub grace: u32,
-    /// When the pod was first seen to be gone.
+    /// When the pod was first seen to be gone. Absent: it is there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gone: Option<Timestamp>,
 }
 
 impl LastPrimary {
-    /// A primary of which only the name is remembered, by a claim that an older version wrote, or whose list was full.
+    /// A primary of which only the name is known: from a claim that an older version wrote, or whose list was full.
     #[must_use]
     pub fn by_name(member: MemberName) -> Self {
         let none = String::new;
@@ -151,30 +150,30 @@ impl LastPrimary {
         }
     }
 
-    /// See [`LastPrimary::by_name`].
+    /// Whether only the name is known; see [`LastPrimary::by_name`].
     #[must_use]
     pub fn is_by_name(&self) -> bool {
         self.pod_uid.is_empty()
     }
 }
 
-/// What is remembered of one member.
+/// The memory of one member.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct MemberRecord {
     /// The last term in which a start succeeded on it and `status` agreed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub term: Option<u64>,
-    /// The last term in which it served as primary.
+    /// The last term in which it served as primary. Absent: none is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub primary_term: Option<u64>,
     /// When it was last confirmed as primary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_primary: Option<Timestamp>,
-    /// A start that is not confirmed: until it is, the member counts as of this term.
+    /// A start that is not confirmed: until it is, the member's data counts as of this term.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<Started>,
-    /// The UIDs of its claims when its role was confirmed: other UIDs are other data.
+    /// The UIDs of its claims when its role was last confirmed: other UIDs mean other volumes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim_uid: Option<String>,
     /// The last sequence read from it.
@@ -183,19 +182,19 @@ pub struct MemberRecord {
     /// Commands that failed since the last start that succeeded.
     #[serde(default)]
     pub failures: u32,
-    /// The latest of them.
+    /// The latest of these failures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<Failure>,
-    /// Not to be started again before then.
+    /// Not to be started again before this time. Absent: no back-off runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_at: Option<Timestamp>,
     /// Treatments since the last start that succeeded.
     #[serde(default)]
     pub treated: u32,
-    /// Not to be treated again before then.
+    /// Not to be treated again before this time. Absent: no back-off runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub treat_at: Option<Timestamp>,
-    /// A command failed in this very container and nothing has put it right since.
+    /// A command failed in this container, and no later command fixed that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broken: Option<Broken>,
     /// The last command that was started on it.
@@ -209,12 +208,12 @@ pub struct MemberRecord {
 pub struct Started {
     /// The term of the start.
     pub term: u64,
-    /// Whether the start was the one that opened that term: only then may the member win by it.
+    /// Whether this start opened the term (a seed or failover): only then may the member win a decision in that term before it is confirmed.
     pub target: bool,
-    /// What was known of its data before.
+    /// The position of its data before the start.
     pub before: Position,
-    /// Whether `status` said secondary or primary since: from then on it may hold what nobody else has. Left out when false, so that an
-    /// operator from before it was there can read the record after a roll-back.
+    /// Whether `status` has said secondary or primary since then: from that moment it may have data that no other member has. Left out when
+    /// false, so that after a roll-back an older operator, which does not know this field, can read the record.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub followed: bool,
 }
@@ -223,40 +222,41 @@ pub struct Started {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Broken {
-    /// The very pod.
+    /// The UID of the pod.
     pub pod_uid: String,
-    /// The very container.
+    /// The ID of the container.
     pub container_id: String,
-    /// What to tell people.
+    /// The reason that users see.
     pub reason: String,
 }
 
-/// Why a command is run.
+/// The purpose of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verb {
-    /// First primary of a group that runs nowhere.
+    /// Start the first primary of a group that runs nowhere.
     Seed,
-    /// A surviving member takes over.
+    /// Make a member with all data primary after the old primary was lost.
     Failover,
-    /// A further primary.
+    /// Start a further primary.
     Join,
-    /// A secondary is started.
+    /// Start a secondary.
     Place,
-    /// A secondary is pointed at the primary.
+    /// Point a secondary at the present primary.
     Follow,
-    /// A surplus primary is stopped.
+    /// Stop a surplus primary.
     Demote,
-    /// The primary is stopped, so that another member leads.
-    HandOver,
-    /// A member beyond `replicas` is stopped.
+    /// Stop the primary so that another member leads.
+    #[serde(rename = "hand-over")]
+    Switchover,
+    /// Stop a member beyond `replicas`.
     Remove,
-    /// A failed member is stopped.
+    /// Stop a failed member.
     Treat,
 }
 
 impl Verb {
-    /// The word shown to people.
+    /// The word that users see.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -266,13 +266,13 @@ impl Verb {
             Verb::Place => "place",
             Verb::Follow => "follow",
             Verb::Demote => "demote",
-            Verb::HandOver => "hand-over",
+            Verb::Switchover => "switchover",
             Verb::Remove => "remove",
             Verb::Treat => "treat",
         }
     }
 
-    /// Whether its success leaves a primary: at most one such command runs in a group at a time (row A10).
+    /// Whether its success makes a primary: at most one such command is open in a group (A10).
     #[must_use]
     pub fn makes_primary(self) -> bool {
         matches!(self, Verb::Seed | Verb::Failover | Verb::Join)
@@ -284,49 +284,49 @@ impl Verb {
         matches!(self, Verb::Seed | Verb::Failover)
     }
 
-    /// The role that `status` has to say afterwards.
+    /// The role that `status` has to show afterwards.
     #[must_use]
     pub fn intended(self) -> Role {
         match self {
             Verb::Seed | Verb::Failover | Verb::Join => Role::Primary,
             Verb::Place | Verb::Follow => Role::Secondary,
-            Verb::Demote | Verb::HandOver | Verb::Remove | Verb::Treat => Role::Stopped,
+            Verb::Demote | Verb::Switchover | Verb::Remove | Verb::Treat => Role::Stopped,
         }
     }
 }
 
-/// The durable note of a command about to be executed; it is written before the command starts.
+/// The durable note of a command; it is written before the command starts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Intent {
-    /// Names this one execution; the runner executes it at most once.
+    /// The name of this execution; the runner executes each token at most once.
     pub token: String,
-    /// Why.
+    /// The purpose of the command.
     pub verb: Verb,
     /// The name of the command in the spec.
     pub command: String,
-    /// On whom.
+    /// The member on which it runs.
     pub member: MemberName,
-    /// In which very pod.
+    /// The UID of its pod.
     pub pod_uid: String,
-    /// In which container.
+    /// The name of the container.
     pub container: String,
-    /// In which very container.
+    /// The ID of the container.
     pub container_id: String,
-    /// Under which generation of the spec.
+    /// The generation of the spec that it was decided under.
     pub generation: i64,
     /// When it was decided.
     pub started: Timestamp,
     /// How long the command may run, in seconds.
     pub timeout: u32,
-    /// In which term.
+    /// The group's term from this command on.
     pub term: u64,
-    /// Whether an earlier start on the member was not confirmed either. Left out when false, so that an operator from before it was
-    /// there can read the record after a roll-back.
+    /// Whether an earlier start on the member was not confirmed either. Left out when false, so that after a roll-back an older operator, which
+    /// does not know this field, can read the record.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub again: bool,
-    /// Whether the member already had the intended role when the command began: then reading that role says nothing about how the command
-    /// ended. A follow always has it, so it is left out there; it is left out when false, too, for the sake of a roll-back.
+    /// Whether the member already had the intended role when the command began: then that role does not show how the command ended. Never set for
+    /// a follow, where it always holds. Left out when false, for a roll-back as above.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub had_role: bool,
     /// When the command was found to have exited 0; from then on only the role is awaited.
@@ -335,7 +335,7 @@ pub struct Intent {
 }
 
 impl Intent {
-    /// When the command has to be over, in seconds since 1970.
+    /// The time at which the command has to have ended, in seconds since 1970.
     #[must_use]
     pub fn deadline(&self) -> Timestamp {
         self.started.saturating_add(i64::from(self.timeout))
@@ -349,24 +349,24 @@ impl Intent {
 }
 
 impl Record {
-    /// Whether nothing at all is remembered.
+    /// Whether the record is empty: no term, no seed, no confirmed member.
     #[must_use]
     pub fn is_blank(&self) -> bool {
         self.term == 0 && self.ever_seeded.is_none() && self.members.values().all(|m| m.term.is_none())
     }
 
-    /// What is remembered of a member; nothing is a value too.
+    /// The memory of a member; the default if there is none.
     #[must_use]
     pub fn member(&self, name: &MemberName) -> MemberRecord {
         self.members.get(name).cloned().unwrap_or_default()
     }
 
-    /// The same, to be changed.
+    /// The memory of a member, for changing it.
     pub fn member_mut(&mut self, name: &MemberName) -> &mut MemberRecord {
         self.members.entry(name.clone()).or_default()
     }
 
-    /// Adds to the history and keeps its bound.
+    /// Adds an entry to the history and drops the oldest ones beyond the limit.
     pub fn note(&mut self, at: Timestamp, what: &str, member: Option<&MemberName>, detail: Option<String>) {
         let detail = detail.map(|text| cut(&text));
         self.history.push(Transition { at, what: what.into(), member: member.cloned(), detail });
@@ -374,14 +374,14 @@ impl Record {
         self.history.drain(..surplus);
     }
 
-    /// The unsettled command of a member.
+    /// The open command of a member.
     #[must_use]
     pub fn intent_of(&self, member: &MemberName) -> Option<&Intent> {
         self.intents.iter().find(|i| &i.member == member)
     }
 
-    /// Brings times that claim to be later than now back: what is past to now, what is awaited to the longest back-off from now. They were
-    /// written by another process, whose clock was another one (docs/safety.md, S28).
+    /// Corrects times from another process whose clock was ahead (docs/safety.md, S28): times of the past are at most now, and times that are
+    /// waited for are at most the longest back-off from now.
     pub fn clamp(&mut self, now: Timestamp) {
         let past = |at: &mut Timestamp| *at = (*at).min(now);
         let awaited = |at: &mut Timestamp| *at = (*at).min(now.saturating_add(limits::BACKOFF_LONGEST_SECONDS));
@@ -395,39 +395,39 @@ impl Record {
             member.last_failure.iter_mut().map(|f| &mut f.at).for_each(past);
             member.retry_at.iter_mut().chain(&mut member.treat_at).for_each(awaited);
         }
-        self.handover.iter_mut().filter_map(|h| h.begun.as_mut()).for_each(past);
+        self.switchover.iter_mut().filter_map(|h| h.begun.as_mut()).for_each(past);
         self.history.iter_mut().map(|t| &mut t.at).for_each(past);
         self.waiting_since.iter_mut().for_each(past);
     }
 
-    /// Forgets all back-offs: a person changed the spec or asked for a retry.
+    /// Clears all back-offs: an administrator changed the spec or asked for a retry.
     pub fn clear_backoff(&mut self) {
         for member in self.members.values_mut() {
             member.retry_at = None;
             member.treat_at = None;
         }
-        // What could not be handed over may be tried again.
-        self.handover.take_if(|h| !h.is_open());
+        // A switchover that failed may be tried again.
+        self.switchover.take_if(|h| !h.is_open());
     }
 }
 
 impl MemberRecord {
-    /// The term its data counts as of: an unconfirmed start counts (docs/rules.md, "Term").
+    /// The term that its data counts as of, unconfirmed starts included (docs/rules.md, "Term").
     #[must_use]
     pub fn counts_as(&self) -> Option<u64> {
         self.started.as_ref().map(|s| s.term).max(self.term)
     }
 
     /// Counts a failure and sets the back-off: 10 s, doubling, at most 5 min.
-    pub fn fail(&mut self, failure: Failure) {
+    pub fn record_failure(&mut self, failure: Failure) {
         let at = failure.at;
         self.failures = self.failures.saturating_add(1);
         self.last_failure = Some(failure);
         self.retry_at = Some(at.saturating_add(backoff(self.failures)));
     }
 
-    /// A start succeeded and `status` agreed: what went wrong before is over.
-    pub fn succeed(&mut self) {
+    /// Clears failures, back-offs and treatments: a start succeeded and `status` shows its role.
+    pub fn record_success(&mut self) {
         self.failures = 0;
         self.last_failure = None;
         self.retry_at = None;
@@ -438,14 +438,14 @@ impl MemberRecord {
     }
 }
 
-/// Seconds to wait after the n-th failure in a row, n from 1.
+/// Seconds to wait after a number of failures in a row, from 1.
 #[must_use]
 pub fn backoff(failures: u32) -> i64 {
     let doublings = failures.saturating_sub(1).min(16);
     (limits::BACKOFF_FIRST_SECONDS << doublings).min(limits::BACKOFF_LONGEST_SECONDS)
 }
 
-/// A text within the bound for reasons, cut at a character.
+/// The text cut to [`limits::REASON_BYTES`] at the end of a character, with control characters replaced by spaces.
 #[must_use]
 pub fn cut(text: &str) -> String {
     let mut end = text.len().min(limits::REASON_BYTES);

@@ -1,4 +1,8 @@
-//! All that a decision may look at, frozen: the spec, the memory, and what was observed. Time and nonce are fields like any other.
+//! The frozen input of a decision: the spec, the record, what was observed, the time and a nonce. A decision looks at nothing else.
+mod commands;
+
+pub use commands::{Command, Commands};
+
 use crate::contract::{MemberName, Phase, Position, Role, Timestamp};
 use crate::limits;
 use crate::over;
@@ -8,27 +12,27 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The frozen input of one round.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Snapshot {
-    /// Seconds since 1970, read once.
+    /// The time of the round in seconds since 1970.
     pub now: Timestamp,
-    /// Unguessable text that no other round has: makes tokens unique even when memory was lost.
+    /// A random text that no other round has: it makes tokens unique even after the record was lost.
     pub nonce: String,
     /// The spec.
     pub group: Group,
-    /// The memory: the maximum of status and claims.
+    /// The memory: the maximum of the status and the claims.
     pub record: Record,
-    /// The objects the group needs, and whether they are there as wished.
+    /// The objects that the group needs, and whether each is there as desired.
     pub objects: Vec<Object>,
     /// The `StatefulSet` as it is. Absent: there is none yet.
     pub set: Option<Set>,
     /// Every expected member and every existing one, by ordinal.
     pub members: Vec<Member>,
-    /// What is known about the end of each unsettled command, by token.
+    /// What is known about the end of each open command, by token.
     pub evidence: BTreeMap<String, Evidence>,
-    /// Absent: nodes may not be read, nothing is known of them.
+    /// The nodes of members and last primaries, by name. Absent: the operator may not read nodes.
     pub nodes: Option<BTreeMap<String, Node>>,
-    /// UIDs of pods whose last status, before they vanished, showed every container ended.
+    /// UIDs of pods whose last status, before they vanished, showed that every container ended.
     pub ended: BTreeSet<String>,
-    /// Claims of ordinals beyond every expected member.
+    /// Names of claims with ordinals beyond every expected member.
     pub surplus_claims: Vec<String>,
 }
 
@@ -39,138 +43,88 @@ pub struct Group {
     pub name: String,
     /// Its namespace.
     pub namespace: String,
-    /// Its UID: a group of the same name is another group.
+    /// Its UID: a group that is created anew under the same name has another one.
     pub uid: String,
     /// Its generation.
     pub generation: i64,
-    /// Members wanted; 0: stopped.
+    /// The desired number of members; 0: the group is stopped.
     pub replicas: u32,
-    /// Primaries wanted, resolved: `All` is `replicas`.
+    /// The desired number of primaries; `All` is resolved to `replicas`.
     pub primaries: u32,
-    /// What to execute.
+    /// The commands to execute in members.
     pub commands: Commands,
-    /// Whether `tanist-run` is PID 1, so that commands can be asked about again.
+    /// Whether `tanist-run` is process 1 of the members, so that it can be asked how a command ended.
     pub runner: bool,
-    /// Seconds a member may be `starting`.
+    /// Seconds for which a member may be `starting` before it counts as failed.
     pub start_deadline: u32,
-    /// Seconds after a deadline until a pod with a command of unknown outcome is deleted.
+    /// Seconds from a command's deadline until its pod is deleted if its outcome is still unknown.
     pub unknown_grace: u32,
-    /// The member that the user wants as primary.
+    /// The member that the user wants as primary. Absent: none.
     pub preferred_primary: Option<MemberName>,
     /// The DNS domain of the Kubernetes cluster, for instance `cluster.local`.
     pub domain: String,
     /// What has to be known before a secondary takes over.
     pub failover: Failover,
-    /// Nothing is done while set.
+    /// Whether the group is paused: then only open commands are settled.
     pub paused: bool,
-    /// The value of `tanist.dev/retry`.
+    /// The value of the annotation `tanist.dev/retry`.
     pub retry: Option<String>,
-    /// The parsed `tanist.dev/override`.
-    pub overrule: Option<Overrule>,
-    /// Why `tanist.dev/override` could not be read.
-    pub overrule_error: Option<String>,
-    /// Labels for policies.
+    /// The parsed annotation `tanist.dev/override`.
+    pub requested_override: Option<Override>,
+    /// Why the annotation `tanist.dev/override` could not be parsed.
+    pub override_error: Option<String>,
+    /// Labels that policies see.
     pub labels: Vec<(String, String)>,
 }
 
 impl Group {
-    /// Whether the member is beyond `replicas`: it leaves, in an orderly way.
+    /// Whether the member is beyond `replicas`: it leaves in an orderly way.
     #[must_use]
     pub fn is_surplus(&self, member: &Member) -> bool {
         member.ordinal >= self.replicas
     }
 
-    /// Primaries wanted, as a count of members.
+    /// The desired number of primaries.
     #[must_use]
-    pub fn wanted_primaries(&self) -> usize {
+    pub fn desired_primaries(&self) -> usize {
         usize::try_from(self.primaries).unwrap_or(usize::MAX)
     }
 }
 
-/// When a secondary may take over from a lost primary: what the application guarantees, which nobody but its owner knows.
+/// When a secondary may take over from a lost primary. These settings follow from what the application guarantees, which only its owner knows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Failover {
-    /// So many known positions among the members of the highest term are enough. Absent: all but a lost primary's.
+    /// How many known positions among the members of the highest term are enough. Absent: all, except that of a lost primary.
     pub reads: Option<u32>,
-    /// A stopped old primary is left out while secondaries run: they have everything it acknowledged.
+    /// Whether a stopped old primary is excluded while secondaries run, because they have all acknowledged writes.
     pub prefer_running: bool,
 }
 
-/// A person's decision against the memory: it lifts every check of seed and failover but Over.
+/// An administrator's decision against the record: it lifts every check of seed and failover except Over.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Overrule {
-    /// Who shall lead.
+pub struct Override {
+    /// The member that has to lead.
     pub member: MemberName,
-    /// What its `sequence` has to say.
+    /// The position that its `sequence` has to print.
     pub position: Position,
-    /// The group's term as the person saw it.
+    /// The group's term that the administrator saw: the override holds in this term only.
     pub term: u64,
-    /// The annotation's value, remembered when used.
+    /// The annotation's value; it is recorded when the override is used, so that it is not used again.
     pub raw: String,
 }
 
-/// The commands of a group.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Commands {
-    /// Says the role by its exit code.
-    pub status: Command,
-    /// Says how recent the data is.
-    pub sequence: Command,
-    /// Stops the application.
-    pub stop: Command,
-    /// Starts a primary.
-    pub primary: Command,
-    /// Starts the first primary. Absent: `primary` does.
-    pub seed: Option<Command>,
-    /// Starts a secondary. Absent: surplus members stay idle.
-    pub secondary: Option<Command>,
-    /// Makes a running secondary primary. Absent: `primary` does.
-    pub promote: Option<Command>,
-    /// Points a secondary at another primary. Absent: `secondary` does.
-    pub follow: Option<Command>,
-}
-
-impl Commands {
-    /// The containers in which something of the application may run.
-    pub fn containers(&self) -> impl Iterator<Item = &str> {
-        let required = [&self.status, &self.sequence, &self.stop, &self.primary];
-        let optional = [&self.seed, &self.secondary, &self.promote, &self.follow];
-        required.into_iter().chain(optional.into_iter().flatten()).map(|c| c.container.as_str())
-    }
-
-    /// Whether the processes that are counted beside `status` are those of the application: every command that starts it runs in the container of
-    /// `status`. Where one runs elsewhere, a count of 0 says nothing about the application.
-    #[must_use]
-    pub fn counts_application(&self) -> bool {
-        let starts = [Some(&self.primary), self.seed.as_ref(), self.secondary.as_ref()];
-        starts.into_iter().flatten().all(|c| c.container == self.status.container)
-    }
-}
-
-/// One command.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Command {
-    /// argv, never a shell string.
-    pub exec: Vec<String>,
-    /// The container it runs in.
-    pub container: String,
-    /// Seconds it may take.
-    pub timeout: u32,
-}
-
-/// An object of the group, as wished.
+/// A Kubernetes object of the group as desired.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Object {
-    /// For instance `StatefulSet`.
+    /// Its kind, for instance `StatefulSet`.
     pub kind: String,
     /// Its name.
     pub name: String,
-    /// What is applied.
+    /// The manifest to apply.
     pub manifest: serde_json::Value,
-    /// Whether it is there as wished.
+    /// Whether the object is there as desired.
     pub current: bool,
-    /// Its `resourceVersion` as it was seen: a precondition of changing it. Absent: there is no such object yet, and creating it is all that
-    /// may be done.
+    /// Its `resourceVersion` as it was seen: a precondition of changing it. Absent: there is no such object yet, and it may only be created.
     pub version: Option<String>,
 }
 
@@ -183,35 +137,35 @@ pub struct Set {
     pub replicas: u32,
     /// Its `resourceVersion` as it was seen: a precondition of shrinking it.
     pub version: String,
-    /// Members that it should have made a pod for, and has not. Empty where that is not known.
+    /// Members whose pods it should have created and has not. Empty if that is not known.
     pub missing: BTreeMap<MemberName, Missing>,
     /// When it was last told to try again. Absent: never.
     pub nudged: Option<Timestamp>,
 }
 
-/// A pod that the `StatefulSet` should have made, and has not.
+/// A pod that the `StatefulSet` should have created and has not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
-    /// Since when it is missing, at least.
+    /// The first time at which it was seen to be missing.
     pub since: Timestamp,
-    /// Why Kubernetes refuses it, in its words. Absent: it did not say, or the operator may not read it.
+    /// Why Kubernetes refuses to create it, in its words. Absent: there is no such event, or the operator may not read events.
     pub refused: Option<String>,
 }
 
-/// A node, as far as it proves something.
+/// What is known of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
     /// Whether its kubelet reports.
     pub ready: bool,
-    /// Since when, as the API has it, or later where the operator saw it come back.
+    /// Since when it is ready or not, by the API server, or later if the operator saw it come back later.
     pub since: Timestamp,
-    /// Since when this operator's process has seen it report without a break: what is stored or written by another clock proves nothing alone.
+    /// Since when this process has seen it report without a break. A time that another clock wrote is not enough as a proof.
     pub seen: Timestamp,
-    /// Whether a person declared that nothing runs there any more.
+    /// Whether an administrator declared by the out-of-service taint that no process runs there any more.
     pub out_of_service: bool,
-    /// Whether it is to be emptied: cordoned, or about to be removed.
+    /// Whether it is to be drained: it is cordoned, or about to be removed.
     pub cordoned: bool,
-    /// Its fault domain.
+    /// Its zone (fault domain). Absent: unknown.
     pub zone: Option<String>,
 }
 
@@ -222,65 +176,68 @@ pub struct Member {
     pub name: MemberName,
     /// The number in its name.
     pub ordinal: u32,
-    /// Absent: there is no pod that the group owns.
+    /// Its pod. Absent: there is no pod that the group owns.
     pub pod: Option<Pod>,
     /// Its claims, by name.
     pub claims: Vec<Claim>,
-    /// What `status` said.
+    /// The latest result of `status`.
     pub reading: Reading,
-    /// What `sequence` said, in this life of the container.
+    /// The latest result of `sequence` in the present container.
     pub position: Position,
-    /// When.
+    /// When the position was read.
     pub position_at: Timestamp,
-    /// Whether data may have moved when it was asked for, or since: somebody may have been primary, or the group was paused.
-    pub position_led: bool,
-    /// Whether `sequence` runs on it now: a command like any other, so nothing else may start.
+    /// Whether the data may have changed since the position was asked for: a member may have been primary then or later, or the group was paused.
+    pub position_stale: bool,
+    /// Whether `sequence` is running on it now. It counts as a command, so no other one may start.
     pub asked: bool,
 }
 
 /// A pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pod {
-    /// The very pod.
+    /// Its UID.
     pub uid: String,
     /// Its `resourceVersion` as it was seen: a precondition of deleting it and of leading clients to it.
     pub version: String,
-    /// What Kubernetes says about it.
+    /// Its phase, as Kubernetes reports it.
     pub phase: Phase,
-    /// Since when.
+    /// When it entered that phase.
     pub phase_since: Timestamp,
-    /// Kubernetes' readiness.
+    /// Whether Kubernetes reports it as Ready.
     pub ready: bool,
-    /// Where it runs.
+    /// The node that it runs on. Absent: it is not scheduled yet.
     pub node: Option<String>,
-    /// Its termination grace in seconds.
+    /// Its termination grace period in seconds.
     pub grace: u32,
     /// Its containers, by name.
     pub containers: BTreeMap<String, Container>,
     /// The value of its label `tanist.dev/role`.
     pub routed: Option<String>,
-    /// Whether it was made from an older template: the fields of the new one reach it when it is replaced (row A50).
+    /// Whether it was made from an older template: the present template reaches it when it is replaced (A50).
     pub outdated: bool,
+    /// Whether it was made from a `spec.template` that the user has changed since. A pod can be outdated for another reason: a new version of
+    /// the operator adds something else to the template.
+    pub older_template: bool,
     /// The state of its readiness gate. Absent: never written.
     pub gate: Option<bool>,
-    /// Labels for policies.
+    /// Labels that policies see.
     pub labels: Vec<(String, String)>,
-    /// Why Kubernetes cannot start it, in its words. Absent: it runs, or is on its way.
+    /// Why Kubernetes cannot start it, in its words. Absent: it runs or is being started.
     pub trouble: Option<String>,
-    /// What it lacks to be found by the Services and managed by the `StatefulSet`, and what helps, in one sentence. Such a pod is a member all
-    /// the same: its application lives. Absent: it lacks nothing.
+    /// What it lacks to be found by the Services and managed by the `StatefulSet`, and what helps, in one sentence. Such a pod still counts as the
+    /// member's pod, because its application may run. Absent: it lacks nothing.
     pub stray: Option<String>,
 }
 
 /// A container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Container {
-    /// The very container. Absent: none was started yet.
+    /// Its ID. Absent: it was not started yet.
     pub id: Option<String>,
     /// Whether it runs.
     pub running: bool,
-    /// Whether its readiness probe holds: with the runner's, `status` said primary or secondary after a command that starts, stopped after one
-    /// that stops.
+    /// Whether its readiness probe succeeds. The runner's probe does when `status` says primary or secondary after a command that starts, or
+    /// stopped after a command that stops.
     pub ready: bool,
 }
 
@@ -289,15 +246,15 @@ pub struct Container {
 pub struct Claim {
     /// Its name.
     pub name: String,
-    /// The very claim: another UID is other data.
+    /// Its UID: another UID means another volume.
     pub uid: String,
-    /// Its `resourceVersion` as it was seen: a precondition of writing the memory on it.
+    /// Its `resourceVersion` as it was seen: a precondition of writing annotations on it.
     pub version: String,
-    /// What is written on it.
+    /// The memory in its annotations. Absent: none.
     pub mark: Option<ClaimMark>,
 }
 
-/// The memory on a claim: it outlives the group's object.
+/// The memory in the annotations of a claim: it outlives the group's object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimMark {
     /// The group it was written for.
@@ -308,23 +265,23 @@ pub struct ClaimMark {
     pub sequence: Option<crate::contract::Sequence>,
     /// The primaries of that term, sorted.
     pub primaries: Vec<MemberName>,
-    /// Where members ran that may be primary, as far as nothing proved them over when this was written; at most [`limits::MARKED_PRIMARIES`], its
-    /// own member's first. Empty also where an operator wrote it that only knew the names.
+    /// Pods and nodes of members that may be primary and were not proven over when this was written; at most [`limits::MARKED_PRIMARIES`], the own
+    /// member's first. Empty if an older operator wrote it, which recorded only the names.
     pub ran: Vec<LastPrimary>,
 }
 
-/// What `status` said.
+/// The result of `status`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reading {
     /// The role.
     pub role: Role,
-    /// Why it is unknown or failed.
+    /// Why the role is unknown or failed.
     pub detail: Option<String>,
-    /// Since when the role is this.
+    /// When the member was first seen in this role.
     pub since: Timestamp,
-    /// How often in a row it could not be read.
+    /// How often in a row the role could not be read.
     pub unknown_streak: u32,
-    /// Processes that the runner sees in the container of `status`; see [`Commands::counts_application`]. Absent: it was not asked.
+    /// The number of processes that the runner sees in the container of `status`; see [`Commands::counts_application`]. Absent: not counted.
     pub processes: Option<u32>,
 }
 
@@ -337,13 +294,13 @@ impl Default for Reading {
 /// What is known about the end of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Evidence {
-    /// It runs, or this operator waits for it.
+    /// It is running, or this operator waits for it.
     Running,
-    /// It ended with this code.
+    /// It ended with this exit code.
     Exited(i32),
-    /// It was never started and never will be under this token; the text says why.
+    /// It was not started and never will be under this token; the text says why.
     NotStarted(String),
-    /// It was started and cut off by a restart of its container.
+    /// It was started and ended by a restart of its container.
     Interrupted,
     /// It may have run, may be running, or may never have started; the text says why.
     Unknown(String),
@@ -356,13 +313,13 @@ impl Snapshot {
         self.members.iter().find(|m| &m.name == name)
     }
 
-    /// The pod with that UID, and whose it is.
+    /// The pod with that UID, and its member.
     #[must_use]
     pub fn pod(&self, uid: &str) -> Option<(&Member, &Pod)> {
         self.members.iter().find_map(|m| m.pod.as_ref().filter(|p| p.uid == uid).map(|p| (m, p)))
     }
 
-    /// The role of a member, all evidence weighed (docs/requirements.md, readings 17 and 18), and why where it is not plain.
+    /// The role of a member by all evidence (docs/requirements.md, readings 17 and 18), with the reason if it is unknown or failed.
     #[must_use]
     pub fn role(&self, member: &Member) -> (Role, Option<String>) {
         let Some(pod) = &member.pod else { return (Role::Unknown, Some("there is no pod".into())) };
@@ -375,7 +332,7 @@ impl Snapshot {
         self.seen(member)
     }
 
-    /// The role as the member shows it now, whatever failed on it before: what settles a command.
+    /// The role as the member shows it now, even if a command failed on it before. This role settles commands.
     #[must_use]
     pub fn seen(&self, member: &Member) -> (Role, Option<String>) {
         let reading = &member.reading;
@@ -389,7 +346,7 @@ impl Snapshot {
             Role::Starting if overdue => {
                 (Role::Failed, Some(format!("starting for more than {} s", self.group.start_deadline)))
             }
-            Role::Failed => (Role::Failed, reading.detail.clone().or_else(|| Some("its status says so".into()))),
+            Role::Failed => (Role::Failed, reading.detail.clone().or_else(|| Some("its status says failed".into()))),
             role => (role, reading.detail.clone()),
         }
     }
@@ -400,13 +357,13 @@ impl Snapshot {
         member.pod.as_ref().is_some_and(|p| p.phase == Phase::Running)
     }
 
-    /// Whether the member serves: primary of the current term, confirmed, with no command under way.
+    /// Whether the member serves: confirmed as primary of the current term, with no open command.
     #[must_use]
     pub fn serves(&self, member: &Member) -> bool {
         self.confirmed(member, Role::Primary)
     }
 
-    /// Whether `status` says that role in the current term, and no command is under way.
+    /// Whether the member is confirmed in that role in the current term, with no open command.
     #[must_use]
     pub fn confirmed(&self, member: &Member, role: Role) -> bool {
         let memory = self.record.member(&member.name);
@@ -416,29 +373,29 @@ impl Snapshot {
             && self.record.intent_of(&member.name).is_none()
     }
 
-    /// Whether data may move now, so that a position asked for up to now is no ground for a seed or a failover: somebody may be primary, or
-    /// the group is paused and an administrator may do anything by hand.
+    /// Whether data may change now, so that positions read up to now are not valid for a seed or a failover: a member may be primary, or the group
+    /// is paused and an administrator may change anything by hand.
     #[must_use]
     pub fn data_may_move(&self) -> bool {
         self.group.paused || !self.may_be_primary().is_empty()
     }
 
-    /// Whether the member's position was asked for after the present question arose: since then nobody led. That a member is stopped proves
-    /// nothing: it may have run in between.
+    /// Whether the member's position was read after the present question arose: since then no member was primary. That a member is stopped is not
+    /// enough, because it may have run in between.
     #[must_use]
-    pub fn position_stands(&self, member: &Member) -> bool {
-        member.position != Position::NotAsked && !member.position_led
+    pub fn position_is_current(&self, member: &Member) -> bool {
+        member.position != Position::NotAsked && !member.position_stale
     }
 
-    /// Whether the end of a command can be expected: its pod is on a node that reports, and its outcome is not lost. A lost one is settled
-    /// in its own time; others do not wait for it.
+    /// Whether the end of a command can be expected soon: its pod is on a node that reports, and its outcome is not unknown. Other members do not
+    /// wait for a command whose outcome is unknown.
     #[must_use]
     pub fn is_under_way(&self, intent: &Intent) -> bool {
         let reports = self.pod(&intent.pod_uid).is_some_and(|(_, pod)| pod.phase != Phase::Unreachable);
         reports && !matches!(self.evidence.get(&intent.token), Some(Evidence::Unknown(_)))
     }
 
-    /// Whether the member's node is to be emptied. Nodes that may not be read are not.
+    /// Whether the member's node is to be drained. False if the operator may not read nodes.
     #[must_use]
     pub fn is_cordoned(&self, member: &Member) -> bool {
         let name = member.pod.as_ref().and_then(|pod| pod.node.as_ref());
@@ -452,31 +409,32 @@ impl Snapshot {
         self.members.iter().filter(|m| self.serves(m)).collect()
     }
 
-    /// Who may be primary, serving or not, and why (docs/rules.md, "May be primary").
+    /// The members that may be primary, serving or not, with the reasons (docs/rules.md, "May be primary").
     #[must_use]
     pub fn may_be_primary(&self) -> BTreeMap<MemberName, String> {
         over::may_be_primary(self)
     }
 
-    /// The unsettled command that makes a primary. At most one runs in a group.
+    /// The open command that makes a primary. There is at most one in a group.
     #[must_use]
     pub fn primary_command(&self) -> Option<&Intent> {
         self.record.intents.iter().find(|i| i.verb.makes_primary())
     }
 
-    /// The override, while it is neither used nor stale. One that names another term was meant for another situation: it lifts nothing.
+    /// The override, if it is unused and names the current term. One that names another term was meant for another situation and has no effect.
     #[must_use]
-    pub fn overrule(&self) -> Option<&Overrule> {
-        self.unused_overrule().filter(|o| o.term == self.record.term)
+    pub fn active_override(&self) -> Option<&Override> {
+        self.unused_override().filter(|o| o.term == self.record.term)
     }
 
-    /// The override, stale or not, while it is not used.
+    /// The override, if it is unused, whatever term it names.
     #[must_use]
-    pub fn unused_overrule(&self) -> Option<&Overrule> {
-        self.group.overrule.as_ref().filter(|o| self.record.used_override.as_ref() != Some(&o.raw))
+    pub fn unused_override(&self) -> Option<&Override> {
+        self.group.requested_override.as_ref().filter(|o| self.record.used_override.as_ref() != Some(&o.raw))
     }
 
-    /// The command that a verb executes on a member: a stopped winner of failover is seeded, a running one promoted (docs/rules.md, "Which question arises").
+    /// The command that a verb executes on a member: a stopped winner of a failover is seeded, a running one promoted (docs/rules.md, "Which
+    /// question arises").
     #[must_use]
     pub fn command(&self, verb: Verb, running: bool) -> (&'static str, &Command) {
         let commands = &self.group.commands;
@@ -488,7 +446,7 @@ impl Snapshot {
             Verb::Join => "primary",
             Verb::Place => "secondary",
             Verb::Follow => or("follow", &commands.follow).unwrap_or("secondary"),
-            Verb::Demote | Verb::HandOver | Verb::Remove | Verb::Treat => "stop",
+            Verb::Demote | Verb::Switchover | Verb::Remove | Verb::Treat => "stop",
         };
         let command = match name {
             "seed" => commands.seed.as_ref(),

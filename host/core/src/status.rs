@@ -1,22 +1,33 @@
-//! What people are told: conditions and the members' table, computed from snapshot and plan alone. It reports what was observed.
+//! What users see: conditions and the table of members, computed from snapshot and plan alone.
 use crate::contract::{MemberName, Role, Sequence};
-use crate::over::word;
 use crate::plan::{Action, Plan, Reason, Wait};
 use crate::record::cut;
 use crate::snapshot::{Member, Snapshot};
 
-/// Three values, as Kubernetes has them.
+/// The status of a condition, as in Kubernetes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Truth {
-    /// It holds.
+    /// The condition holds.
     True,
-    /// It does not.
+    /// The condition does not hold.
     False,
-    /// Nobody can say.
+    /// It cannot be determined.
     Unknown,
 }
 
-/// Every kind of condition there is. The first five are always said, the others only while they hold.
+impl Truth {
+    /// The word in conditions and metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Truth::True => "True",
+            Truth::False => "False",
+            Truth::Unknown => "Unknown",
+        }
+    }
+}
+
+/// The types of conditions. The first five are always present, the others only while they hold.
 pub const KINDS: [&str; 8] = [
     "Ready",
     "Progressing",
@@ -37,40 +48,40 @@ pub struct Condition {
     pub status: Truth,
     /// One `CamelCase` word for machines.
     pub reason: String,
-    /// For people.
+    /// The sentence that users see.
     pub message: String,
 }
 
-/// A row of the members' table.
+/// A row of the table of members.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// Who.
+    /// The member's name.
     pub name: MemberName,
-    /// Its number.
+    /// The number in its name.
     pub ordinal: u32,
-    /// What Kubernetes says.
+    /// The phase of its pod.
     pub phase: crate::contract::Phase,
-    /// The role.
-    pub role: &'static str,
-    /// Why, where it is not plain.
+    /// Its role.
+    pub role: Role,
+    /// Why the role is unknown or failed.
     pub detail: Option<String>,
-    /// The last sequence read.
+    /// The last sequence that was read from it.
     pub sequence: Option<Sequence>,
-    /// Its term.
+    /// The last term in which its role was confirmed.
     pub term: Option<u64>,
-    /// The very pod.
+    /// The UID of its pod.
     pub pod_uid: Option<String>,
-    /// Where it runs.
+    /// The node that it runs on.
     pub node: Option<String>,
     /// Whether it serves in its role.
     pub serving: bool,
-    /// Commands that failed.
+    /// Commands that failed since the last start that succeeded.
     pub failures: u32,
-    /// What is awaited of it.
+    /// What the group waits for on this member.
     pub waits_for: Option<String>,
 }
 
-/// What went wrong while the round was carried out, said to people.
+/// What failed while a round observed or acted, as users see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trouble {
     /// One `CamelCase` word.
@@ -82,15 +93,15 @@ pub struct Trouble {
 /// How the group's policies are, as the host found them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PolicyHealth {
-    /// Every policy of the stack is loaded as wished.
+    /// Every policy of the stack is loaded as the spec says.
     Active(String),
-    /// The last good one decides; the text says what is wrong with the new one.
+    /// The last good policy decides; the text says what is wrong with the new one.
     Stale(String),
-    /// There is none to decide.
+    /// A policy was never loaded, so nothing is decided; the text says why.
     Missing(String),
 }
 
-/// Everything that `status` says beside the record.
+/// Everything in the group's `status` except the record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     /// In a fixed order.
@@ -99,11 +110,11 @@ pub struct Report {
     pub members: Vec<Row>,
     /// The serving primaries.
     pub primaries: Vec<MemberName>,
-    /// Members that serve in a role or are meant to be idle.
+    /// The number of members that serve in their role or are idle on purpose.
     pub settled: u32,
 }
 
-/// Computes it. `trouble`: what failed while observing or acting.
+/// Computes the report. `trouble`: what failed while observing or acting.
 #[must_use]
 pub fn report(s: &Snapshot, plan: &Plan, policies: &PolicyHealth, trouble: Option<&Trouble>) -> Report {
     let now = Snapshot { record: plan.record.clone(), ..s.clone() };
@@ -126,7 +137,7 @@ pub fn report(s: &Snapshot, plan: &Plan, policies: &PolicyHealth, trouble: Optio
     Report { conditions, members, primaries, settled: u32::try_from(settled).unwrap_or(u32::MAX) }
 }
 
-/// What is said when nothing could be observed: nothing is known, and that is said.
+/// The conditions when nothing could be observed: all that depend on an observation are Unknown.
 #[must_use]
 pub fn unobserved(trouble: &Trouble, policies: &PolicyHealth) -> Vec<Condition> {
     let mut conditions: Vec<_> = ["Ready", "Progressing", "Degraded", "Stalled"]
@@ -141,7 +152,7 @@ fn condition(kind: &'static str, status: Truth, reason: &str, message: &str) -> 
     Condition { kind, status, reason: reason.to_owned(), message: long_cut(message) }
 }
 
-/// Messages of conditions may be longer than reasons, but not endless.
+/// The text cut to 1024 bytes, the limit for messages of conditions, with control characters replaced by spaces.
 fn long_cut(text: &str) -> String {
     let mut end = text.len().min(1024);
     while !text.is_char_boundary(end) {
@@ -158,7 +169,7 @@ fn row(s: &Snapshot, plan: &Plan, m: &Member) -> Row {
         name: m.name.clone(),
         ordinal: m.ordinal,
         phase: pod.map_or(crate::contract::Phase::Missing, |p| p.phase),
-        role: word(role),
+        role,
         detail: detail.map(|d| cut(&d)),
         sequence: memory.sequence,
         term: memory.term,
@@ -170,52 +181,59 @@ fn row(s: &Snapshot, plan: &Plan, m: &Member) -> Row {
     }
 }
 
-/// A changed template reaches a pod when it is replaced; nobody is replaced for it here, and that is said (docs/requirements.md, reading 24).
+/// The message about pods of an older template. A changed template reaches a pod only when the pod is replaced, and the host replaces none for
+/// that (docs/requirements.md, reading 24).
 fn outdated(s: &Snapshot) -> Option<String> {
     let old: Vec<_> =
         s.members.iter().filter(|m| m.pod.as_ref().is_some_and(|p| p.outdated)).map(|m| m.name.to_string()).collect();
     let names = old.join(", ");
-    (!old.is_empty()).then(|| {
-        format!("{names} run with an older template; the new one reaches a pod when you delete it, one at a time")
-    })
+    (!old.is_empty())
+        .then(|| format!("{names}: older template; to apply the present one delete these pods, one at a time"))
+}
+
+/// Whether `spec.template` changed and no pod runs the new one. Tools that wait for Ready after a change (`kubectl wait`, Flux) would
+/// otherwise report success although nothing was rolled out.
+fn only_older_templates(s: &Snapshot) -> bool {
+    let mut pods = s.members.iter().filter_map(|m| m.pod.as_ref()).peekable();
+    pods.peek().is_some() && pods.all(|p| p.older_template)
 }
 
 fn settled(s: &Snapshot, m: &Member) -> bool {
     let serving = [Role::Primary, Role::Secondary].iter().any(|r| s.confirmed(m, *r));
-    let enough = s.group.replicas == 0 || s.serving().len() >= s.group.wanted_primaries();
+    let enough = s.group.replicas == 0 || s.serving().len() >= s.group.desired_primaries();
     let idle =
         s.role(m).0 == Role::Stopped && enough && (s.group.replicas == 0 || s.group.commands.secondary.is_none());
-    // No Service leads to a pod that lost its label.
+    // No Service leads to a stray pod, so its member is not in its role for clients.
     let stray = m.pod.as_ref().is_some_and(|p| p.stray.is_some());
     (serving || idle) && !stray
 }
 
 fn ready(s: &Snapshot, plan: &Plan, primaries: &[MemberName], settled: usize) -> Condition {
     if plan.waits.iter().any(|w| w.reason == Reason::Paused) {
-        return condition("Ready", Truth::Unknown, "Paused", "the group is paused; nothing is decided");
+        return condition("Ready", Truth::Unknown, "Paused", "the group is paused");
     }
     if s.group.replicas == 0 && s.members.iter().all(|m| s.role(m).0 != Role::Primary) {
-        return condition("Ready", Truth::True, "Stopped", "no members are wanted");
+        return condition("Ready", Truth::True, "Stopped", "spec.replicas is 0");
     }
     let unknown = s.members.iter().filter(|m| m.pod.is_some() && s.role(m).0 == Role::Unknown).count();
-    let wanted = usize::try_from(s.group.replicas).unwrap_or(usize::MAX);
+    let desired = usize::try_from(s.group.replicas).unwrap_or(usize::MAX);
     let text = format!(
-        "{} of {} primaries serve, {settled} of {wanted} members are in their role",
+        "{} of {} primaries serve, {settled} of {desired} members are in their role",
         primaries.len(),
         s.group.primaries
     );
-    if primaries.len() == s.group.wanted_primaries() && settled == wanted && s.members.len() == wanted {
-        // Kubernetes' own readiness follows within seconds; until it does, Services do not lead to everyone.
+    if primaries.len() == s.group.desired_primaries() && settled == desired && s.members.len() == desired {
+        // The readiness of pods follows within seconds; until then Services do not lead to all members.
         let lags = s.members.iter().find(|m| m.pod.as_ref().is_some_and(|p| !p.ready));
-        return match lags {
-            Some(m) => condition(
-                "Ready",
-                Truth::False,
-                "PodsNotReady",
-                &format!("{text}; the pod of {} is not Ready yet", m.name),
-            ),
-            None => condition("Ready", Truth::True, "AllMembersInRole", &text),
-        };
+        if let Some(m) = lags {
+            let message = format!("{text}; the pod of {} is not Ready yet", m.name);
+            return condition("Ready", Truth::False, "PodsNotReady", &message);
+        }
+        if only_older_templates(s) {
+            let message = format!("{text}; no pod runs the new spec.template yet: it reaches a pod when you delete it");
+            return condition("Ready", Truth::False, "UpdatePending", &message);
+        }
+        return condition("Ready", Truth::True, "AllMembersInRole", &text);
     }
     if primaries.is_empty() && unknown > 0 {
         return condition(
@@ -230,7 +248,7 @@ fn ready(s: &Snapshot, plan: &Plan, primaries: &[MemberName], settled: usize) ->
     condition("Ready", Truth::False, reason, &format!("{text}{why}"))
 }
 
-/// Waits that end by themselves.
+/// Whether a wait ends by itself, without an administrator.
 fn moves(wait: &Wait) -> bool {
     use Reason as R;
     match wait.reason {
@@ -244,13 +262,13 @@ fn moves(wait: &Wait) -> bool {
     }
 }
 
-/// Nothing is awaited: whether the group moves by itself.
+/// The condition Progressing while nothing is awaited.
 fn calm(s: &Snapshot) -> Condition {
-    let of = |role| s.members.iter().find(|m| s.role(m).0 == role).map(|m| &m.name);
-    if let Some(name) = of(Role::Starting) {
+    let in_role = |role| s.members.iter().find(|m| s.role(m).0 == role).map(|m| &m.name);
+    if let Some(name) = in_role(Role::Starting) {
         return condition("Progressing", Truth::True, "MemberStarting", &format!("{name} is starting"));
     }
-    if let Some(name) = of(Role::Unknown) {
+    if let Some(name) = in_role(Role::Unknown) {
         return condition("Progressing", Truth::Unknown, "RolesUnknown", &format!("the role of {name} is unknown"));
     }
     condition("Progressing", Truth::False, "Settled", "nothing is left to do")
@@ -267,22 +285,21 @@ fn progressing(s: &Snapshot, plan: &Plan, trouble: Option<&Trouble>) -> Conditio
     if let Some(run) = run {
         return condition("Progressing", Truth::True, "CommandStarted", &run);
     }
-    // A policy that only ever waits moves nothing.
+    // A policy that has answered nothing but "wait" for long makes no progress.
     let stuck = |w: &Wait| plan.stalled.is_some() && w.reason == Reason::PolicyWaits;
     match plan.waits.iter().find(|w| moves(w) && !stuck(w)) {
-        Some(wait) => condition("Progressing", Truth::True, &format!("{:?}", wait.reason), &wait.message),
+        Some(wait) => condition("Progressing", Truth::True, wait.reason.as_str(), &wait.message),
         None if plan.waits.is_empty() => calm(s),
         None => {
-            let wait = plan.waits.first();
-            let reason = wait.map_or_else(String::new, |w| format!("{:?}", w.reason));
-            condition("Progressing", Truth::False, &reason, wait.map_or("", |w| &w.message))
+            let (reason, message) = plan.waits.first().map_or(("", ""), |w| (w.reason.as_str(), w.message.as_str()));
+            condition("Progressing", Truth::False, reason, message)
         }
     }
 }
 
 fn degraded(s: &Snapshot, plan: &Plan, trouble: Option<&Trouble>) -> Condition {
     if let Some(wait) = plan.waits.iter().find(|w| !moves(w) && w.reason != Reason::Paused) {
-        return condition("Degraded", Truth::True, &format!("{:?}", wait.reason), &wait.message);
+        return condition("Degraded", Truth::True, wait.reason.as_str(), &wait.message);
     }
     if let Some(why) = &plan.stalled {
         return condition("Degraded", Truth::True, "Stalled", why);
@@ -294,7 +311,7 @@ fn degraded(s: &Snapshot, plan: &Plan, trouble: Option<&Trouble>) -> Condition {
         return condition("Degraded", Truth::True, &trouble.reason, &trouble.message);
     }
     if plan.waits.iter().any(|w| w.reason == Reason::Paused) {
-        return condition("Degraded", Truth::Unknown, "Paused", "the group is paused; nothing is decided");
+        return condition("Degraded", Truth::Unknown, "Paused", "the group is paused");
     }
     if s.record.term > 0 && s.group.replicas > 0 && s.serving().is_empty() {
         return condition("Degraded", Truth::True, "NoPrimary", "the group served before and no primary serves now");
@@ -307,7 +324,7 @@ fn degraded(s: &Snapshot, plan: &Plan, trouble: Option<&Trouble>) -> Condition {
             &format!("the role of {} is unknown", member.name),
         );
     }
-    condition("Degraded", Truth::False, "Healthy", "nothing needs a person")
+    condition("Degraded", Truth::False, "Healthy", "nothing needs an administrator")
 }
 
 fn policy_active(plan: &Plan, policies: &PolicyHealth) -> Condition {
@@ -331,7 +348,7 @@ fn policy_condition(policies: &PolicyHealth) -> Condition {
 
 fn stalled(plan: &Plan) -> Condition {
     if plan.waits.iter().any(|w| w.reason == Reason::Paused) {
-        return condition("Stalled", Truth::Unknown, "Paused", "the group is paused; nothing is decided");
+        return condition("Stalled", Truth::Unknown, "Paused", "the group is paused");
     }
     match &plan.stalled {
         Some(why) if plan.waits.iter().any(|w| w.reason == Reason::PolicyWaits) => {

@@ -1,10 +1,9 @@
-//! The steps of a round, one file each, in the order in which they are walked.
+//! The steps of a round, one file each; [`crate::decide`] has their order.
 pub mod ask;
 pub mod begin;
 pub mod demote;
 pub mod failover;
 pub mod follow;
-pub mod handover;
 pub mod join;
 pub mod objects;
 pub mod place;
@@ -14,5 +13,6 @@ pub mod route;
 pub mod seed;
 pub mod settle;
 pub mod shrink;
+pub mod switchover;
 pub mod treat;
 pub mod unroute;

@@ -1,4 +1,4 @@
-//! The bindings of `wit/policy.wit`, machine-made. One world serves every subset: only the interfaces that a policy exports are looked up.
+//! The generated bindings of `wit/policy.wit`. One world is enough, because only the interfaces that a policy exports are looked up.
 #![allow(
     unsafe_code,
     missing_docs,

@@ -1,8 +1,8 @@
 //! The contract's types as the core has them, and as the bindings have them: both ways, field by field.
 //!
-//! Every record is taken apart by name and every variant matched without `_`, so that a change of the contract does not compile before it is
-//! handled here. What comes from a policy is hostile until it has passed through here: lengths are capped, texts are made printable. Whom an
-//! answer names is not looked at; that needs the group's rules.
+//! Every record is destructured by name and every variant matched without `_`, so that a change of the contract does not compile before it is
+//! handled here. Values from a policy are hostile until they were converted: lengths are limited, texts are made printable. Which members an
+//! answer names is checked elsewhere, by the group's rules.
 
 use tanist_core::contract;
 
@@ -13,7 +13,7 @@ use crate::{
     text::{MESSAGE, is_unfit, printable, short},
 };
 
-/// How much a snapshot is: it decides about the budget.
+/// The size of a snapshot, which the budget depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Size {
     pub(crate) members: u64,
@@ -35,7 +35,7 @@ impl Size {
     }
 }
 
-/// A snapshot for the policy, and how much it is. The parameters are left empty: each policy has its own.
+/// A snapshot for the policy, and its size. The parameters are left empty, because each policy has its own.
 pub(crate) fn snapshot(snapshot: &contract::Snapshot) -> (wit::Snapshot, Size) {
     let contract::Snapshot { now, group: of, members, history, parameters: _ } = snapshot;
     let mut size = Size { members: members.len() as u64, bytes: 0 };
@@ -176,7 +176,7 @@ fn transition(transition: &contract::Transition, size: &mut Size) -> wit::Transi
     }
 }
 
-/// Takes in what a policy returned, as long as it keeps to the limits.
+/// Converts what a policy returned, and checks the limits.
 pub(crate) struct Intake<'a> {
     limits: &'a Limits,
     left: usize,
@@ -258,7 +258,7 @@ impl<'a> Intake<'a> {
         list.into_iter().map(|item| take(self, item)).collect()
     }
 
-    /// A member's name is looked up, so it is not made printable but refused when it is not.
+    /// A member's name is used for look-ups, so it is refused instead of changed if it is not printable.
     fn name(&mut self, name: String) -> Result<contract::MemberName, RunError> {
         self.count(&name, "the name of a member")?;
         if name.chars().any(is_unfit) {
@@ -267,7 +267,7 @@ impl<'a> Intake<'a> {
         Ok(contract::MemberName(name))
     }
 
-    /// Escaping makes a text longer; the limit holds for what is shown, too.
+    /// Escaping makes a text longer; the limit also holds for the escaped text.
     fn reason(&mut self, text: &str) -> Result<String, RunError> {
         self.count(text, "a reason")?;
         Ok(short(text, self.limits.reason_bytes))
@@ -285,7 +285,7 @@ impl<'a> Intake<'a> {
     }
 }
 
-/// What a broken policy says; cut to a length that can be shown.
+/// The fault of a policy, cut to a length that can be shown.
 pub(crate) fn fault(fault: wit::Fault) -> contract::Fault {
     let wit::Fault { message, location } = fault;
     contract::Fault {
@@ -298,14 +298,14 @@ pub(crate) fn fault(fault: wit::Fault) -> contract::Fault {
     }
 }
 
-/// What a policy says about itself. Its schema is kept as it is: it is parsed, not shown.
+/// The description of a policy. Its schema is not changed, because it is parsed and not shown.
 pub(crate) fn description(description: wit::Description) -> Result<contract::Description, String> {
     let wit::Description { name, version, summary, parameters, declares } = description;
     within("its name", &name, 1..=64)?;
     within("its version", &version, 1..=64)?;
     within("its summary", &summary, 0..=256)?;
     if !is_semver(&version) {
-        return Err(format!("its version `{}` is no semantic version such as 1.0.0", printable(&version)));
+        return Err(format!("its version `{}` is not a semantic version such as 1.0.0", printable(&version)));
     }
     if declares.len() > 32 {
         return Err(format!("it declares {} things, 32 are allowed", declares.len()));

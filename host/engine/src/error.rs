@@ -1,8 +1,8 @@
-//! Every way a policy can fail.
+//! Every way in which a policy can fail.
 
 use tanist_core::contract::Fault;
 
-/// Why the engine could not be set up. Nothing about a policy.
+/// Why the engine could not be set up; it is not about a policy.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to set up the engine: {0}")]
 pub struct SetupError(pub(crate) String);
@@ -10,61 +10,61 @@ pub struct SetupError(pub(crate) String);
 /// Why a policy was not loaded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
-    /// More bytes than allowed.
+    /// It has more bytes than allowed.
     #[error("it has {size} bytes, {limit} are allowed")]
     Size {
-        /// How many it has.
+        /// The bytes that it has.
         size: usize,
-        /// How many it may have.
+        /// The bytes that are allowed.
         limit: usize,
     },
-    /// No bytes at all.
+    /// It has no bytes.
     #[error("it is empty")]
     Empty,
-    /// Compressed.
-    #[error("it is compressed with gzip; compressed policies are not supported yet, store it as it is")]
+    /// It is compressed.
+    #[error("it is compressed with gzip; compressed policies are not supported yet, store it uncompressed")]
     Gzip,
-    /// A core module.
+    /// It is a core module.
     #[error("it is a core module, not a component; encode it as a component first")]
     CoreModule,
-    /// Not WebAssembly at all.
+    /// It is not WebAssembly.
     #[error("it is not a WebAssembly component")]
     NotWebAssembly,
-    /// A component that is malformed or uses a feature that is switched off.
+    /// It is malformed or uses a feature that is switched off.
     #[error("failed to compile it: {0}")]
     Compile(String),
     /// It imports something other than types.
     #[error("it imports {0}, and a policy may import nothing but types")]
     Import(String),
-    /// It is written for a contract that this host does not serve.
+    /// It is written for a version of the contract that this host does not serve.
     #[error("it uses {name}, this host serves {served}")]
     Unserved {
-        /// What it imports or exports.
+        /// The name of its import or export.
         name: String,
-        /// What the host serves.
+        /// The package and version that the host serves.
         served: String,
     },
     /// The interface that each policy must have is missing.
     #[error("it does not export tanist:policy/about")]
     LacksAbout,
-    /// It answers no question.
+    /// It has no decision point.
     #[error("it exports none of tanist:policy/election, placement and recovery, so there is no question for it")]
     LacksPoints,
-    /// An interface that is not what the contract says.
+    /// An interface has another type than in the contract.
     #[error("its {interface} is not that of the contract: {message}")]
     Type {
-        /// Which.
+        /// The name of the interface.
         interface: String,
-        /// What differs.
+        /// How it differs.
         message: String,
     },
-    /// It failed before the first question.
+    /// It failed while it was started.
     #[error("failed to start it")]
     Start(#[source] RunError),
-    /// It failed at describing itself.
+    /// It failed while it described itself.
     #[error("failed to ask it for its description")]
     Describe(#[source] RunError),
-    /// What it says about itself is not acceptable.
+    /// Its description is not acceptable.
     #[error("its description is not acceptable: {0}")]
     Description(String),
     /// Its schema is not acceptable.
@@ -78,23 +78,23 @@ pub enum RunError {
     /// It used up its fuel.
     #[error("it used up its budget of {0} units of fuel")]
     Fuel(u64),
-    /// It wanted more memory or larger tables than allowed.
-    #[error("it wanted more memory than allowed: {0}")]
+    /// It asked for more memory or larger tables than allowed.
+    #[error("it asked for more memory than allowed: {0}")]
     Memory(String),
     /// It used up its stack.
     #[error("it used up its stack")]
     Stack,
-    /// It stopped itself, or did what cannot be done.
+    /// It trapped: it stopped itself or executed an invalid operation.
     #[error("it trapped: {0}")]
     Trap(String),
     /// It returned more than allowed.
     #[error("it returned too much: {0}")]
     Output(String),
-    /// It returned what is no value of the contract, such as text that is not UTF-8.
+    /// It returned something that is not a value of the contract, for instance text that is not UTF-8.
     #[error("it returned something malformed: {0}")]
     Malformed(String),
-    /// It says itself that it is broken.
-    #[error("it is broken: {}", describe(.0))]
+    /// It reported a fault.
+    #[error("it reported a fault: {}", describe(.0))]
     Fault(Fault),
 }
 
@@ -139,17 +139,17 @@ impl LoadError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {message}")]
 pub struct SchemaError {
-    /// Where in the schema.
+    /// The place in the schema.
     pub path: String,
     /// What is wrong there.
     pub message: String,
 }
 
-/// What is wrong with parameters.
+/// What is wrong with the parameters of a policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {message}")]
 pub struct ParametersError {
-    /// Where, for instance `parameters.prefer[2]`.
+    /// The place, for instance `parameters.prefer[2]`.
     pub path: String,
     /// What is wrong there.
     pub message: String,

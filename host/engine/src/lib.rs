@@ -1,10 +1,10 @@
-//! Loads and asks policies: WebAssembly components that decide what the host then does or does not do.
+//! Loads policies, which are WebAssembly components, and asks them questions.
 //!
 //! **The promise.** Whatever the bytes of a policy are, and whatever it does, loading and asking end in bounded time and memory with a value:
 //! a reply of the contract's form, or a named error. A reply is a function of policy, parameters and snapshot, on every machine.
 //!
-//! A policy can import no function, gets a fresh instance for each question, and always runs under all [`Limits`]. Whether a reply is
-//! sensible or safe is not looked at: that is for `tanist-core`. A complete host:
+//! A policy can import no function, runs in a new instance for each question, and always under all [`Limits`]. The engine does not check
+//! whether a reply is safe: `tanist-core` does. A complete host:
 //!
 //! ```no_run
 //! use std::sync::Arc;

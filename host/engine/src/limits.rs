@@ -1,13 +1,13 @@
 //! Every size, count and budget of a policy, each with its reason.
 
-/// What a policy may use. All of it is always set; the defaults are for policies from anybody who may write a ConfigMap.
+/// What a policy may use. Every limit is always set; the defaults are for policies of any user who may write a ConfigMap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of a component. A ConfigMap holds 1 MiB.
     pub component_bytes: usize,
     /// Bytes of all memories of one question together. The built-in policy needs 1 MiB for 1,000 members.
     pub memory_bytes: usize,
-    /// Memories of one question; each costs the host more than its bytes.
+    /// Memories of one question. A memory costs the host more than its bytes.
     pub memories: usize,
     /// Core instances of one question. A component of the SDK has one, one with an adapter three.
     pub instances: usize,
@@ -17,17 +17,17 @@ pub struct Limits {
     pub table_elements: usize,
     /// Bytes of stack. A thread of the host has 2 MiB and needs some of it itself.
     pub stack_bytes: usize,
-    /// Fuel of a question, however small. One unit is about one instruction, or a byte of a bulk one: 20 million take some 10 to 20 ms.
+    /// Fuel of every question. One unit is about one instruction, or one byte of a bulk instruction: 20 million take some 10 to 20 ms.
     pub fuel_base: u64,
-    /// Fuel for each member: even interpreters use less than this for reading one.
+    /// More fuel for each member: even interpreters need less than this to read a member.
     pub fuel_per_member: u64,
-    /// Fuel for each byte of text in the snapshot, so that labels and facts do not eat up that of their member.
+    /// More fuel for each byte of text in the snapshot, so that labels and facts do not use up the fuel of their member.
     pub fuel_per_byte: u64,
-    /// Bytes that one call may move from the policy to the host, before anything is looked at.
+    /// Bytes that one call may move from the policy to the host, before anything is checked.
     pub transfer_bytes: usize,
     /// Members in one list of an answer; a group has no more.
     pub answer_members: usize,
-    /// Bytes of a reason; it is shown in an object's status.
+    /// Bytes of a reason, which is shown in the status of a group.
     pub reason_bytes: usize,
     /// Bytes of all texts of an answer together.
     pub answer_bytes: usize,

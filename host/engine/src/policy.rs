@@ -1,4 +1,4 @@
-//! Policies: loading, and asking one question on a fresh instance.
+//! Loads a policy and asks one question in a new instance.
 
 use std::{
     collections::BTreeMap,
@@ -28,14 +28,14 @@ use crate::{
     text::{MESSAGE, short},
 };
 
-/// The contract that is served: the package, and the part of its version that patch releases keep.
+/// The contract that is served: the package, and the part of its version that patch releases do not change.
 const PACKAGE: &str = "tanist:policy";
 const VERSION: &str = "0.1.0";
 const SERIES: &str = "0.1.";
-/// The interfaces of the package. The last two are for others and are not called here.
+/// The interfaces of the package. The last two are accepted and not called.
 const INTERFACES: [&str; 7] = ["types", "about", "election", "placement", "recovery", "notes", "interpreter"];
 
-/// Compiles policies, each once, and holds the limits for them. Clones are the same engine.
+/// Compiles policies, each one once, and has the limits for them. Clones share one engine.
 #[derive(Clone)]
 pub struct Engine(Arc<Shared>);
 
@@ -43,17 +43,17 @@ struct Shared {
     engine: wasmtime::Engine,
     linker: Linker<Sandbox>,
     limits: Limits,
-    /// What is in use somewhere, by digest. The same bytes are compiled once as long as one policy of them lives.
+    /// Compiled components in use, by digest. The same bytes are compiled once as long as a policy of them exists.
     compiled: Mutex<BTreeMap<String, Weak<Compiled>>>,
-    /// How many were compiled. Held while one is: a compilation takes tens of MiB, and a hundred groups that appear at once ask for it at once.
+    /// The number of compilations. The lock is held during one, because a compilation takes tens of MiB and many groups may appear at once.
     compiling: Mutex<u64>,
 }
 
 impl Engine {
-    /// An engine for policies that keep to these limits.
+    /// An engine with these limits for policies.
     ///
     /// # Errors
-    /// When the machine cannot run the code that would be made.
+    /// The machine cannot run the generated code.
     pub fn new(limits: Limits) -> Result<Self, SetupError> {
         let engine =
             wasmtime::Engine::new(&sandbox::config(&limits)).map_err(|error| SetupError(format!("{error:#}")))?;
@@ -61,7 +61,7 @@ impl Engine {
         Ok(Self(Arc::new(Shared { engine, linker, limits, compiled: Mutex::default(), compiling: Mutex::default() })))
     }
 
-    /// What policies may use.
+    /// The limits for policies.
     pub fn limits(&self) -> &Limits {
         &self.0.limits
     }
@@ -71,14 +71,14 @@ impl Engine {
         compiled.get(digest).and_then(Weak::upgrade)
     }
 
-    /// How many components were compiled since it was made. One at a time, and the same bytes once as long as a policy of them lives.
+    /// The number of components that this engine has compiled. It compiles one at a time, and the same bytes once as long as a policy of them exists.
     pub fn compilations(&self) -> u64 {
         *self.0.compiling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn compile(&self, bytes: &[u8], digest: String) -> Result<Arc<Compiled>, LoadError> {
         let mut compilations = self.0.compiling.lock().unwrap_or_else(PoisonError::into_inner);
-        // Somebody may have compiled the same bytes meanwhile.
+        // Another thread may have compiled the same bytes meanwhile.
         if let Some(compiled) = self.known(&digest) {
             return Ok(compiled);
         }
@@ -105,7 +105,7 @@ pub struct Policy {
     name: PolicyName,
 }
 
-/// What the bytes of a policy are made into.
+/// A compiled component.
 struct Compiled {
     digest: String,
     pre: InstancePre<Sandbox>,
@@ -114,8 +114,8 @@ struct Compiled {
     schema: Option<Schema>,
 }
 
-/// Where the function of each point is; `None` for those that a policy lacks. A question needs one of them, and looking one up includes
-/// comparing its type with the contract's.
+/// The export of each decision point; `None` for points that a policy does not have. They are found once at loading, because that includes a
+/// comparison of types.
 struct Points([Option<ComponentExportIndex>; Point::ALL.len()]);
 
 impl Points {
@@ -126,12 +126,12 @@ impl Points {
         }))
     }
 
-    fn of(&self, point: Point) -> Option<&ComponentExportIndex> {
+    fn get(&self, point: Point) -> Option<&ComponentExportIndex> {
         Point::ALL.iter().zip(&self.0).find(|(each, _)| **each == point)?.1.as_ref()
     }
 }
 
-/// Where the exports of a component are.
+/// The exported interfaces of a component.
 struct Interfaces {
     about: about::GuestIndices,
     election: Option<election::GuestIndices>,
@@ -143,10 +143,10 @@ impl Policy {
     /// Loads a policy.
     ///
     /// # Guarantees
-    /// It imports nothing but types, each of its points has the types of the contract, and it was started once under the limits.
+    /// The policy imports nothing but types, each of its points has the types of the contract, and it was started once under the limits.
     ///
     /// # Errors
-    /// Each way in which bytes are not such a policy has its own.
+    /// The reason why the bytes are not such a policy.
     pub fn load(engine: &Engine, source: &str, bytes: &[u8]) -> Result<Self, LoadError> {
         let limits = engine.limits();
         check_form(bytes, limits)?;
@@ -164,36 +164,36 @@ impl Policy {
         Ok(Self { engine: engine.clone(), compiled, name })
     }
 
-    /// Which policy this is.
+    /// Name, version, source and digest of the policy.
     pub fn name(&self) -> &PolicyName {
         &self.name
     }
 
-    /// What it says about itself.
+    /// Its description of itself.
     pub fn description(&self) -> &Description {
         &self.compiled.description
     }
 
-    /// The points it has. That it has one does not mean that it has an opinion: it may abstain.
+    /// The decision points that it has. It may abstain at any of them.
     pub fn points(&self) -> impl Iterator<Item = Point> {
         Point::ALL.into_iter().filter(|point| self.has(*point))
     }
 
     /// Whether it has a point.
     pub fn has(&self, point: Point) -> bool {
-        self.compiled.points.of(point).is_some()
+        self.compiled.points.get(point).is_some()
     }
 
-    /// Checks parameters against the policy's schema and brings them into the one form that it is given: keys sorted, no white space,
-    /// defaults filled in.
+    /// Checks parameters against the policy's schema and returns them in the form that the policy gets: keys sorted, no white space, defaults filled
+    /// in.
     ///
     /// # Errors
-    /// Names the place in the parameters and what is wrong there.
+    /// The place in the parameters and what is wrong there.
     pub fn validate(&self, parameters: &str) -> Result<String, ParametersError> {
         schema::validate(self.compiled.schema.as_ref(), parameters, self.engine.limits())
     }
 
-    /// Asks one question on a fresh instance. No reply is an abstention, or a point that it does not have.
+    /// Asks one question in a new instance, and returns the reply with the fuel that was used. `None`: it abstains, or does not have the point.
     pub(crate) fn ask(
         &self,
         point: Point,
@@ -219,7 +219,7 @@ impl Policy {
         snapshot: &wit::Snapshot,
     ) -> Result<Option<Reply>, RunError> {
         let Compiled { pre, points, .. } = &*self.compiled;
-        let Some(function) = points.of(point) else { return Ok(None) };
+        let Some(function) = points.get(point) else { return Ok(None) };
         let instance = pre.instantiate(&mut *store).map_err(|error| sandbox::explain(&error, store))?;
         let returned = match point {
             Point::Treat => call(store, &instance, function, snapshot).map(Returned::Care),
@@ -261,7 +261,7 @@ where
     Ok(returned)
 }
 
-/// What a call returned, before it is looked at.
+/// What a call returned, before it is checked.
 enum Returned {
     Answer(Result<wit::Answer, wit::Fault>),
     Care(Result<recovery::Care, wit::Fault>),
@@ -278,7 +278,7 @@ impl Compiled {
         let interfaces = Interfaces::find(&pre, &exports)?;
         let points = Points::find(&component);
 
-        // Once, to see that it starts and that every point has the right type, and what it says about itself.
+        // It is started once, to check that it starts and that every point has the right type, and to get its description.
         let mut store = sandbox::store(engine, limits, limits.fuel_base);
         let start = |error, store: &Store<Sandbox>| LoadError::Start(sandbox::explain(&error, store));
         let instance = pre.instantiate(&mut store).map_err(|error| start(error, &store))?;
@@ -331,7 +331,7 @@ fn wrong_type(interface: &str, error: &wasmtime::Error) -> LoadError {
     LoadError::Type { interface: format!("{PACKAGE}/{interface}"), message: short(&format!("{error:#}"), MESSAGE) }
 }
 
-/// What can be said about bytes before anything is parsed.
+/// The checks that need no parsing.
 fn check_form(bytes: &[u8], limits: &Limits) -> Result<(), LoadError> {
     if bytes.is_empty() {
         return Err(LoadError::Empty);
@@ -352,7 +352,7 @@ fn digest(bytes: &[u8]) -> String {
     format!("sha256:{hexadecimal}")
 }
 
-/// Only instances that hold nothing but types may be imported: then an answer is a function of the snapshot.
+/// Checks that only types are imported, so that an answer is a function of the snapshot.
 fn check_imports(engine: &wasmtime::Engine, component: &Component) -> Result<(), LoadError> {
     for (name, import) in component.component_type().imports(engine) {
         check_version(name)?;
@@ -369,7 +369,7 @@ fn check_imports(engine: &wasmtime::Engine, component: &Component) -> Result<(),
     Ok(())
 }
 
-/// The interfaces of the contract that a component exports, without package and version. Others are not ours to judge.
+/// The interfaces of the contract that a component exports, without package and version. Exports of other packages are ignored.
 fn served_exports(engine: &wasmtime::Engine, component: &Component) -> Result<Vec<String>, LoadError> {
     let mut served = Vec::new();
     for (name, _) in component.component_type().exports(engine) {
@@ -378,7 +378,7 @@ fn served_exports(engine: &wasmtime::Engine, component: &Component) -> Result<Ve
     Ok(served)
 }
 
-/// The interface that a name means, if it is one of the contract.
+/// The interface of the contract that a name means; `None` if it is not one of the contract.
 fn check_version(name: &str) -> Result<Option<String>, LoadError> {
     if !name.starts_with("tanist:") {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! The box that a policy runs in: the engine's configuration, the limits of a store, and what its errors mean.
+//! The sandbox of a policy: the engine's configuration, the limits of a store, and the meaning of its errors.
 
 use wasmparser::WasmFeatures;
 use wasmtime::{Config, OperatorCost, ResourceLimiter, Store, Trap};
@@ -9,7 +9,7 @@ use crate::{
     text::{MESSAGE, short},
 };
 
-/// The only features of WebAssembly that policies may use: what compilers do unasked. Whatever comes new is off.
+/// The only features of WebAssembly that policies may use: those that compilers use by default. New features are off.
 const FEATURES: WasmFeatures = WasmFeatures::COMPONENT_MODEL
     .union(WasmFeatures::MUTABLE_GLOBAL)
     .union(WasmFeatures::SATURATING_FLOAT_TO_INT)
@@ -23,9 +23,9 @@ const FEATURES: WasmFeatures = WasmFeatures::COMPONENT_MODEL
 
 /// How policies are compiled.
 ///
-/// What can stop the host, differ between machines or be wrong in the compiler is switched off unless the toolchains of policies need it.
-/// Memory is reserved late and checked by explicit bounds, without signals or guard pages: setting up a memory is most of the cost of a
-/// question, and policies are small (13 instead of 22 microseconds for five members).
+/// Features that can stop the host, differ between machines or have errors in the compiler are switched off unless the toolchains of policies need
+/// them. Memory is reserved late and checked by explicit bounds, without signals or guard pages, because setting up a memory is most of the cost
+/// of a question and policies are small (13 instead of 22 microseconds for five members).
 pub(crate) fn config(limits: &Limits) -> Config {
     let mut config = Config::new();
     config.wasm_features(WasmFeatures::all(), false).wasm_features(FEATURES, true).concurrency_support(false);
@@ -40,8 +40,8 @@ pub(crate) fn config(limits: &Limits) -> Config {
         .memory_guard_size(0)
         .memory_reservation_for_growth(1 << 20);
 
-    // Fuel is the only clock: it stops the same question at the same place everywhere. Bulk instructions cost one unit a byte; growing costs,
-    // so that a policy cannot make the host look for memory for nothing.
+    // Fuel is the only limit of time: it stops the same question at the same place on every machine. Bulk instructions cost one unit for each byte.
+    // Growing a memory costs fuel too, so that a policy cannot make the host search for memory without end.
     let mut cost = OperatorCost::default();
     cost.variable.memory_grow_per_page = u8::MAX;
     config.consume_fuel(true).operator_cost(cost).max_wasm_stack(limits.stack_bytes);
@@ -53,19 +53,19 @@ pub(crate) fn store(engine: &wasmtime::Engine, limits: &Limits, fuel: u64) -> St
     let mut store = Store::new(engine, Sandbox { limits: *limits, fuel, memory: 0, elements: 0, refused: None });
     store.limiter(|sandbox| sandbox);
     store.set_hostcall_fuel(limits.transfer_bytes);
-    // It cannot fail: fuel is configured. Without fuel a policy would stop at once.
+    // This cannot fail, because fuel is configured. If it did, the policy would have no fuel and stop at once.
     let _ = store.set_fuel(fuel);
     store
 }
 
-/// What the instances of one question have taken.
+/// What the instances of one question have used.
 #[derive(Debug)]
 pub(crate) struct Sandbox {
     limits: Limits,
     fuel: u64,
     memory: usize,
     elements: usize,
-    /// What was not given. A policy may go on without; if it stops, this is why.
+    /// The request that was refused last. A policy may go on without it; if it stops, this is the reason.
     refused: Option<String>,
 }
 
@@ -107,7 +107,7 @@ impl ResourceLimiter for Sandbox {
     }
 }
 
-/// Says what an error of a running policy means.
+/// The meaning of an error of a running policy.
 pub(crate) fn explain(error: &wasmtime::Error, store: &Store<Sandbox>) -> RunError {
     let Sandbox { fuel, refused, .. } = store.data();
     match error.downcast_ref::<Trap>() {

@@ -1,7 +1,7 @@
-//! The part of JSON Schema that describes parameters, and checking parameters against it.
+//! The part of JSON Schema that describes parameters, and the check of parameters against it.
 //!
-//! A schema comes from a stranger, so only a list of words is understood and every other is refused: no references, no patterns, nothing that
-//! costs more than the text is long.
+//! A schema comes from an untrusted policy, so only listed keywords are accepted: no references, no patterns, nothing that takes longer than a time
+//! proportional to the text.
 
 use std::{collections::BTreeMap, fmt::Write};
 
@@ -13,7 +13,7 @@ use crate::{
     text::short,
 };
 
-/// Levels of a schema, and so of parameters.
+/// The largest number of levels of a schema, and so of parameters.
 const DEPTH: usize = 8;
 
 /// What parameters must be.
@@ -88,7 +88,7 @@ impl Kind {
 }
 
 impl Schema {
-    /// Reads a schema.
+    /// Parses a schema.
     pub(crate) fn parse(text: &str, limits: &Limits) -> Result<Self, SchemaError> {
         let fail = |message| SchemaError { path: "schema".to_owned(), message };
         if text.len() > limits.schema_bytes {
@@ -242,7 +242,7 @@ impl Schema {
     }
 }
 
-/// The parameters in the one form that a policy is given, if they are what the schema says. Without a schema there are none.
+/// The parameters in the form that a policy gets, if they are valid by the schema. Without a schema no parameters are allowed.
 pub(crate) fn validate(schema: Option<&Schema>, text: &str, limits: &Limits) -> Result<String, ParametersError> {
     let fail = |message| ParametersError { path: "parameters".to_owned(), message };
     if text.len() > limits.parameters_bytes {
@@ -265,9 +265,9 @@ pub(crate) fn validate(schema: Option<&Schema>, text: &str, limits: &Limits) -> 
     Ok(text)
 }
 
-/// A whole number written as a fraction becomes a whole number, everywhere in the value.
+/// Changes whole numbers that are written as fractions into integers, everywhere in the value.
 fn plain(value: &Value) -> Value {
-    /// Above this, not every whole number has a fraction of its own.
+    /// Above this number a floating-point number cannot represent every whole number.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match value {
         Value::Number(number) => match number.as_f64() {

@@ -9,9 +9,9 @@ use crate::{convert, policy::Policy};
 /// One policy of a group, and how the group uses it.
 #[derive(Debug, Clone)]
 pub struct Layer {
-    /// Which policy.
+    /// The policy.
     pub policy: Arc<Policy>,
-    /// The points at which it is asked. `None`: at all that it has.
+    /// The points at which it is asked. `None`: all that it has.
     pub points: Option<Vec<Point>>,
     /// Its parameters, as [`Policy::validate`] returned them.
     pub parameters: String,
@@ -23,8 +23,8 @@ impl Layer {
     }
 }
 
-/// The policies of a group. The first that has the point and does not abstain answers; one that fails ends the question, since the next
-/// could decide what the first would have forbidden.
+/// The policies of a group. The first policy that has the point and does not abstain answers. A policy that fails ends the question, because the
+/// next one could decide something that the first would have refused.
 #[derive(Debug, Clone)]
 pub struct Stack(Vec<Layer>);
 
@@ -34,7 +34,7 @@ impl Stack {
         Self(layers)
     }
 
-    /// Its policies.
+    /// The policies in the order in which they are asked.
     pub fn layers(&self) -> &[Layer] {
         &self.0
     }
@@ -67,7 +67,7 @@ impl Policies for Stack {
                 message: format!("every policy abstained from `{point}`"),
             },
             None => Unanswered {
-                policy: nobody(),
+                policy: no_policy(),
                 kind: "no-policy",
                 message: format!("no policy of the group has `{point}`"),
             },
@@ -75,7 +75,7 @@ impl Policies for Stack {
     }
 }
 
-/// Stands where no policy was asked.
-fn nobody() -> PolicyName {
+/// The name that is reported if no policy was asked.
+fn no_policy() -> PolicyName {
     PolicyName { name: "none".to_owned(), version: String::new(), source: String::new(), digest: String::new() }
 }

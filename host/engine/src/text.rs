@@ -1,4 +1,4 @@
-//! Texts of strangers, made fit to be shown.
+//! Makes texts of policies safe to show.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ pub(crate) const MESSAGE: usize = 1 << 10;
 
 /// The text with control characters and those that change the direction of writing escaped.
 pub(crate) fn printable(text: &str) -> String {
-    // Most texts are as they have to be, and most of those are plain.
+    // Most texts are plain ASCII and need no change.
     if text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
         return text.to_owned();
     }

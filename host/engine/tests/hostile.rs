@@ -27,7 +27,7 @@ const BEHAVIOURS: &[(&str, u32, End)] = &[
     ("grow-quietly", 0, None),
     // H7
     ("trap", 0, Some(("trap", "unreachable"))),
-    ("fault", 0, Some(("fault", "it is broken: told to (policy.star:3:7)"))),
+    ("fault", 0, Some(("fault", "it reported a fault: told to (policy.star:3:7)"))),
     ("long-fault", 100_000, Some(("fault", "xxx…"))),
     // H9: caps, and the limit of what one call may move.
     ("huge-text", 257, Some(("output", "a reason has 257 bytes, 256 are allowed"))),

@@ -223,7 +223,7 @@ fn descriptions_and_schemas_are_checked() {
     for (guest, kind, part) in [
         (Guest { name: ["", "1.0.0"], ..Guest::default() }, "description", "its name has 0 bytes, 1 to 64 are allowed"),
         (Guest { name: ["\u{1b}[2J", "1.0.0"], ..Guest::default() }, "description", "its name has control characters"),
-        (Guest { name: ["tiny", "1"], ..Guest::default() }, "description", "its version `1` is no semantic version"),
+        (Guest { name: ["tiny", "1"], ..Guest::default() }, "description", "its version `1` is not a semantic version"),
         (Guest { schema: "{", ..Guest::default() }, "schema", "schema: it is not JSON"),
         (
             Guest { schema: r##"{"type":"object","$ref":"#"}"##, ..Guest::default() },

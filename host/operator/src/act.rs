@@ -1,18 +1,18 @@
 //! Act: the only writer of objects and the only one that starts commands. It fences every write and never waits for a command.
 //!
 //! A command starts in this order: observe once more, live; hold the same checks against it; write the record, with the resource version
-//! that was read; start. Whoever lost in between fails, and nothing has happened.
+//! that was read; start. A process that lost a race in between fails at its write, and no command has started.
 //!
-//! **Fences.** A write may be late by hours: the process was frozen, another one led meanwhile. So each names what it was decided on, and fails
-//! when that changed; the next round looks again.
+//! **Fences.** A write may be late by hours: the process was frozen, and another one led meanwhile. So each write names the state that it was
+//! decided on, and fails when that state has changed; the next round observes anew.
 //!
 //! | write | names |
 //! | --- | --- |
 //! | status with the record | the group's version |
-//! | apply of what is there | its version |
-//! | apply of what is not there | nothing that differs may be there: an apply that takes no field from anybody |
+//! | apply to an existing object | its version |
+//! | creation by apply | no different object may exist: this apply takes no field from another manager |
 //! | label and readiness that lead clients to a pod | UID and version of the pod |
-//! | label and readiness that lead them away | the UID: too late it costs a moment's availability, and it must not wait |
+//! | label and readiness that lead them away | the UID: a late one costs a moment of availability, and it must not be held up |
 //! | memory on a claim | UID and version of the claim |
 //! | deletion of a pod, fewer members | UID and version in the second look |
 mod error;
@@ -51,29 +51,29 @@ use writes::{Shown, delete_pod, mark_claim, route, scale};
 /// Deadline of each write.
 pub const WRITE_SECONDS: u64 = 20;
 
-/// What came of a plan.
+/// The result of carrying out a plan.
 pub struct Outcome {
     /// The group as it is now, with the resource version of the last write of its status.
     pub object: ReplicaGroup,
     /// Whether the record of the plan is written.
     pub recorded: bool,
-    /// What was done, or begun.
+    /// The actions that were done, or begun.
     pub done: Vec<Action>,
-    /// What was not done, and why; what depends on it was not tried.
+    /// Why actions were not done. Actions that depend on them were not tried.
     pub errors: Vec<Error>,
 }
 
-/// How long a command waits for a slot, before anything is looked at again.
+/// How long a command waits for a slot. The second look comes after that wait.
 const SLOT: Duration = Duration::from_millis(250);
 
 /// Carries out a plan. An action that fails stops what depends on it ([`order`]) and nothing else.
 pub async fn act(ctx: &Arc<Context>, observed: &Observed, plan: &Plan, report: &report::Derived) -> Outcome {
     let outcome = Outcome { object: observed.object.clone(), recorded: false, done: Vec::new(), errors: Vec::new() };
     let mut acting = Acting { ctx, observed, plan, report, outcome, missing: Missing::default() };
-    acting.all().await;
-    // What was promised and not begun was never started, and nobody else can start it: the word that the runner has for that. Nothing failed,
-    // it is decided anew.
-    ctx.hints.of(&observed.snapshot.group.uid, |h| {
+    acting.carry_out_plan().await;
+    // A promised command that was not begun never started, and no other process can start it. `void` is the runner's word for that: nothing
+    // failed, and the next round decides anew.
+    ctx.hints.with_group(&observed.snapshot.group.uid, |h| {
         while let Some(token) = h.promised.pop_first() {
             h.results.insert(token, Evidence::NotStarted("void".into()));
         }
@@ -107,14 +107,14 @@ enum Prepared {
 }
 
 impl Acting<'_> {
-    async fn all(&mut self) {
-        // Readings only begin here, and everything else may wait for what they say.
+    async fn carry_out_plan(&mut self) {
+        // Readings only begin here, and later decisions wait for their results: they go first.
         let plan = self.plan;
         let (readings, others): (Vec<_>, Vec<_>) = plan.actions.iter().partition(|a| matches!(a, Action::Read { .. }));
         for action in readings {
-            self.one(action, &mut None).await;
+            self.carry_out_action(action, &mut None).await;
         }
-        // After a write, lists wait for the API server's caches, up to 100 ms: what can be looked at again before the first write, is.
+        // After a write, lists wait up to 100 ms for the API server's caches. So the second look for the first command is taken before any write.
         let mut ready = None;
         let first = others.iter().find_map(|a| if let Action::Run { intent, .. } = a { Some(intent) } else { None });
         if let Some(intent) = first.filter(|_| !self.ctx.is_closing()) {
@@ -122,12 +122,12 @@ impl Acting<'_> {
             ready = Some(Ready { token: intent.token.clone(), at: Instant::now(), found });
         }
         for action in others {
-            self.one(action, &mut ready).await;
+            self.carry_out_action(action, &mut ready).await;
         }
     }
 
-    async fn one(&mut self, action: &Action, ready: &mut Option<Ready>) {
-        // An apply of an older manifest may be under way still.
+    async fn carry_out_action(&mut self, action: &Action, ready: &mut Option<Ready>) {
+        // An apply of an older manifest may still be running, and would undo the new size.
         if matches!(action, Action::Scale { .. }) && upkeep::is_applying_set(self.ctx, &self.observed.snapshot) {
             self.missing.add(Some(Need::Set));
         }
@@ -149,8 +149,8 @@ impl Acting<'_> {
         }
     }
 
-    /// Before a command, a deletion and a shrink: look again, write the record, which explains what follows; it is written only if nobody changed
-    /// the group since.
+    /// Before a command, a deletion and a shrink: observes again, then writes the record, which explains what follows. The record is written only
+    /// if the group has not changed since it was read.
     async fn prepare(&mut self, action: &Action, ready: &mut Option<Ready>) -> Result<Prepared, Error> {
         if self.ctx.is_closing() {
             return Err(Error::Closing);
@@ -160,7 +160,7 @@ impl Acting<'_> {
                 let (slot, start) = match ready.take() {
                     Some(seen) if seen.token == intent.token && seen.at.elapsed() < FRESH => seen.found?,
                     old => {
-                        // The slot of an older look comes back before the next one is asked for.
+                        // The slot of an outdated look is freed before the next one is requested.
                         drop(old);
                         self.make_ready(intent).await?
                     }
@@ -178,7 +178,7 @@ impl Acting<'_> {
         Ok(prepared)
     }
 
-    /// Waits for a slot, then looks again: nothing starts on a look that is older than the wait.
+    /// Waits for a slot, then looks again: no command starts on a look that was taken before the wait.
     async fn make_ready(&self, intent: &Intent) -> Result<(Slot, Start), Error> {
         let slot = match self.ctx.commands.take(&self.observed.snapshot.group.uid, SLOT).await {
             Ok(slot) => slot,
@@ -210,7 +210,7 @@ impl Acting<'_> {
             (Action::Apply(object), _) => upkeep::apply(ctx, self.observed, object),
             (Action::Nudge { set_uid }, _) => upkeep::nudge(ctx, self.observed, set_uid),
             (Action::Route { member, pod_uid, role, ready, version }, _) => {
-                let turns = self.turns(member, *ready).then_some(*ready);
+                let turns = self.changes_gate(member, *ready).then_some(*ready);
                 let (role, version) = (*role, version.as_deref());
                 let to = Shown { pod: member.as_str(), uid: pod_uid, version, role, ready: turns, now: snapshot.now };
                 route(ctx, namespace, &to).await
@@ -221,7 +221,7 @@ impl Acting<'_> {
             (Action::DeletePod { member, pod_uid, reason }, Prepared::Deletion(deletion)) => {
                 info!(member = %member, reason, "deleting the pod");
                 match delete_pod(ctx, namespace, deletion).await {
-                    // Its status may change often; whether it is to go is seen once more, and it goes or stays.
+                    // The pod's status may change often, so its version does. One more look decides whether the pod is still to be deleted.
                     Err(Error::Overtaken(_)) => {
                         let deletion = self.look_before_deletion(member, pod_uid).await?;
                         delete_pod(ctx, namespace, deletion).await
@@ -230,7 +230,7 @@ impl Acting<'_> {
                 }
             }
             (Action::Scale { replicas }, Prepared::Scaling(scaling)) => {
-                info!(replicas, "members leave");
+                info!(replicas, "shrinking the StatefulSet");
                 scale(ctx, snapshot, scaling).await
             }
             (Action::Read { member, pod_uid }, _) => {
@@ -241,13 +241,13 @@ impl Acting<'_> {
                 run(ctx, &self.outcome.object, snapshot, start, argv.clone(), slot).await;
                 Ok(())
             }
-            // `prepare` makes what these need, or fails.
+            // Not reached: `prepare` makes what these actions need, or fails.
             (Action::DeletePod { .. } | Action::Scale { .. } | Action::Run { .. }, _) => Ok(()),
         }
     }
 
     /// Whether a route changes the member's readiness gate.
-    fn turns(&self, member: &MemberName, ready: bool) -> bool {
+    fn changes_gate(&self, member: &MemberName, ready: bool) -> bool {
         let gate = self.observed.snapshot.member(member).and_then(|m| m.pod.as_ref()?.gate);
         let same = |a: &&Action| matches!(a, Action::Route { member: m, .. } if m == member);
         gate != Some(ready) || self.plan.actions.iter().filter(same).count() != 1
@@ -261,8 +261,8 @@ async fn look_before_run(
     intent: &Intent,
 ) -> Result<Start, Error> {
     crash::point(crash::DECIDED, intent).await;
-    // Where all have to be stopped, all have to say so now; a further member only needs to be what it was, and where it can, its runner looks
-    // in the moment of the start.
+    // A command that opens a term needs the present role of every member. Any other command needs only that its own member has not changed;
+    // a runner that can read the role itself checks it at the moment of the start.
     let ask = match intent.verb.opens_term() {
         true => Ask::Everyone,
         false if asks_in_place(&observed.snapshot, intent) => Ask::Recent,
@@ -275,7 +275,7 @@ async fn look_before_run(
     Ok(start)
 }
 
-/// Observes once more, for the checks to be held against it (docs/rules.md, "Checks"; docs/safety.md, S6, S8, S9).
+/// Observes once more, so that the checks run against the present state (docs/rules.md, "Checks"; docs/safety.md, S6, S8, S9).
 async fn look_again(
     ctx: &Arc<Context>,
     observed: &Observed,
@@ -305,19 +305,19 @@ async fn record(ctx: &Context, plan: &Plan, report: &report::Derived, outcome: &
         .actions
         .iter()
         .filter_map(|a| if let Action::Run { intent, .. } = a { Some(intent.token.clone()) } else { None });
-    // Before the write: it may have happened although an error comes back, and then only this process knows that nothing was started.
-    ctx.hints.of(&uid, |h| h.promised.extend(tokens));
+    // Noted before the write: the write may succeed although an error comes back, and then only this process knows that nothing was started.
+    ctx.hints.with_group(&uid, |h| h.promised.extend(tokens));
     let object = report::write(ctx, &outcome.object, plan, report).await?;
     (outcome.object, outcome.recorded) = (object, true);
     Ok(())
 }
 
-/// Reads a sequence beside the rounds.
+/// Reads a sequence in the background.
 fn read(ctx: &Arc<Context>, observed: &Observed, member: &tanist_core::contract::MemberName, pod_uid: &str) {
     let s = &observed.snapshot;
     let Some(found) = s.member(member) else { return };
     let Some(target) = observe::target(&s.group, found).filter(|t| t.uid == pod_uid) else { return };
-    let first = ctx.hints.of(&s.group.uid, |h| h.reading.insert(pod_uid.to_owned()));
+    let first = ctx.hints.with_group(&s.group.uid, |h| h.reading.insert(pod_uid.to_owned()));
     if !first {
         return;
     }
@@ -340,11 +340,11 @@ async fn run(ctx: &Arc<Context>, object: &ReplicaGroup, s: &Snapshot, start: Sta
     let Some(member) = s.member(&intent.member) else { return };
     let (Some(target), Some(pod)) = (observe::target(&s.group, member), member.pod.clone()) else { return };
     let uid = s.group.uid.clone();
-    // Every start that opens a term follows a look at everyone: if this runner can look at the position itself, it said so then.
+    // A start that opens a term follows a look at every member, in which a runner says whether it can read the position itself.
     let position = member::rests_on(s.group.runner, &s.group.commands.sequence, &member.position, &intent)
-        .filter(|_| ctx.hints.of(&uid, |h| h.can_look(&intent.pod_uid)))
+        .filter(|_| ctx.hints.with_group(&uid, |h| h.can_look(&intent.pod_uid)))
         .map(|(command, position)| (command.clone(), position));
-    ctx.hints.of(&uid, |h| {
+    ctx.hints.with_group(&uid, |h| {
         h.promised.remove(&intent.token);
         h.running.insert(intent.token.clone());
         h.touch(&intent.pod_uid, Instant::now());
@@ -372,12 +372,12 @@ async fn run(ctx: &Arc<Context>, object: &ReplicaGroup, s: &Snapshot, start: Sta
         if result == "unknown" {
             ctx.metrics.unknown();
         }
-        ctx.hints.of(&uid, |h| {
+        ctx.hints.with_group(&uid, |h| {
             h.running.remove(&intent.token);
             match said.filter(|_| with_status) {
                 Some(said) => {
                     h.touch(&intent.pod_uid, started + said.after);
-                    h.say(&pod, &intent.container, started, said);
+                    h.remember_status(&pod, &intent.container, started, said);
                 }
                 None => h.touch(&intent.pod_uid, Instant::now()),
             }

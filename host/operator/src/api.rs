@@ -34,11 +34,15 @@ pub const POLICY_PREFIX: &str = "policy.tanist.dev/";
 /// Readiness gate of every pod of a group: the member serves in its role, or is meant to be idle.
 pub const GATE_MEMBER: &str = "tanist.dev/member";
 
-/// Annotation of every applied object: the SHA-256 of what was wished, so that a changed wish is seen without comparing objects.
+/// Annotation of every applied object: the SHA-256 of the desired object, so that a change is seen without comparing objects.
 pub const ANNOTATION_APPLIED: &str = "tanist.dev/applied";
 
-/// Annotation of a StatefulSet: when its controller was last told to try again what it waits to try again, in seconds since 1970.
+/// Annotation of a StatefulSet: when the operator last made its controller retry at once, in seconds since 1970.
 pub const ANNOTATION_NUDGE: &str = "tanist.dev/nudge";
+
+/// Annotation of a StatefulSet: which `spec.template` it has, and which revisions of pods are older
+/// ([`TemplateNote`](crate::objects::TemplateNote)).
+pub const ANNOTATION_TEMPLATE: &str = "tanist.dev/template";
 
 /// Annotation of every applied object: which installation of the operator applied it.
 pub const ANNOTATION_INSTALLATION: &str = "tanist.dev/installation";
@@ -46,13 +50,13 @@ pub const ANNOTATION_INSTALLATION: &str = "tanist.dev/installation";
 /// Annotation of a group: anything new in it clears `Stalled`.
 pub const ANNOTATION_RETRY: &str = "tanist.dev/retry";
 
-/// Annotation of a group: a person overrules the order of data (docs/rules.md, "Override").
+/// Annotation of a group: an administrator overrides the order of data (docs/rules.md, "Override").
 pub const ANNOTATION_OVERRIDE: &str = "tanist.dev/override";
 
 /// The definition of the resource, with every rule. (`ReplicaGroup::crd()` is only its raw form.)
 ///
 /// # Errors
-/// When a rule does not find the field it is about, or the result is not a definition any more; a test sees to it that neither happens.
+/// When a rule names a field that does not exist, or the result is no valid definition. A test ensures that neither happens.
 pub fn crd() -> Result<CustomResourceDefinition, Misfit> {
     let mut raw = serde_json::to_value(ReplicaGroup::crd()).map_err(Misfit::Form)?;
     let schema = raw.pointer_mut("/spec/versions/0/schema/openAPIV3Schema").ok_or(Misfit::Field("schema"))?;
@@ -124,7 +128,7 @@ mod tests {
         }))
         .unwrap();
         let spec = &group.spec;
-        assert_eq!(spec.primaries.of(spec.replicas), 3);
+        assert_eq!(spec.primaries.count(spec.replicas), 3);
         assert_eq!((spec.commands.status.timeout(), spec.commands.stop.timeout()), (5, 600));
         assert_eq!((spec.start_deadline_seconds, spec.unknown_grace_seconds), (3600, 900));
         assert_eq!((spec.resync_interval_seconds, spec.status_interval_seconds), (60, 2));

@@ -1,4 +1,4 @@
-//! Says in words what went wrong between the operator and the API server: kube's own text of a refusal is a dump of its types.
+//! Describes errors between the operator and the API server in words: kube's own text for a refusal is a dump of its types.
 use kube::Error;
 use std::fmt::Write;
 
@@ -18,7 +18,7 @@ pub fn words(error: &Error) -> String {
     }
 }
 
-/// Whether the API server said no: asking again changes nothing until somebody changes something.
+/// Whether the API server refused the request: repeating it is useless until something changes.
 #[must_use]
 pub fn is_refusal(error: &Error) -> bool {
     matches!(error, Error::Api(status) if (400..500).contains(&status.code) && !matches!(status.code, 408 | 429))
@@ -36,8 +36,9 @@ fn apart(reason: &str) -> String {
     words
 }
 
-/// An error with what is behind it, each told once.
-fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+/// An error with its causes, each text once.
+#[must_use]
+pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(source) = next {
@@ -55,16 +56,16 @@ pub mod tests {
     use super::*;
     use kube::core::Status;
 
-    /// What kube makes of an answer of the API server.
+    /// The error that kube makes of an answer of the API server.
     pub fn refused(code: u16, reason: &str, message: &str) -> Error {
         let mut status = Status::failure(message, reason);
         status.code = code;
         Error::Api(Box::new(status))
     }
 
-    // What users read is a sentence, not a dump of the program's types.
+    // Users read a sentence and not a dump of the program's types.
     #[test]
-    fn a_refusal_is_told_in_words() {
+    fn a_refusal_is_described_in_words() {
         let message = "poddisruptionbudgets.policy is forbidden: User \"tanist\" cannot patch resource";
         let forbidden = refused(403, "Forbidden", message);
         assert_eq!(words(&forbidden), format!("forbidden (403): {message}"));

@@ -1,75 +1,139 @@
-//! The command line.
-use crate::cli::{Ask, Reach};
+//! The arguments of the command line.
+use crate::cli::{Ask, Reach, Shell};
+use anyhow::ensure;
 use clap::{Parser, Subcommand};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Keeps replicated applications alive on Kubernetes; sandboxed policies decide who leads.
+/// Manages replicated applications on Kubernetes: starts them, lets members take over from lost primaries, and has sandboxed policies decide
+/// which member is primary.
 #[derive(Debug, Parser)]
-#[command(name = "tanist", version, about)]
+#[command(name = "tanist", version)]
 pub struct Args {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: Command,
-    /// Which cluster and namespace.
+    /// The cluster and the namespace.
     #[command(flatten)]
     pub reach: Reach,
 }
 
-/// What to do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Show a group, or change what it wishes.
+    /// Show groups, or change what is to be done with them.
     #[command(flatten)]
     Ask(Ask),
-    /// Print what a shell needs to complete our words: source <(tanist completion bash).
+    /// Print a script that completes commands, groups and members: source <(tanist completion bash).
+    ///
+    /// For bash, elvish, fish, powershell and zsh it is a script to source. For kubectl it is a program: put it on your PATH under the name
+    /// kubectl_complete-tanist, and make it executable.
     Completion {
-        /// Which shell.
-        shell: clap_complete::Shell,
+        /// For which shell, or for kubectl.
+        shell: Shell,
     },
     /// Run the operator.
+    ///
+    /// It takes the cluster of --kubeconfig and --context, else that of $KUBECONFIG or ~/.kube/config, else that of its pod. It watches the
+    /// namespaces of --namespaces, or the one of --namespace, which goes first.
     Run(Box<Run>),
-    /// Print the definition of the resource, for `kubectl apply`.
+    /// Print the definition of the resource, for `kubectl apply --server-side -f -`.
     Crds,
 }
 
 /// The operator's settings.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Run {
-    /// Namespaces whose groups are kept, separated by commas.
-    #[arg(long, env = "WATCH_NAMESPACES", value_delimiter = ',', required = true)]
+    /// Namespaces whose groups are managed, separated by commas. --namespace, for one, goes first.
+    #[arg(long, env = "WATCH_NAMESPACES", value_delimiter = ',')]
     pub namespaces: Vec<String>,
-    /// Image that holds /tanist-run, for the init container of members.
+    /// Image that contains /tanist-run, for the init container of members.
     #[arg(long, env = "TANIST_RUNNER_IMAGE")]
     pub runner_image: String,
-    /// Names this installation; a group that another installation owns is left alone.
+    /// Name of this installation. A group that another installation manages is left alone.
     #[arg(long, env = "TANIST_INSTALLATION", default_value = "tanist")]
     pub installation: String,
-    /// Who this process is, for leader election; its pod's name.
+    /// Name of this process in leader election: that of its pod.
     #[arg(long, env = "POD_NAME", default_value = "tanist-local")]
     pub identity: String,
-    /// Where the Lease for leader election lives; its pod's namespace.
+    /// Namespace of the Lease for leader election: that of its pod.
     #[arg(long, env = "POD_NAMESPACE", default_value = "default")]
     pub lease_namespace: String,
-    /// Act without a Lease. Only when nobody else can run.
+    /// Act without a Lease. Only where no other operator of this installation can run.
     #[arg(long, env = "TANIST_NO_LEASE")]
     pub no_lease: bool,
-    /// A directory with policies for `policies: [{file: NAME}]`; changes in it are seen at once.
+    /// Directory with policies for `policies: [{file: NAME}]`. Changes in it take effect at once.
     #[arg(long, env = "TANIST_POLICY_DIR")]
     pub policy_dir: Option<PathBuf>,
     /// DNS domain of the Kubernetes cluster, for the names of peers.
     #[arg(long, env = "TANIST_CLUSTER_DOMAIN", default_value = "cluster.local")]
     pub cluster_domain: String,
-    /// Where health and metrics are served. [::] is every address, IPv4 and IPv6; 0.0.0.0 is IPv4 alone.
+    /// Address of health and metrics. [::] is every address, IPv4 and IPv6; 0.0.0.0 is IPv4 alone.
     #[arg(long, env = "TANIST_LISTEN", default_value = "[::]:8080")]
     pub listen: SocketAddr,
-    /// How many members are asked at a time (`status`, `sequence`, the result of a command), over all groups; one group gets a quarter.
+    /// How many short executions (`status`, `sequence`, the result of a command) run in members at a time, in all groups; one group gets a quarter.
     #[arg(long, env = "TANIST_EXECS", default_value_t = 64)]
     pub execs: usize,
-    /// How many commands run in members at a time, over all groups; one group gets a quarter.
+    /// How many commands run in members at a time, in all groups; one group gets a quarter.
     #[arg(long, env = "TANIST_COMMANDS", default_value_t = 256)]
     pub commands: usize,
-    /// Seconds that running commands are waited for after SIGTERM.
+    /// How many seconds to wait for running commands after SIGTERM.
     #[arg(long, env = "TANIST_GRACE", default_value_t = 25)]
     pub grace: u64,
+}
+
+impl Run {
+    /// These settings with the namespaces that are watched: the one of `--namespace`, else those of `--namespaces`. The namespace of a kubeconfig's
+    /// context does not count, so that no namespace is watched by accident.
+    ///
+    /// # Errors
+    /// When no namespace is named.
+    pub fn watching(mut self, reach: &Reach) -> anyhow::Result<Self> {
+        if let Some(one) = &reach.namespace {
+            self.namespaces = vec![one.clone()];
+        }
+        self.namespaces.retain(|namespace| !namespace.is_empty());
+        ensure!(
+            !self.namespaces.is_empty(),
+            "no namespace to watch; give --namespace or --namespaces, or set WATCH_NAMESPACES"
+        );
+        Ok(self)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Args::command().debug_assert();
+    }
+
+    // As kubectl: -n says which namespace a command is about, before and after the command's name.
+    #[test]
+    fn run_watches_the_namespace_that_was_named() {
+        let watched = |words: &[&str]| {
+            let all = ["tanist"].iter().chain(words).chain(&["--runner-image", "i"]);
+            let args = Args::try_parse_from(all).unwrap();
+            let Command::Run(run) = args.command else { panic!("the command is not run") };
+            run.watching(&args.reach).map(|run| run.namespaces).map_err(|e| e.to_string())
+        };
+        let names = |all: &[&str]| Ok(all.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>());
+        assert_eq!(watched(&["run", "--namespaces", "a,b"]), names(&["a", "b"]));
+        assert_eq!(watched(&["run", "-n", "shop"]), names(&["shop"]));
+        assert_eq!(watched(&["-n", "shop", "run", "--namespaces", "a,b"]), names(&["shop"]));
+        assert!(watched(&["run"]).unwrap_err().contains("WATCH_NAMESPACES"));
+        assert!(watched(&["run", "--namespaces", ""]).is_err(), "an empty list does not mean all namespaces");
+    }
+
+    #[test]
+    fn a_mistyped_word_gets_a_suggestion() {
+        let said = |words: &[&str]| Args::try_parse_from(words).unwrap_err().to_string();
+        assert!(said(&["tanist", "stauts"]).contains("'status'"), "{}", said(&["tanist", "stauts"]));
+        let flag = said(&["tanist", "status", "--all-namespace-s"]);
+        assert!(flag.contains("'--all-namespaces'"), "{flag}");
+    }
 }

@@ -1,183 +1,133 @@
-//! What people type: `tanist status`, `explain`, `switchover`, `pause`, `resume`, `retry`; as `kubectl tanist` when the binary is called
-//! `kubectl-tanist`. Everything that is shown comes from the group's object; everything that is done is a change of it.
+//! The command line for users: `tanist status`, `explain`, `switchover`, `override`, `pause`, `resume`, `retry`; as `kubectl tanist` when the
+//! binary is called `kubectl-tanist`. Commands read the group's object and change only that object. `override` also runs the
+//! group's `sequence` command in members.
+mod age;
+mod color;
+pub mod complete;
 mod explain;
+mod find;
+mod output;
+mod overrides;
+mod reach;
+mod scripts;
+mod status;
 mod switchover;
 mod table;
+mod trouble;
+mod view;
+
+pub use output::print;
+pub use reach::Reach;
+pub use scripts::{Shell, script};
+pub use trouble::{is_closed_pipe, words};
 
 use crate::api::{ANNOTATION_RETRY, ReplicaGroup};
-use anyhow::{Context, bail};
-use clap::{CommandFactory, ValueEnum};
-use kube::api::{ListParams, Patch, PatchParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config, ResourceExt};
-use serde_json::{Value, json};
-use std::path::PathBuf;
+use find::{change, find};
+use jiff::Timestamp;
+use kube::{Api, Client};
+use output::{Form, form};
+use serde_json::json;
+use std::path::Path;
 
-/// Which group, and how to reach it.
-#[derive(Debug, Clone, clap::Args)]
-pub struct Reach {
-    /// The namespace; default: that of the kubeconfig's context.
-    #[arg(long, short, global = true)]
-    pub namespace: Option<String>,
-    /// The kubeconfig; default: $KUBECONFIG, else ~/.kube/config, else the pod's own account.
-    #[arg(long, global = true)]
-    pub kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig.
-    #[arg(long, global = true)]
-    pub context: Option<String>,
-}
-
-/// How something is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Output {
-    /// For people.
-    Table,
-    /// For programs.
-    Json,
-}
-
-/// What people ask for.
+/// The commands for users.
 #[derive(Debug, Clone, clap::Subcommand)]
 pub enum Ask {
-    /// Show groups: ready, primary, members, policy, term.
-    Status {
-        /// The group; all of the namespace without it.
-        group: Option<String>,
-        /// How it is shown.
-        #[arg(long, short, value_enum, default_value_t = Output::Table)]
-        output: Output,
-    },
-    /// Explain a group: members, commands under way, what is awaited, the last decisions with everyone's reason.
+    /// Show groups: ready, primary, members in their role, policy, term.
+    Status(status::Status),
+    /// Explain a group: members, commands under way, what is awaited, the last decisions with the reason for each member.
     Explain {
         /// The group.
         group: String,
-        /// How it is shown.
-        #[arg(long, short, value_enum, default_value_t = Output::Table)]
-        output: Output,
+        /// The output format. Default: text.
+        #[arg(long, short, value_enum)]
+        output: Option<Form>,
     },
-    /// Let another member lead: only one that has everything the primary has. Nothing is stopped before.
+    /// Make another member primary. It has to have all the data of the primary, which is not stopped before.
     Switchover {
         /// The group.
         group: String,
-        /// The member that shall lead, for instance db-1.
-        #[arg(long)]
+        /// The member that is to become primary, for instance db-1.
+        #[arg(long, value_name = "MEMBER")]
         to: String,
-        /// Seconds until it gives up waiting; the wish stays.
-        #[arg(long, default_value_t = 120)]
+        /// How many seconds to wait for the end. The request stays in place afterwards.
+        #[arg(long, default_value_t = 120, value_name = "SECONDS")]
         timeout: u64,
     },
+    /// Choose who leads against the order of data, where the group cannot decide itself. Shows what would be lost, and asks.
+    Override(overrides::Override),
     /// Leave a group alone: nothing is started, stopped or changed until `resume`.
     Pause {
         /// The group.
         group: String,
     },
-    /// Keep a group again.
+    /// End a pause: the group is managed again.
     Resume {
         /// The group.
         group: String,
     },
-    /// Try again now what failed: clears every back-off, and a hand-over that failed.
+    /// Try again at once what failed: clears every back-off, and a switchover that failed.
     Retry {
         /// The group.
         group: String,
     },
 }
 
-/// Does what is asked.
+/// A client and the namespace of the command.
+pub struct Session {
+    /// The API server.
+    pub client: Client,
+    /// The namespace.
+    pub namespace: String,
+}
+
+impl Session {
+    /// The groups of the namespace.
+    pub fn groups(&self) -> Api<ReplicaGroup> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+}
+
+/// Runs one command.
 ///
 /// # Errors
-/// What the API server says, or why it cannot be done.
-pub async fn ask(ask: &Ask, reach: &Reach) -> anyhow::Result<()> {
-    let (client, namespace) = connect(reach).await?;
-    let groups: Api<ReplicaGroup> = Api::namespaced(client, &namespace);
-    match ask {
-        Ask::Status { group: Some(name), output } => show(&[find(&groups, name).await?], *output),
-        Ask::Status { group: None, output } => {
-            let all = groups.list(&ListParams::default()).await.context("failed to list groups")?.items;
-            if all.is_empty() && *output == Output::Table {
-                eprintln!("no groups in namespace {namespace}");
-            }
-            show(&all, *output)
-        }
+/// The error of the API server, or why the command cannot be carried out.
+pub async fn run_command(command: &Ask, reach: &Reach) -> anyhow::Result<()> {
+    let (client, namespace) = reach.connect().await?;
+    let session = Session { client, namespace };
+    match command {
+        Ask::Status(asked) => status::status(&session, asked).await,
         Ask::Explain { group, output } => {
-            let found = find(&groups, group).await?;
-            match output {
-                Output::Table => print!("{}", explain::text(&found)),
-                Output::Json => println!("{:#}", explain::value(&found)),
-            }
-            Ok(())
+            let found = find(&session.groups(), group).await?;
+            print(&match output {
+                Some(how) => form(&explain::value(&found), *how)?,
+                None => explain::text(&found, Timestamp::now(), color::is_on()),
+            })
         }
-        Ask::Switchover { group, to, timeout } => switchover::switchover(&groups, group, to, *timeout).await,
-        Ask::Pause { group } => pause(&groups, group, true).await,
-        Ask::Resume { group } => pause(&groups, group, false).await,
+        Ask::Switchover { group, to, timeout } => switchover::switchover(&session, group, to, *timeout).await,
+        Ask::Override(asked) => overrides::choose(&session, asked).await,
+        Ask::Pause { group } => pause(&session, group, true).await,
+        Ask::Resume { group } => pause(&session, group, false).await,
         Ask::Retry { group } => {
-            let now = jiff::Timestamp::now().to_string();
-            change(&groups, group, &json!({"metadata": {"annotations": {ANNOTATION_RETRY: now}}})).await?;
-            println!("{group}: what failed is tried again now");
-            Ok(())
+            let now = Timestamp::now().to_string();
+            change(&session.groups(), group, &json!({"metadata": {"annotations": {ANNOTATION_RETRY: now}}})).await?;
+            print(&format!("{group}: what failed is tried again now\n"))
         }
     }
 }
 
-/// Prints what a shell needs to complete our words.
-pub fn complete(shell: clap_complete::Shell) {
-    clap_complete::generate(shell, &mut crate::args::Args::command(), "tanist", &mut std::io::stdout());
+async fn pause(session: &Session, name: &str, paused: bool) -> anyhow::Result<()> {
+    change(&session.groups(), name, &json!({"spec": {"paused": paused}})).await?;
+    print(&match paused {
+        true => format!("{name}: paused, nothing is done to it until: {} resume {name}\n", me()),
+        false => format!("{name}: managed again\n"),
+    })
 }
 
-async fn connect(reach: &Reach) -> anyhow::Result<(Client, String)> {
-    let options = KubeConfigOptions { context: reach.context.clone(), ..KubeConfigOptions::default() };
-    let config = match (&reach.kubeconfig, &reach.context) {
-        (Some(path), _) => {
-            let file = Kubeconfig::read_from(path).with_context(|| format!("failed to read {}", path.display()))?;
-            Config::from_custom_kubeconfig(file, &options).await.context("failed to use the kubeconfig")?
-        }
-        (None, Some(_)) => Config::from_kubeconfig(&options).await.context("failed to use that context")?,
-        (None, None) => Config::infer().await.context("failed to find a cluster; set KUBECONFIG or --kubeconfig")?,
-    };
-    let namespace = reach.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-    Ok((Client::try_from(config).context("failed to connect")?, namespace))
-}
-
-async fn find(groups: &Api<ReplicaGroup>, name: &str) -> anyhow::Result<ReplicaGroup> {
-    match groups.get_opt(name).await.context("failed to read the group")? {
-        Some(group) => Ok(group),
-        None => {
-            bail!("there is no group {name} in namespace {}; see: tanist status", groups.namespace().unwrap_or("-"))
-        }
+/// The name under which this program was called: `tanist`, or `kubectl tanist`.
+pub fn me() -> &'static str {
+    let called = std::env::args_os().next().unwrap_or_default();
+    match Path::new(&called).file_stem().is_some_and(|name| name == "kubectl-tanist") {
+        true => "kubectl tanist",
+        false => "tanist",
     }
-}
-
-async fn change(groups: &Api<ReplicaGroup>, name: &str, patch: &Value) -> anyhow::Result<ReplicaGroup> {
-    find(groups, name).await?;
-    groups.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.context("failed to change the group")
-}
-
-async fn pause(groups: &Api<ReplicaGroup>, name: &str, paused: bool) -> anyhow::Result<()> {
-    change(groups, name, &json!({"spec": {"paused": paused}})).await?;
-    let said = if paused { "nothing is done to it until: tanist resume" } else { "it is kept again" };
-    println!("{name}: {said}");
-    Ok(())
-}
-
-fn show(groups: &[ReplicaGroup], output: Output) -> anyhow::Result<()> {
-    match output {
-        Output::Table => println!("{}", table::groups(groups)),
-        Output::Json => {
-            let all: Vec<_> = groups.iter().map(explain::value).collect();
-            println!("{:#}", Value::from(all));
-        }
-    }
-    Ok(())
-}
-
-/// A condition of a group as its status and reason, for instance `True AllMembersInRole`; empty when it is not there.
-fn condition(group: &ReplicaGroup, kind: &str) -> (String, String, String) {
-    let conditions = group.status.iter().flat_map(|s| &s.conditions);
-    let found = conditions.into_iter().find(|c| c.type_ == kind);
-    found.map_or_else(Default::default, |c| (c.status.clone(), c.reason.clone(), c.message.clone()))
-}
-
-/// The group's name with its namespace.
-fn named(group: &ReplicaGroup) -> String {
-    format!("{}/{}", group.namespace().unwrap_or_default(), group.name_any())
 }

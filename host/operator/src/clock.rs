@@ -1,7 +1,7 @@
-//! The one clock of the operator. Inside a process its time never steps, whatever our wall clock or the API server's does.
+//! The operator's clock. Within a process its time never steps, even if our wall clock or the API server's does.
 //!
-//! It begins with the API server's time, as the first answer has it, and goes on with the monotonic clock. So what one process stores and the
-//! next one reads was written by one clock, that of the API server, and what a process waits for takes as long as it says (docs/safety.md, S28).
+//! It starts with the API server's time, from the first answer, and continues with the monotonic clock. So all stored times come from one clock,
+//! that of the API server, and every wait lasts as long as it says (docs/safety.md, S28).
 use http::header::DATE;
 use http::{HeaderMap, Response};
 use std::fmt;
@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 use tanist_core::contract::Timestamp;
 use tower::util::MapResponseLayer;
 
-/// The monotonic clock at which a process was told the time.
+/// A time, and the reading of the monotonic clock at that moment.
 #[derive(Debug, Clone, Copy)]
 struct Base {
     time: Timestamp,
     at: Duration,
 }
 
-/// See the module.
+/// The time for everything that is decided or stored; see the module.
 pub struct Clock {
     monotonic: Box<dyn Fn() -> Duration + Send + Sync>,
     start: Base,
@@ -38,13 +38,13 @@ impl Default for Clock {
 }
 
 impl Clock {
-    /// From what our wall clock says once, in seconds since 1970, and a clock that never steps.
+    /// A clock that starts at `wall`, in seconds since 1970, and advances with `monotonic`.
     pub fn new(wall: Timestamp, monotonic: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
         let start = Base { time: wall, at: monotonic() };
         Clock { monotonic: Box::new(monotonic), start, server: OnceLock::new() }
     }
 
-    /// Seconds since 1970 by the API server's clock; by our own until the API server has answered once.
+    /// Seconds since 1970 by the API server's clock; by our own until the first answer of the API server.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         let base = self.server.get().unwrap_or(&self.start);
@@ -52,8 +52,8 @@ impl Clock {
         base.time.saturating_add(i64::try_from(passed.as_secs()).unwrap_or(i64::MAX))
     }
 
-    /// Takes the time from the headers of an answer of the API server. The first that has a time counts, later ones change nothing.
-    pub fn hear(&self, headers: &HeaderMap) {
+    /// Takes the time from the headers of an answer of the API server. Only the first answer with a time counts.
+    pub fn take_time(&self, headers: &HeaderMap) {
         if self.server.get().is_some() {
             return;
         }
@@ -65,10 +65,10 @@ impl Clock {
     }
 }
 
-/// A layer of a client, by which the clock hears what the API server answers.
+/// A client layer that passes every answer of the API server to the clock.
 pub fn listen<B>(clock: Arc<Clock>) -> MapResponseLayer<impl FnOnce(Response<B>) -> Response<B> + Clone> {
     MapResponseLayer::new(move |response: Response<B>| {
-        clock.hear(response.headers());
+        clock.take_time(response.headers());
         response
     })
 }

@@ -1,4 +1,4 @@
-//! What every round has at hand.
+//! What all rounds share: clients, settings, clock, hints, policies, bounds and metrics.
 use crate::api::ReplicaGroup;
 use crate::args::Run;
 use crate::clock::{self, Clock};
@@ -16,53 +16,53 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tanist_engine::Engine;
 
-/// What every round has at hand.
+/// What all rounds share.
 pub struct Context {
-    /// For single requests: each has a deadline of ours around it, within which kube may retry what the API server put off (429, 503, 504).
+    /// The client for single requests. Each request has a deadline of ours, within which kube may retry answers 429, 503 and 504.
     pub client: Client,
-    /// For exec and for watches: nothing below us retries. A command must not run twice, and kube's pauses between retries grow to minutes,
-    /// for which a watch would be deaf; watches begin again by themselves.
+    /// The client for exec and for watches, which never retries. A command must not run twice; and kube's pauses between retries grow to minutes,
+    /// in which a watch would miss changes. Watches restart by themselves.
     pub exec_client: Client,
-    /// What time it is, for everything that is decided or stored.
+    /// The clock for everything that is decided or stored.
     pub clock: Arc<Clock>,
-    /// The command line.
+    /// The settings of the command line.
     pub settings: Run,
-    /// What is remembered between rounds.
+    /// What this process remembers between rounds.
     pub hints: Hints,
-    /// Where policies come from.
+    /// Loads the policies of groups.
     pub policies: Sources,
     /// Starts a round of a group.
     pub wake: UnboundedSender<ObjectRef<ReplicaGroup>>,
-    /// How many members are asked at a time.
+    /// Slots for short executions: `status`, `sequence` and `settle`.
     pub questions: Slots,
-    /// How many commands run at a time.
+    /// Slots for commands.
     pub commands: Slots,
-    /// Where events wait until they are written.
+    /// The queue of events that are to be written.
     pub news: Queue,
-    /// What is counted.
+    /// The metrics of this process.
     pub metrics: Metrics,
-    /// Set on SIGTERM: nothing new starts.
+    /// True after SIGTERM: nothing new starts.
     pub closing: AtomicBool,
 }
 
 /// Deadline of a connection.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// Deadline of a plain request; the API server answers in milliseconds or is in trouble.
+/// Deadline of a single request. A healthy API server answers within milliseconds.
 const REQUEST: Duration = Duration::from_secs(30);
 
-/// The way to an API server.
+/// The clients of one API server.
 pub struct Reach {
-    /// For everything but exec.
+    /// For single requests.
     pub client: Client,
-    /// For exec alone.
+    /// For exec and for watches.
     pub exec_client: Client,
-    /// Hears the API server's time in what comes back.
+    /// The clock that takes its time from the API server's answers.
     pub clock: Arc<Clock>,
 }
 
 impl Context {
-    /// Connects.
+    /// Connects to the API server of a configuration.
     ///
     /// # Errors
     /// When there is no configuration for a cluster.
@@ -85,7 +85,7 @@ impl Context {
         Ok(Self::over(reach, settings, engine, metrics, wake, news))
     }
 
-    /// The same, over connections that are there already.
+    /// The same with existing connections.
     #[must_use]
     pub fn over(
         reach: Reach,
@@ -114,7 +114,7 @@ impl Context {
 
     /// Starts a round of a group.
     pub fn wake(&self, group: &ReplicaGroup) {
-        // Nobody listens only when the process is ending.
+        // The receiver is gone only while the process is ending, so a failure to send does not matter.
         let _ = self.wake.unbounded_send(ObjectRef::from_obj(group));
     }
 
@@ -134,7 +134,7 @@ impl Context {
         }
     }
 
-    /// Whether SIGTERM has come.
+    /// Whether the process has received SIGTERM.
     #[must_use]
     pub fn is_closing(&self) -> bool {
         self.closing.load(Ordering::SeqCst)

@@ -14,29 +14,29 @@ use tanist_core::plan::{Action, Plan};
 use tanist_core::snapshot::Evidence;
 use tracing::{Instrument, info, info_span, warn};
 
-/// Why a round failed: what could not be read, or not written; both end the round, the next one starts anew.
+/// Why a round failed: something could not be read or not written. Either ends the round; the next one starts anew.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Nothing could be observed.
+    /// The group could not be observed.
     #[error(transparent)]
     Observe(observe::Error),
-    /// What came of the round could not be written.
+    /// The result of the round could not be written.
     #[error(transparent)]
     Act(act::Error),
 }
 
-/// One round of one group. Pauses and errors of one group never touch another. What is logged in it, and by the commands that it starts,
-/// says so: group and number of the round.
+/// One round of one group. Waits and errors of one group never affect another. Log lines of the round, and of the commands that it starts, name
+/// the group and the number of the round.
 ///
 /// # Errors
 /// [`Error`]; [`error_policy`] says when to try again.
 pub async fn round(group: Arc<ReplicaGroup>, ctx: Arc<Context>) -> Result<Next, Error> {
     let round = ctx.hints.next_round(&group.uid().unwrap_or_default());
     let span = info_span!("round", namespace = group.namespace(), group = group.name_any(), round);
-    one(group, ctx).instrument(span).await
+    run_round(group, ctx).instrument(span).await
 }
 
-async fn one(group: Arc<ReplicaGroup>, ctx: Arc<Context>) -> Result<Next, Error> {
+async fn run_round(group: Arc<ReplicaGroup>, ctx: Arc<Context>) -> Result<Next, Error> {
     let started = Instant::now();
     let policies = ctx.policies.active(&group).await;
     let resync = Duration::from_secs(u64::from(group.spec.resync_interval_seconds));
@@ -54,17 +54,17 @@ async fn one(group: Arc<ReplicaGroup>, ctx: Arc<Context>) -> Result<Next, Error>
         report::write(&ctx, &outcome.object, &plan, &said).await.map_err(Error::Act)?; // writes
     }
     log(&observed, &plan, &outcome);
-    news::tell(&ctx, &observed, &plan, &outcome);
+    news::publish(&ctx, &observed, &plan, &outcome);
     ctx.metrics.failover(&observed.snapshot, &outcome.done);
     ctx.metrics.reloads(&observed.object, &policies);
     ctx.metrics.round(&observed.object, &observed.snapshot, &plan, said.conditions(), started.elapsed());
     Ok(again(&ctx, &group, &observed, &plan, &outcome))
 }
 
-/// What was decided and what happened, for those who want to know when: the record has seconds only.
+/// Logs what was decided and done. Log lines have precise times; the record has seconds only.
 fn log(observed: &Observed, plan: &Plan, outcome: &Outcome) {
     for decision in plan.decisions.iter().filter(|d| d.chosen.is_some()) {
-        let (point, policy) = (decision.point.to_string(), decision.policy.as_ref().map(|p| p.name.as_str()));
+        let (point, policy) = (decision.point.to_string(), decision.by.policy().map(|p| p.name.as_str()));
         let chosen = decision.chosen.as_ref().map(|m| m.as_str());
         info!(point, member = chosen, policy, term = decision.term, reason = decision.reason, "decided");
     }
@@ -76,7 +76,7 @@ fn log(observed: &Observed, plan: &Plan, outcome: &Outcome) {
     }
 }
 
-/// The plan with the memory of what really happened: commands that were not started leave no intent behind.
+/// The plan without intents for commands that were not started: the record holds only what really happened.
 fn unwritten(observed: &Observed, plan: Plan) -> Plan {
     let starts =
         plan.actions.iter().any(|a| matches!(a, Action::Run { .. } | Action::DeletePod { .. } | Action::Scale { .. }));
@@ -102,7 +102,7 @@ async fn unobserved(
     Err(Error::Observe(error))
 }
 
-/// When to look again if nothing happens: soon, when not everything could be done.
+/// When the next round begins if no event starts one earlier: soon, if not everything could be done.
 fn again(ctx: &Context, group: &ReplicaGroup, observed: &Observed, plan: &Plan, outcome: &Outcome) -> Next {
     if !outcome.errors.is_empty() {
         ctx.metrics.round_errors.inc();
@@ -112,9 +112,10 @@ fn again(ctx: &Context, group: &ReplicaGroup, observed: &Observed, plan: &Plan, 
     }
     let resync = Duration::from_secs(u64::from(group.spec.resync_interval_seconds));
     let elsewhere = observed.snapshot.evidence.iter().any(|(token, evidence)| {
-        *evidence == Evidence::Running && !ctx.hints.of(&observed.snapshot.group.uid, |h| h.running.contains(token))
+        *evidence == Evidence::Running
+            && !ctx.hints.with_group(&observed.snapshot.group.uid, |h| h.running.contains(token))
     });
-    // What was written may have changed what comes next: routing, memory, a settled command.
+    // Routing, memory or a settled command may change the next decision.
     let changed = plan.record != observed.snapshot.record || !outcome.done.is_empty();
     let wake = plan
         .wake_at()
@@ -129,7 +130,7 @@ fn again(ctx: &Context, group: &ReplicaGroup, observed: &Observed, plan: &Plan, 
     Next::requeue(soonest.into_iter().flatten().min().unwrap_or(resync))
 }
 
-/// Something was begun whose end starts the next round by itself.
+/// Whether something was begun whose end starts the next round.
 fn waits_for_end(done: &[Action]) -> bool {
     let begins =
         |a: &Action| matches!(a, Action::Run { .. } | Action::Read { .. } | Action::Apply(_) | Action::Nudge { .. });

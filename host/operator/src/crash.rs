@@ -1,8 +1,8 @@
-//! A test aid: ends or delays this process at a named point, so that a test knows where it was. Inert unless the environment names a point,
-//! which no installation does.
+//! A test aid: ends or delays this process at a named point. It does nothing unless the environment names a point, which no installation does.
 //!
-//! `TANIST_CRASH=POINT[:COMMAND[:MEMBER]],...` (or `write[:KIND[:OBJECT]]`) aborts there, as SIGKILL would: nothing is cleaned up. `TANIST_PAUSE` has `=SECONDS` behind
-//! each, and waits. With `TANIST_CRASH_ONCE=DIRECTORY` each happens once: a file there outlives the process.
+//! `TANIST_CRASH=POINT[:COMMAND[:MEMBER]],...` (or `write[:KIND[:OBJECT]]`) aborts the process there, as SIGKILL would: nothing is cleaned up.
+//! `TANIST_PAUSE` has the same form with `=SECONDS` after each point, and waits for that long. With `TANIST_CRASH_ONCE=DIRECTORY` each happens
+//! once: a file in that directory survives the process.
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -10,67 +10,67 @@ use tanist_core::record::Intent;
 
 /// Between the decision and the second, live look.
 pub const DECIDED: &str = "decided";
-/// The second look was taken; nothing is written.
+/// After the second look, before anything is written.
 pub const LOOKED: &str = "looked";
-/// The intent is durable, the command not started.
+/// The intent is durable, and the command is not started.
 pub const RECORDED: &str = "recorded";
-/// The command ended, and nobody but this process knows how.
+/// The command has ended, and only this process knows how.
 pub const ENDED: &str = "ended";
 
-struct Wish {
+struct Trigger {
     text: String,
-    wanted: Vec<String>,
+    words: Vec<String>,
     pause: Option<Duration>,
 }
 
-struct Wishes {
-    list: Vec<Wish>,
+struct Triggers {
+    list: Vec<Trigger>,
     once: Option<PathBuf>,
 }
 
-/// Passes a point on the way of a command.
+/// Marks a point in the life of a command.
 pub async fn point(name: &str, intent: &Intent) {
-    at([name, &intent.command, intent.member.as_str()]).await;
+    end_or_pause_at([name, &intent.command, intent.member.as_str()]).await;
 }
 
-/// Passes the point just before a write: `write:KIND:OBJECT`, the kinds being `apply`, `route`, `mark`, `delete` and `scale`.
+/// Marks the point just before a write: `write:KIND:OBJECT`. The kinds are `apply`, `route`, `mark`, `delete` and `scale`.
 pub async fn write(kind: &str, object: &str) {
-    at(["write", kind, object]).await;
+    end_or_pause_at(["write", kind, object]).await;
 }
 
-async fn at(here: [&str; 3]) {
-    static WISHES: OnceLock<Wishes> = OnceLock::new();
-    let wishes = WISHES.get_or_init(read);
-    let Some(wish) = wishes.list.iter().find(|w| here.iter().zip(&w.wanted).all(|(here, wanted)| here == wanted))
+async fn end_or_pause_at(here: [&str; 3]) {
+    static TRIGGERS: OnceLock<Triggers> = OnceLock::new();
+    let triggers = TRIGGERS.get_or_init(read_environment);
+    let Some(trigger) = triggers.list.iter().find(|t| here.iter().zip(&t.words).all(|(here, word)| here == word))
     else {
         return;
     };
-    if let Some(directory) = &wishes.once
-        && std::fs::File::create_new(directory.join(&wish.text)).is_err()
+    if let Some(directory) = &triggers.once
+        && std::fs::File::create_new(directory.join(&trigger.text)).is_err()
     {
         return;
     }
-    tracing::warn!(point = wish.text, "a test wants it to end or to pause here");
-    match wish.pause {
+    tracing::warn!(point = trigger.text, "a test ends or pauses the operator at this point");
+    match trigger.pause {
         Some(pause) => tokio::time::sleep(pause).await,
         None => std::process::abort(),
     }
 }
 
-fn read() -> Wishes {
+fn read_environment() -> Triggers {
     let list = |variable| std::env::var(variable).unwrap_or_default();
     let words = |text: &str| text.split(':').map(str::to_owned).collect();
     let crash = list("TANIST_CRASH");
-    let crashes = crash.split(',').map(|text| Wish { text: text.to_owned(), wanted: words(text), pause: None });
+    let crashes = crash.split(',').map(|text| Trigger { text: text.to_owned(), words: words(text), pause: None });
     let pause = list("TANIST_PAUSE");
     let pauses = pause.split(',').filter_map(|text| {
         let (place, seconds) = text.split_once('=')?;
-        Some(Wish {
+        Some(Trigger {
             text: text.to_owned(),
-            wanted: words(place),
+            words: words(place),
             pause: Some(Duration::from_secs(seconds.parse().ok()?)),
         })
     });
-    let list = crashes.chain(pauses).filter(|w| !w.text.is_empty()).collect();
-    Wishes { list, once: std::env::var_os("TANIST_CRASH_ONCE").map(PathBuf::from) }
+    let list = crashes.chain(pauses).filter(|t| !t.text.is_empty()).collect();
+    Triggers { list, once: std::env::var_os("TANIST_CRASH_ONCE").map(PathBuf::from) }
 }

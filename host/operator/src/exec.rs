@@ -1,4 +1,4 @@
-//! Executes one command in a container, through API server and kubelet, and says how it ended: three values, never two.
+//! Executes one command in a container, through API server and kubelet. The outcome has three values: exited, not started and unknown.
 //!
 //! Every await has a deadline of its own, nothing below retries, the output is bounded. `Success` and exit codes are taken only from an
 //! explicit status frame; a stream that just ends is unknown (docs/rules.md, "Execution through the API server").
@@ -9,32 +9,32 @@ use kube::api::{AttachParams, AttachedProcess};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Bytes of output that are kept; the rest is read and dropped (docs/safety.md, S39). The runner's largest answer is 80 KiB and two heads.
+/// Bytes of output that are stored; the rest is read and dropped (docs/safety.md, S39). The runner's largest answer is 80 KiB and two heads.
 const KEPT_BYTES: usize = 96 * 1024;
 
-/// How long output is read after the status came.
+/// How long output is still read after the status frame.
 const AFTER_STATUS: Duration = Duration::from_millis(500);
 
-/// How long the status is waited for after the output ended.
+/// How long to wait for the status frame after the end of the output.
 const AFTER_OUTPUT: Duration = Duration::from_secs(5);
 
 /// How an execution ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
-    /// The process exited with this code, and this is what it printed.
+    /// The process exited with this code, and printed this.
     Exited(i32, Output),
-    /// It was never started by this request, and nothing below repeats a request.
+    /// This request has not started it and never will: no layer below repeats a request.
     NotStarted(String),
     /// It may have run, may be running, or may never have started.
     Unknown(String),
 }
 
-/// What was printed.
+/// The output of a process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Output {
-    /// Standard output, as far as it was kept.
+    /// The beginning of its standard output.
     pub stdout: Vec<u8>,
-    /// Whether more was printed than was kept.
+    /// Whether more was printed than was stored.
     pub cut: bool,
 }
 
@@ -60,20 +60,20 @@ async fn attached(pods: &Api<Pod>, pod: &str, argv: &[String], params: &AttachPa
     };
     let mut output = Output::default();
     let mut complaint = Output::default();
-    // kube's readers may never see their end after an error of the stream, so the status decides when to stop reading.
+    // After an error of the stream, kube's readers may never reach their end. So the status frame decides when to stop reading.
     let (status, whole) = {
         let reading = async { tokio::join!(drain(stdout, &mut output), drain(stderr, &mut complaint)) };
         tokio::pin!(reading, status);
         tokio::select! {
             status = &mut status => {
-                // What was printed before the status is in the pipes already.
+                // What was printed before the status frame is already in the pipes.
                 let ended = tokio::time::timeout(AFTER_STATUS, &mut reading).await;
                 (status, ended.is_ok())
             }
             _ = &mut reading => (tokio::time::timeout(AFTER_OUTPUT, &mut status).await.unwrap_or_default(), true),
         }
     };
-    // Somebody holds the output still: what came may be half of what is printed.
+    // Another process still holds the output open, so what was read may be incomplete.
     output.cut |= !whole;
     finish(process);
     match status {
@@ -99,8 +99,8 @@ async fn drain(mut from: impl AsyncRead + Unpin, into: &mut Output) {
 
 /// The refusals that the API server decides alone, before it speaks with a kubelet: code and reason of a `Status` of its own.
 ///
-/// Not here: 408, 409, 429 and 5xx, which say something about a moment or come from behind the API server; and every answer without a `Status`,
-/// for kubelets and proxies answer in plain text, and nobody knows what they did before.
+/// Not in this list: 408, 409, 429 and 5xx, which may be temporary or come from behind the API server; and every answer without a `Status`,
+/// because kubelets and proxies answer in plain text, and what they did before is unknown.
 const REFUSALS: [(u16, &str); 6] = [
     (400, "BadRequest"),
     (401, "Unauthorized"),
@@ -110,10 +110,10 @@ const REFUSALS: [(u16, &str); 6] = [
     (422, "Invalid"),
 ];
 
-/// What kube gives as the reason where the body is no `Status`.
+/// The reason that kube gives when the body is no `Status`.
 const NO_STATUS: &str = "Failed to parse error data";
 
-/// The API server said no before anything ran, or nobody knows.
+/// The outcome of a request that failed: not started if the API server itself refused it, else unknown.
 fn refused(error: &kube::Error) -> Ended {
     match error {
         kube::Error::Api(status) => {
@@ -157,8 +157,8 @@ fn judge(status: &Status, output: Output, complaint: &Output) -> Ended {
     Ended::Unknown(format!("the kubelet reported an error of its own{}", if silent { "" } else { ", with messages" }))
 }
 
-/// Whether the runtime says that it could not execute the program: the failing call is named, for a runtime that loses its own files while
-/// the program runs says "no such file or directory" too.
+/// Whether the runtime reports that it could not execute the program. The failing call has to be named, because a runtime that loses its own
+/// files while the program runs reports "no such file or directory" too.
 fn is_missing(message: &str) -> bool {
     let from_exec = message.split_once("unable to start container process: exec: ").map(|(_, rest)| rest);
     message.contains("executable file not found in $PATH")
@@ -212,7 +212,7 @@ mod tests {
         ] {
             assert!(matches!(said(missing), Ended::NotStarted(_)), "{missing}");
         }
-        // These may be said of a program that runs, or come from behind the API server.
+        // These messages may be about a program that runs, or come from behind the API server.
         for odd in [
             "error dialing backend: dial unix /run/containerd/s/1: connect: no such file or directory",
             "failed to create exec task: permission denied",
@@ -225,7 +225,7 @@ mod tests {
         assert!(matches!(judge(&status, printed, &Output::default()), Ended::Unknown(_)), "it printed something");
     }
 
-    // Every code. Only what the API server refuses by itself, and says so in a Status, proves that nothing ran.
+    // For every code: only a refusal by the API server itself, in a `Status`, proves that nothing ran.
     #[test]
     fn a_refusal_proves_something_only_where_the_api_server_decides_alone() {
         let answer = |code: u16, reason: &str| {
@@ -243,7 +243,7 @@ mod tests {
             let proven = |reason| matches!(answer(code, reason), Ended::NotStarted(_));
             let reason = own.get(&code).copied();
             assert_eq!(proven(reason.unwrap_or("Conflict")), reason.is_some(), "{code}");
-            // What kube says of a body that is no Status: a kubelet's or a proxy's.
+            // How kube presents a body that is no `Status`: the answer of a kubelet or a proxy.
             assert!(!proven(NO_STATUS), "{code}");
             assert!(!proven(""), "{code}");
             let http = http::StatusCode::from_u16(code);

@@ -1,35 +1,36 @@
-//! Reads what `tanist-run` prints: length and end mark make a cut output visible (docs/safety.md, S12).
+//! Reads the frames that `tanist-run` prints. Lengths and an end mark show when output was cut (docs/safety.md, S12).
 use std::fmt;
 use std::time::Duration;
 use tanist_core::snapshot::Evidence;
 
-/// A whole frame.
+/// A complete frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
     /// How the command ended, as the runner knows it.
     pub outcome: Outcome,
-    /// What it printed.
+    /// The standard output of the command.
     pub stdout: Vec<u8>,
-    /// Whether the runner kept less than was printed.
+    /// Whether the command printed more than the runner stored.
     pub cut: bool,
-    /// Processes of the application that the runner sees.
+    /// The number of processes of the application. Absent: the runner did not count them.
     pub processes: Option<u32>,
-    /// How long after the runner's client began it asked; only of a status that came of a command, and not of older runners.
+    /// How long after the start of the runner's client this `status` was begun. Present only in a status that follows a command; older runners
+    /// leave it out.
     pub after: Option<Duration>,
-    /// Whether `exec` of this runner knows `--if-sequence`; only a status says so, and not of older runners.
+    /// Whether `exec` of this runner knows `--if-sequence`. Only a status says so; older runners do not.
     pub looks: bool,
 }
 
-/// The runner's word for how it ended.
+/// How a command ended, as the runner reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It exited.
+    /// It exited with this code.
     Exited(i32),
     /// It was not started; the text says why.
     NotStarted(String),
-    /// Nobody knows; the text says why.
+    /// Its end is not known; the text says why.
     Unknown(String),
-    /// It runs.
+    /// It is still running.
     Running,
     /// A restart of the container cut it off.
     Interrupted,
@@ -37,7 +38,7 @@ pub enum Outcome {
     Void,
 }
 
-/// For people.
+/// A clause for messages, for instance "it exited 1".
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -54,13 +55,13 @@ impl fmt::Display for Outcome {
 /// The word among a runner's features that [`Frame::looks`] is about.
 const IF_SEQUENCE: &str = "if-sequence";
 
-/// Reads a frame about a token; `None` where it is not whole, or about something else.
+/// Reads a frame about a token. `None`: it is incomplete, or about another token.
 #[must_use]
 pub fn read(bytes: &[u8], token: &str) -> Option<Frame> {
     first(bytes, token).map(|(frame, _)| frame)
 }
 
-/// Reads a frame about a token, and the one after it that says which status came of it, where it is there and whole.
+/// Reads a frame about a token, and the status frame that may follow it, if that is complete.
 #[must_use]
 pub fn read_with_status(bytes: &[u8], token: &str) -> Option<(Frame, Option<Frame>)> {
     let (frame, rest) = first(bytes, token)?;
@@ -86,7 +87,7 @@ fn first<'b>(bytes: &'b [u8], token: &str) -> Option<(Frame, &'b [u8])> {
             "processes" => processes = value.parse().ok(),
             "after" => after = value.parse().ok().map(Duration::from_millis),
             "features" => looks = value.split(',').any(|feature| feature == IF_SEQUENCE),
-            // Of a newer runner.
+            // A field of a newer runner.
             _ => {}
         }
     }
@@ -140,7 +141,7 @@ mod tests {
         );
     }
 
-    // S4: the status that came of a command is of the same answer, and costs nothing when it is not whole.
+    // S4: the status after a command comes in the same answer. An incomplete one does not spoil the command's result.
     #[test]
     fn a_status_may_follow() {
         let status: &[u8] = b"tanist-run/1 - exited:8 stdout=0 stderr=0 cut=0 processes=2 after=41\n\ntanist-end -\n";
@@ -154,7 +155,7 @@ mod tests {
         }
     }
 
-    // Decision 0013: what a runner says of itself is not needed to read it, in either direction.
+    // Decision 0013: older and newer runners are understood: unknown features and fields are skipped.
     #[test]
     fn features_are_read_and_unknown_words_passed_over() {
         let looks = |words: &str| {
@@ -171,7 +172,7 @@ mod tests {
         }
     }
 
-    // S3, S12: cut anywhere, a frame says nothing, and never a shorter number.
+    // S3, S12: a frame that is cut at any byte is not read, so it never gives a shorter number.
     #[test]
     fn a_frame_cut_at_any_byte_is_none() {
         for length in 0..WHOLE.len() {

@@ -1,5 +1,5 @@
-//! What this process remembers between rounds. It is never the truth: losing it costs time, not safety.
-use crate::member::{Said, unasked};
+//! What this process remembers between rounds. Safety never depends on it: losing it costs only time.
+use crate::member::{StatusAnswer, unasked};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,25 +15,25 @@ pub struct Hints {
     nodes: Mutex<BTreeMap<String, NodeHint>>,
 }
 
-/// How long an answer of `status` serves further rounds: those of one burst.
+/// How long an answer of `status` is reused: long enough for a burst of rounds.
 pub const RECENT: Duration = Duration::from_secs(2);
 
-/// How long what was seen is of this moment: an execution lasts as long. Before a term opens no older answer counts, and no command starts on an
-/// older second look.
+/// How old an observation may be to count as present; an execution takes about as long. Before a term opens no older answer counts, and no
+/// command starts on an older second look.
 pub const FRESH: Duration = Duration::from_millis(250);
 
-/// Pods whose end is remembered; far more than end within the minutes in which anybody asks.
+/// How many ended pods are remembered: far more than end in the few minutes in which the answer matters.
 const ENDED: usize = 4096;
 
-/// Nodes whose reports are remembered: as many as a Kubernetes cluster has.
+/// How many nodes are remembered: the largest size of a Kubernetes cluster.
 const NODES: usize = 5000;
 
 /// What is remembered of a node.
 #[derive(Debug)]
 struct NodeHint {
-    /// See [`crate::observe::convert::life`]; empty: it did not report.
+    /// The text of [`crate::observe::convert::life`]; empty: the node did not report.
     life: String,
-    /// Since when this process has seen it report without a break.
+    /// Since when, in seconds since 1970, this process has seen it report without a break.
     seen: Timestamp,
     /// Whether this process saw a break before.
     broke: bool,
@@ -42,147 +42,148 @@ struct NodeHint {
 /// The hints of one group.
 #[derive(Debug, Default)]
 pub struct Group {
-    /// Roles by pod UID: since when.
+    /// The last known role and since when, by pod UID.
     pub roles: BTreeMap<String, RoleHint>,
-    /// What `status` said last, by pod UID.
-    pub said: BTreeMap<String, SaidHint>,
-    /// When a command was last started or ended, by pod UID: what was said before is not known any more.
+    /// The last answer of `status`, by pod UID.
+    pub answers: BTreeMap<String, StatusHint>,
+    /// When a command was last started or ended, by pod UID. Answers from before that moment do not count any more.
     pub touched: BTreeMap<String, Instant>,
-    /// Positions by pod UID.
+    /// The last position that was read, by pod UID.
     pub positions: BTreeMap<String, PositionHint>,
-    /// When data may have moved last: somebody may have been primary, the group was paused, or spec or override changed. No seed and no failover
-    /// rests on a position that was asked for before.
+    /// When data may last have changed: a member may have been primary, the group was paused, or spec or override changed. No seed and no
+    /// failover rests on a position that was asked for before.
     pub moved: Option<Instant>,
-    /// The generation and the override that positions were asked for under.
+    /// The generation and the override at the last look. When one of them changes, known positions count as old.
     pub question: Option<(i64, Option<String>)>,
-    /// Pods whose sequence is being read.
+    /// UIDs of pods whose sequence is being read.
     pub reading: BTreeSet<String>,
-    /// Commands whose intent is written and that this process is about to start, by token: nobody may take them for lost.
+    /// Commands whose intent is written and that this process is about to start, by token: they must not be
+    /// taken for lost.
     pub promised: BTreeSet<String>,
     /// Commands that this process waits for, by token.
     pub running: BTreeSet<String>,
     /// How commands ended, by token.
     pub results: BTreeMap<String, Evidence>,
-    /// How many rounds it had in this process.
+    /// How many rounds of the group this process has begun.
     pub rounds: u64,
-    /// Objects as they came back when they were applied last, by kind and name.
+    /// Fingerprints of the objects as the API server returned them after the last apply, by kind and name.
     pub applied: BTreeMap<String, String>,
-    /// Who is being asked for its role, by pod UID: one execution at a time.
+    /// Executions of `status` under way, by pod UID: at most one for each pod.
     pub asking: BTreeMap<String, Asking>,
-    /// How long the last `status` took that said a role, by pod UID.
+    /// How long the last `status` took that gave a role, by pod UID.
     pub pace: BTreeMap<String, Duration>,
     /// Objects that are being written, by kind and name.
     pub writing: BTreeSet<String>,
     /// Objects whose last write failed, by kind and name.
     pub unwritten: BTreeMap<String, Unwritten>,
-    /// Errors of the last round that lasted.
-    pub told: BTreeSet<String>,
-    /// Members without a pod, and since when, as this process saw it.
+    /// Errors of the last round that were reported as events.
+    pub reported: BTreeSet<String>,
+    /// Members without a pod, and since when this process has seen that.
     pub missing: BTreeMap<String, Timestamp>,
 }
 
 /// A `status` under way.
 #[derive(Debug, Clone)]
 pub struct Asking {
-    /// What it says in the end.
-    pub answer: tokio::sync::watch::Receiver<Option<Said>>,
-    /// Whether a round went on without it: its end then starts the next one.
+    /// Its answer. `None` until it has ended.
+    pub answer: tokio::sync::watch::Receiver<Option<StatusAnswer>>,
+    /// Whether a round went on without waiting for it. Its end then starts the next round.
     pub late: bool,
 }
 
 /// An object that could not be written.
 #[derive(Debug, Clone)]
 pub struct Unwritten {
-    /// Which wish: another one is tried at once.
-    pub wish: String,
+    /// The hash of the object that could not be written. Another version is tried at once.
+    pub desired_hash: String,
     /// When it is tried again.
     pub again: Instant,
-    /// How long it was waited for that.
+    /// The pause before that attempt; the next one is twice as long.
     pub pause: Duration,
-    /// One word for conditions.
+    /// The reason in one word, for conditions.
     pub reason: &'static str,
-    /// Why, in words.
+    /// The reason as a sentence.
     pub why: String,
 }
 
-/// What is remembered of a role.
+/// A role of a member, and when it began.
 #[derive(Debug, Clone)]
 pub struct RoleHint {
-    /// The role.
+    /// The last role that `status` gave.
     pub role: Role,
-    /// Since when.
+    /// Since when it has been so, in seconds since 1970.
     pub since: Timestamp,
 }
 
-/// What `status` said.
+/// An answer of `status` with its circumstances.
 #[derive(Debug, Clone)]
-pub struct SaidHint {
+pub struct StatusHint {
     /// When it was asked, before the answer came.
     pub asked: Instant,
     /// When the answer came.
     pub ended: Instant,
     /// The answer.
-    pub said: Said,
-    /// Unknown answers in a row: each was asked for.
+    pub answer: StatusAnswer,
+    /// How many executions in a row gave no role.
     pub streak: u32,
     /// Whether that container was ready then.
     pub ready: bool,
-    /// In which very container.
+    /// The ID of the container in which it ran.
     pub container_id: Option<String>,
 }
 
-/// What is remembered of a position.
+/// A position with its circumstances.
 #[derive(Debug, Clone)]
 pub struct PositionHint {
-    /// In which very container.
+    /// The ID of the container in which it ran.
     pub container_id: String,
-    /// What was read.
+    /// The position.
     pub position: Position,
-    /// When, by the clock of decisions.
+    /// When it was read, in seconds since 1970, by the clock of decisions.
     pub at: Timestamp,
     /// When it was asked for, before the answer came.
     pub asked: Instant,
     /// When the answer came.
     pub answered: Instant,
-    /// The role at that time: a position is of a role.
+    /// The role at that time: a position does not outlive the role in which it was read.
     pub role: Role,
     /// Whether that container was ready at that time.
     pub ready: bool,
-    /// Whether data may have moved when it was asked for.
+    /// Whether a member may have been primary when it was asked for, so that data may have changed.
     pub led: bool,
 }
 
-/// A member as a round sees it.
+/// The present state of a member, against which a remembered position is compared.
 #[derive(Debug, Clone, Copy)]
 pub struct Sight<'a> {
     /// The container in which `sequence` runs.
     pub container_id: Option<&'a str>,
-    /// Its role.
+    /// The role of the member.
     pub role: Role,
     /// Whether that container is ready.
     pub ready: bool,
-    /// When it is seen.
+    /// The time of this look.
     pub at: Instant,
-    /// When data may have moved last.
+    /// When data may last have changed. `None`: never seen.
     pub moved: Option<Instant>,
 }
 
-/// What a position is worth to a decision.
+/// What a remembered position may still be used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Worth {
-    /// Nothing any more: the member is another one than it was, and what was read is forgotten.
+    /// Nothing: the member is not in the state in which it was read. The position is forgotten.
     Gone,
-    /// Nothing now: it is too old.
+    /// Nothing: it is too old, and has to be read again.
     Old,
     /// Enough to choose who joins, for joiners synchronise; not enough for a seed or a failover.
     Moved,
-    /// It says where the data is.
+    /// Every decision: the data has not changed since.
     Stands,
 }
 
 impl PositionHint {
-    /// What the position is worth now: nothing in another container, in another role, or once a stopped member became ready; and never longer
-    /// than [`limits::POSITION_SECONDS`], for what is stopped may have run in between without anybody seeing it.
+    /// What the position may be used for now: nothing in another container, in another role, or once a stopped member became ready; and never
+    /// longer than [`limits::POSITION_SECONDS`], because a stopped member may have run in between without being observed.
     #[must_use]
     pub fn worth(&self, now: Sight<'_>) -> Worth {
         let same = now.container_id == Some(self.container_id.as_str()) && now.role == self.role;
@@ -206,51 +207,53 @@ impl PositionHint {
 }
 
 impl Group {
-    /// A command starts or ended in that pod, not later than then: what was asked before is not known any more.
+    /// A command starts or has ended in that pod, at that moment at the latest: earlier answers do not count any more.
     pub fn touch(&mut self, pod_uid: &str, at: Instant) {
         self.positions.remove(pod_uid);
-        self.said.remove(pod_uid);
+        self.answers.remove(pod_uid);
         self.touched.insert(pod_uid.to_owned(), at);
     }
 
-    /// What `status` said up to `patience` ago, or `settled` ago in a container that was ready then and is; unless a command was in between.
+    /// The last answer of `status`, if it is at most `patience` old, or `settled` in a container that was ready then and still is; `None` if a
+    /// command started or ended since.
     ///
-    /// A container that is ready no more, or another one, says that it is not so any more: the runner reports the death of an application
-    /// through readiness.
-    pub fn recent(&self, pod: &Pod, container: &str, patience: Duration, settled: Duration) -> Option<Said> {
-        let hint = self.said.get(&pod.uid)?;
+    /// An answer ends with the container's readiness, and with the container: the runner reports the death of an application through readiness.
+    pub fn recent(&self, pod: &Pod, container: &str, patience: Duration, settled: Duration) -> Option<StatusAnswer> {
+        let hint = self.answers.get(&pod.uid)?;
         let before = self.touched.get(&pod.uid).is_some_and(|touched| hint.asked < *touched);
         let now = pod.containers.get(container).filter(|c| c.id == hint.container_id)?;
         let fell = hint.ready && !now.ready;
-        let is_settled = hint.ready && now.ready && pod.phase == Phase::Running && hint.said.role != Role::Unknown;
+        let is_settled = hint.ready && now.ready && pod.phase == Phase::Running && hint.answer.role != Role::Unknown;
         let patience = if is_settled { settled } else { patience };
-        // That nobody could say is as old as its end: an execution that hangs for its whole timeout is an answer too, and a cautious one.
-        let at = if hint.said.role == Role::Unknown { hint.ended } else { hint.asked };
-        (!before && !fell && at.elapsed() < patience).then(|| hint.said.clone())
+        // The age of an unknown answer counts from its end: an execution that hangs for its whole timeout is an answer too, and a cautious one.
+        let at = if hint.answer.role == Role::Unknown { hint.ended } else { hint.asked };
+        (!before && !fell && at.elapsed() < patience).then(|| hint.answer.clone())
     }
 
-    /// What is known of a member that is being asked, and has not answered for so long: what it failed to say before, else nothing.
-    pub fn pending(&mut self, pod: &Pod, container: &str, waited: Duration) -> Said {
+    /// What is known of a member whose `status` has been running for that long: its last answer if that was unknown too, else nothing.
+    pub fn pending(&mut self, pod: &Pod, container: &str, waited: Duration) -> StatusAnswer {
         if let Some(asking) = self.asking.get_mut(&pod.uid) {
             asking.late = true;
         }
         let id = pod.containers.get(container).and_then(|c| c.id.as_ref());
-        let before =
-            self.said.get(&pod.uid).filter(|hint| hint.said.role == Role::Unknown && hint.container_id.as_ref() == id);
+        let before = self
+            .answers
+            .get(&pod.uid)
+            .filter(|hint| hint.answer.role == Role::Unknown && hint.container_id.as_ref() == id);
         match before {
-            Some(hint) => hint.said.clone(),
+            Some(hint) => hint.answer.clone(),
             None => unasked(format!("status has been running for {} s", waited.as_secs())),
         }
     }
 
-    /// Forgets how commands ended that no open intent asks about; not those that are about to start or run.
+    /// Forgets the results of commands without an open intent, except of those that run or are about to start.
     pub fn forget_results(&mut self, open: &BTreeSet<&str>) {
         let (promised, running) = (&self.promised, &self.running);
         self.results.retain(|token, _| open.contains(&**token) || promised.contains(token) || running.contains(token));
     }
 
-    /// Whether data may have moved up to now, so that positions have to be asked for anew: it may move, or another question is asked than at the
-    /// last look. Remembers that.
+    /// Notes whether data may have changed up to now, so that positions have to be read again: a member may be primary (`moves`), or generation or
+    /// override differ from those of the last look. Returns whether it may.
     pub fn moves(&mut self, question: (i64, Option<String>), moves: bool, now: Instant) -> bool {
         let moved = moves || self.question.as_ref() != Some(&question);
         self.question = Some(question);
@@ -260,32 +263,33 @@ impl Group {
         moved
     }
 
-    /// Whether the runner of that pod said that it can look at the sequence once more before it starts a command. An older one would not
-    /// understand to be asked.
+    /// Whether the runner of that pod has said that it can check the sequence just before it starts a command. An older runner would not
+    /// understand the option.
     pub fn can_look(&self, pod_uid: &str) -> bool {
-        self.said.get(pod_uid).is_some_and(|hint| hint.said.looks)
+        self.answers.get(pod_uid).is_some_and(|hint| hint.answer.looks)
     }
 
-    /// Remembers what `status` said in an execution that began then.
-    pub fn say(&mut self, pod: &Pod, container: &str, asked: Instant, said: Said) {
-        let asked = asked + said.after;
-        let before = self.said.get(&pod.uid).map_or(0, |hint| hint.streak);
-        let streak = if said.role == Role::Unknown { before.saturating_add(1) } else { 0 };
+    /// Remembers the answer of a `status` whose execution began at `asked`.
+    pub fn remember_status(&mut self, pod: &Pod, container: &str, asked: Instant, answer: StatusAnswer) {
+        let asked = asked + answer.after;
+        let before = self.answers.get(&pod.uid).map_or(0, |hint| hint.streak);
+        let streak = if answer.role == Role::Unknown { before.saturating_add(1) } else { 0 };
         let within = pod.containers.get(container);
         let (container_id, ready) = (within.and_then(|c| c.id.clone()), within.is_some_and(|c| c.ready));
-        self.said.insert(pod.uid.clone(), SaidHint { asked, ended: Instant::now(), said, streak, ready, container_id });
+        self.answers
+            .insert(pod.uid.clone(), StatusHint { asked, ended: Instant::now(), answer, streak, ready, container_id });
     }
 }
 
 impl Hints {
-    /// The hints of a group, locked. Never held over an await.
-    pub fn of<R>(&self, uid: &str, look: impl FnOnce(&mut Group) -> R) -> R {
+    /// Runs a function on the hints of a group, under their lock. The lock is never held across an await.
+    pub fn with_group<R>(&self, uid: &str, look: impl FnOnce(&mut Group) -> R) -> R {
         look(self.lock().entry(uid.to_owned()).or_default())
     }
 
-    /// The number of the round that begins.
+    /// Counts the round that begins, and returns its number.
     pub fn next_round(&self, uid: &str) -> u64 {
-        self.of(uid, |group| {
+        self.with_group(uid, |group| {
             group.rounds = group.rounds.saturating_add(1);
             group.rounds
         })
@@ -296,7 +300,7 @@ impl Hints {
         self.lock().remove(uid);
     }
 
-    /// The node with what this process saw of it: since when it has reported without a break. Another life than at the last look is a break.
+    /// Completes a node with since when this process has seen it report without a break. A different `life` than at the last look is a break.
     pub fn node(&self, name: &str, life: &str, node: Node, now: Timestamp) -> Node {
         let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
         let life = if node.ready { life } else { "" };
@@ -308,17 +312,17 @@ impl Hints {
         while nodes.len() > NODES {
             nodes.pop_first();
         }
-        // What this process saw itself counts for more than what a kubelet's clock says; no node reports since a time to come.
+        // What this process saw counts more than the time of a kubelet's clock, and no start of reporting lies in the future.
         let since = if broke { seen } else { node.since.min(seen) };
         Node { seen, since, ..node }
     }
 
-    /// Commands that this process waits for, over all groups.
+    /// The number of commands that this process waits for, in all groups.
     pub fn running(&self) -> usize {
         self.lock().values().map(|g| g.running.len().saturating_add(g.reading.len())).sum()
     }
 
-    /// Remembers that every container of a pod ended, as its last status said.
+    /// Remembers that, by its last status, every container of a pod has ended.
     pub fn end(&self, pod_uid: String) {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         if !ended.contains(&pod_uid) {
@@ -329,209 +333,16 @@ impl Hints {
         }
     }
 
-    /// Whether the last status of a pod said that every container ended.
+    /// Whether, by its last status, every container of a pod has ended.
     pub fn has_ended(&self, pod_uid: &str) -> bool {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|uid| uid == pod_uid)
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Group>> {
-        // A panic while holding the lock leaves hints, not truth.
+        // After a panic under the lock the hints may be incomplete, which is harmless.
         self.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
-pub mod tests {
-    use super::*;
-    use tanist_core::snapshot::Container;
-
-    const RESYNC: Duration = Duration::from_secs(30);
-
-    /// A pod with one container, `db`.
-    pub fn pod(id: &str, ready: bool, phase: Phase) -> Pod {
-        let container = Container { id: Some(id.into()), running: true, ready };
-        Pod {
-            uid: "u".into(),
-            version: "1".into(),
-            phase,
-            phase_since: 0,
-            ready: false,
-            node: None,
-            grace: 30,
-            containers: BTreeMap::from([("db".to_owned(), container)]),
-            routed: None,
-            outdated: false,
-            gate: None,
-            labels: Vec::new(),
-            trouble: None,
-            stray: None,
-        }
-    }
-
-    /// Whether what that pod said so many seconds ago still serves when it is seen as `now`.
-    fn serves(then: &Pod, role: Role, seconds: u64, now: &Pod, settled: Duration) -> bool {
-        let mut group = Group::default();
-        let asked = Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap();
-        group.say(then, "db", asked, Said { role, detail: None, processes: None, after: Duration::ZERO, looks: false });
-        group.said.values_mut().for_each(|hint| hint.ended = asked);
-        group.recent(now, "db", RECENT, settled).is_some()
-    }
-
-    // Decision 0008: what spares an execution, and what does not.
-    #[test]
-    fn an_answer_serves_while_its_container_stays_ready() {
-        let (well, fell) = (pod("c", true, Phase::Running), pod("c", false, Phase::Running));
-        let role = Role::Secondary;
-        assert!(serves(&well, role, 10, &well, RESYNC));
-        assert!(!serves(&well, role, 10, &well, RECENT), "only the first look trusts readiness");
-        assert!(!serves(&well, role, 31, &well, RESYNC), "resync asks everyone");
-        assert!(!serves(&well, role, 0, &fell, RESYNC), "it died");
-        assert!(!serves(&fell, role, 10, &well, RESYNC), "it was not ready when it said so");
-        assert!(!serves(&well, role, 10, &pod("d", true, Phase::Running), RESYNC), "another container");
-        assert!(!serves(&well, role, 10, &pod("c", true, Phase::Terminating), RESYNC), "it is being stopped");
-        assert!(!serves(&well, Role::Unknown, 10, &well, RESYNC), "it said nothing");
-        assert!(serves(&fell, role, 1, &fell, RECENT), "a burst of rounds asks once");
-    }
-
-    // Decision 0013: nobody is asked for what he did not say he can.
-    #[test]
-    fn an_older_runner_is_not_asked_to_look() {
-        let (mut group, pod) = (Group::default(), pod("c", true, Phase::Running));
-        assert!(!group.can_look(&pod.uid));
-        for looks in [false, true, false] {
-            let said = Said { role: Role::Stopped, detail: None, processes: None, after: Duration::ZERO, looks };
-            group.say(&pod, "db", Instant::now(), said);
-            assert_eq!(group.can_look(&pod.uid), looks);
-        }
-    }
-
-    // Memory stays flat: what no open intent asks about any more is forgotten, what is about to be asked about is not.
-    #[test]
-    fn results_go_with_their_intents() {
-        let mut group = Group::default();
-        for token in ["open", "closed", "promised", "running"] {
-            group.results.insert(token.into(), Evidence::Exited(0));
-        }
-        group.promised.insert("promised".into());
-        group.running.insert("running".into());
-        group.forget_results(&BTreeSet::from(["open"]));
-        assert_eq!(group.results.into_keys().collect::<Vec<_>>(), ["open", "promised", "running"]);
-    }
-
-    // A status that hangs until it is killed is an answer for the round that its end starts; without that it would never count.
-    #[test]
-    fn an_unknown_answer_is_as_old_as_its_end() {
-        let (mut group, pod) = (Group::default(), pod("c", true, Phase::Running));
-        let asked = Instant::now().checked_sub(Duration::from_secs(25)).unwrap();
-        let said = |role| Said { role, detail: None, processes: Some(0), after: Duration::ZERO, looks: false };
-        group.say(&pod, "db", asked, said(Role::Unknown));
-        assert!(group.recent(&pod, "db", RECENT, RECENT).is_some());
-        assert_eq!(group.pending(&pod, "db", RECENT).processes, Some(0), "what it failed to say before still stands");
-        group.touch(&pod.uid, Instant::now());
-        assert!(group.recent(&pod, "db", RECENT, RECENT).is_none(), "a command was in between");
-        group.say(&pod, "db", asked, said(Role::Secondary));
-        assert!(group.recent(&pod, "db", RECENT, RECENT).is_none(), "a role is as old as its question");
-        let pending = group.pending(&pod, "db", RECENT);
-        assert_eq!((pending.role, pending.processes), (Role::Unknown, None), "a role is not carried on");
-    }
-
-    #[test]
-    fn a_command_makes_answers_old() {
-        let (mut group, pod) = (Group::default(), pod("c", true, Phase::Running));
-        let asked = Instant::now();
-        let said = |after| Said { role: Role::Secondary, detail: None, processes: None, after, looks: false };
-        group.say(&pod, "db", asked, said(Duration::ZERO));
-        let end = asked + Duration::from_millis(40);
-        group.touch(&pod.uid, end);
-        assert!(group.recent(&pod, "db", RECENT, RESYNC).is_none());
-        group.say(&pod, "db", asked, said(Duration::ZERO));
-        assert!(group.recent(&pod, "db", RECENT, RESYNC).is_none(), "it was asked before, and answered after");
-        group.say(&pod, "db", asked, said(end - asked));
-        assert!(group.recent(&pod, "db", RECENT, RESYNC).is_some(), "it came of the command");
-    }
-
-    /// What `sequence` said of a stopped member in container `c`, asked for at `asked` and answered a second later.
-    fn position(position: Position, asked: Instant) -> PositionHint {
-        let answered = asked + Duration::from_secs(1);
-        let container_id = "c".to_owned();
-        PositionHint { container_id, position, at: 0, asked, answered, role: Role::Stopped, ready: false, led: false }
-    }
-
-    // A position counts for a seed only if it was asked for since nobody led, in this life of the member, and not long ago.
-    #[test]
-    fn a_position_is_worth_what_happened_since_it_was_asked_for() {
-        let asked = Instant::now() + Duration::from_secs(100);
-        let after = |millis| asked + Duration::from_millis(millis);
-        let before = asked.checked_sub(Duration::from_millis(1));
-        let seen = Sight { container_id: Some("c"), role: Role::Stopped, ready: false, at: after(1500), moved: before };
-        let known = position(Position::Empty, asked);
-        let table = [
-            ("nothing happened", Sight { ..seen }, Worth::Stands),
-            ("nothing was ever seen to move", Sight { moved: None, ..seen }, Worth::Stands),
-            (
-                "a pause or a primary was seen in the moment it was asked for",
-                Sight { moved: Some(asked), ..seen },
-                Worth::Moved,
-            ),
-            ("while it was under way", Sight { moved: Some(after(500)), ..seen }, Worth::Moved),
-            ("since it came", Sight { moved: Some(after(1200)), ..seen }, Worth::Moved),
-            ("the container is another one", Sight { container_id: Some("d"), ..seen }, Worth::Gone),
-            ("there is none", Sight { container_id: None, ..seen }, Worth::Gone),
-            ("it leads", Sight { role: Role::Primary, ..seen }, Worth::Gone),
-            ("nobody knows its role", Sight { role: Role::Unknown, ..seen }, Worth::Gone),
-            ("it became ready", Sight { ready: true, ..seen }, Worth::Gone),
-            ("just young enough", Sight { at: after(30_999), ..seen }, Worth::Stands),
-            ("it is old: what is stopped may have run since", Sight { at: after(31_000), ..seen }, Worth::Old),
-        ];
-        for (why, sight, worth) in table {
-            assert_eq!(known.worth(sight), worth, "{why}");
-        }
-        assert_eq!(
-            PositionHint { led: true, ..known.clone() }.worth(seen),
-            Worth::Moved,
-            "somebody led when it was asked for"
-        );
-        assert_eq!(PositionHint { ready: true, ..known }.worth(seen), Worth::Stands, "it was ready and is not");
-        let unknown = position(Position::Unknown("it hung".into()), asked);
-        assert_eq!(unknown.worth(Sight { at: after(10_999), ..seen }), Worth::Stands);
-        assert_eq!(unknown.worth(Sight { at: after(11_000), ..seen }), Worth::Old, "it is asked again sooner");
-    }
-
-    // A pause between two looks is seen by the generation; another override is another question.
-    #[test]
-    fn what_was_asked_under_another_question_is_asked_anew() {
-        let (mut group, now) = (Group::default(), Instant::now());
-        let at = |seconds| now + Duration::from_secs(seconds);
-        assert!(group.moves((1, None), false, now), "nothing was seen before");
-        assert!(!group.moves((1, None), false, at(1)));
-        assert_eq!(group.moved, Some(now));
-        assert!(group.moves((1, None), true, at(2)), "somebody may be primary");
-        assert!(group.moves((3, None), false, at(3)), "paused and resumed, or anything else");
-        assert!(group.moves((3, Some("db-1 9 3".into())), false, at(4)));
-        assert!(!group.moves((3, Some("db-1 9 3".into())), false, at(5)));
-        assert_eq!(group.moved, Some(at(4)));
-    }
-
-    fn node(ready: bool, since: Timestamp) -> Node {
-        Node { ready, since, seen: 0, out_of_service: false, cordoned: false, zone: None }
-    }
-
-    // S28: how long a node has reported is what this process saw; the API's times come from other clocks.
-    #[test]
-    fn a_node_reports_since_this_process_saw_it() {
-        let hints = Hints::default();
-        let times = |life: &str, node: Node, now| {
-            let node = hints.node("n", life, node, now);
-            (node.since, node.seen)
-        };
-        assert_eq!(times("a", node(true, 100), 5000), (100, 5000), "ready for long, and seen for the first time");
-        assert_eq!(times("a", node(true, 100), 5040), (100, 5000));
-        assert_eq!(times("b", node(true, 90), 5100), (5100, 5100), "a break, whatever its clock says");
-        assert_eq!(times("b", node(false, 90), 5200).1, 5200);
-        assert_eq!(times("b", node(true, 90), 5300), (5300, 5300), "it was silent in between");
-        assert_eq!(times("b", node(true, 90), 5400), (5300, 5300));
-        let hints = Hints::default();
-        let ahead = |now| hints.node("n", "a", node(true, 9000), now).since;
-        assert_eq!((ahead(5000), ahead(5060)), (5000, 5000), "nothing reports since a time to come");
-    }
-}
+pub mod tests;

@@ -1,5 +1,5 @@
-//! Leadership by a Lease: kube 5 has none, and the crates for it do not keep up. It keeps two operators from doing the same work twice; it
-//! is no fence. What must not happen twice is fenced where it happens: by resource versions, UIDs and tokens.
+//! Leader election by a Lease: kube 5 has none, and the crates that offer it are not up to date with kube. It prevents that two operators do the
+//! same work; it is no fence. What must not happen twice is fenced by resource versions, UIDs and tokens.
 use crate::api_error;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
@@ -12,9 +12,9 @@ use tokio::time::Instant;
 pub const DURATION: Duration = Duration::from_secs(15);
 /// How long a holder tries to renew before it steps down.
 pub const RENEW: Duration = Duration::from_secs(10);
-/// How long a process that ends tries to give it up.
+/// How long a process that shuts down tries to release the Lease.
 pub const RELEASE: Duration = Duration::from_secs(5);
-/// How often anybody tries.
+/// The pause between two attempts to take or renew the Lease.
 pub const RETRY: Duration = Duration::from_secs(2);
 
 /// The Lease of one installation.
@@ -25,28 +25,28 @@ pub struct Leadership {
     seen: Option<(String, Instant)>,
 }
 
-/// What an attempt found.
+/// The result of an attempt to take or renew the Lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Attempt {
-    /// We hold it.
+    /// This process holds it.
     Held,
-    /// Somebody else does.
+    /// Another process, with this name, holds it.
     Other(String),
 }
 
-/// What to do with a Lease as it was read: pure, so that it is tested without a cluster.
+/// What to do with a Lease that was read. A value, so that the decision is tested without a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Move {
-    /// Write it with our name; whether that is a new holder.
+    /// Write it with our name.
     Take {
-        /// Counts as a transition.
+        /// Whether the holder changes, which counts as a transition.
         changes: bool,
     },
-    /// Leave it.
+    /// Leave it to its holder.
     Leave(String),
 }
 
-/// Decides by what we observed, not by the holder's clock: a Lease that did not change for its duration, as we saw it, is free.
+/// Decides by our own observation, not by the holder's clock: a Lease that we have seen unchanged for its duration is free.
 #[must_use]
 pub fn judge(holder: Option<&str>, identity: &str, unchanged_for: Duration, duration: Duration) -> Move {
     match holder {
@@ -58,7 +58,7 @@ pub fn judge(holder: Option<&str>, identity: &str, unchanged_for: Duration, dura
 }
 
 impl Leadership {
-    /// For that installation.
+    /// The Lease of that name, for a process of that identity.
     #[must_use]
     pub fn new(client: Client, namespace: &str, name: &str, identity: &str) -> Self {
         Leadership {
@@ -72,7 +72,7 @@ impl Leadership {
     /// Tries to take or renew it, once.
     ///
     /// # Errors
-    /// When the API server cannot be asked; a conflict is no error but somebody else.
+    /// When the API server cannot be asked. A conflict is no error: another process was faster.
     pub async fn attempt(&mut self) -> kube::Result<Attempt> {
         let Some(mut lease) = self.leases.get_opt(&self.name).await? else {
             return self.written(self.leases.create(&PostParams::default(), &self.fresh()).await);
@@ -105,7 +105,7 @@ impl Leadership {
         }
     }
 
-    /// Gives it up, so that the next one need not wait; tries for [`RELEASE`] at most, for the process is to end.
+    /// Releases it, so that the next leader need not wait. Tries for at most [`RELEASE`], because the process is to end.
     pub async fn release(&self) {
         let why = match tokio::time::timeout(RELEASE, self.give_up()).await {
             Ok(Ok(())) => return,
@@ -125,7 +125,7 @@ impl Leadership {
         self.leases.replace(&self.name, &PostParams::default(), &lease).await.map(drop)
     }
 
-    /// Returns once the Lease is ours.
+    /// Returns when this process holds the Lease.
     pub async fn acquire(&mut self) {
         let mut other = String::new();
         loop {
@@ -143,7 +143,7 @@ impl Leadership {
         }
     }
 
-    /// Renews until it cannot; returns when leadership is lost.
+    /// Renews the Lease until that fails for too long. Returns why leadership is lost.
     pub async fn hold(&mut self) -> String {
         let mut renewed = Instant::now();
         loop {
@@ -178,7 +178,9 @@ impl Leadership {
     fn written(&self, written: kube::Result<Lease>) -> kube::Result<Attempt> {
         match written {
             Ok(_) => Ok(Attempt::Held),
-            Err(kube::Error::Api(status)) if status.code == 409 => Ok(Attempt::Other("somebody who was faster".into())),
+            Err(kube::Error::Api(status)) if status.code == 409 => {
+                Ok(Attempt::Other("another process that was faster".into()))
+            }
             Err(error) => Err(error),
         }
     }
@@ -194,7 +196,7 @@ mod tests {
 
     const NOW: Duration = Duration::ZERO;
 
-    // A51: 15 s of silence, as we see it.
+    // A51: a Lease is free after 15 s of silence by our own measurement.
     #[test]
     fn a_lease_is_taken_when_free_ours_or_silent() {
         assert_eq!(judge(None, "a", NOW, DURATION), Move::Take { changes: true });
@@ -204,7 +206,7 @@ mod tests {
         assert_eq!(judge(Some("b"), "a", DURATION, DURATION), Move::Take { changes: true });
     }
 
-    // S28: a Lease is held or free by how long we saw it unchanged, whatever its holder's clock or ours says.
+    // S28: a Lease is free by how long we have seen it unchanged, whatever the wall clocks of its holder and of ours show.
     #[tokio::test]
     async fn no_clock_but_our_own_steady_one_frees_a_lease() {
         for renewed in ["1970-01-01T00:00:00.000000Z", "2999-01-01T00:00:00.000000Z"] {

@@ -30,30 +30,52 @@ mod telemetry;
 mod validate;
 
 use args::{Args, Command};
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
+use std::process::ExitCode;
 
-/// musl's allocator gives each question's memory back to the kernel and takes it again for the next one: 34 page faults a decision, which
-/// then takes six times as long (docs/benchmarks.md).
+/// musl's allocator returns the memory of each question to the kernel and requests it again for the next one. That costs 34 page faults for each
+/// decision, which then takes six times as long (docs/benchmarks.md).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// Exit codes are those of kubectl: 0, or 1 for any error.
 #[tokio::main]
-async fn main() -> anyhow::Result<()> {
-    let args = Args::parse();
-    match args.command {
-        Command::Ask(ask) => cli::ask(&ask, &args.reach).await,
-        Command::Completion { shell } => {
-            cli::complete(shell);
-            Ok(())
+async fn main() -> ExitCode {
+    let words: Vec<_> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    if let Some((first, rest)) = words.split_first()
+        && first == cli::complete::VERB
+    {
+        print!("{}", cli::complete::answer(rest).await);
+        return ExitCode::SUCCESS;
+    }
+    let command = Args::command().bin_name(cli::me());
+    let args = match command.try_get_matches().and_then(|matches| Args::from_arg_matches(&matches)) {
+        Ok(args) => args,
+        Err(shown) => {
+            // Help and version come here, too. If they cannot be printed, only the exit code tells.
+            let _ = shown.print();
+            return ExitCode::from(u8::from(shown.use_stderr()));
         }
+    };
+    match carry_out(args).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if cli::is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {}", cli::words(error.as_ref()));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn carry_out(args: Args) -> anyhow::Result<()> {
+    match args.command {
+        Command::Ask(ask) => cli::run_command(&ask, &args.reach).await,
+        Command::Completion { shell } => cli::script(shell),
         Command::Run(settings) => {
             // The allocator asks for huge pages: 32 of 51 MiB, with one group (docs/benchmarks.md). Where the kernel refuses, only memory is lost.
             let _ = rustix::thread::disable_transparent_huge_pages(true);
-            run::run(*settings).await
+            run::run(settings.watching(&args.reach)?, &args.reach).await
         }
-        Command::Crds => {
-            print!("{}", api::crd_yaml()?);
-            Ok(())
-        }
+        Command::Crds => cli::print(&api::crd_yaml()?),
     }
 }

@@ -1,4 +1,4 @@
-//! Commands in a member's container: with the runner as PID 1, or without.
+//! Executes commands in a member's container, with or without the runner as PID 1.
 use crate::context::Context;
 use crate::exec::{Ended, exec};
 use crate::frame;
@@ -12,52 +12,52 @@ use tanist_core::data::read_sequence;
 use tanist_core::record::Intent;
 use tanist_core::snapshot::{Command, Evidence};
 
-/// Where the runner lies in a container.
+/// The path of the runner in a container.
 const RUNNER: &str = "/tanist/tanist-run";
 
-/// Seconds that the way through API server and kubelet may take beside the command itself.
+/// Seconds that API server and kubelet may need in addition to the command itself.
 const WAY: u64 = 15;
 
-/// One container of one very pod.
+/// A member's pod, identified by UID, as the target of commands.
 #[derive(Debug, Clone)]
 pub struct Target {
     /// The namespace.
     pub namespace: String,
-    /// The UID of the group: executions count as its own.
+    /// The UID of the group, whose slots the executions take.
     pub group: String,
     /// The pod's name.
     pub pod: String,
-    /// The very pod.
+    /// The pod's UID.
     pub uid: String,
     /// Whether the runner is PID 1.
     pub runner: bool,
 }
 
-/// What `status` said.
+/// An answer of `status`.
 #[derive(Debug, Clone)]
-pub struct Said {
+pub struct StatusAnswer {
     /// The role.
     pub role: Role,
-    /// Why, where it is unknown or failed.
+    /// Why the role is unknown or failed.
     pub detail: Option<String>,
-    /// Processes of the application, where the runner counted them.
+    /// The number of processes of the application. Absent: the runner did not count them.
     pub processes: Option<u32>,
-    /// How long after the execution began the runner was asked, at least: it is no older than that.
+    /// How long after the start of the execution `status` began, at least: the answer is no older than that moment.
     pub after: Duration,
-    /// Whether the pod's runner can look at the sequence once more before it starts a command.
+    /// Whether the pod's runner can check the sequence just before it starts a command.
     pub looks: bool,
 }
 
-/// What the runner looks at once more, in the very turn in which it starts a command.
+/// What the runner checks once more, just before it starts a command and with no other command in between.
 #[derive(Debug, Clone, Default)]
 pub struct Looks<'s> {
-    /// The role that the member has to have.
+    /// The role that the member must have.
     pub role: Option<Role>,
-    /// The sequence command and what it has to print.
+    /// The sequence command and what it must print.
     pub position: Option<(&'s Command, String)>,
 }
 
-/// The position on which a command rests that opens a term, where the runner that starts it (`wrapped`) can read it itself, in its own container.
+/// The position on which a command that opens a term rests, if the runner that starts the command (`wrapped`) can read it in its own container.
 #[must_use]
 pub fn rests_on<'s>(
     wrapped: bool,
@@ -71,14 +71,13 @@ pub fn rests_on<'s>(
     match position {
         Position::Known(known) => Some((sequence, known.to_string())),
         Position::Empty => Some((sequence, "EMPTY".into())),
-        // Nothing that could be looked at.
+        // There is no known position that the runner could compare with.
         Position::Unknown(_) | Position::NotAsked => None,
     }
 }
 
 impl Target {
-    /// Waits for a slot among those of short executions, at most [`slots::WAIT`], then executes. Without one nobody was asked, and nothing
-    /// is known.
+    /// Waits at most [`slots::WAIT`] for a slot of short executions, then executes. Without a slot nothing is executed, and the outcome says so.
     async fn exec(&self, ctx: &Context, container: &str, argv: &[String], seconds: u64) -> Ended {
         match ctx.questions.take(&self.group, slots::WAIT).await {
             Ok(slot) => self.exec_in(slot, ctx, container, argv, seconds).await,
@@ -89,7 +88,7 @@ impl Target {
         }
     }
 
-    /// Executes in a slot, which is free again afterwards.
+    /// Executes in a slot, which is freed afterwards.
     async fn exec_in(&self, _slot: Slot, ctx: &Context, container: &str, argv: &[String], seconds: u64) -> Ended {
         let pods: Api<Pod> = Api::namespaced(ctx.exec_client.clone(), &self.namespace);
         exec(&pods, &self.pod, container, argv, Duration::from_secs(seconds)).await
@@ -101,42 +100,62 @@ impl Target {
         head.iter().chain(more).map(|s| (*s).to_owned()).chain(argv.iter().cloned()).collect()
     }
 
-    /// Asks for the role, afresh (row A28, docs/requirements.md, reading 17), in a slot that was taken before.
-    pub async fn status(&self, slot: Slot, ctx: &Context, command: &Command) -> Said {
+    /// Runs `status` anew (row A28, docs/requirements.md, reading 17), in a slot that was taken before.
+    pub async fn status(&self, slot: Slot, ctx: &Context, command: &Command) -> StatusAnswer {
         let seconds = u64::from(command.timeout);
         if !self.runner {
             let ended = self.exec_in(slot, ctx, &command.container, &command.exec, seconds.saturating_add(1)).await;
             return match ended {
-                Ended::Exited(code, _) => said(code, None),
+                Ended::Exited(code, _) => status_answer(code, None),
                 Ended::NotStarted(why) | Ended::Unknown(why) => unknown(why, None),
             };
         }
-        // A poll under way has to end first, so up to two timeouts.
+        // The runner's own poll may be under way and has to end first, so this takes up to two timeouts.
         let argv = self.wrapped("status", &command.container, &[], &[]);
         let deadline = seconds.saturating_mul(2).saturating_add(WAY);
         let ended = self.exec_in(slot, ctx, &command.container, &argv, deadline).await;
         match whole(ended, "-") {
             Ok((frame, _)) => match frame.outcome {
-                Outcome::Exited(code) => Said { looks: frame.looks, ..said(code, frame.processes) },
-                other => Said { looks: frame.looks, ..unknown(other.to_string(), frame.processes) },
+                Outcome::Exited(code) => StatusAnswer { looks: frame.looks, ..status_answer(code, frame.processes) },
+                other => StatusAnswer { looks: frame.looks, ..unknown(other.to_string(), frame.processes) },
             },
             Err(ended) => unknown(reason(&ended), None),
         }
     }
 
-    /// Asks for the sequence (row A5), and which role the member has right after, where the runner can say.
-    pub async fn sequence(&self, ctx: &Context, command: &Command, token: &str) -> (Position, Option<Said>) {
+    /// Runs `sequence` (row A5). The runner adds the member's role right afterwards, if it can.
+    pub async fn sequence(&self, ctx: &Context, command: &Command, token: &str) -> (Position, Option<StatusAnswer>) {
+        let (argv, seconds) = self.sequence_call(command, token);
+        let ended = self.exec(ctx, &command.container, &argv, seconds).await;
+        self.sequence_answer(ended, token)
+    }
+
+    /// The same for an administrator's command line, outside of the operator: it takes no slot and counts in no metric. The runner refuses it
+    /// while another command runs in the member.
+    pub async fn sequence_by_hand(&self, pods: &Api<Pod>, command: &Command, token: &str) -> Position {
+        let (argv, seconds) = self.sequence_call(command, token);
+        let ended = exec(pods, &self.pod, &command.container, &argv, Duration::from_secs(seconds)).await;
+        self.sequence_answer(ended, token).0
+    }
+
+    /// The argv that reads the sequence, and how many seconds that may take.
+    fn sequence_call(&self, command: &Command, token: &str) -> (Vec<String>, u64) {
         let seconds = u64::from(command.timeout);
         if !self.runner {
-            return match self.exec(ctx, &command.container, &command.exec, seconds.saturating_add(1)).await {
+            return (command.exec.clone(), seconds.saturating_add(1));
+        }
+        let deadline = command.timeout.to_string();
+        let more = ["--token", token, "--deadline", &deadline, "--quiet-status", "--"];
+        (self.wrapped("exec", &command.container, &more, &command.exec), seconds.saturating_add(WAY))
+    }
+
+    fn sequence_answer(&self, ended: Ended, token: &str) -> (Position, Option<StatusAnswer>) {
+        if !self.runner {
+            return match ended {
                 Ended::Exited(code, output) => (position(code, &output.stdout, output.cut), None),
                 other => (Position::Unknown(reason(&other)), None),
             };
         }
-        let deadline = command.timeout.to_string();
-        let more = ["--token", token, "--deadline", &deadline, "--quiet-status", "--"];
-        let argv = self.wrapped("exec", &command.container, &more, &command.exec);
-        let ended = self.exec(ctx, &command.container, &argv, seconds.saturating_add(WAY)).await;
         match whole(ended, token) {
             Ok((frame, after)) => match frame.outcome {
                 Outcome::Exited(code) => (position(code, &frame.stdout, frame.cut), after.and_then(role_after)),
@@ -146,10 +165,10 @@ impl Target {
         }
     }
 
-    /// Runs a command whose intent is durable. With the runner, role and position are read once more in the very container, and nothing
-    /// starts if they are not what `looks` says; and the role that it has right after comes back with the result. A position is looked at by
-    /// runners that said they can, no other would understand.
-    /// The slot was taken before anything was checked for the last time, so that nothing starts on checks that are old.
+    /// Runs a command whose intent is durable. The runner, if there is one, reads role and position once more in the container and starts nothing
+    /// if they are not as `looks` says; the role after the command comes back with the result. Only runners that have said that they can check a
+    /// position are asked to, because others would not understand it.
+    /// The slot was taken before the last checks, so that no command starts on outdated checks.
     pub async fn run(
         &self,
         slot: Slot,
@@ -157,7 +176,7 @@ impl Target {
         intent: &Intent,
         looks: &Looks<'_>,
         argv: &[String],
-    ) -> (Evidence, Option<Said>) {
+    ) -> (Evidence, Option<StatusAnswer>) {
         let seconds = u64::from(intent.timeout);
         if !self.runner {
             let evidence = match self.exec_in(slot, ctx, &intent.container, argv, seconds).await {
@@ -171,7 +190,7 @@ impl Target {
         let ended = self.exec_in(slot, ctx, &intent.container, &argv, seconds.saturating_add(WAY)).await;
         match whole(ended, &intent.token) {
             Ok((frame, after)) => (Evidence::from(&frame.outcome), after.and_then(role_after)),
-            // Refused: it counts as not started once the runner has voided its token, whatever becomes of the request.
+            // A refused start counts as not started only when the runner has voided its token: then a late request starts nothing either.
             Err(Ended::NotStarted(why)) => {
                 (refused(why, self.settle(ctx, &intent.container, &intent.token).await), None)
             }
@@ -179,9 +198,9 @@ impl Target {
         }
     }
 
-    /// Asks how a command ended that somebody began. What the runner never heard of, it refuses from now on.
+    /// Asks the runner how a command ended. A token that the runner does not know is void from then on: it refuses to start it later.
     ///
-    /// Only the runner's whole answer about that very token says anything: that the question was refused, or never asked, says nothing of the
+    /// Only a complete answer of the runner about that token counts. A question that was refused, or could not be asked, says nothing about the
     /// command.
     pub async fn settle(&self, ctx: &Context, container: &str, token: &str) -> Evidence {
         if !self.runner {
@@ -192,7 +211,7 @@ impl Target {
     }
 }
 
-/// What is known of a command whose start was refused, by what its runner said afterwards.
+/// What is known of a command whose start was refused, from the runner's answer to `settle` afterwards.
 fn refused(why: String, settled: Evidence) -> Evidence {
     match settled {
         Evidence::NotStarted(_) => Evidence::NotStarted(why),
@@ -201,7 +220,7 @@ fn refused(why: String, settled: Evidence) -> Evidence {
     }
 }
 
-/// What the end of a settle's own client says of the command.
+/// What the outcome of a `settle` execution says about the command.
 fn settled(ended: Ended, token: &str) -> Evidence {
     match whole(ended, token) {
         Ok((frame, _)) => Evidence::from(&frame.outcome),
@@ -209,7 +228,7 @@ fn settled(ended: Ended, token: &str) -> Evidence {
     }
 }
 
-/// How the runner's client is called to start a command.
+/// The argv of the runner's client that starts a command.
 fn start(target: &Target, intent: &Intent, looks: &Looks<'_>, argv: &[String]) -> Vec<String> {
     let expect = if intent.verb.intended() == Role::Stopped { "stopped" } else { "running" };
     let deadline = intent.timeout.to_string();
@@ -227,14 +246,14 @@ fn start(target: &Target, intent: &Intent, looks: &Looks<'_>, argv: &[String]) -
     target.wrapped("exec", &intent.container, &more, &both)
 }
 
-/// The role that a command led to; nothing when `status` gave none, or when nobody knows how old it is, so that it is asked again.
-fn role_after(frame: frame::Frame) -> Option<Said> {
+/// The role right after a command. `None`: `status` gave none, or its age is unknown, so `status` is run again.
+fn role_after(frame: frame::Frame) -> Option<StatusAnswer> {
     let Outcome::Exited(code) = frame.outcome else { return None };
-    let said = Said { after: frame.after?, looks: frame.looks, ..said(code, frame.processes) };
+    let said = StatusAnswer { after: frame.after?, looks: frame.looks, ..status_answer(code, frame.processes) };
     (said.role != Role::Unknown).then_some(said)
 }
 
-/// What `sequence` means by its code and its output.
+/// The position that the exit code and the output of `sequence` mean.
 fn position(code: i32, stdout: &[u8], cut: bool) -> Position {
     match (code, cut) {
         (0, false) => read_sequence(stdout).unwrap_or_else(Position::Unknown),
@@ -260,14 +279,14 @@ fn reason(ended: &Ended) -> String {
     }
 }
 
-/// Nobody was asked, or nobody has answered yet.
+/// The answer in place of a `status` that was not run, or has not ended yet.
 #[must_use]
-pub fn unasked(why: String) -> Said {
+pub fn unasked(why: String) -> StatusAnswer {
     unknown(why, None)
 }
 
-fn unknown(why: String, processes: Option<u32>) -> Said {
-    Said {
+fn unknown(why: String, processes: Option<u32>) -> StatusAnswer {
+    StatusAnswer {
         role: Role::Unknown,
         detail: Some(format!("status could not be read: {why}")),
         processes,
@@ -276,7 +295,7 @@ fn unknown(why: String, processes: Option<u32>) -> Said {
     }
 }
 
-/// The exit code by which `status` says a role.
+/// The exit code of `status` that means a role. `None`: a failed member is treated, whatever its role is at the start.
 fn code(role: Role) -> Option<&'static str> {
     match role {
         Role::Secondary => Some("0"),
@@ -287,7 +306,7 @@ fn code(role: Role) -> Option<&'static str> {
     }
 }
 
-fn said(code: i32, processes: Option<u32>) -> Said {
+fn status_answer(code: i32, processes: Option<u32>) -> StatusAnswer {
     let (role, detail) = match code {
         0 => (Role::Secondary, None),
         7 => (Role::Stopped, None),
@@ -296,7 +315,7 @@ fn said(code: i32, processes: Option<u32>) -> Said {
         10 => (Role::Starting, None),
         code => (Role::Unknown, Some(format!("status exited {code}; 0, 7, 8, 9 and 10 have a meaning"))),
     };
-    Said { role, detail, processes, after: Duration::ZERO, looks: false }
+    StatusAnswer { role, detail, processes, after: Duration::ZERO, looks: false }
 }
 
 #[cfg(test)]
@@ -304,20 +323,20 @@ mod tests {
     use super::*;
     use tanist_core::record::Verb;
 
-    // Decision 0008: an older runner does not say when it asked, so what it says may be of any age, and is asked for again.
+    // Decision 0008: an older runner does not say when it ran `status`, so its answer may be of any age, and `status` is run again.
     #[test]
     fn what_came_of_a_command_counts_only_with_its_age() {
-        let told = |line: &str| {
+        let answer = |line: &str| {
             let bytes = format!("tanist-run/1 - {line}\n\ntanist-end -\n");
             frame::read(bytes.as_bytes(), "-").and_then(role_after).map(|said| (said.role, said.after))
         };
         let at = Duration::from_millis(41);
-        assert_eq!(told("exited:8 stdout=0 stderr=0 cut=0 processes=2 after=41"), Some((Role::Primary, at)));
-        assert_eq!(told("exited:8 stdout=0 stderr=0 cut=0 processes=2"), None);
-        assert_eq!(told("exited:1 stdout=0 stderr=0 cut=0 processes=2 after=41"), None, "no role");
+        assert_eq!(answer("exited:8 stdout=0 stderr=0 cut=0 processes=2 after=41"), Some((Role::Primary, at)));
+        assert_eq!(answer("exited:8 stdout=0 stderr=0 cut=0 processes=2"), None);
+        assert_eq!(answer("exited:1 stdout=0 stderr=0 cut=0 processes=2 after=41"), None, "no role");
     }
 
-    // A settle that was refused, cut off or about another token knows nothing of the command.
+    // A settle that was refused, cut off or about another token says nothing about the command.
     #[test]
     fn only_a_whole_frame_of_the_runner_settles_a_command() {
         let printed =
@@ -347,7 +366,7 @@ mod tests {
         }
     }
 
-    // A refused start counts as not started once its token is void, and not before.
+    // A refused start counts as not started only when its token is void.
     #[test]
     fn a_refused_start_waits_for_its_runner() {
         let after = |settled| refused("403".into(), settled);
@@ -381,7 +400,7 @@ mod tests {
         }
     }
 
-    // The runner gets the sequence command and what it has to print, before argv, each word as it stands.
+    // Before argv, the runner gets the sequence command and what it must print, each word unchanged.
     #[test]
     fn the_position_is_looked_at_in_the_moment_of_the_start() {
         let sequence = Command { exec: vec!["/db/sequence".into(), "--".into()], container: "db".into(), timeout: 10 };
@@ -407,7 +426,7 @@ mod tests {
         assert_eq!(text(true, &known, &intent()), Some("h:7".into()));
         assert_eq!(text(true, &Position::Empty, &intent()), Some("EMPTY".into()));
         assert_eq!(text(true, &Position::Unknown(String::new()), &intent()), None);
-        assert_eq!(text(false, &known, &intent()), None, "nobody is there to look");
+        assert_eq!(text(false, &known, &intent()), None, "there is no runner to check it");
         assert_eq!(text(true, &known, &Intent { container: "web".into(), ..intent() }), None);
         assert_eq!(text(true, &known, &Intent { verb: Verb::Join, ..intent() }), None, "a joiner synchronises");
     }
@@ -422,7 +441,7 @@ mod tests {
     // A28, docs/requirements.md, reading 17: five codes have a meaning, all others are unknown and not failed.
     #[test]
     fn each_code_of_status_is_a_role() {
-        let role = |code| said(code, None).role;
+        let role = |code| status_answer(code, None).role;
         assert_eq!(
             [0, 7, 8, 9, 10].map(role),
             [Role::Secondary, Role::Stopped, Role::Primary, Role::Failed, Role::Starting]

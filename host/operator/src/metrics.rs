@@ -1,4 +1,4 @@
-//! What is counted, under the names that alerts and boards of deploy/ use.
+//! The metrics, under the names that the alerts and the dashboard of deploy/ use.
 use crate::api::ReplicaGroup;
 use crate::policies::Active;
 use kube::ResourceExt;
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tanist_core::check;
 use tanist_core::contract::{Answer, Care, Phase, Role};
-use tanist_core::over::word;
+use tanist_core::over::role_word;
 use tanist_core::plan::{Action, Plan};
 use tanist_core::policy::{Answered, Policies, Question, Reply, Unanswered};
 use tanist_core::record::Verb;
@@ -84,7 +84,7 @@ struct ConditionLabels {
 
 type Seconds<L> = Family<L, Histogram, fn() -> Histogram>;
 
-/// Everything that is counted.
+/// All metrics of this process.
 #[derive(Clone)]
 pub struct Metrics {
     registry: Arc<Registry>,
@@ -106,9 +106,9 @@ pub struct Metrics {
     /// Events that were not written.
     pub events_dropped: Counter,
     slots_missed: Family<KindLabels, Counter>,
-    /// Whether this process leads.
+    /// 1 while this process is the leader, else 0.
     pub leader: Gauge,
-    /// Groups by namespace: what is gone leaves no number behind.
+    /// Names of groups by namespace, so that the numbers of deleted groups can be removed.
     known: Arc<Mutex<BTreeMap<String, BTreeSet<String>>>>,
 }
 
@@ -149,24 +149,28 @@ impl Default for Metrics {
 impl Metrics {
     fn registered(&self) -> Registry {
         let mut r = Registry::with_prefix("tanist");
-        r.register("decisions", "Questions put to policies, by what came of them", self.decisions.clone());
+        r.register("decisions", "Questions put to policies, by their outcome", self.decisions.clone());
         r.register("decision_seconds", "Seconds until a question is answered", self.decision_seconds.clone());
-        r.register("fuel", "Fuel that answers took, in wasmtime's unit", self.fuel.clone());
+        r.register("fuel", "Fuel that answers consumed, in the unit of wasmtime", self.fuel.clone());
         r.register("execs", "Commands executed in members", self.execs.clone());
         r.register("exec_seconds", "Seconds that a command takes in a member", self.exec_seconds.clone());
-        r.register("unknown_outcomes", "Commands whose end nobody knows", self.unknown_outcomes.clone());
-        r.register("check_violations", "Answers that broke a check", self.violations.clone());
-        r.register("failovers", "Members that were told to take over", self.failovers.clone());
+        r.register("unknown_outcomes", "Commands whose outcome is unknown", self.unknown_outcomes.clone());
+        r.register("check_violations", "Answers that broke a check and were dropped", self.violations.clone());
+        r.register("failovers", "Failovers that were started", self.failovers.clone());
         r.register(
             "policy_reloads",
-            "Policies that came or changed, by whether they could be loaded",
+            "Policies that were added or changed, by whether they could be loaded",
             self.reloads.clone(),
         );
         r.register("round_seconds", "Seconds that a round takes", self.round_seconds.clone());
         r.register("round_errors", "Rounds that failed", self.round_errors.clone());
-        r.register("groups", "Groups that are kept", self.groups.clone());
+        r.register("groups", "Groups that this operator manages", self.groups.clone());
         r.register("members", "Members by role", self.members.clone());
-        r.register("group_condition", "Conditions of groups; 1 where it is so", self.conditions.clone());
+        r.register(
+            "group_condition",
+            "Conditions of groups; 1 for the present status, 0 for the others",
+            self.conditions.clone(),
+        );
         r.register(
             "events_dropped",
             "Kubernetes events that were not written: too many at once, or the API server did not take them in time",
@@ -174,17 +178,17 @@ impl Metrics {
         );
         r.register(
             "exec_slots_missed",
-            "Executions in members that were put off because no slot was free in time",
+            "Executions in members that were postponed because no slot was free in time",
             self.slots_missed.clone(),
         );
-        r.register("leader", "Whether this process leads", self.leader.clone());
+        r.register("leader", "Whether this process is the leader", self.leader.clone());
         r
     }
 
     /// As Prometheus reads it.
     ///
     /// # Errors
-    /// Never, but for a lack of memory.
+    /// Only when memory runs out.
     pub fn text(&self) -> Result<String, std::fmt::Error> {
         let mut text = String::new();
         encode(&mut text, &self.registry)?;
@@ -198,7 +202,7 @@ impl Metrics {
         self.exec_seconds.get_or_create(&labels).observe(took.as_secs_f64());
     }
 
-    /// An execution was put off, for no slot was free in time. `kind`: `question` or `command`.
+    /// An execution was postponed because no slot was free in time. `kind`: `question` or `command`.
     pub fn no_slot(&self, kind: &str) {
         self.slots_missed.get_or_create(&KindLabels { kind: kind.to_owned() }).inc();
     }
@@ -214,7 +218,7 @@ impl Metrics {
         }
     }
 
-    /// Nobody knows how a command ended.
+    /// The outcome of a command is unknown.
     pub fn unknown(&self) {
         self.unknown_outcomes.inc();
     }
@@ -226,14 +230,15 @@ impl Metrics {
         let (namespace, group) = (object.namespace().unwrap_or_default(), object.name_any());
         for role in ROLES {
             let count = s.members.iter().filter(|m| s.role(m).0 == role).count();
-            let labels = RoleLabels { namespace: namespace.clone(), group: group.clone(), role: word(role).to_owned() };
+            let labels =
+                RoleLabels { namespace: namespace.clone(), group: group.clone(), role: role_word(role).to_owned() };
             self.members.get_or_create(&labels).set(i64::try_from(count).unwrap_or(i64::MAX));
         }
-        self.said(object, conditions);
+        self.set_conditions(object, conditions);
     }
 
-    /// Conditions were written. One that is not said any more has no number.
-    pub fn said(&self, object: &ReplicaGroup, conditions: &[Condition]) {
+    /// Sets the numbers of a group's conditions. A condition that the group no longer has gets no number.
+    pub fn set_conditions(&self, object: &ReplicaGroup, conditions: &[Condition]) {
         let (namespace, group) = (object.namespace().unwrap_or_default(), object.name_any());
         for (kind, truth) in KINDS.iter().flat_map(|kind| TRUTHS.map(|truth| (*kind, truth))) {
             let labels = condition_labels(&namespace, &group, kind, truth);
@@ -245,7 +250,7 @@ impl Metrics {
         self.know(&namespace, |groups| groups.insert(group));
     }
 
-    /// What was done began a failover: why the old primary is gone.
+    /// Counts the failovers among the actions that were done, by the cause of the primary's loss.
     pub fn failover(&self, s: &Snapshot, done: &[Action]) {
         let promoted = |a: &Action| matches!(a, Action::Run { intent, .. } if intent.verb == Verb::Failover);
         if done.iter().any(promoted) {
@@ -258,7 +263,7 @@ impl Metrics {
         }
     }
 
-    /// Which policies came or broke since the status was written.
+    /// Counts policies that were added, changed or broke since the status was written.
     pub fn reloads(&self, object: &ReplicaGroup, active: &Active) {
         let before = object.status.as_ref().map(|s| s.policies.as_slice()).unwrap_or_default();
         for now in &active.status {
@@ -273,10 +278,10 @@ impl Metrics {
         }
     }
 
-    /// A group is gone: so are its numbers.
+    /// Removes the numbers of a group that is gone.
     pub fn forget(&self, namespace: &str, group: &str) {
         for role in ROLES {
-            let role = word(role).to_owned();
+            let role = role_word(role).to_owned();
             self.members.remove(&RoleLabels { namespace: namespace.into(), group: group.into(), role });
         }
         for (kind, truth) in KINDS.iter().flat_map(|kind| TRUTHS.map(|truth| (*kind, truth))) {
@@ -296,13 +301,13 @@ impl Metrics {
 
 fn condition_labels(namespace: &str, group: &str, kind: &str, truth: Truth) -> ConditionLabels {
     let (namespace, group, condition) = (namespace.to_owned(), group.to_owned(), kind.to_owned());
-    ConditionLabels { namespace, group, condition, status: format!("{truth:?}") }
+    ConditionLabels { namespace, group, condition, status: truth.as_str().to_owned() }
 }
 
-/// What took the primary away, by what is left of it.
+/// The cause of a primary's loss, judged by what is left of it.
 fn cause(s: &Snapshot) -> &'static str {
-    if s.record.handover.as_ref().is_some_and(|h| h.is_open()) {
-        return "hand-over";
+    if s.record.switchover.as_ref().is_some_and(|h| h.is_open()) {
+        return "switchover";
     }
     let highest = s.record.members.values().filter_map(|m| m.primary_term).max();
     let led = s.members.iter().find(|m| highest.is_some() && s.record.member(&m.name).primary_term == highest);
@@ -313,11 +318,11 @@ fn cause(s: &Snapshot) -> &'static str {
     }
 }
 
-/// Policies with a clock and a meter.
+/// Policies whose answers are timed and counted.
 pub struct Measured<'a> {
-    /// Who answers.
+    /// The policies that answer.
     pub active: &'a dyn Policies,
-    /// Where it is counted.
+    /// The metrics that count the answers.
     pub metrics: &'a Metrics,
 }
 
@@ -342,7 +347,7 @@ impl Policies for Measured<'_> {
     }
 }
 
-/// What came of a question, in one word: what breaks a check is dropped by the core, whatever it says.
+/// The outcome of a question in one word. An answer that breaks a check is `rejected`: the core drops it.
 fn outcome(question: &Question, answered: &Result<Answered, Unanswered>) -> &'static str {
     match answered {
         Err(_) => "broken",

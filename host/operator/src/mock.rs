@@ -1,4 +1,4 @@
-//! An API server for tests: it answers what it is told to, remembers what it was asked, and can refuse, or never answer.
+//! An API server for tests with scripted answers. It remembers the requests, and can refuse them or never answer.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests may")]
 use crate::args::{Args, Command};
 use crate::context::{Context, Reach};
@@ -13,23 +13,23 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 
-/// What is said to one request. `None`: nothing, ever.
+/// The answer to one request: code and body. `None`: it is never answered.
 pub type Said = Option<(u16, Value)>;
 
 /// Requests so far: method, path with query, body.
 pub type Asked = Arc<Mutex<Vec<(String, String, Value)>>>;
 
-/// What becomes of one request.
+/// What happens to one request.
 pub enum Reply {
     /// It is answered.
     Response(Box<Response<Body>>),
     /// The connection breaks.
     Broken,
-    /// Nothing is said, ever.
+    /// It is never answered.
     Never,
 }
 
-/// A client whose requests all go to that function.
+/// A client whose requests are all answered by that function.
 pub fn client(namespace: &str, answer: impl Fn(Request<Body>) -> Reply + Send + Sync + 'static) -> Client {
     Client::new(service(answer), namespace)
 }
@@ -54,10 +54,10 @@ pub fn service(
     })
 }
 
-/// A client of a server that answers so.
+/// A client whose requests are answered by that function, and the list of its requests.
 pub fn server(answer: impl FnMut(&str, &str, &Value) -> Said + Send + 'static) -> (Client, Asked) {
     let asked = Asked::default();
-    let heard = asked.clone();
+    let requests = asked.clone();
     let answer = Mutex::new(answer);
     let client = client("shop", move |request| {
         let method = request.method().to_string();
@@ -65,7 +65,7 @@ pub fn server(answer: impl FnMut(&str, &str, &Value) -> Said + Send + 'static) -
         // The bodies of these requests are in memory.
         let bytes = request.into_body().collect_bytes().now_or_never().unwrap().unwrap();
         let body: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-        heard.lock().unwrap().push((method.clone(), path.clone(), body.clone()));
+        requests.lock().unwrap().push((method.clone(), path.clone(), body.clone()));
         match (*answer.lock().unwrap())(&method, &path, &body) {
             Some((code, said)) => {
                 let body = Body::from(serde_json::to_vec(&said).unwrap());

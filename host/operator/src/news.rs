@@ -1,9 +1,10 @@
-//! News: events, for people who read `kubectl describe` and for those who keep them. Each is about one group and, where it is, one pod.
+//! News: Kubernetes events, for users of `kubectl describe` and for tools that store events. Each is about one group and, if it fits, one pod.
 use crate::act::{Error, Outcome};
 use crate::api_error;
 use crate::context::Context;
 use crate::metrics::Metrics;
 use crate::observe::Observed;
+use crate::validate::cut;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource};
@@ -13,19 +14,19 @@ use tanist_core::contract::MemberName;
 use tanist_core::plan::{Action, Plan};
 use tokio::sync::mpsc;
 
-/// Events of one round, at most: news, not a log.
+/// The most events of one round: events are news and no log.
 const NEWS: usize = 8;
 
-/// Bytes of a note that Kubernetes takes.
+/// Bytes of a note; Kubernetes refuses more than 1,024.
 const NOTE: usize = 900;
 
-/// Events that wait to be written; far more than a burst of rounds has. When the API server takes none, the newest are dropped.
+/// The length of the queue of events, far more than a burst of rounds has. When the queue is full, the newest events are dropped.
 const QUEUE: usize = 256;
 
 /// Deadline of one event.
 const DELIVERY: Duration = Duration::from_secs(10);
 
-/// Where rounds leave their events: no round waits until one is written.
+/// The queue into which rounds put their events, so that no round waits for a write.
 #[derive(Clone)]
 pub struct Queue {
     sender: mpsc::Sender<(Event, ObjectReference)>,
@@ -36,22 +37,22 @@ pub struct Queue {
 pub type Outbox = mpsc::Receiver<(Event, ObjectReference)>;
 
 impl Queue {
-    /// An empty one, and its other end.
+    /// An empty queue, and its receiving end.
     #[must_use]
     pub fn new(metrics: Metrics) -> (Self, Outbox) {
         let (sender, outbox) = mpsc::channel(QUEUE);
         (Queue { sender, metrics }, outbox)
     }
 
-    fn put(&self, event: Event, about: ObjectReference) {
+    fn enqueue(&self, event: Event, about: ObjectReference) {
         if self.sender.try_send((event, about)).is_err() {
             self.metrics.events_dropped.inc();
         }
     }
 }
 
-/// Writes events, one after the other, until every queue is gone. One that the API server does not take in time is dropped: events tell, they
-/// decide nothing.
+/// Writes events, one after the other, until every [`Queue`] is gone. An event that the API server does not accept in time is dropped: nothing is
+/// decided by events.
 pub async fn deliver(mut outbox: Outbox, client: Client, identity: String, metrics: Metrics) {
     let recorder = Recorder::new(client, Reporter { controller: "tanist".into(), instance: Some(identity) });
     while let Some((event, about)) = outbox.recv().await {
@@ -65,7 +66,7 @@ pub async fn deliver(mut outbox: Outbox, client: Client, identity: String, metri
     }
 }
 
-/// One piece of news. Kubernetes counts repeated events by everything but their note, so what differs must differ in the rest.
+/// One event. Kubernetes merges events that differ only in their note, so different events must differ in another field.
 struct News {
     kind: EventType,
     reason: &'static str,
@@ -74,29 +75,30 @@ struct News {
     note: String,
 }
 
-/// Tells what a round did, and what it learned.
-pub fn tell(ctx: &Context, observed: &Observed, plan: &Plan, outcome: &Outcome) {
+/// Puts events about the actions, results and errors of a round into the queue.
+pub fn publish(ctx: &Context, observed: &Observed, plan: &Plan, outcome: &Outcome) {
     let group = observed.object.object_ref(&());
-    let mut all = unheard(ctx, observed, &outcome.errors);
+    let mut all = new_errors(ctx, observed, &outcome.errors);
     all.extend(gather(observed, plan, outcome));
     for news in all.into_iter().take(NEWS) {
         let event = Event {
             type_: news.kind,
             reason: news.reason.into(),
-            note: Some(news.note.chars().take(NOTE).collect()),
+            note: Some(cut(&news.note, NOTE).to_owned()),
             action: news.action,
             secondary: news.member.and_then(|m| pod(observed, &m)),
         };
-        ctx.news.put(event, group.clone());
+        ctx.news.enqueue(event, group.clone());
     }
 }
 
-/// Errors that the last round did not have: what goes on for hours is told once, and shown by the conditions.
-fn unheard(ctx: &Context, observed: &Observed, errors: &[Error]) -> Vec<News> {
+/// Events for errors that the last round did not have. An error that lasts for hours gives one event; the conditions show it all the time.
+fn new_errors(ctx: &Context, observed: &Observed, errors: &[Error]) -> Vec<News> {
     let now: BTreeMap<String, &'static str> =
         errors.iter().filter(|e| e.lasts()).map(|e| (e.to_string(), e.reason())).collect();
-    let before =
-        ctx.hints.of(&observed.snapshot.group.uid, |h| std::mem::replace(&mut h.told, now.keys().cloned().collect()));
+    let before = ctx.hints.with_group(&observed.snapshot.group.uid, |h| {
+        std::mem::replace(&mut h.reported, now.keys().cloned().collect())
+    });
     let new = now.into_iter().filter(|(text, _)| !before.contains(text));
     let news =
         new.map(|(note, reason)| News { kind: EventType::Warning, reason, action: "act".into(), member: None, note });
@@ -146,25 +148,25 @@ fn gather(observed: &Observed, plan: &Plan, outcome: &Outcome) -> Vec<News> {
         news.push(News { kind: EventType::Warning, reason: "CommandFailed", action: "settle".into(), member, note });
     }
     let noted = plan.noted(&observed.snapshot.record);
-    for transition in noted.filter(|t| matches!(&*t.what, "handed-over" | "hand-over-failed")) {
-        let done = transition.what == "handed-over";
+    for transition in noted.filter(|t| matches!(&*t.what, "switched-over" | "switchover-failed")) {
+        let done = transition.what == "switched-over";
         let leads = transition.member.as_ref().map(ToString::to_string).unwrap_or_default();
         let detail = transition.detail.clone().unwrap_or_default();
         let note = if done {
-            format!("{leads} leads, handed over {detail}")
+            format!("{leads} leads, switched over {detail}")
         } else {
-            format!("{leads} leads again: nobody else had all it has")
+            format!("{leads} leads again: no other member had all its data")
         };
         news.push(News {
             kind: if done { EventType::Normal } else { EventType::Warning },
-            reason: if done { "HandedOver" } else { "HandOverFailed" },
-            action: "hand-over".into(),
+            reason: if done { "SwitchedOver" } else { "SwitchoverFailed" },
+            action: "switchover".into(),
             member: transition.member.clone(),
             note,
         });
     }
     for violation in &plan.violations {
-        let (action, note) = (format!("{:?}", violation.rule), violation.message.clone());
+        let (action, note) = (violation.rule.as_str().to_owned(), violation.message.clone());
         news.push(News {
             kind: EventType::Warning,
             reason: "AnswerRejected",
@@ -209,13 +211,13 @@ mod tests {
         Event { type_: EventType::Normal, reason, note: None, action, secondary: None }
     }
 
-    // No round waits for an event; the newest are dropped when too many wait, and that is counted.
+    // No round waits for an event. When the queue is full, the newest events are dropped and counted.
     #[tokio::test]
     async fn the_newest_events_are_dropped_when_too_many_wait() {
         let metrics = Metrics::default();
         let (queue, _outbox) = Queue::new(metrics.clone());
         for _ in 0..QUEUE + 44 {
-            queue.put(event(), ObjectReference::default());
+            queue.enqueue(event(), ObjectReference::default());
         }
         assert!(metrics.text().unwrap().contains("tanist_events_dropped_total 44"));
     }
@@ -225,8 +227,8 @@ mod tests {
         let metrics = Metrics::default();
         let (queue, outbox) = Queue::new(metrics.clone());
         let (client, asked) = mock::server(|_, _, _| mock::refusal(403, "Forbidden", "no"));
-        queue.put(event(), ObjectReference::default());
-        queue.put(event(), ObjectReference::default());
+        queue.enqueue(event(), ObjectReference::default());
+        queue.enqueue(event(), ObjectReference::default());
         drop(queue);
         deliver(outbox, client, "a".into(), metrics.clone()).await;
         assert_eq!(asked.lock().unwrap().len(), 2);

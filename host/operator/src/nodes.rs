@@ -1,4 +1,4 @@
-//! Nodes: one that is lost, comes back, is to be emptied or was declared out of service starts rounds of the groups with members there.
+//! Watches nodes. A node that is lost, comes back, is drained or is declared out of service starts rounds of the groups with members there.
 use crate::api::ReplicaGroup;
 use crate::context::Context;
 use crate::observe::convert;
@@ -14,10 +14,11 @@ use std::time::Duration;
 use tanist_core::snapshot;
 use tracing::{info, warn};
 
-/// The right to watch nodes is optional. It is tried again soon, for it may be given in the moment of the start, then ever more seldom.
+/// The first and the longest pause after a refused watch: the right to watch nodes is optional. The first pause is short, because the right may
+/// be granted while the operator starts.
 const FORBIDDEN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(300)];
 
-/// Watches for ever.
+/// Watches nodes for as long as the process runs.
 pub async fn watch(ctx: &Arc<Context>, groups: &[Store<ReplicaGroup>]) {
     let [mut pause, longest] = FORBIDDEN;
     loop {
@@ -25,7 +26,7 @@ pub async fn watch(ctx: &Arc<Context>, groups: &[Store<ReplicaGroup>]) {
         let seconds = pause.as_secs();
         info!(
             seconds,
-            "nodes may not be watched: what happens to them is seen at the next round; tried again after these seconds"
+            "the operator may not watch nodes: changes of nodes are seen at the next round; the watch is tried again after these seconds"
         );
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(longest);
@@ -49,12 +50,12 @@ async fn until_forbidden(ctx: &Arc<Context>, groups: &[Store<ReplicaGroup>]) {
             ) if status.code == 403 => {
                 return;
             }
-            Err(error) => warn!(%error, "the watch of nodes stumbled"),
+            Err(error) => warn!(%error, "the watch of nodes failed; it is started again"),
         }
     }
 }
 
-/// The node that is not what it was. The first list is no news: every group begins with a round of its own.
+/// The name of a node that changed in what matters. The first list counts as no change: every group begins with a round anyway.
 fn changed(known: &mut BTreeMap<String, snapshot::Node>, event: &Event<Node>) -> Option<String> {
     match event {
         Event::Init | Event::InitDone => None,
@@ -70,7 +71,7 @@ fn changed(known: &mut BTreeMap<String, snapshot::Node>, event: &Event<Node>) ->
     }
 }
 
-/// Whether a member is there, or one was that may still lead.
+/// Whether a member of the group is on that node, or was there and may still be primary.
 fn concerns(group: &ReplicaGroup, node: &str) -> bool {
     let Some(status) = &group.status else { return false };
     let last = status.record.as_ref().and_then(|r| r.get("lastPrimaries")?.as_array());
@@ -92,7 +93,7 @@ mod tests {
         .unwrap()
     }
 
-    // An event, not the resync interval, tells of a node.
+    // A change of a node is noticed by an event and not by the resync interval.
     #[test]
     fn a_node_is_news_when_it_is_not_what_it_was() {
         let mut known = BTreeMap::new();

@@ -1,17 +1,20 @@
-//! The objects of a group, as wished: pure functions from the resource to manifests for server-side apply.
+//! The desired objects of a group: pure functions from the resource to manifests for server-side apply.
 //!
 //! # Promises
 //! 1. Equal groups and settings give equal manifests, and each says so itself: its annotation `tanist.dev/applied` is the SHA-256 of all
-//!    the rest, so an unchanged wish is seen without comparing objects.
-//! 2. What the user's template says wins, but for what makes a pod a member: the group's label, the readiness gate, and with runner
+//!    the rest, so an unchanged manifest is recognised without comparing objects.
+//! 2. The user's template has precedence, except for what makes a pod a member: the group's label, the readiness gate, and with runner
 //!    Injected the command of the containers that commands name.
-//! 3. No secret, no claim and no right is made here, and nothing outside the group's namespace is named.
+//! 3. They contain no Secret, no claim and no right, and name nothing outside the group's namespace.
 //!
-//! Whether Kubernetes accepts the template is not known here: a dry run tells (condition `TemplateRejected`).
+//! Whether Kubernetes accepts the template shows only when it is applied (condition `TemplateRejected`).
 mod pods;
 mod probe;
 mod runner;
 mod services;
+mod template_note;
+
+pub use template_note::TemplateNote;
 
 use crate::api::{ANNOTATION_APPLIED, ANNOTATION_INSTALLATION, LABEL_GROUP, ReplicaGroup};
 use kube::{Resource, ResourceExt};
@@ -19,46 +22,52 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
-/// What every group's objects take from the installation.
+/// The settings of the installation that the objects of every group contain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// The image that holds `/tanist-run`.
     pub runner_image: String,
-    /// Which installation of the operator applies the objects.
+    /// The name of the installation that applies the objects.
     pub installation: String,
 }
 
-/// Why there are no manifests. Each is the user's to mend, but for the first, which only an object that was never stored can have.
+/// Why the manifests cannot be built. The user has to fix each, except the first, which only an object that was never stored can have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
-    /// An owner that Kubernetes does not know cannot own.
+    /// The group has no name or no UID, so it cannot be the owner of objects.
     #[error("the group has no {0}: it was not read from the API server")]
     NotStored(&'static str),
     /// The template is not a pod template.
     #[error("{0}: change spec.template")]
     Form(String),
     /// A command names a container that the template does not have.
-    #[error("spec.template has no container {0}, in which commands shall run: name one of its containers")]
+    #[error("spec.template has no container {0}, in which commands are to run: name one of its containers")]
     NoContainer(String),
-    /// The runner needs a place that the template takes.
+    /// The template uses a name or a path that the runner needs.
     #[error("{0} is taken by the runner: use another, or set spec.runner to None")]
     Taken(String),
 }
 
-/// All objects of a group, in the order in which they are to be applied: Services first, so that names resolve when pods start.
+/// All objects of a group in the order in which they are applied: Services first, so that names resolve when pods start.
 ///
-/// `replicas` is the size of the `StatefulSet`, which is not `spec.replicas` while members still have to be stopped.
+/// `replicas` is the size of the `StatefulSet`, which is not `spec.replicas` while members still have to be stopped. `note` is put on the
+/// `StatefulSet`.
 ///
 /// # Errors
-/// When the template cannot be made a member's.
-pub fn desired(group: &ReplicaGroup, replicas: u32, settings: &Settings) -> Result<Vec<Value>, BuildError> {
-    let mut objects = services::all(group);
+/// When members cannot be made from the template.
+pub fn desired(
+    group: &ReplicaGroup,
+    replicas: u32,
+    settings: &Settings,
+    note: &TemplateNote,
+) -> Result<Vec<Value>, BuildError> {
+    let mut objects = services::services(group);
     objects.push(services::budget(group));
-    objects.push(pods::set(group, replicas, settings)?);
+    objects.push(pods::set(group, replicas, settings, note)?);
     objects.into_iter().map(|object| finish(group, settings, object)).collect()
 }
 
-/// Adds what all objects have: place, labels, owner, and last the hash of all that.
+/// Adds what all objects have: namespace, labels, owner, and last the hash of all that.
 fn finish(group: &ReplicaGroup, settings: &Settings, mut object: Value) -> Result<Value, BuildError> {
     let namespace = group.namespace().ok_or(BuildError::NotStored("namespace"))?;
     let owner = group.controller_owner_ref(&()).ok_or(BuildError::NotStored("name or UID"))?;
@@ -76,7 +85,8 @@ fn finish(group: &ReplicaGroup, settings: &Settings, mut object: Value) -> Resul
         metadata.insert("namespace".into(), namespace.into());
         metadata.insert("labels".into(), labels.into());
         metadata.insert("ownerReferences".into(), json!([owner]));
-        metadata.insert("annotations".into(), json!({ANNOTATION_INSTALLATION: settings.installation}));
+        let annotations = metadata.entry("annotations").or_insert_with(|| json!({})).as_object_mut();
+        annotations.map(|a| a.insert(ANNOTATION_INSTALLATION.into(), settings.installation.clone().into()));
     }
     let hash = Sha256::digest(object.to_string()).iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
@@ -88,7 +98,7 @@ fn finish(group: &ReplicaGroup, settings: &Settings, mut object: Value) -> Resul
     Ok(object)
 }
 
-/// The labels by which people and tools find what belongs together. What the application is called, its template may say.
+/// The recommended labels, by which users and tools find the objects of one application. Its name may come from the template.
 fn app_labels(group: &ReplicaGroup) -> Map<String, Value> {
     const NAME: &str = "app.kubernetes.io/name";
     let name = group.name_any();

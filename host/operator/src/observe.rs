@@ -1,7 +1,8 @@
-//! Observe: the only reader. Everything is read live from the API server and from the members; watches only say when to look.
+//! Observe: the only reader. It reads everything live from the API server and from the members; watches only start rounds.
 pub mod convert;
 mod missing;
 mod questions;
+mod revisions;
 mod uncreated;
 
 pub use convert::every_container_ended;
@@ -11,7 +12,7 @@ use crate::api::{self, ReplicaGroup};
 use crate::api_error;
 use crate::context::Context;
 use crate::member::Target;
-use crate::objects;
+use crate::objects::{self, TemplateNote};
 use crate::validate;
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -29,7 +30,7 @@ use tanist_core::record::Record;
 use tanist_core::snapshot::{Group, Member, Object, Set, Snapshot};
 use tracing::debug;
 
-/// Why nothing could be observed.
+/// Why the group could not be observed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The group is gone, or another one has its name.
@@ -47,12 +48,12 @@ pub enum Error {
     /// The objects cannot be built from the spec.
     #[error("failed to build the objects: {0}")]
     BuildObjects(#[source] objects::BuildError),
-    /// Another installation keeps this group.
+    /// Another installation of the operator manages this group.
     #[error(
-        "installation {0:?} keeps this group; remove the annotation tanist.dev/installation from its StatefulSet to take it over"
+        "installation \"{0}\" manages this group; remove the annotation tanist.dev/installation from its StatefulSet to take it over"
     )]
     OtherInstallation(String),
-    /// An object of that name belongs to somebody else.
+    /// An object with the name of one of the group's objects has another owner.
     #[error("{0} {1} exists and does not belong to this group; rename the group or remove that object")]
     NotOurs(&'static str, String),
     /// The API server could not be read.
@@ -64,7 +65,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// One word for conditions and metrics.
+    /// The reason in one word, for conditions and metrics.
     #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
@@ -80,36 +81,36 @@ impl Error {
     }
 }
 
-/// Deadline of each read; kube has none of its own.
+/// Deadline of each read, because kube has none.
 const READ_SECONDS: u64 = 20;
 
 /// Nodes that are read at the same time.
 const NODES_AT_ONCE: usize = 16;
 
-/// What a round works on: the group as it was read, and the snapshot.
+/// The input of a round: the group as it was read, and the snapshot.
 pub struct Observed {
-    /// With the resource version that the record is written against.
+    /// The group. The record is written against its resource version.
     pub object: ReplicaGroup,
-    /// The frozen input.
+    /// The frozen input of the decision.
     pub snapshot: Snapshot,
 }
 
-/// Who is asked for its role anew. The others keep what they said within the last two seconds, if nothing was done to them since.
+/// In which members `status` is run anew. For the others an answer of the last two seconds counts, if no command ran there since.
 #[derive(Debug, Clone, Copy)]
 pub enum Ask<'a> {
-    /// A round's first look: like [`Ask::Recent`], but whose container was ready when it answered, and is, keeps its answer for this long, the
-    /// resync interval: its runner would have reported its death. Nothing dangerous rests on it alone.
+    /// A round's first look: like [`Ask::Recent`], but an answer from a container that was ready then and still is counts for this long, the
+    /// resync interval, because its runner would have reported the application's death. Nothing dangerous rests on this look alone.
     Changed(Duration),
-    /// Nobody but those whose last answer is older.
+    /// In members whose last answer is older than two seconds.
     Recent,
-    /// Everyone who did not answer in this very moment, as with the reading of its data: before the first primary of a term is started.
+    /// In every member without an answer of this moment: before the first primary of a term is started.
     Everyone,
-    /// This one: before any other act on it.
+    /// In this member: before any other action on it.
     Only(&'a MemberName),
 }
 
-/// Reads everything that a decision may look at. `before`: what was seen a moment ago. Its members are asked at once, while the API server is
-/// read; what they say counts only if they turn out to be the same pods, with the same containers.
+/// Reads everything that a decision may use. `before`: what was seen a moment ago. Its members are asked at once, while the API server is read;
+/// their answers count only if the pods and containers turn out to be the same.
 ///
 /// # Errors
 /// [`Error`]; nothing is done then.
@@ -136,14 +137,14 @@ pub async fn observe(
     };
     let said = said.into_iter().filter(|(name, _)| same(name)).collect();
     let read = Instant::now();
-    hear(ctx, &mut observed.snapshot, ask, said).await;
+    ask_members(ctx, &mut observed.snapshot, ask, said).await;
     let (objects_ms, members_ms) = ((read - started).as_secs_f64() * 1000.0, read.elapsed().as_secs_f64() * 1000.0);
     debug!(group = observed.snapshot.group.name, ?ask, objects_ms, members_ms, "observed");
     Ok(observed)
 }
 
-/// Asks the members, and what came of open commands.
-async fn hear(ctx: &Arc<Context>, s: &mut Snapshot, ask: Ask<'_>, said: questions::Statuses) {
+/// Adds the answers of the members and the outcomes of open commands to the snapshot.
+async fn ask_members(ctx: &Arc<Context>, s: &mut Snapshot, ask: Ask<'_>, said: questions::Statuses) {
     s.evidence = questions::evidence(ctx, &s.group, &s.record, &s.members).await;
     let statuses = questions::statuses(ctx, &s.group, &s.members, ask, said).await;
     s.now = ctx.clock.now();
@@ -151,7 +152,7 @@ async fn hear(ctx: &Arc<Context>, s: &mut Snapshot, ask: Ask<'_>, said: question
     questions::led(ctx, s);
 }
 
-/// Reads the API server.
+/// Reads the group and its objects from the API server.
 async fn read(ctx: &Context, seen: &ReplicaGroup) -> Result<Observed, Error> {
     let namespace = seen.namespace().ok_or(Error::Gone)?;
     let groups: Api<ReplicaGroup> = Api::namespaced(ctx.client.clone(), &namespace);
@@ -164,12 +165,13 @@ async fn read(ctx: &Context, seen: &ReplicaGroup) -> Result<Observed, Error> {
     let mut world = World::read(ctx, &group).await?;
     let record = memory::recall(record, &group.name, world.claims());
     let mut set = world.set(&group, ctx)?;
-    let desired = desired(ctx, &object, &group, set.as_ref(), &record)?;
+    let note = world.template_note(&object);
+    let desired = desired(ctx, &object, memory::replicas(group.replicas, set.as_ref(), &record), &note)?;
     let known = missing::known(&object, &record);
     world.find(ctx, &group, &missing::expected(&group, set.as_ref(), &record), &desired).await?;
     let objects = world.objects(ctx, &group, desired);
     let now = ctx.clock.now();
-    let mut members = world.members(&group, set.as_ref(), &record, &known, now);
+    let mut members = world.members(&object, &group, set.as_ref(), &record, &known, now);
     let expected = members
         .iter()
         .filter(|m| m.ordinal < expected(&group, set.as_ref(), &record))
@@ -190,7 +192,7 @@ async fn read(ctx: &Context, seen: &ReplicaGroup) -> Result<Observed, Error> {
     Ok(Observed { object, snapshot })
 }
 
-/// A node that does not report takes its pods along: asking them would only wait, and what the API has of them is what was.
+/// Marks members on nodes that do not report as unreachable: asking them would only time out, and what the API shows of them is outdated.
 fn silence(members: &mut [Member], nodes: Option<&BTreeMap<String, tanist_core::snapshot::Node>>) {
     for pod in members.iter_mut().filter_map(|m| m.pod.as_mut()) {
         let node = pod.node.as_ref().and_then(|name| nodes?.get(name));
@@ -200,7 +202,7 @@ fn silence(members: &mut [Member], nodes: Option<&BTreeMap<String, tanist_core::
     }
 }
 
-/// The memory. Another process may have written it by a clock that was ahead: no time in it is later than now.
+/// Reads the record. Another process may have written it by a clock that was ahead, so no time in it is later than now.
 fn read_record(object: &ReplicaGroup, now: Timestamp) -> Result<Record, Error> {
     let Some(raw) = object.status.as_ref().and_then(|s| s.record.clone()) else { return Ok(Record::default()) };
     let mut record: Record = serde_json::from_value(raw).map_err(Error::ReadRecord)?;
@@ -208,7 +210,7 @@ fn read_record(object: &ReplicaGroup, now: Timestamp) -> Result<Record, Error> {
     Ok(record)
 }
 
-/// How many members are expected: never fewer than are remembered (S18).
+/// How many members are expected: never fewer than the record remembers (S18).
 fn expected(group: &Group, set: Option<&Set>, record: &Record) -> u32 {
     memory::replicas(group.replicas, set, record)
 }
@@ -221,23 +223,21 @@ pub async fn within<T>(what: &'static str, read: impl Future<Output = kube::Resu
     }
 }
 
-/// The desired objects.
+/// Builds the desired objects.
 fn desired(
     ctx: &Context,
     object: &ReplicaGroup,
-    group: &Group,
-    set: Option<&Set>,
-    record: &Record,
+    replicas: u32,
+    note: &TemplateNote,
 ) -> Result<Vec<serde_json::Value>, Error> {
     let settings = objects::Settings {
         runner_image: ctx.settings.runner_image.clone(),
         installation: ctx.settings.installation.clone(),
     };
-    let replicas = memory::replicas(group.replicas, set, record);
-    objects::desired(object, replicas, &settings).map_err(Error::BuildObjects)
+    objects::desired(object, replicas, &settings, note).map_err(Error::BuildObjects)
 }
 
-/// What Kubernetes has of the group.
+/// The objects of the group that exist in Kubernetes.
 struct World {
     set: Option<StatefulSet>,
     services: Vec<DynamicObject>,
@@ -292,7 +292,7 @@ impl World {
         }
     }
 
-    /// The desired objects, each with whether it is there as desired.
+    /// The desired objects, each with whether it exists as desired.
     fn objects(&self, ctx: &Context, group: &Group, desired: Vec<serde_json::Value>) -> Vec<Object> {
         let mut found = Vec::new();
         for manifest in desired {
@@ -300,12 +300,12 @@ impl World {
                 |pointer| manifest.pointer(pointer).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
             let (kind, name, hash) = (text("/kind"), text("/metadata/name"), applied_hash(&manifest));
             let there = self.live(&kind, &name);
-            // The hash says whether the wish changed; what came back when it was applied says whether somebody changed the object.
+            // The hash shows whether the desired object changed, and the fingerprint whether the existing object was changed by others.
             let same = there.as_ref().is_some_and(|(meta, _)| {
                 convert::owned_by(meta, &group.uid)
                     && meta.annotations.as_ref().and_then(|a| a.get(api::ANNOTATION_APPLIED)) == Some(&hash)
             });
-            let untouched = ctx.hints.of(&group.uid, |h| {
+            let untouched = ctx.hints.with_group(&group.uid, |h| {
                 h.applied.get(&format!("{kind}/{name}")) == there.as_ref().map(|(_, fingerprint)| fingerprint)
             });
             let version = there.and_then(|(meta, _)| meta.resource_version);
@@ -314,7 +314,7 @@ impl World {
         found
     }
 
-    /// Metadata and a fingerprint of what people may change.
+    /// The metadata of an existing object, and the fingerprint of what other users may change.
     fn live(&self, kind: &str, name: &str) -> Option<(kube::core::ObjectMeta, String)> {
         let dynamic = |list: &[DynamicObject]| {
             list.iter().find(|o| o.metadata.name.as_deref() == Some(name)).map(|o| {
@@ -331,9 +331,10 @@ impl World {
         }
     }
 
-    /// Every expected member and every pod that the set owns, or that is known by its UID: what lost its label or its owner lives all the same.
+    /// Every expected member and every pod that the set owns or whose UID is known: a pod that lost its label or its owner may still run.
     fn members(
         &self,
+        object: &ReplicaGroup,
         group: &Group,
         set: Option<&Set>,
         record: &Record,
@@ -345,13 +346,16 @@ impl World {
             members.insert(ordinal, self.member(group, ordinal));
         }
         let revision = self.set.as_ref().and_then(|s| s.status.as_ref()?.update_revision.as_deref());
+        let keys = object.spec.policy_keys();
         for pod in &self.pods {
             let owned = set.is_some_and(|s| convert::owned_by(&pod.metadata, &s.uid));
             let ours = owned || pod.metadata.uid.as_ref().is_some_and(|uid| known.contains(uid));
             let Some(ordinal) = convert::ordinal(&group.name, &pod.name_any()).filter(|_| ours) else { continue };
             let member = members.entry(ordinal).or_insert_with(|| self.member(group, ordinal));
             let stray = missing::stray(pod, group, owned);
-            member.pod = Some(tanist_core::snapshot::Pod { stray, ..convert::pod(pod, group, revision, now) });
+            let older_template = self.has_older_template(pod, object);
+            let seen = convert::pod(pod, group, &keys, revision, now);
+            member.pod = Some(tanist_core::snapshot::Pod { stray, older_template, ..seen });
         }
         members.into_values().take(limits::MEMBERS).collect()
     }
@@ -368,12 +372,12 @@ impl World {
             reading: Default::default(),
             position: Position::NotAsked,
             position_at: 0,
-            position_led: false,
+            position_stale: false,
             asked: false,
         }
     }
 
-    /// The nodes that matter. `None`: they may not be read.
+    /// The nodes of members and last primaries. `None`: the operator may not read nodes.
     async fn nodes(
         &self,
         ctx: &Context,
@@ -409,7 +413,8 @@ fn applied_hash(manifest: &serde_json::Value) -> String {
     annotations.and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// Labels, annotations and spec as one text; without the note that tells the set's controller to try again, which is no change of the wish.
+/// Labels, annotations and spec as one text, without the annotation that makes the set's controller try again: it is not a part of the desired
+/// object.
 #[must_use]
 pub fn fingerprint(meta: &kube::core::ObjectMeta, spec: &serde_json::Value) -> String {
     use sha2::Digest;
@@ -419,13 +424,13 @@ pub fn fingerprint(meta: &kube::core::ObjectMeta, spec: &serde_json::Value) -> S
     sha2::Sha256::digest(text.as_bytes()).iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// The resource of a kind; plurals as Kubernetes builds them.
+/// The API resource of a kind, with the plural that Kubernetes forms.
 #[must_use]
 pub fn resource(group: &str, version: &str, kind: &str) -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
 }
 
-/// Where a member's commands go.
+/// The target of a member's commands. `None`: it has no pod.
 #[must_use]
 pub fn target(group: &Group, member: &Member) -> Option<Target> {
     let pod = member.pod.as_ref()?;
@@ -453,12 +458,12 @@ mod tests {
             reading: Default::default(),
             position: Position::NotAsked,
             position_at: 0,
-            position_led: false,
+            position_stale: false,
             asked: false,
         }
     }
 
-    // S28: what another process stored by a clock that was ahead is no time to come.
+    // S28: times that another process stored by a clock that was ahead are limited to the present.
     #[test]
     fn stored_times_are_brought_back_when_they_are_read() {
         let last = serde_json::json!({"member": "db-0", "podUid": "u", "container": "db", "containerId": "c", "grace": 30, "gone": 9000});
@@ -474,20 +479,21 @@ mod tests {
         assert_eq!(gone, Some(5000));
     }
 
-    // S20: a silent node's pods are not asked, long before Kubernetes says it of each; one that ended has ended. Unread nodes silence nobody.
+    // S20: pods on a silent node are not asked, long before Kubernetes marks each of them; an ended pod stays ended. If nodes cannot be read, all
+    // pods are asked.
     #[test]
     fn a_silent_node_silences_its_pods() {
         let node = |ready| Node { ready, since: 0, seen: 0, out_of_service: false, cordoned: false, zone: None };
         let nodes = BTreeMap::from([("dark".to_owned(), node(false)), ("well".to_owned(), node(true))]);
-        let told = |name, phase, nodes: Option<&BTreeMap<String, Node>>| {
+        let phase_of = |name, phase, nodes: Option<&BTreeMap<String, Node>>| {
             let mut members = [on(name, phase)];
             silence(&mut members, nodes);
             let [member] = members;
             member.pod.map(|p| p.phase)
         };
-        assert_eq!(told("dark", Phase::Running, Some(&nodes)), Some(Phase::Unreachable));
-        assert_eq!(told("dark", Phase::Ended, Some(&nodes)), Some(Phase::Ended));
-        assert_eq!(told("well", Phase::Running, Some(&nodes)), Some(Phase::Running));
-        assert_eq!(told("dark", Phase::Running, None), Some(Phase::Running));
+        assert_eq!(phase_of("dark", Phase::Running, Some(&nodes)), Some(Phase::Unreachable));
+        assert_eq!(phase_of("dark", Phase::Ended, Some(&nodes)), Some(Phase::Ended));
+        assert_eq!(phase_of("well", Phase::Running, Some(&nodes)), Some(Phase::Running));
+        assert_eq!(phase_of("dark", Phase::Running, None), Some(Phase::Running));
     }
 }

@@ -1,9 +1,9 @@
-//! Where policies come from: built in, a `ConfigMap`, a directory. An edit decides from the next question on; a broken one changes nothing
-//! but what the group says, for the last good one goes on deciding.
+//! Loads policies: built in, from a `ConfigMap` or from a directory. An edited policy decides from the next question on. A broken edit changes only
+//! what the group reports: the last good policy goes on deciding.
 mod copies;
 pub mod directory;
 
-use crate::api::spec::{ConfigMapKey, Policy as Wish};
+use crate::api::spec::{ConfigMapKey, Policy as PolicySpec};
 use crate::api::status::PolicyStatus;
 use crate::api::{LABEL_POLICY, ReplicaGroup};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -25,43 +25,43 @@ const BUILTIN: [(&str, &[u8]); 1] = [("sequence", include_bytes!(env!("TANIST_PO
 /// Deadline of reading a policy file: its directory may be a volume whose server is gone.
 const READ: Duration = Duration::from_secs(5);
 
-/// Why a layer of a group's stack could not be loaded as wished.
+/// Why a policy of a group's stack could not be loaded as the spec says.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No such policy is built in.
-    #[error("there is no built-in policy {0:?}; built in are: sequence")]
+    /// There is no built-in policy of that name.
+    #[error("there is no built-in policy {0}; built in are: sequence")]
     FindBuiltin(String),
-    /// The `ConfigMap` is not there, or not labelled.
+    /// The `ConfigMap` does not exist, or lacks the label.
     #[error(
         "there is no ConfigMap {0} with the label {LABEL_POLICY}: \"true\" in this namespace; create it, or add the label"
     )]
     FindConfigMap(String),
-    /// It has no such key.
-    #[error("ConfigMap {0} has no key {1:?} in binaryData (components) or data (scripts)")]
+    /// The `ConfigMap` has no such key.
+    #[error("ConfigMap {0} has no key {1} in binaryData (components) or data (scripts)")]
     FindKey(String, String),
-    /// A script, but no interpreter.
+    /// The policy is a script, which this version cannot run.
     #[error("{0} is a script; this version runs components only: put the built component into binaryData")]
     RunScript(String),
-    /// The operator has no directory.
-    #[error("the operator was started without --policy-dir, so the policy file {0:?} cannot be read")]
+    /// The operator was started without a policy directory.
+    #[error("the operator was started without --policy-dir, so the policy file {0} cannot be read")]
     FindDirectory(String),
-    /// The file cannot be read.
-    #[error("failed to read the policy file {0:?}: {1}")]
+    /// The policy file cannot be read.
+    #[error("failed to read the policy file {0}: {1}")]
     ReadFile(String, #[source] std::io::Error),
-    /// Not in this version.
+    /// Policies from images are not supported by this version.
     #[error("policies from images are not supported by this version; use builtin, configMap or file ({0})")]
     FetchImage(String),
-    /// Nothing is wished.
+    /// The spec names no source, or several.
     #[error("a policy names exactly one of builtin, configMap, file and image")]
     NameNone,
-    /// The bytes are no policy.
+    /// The bytes are no policy that this version can load.
     #[error("{0}")]
     Load(#[source] LoadError),
-    /// Its parameters do not fit.
+    /// Its parameters do not match its schema.
     #[error("the parameters do not fit: {0}")]
     FitParameters(#[source] ParametersError),
-    /// The task that compiled it was lost.
-    #[error("compiling it was cut off")]
+    /// The task that compiled it did not finish.
+    #[error("compiling the policy was interrupted")]
     Compile,
 }
 
@@ -71,7 +71,7 @@ pub struct Sources {
     client: Client,
     directory: Option<PathBuf>,
     config_maps: Mutex<BTreeMap<String, Store<ConfigMap>>>,
-    /// The last good layer of each place in each group's stack.
+    /// The last good layer for each position in each group's stack.
     good: Mutex<BTreeMap<(String, usize), Good>>,
 }
 
@@ -84,9 +84,9 @@ struct Good {
 /// A group's stack, ready to be asked.
 pub struct Active {
     stack: Option<Stack>,
-    /// As conditions show it.
+    /// Whether all policies are loaded, for the conditions.
     pub health: PolicyHealth,
-    /// As the status shows it.
+    /// The policies for the status, in the order in which they are asked.
     pub status: Vec<PolicyStatus>,
 }
 
@@ -113,7 +113,7 @@ impl Policies for Active {
 }
 
 impl Sources {
-    /// Policies for that engine.
+    /// Policies that run in that engine. `directory`: where policy files are; `None`: there are none.
     #[must_use]
     pub fn new(engine: Engine, client: Client, directory: Option<PathBuf>) -> Self {
         Sources { engine, client, directory, config_maps: Mutex::default(), good: Mutex::default() }
@@ -128,35 +128,35 @@ impl Sources {
     pub async fn active(&self, object: &ReplicaGroup) -> Active {
         let uid = object.uid().unwrap_or_default();
         let namespace = object.namespace().unwrap_or_default();
-        let mut wishes = object.spec.policies.clone();
-        // What nobody of the stack answers, the built-in one does.
-        if !wishes.iter().any(|w| w.builtin.as_deref() == Some("sequence") && w.points.is_empty()) {
-            wishes.push(Wish::builtin("sequence"));
+        let mut specs = object.spec.policies.clone();
+        // The built-in policy answers what no other policy of the stack answers.
+        if !specs.iter().any(|p| p.builtin.as_deref() == Some("sequence") && p.points.is_empty()) {
+            specs.push(PolicySpec::builtin("sequence"));
         }
         let (mut layers, mut status, mut stale, mut missing) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for (place, wish) in wishes.iter().enumerate() {
-            let source = source(wish);
+        for (place, spec) in specs.iter().enumerate() {
+            let source = source(spec);
             let key = (uid.clone(), place);
-            let state = match self.layer(&namespace, wish, &source).await {
+            let trouble = match self.layer(&namespace, spec, &source).await {
                 Ok((layer, bytes)) => {
                     self.remember(object, key.clone(), Good { layer, source: source.clone() }, bytes).await;
-                    "Active".to_owned()
+                    None
                 }
                 Err(error) => {
-                    self.recall(object, &key, wish, &source).await;
-                    error.to_string()
+                    self.recall(object, &key, spec, &source).await;
+                    Some(error.to_string())
                 }
             };
-            // A last good one counts only for the source that is wished now.
+            // A last good layer counts only if it came from the source in the present spec.
             let good = self.lock().get(&key).filter(|g| g.source == source).cloned();
-            match (&good, state.as_str()) {
-                (Some(_), "Active") => {}
-                (Some(good), why) => {
+            match (&good, &trouble) {
+                (Some(_), None) => {}
+                (Some(good), Some(why)) => {
                     stale.push(format!("{source}: {why}; {} goes on deciding", good.layer.policy.name()))
                 }
-                (None, why) => missing.push(format!("{source}: {why}")),
+                (None, why) => missing.push(format!("{source}: {}", why.as_deref().unwrap_or("it is not loaded"))),
             }
-            status.push(shown(wish, source, good.as_ref().map(|g| &g.layer), state));
+            status.push(shown(spec, source, good.as_ref().map(|g| &g.layer), trouble));
             layers.extend(good.map(|g| g.layer));
         }
         let names: Vec<_> = layers.iter().map(|l| l.policy.name().to_string()).collect();
@@ -167,7 +167,7 @@ impl Sources {
         } else {
             PolicyHealth::Active(names.join(", "))
         };
-        // Without one of its policies a group is only observed: another order than the wished one is nobody's decision.
+        // If one policy is missing, the group is only observed: the other policies alone may decide differently from what the user intends.
         let stack = missing.is_empty().then(|| Stack::new(layers));
         Active { stack, health, status }
     }
@@ -181,7 +181,7 @@ impl Sources {
         self.good.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers a good layer, and copies what may be gone after a restart.
+    /// Remembers a good layer, and stores a copy of its policy, whose source may be broken after a restart.
     async fn remember(&self, object: &ReplicaGroup, key: (String, usize), good: Good, bytes: Vec<u8>) {
         let digest = good.layer.policy.name().digest.clone();
         let known = self.lock().get(&key).is_some_and(|g| g.layer.policy.name().digest == digest);
@@ -190,7 +190,7 @@ impl Sources {
         if known || builtin {
             return;
         }
-        if let Err(error) = copies::keep(&self.client, object, &digest, &bytes).await {
+        if let Err(error) = copies::store(&self.client, object, &digest, &bytes).await {
             warn!(
                 group = object.name_any(),
                 error, "the policy could not be copied; after a restart only its source has it"
@@ -198,42 +198,44 @@ impl Sources {
         }
     }
 
-    /// After a restart the status says which policy decided last; its copy goes on deciding.
-    async fn recall(&self, object: &ReplicaGroup, key: &(String, usize), wish: &Wish, source: &str) {
+    /// After a restart: finds in the status which policy decided last, and loads its copy, which goes on deciding.
+    async fn recall(&self, object: &ReplicaGroup, key: &(String, usize), spec: &PolicySpec, source: &str) {
         if self.lock().get(key).is_some_and(|g| g.source == source) {
             return;
         }
         let said = object.status.as_ref().and_then(|s| s.policies.get(key.1)).filter(|p| p.source == source);
         let Some(digest) = said.and_then(|p| p.digest.clone()) else { return };
         let Some(bytes) = copies::find(&self.client, object, &digest).await else { return };
-        match self.build(wish, source, bytes).await {
+        match self.build(spec, source, bytes).await {
             Ok((layer, _)) if layer.policy.name().digest == digest => {
                 self.lock().insert(key.clone(), Good { layer, source: source.to_owned() });
             }
-            Ok(_) => warn!(group = object.name_any(), source, "the copy of the policy is not what it says"),
+            Ok(_) => {
+                warn!(group = object.name_any(), source, "the copy of the policy does not have the digest in its name")
+            }
             Err(error) => warn!(group = object.name_any(), source, %error, "the copy of the policy cannot be used"),
         }
     }
 
-    async fn layer(&self, namespace: &str, wish: &Wish, source: &str) -> Result<(Layer, Vec<u8>), Error> {
-        let bytes = self.bytes(namespace, wish).await?;
-        self.build(wish, source, bytes).await
+    async fn layer(&self, namespace: &str, spec: &PolicySpec, source: &str) -> Result<(Layer, Vec<u8>), Error> {
+        let bytes = self.bytes(namespace, spec).await?;
+        self.build(spec, source, bytes).await
     }
 
-    async fn build(&self, wish: &Wish, source: &str, bytes: Vec<u8>) -> Result<(Layer, Vec<u8>), Error> {
+    async fn build(&self, spec: &PolicySpec, source: &str, bytes: Vec<u8>) -> Result<(Layer, Vec<u8>), Error> {
         let (engine, name) = (self.engine.clone(), source.to_owned());
-        // Compiling takes a core for a while; rounds of other groups go on.
+        // Compiling takes long, so it must not block the rounds of other groups.
         let loading = tokio::task::spawn_blocking(move || (Policy::load(&engine, &name, &bytes), bytes));
         let (policy, bytes) = loading.await.map_err(|_| Error::Compile)?;
         let policy = policy.map_err(Error::Load)?;
-        let parameters = serde_json::Value::Object(wish.parameters.clone()).to_string();
+        let parameters = serde_json::Value::Object(spec.parameters.clone()).to_string();
         let parameters = policy.validate(&parameters).map_err(Error::FitParameters)?;
-        let points = (!wish.points.is_empty()).then(|| wish.points.clone());
+        let points = (!spec.points.is_empty()).then(|| spec.points.clone());
         Ok((Layer { policy: Arc::new(policy), points, parameters }, bytes))
     }
 
-    async fn bytes(&self, namespace: &str, wish: &Wish) -> Result<Vec<u8>, Error> {
-        match (&wish.builtin, &wish.config_map, &wish.file, &wish.image) {
+    async fn bytes(&self, namespace: &str, spec: &PolicySpec) -> Result<Vec<u8>, Error> {
+        match (&spec.builtin, &spec.config_map, &spec.file, &spec.image) {
             (Some(name), None, None, None) => {
                 let found = BUILTIN.iter().find(|(n, _)| n == name);
                 found.map(|(_, bytes)| bytes.to_vec()).ok_or_else(|| Error::FindBuiltin(name.clone()))
@@ -264,9 +266,9 @@ impl Sources {
     }
 }
 
-/// What a policy is called in status and logs.
-fn source(wish: &Wish) -> String {
-    match (&wish.builtin, &wish.config_map, &wish.file, &wish.image) {
+/// The text for a policy's source in status and logs.
+fn source(spec: &PolicySpec) -> String {
+    match (&spec.builtin, &spec.config_map, &spec.file, &spec.image) {
         (Some(name), ..) => format!("builtin/{name}"),
         (_, Some(map), ..) => format!("configmap/{}/{}", map.name, map.key),
         (_, _, Some(file), _) => format!("file/{file}"),
@@ -275,10 +277,10 @@ fn source(wish: &Wish) -> String {
     }
 }
 
-fn shown(wish: &Wish, source: String, good: Option<&Layer>, state: String) -> PolicyStatus {
+fn shown(spec: &PolicySpec, source: String, good: Option<&Layer>, trouble: Option<String>) -> PolicyStatus {
     let points = match good {
-        Some(layer) if wish.points.is_empty() => layer.policy.points().collect(),
-        Some(layer) => wish.points.iter().copied().filter(|p| layer.policy.has(*p)).collect(),
+        Some(layer) if spec.points.is_empty() => layer.policy.points().collect(),
+        Some(layer) => spec.points.iter().copied().filter(|p| layer.policy.has(*p)).collect(),
         None => Vec::new(),
     };
     PolicyStatus {
@@ -287,7 +289,17 @@ fn shown(wish: &Wish, source: String, good: Option<&Layer>, state: String) -> Po
         version: good.map(|l| l.policy.name().version.clone()),
         digest: good.map(|l| l.policy.name().digest.clone()),
         points,
-        state: state.chars().take(512).collect(),
+        state: state(good.is_some(), trouble.is_some()).to_owned(),
+        message: trouble.map(|why| why.chars().take(512).collect()),
+    }
+}
+
+/// The word of the API for the state of a policy.
+fn state(loaded: bool, trouble: bool) -> &'static str {
+    match (loaded, trouble) {
+        (true, false) => "Active",
+        (true, true) => "LastGoodDecides",
+        (false, _) => "NotLoaded",
     }
 }
 

@@ -1,4 +1,4 @@
-//! Report: what was seen and why nothing more is done, written to the status; written only when it changed.
+//! Report: writes to the status what was observed and why nothing more is done. The status is written only when it has changed.
 use crate::act::Error;
 use crate::api::{ReplicaGroup, ReplicaGroupStatus, status as api};
 use crate::context::Context;
@@ -8,18 +8,19 @@ use kube::api::PostParams;
 use kube::{Api, ResourceExt};
 use std::collections::BTreeSet;
 use std::time::Duration;
-use tanist_core::plan::{Decision, Plan, Standing};
+use tanist_core::contract::{Phase, Role};
+use tanist_core::plan::{DecidedBy, Decision, Plan, Standing};
 use tanist_core::snapshot::Snapshot;
 use tanist_core::status::{self, PolicyHealth, Report, Trouble, Truth};
 
-/// Everything of the status but the record and the times.
+/// The status without the record and the times.
 pub struct Derived {
     report: Report,
     policies: Vec<api::PolicyStatus>,
     now: i64,
     phases: Vec<(bool, bool)>,
     replicas: u32,
-    wanted: u32,
+    desired: u32,
     selector: String,
 }
 
@@ -31,7 +32,7 @@ impl Derived {
     }
 }
 
-/// Computes what is said. `errors`: what could not be done.
+/// Computes the status. `errors`: why actions were not done.
 #[must_use]
 pub fn derive(snapshot: &Snapshot, plan: &Plan, active: &Active, errors: &[Error]) -> Derived {
     let mut report = status::report(snapshot, plan, &active.health, trouble(errors).as_ref());
@@ -50,22 +51,22 @@ pub fn derive(snapshot: &Snapshot, plan: &Plan, active: &Active, errors: &[Error
         now: snapshot.now,
         phases: pods.map(|p| p.map_or((false, false), |p| (p.ready, p.routed.is_some()))).collect(),
         replicas: u32::try_from(snapshot.members.iter().filter(|m| m.pod.is_some()).count()).unwrap_or(u32::MAX),
-        wanted: snapshot.group.replicas,
+        desired: snapshot.group.replicas,
         selector: format!("{}={}", crate::api::LABEL_GROUP, snapshot.group.name),
     }
 }
 
-/// All errors in one: the first gives the reason, each its sentence.
+/// Merges all errors: the first gives the reason, and each its sentence.
 fn trouble(errors: &[Error]) -> Option<Trouble> {
     let reason = errors.first()?.reason().to_owned();
     let texts: BTreeSet<String> = errors.iter().map(ToString::to_string).collect();
     Some(Trouble { reason, message: texts.into_iter().collect::<Vec<_>>().join("; ") })
 }
 
-/// Writes record and status with the resource version that was read; a status that says the same already is not written.
+/// Writes record and status against the resource version that was read. An unchanged status is not written.
 ///
 /// # Errors
-/// [`Error::Outdated`] when somebody wrote in between.
+/// [`Error::Outdated`] when the group was changed in between.
 pub async fn write(
     ctx: &Context,
     object: &ReplicaGroup,
@@ -73,20 +74,20 @@ pub async fn write(
     derived: &Derived,
 ) -> Result<ReplicaGroup, Error> {
     let old = object.status.clone().unwrap_or_default();
-    put(ctx, object, build(object, plan, derived, &old)).await
+    write_status(ctx, object, build(object, plan, derived, &old)).await
 }
 
-async fn put(ctx: &Context, object: &ReplicaGroup, status: ReplicaGroupStatus) -> Result<ReplicaGroup, Error> {
+async fn write_status(ctx: &Context, object: &ReplicaGroup, status: ReplicaGroupStatus) -> Result<ReplicaGroup, Error> {
     if object.status.as_ref() == Some(&status) {
         return Ok(object.clone());
     }
     let groups: Api<ReplicaGroup> = Api::namespaced(ctx.client.clone(), &object.namespace().unwrap_or_default());
-    let mut wanted = object.clone();
-    wanted.status = Some(status);
-    wanted.metadata.managed_fields = None;
+    let mut desired = object.clone();
+    desired.status = Some(status);
+    desired.metadata.managed_fields = None;
     let (name, params) = (object.name_any(), PostParams::default());
-    let put = groups.replace_status(&name, &params, &wanted);
-    match tokio::time::timeout(Duration::from_secs(20), put).await {
+    let request = groups.replace_status(&name, &params, &desired);
+    match tokio::time::timeout(Duration::from_secs(20), request).await {
         Ok(Ok(written)) => Ok(written),
         Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => Err(Error::Outdated),
         Ok(Err(error)) => Err(Error::Write("write the status".into(), error)),
@@ -102,15 +103,46 @@ fn build(object: &ReplicaGroup, plan: &Plan, derived: &Derived, old: &ReplicaGro
         conditions: conditions(&derived.report.conditions, &old.conditions, generation, derived.now),
         replicas: derived.replicas,
         selector: Some(derived.selector.clone()),
-        primary: join(derived.report.primaries.iter().map(ToString::to_string)),
-        serving: Some(format!("{}/{}", derived.report.settled, derived.wanted)),
-        policy: join(derived.policies.iter().map(|p| p.name.clone().unwrap_or_else(|| p.source.clone()))),
+        ready_replicas: derived.report.settled,
+        primaries: derived.report.primaries.iter().map(ToString::to_string).collect(),
+        columns: columns(derived),
         members: rows.map(|(row, (ready, routed))| member(row, *ready, *routed)).collect(),
         policies: derived.policies.clone(),
-        waiting: plan.waits.iter().take(16).map(waiting).collect(),
-        last_decision: plan.decisions.last().map_or_else(|| old.last_decision.clone(), |d| Some(decision(d, old))),
+        awaiting: plan.waits.iter().take(16).map(awaited).collect(),
         decisions: decisions(plan, old),
         record: serde_json::to_value(&plan.record).ok(),
+    }
+}
+
+fn columns(derived: &Derived) -> api::Columns {
+    api::Columns {
+        primaries: join(derived.report.primaries.iter().map(ToString::to_string)),
+        members: Some(format!("{}/{}", derived.report.settled, derived.desired)),
+        policies: join(derived.policies.iter().map(|p| p.name.clone().unwrap_or_else(|| p.source.clone()))),
+    }
+}
+
+/// The word of the API for the state of a pod.
+fn phase_word(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Missing => "Missing",
+        Phase::Pending => "Pending",
+        Phase::Running => "Running",
+        Phase::Terminating => "Terminating",
+        Phase::Ended => "Ended",
+        Phase::Unreachable => "Unreachable",
+    }
+}
+
+/// The word of the API for what the application says.
+fn role_word(role: Role) -> &'static str {
+    match role {
+        Role::Unknown => "Unknown",
+        Role::Stopped => "Stopped",
+        Role::Starting => "Starting",
+        Role::Secondary => "Secondary",
+        Role::Primary => "Primary",
+        Role::Failed => "Failed",
     }
 }
 
@@ -123,8 +155,8 @@ fn member(row: &status::Row, ready: bool, routed: bool) -> api::MemberStatus {
     api::MemberStatus {
         name: row.name.to_string(),
         ordinal: row.ordinal,
-        phase: format!("{:?}", row.phase).to_lowercase(),
-        role: row.role.to_owned(),
+        phase: phase_word(row.phase).to_owned(),
+        role: role_word(row.role).to_owned(),
         role_detail: row.detail.clone(),
         sequence: row.sequence.as_ref().map(ToString::to_string),
         term: row.term,
@@ -137,16 +169,16 @@ fn member(row: &status::Row, ready: bool, routed: bool) -> api::MemberStatus {
     }
 }
 
-fn waiting(wait: &tanist_core::plan::Wait) -> api::Waiting {
-    api::Waiting {
-        reason: format!("{:?}", wait.reason),
+fn awaited(wait: &tanist_core::plan::Wait) -> api::Awaited {
+    api::Awaited {
+        reason: wait.reason.as_str().to_owned(),
         message: wait.message.chars().take(512).collect(),
         member: wait.member.as_ref().map(ToString::to_string),
     }
 }
 
 /// The latest answer to each question, in the order of the points.
-fn decisions(plan: &Plan, old: &ReplicaGroupStatus) -> Vec<api::LastDecision> {
+fn decisions(plan: &Plan, old: &ReplicaGroupStatus) -> Vec<api::Decision> {
     let mut latest = old.decisions.clone();
     for new in &plan.decisions {
         let new = decision(new, old);
@@ -157,19 +189,22 @@ fn decisions(plan: &Plan, old: &ReplicaGroupStatus) -> Vec<api::LastDecision> {
     latest
 }
 
-/// A decision that only repeats the last one keeps its time: saying the same again is no news, and no write.
-fn decision(decision: &Decision, old: &ReplicaGroupStatus) -> api::LastDecision {
-    let mut new = api::LastDecision {
+/// Converts a decision. One that only repeats the last one has the time of the last one, so that it causes no write.
+fn decision(decision: &Decision, old: &ReplicaGroupStatus) -> api::Decision {
+    let mut new = api::Decision {
         at: time(decision.at),
         point: decision.point,
-        policy: decision.policy.as_ref().map(ToString::to_string),
+        policy: match &decision.by {
+            DecidedBy::NoCandidate => None,
+            by => Some(by.to_string()),
+        },
         term: decision.term,
         chosen: decision.chosen.as_ref().map(ToString::to_string),
         reason: decision.reason.clone(),
-        candidates: decision.candidates.iter().map(candidate).collect(),
+        members: decision.candidates.iter().map(considered).collect(),
     };
     if let Some(old) = old.decisions.iter().find(|d| d.point == new.point) {
-        let same = api::LastDecision { at: new.at.clone(), ..old.clone() } == new;
+        let same = api::Decision { at: new.at.clone(), ..old.clone() } == new;
         if same || (new.chosen.is_none() && old.chosen.is_none() && old.point == new.point) {
             new.at = old.at.clone();
         }
@@ -177,8 +212,8 @@ fn decision(decision: &Decision, old: &ReplicaGroupStatus) -> api::LastDecision 
     new
 }
 
-fn candidate(considered: &tanist_core::plan::Considered) -> api::Candidate {
-    api::Candidate {
+fn considered(considered: &tanist_core::plan::Considered) -> api::Considered {
+    api::Considered {
         member: considered.member.to_string(),
         result: match considered.result {
             Standing::Chosen => api::Standing::Chosen,
@@ -197,11 +232,7 @@ fn time(seconds: i64) -> Time {
 
 fn conditions(new: &[status::Condition], old: &[Condition], generation: Option<i64>, now: i64) -> Vec<Condition> {
     let one = |c: &status::Condition| {
-        let status = match c.status {
-            Truth::True => "True",
-            Truth::False => "False",
-            Truth::Unknown => "Unknown",
-        };
+        let status = c.status.as_str();
         let since =
             old.iter().find(|o| o.type_ == c.kind && o.status == status).map(|o| o.last_transition_time.clone());
         Condition {
@@ -216,7 +247,7 @@ fn conditions(new: &[status::Condition], old: &[Condition], generation: Option<i
     new.iter().map(one).collect()
 }
 
-/// Says that nothing could be observed: every condition that depends on it is Unknown; the record stays as it is.
+/// Reports that the group could not be observed: every condition that depends on that is Unknown. The record stays as it is.
 ///
 /// # Errors
 /// As [`write`].
@@ -233,8 +264,11 @@ pub async fn unobserved(
     let old = live.status.clone().unwrap_or_default();
     let trouble = Trouble { reason: reason.to_owned(), message: message.to_owned() };
     let said = status::unobserved(&trouble, health);
-    ctx.metrics.said(object, &said);
+    ctx.metrics.set_conditions(object, &said);
     let generation = live.metadata.generation;
     let conditions = conditions(&said, &old.conditions, generation, ctx.clock.now());
-    put(ctx, &live, ReplicaGroupStatus { observed_generation: generation, conditions, ..old }).await.map(drop)
+    write_status(ctx, &live, ReplicaGroupStatus { observed_generation: generation, conditions, ..old }).await.map(drop)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,7 @@
-//! Wires watches to rounds: watches are hints that say when to look, never what is true.
+//! Connects watches to rounds. Watches only say when to look; a round reads everything itself.
 use crate::api::{self, ReplicaGroup};
 use crate::args::Run;
+use crate::cli::Reach;
 use crate::context::Context;
 use crate::controller::{error_policy, round};
 use crate::lease::Leadership;
@@ -20,7 +21,7 @@ use kube::runtime::controller::{self, Controller};
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::watcher::{self, Event, watcher};
-use kube::{Api, Client, Config, ResourceExt};
+use kube::{Api, Client, ResourceExt};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,19 +29,20 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{info, warn};
 
-/// Rounds of different groups at a time.
+/// How many rounds of different groups run at the same time.
 const ROUNDS: u16 = 32;
 
-/// Several events of one moment start one round. Each takeover waits for it twice: for the event, and for what was read.
+/// The time in which events of one group coalesce into one round. Each takeover waits for it twice: for the event, and for the position that was
+/// read.
 const DEBOUNCE: Duration = Duration::from_millis(5);
 
 /// Runs the operator until SIGTERM, or until leadership is lost.
 ///
 /// # Errors
 /// When it cannot start, or lost its Lease: the process then ends and Kubernetes starts it anew.
-pub async fn run(settings: Run) -> anyhow::Result<()> {
+pub async fn run(settings: Run, reach: &Reach) -> anyhow::Result<()> {
     telemetry::logs();
-    let config = Config::infer().await.context("failed to find a cluster: set KUBECONFIG, or run inside one")?;
+    let config = reach.config().await?;
     let engine =
         tanist_engine::Engine::new(tanist_engine::Limits::default()).context("failed to start the policy engine")?;
     let (wake, woken) = mpsc::unbounded();
@@ -68,7 +70,7 @@ pub async fn run(settings: Run) -> anyhow::Result<()> {
     tokio::select! {
         why = keep => anyhow::bail!("leadership is lost: {why}"),
         _ = terminate.recv() => {}
-        served = serving => anyhow::bail!("failed to serve health and metrics on {}: {served:?}", ctx.settings.listen),
+        served = serving => anyhow::bail!("failed to serve health and metrics on {}{}", ctx.settings.listen, cause(served)),
         () = watch_all(ctx.clone(), woken) => anyhow::bail!("every watch ended"),
     }
     close(&ctx).await;
@@ -78,7 +80,16 @@ pub async fn run(settings: Run) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// SIGTERM: nothing new starts; the Lease is kept until running commands end or the grace is over (docs/rules.md, "Commands").
+/// Why a task ended that should run for ever.
+fn cause<E: std::fmt::Display>(ended: Result<Result<(), E>, tokio::task::JoinError>) -> String {
+    match ended {
+        Ok(Ok(())) => String::new(),
+        Ok(Err(error)) => format!(": {error:#}"),
+        Err(error) => format!(": {error}"),
+    }
+}
+
+/// After SIGTERM nothing new starts. The Lease is held until running commands have ended or the grace is over (docs/rules.md, "Commands").
 async fn close(ctx: &Context) {
     ctx.closing.store(true, Ordering::SeqCst);
     let until = tokio::time::Instant::now() + Duration::from_secs(ctx.settings.grace);
@@ -89,7 +100,7 @@ async fn close(ctx: &Context) {
 }
 
 async fn watch_all(ctx: Arc<Context>, woken: mpsc::UnboundedReceiver<ObjectRef<ReplicaGroup>>) {
-    // Each namespace has its own controller, so the wakes are handed to the one that they are for.
+    // Each namespace has its own controller, so each wake is passed to the controller of its namespace.
     let mut controllers = Vec::new();
     let mut routes = Vec::new();
     let mut groups = Vec::new();
@@ -121,7 +132,7 @@ async fn watch_namespace(
     store: Store<ReplicaGroup>,
     writer: Writer<ReplicaGroup>,
 ) {
-    // Watches begin again by themselves; see [`Context::exec_client`].
+    // Watches restart by themselves; see [`Context::exec_client`].
     let client = ctx.exec_client.clone();
     let ours = watcher::Config::default().labels(api::LABEL_GROUP);
     let groups: Api<ReplicaGroup> = Api::namespaced(client.clone(), &namespace);
@@ -134,7 +145,7 @@ async fn watch_namespace(
             }
         })
         .applied_objects()
-        .predicate_filter(wish, Default::default());
+        .predicate_filter(round_trigger, Default::default());
     let controller = Controller::for_stream(changes, store.clone())
         .with_config(controller::Config::default().concurrency(ROUNDS).debounce(DEBOUNCE))
         .owns(Api::<StatefulSet>::namespaced(client.clone(), &namespace), ours.clone())
@@ -151,8 +162,9 @@ async fn watch_namespace(
     }
 }
 
-/// What of a group starts a round: a changed wish, and memory that somebody removed. Our own reports do not.
-fn wish(group: &ReplicaGroup) -> Option<u64> {
+/// A hash that changes when a change of the group should start a round: of the spec, labels or annotations, or a record that was removed. Our own
+/// status writes do not change it.
+fn round_trigger(group: &ReplicaGroup) -> Option<u64> {
     let mut hasher = DefaultHasher::new();
     let meta = &group.metadata;
     let remembers = group.status.as_ref().is_some_and(|s| s.record.is_some());
@@ -160,7 +172,7 @@ fn wish(group: &ReplicaGroup) -> Option<u64> {
     Some(hasher.finish())
 }
 
-/// A pod changed: its group looks. What its last status says about its containers is true for ever.
+/// Watches pods: a changed pod starts a round of its group. If its last status shows that its containers ended, that is remembered.
 async fn watch_pods(ctx: Arc<Context>, client: Client, namespace: String, selector: watcher::Config) {
     let pods: Api<Pod> = Api::namespaced(client, &namespace);
     let events = watcher(pods, selector).default_backoff();
@@ -171,7 +183,7 @@ async fn watch_pods(ctx: Arc<Context>, client: Client, namespace: String, select
                     pod_changed(&ctx, &namespace, &pod)
                 }
                 Ok(Event::Init | Event::InitDone) => {}
-                Err(error) => warn!(namespace, %error, "the watch of pods stumbled"),
+                Err(error) => warn!(namespace, %error, "the watch of pods failed; it is started again"),
             }
             future::ready(())
         })
@@ -186,7 +198,7 @@ fn pod_changed(ctx: &Context, namespace: &str, pod: &Pod) {
     let _ = ctx.wake.unbounded_send(ObjectRef::new(group).within(namespace));
 }
 
-/// Keeps the labelled `ConfigMap`s; an edit starts rounds of exactly the groups that use it.
+/// Caches the labelled `ConfigMap`s. An edit starts rounds of exactly the groups that use it.
 async fn watch_config_maps(ctx: Arc<Context>, client: Client, namespace: String, groups: Store<ReplicaGroup>) {
     let maps: Api<ConfigMap> = Api::namespaced(client, &namespace);
     let (store, writer) = reflector::store();
@@ -201,23 +213,23 @@ async fn watch_config_maps(ctx: Arc<Context>, client: Client, namespace: String,
                         ctx.wake(group);
                     }
                 }
-                // Groups that found no policy while the list was on its way look again.
+                // Groups that found no policy before the first list was complete look again.
                 Ok(Event::InitDone) => groups.state().iter().for_each(|g| ctx.wake(g)),
                 Ok(Event::Init) => {}
-                Err(error) => warn!(namespace, %error, "the watch of policies stumbled"),
+                Err(error) => warn!(namespace, %error, "the watch of policies failed; it is started again"),
             }
             future::ready(())
         })
         .await;
 }
 
-/// A file in the policy directory changed: the groups that use files look.
+/// Watches the policy directory: a change starts rounds of the groups that use files.
 async fn watch_directory(ctx: Arc<Context>, groups: Store<ReplicaGroup>) {
     let Some(directory) = ctx.settings.policy_dir.clone() else { return future::pending().await };
     let (_watcher, changes) = match policies::directory::watch(&directory) {
         Ok(watching) => watching,
         Err(error) => {
-            warn!(%error, "the policy directory cannot be watched; changes are seen at the next round");
+            warn!(%error, "the policy directory cannot be watched; changes are noticed at the next round");
             return future::pending().await;
         }
     };

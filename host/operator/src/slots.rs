@@ -1,14 +1,14 @@
-//! Bounds on executions in members: those that end soon (`status`, `sequence`, `settle`) and commands have slots of their own, so that clones of
-//! hours never keep anybody from being asked; and each group has a share of each kind, so that no group takes them all.
+//! Bounds on executions in members. Short executions (`status`, `sequence`, `settle`) and commands have separate slots, so that commands that
+//! run for hours never delay questions. Each group gets a share of each kind, so that no group can take all slots.
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// One group gets at most this part of all slots of a kind: four groups that hang leave none, and no fewer can.
+/// One group gets at most a quarter of the slots of a kind: only four groups that hang can take all of them.
 const SHARE: usize = 4;
 
-/// How long a free slot is waited for. Whoever gets none tries again with the next round.
+/// How long a short execution waits for a slot. Without one it is tried again in the next round.
 pub const WAIT: Duration = Duration::from_secs(5);
 
 /// Slots of one kind.
@@ -20,7 +20,7 @@ pub struct Slots {
     groups: Mutex<BTreeMap<String, Arc<Semaphore>>>,
 }
 
-/// The right to execute one thing, until it is dropped.
+/// The right to one execution, until it is dropped.
 #[derive(Debug)]
 #[must_use]
 pub struct Slot {
@@ -29,7 +29,7 @@ pub struct Slot {
 }
 
 impl Slots {
-    /// So many, at least one.
+    /// That many slots, at least one.
     #[must_use]
     pub fn new(size: usize) -> Self {
         let size = size.clamp(1, Semaphore::MAX_PERMITS);
@@ -42,9 +42,9 @@ impl Slots {
     /// # Errors
     /// Which bound was reached, in words.
     pub async fn take(&self, group: &str, patience: Duration) -> Result<Slot, String> {
-        let of_group = self.of(group);
+        let of_group = self.group_slots(group);
         let taken = async {
-            // The group's own bound first: whoever waits for it holds nothing that others need.
+            // The group's bound comes first: an execution that waits for it holds no slot that other groups need.
             let of_group = of_group.acquire_owned().await.ok()?;
             let of_all = self.all.clone().acquire_owned().await.ok()?;
             Some(Slot { _of_all: of_all, _of_group: of_group })
@@ -60,12 +60,12 @@ impl Slots {
         }
     }
 
-    fn of(&self, group: &str) -> Arc<Semaphore> {
+    fn group_slots(&self, group: &str) -> Arc<Semaphore> {
         let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
         groups.entry(group.to_owned()).or_insert_with(|| Arc::new(Semaphore::new(self.share))).clone()
     }
 
-    /// Forgets a group that is gone. What it executes still keeps its slot.
+    /// Forgets a group that is gone. Its running executions hold their slots until they end.
     pub fn forget(&self, group: &str) {
         self.groups.lock().unwrap_or_else(PoisonError::into_inner).remove(group);
     }
@@ -77,7 +77,7 @@ mod tests {
 
     const SOON: Duration = Duration::from_millis(20);
 
-    // S38: one group that hangs takes its share and no more.
+    // S38: a group that hangs takes its share of the slots and no more.
     #[tokio::test]
     async fn a_group_that_hangs_leaves_slots_for_others() {
         let slots = Slots::new(8);
@@ -106,7 +106,7 @@ mod tests {
         assert!(slots.take("a", SOON).await.is_err(), "forgetting a group frees nothing that runs");
     }
 
-    // Who waits for its own group holds nothing that others need.
+    // An execution that waits for its group's bound holds no slot that other groups need.
     #[tokio::test]
     async fn waiting_for_a_group_takes_no_slot_of_all() {
         let slots = Arc::new(Slots::new(8));

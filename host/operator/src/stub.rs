@@ -1,9 +1,10 @@
-//! An API server in memory, for tests of the edge: it knows versions, UIDs and managers of fields, and notes every request. Executions are refused.
+//! An API server in memory, for tests of `observe` and `act`: it has versions, UIDs and field managers, and notes every request. It refuses
+//! executions.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests may")]
 use crate::api::ReplicaGroup;
 use crate::args::{Args, Command};
 use crate::context::{Context, Reach};
-use crate::member::Said;
+use crate::member::StatusAnswer;
 use crate::metrics::Metrics;
 use crate::mock::{self, Reply};
 use crate::news::Queue;
@@ -21,9 +22,9 @@ use std::time::{Duration, Instant};
 use tanist_core::contract::Role;
 use tanist_engine::{Engine, Limits};
 
-/// The group of all tests: `db` in `ns`, two members, one primary.
+/// The path of the test group: `db` in `ns`, two members, one primary.
 pub const GROUP: &str = "/apis/tanist.dev/v1alpha1/namespaces/ns/replicagroups/db";
-/// Its `StatefulSet`.
+/// The path of its `StatefulSet`.
 pub const SET: &str = "/apis/apps/v1/namespaces/ns/statefulsets/db";
 
 /// The path of a pod.
@@ -40,14 +41,14 @@ pub struct Seen {
     pub body: Value,
 }
 
-/// What is answered once instead of what would be.
+/// An answer that replaces the normal one.
 #[derive(Debug, Clone)]
 pub enum Answer {
-    /// That code, with that reason in a `Status`; nothing happens.
+    /// That code, with that reason in a `Status`; the request has no effect.
     Fail(u16, &'static str),
-    /// That code, in plain text; nothing happens.
+    /// That code, in plain text; the request has no effect.
     Plain(u16),
-    /// It happens, and the connection breaks before anybody hears of it.
+    /// The request takes effect, and the connection breaks before the answer.
     Break,
 }
 
@@ -65,15 +66,15 @@ struct State {
 pub struct Stub(Arc<Mutex<State>>);
 
 impl Stub {
-    /// With the group of all tests, whose first member leads.
+    /// A server with the test group, whose first member is primary.
     pub fn new() -> Self {
         let stub = Stub::default();
-        stub.put(GROUP, group());
-        stub.put(SET, set());
+        stub.set_object(GROUP, group());
+        stub.set_object(SET, set());
         for ordinal in 0..2 {
-            stub.put(&pod(ordinal), member(ordinal));
+            stub.set_object(&pod(ordinal), member(ordinal));
             let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
-            stub.put(&format!("/api/v1/nodes/n{ordinal}"), ready);
+            stub.set_object(&format!("/api/v1/nodes/n{ordinal}"), ready);
         }
         stub
     }
@@ -83,7 +84,7 @@ impl Stub {
     }
 
     /// Stores an object under a new version; `metadata.name` is that of the path.
-    pub fn put(&self, path: &str, mut object: Value) {
+    pub fn set_object(&self, path: &str, mut object: Value) {
         let mut state = self.lock();
         state.version += 1;
         if object.get("metadata").is_none() {
@@ -94,11 +95,11 @@ impl Stub {
         state.objects.insert(path.to_owned(), object);
     }
 
-    /// Somebody else changes an object.
+    /// Changes an object, as another client would.
     pub fn change(&self, path: &str, change: impl FnOnce(&mut Value)) {
         let mut object = self.get(path).unwrap();
         change(&mut object);
-        self.put(path, object);
+        self.set_object(path, object);
     }
 
     pub fn get(&self, path: &str) -> Option<Value> {
@@ -114,22 +115,22 @@ impl Stub {
         self.get(path).unwrap()["metadata"]["resourceVersion"].as_str().unwrap().to_owned()
     }
 
-    /// The next such request is answered so.
+    /// The next such request gets this answer.
     pub fn answer(&self, method: Method, path: &str, answer: Answer) {
         self.lock().answers.push((method, path.to_owned(), answer));
     }
 
-    /// Every execution is answered so from now on.
+    /// Every execution gets this answer from now on.
     pub fn refuse(&self, answer: Answer) {
         self.lock().refusal = Some(answer);
     }
 
-    /// What came since it was asked last.
+    /// The requests since the last call.
     pub fn seen(&self) -> Vec<Seen> {
         std::mem::take(&mut self.lock().seen)
     }
 
-    /// What was written since it was asked last: method, last two parts of the path, body.
+    /// The writes since the last call: method, last two parts of the path, body.
     pub fn written(&self) -> Vec<(Method, String, Value)> {
         let short = |path: &str| {
             path.rsplitn(3, '/').take(2).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("/")
@@ -138,7 +139,7 @@ impl Stub {
         writes.map(|s| (s.method, short(&s.path), s.body)).collect()
     }
 
-    /// What every round has at hand, over this API server.
+    /// A context whose client is this API server.
     pub fn context(&self) -> Arc<Context> {
         let args = ["tanist", "run", "--namespaces", "ns", "--runner-image", "runner:1"];
         let Command::Run(settings) = Args::parse_from(args).command else { panic!("run") };
@@ -151,11 +152,11 @@ impl Stub {
         Arc::new(Context::over(reach, *settings, engine, metrics, wake, news))
     }
 
-    /// Observes after these members said these roles just now.
+    /// Observes with fresh answers of the members, which have these roles.
     pub async fn observe(&self, ctx: &Arc<Context>, roles: &[Role]) -> Observed {
         let seen: ReplicaGroup = serde_json::from_value(self.get(GROUP).unwrap()).unwrap();
         let first = observe(ctx, &seen, Ask::Recent, None).await.unwrap();
-        say(ctx, &first, roles);
+        remember_roles(ctx, &first, roles);
         let observed = observe(ctx, &seen, Ask::Recent, None).await.unwrap();
         self.seen();
         observed
@@ -249,14 +250,14 @@ impl State {
     }
 
     fn list(&self, path: &str, query: &str) -> Value {
-        let wanted = query.split('&').find_map(|q| q.strip_prefix("labelSelector=")).and_then(|s| s.split_once('='));
-        let labelled = |o: &&Value| wanted.is_none_or(|(key, value)| o["metadata"]["labels"][key] == value);
+        let selector = query.split('&').find_map(|q| q.strip_prefix("labelSelector=")).and_then(|s| s.split_once('='));
+        let labelled = |o: &&Value| selector.is_none_or(|(key, value)| o["metadata"]["labels"][key] == value);
         let below = |p: &str| p.rsplit_once('/').is_some_and(|(head, _)| head == path);
         let items: Vec<_> = self.objects.iter().filter(|(p, _)| below(p)).map(|(_, o)| o).filter(labelled).collect();
         json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items})
     }
 
-    /// Server-side apply, as far as it matters: versions, and who manages something. An owner without fields is none.
+    /// Server-side apply, as far as tests need it: versions, and which managers own fields. A manager without fields is removed.
     fn apply(&mut self, path: &str, before: Value, seen: &Seen) -> Result<Value, Refused> {
         let manager = seen.query.split('&').find_map(|q| q.strip_prefix("fieldManager=")).unwrap();
         let forced = seen.query.contains("force=true");
@@ -292,7 +293,7 @@ impl State {
     }
 }
 
-/// Whether what the request names is what is there.
+/// Refuses a request whose UID or version differs from the stored object's.
 fn held(there: &Value, named: &Value) -> Result<(), Refused> {
     let holds = |key| named.get(key).is_none_or(|n: &Value| n.is_null() || *n == there[key]);
     if holds("uid") && holds("resourceVersion") { Ok(()) } else { Err((409, "Conflict")) }
@@ -313,13 +314,15 @@ fn merge(into: &mut Value, patch: &Value) {
     }
 }
 
-/// Members said these roles just now, in this order.
-pub fn say(ctx: &Context, observed: &Observed, roles: &[Role]) {
+/// Remembers fresh answers of `status` with these roles, in the order of the members.
+pub fn remember_roles(ctx: &Context, observed: &Observed, roles: &[Role]) {
     let s = &observed.snapshot;
     for (member, role) in s.members.iter().zip(roles) {
         let Some(pod) = &member.pod else { continue };
-        let said = Said { role: *role, detail: None, processes: None, after: Duration::ZERO, looks: false };
-        ctx.hints.of(&s.group.uid, |h| h.say(pod, &s.group.commands.status.container, Instant::now(), said));
+        let said = StatusAnswer { role: *role, detail: None, processes: None, after: Duration::ZERO, looks: false };
+        ctx.hints.with_group(&s.group.uid, |h| {
+            h.remember_status(pod, &s.group.commands.status.container, Instant::now(), said)
+        });
     }
 }
 

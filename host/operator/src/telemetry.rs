@@ -1,4 +1,4 @@
-//! Logs and health; where metrics are read.
+//! Writes logs, and serves health and metrics over HTTP.
 use crate::context::Context;
 use axum::Router;
 use axum::extract::State;
@@ -9,10 +9,10 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener};
 use std::sync::Arc;
 use tracing_subscriber::EnvFilter;
 
-/// Connections that wait to be accepted.
+/// The length of the queue of connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 
-/// Starts writing logs: JSON, one object a line; `RUST_LOG` chooses what. `span` says of which group and which of its rounds.
+/// Starts writing logs: one JSON object on each line. `RUST_LOG` selects what is logged. `span` names the group and the number of its round.
 pub fn logs() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,kube=warn"));
     let started = tracing_subscriber::fmt()
@@ -22,7 +22,7 @@ pub fn logs() {
         .with_writer(std::io::stderr)
         .try_init();
     if let Err(error) = started {
-        eprintln!("logs are written by somebody else: {error}");
+        eprintln!("failed to start the logs: {error}");
     }
 }
 
@@ -49,11 +49,11 @@ fn listener(
     if address.ip() != Ipv6Addr::UNSPECIFIED {
         return TcpListener::bind(address);
     }
-    // A port that is taken is taken for IPv4 too, and says so.
+    // If the port is taken, binding for IPv4 fails too, and gives the error.
     dual(address.port()).or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port())))
 }
 
-/// std leaves it to the node's `net.ipv6.bindv6only` whether such a socket takes IPv4.
+/// A socket that accepts IPv6 and IPv4. With std alone, the node's `net.ipv6.bindv6only` would decide about IPv4.
 fn dual_stack(port: u16) -> std::io::Result<TcpListener> {
     let socket = socket_with(AddressFamily::INET6, SocketType::STREAM, SocketFlags::CLOEXEC, Some(ipproto::TCP))?;
     sockopt::set_ipv6_v6only(&socket, false)?;
@@ -63,7 +63,7 @@ fn dual_stack(port: u16) -> std::io::Result<TcpListener> {
     Ok(TcpListener::from(socket))
 }
 
-/// Ready: it can take over, or leads; not while it ends.
+/// Ready, whether this process leads or waits; not ready while it shuts down.
 async fn ready(State(ctx): State<Arc<Context>>) -> StatusCode {
     if ctx.is_closing() { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK }
 }
@@ -81,7 +81,7 @@ mod tests {
         TcpStream::connect((at.into(), listener.local_addr().unwrap().port())).is_ok()
     }
 
-    // On an IPv6 cluster the kubelet probes an IPv6 address, on an IPv4 one an IPv4 address.
+    // The kubelet probes the pod's address, which may be of either family.
     #[test]
     fn health_is_served_in_both_families() {
         let both = listener("[::]:0".parse().unwrap(), dual_stack).unwrap();
@@ -94,7 +94,7 @@ mod tests {
             eprintln!("there is no ::1 here: only the fallback is tried");
         }
         let only = listener("0.0.0.0:0".parse().unwrap(), |_| unreachable!()).unwrap();
-        assert!(only.local_addr().unwrap().is_ipv4(), "who asks for IPv4 alone gets that");
+        assert!(only.local_addr().unwrap().is_ipv4(), "0.0.0.0 is IPv4 alone");
     }
 
     #[test]

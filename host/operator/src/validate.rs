@@ -1,4 +1,4 @@
-//! From the resource to a group that cannot be wrong: what the schema could not refuse is refused here, with a sentence.
+//! Turns the resource into the group that decisions use. What the schema cannot refuse is refused here, with a sentence for the user.
 use crate::api;
 use crate::api::ReplicaGroup;
 use crate::api::spec::Runner;
@@ -6,15 +6,15 @@ use kube::ResourceExt;
 use std::collections::BTreeMap;
 use tanist_core::contract::{MemberName, Position};
 use tanist_core::data::read_sequence;
-use tanist_core::snapshot::{Command, Commands, Failover, Group, Overrule};
+use tanist_core::snapshot::{Command, Commands, Failover, Group, Override};
 
 /// Why a group cannot be acted upon.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
-    /// The API server did not say who it is.
+    /// The object lacks a name, a namespace or a UID; the API server sets all three.
     #[error("the group has no {0}")]
     Identity(&'static str),
-    /// Nothing says where a command runs.
+    /// No container is known in which this command could run.
     #[error("spec.template.spec.containers is empty, so the command {0} has no container to run in")]
     Container(&'static str),
 }
@@ -26,24 +26,24 @@ pub enum Invalid {
 pub fn group(object: &ReplicaGroup, domain: &str) -> Result<Group, Invalid> {
     let spec = &object.spec;
     let commands = &spec.commands;
-    let one = |name: &'static str, command: &api::Command| {
+    let required = |name: &'static str, command: &api::Command| {
         let container = spec.container_of(command).ok_or(Invalid::Container(name))?;
         Ok(Command { exec: command.exec.clone(), container: container.to_owned(), timeout: command.timeout() })
     };
-    let some = |name, command: &Option<api::Command>| command.as_ref().map(|c| one(name, c)).transpose();
+    let optional = |name, command: &Option<api::Command>| command.as_ref().map(|c| required(name, c)).transpose();
     let commands = Commands {
-        status: one("status", &commands.status)?,
-        sequence: one("sequence", &commands.sequence)?,
-        stop: one("stop", &commands.stop)?,
-        primary: one("primary", &commands.primary)?,
-        seed: some("seed", &commands.seed)?,
-        secondary: some("secondary", &commands.secondary)?,
-        promote: some("promote", &commands.promote)?,
-        follow: some("follow", &commands.follow)?,
+        status: required("status", &commands.status)?,
+        sequence: required("sequence", &commands.sequence)?,
+        stop: required("stop", &commands.stop)?,
+        primary: required("primary", &commands.primary)?,
+        seed: optional("seed", &commands.seed)?,
+        secondary: optional("secondary", &commands.secondary)?,
+        promote: optional("promote", &commands.promote)?,
+        follow: optional("follow", &commands.follow)?,
     };
-    let (overrule, overrule_error) =
+    let (requested_override, override_error) =
         match object.annotations().get(api::ANNOTATION_OVERRIDE).map(|raw| read_override(raw)) {
-            Some(Ok(overrule)) => (Some(overrule), None),
+            Some(Ok(requested)) => (Some(requested), None),
             Some(Err(why)) => (None, Some(why)),
             None => (None, None),
         };
@@ -53,7 +53,7 @@ pub fn group(object: &ReplicaGroup, domain: &str) -> Result<Group, Invalid> {
         uid: object.uid().ok_or(Invalid::Identity("UID"))?,
         generation: object.metadata.generation.unwrap_or_default(),
         replicas: spec.replicas,
-        primaries: spec.primaries.of(spec.replicas),
+        primaries: spec.primaries.count(spec.replicas),
         commands,
         runner: spec.runner == Runner::Injected,
         start_deadline: spec.start_deadline_seconds,
@@ -63,43 +63,55 @@ pub fn group(object: &ReplicaGroup, domain: &str) -> Result<Group, Invalid> {
         failover: Failover { reads: spec.failover.reads, prefer_running: spec.failover.prefer_running },
         paused: spec.paused,
         retry: object.annotations().get(api::ANNOTATION_RETRY).cloned(),
-        overrule,
-        overrule_error,
-        labels: policy_labels(object.labels(), object.annotations(), &spec.labels),
+        requested_override,
+        override_error,
+        labels: policy_labels(object.labels(), object.annotations(), &spec.policy_keys()),
     })
 }
 
-/// What policies see of labels and annotations: those under the prefix, without it, and those that the group names.
+/// Bytes of a label's value that a policy sees, as `wit/policy.wit` promises; longer values are cut.
+const VALUE_BYTES: usize = 256;
+
+/// The labels and annotations of an object that policies see: those under the prefix, which is removed, and those whose keys `spec` names.
 #[must_use]
 pub fn policy_labels(
     labels: &BTreeMap<String, String>,
     annotations: &BTreeMap<String, String>,
-    named: &[String],
+    keys: &[String],
 ) -> Vec<(String, String)> {
     let both = || labels.iter().chain(annotations);
     let prefixed = both().filter_map(|(k, v)| Some((k.strip_prefix(api::POLICY_PREFIX)?.to_owned(), v)));
-    let chosen = both().filter(|(k, _)| named.contains(k)).map(|(k, v)| (k.clone(), v));
-    let short = |v: &String| v.chars().take(256).collect();
-    let all: BTreeMap<String, String> = prefixed.chain(chosen).map(|(k, v)| (k, short(v))).collect();
+    let chosen = both().filter(|(k, _)| keys.contains(k)).map(|(k, v)| (k.clone(), v));
+    let all: BTreeMap<String, String> =
+        prefixed.chain(chosen).map(|(k, v)| (k, cut(v, VALUE_BYTES).to_owned())).collect();
     all.into_iter().take(32).collect()
 }
 
-/// Reads `{"member": "db-1", "sequence": "HISTORY:7", "term": 3}`.
-fn read_override(raw: &str) -> Result<Overrule, String> {
+/// The longest beginning of a text that has at most so many bytes and splits no character.
+#[must_use]
+pub fn cut(text: &str, bytes: usize) -> &str {
+    text.get(..text.floor_char_boundary(bytes)).unwrap_or_default()
+}
+
+/// Reads the annotation `tanist.dev/override`: `{"member": "db-1", "sequence": "HISTORY:7", "term": 3}`.
+///
+/// # Errors
+/// What is not understood, and the form that is expected.
+pub fn read_override(raw: &str) -> Result<Override, String> {
     #[derive(serde::Deserialize)]
     #[serde(deny_unknown_fields)]
-    struct Wish {
+    struct OverrideText {
         member: String,
         sequence: String,
         term: u64,
     }
     let form = "write {\"member\": \"NAME-0\", \"sequence\": \"EMPTY or [HISTORY:]NUMBER\", \"term\": N}";
-    let wish: Wish = serde_json::from_str(raw)
+    let text: OverrideText = serde_json::from_str(raw)
         .map_err(|e| format!("{} is not understood ({e}); {form}", api::ANNOTATION_OVERRIDE))?;
     let position =
-        read_sequence(wish.sequence.as_bytes()).map_err(|e| format!("{}: {e}; {form}", api::ANNOTATION_OVERRIDE))?;
+        read_sequence(text.sequence.as_bytes()).map_err(|e| format!("{}: {e}; {form}", api::ANNOTATION_OVERRIDE))?;
     debug_assert!(!matches!(position, Position::NotAsked));
-    Ok(Overrule { member: MemberName::from(wish.member), position, term: wish.term, raw: raw.to_owned() })
+    Ok(Override { member: MemberName::from(text.member), position, term: text.term, raw: raw.to_owned() })
 }
 
 #[cfg(test)]
@@ -127,5 +139,19 @@ mod tests {
         let annotations = BTreeMap::from([("rank".to_owned(), "7".to_owned())]);
         let seen = policy_labels(&labels, &annotations, &["rank".to_owned()]);
         assert_eq!(seen, vec![("class".to_owned(), "a".to_owned()), ("rank".to_owned(), "7".to_owned())]);
+    }
+
+    // The contract bounds texts in bytes, and a cut must not split a character.
+    #[test]
+    fn a_long_label_is_cut_to_the_bytes_of_the_contract() {
+        let seen = |value: String| {
+            let labels = BTreeMap::from([("rank".to_owned(), value)]);
+            policy_labels(&labels, &BTreeMap::new(), &["rank".to_owned()]).remove(0).1
+        };
+        assert_eq!(seen("a".repeat(256)), "a".repeat(256), "as long as it may be");
+        assert_eq!(seen("a".repeat(257)), "a".repeat(256));
+        assert_eq!(seen("ü".repeat(200)), "ü".repeat(128), "two bytes each");
+        assert_eq!(seen(format!("a{}", "ü".repeat(200))), format!("a{}", "ü".repeat(127)), "no half character");
+        assert_eq!(seen(String::new()), "");
     }
 }

@@ -1,4 +1,4 @@
-//! The command line, by hand: few options, and every value is taken as it stands, leading dashes included.
+//! Parses the command line. No parser crate is used: there are few options, and values may begin with a dash.
 use crate::frame::number;
 use crate::limits::LONGEST;
 use crate::probe::{Check, Plan};
@@ -10,52 +10,52 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What to do.
+/// The command of the command line.
 #[derive(Debug)]
 pub enum Command {
-    /// Copy the executable there.
+    /// Copy this executable to the path.
     Install(PathBuf),
-    /// Be PID 1.
+    /// Run as PID 1.
     Serve(Box<ServeArgs>),
-    /// Ask PID 1.
+    /// Send a request to PID 1.
     Ask(Box<AskArgs>),
 }
 
 /// Options of `serve`.
 #[derive(Debug)]
 pub struct ServeArgs {
-    /// Where socket and tokens live.
+    /// The directory of socket and tokens.
     pub state: PathBuf,
-    /// Where readiness is served.
+    /// The address of the readiness port. Absent: readiness is not served.
     pub listen: Option<SocketAddr>,
-    /// The pod.
+    /// The UID of the pod.
     pub uid: String,
-    /// Pause between polls.
+    /// The pause between two status polls.
     pub status_interval: Duration,
-    /// A poll's time.
+    /// How long a status poll may run.
     pub status_timeout: Duration,
-    /// The status argv.
+    /// The argv of `status`.
     pub status: Vec<OsString>,
-    /// Time of `stop`.
+    /// How long `stop` may run.
     pub stop_timeout: Duration,
-    /// The stop argv.
+    /// The argv of `stop`.
     pub stop: Vec<OsString>,
-    /// Time from SIGTERM to the end.
+    /// The time from SIGTERM to the end of this process.
     pub grace: Duration,
-    /// The readiness probe of the container's author.
+    /// The readiness probe of the pod template. Absent: it has none.
     pub probe: Option<Plan>,
 }
 
-/// A request and where to take it.
+/// A request and where to send it.
 #[derive(Debug)]
 pub struct AskArgs {
-    /// Where the socket lives.
+    /// The directory of the socket.
     pub state: PathBuf,
-    /// What is asked.
+    /// The request.
     pub request: Request,
 }
 
-/// How to call it.
+/// The text that explains the command line.
 pub const USAGE: &str = "\
 usage: tanist-run install DEST
        tanist-run serve --state DIR [--listen ADDR:PORT] [--uid UID | env TANIST_POD_UID]
@@ -72,17 +72,17 @@ usage: tanist-run install DEST
 
 type Parsed<T> = Result<T, String>;
 
-/// Further options of `serve`, in the environment because an older runner passes over what it does not know there: one word a line, in which
-/// `\\n` is a line's end and `\\\\` a backslash.
+/// The environment variable with further options of `serve`: an older runner ignores variables that it does not know. It has one word on each
+/// line; in a word `\\n` stands for the end of a line and `\\\\` for a backslash.
 pub const OPTIONS: &str = "TANIST_RUN_OPTIONS";
 
-/// Reads the command line after the program's name, and those options.
+/// Parses the command line after the program's name, and the options from the environment.
 pub fn parse(
     mut items: impl Iterator<Item = OsString>,
     pod_uid: Option<String>,
     more: Option<&str>,
 ) -> Parsed<Command> {
-    let verb = items.next().ok_or("what shall I do?")?;
+    let verb = items.next().ok_or("a command is missing")?;
     match verb.as_bytes() {
         b"install" => match (items.next(), items.next()) {
             (Some(destination), None) => Ok(Command::Install(destination.into())),
@@ -102,7 +102,7 @@ pub fn parse(
             let request = Request::Status { uid: options.text("--uid")? };
             Ok(Command::Ask(Box::new(AskArgs { state: options.state()?, request })))
         }
-        _ => Err(format!("no such verb: {}", verb.display())),
+        _ => Err(format!("no such command: {}", verb.display())),
     }
 }
 
@@ -161,12 +161,12 @@ fn parse_serve(mut options: Options<impl Iterator<Item = OsString>>, pod_uid: Op
         state: options.state()?,
         listen,
         uid,
-        // Never without a pause: a status command that ends at once must not become a loop.
+        // There is always a pause, so that a status command that ends at once does not keep a processor busy.
         status_interval: options.seconds("--status-interval", Some(2))?.max(Duration::from_millis(50)),
         status_timeout: options.seconds("--status-timeout", Some(5))?,
-        status: options.all("--status-arg"),
+        status: options.values("--status-arg"),
         stop_timeout: options.seconds("--stop-timeout", Some(600))?,
-        stop: options.all("--stop-arg"),
+        stop: options.values("--stop-arg"),
         grace: options.seconds("--grace", Some(600))?,
         probe: parse_probe(&options)?,
     })))
@@ -176,20 +176,21 @@ fn parse_probe(options: &Options<impl Iterator<Item = OsString>>) -> Parsed<Opti
     let given = |name| options.find(name).is_some();
     let check = match (given("--probe-exec-arg"), given("--probe-tcp-port"), given("--probe-http-port")) {
         (false, false, false) => return Ok(None),
-        (true, false, false) => Check::Exec(options.all("--probe-exec-arg")),
+        (true, false, false) => Check::Exec(options.values("--probe-exec-arg")),
         (false, true, false) => Check::Tcp(options.number("--probe-tcp-port", 0)?),
         (false, false, true) => Check::Http {
             port: options.number("--probe-http-port", 0)?,
             path: options.text("--probe-http-path")?,
             headers: options.texts("--probe-http-header")?,
         },
-        _ => return Err("there is one probe: --probe-exec-arg, --probe-tcp-port or --probe-http-port".into()),
+        _ => return Err("only one probe is allowed: --probe-exec-arg, --probe-tcp-port or --probe-http-port".into()),
     };
     if let Check::Http { path, headers, .. } = &check
         && (!path.starts_with('/') || headers.iter().chain([path]).any(|line| line.contains(char::is_control)))
     {
         return Err(
-            "--probe-http-path begins with a slash, and neither it nor a header holds control characters".into()
+            "--probe-http-path has to begin with a slash, and neither it nor a header may have control characters"
+                .into(),
         );
     }
     Ok(Some(Plan {
@@ -239,19 +240,19 @@ fn parse_exec(mut options: Options<impl Iterator<Item = OsString>>) -> Parsed<Co
     Ok(Command::Ask(Box::new(AskArgs { state: options.state()?, request: Request::Exec(exec) })))
 }
 
-/// The sequence to be looked at, whose argv comes before that of the command.
+/// The condition on the sequence. The argv of the sequence command comes before that of the command.
 fn parse_sequence(
     options: &Options<impl Iterator<Item = OsString>>,
     argv: &mut Vec<OsString>,
 ) -> Parsed<Option<IfSequence>> {
-    let all = ["--if-sequence", "--sequence-deadline", "--sequence-args"];
-    if all.iter().all(|name| options.find(name).is_none()) {
+    let names = ["--if-sequence", "--sequence-deadline", "--sequence-args"];
+    if names.iter().all(|name| options.find(name).is_none()) {
         return Ok(None);
     }
     let count: usize = options.number("--sequence-args", 0)?;
     if count == 0 || count >= argv.len() {
         return Err(
-            "--sequence-args takes how many of the words belong to the sequence command; the command follows".into()
+            "--sequence-args takes the number of words of the sequence command, which the command has to follow".into(),
         );
     }
     let command = argv.split_off(count);
@@ -260,7 +261,7 @@ fn parse_sequence(
     Ok(Some(IfSequence { expected, deadline, argv: std::mem::replace(argv, command) }))
 }
 
-/// Options as they were read: names and values.
+/// The options of the command line: names and values.
 struct Options<I> {
     items: I,
     flags: &'static [&'static str],
@@ -272,7 +273,7 @@ impl<I: Iterator<Item = OsString>> Options<I> {
         Options { items, flags: &[], found: Vec::new() }
     }
 
-    /// Reads all; returns what follows `--`.
+    /// Reads all options; returns the words after `--`.
     fn read(&mut self, known: &[&'static str]) -> Parsed<Option<Vec<OsString>>> {
         while let Some(item) = self.items.next() {
             if item == "--" {
@@ -294,7 +295,7 @@ impl<I: Iterator<Item = OsString>> Options<I> {
         self.found.iter().rev().find(|(found, _)| *found == name).map(|(_, value)| value)
     }
 
-    fn all(&self, name: &str) -> Vec<OsString> {
+    fn values(&self, name: &str) -> Vec<OsString> {
         self.found.iter().filter(|(found, _)| *found == name).map(|(_, value)| value.clone()).collect()
     }
 
@@ -304,13 +305,13 @@ impl<I: Iterator<Item = OsString>> Options<I> {
     }
 
     fn texts(&self, name: &str) -> Parsed<Vec<String>> {
-        self.all(name)
+        self.values(name)
             .into_iter()
             .map(|value| value.into_string().map_err(|_| format!("{name} is not UTF-8")))
             .collect()
     }
 
-    /// A number; 0 is none.
+    /// A number above 0.
     fn number<T: std::str::FromStr + Default + PartialEq>(&self, name: &str, default: T) -> Parsed<T> {
         let found = match self.find(name) {
             None => Some(default),
@@ -328,7 +329,7 @@ impl<I: Iterator<Item = OsString>> Options<I> {
         if tokens::valid(&token) { Ok(token) } else { Err("--token takes 1 to 128 of A-Z a-z 0-9 . _ -".into()) }
     }
 
-    /// Seconds, with a decimal fraction if need be.
+    /// Seconds, with an optional decimal fraction.
     fn seconds(&self, name: &str, default: Option<u64>) -> Parsed<Duration> {
         if let (None, Some(default)) = (self.find(name), default) {
             return Ok(Duration::from_secs(default));

@@ -1,7 +1,7 @@
-//! PID 1's children: spawned in one place, reaped in one place.
+//! PID 1's children: all are spawned and reaped here.
 //!
-//! One lock covers "fork and remember" and "wait and tell", so an exit can never be lost between the two and the wait for an
-//! adopted orphan can never steal the exit of a command. An orphan's end is told to nobody but the status poller.
+//! One lock covers both "spawn and register" and "wait and notify". So no exit is lost between the two, and waiting for an adopted orphan
+//! cannot take the exit of a command. Only the status poller learns that an orphan ended.
 use crate::{lock, processes};
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions, wait};
@@ -12,19 +12,19 @@ use std::process::{Child, Command};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// What a child is for.
+/// The purpose of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// A command of the operator, or `stop`.
     Command,
-    /// A status poll; its process group is never evidence of the application.
+    /// A status poll; its process group does not count as the application.
     Poll,
-    /// The user's readiness probe; neither is its.
+    /// The user's readiness probe; its process group does not count either.
     Probe,
 }
 
 impl Purpose {
-    /// Where the process group of what only looks is noted.
+    /// The index in [`Children::looking`] for the process group. `None`: a command, which counts.
     fn place(self) -> Option<usize> {
         match self {
             Purpose::Command => None,
@@ -34,7 +34,7 @@ impl Purpose {
     }
 }
 
-/// All children that somebody waits for.
+/// All children that a thread waits for.
 #[derive(Debug, Default)]
 pub struct Children {
     watched: Mutex<BTreeMap<i32, Watch>>,
@@ -50,9 +50,9 @@ struct Watch {
 /// A child that runs.
 #[derive(Debug)]
 pub struct Spawned {
-    /// Its process id, which is its process group's id too.
+    /// Its process ID, which is also the ID of its process group.
     pub pid: Pid,
-    /// std's handle, for its pipes only; waiting is the reaper's.
+    /// The handle of std, used for its pipes only; [`Children::reap`] waits for it.
     pub child: Child,
     /// Becomes readable when the child was reaped: two bytes, see [`read_exit`].
     pub exit: PipeReader,
@@ -61,18 +61,18 @@ pub struct Spawned {
 impl Children {
     /// Starts a command in a process group of its own.
     pub fn spawn(&self, command: &mut Command, purpose: Purpose) -> io::Result<Spawned> {
-        let (exit, tell) = io::pipe()?;
+        let (exit, notify) = io::pipe()?;
         let mut watched = lock(&self.watched);
         let child = command.process_group(0).spawn()?;
         let pid = Pid::from_child(&child);
         if let Some(group) = purpose.place().and_then(|place| self.looking.get(place)) {
             group.store(pid.as_raw_nonzero().get(), Ordering::SeqCst);
         }
-        watched.insert(pid.as_raw_nonzero().get(), Watch { purpose, exit: tell });
+        watched.insert(pid.as_raw_nonzero().get(), Watch { purpose, exit: notify });
         Ok(Spawned { pid, child, exit })
     }
 
-    /// Reaps all that have ended, ours and adopted ones. Whether there was an adopted one: the application, perhaps.
+    /// Reaps all children that have ended. Returns whether an adopted one was among them, which may have been the application.
     pub fn reap(&self) -> bool {
         let mut watched = lock(&self.watched);
         let mut orphans = false;
@@ -95,7 +95,7 @@ impl Children {
                 (None, None) => 255,
             };
             let by_signal = u8::from(status.signaled());
-            // Two bytes fit every pipe; whoever does not listen any more does not need them.
+            // Two bytes always fit into the pipe. If its reader is gone, they are not needed.
             let _ = watch.exit.write_all(&[by_signal, u8::try_from(code).unwrap_or(255)]);
         }
     }
@@ -105,8 +105,8 @@ impl Children {
         self.looking.each_ref().map(|group| Some(group.load(Ordering::SeqCst)).filter(|group| *group != 0))
     }
 
-    /// Processes left besides us, our clients, that group, the status poll and the probe. A poll may begin or end while we look: its group
-    /// is left out on both sides.
+    /// Counts the processes other than this one, its clients, the given group, the status poll and the probe. A poll may begin or end during the
+    /// count, so its group is read before and after.
     pub fn count_others(&self, group: Option<i32>) -> u32 {
         let before = self.looking();
         processes::count(|| [&[group][..], &before, &self.looking()].concat())
@@ -122,7 +122,7 @@ pub struct Exit {
     pub by_signal: bool,
 }
 
-/// Reads a child's end; blocks until there is one.
+/// Reads how a child ended; blocks until it has.
 pub fn read_exit(mut pipe: &PipeReader) -> Exit {
     let mut bytes = [1, 255];
     let _ = io::Read::read_exact(&mut pipe, &mut bytes);

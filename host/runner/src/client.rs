@@ -1,4 +1,5 @@
-//! The client side: ask PID 1, print its frame; after a command a second one, with the status that came of it. It carries nothing that could be lost with it.
+//! The client: sends a request to PID 1 and prints its frame; after a command it prints a second frame with the status. It has no state that could be
+//! lost with it.
 use crate::args::AskArgs;
 use crate::frame::{Frame, Outcome};
 use crate::limits::{ANSWER_SLACK, CONNECT_TIME, STATUS_AFTER};
@@ -14,7 +15,10 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Asks and prints; an error means that no frame was printed.
+/// Sends the request and prints the answer.
+///
+/// # Errors
+/// No frame was printed.
 pub fn ask(args: &AskArgs) -> io::Result<()> {
     let began = Instant::now();
     let frame = match connect(&args.state) {
@@ -28,7 +32,7 @@ pub fn ask(args: &AskArgs) -> io::Result<()> {
     })?;
     stdout.flush()?;
     match &args.request {
-        Request::Exec(exec) if was_tried(&frame.outcome) => tell_status(args, &exec.uid, began, &mut stdout),
+        Request::Exec(exec) if was_tried(&frame.outcome) => print_status(args, &exec.uid, began, &mut stdout),
         _ => Ok(()),
     }
 }
@@ -37,8 +41,8 @@ fn was_tried(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Exited(_) | Outcome::Unknown(_))
 }
 
-/// The poll begins after the command ended. Who asks loses nothing when it takes too long: it can ask again.
-fn tell_status(args: &AskArgs, uid: &str, began: Instant, to: &mut impl Write) -> io::Result<()> {
+/// Prints the result of a status poll that begins after the command ended. If that takes too long nothing is printed, and the operator asks again.
+fn print_status(args: &AskArgs, uid: &str, began: Instant, to: &mut impl Write) -> io::Result<()> {
     let request = Request::Status { uid: uid.to_owned() };
     let after = began.elapsed();
     let frame = connect(&args.state).ok().and_then(|stream| exchange_within(stream, &request, STATUS_AFTER));
@@ -63,13 +67,13 @@ fn exchange(stream: UnixStream, request: &Request) -> Frame {
         Request::Exec(exec) => exec.deadline + ANSWER_SLACK,
         Request::Settle { .. } | Request::Status { .. } => ANSWER_SLACK * 2,
     };
-    // PID 1 ended, or closed without a whole answer: the request may have been carried out.
+    // PID 1 ended, or closed the connection without a complete answer: the request may have been carried out.
     exchange_within(stream, request, patience).unwrap_or_else(|| local(request, Outcome::Unknown("no-answer".into())))
 }
 
 fn exchange_within(mut stream: UnixStream, request: &Request, patience: Duration) -> Option<Frame> {
     let mut bytes = Vec::new();
-    // An end after the whole frame is as good as none: the frame says itself whether it is whole.
+    // Errors are ignored, because the frame itself shows whether it is complete.
     let _ = stream
         .set_read_timeout(Some(patience))
         .and_then(|()| stream.write_all(&request.encode()))
@@ -77,7 +81,7 @@ fn exchange_within(mut stream: UnixStream, request: &Request, patience: Duration
     Frame::parse(&bytes)
 }
 
-/// Nobody listens. Nothing was started by this request, but perhaps by an earlier one with this token.
+/// The answer when no runner listens. This request started nothing, but an earlier one with the same token may have.
 fn unreachable_runner(args: &AskArgs) -> Frame {
     let never_used = |token: &str| matches!(Tokens::at(&args.state).look_up(token), Ok(None));
     let outcome = match &args.request {
@@ -97,7 +101,7 @@ fn local(request: &Request, outcome: Outcome) -> Frame {
     Frame::bare(token, outcome, processes::count(Vec::new))
 }
 
-/// Copies this executable, whole or not at all.
+/// Copies this executable, completely or not at all.
 pub fn install(destination: &Path) -> io::Result<()> {
     let mut name = destination.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}", std::process::id()));
@@ -105,7 +109,7 @@ pub fn install(destination: &Path) -> io::Result<()> {
     let mut from = fs::File::open("/proc/self/exe")?;
     let mut to = OpenOptions::new().write(true).create(true).truncate(true).mode(0o755).open(&scratch)?;
     io::copy(&mut from, &mut to)?;
-    // The mode given at creation went through the umask.
+    // The mode at creation was changed by the umask.
     to.set_permissions(Permissions::from_mode(0o755))?;
     to.sync_all()?;
     drop(to);

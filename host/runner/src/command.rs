@@ -1,10 +1,10 @@
-//! Runs one argv: bounded output, a deadline that holds, an end that nobody can hold up.
+//! Runs one argv with limited output and a deadline; no process can delay its end.
 //!
-//! stdin is `/dev/null`, environment and working directory are the container's, the process group is its own. Output beyond
-//! the bound is drained, so a flood costs time of its own, never memory of ours. When the direct child has ended, output is
-//! awaited for 200 ms more; a daemon that still holds the pipe keeps a reader for life: closing it would kill the application
-//! with SIGPIPE at its next line, so what it writes from then on goes to the container's log. An answer whose stdout was still open
-//! then is said to be cut, for more may belong to it; for commands that start something this is normal and nobody minds.
+//! stdin is `/dev/null`, environment and working directory are the container's, and it has a process group of its own. Output beyond the limit is
+//! read and dropped, so that it needs no memory here. After the direct child has ended, output is read for 200 ms more. If a daemon still has the
+//! pipe open then, a thread goes on reading it and copies it to the container's log, because closing the pipe would kill the daemon with SIGPIPE
+//! at its next line. An answer whose stdout was still open is marked as cut, because more may belong to it; for commands that start a daemon this
+//! is normal.
 use crate::children::{Children, Exit, Purpose, Spawned, read_exit};
 use crate::frame::Outcome;
 use crate::limits::{AFTER_EXIT, AFTER_KILL, LOOK_AGAIN, STDERR_KEPT, STDOUT_KEPT, TERM_TO_KILL};
@@ -20,43 +20,43 @@ use std::time::{Duration, Instant};
 /// How one argv is to be run.
 #[derive(Debug)]
 pub struct Order<'a> {
-    /// Item by item.
+    /// The program and its arguments.
     pub argv: &'a [OsString],
-    /// What for.
+    /// The purpose of the process.
     pub purpose: Purpose,
     /// When its process group is ended.
     pub deadline: Instant,
-    /// Ends it early.
+    /// A shutdown that ends it early. Absent: none does.
     pub shutdown: Option<&'a Shutdown>,
-    /// Output goes to the container's log instead of the answer.
+    /// Whether output goes to the container's log instead of the answer.
     pub to_log: bool,
 }
 
-/// What came of it.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Ran {
     /// Exited, not started or unknown.
     pub outcome: Outcome,
-    /// Whether a signal that is not ours ended it.
+    /// Whether a signal ended it that this process did not send.
     pub by_signal: bool,
-    /// Kept stdout.
+    /// The beginning of its stdout.
     pub stdout: Bounded,
-    /// Kept stderr.
+    /// The beginning of its stderr.
     pub stderr: Bounded,
-    /// Its process group.
+    /// Its process group. Absent: it was not started.
     pub group: Option<i32>,
-    /// Set when it could not be reaped yet: it blocks in the kernel.
+    /// The exit pipe of a process that could not be reaped yet, because it hangs in the kernel.
     pub unreaped: Option<PipeReader>,
-    /// Pipes that someone still holds.
+    /// Pipes that other processes still have open.
     pub held: Vec<OwnedFd>,
 }
 
-/// Output kept up to a bound.
+/// Output up to a limit.
 #[derive(Debug)]
 pub struct Bounded {
-    /// What was kept.
+    /// The bytes up to the limit.
     pub kept: Vec<u8>,
-    /// Whether there was more, or may be: reading stopped before the end.
+    /// Whether there was or may be more: reading stopped before the end.
     pub cut: bool,
     bound: usize,
 }
@@ -73,7 +73,7 @@ impl Bounded {
     }
 }
 
-/// Runs it to its end, its deadline, or the shutdown.
+/// Runs an argv to its end, its deadline, or the shutdown.
 pub fn run(children: &Children, order: &Order<'_>) -> Ran {
     let mut ran = Ran {
         outcome: Outcome::NotStarted("empty-argv".into()),
@@ -99,7 +99,7 @@ pub fn run(children: &Children, order: &Order<'_>) -> Ran {
     ran
 }
 
-/// std tells failures of exec itself from success, so each of these is proof that argv did not run.
+/// The reason of a failed start. std reports failures of exec itself, so each of these proves that argv did not run.
 fn spawn_reason(error: &io::Error) -> &'static str {
     match error.kind() {
         ErrorKind::NotFound => "no-such-file",
@@ -111,12 +111,12 @@ fn spawn_reason(error: &io::Error) -> &'static str {
     }
 }
 
-/// Where a run stands.
+/// The state of a run.
 enum Phase {
     Running,
-    /// TERM was sent; KILL follows then.
+    /// TERM was sent; KILL follows at this time.
     Terminating(Instant),
-    /// KILL was sent; the answer goes out then, reaped or not.
+    /// KILL was sent; the answer is sent at this time, reaped or not.
     Killed(Instant),
 }
 
@@ -126,7 +126,7 @@ fn watch(spawned: Spawned, order: &Order<'_>, ran: &mut Ran) {
     let mut out = child.stdout.take().map(OwnedFd::from);
     let mut err = child.stderr.take().map(OwnedFd::from);
     for pipe in [&out, &err].into_iter().flatten() {
-        // Should this fail, a read could block; poll says readable first, so at worst the 200 ms stretch.
+        // If this fails, a read could block. As it follows a poll, that only makes the 200 ms longer.
         let _ = rustix::io::ioctl_fionbio(pipe, true);
     }
     let mut phase = Phase::Running;
@@ -134,14 +134,14 @@ fn watch(spawned: Spawned, order: &Order<'_>, ran: &mut Ran) {
     let mut ended: Option<(Exit, Instant)> = None;
     loop {
         let now = Instant::now();
-        // One step of the clock.
+        // Move to the next phase if its time has come.
         match (&phase, ended) {
             (Phase::Running, Some((_, at))) if (out.is_none() && err.is_none()) || now >= at + AFTER_EXIT => break,
             (Phase::Running, Some(_)) => {}
             (Phase::Running, None) => {
                 let shutdown = order.shutdown.and_then(Shutdown::command_limit);
                 if shutdown.is_some() || now >= order.deadline {
-                    // A poll or a probe has nothing to tidy up; a hung one is ended at once.
+                    // A poll or a probe has nothing to clean up, so a hung one is killed at once.
                     let patience = if order.purpose == Purpose::Command { TERM_TO_KILL } else { Duration::ZERO };
                     if patience > Duration::ZERO {
                         let _ = kill_process_group(pid, Signal::TERM);
@@ -152,7 +152,7 @@ fn watch(spawned: Spawned, order: &Order<'_>, ran: &mut Ran) {
                     }
                 }
             }
-            // At the shutdown only the command itself must go: `stop` comes next for what it left.
+            // At the shutdown only the command itself has to end: `stop` comes next for the processes that it left.
             (Phase::Terminating(_), Some(_)) if reason == "shutting-down" || group_is_empty(pid) => break,
             (Phase::Terminating(kill), _) if now >= *kill => {
                 let _ = kill_process_group(pid, Signal::KILL);
@@ -185,17 +185,17 @@ fn watch(spawned: Spawned, order: &Order<'_>, ran: &mut Ran) {
     };
     ran.by_signal = ended.is_some_and(|(exit, _)| exit.by_signal);
     ran.unreaped = ended.is_none().then_some(exit);
-    // Whoever holds stdout may still be writing the rest of the line.
+    // A process that has stdout open may still be writing the rest of the line.
     ran.stdout.cut |= out.is_some();
     ran.held = [out, err].into_iter().flatten().collect();
 }
 
-/// While one process of the group lives its id cannot be reused; once seen empty it is never signalled again.
+/// Whether the process group is empty. Its ID cannot be reused while a process of it exists; once it was seen empty, no signal is sent to it.
 fn group_is_empty(pid: Pid) -> bool {
     test_kill_process_group(pid).is_err()
 }
 
-/// Sleeps until there is something to read, the child ended, the shutdown began, or the time has come.
+/// Sleeps until there is something to read, the child ended, the shutdown began, or the given time is reached.
 fn wait(pipes: &mut [&mut Option<OwnedFd>], exit: Option<&PipeReader>, shutdown: Option<&Shutdown>, until: Instant) {
     let timeout = Timespec::try_from(until.saturating_duration_since(Instant::now())).ok();
     let mut fds: Vec<PollFd<'_>> =
@@ -206,7 +206,7 @@ fn wait(pipes: &mut [&mut Option<OwnedFd>], exit: Option<&PipeReader>, shutdown:
     if let Some(shutdown) = shutdown {
         fds.push(PollFd::from_borrowed_fd(shutdown.signal(), PollFlags::IN));
     }
-    // An interrupted poll is just an early look.
+    // An interrupted poll only means that the caller checks earlier.
     let _ = poll(&mut fds, timeout.as_ref());
 }
 
@@ -216,7 +216,7 @@ pub fn readable(fd: &impl AsFd) -> bool {
     poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
-/// Reads what is there, but not for ever: a flood must not keep us from the clock. Closed pipes become `None`.
+/// Reads what is there, but only some of a long output, so that the deadline is checked in between. A closed pipe becomes `None`.
 fn read_some(pipe: &mut Option<OwnedFd>, into: &mut Bounded) {
     let mut buffer = [0; 16 * 1024];
     for _ in 0..16 {
@@ -234,7 +234,7 @@ fn read_some(pipe: &mut Option<OwnedFd>, into: &mut Bounded) {
     }
 }
 
-/// Carries what a daemon writes to a command's pipes into the container's log, until it closes them.
+/// Copies what a daemon writes to a command's pipes into the container's log until it closes them.
 pub fn carry_to_log(held: Vec<OwnedFd>) {
     for pipe in held {
         let spawned = std::thread::Builder::new().name("daemon-log".into()).spawn(move || {
@@ -245,7 +245,7 @@ pub fn carry_to_log(held: Vec<OwnedFd>) {
                 if length == 0 {
                     return;
                 }
-                // A log that is gone is no reason to stop the daemon.
+                // The daemon goes on even if the log is gone.
                 let _ = io::stdout().write_all(buffer.get(..length).unwrap_or_default());
                 let _ = io::stdout().flush();
             }

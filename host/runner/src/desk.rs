@@ -1,4 +1,4 @@
-//! Where requests are answered: one command at a time, each token once.
+//! Answers requests: one command at a time, each token once.
 use crate::children::{Children, Purpose, read_exit};
 use crate::command::{self, Order};
 use crate::frame::{Frame, Outcome};
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
 
-/// Everything that answering needs.
+/// Answers the requests of clients.
 #[derive(Debug)]
 pub struct Desk {
     writer: Writer,
@@ -20,17 +20,17 @@ pub struct Desk {
     children: Arc<Children>,
     poller: Arc<Poller>,
     shutdown: Arc<Shutdown>,
-    /// Held over the durable store too, so that "unknown token" and "void from now on" are one step.
+    /// Also held during access to the durable store, so that no request comes between "the token is unknown" and "the token is void".
     slot: Mutex<Slot>,
     freed: Condvar,
-    /// Never held over anything slow: readiness must answer whatever a disk does.
+    /// Never held during slow operations, so that readiness answers even if a disk hangs.
     board: Mutex<Board>,
 }
 
 #[derive(Debug, Default)]
 struct Slot {
     current: Option<(String, Arc<Done>)>,
-    /// Results that the disk refused; without them the same incarnation would forget what it did.
+    /// Results that could not be written to the disk.
     unsaved: BTreeMap<String, Frame>,
 }
 
@@ -38,22 +38,22 @@ struct Slot {
 #[derive(Debug, Default)]
 struct Done {
     frame: Mutex<Option<Frame>>,
-    told: Condvar,
+    set: Condvar,
 }
 
 /// What readiness needs to know.
 #[derive(Clone, Copy, Debug)]
 pub struct Board {
-    /// What the application is expected to do.
+    /// The expected state of the application.
     pub expect: Expect,
-    /// A command runs.
+    /// Whether a command runs.
     pub busy: bool,
-    /// That command will change the expectation.
+    /// Whether that command will change the expectation.
     pub changing: bool,
 }
 
 impl Desk {
-    /// An idle desk. A new incarnation expects a stopped application: its processes ended with the last one.
+    /// A desk without a command. A new incarnation expects a stopped application, because its processes ended with the last incarnation.
     pub fn new(
         writer: Writer,
         tokens: Tokens,
@@ -73,7 +73,7 @@ impl Desk {
         }
     }
 
-    /// Answers one request; `None` when the client has gone meanwhile.
+    /// Answers one request; `None` if the client is gone meanwhile.
     pub fn answer(self: &Arc<Self>, request: Request, gone: &dyn Fn() -> bool) -> Option<Frame> {
         match request {
             Request::Exec(exec) => self.exec(exec, gone),
@@ -90,9 +90,9 @@ impl Desk {
         *lock(&self.board)
     }
 
-    /// Takes no new tokens, and waits until the running command has ended.
+    /// Waits until the running command has ended. No new one starts, because the shutdown has begun.
     pub fn close(&self, until: Instant) {
-        // The shutdown has begun, and claims look at it under this lock: whoever is in was seen here.
+        // `claim` checks the shutdown under this lock, so a command that was claimed before is seen here.
         let mut slot = lock(&self.slot);
         while slot.current.is_some() && Instant::now() < until {
             slot = wait_until(&self.freed, slot, until);
@@ -114,25 +114,28 @@ impl Desk {
             Err(frame) => return Some(*frame),
         };
         if mine {
-            // A thread of its own: the client may go, the command stays.
+            // The command has a thread of its own, so that it goes on if the client goes away.
             let desk = self.clone();
-            let told = done.clone();
+            let result = done.clone();
             let worker = std::thread::Builder::new().name("command".into());
-            if worker.spawn(move || desk.carry_out(&exec, accepted, &told)).is_err() {
+            if worker.spawn(move || desk.carry_out(&exec, accepted, &result)).is_err() {
                 let frame = self.refusal(&token, "no-resources");
                 self.release();
-                done.tell(&frame);
+                done.set(&frame);
             }
         }
         done.wait(gone)
     }
 
-    /// The run of this token to wait for, and whether it is the caller's to carry out; or the answer.
+    /// The run of this token to wait for, and whether the caller has to carry it out.
+    ///
+    /// # Errors
+    /// The answer, if nothing has to be run.
     fn claim(&self, exec: &Exec) -> Result<(Arc<Done>, bool), Box<Frame>> {
         let token = exec.token.as_str();
         let refuse = |reason| Err(Box::new(self.refusal(token, reason)));
         let mut slot = lock(&self.slot);
-        // What is known of the token comes first: asking again gets the same answer whatever happens beside it.
+        // A known token comes first, so that a repeated request gets the same answer whatever else happens.
         if let Some((_, done)) = slot.current.as_ref().filter(|(current, _)| current == token) {
             return Ok((done.clone(), false));
         }
@@ -175,7 +178,7 @@ impl Desk {
             Ok(quiet) => quiet,
             Err(frame) => {
                 self.release();
-                return done.tell(&frame);
+                return done.set(&frame);
             }
         };
         let order = Order {
@@ -201,34 +204,34 @@ impl Desk {
         }
         log(&format!("token {}: {}", exec.token, frame.outcome));
         if let Some(exit) = ran.unreaped {
-            // The answer need not wait for the kernel, the next command must.
-            done.tell(&frame);
+            // The answer does not wait for the kernel, but the next command does.
+            done.set(&frame);
             read_exit(&exit);
         }
         drop(quiet);
-        // A command of unknown end may have done what it should; what `status` says then decides, and not what was expected before.
+        // A command of unknown outcome may have worked, so its expectation is set, and `status` decides.
         if let (Some(expect), Outcome::Exited(0) | Outcome::Unknown(_)) = (exec.expect, &frame.outcome) {
             lock(&self.board).expect = expect;
         }
         self.release();
         self.poller.hurry();
-        done.tell(&frame);
+        done.set(&frame);
     }
 
-    /// All that must hold before argv may start, the token's record last: a refusal leaves the token unused. The desk is taken, so
-    /// nothing else starts between what status and sequence say and argv.
+    /// Checks everything that has to hold before argv starts, and records the token last, so that a refusal leaves the token unused. No other
+    /// command can start between these checks and argv.
     fn admit(&self, exec: &Exec, deadline: Instant, done: &Done) -> Result<Option<Quiet<'_>>, Box<Frame>> {
-        // A sequence command runs beside no poll, whatever the command itself wishes.
+        // No poll runs beside a sequence command, even without `--quiet-status`.
         let mut quiet = (exec.quiet || exec.if_sequence.is_some()).then(|| self.poller.quiet());
         if let Some(codes) = &exec.if_status {
-            self.look_at_status(&exec.token, codes, quiet.as_ref(), deadline)?;
+            self.check_status(&exec.token, codes, quiet.as_ref(), deadline)?;
         }
         let late = || Instant::now() >= deadline;
         if quiet.as_ref().is_some_and(|quiet| !quiet.begins(deadline)) || late() {
             return Err(Box::new(self.refusal(&exec.token, "deadline")));
         }
         if let Some(look) = &exec.if_sequence {
-            self.look_at_sequence(&exec.token, look, deadline, done)?;
+            self.check_sequence(&exec.token, look, deadline, done)?;
         }
         if !exec.quiet {
             quiet = None;
@@ -240,8 +243,8 @@ impl Desk {
         Ok(quiet)
     }
 
-    /// A poll that begins after we took the desk says one of these codes; in a quiet time none follows it.
-    fn look_at_status(
+    /// A poll that begins from now on has to exit with one of these codes; in a quiet time no other poll follows it.
+    fn check_status(
         &self,
         token: &str,
         codes: &[u8],
@@ -263,14 +266,8 @@ impl Desk {
         Err(Box::new(Frame { stderr: wrong.into_bytes(), ..self.refusal(token, "role") }))
     }
 
-    /// The sequence command, run in this very turn, prints what is expected.
-    fn look_at_sequence(
-        &self,
-        token: &str,
-        look: &IfSequence,
-        deadline: Instant,
-        done: &Done,
-    ) -> Result<(), Box<Frame>> {
+    /// The sequence command, run now, has to print the expected position.
+    fn check_sequence(&self, token: &str, look: &IfSequence, deadline: Instant, done: &Done) -> Result<(), Box<Frame>> {
         let order = Order {
             argv: &look.argv,
             purpose: Purpose::Command,
@@ -295,14 +292,14 @@ impl Desk {
             Err(reason) => self.refusal(token, reason),
         };
         if let Some(exit) = ran.unreaped {
-            // As after a command: the answer need not wait for the kernel, the next command must.
-            done.tell(&frame);
+            // As after a command: the answer does not wait for the kernel, but the next command does.
+            done.set(&frame);
             read_exit(&exit);
         }
         Err(Box::new(frame))
     }
 
-    /// Free for the next command. Comes before the answer, so that whoever has it finds nobody busy.
+    /// Allows the next command. This comes before the answer, so that a client that has the answer is not refused as busy.
     fn release(&self) {
         lock(&self.slot).current = None;
         let mut board = lock(&self.board);
@@ -315,7 +312,7 @@ impl Desk {
         if !tokens::valid(token) {
             return self.bare("-", Outcome::Unknown("bad-token".into()));
         }
-        // Not "not started": in the pod it was meant for it may well have run.
+        // Not `not-started`, because it may have run in the pod that it was meant for.
         if uid != self.writer.uid {
             return self.bare(token, Outcome::Unknown("wrong-uid".into()));
         }
@@ -326,18 +323,18 @@ impl Desk {
         if let Some(frame) = self.remembered(&slot, token) {
             return frame;
         }
-        // Without room no token starts that is not known: this one is void without being written.
+        // If the store is full, no unknown token can start, so this one is void without being written.
         if matches!(self.tokens.is_full(), Ok(true)) {
             return self.bare(token, Outcome::Void);
         }
-        // Still under the lock: no exec of it can slip in between.
+        // The lock is still held, so no exec of this token can come in between.
         match self.tokens.void(token, &self.writer) {
             Ok(()) => self.bare(token, Outcome::Void),
             Err(_) => self.bare(token, Outcome::Unknown("storage".into())),
         }
     }
 
-    /// What this or an earlier incarnation did with a token that does not run now.
+    /// What is stored of a token that does not run now, by this or an earlier incarnation.
     fn remembered(&self, slot: &Slot, token: &str) -> Option<Frame> {
         if let Some(frame) = slot.unsaved.get(token) {
             return Some(frame.clone());
@@ -347,7 +344,7 @@ impl Desk {
             Ok(Some(Record::Result(frame))) => return Some(frame),
             Ok(Some(Record::Void)) => Outcome::Void,
             Ok(Some(Record::Started(incarnation))) if incarnation != self.writer.incarnation => Outcome::Interrupted,
-            // Written, but the sync failed, so argv did not start; nobody can tell that from the file.
+            // Written by this incarnation but not running: the sync failed, so argv did not start, but the file does not show that.
             Ok(Some(Record::Started(_))) | Err(_) => Outcome::Unknown("storage".into()),
             Ok(Some(Record::Used)) => Outcome::Unknown("forgotten".into()),
         };
@@ -367,7 +364,7 @@ impl Desk {
     }
 }
 
-/// Whether a sequence command printed this position, white space around it and leading zeros aside: the operator reads numbers, not texts.
+/// Whether a sequence command printed this position. White space around it and leading zeros do not matter, because positions are numbers.
 fn is_position(stdout: &[u8], expected: &str) -> bool {
     fn parts(text: &str) -> (Option<&str>, &str) {
         let (history, number) = text.rsplit_once(':').map_or((None, text), |(history, number)| (Some(history), number));
@@ -379,12 +376,12 @@ fn is_position(stdout: &[u8], expected: &str) -> bool {
 }
 
 impl Done {
-    fn tell(&self, frame: &Frame) {
+    fn set(&self, frame: &Frame) {
         *lock(&self.frame) = Some(frame.clone());
-        self.told.notify_all();
+        self.set.notify_all();
     }
 
-    /// The result, or nothing when the one who asked has gone.
+    /// The result; `None` if the client is gone.
     fn wait(&self, gone: &dyn Fn() -> bool) -> Option<Frame> {
         let mut frame = lock(&self.frame);
         loop {
@@ -394,7 +391,7 @@ impl Done {
             if gone() {
                 return None;
             }
-            frame = wait_until(&self.told, frame, Instant::now() + CLIENT_CHECK);
+            frame = wait_until(&self.set, frame, Instant::now() + CLIENT_CHECK);
         }
     }
 }

@@ -5,29 +5,29 @@
 //! N bytes, M bytes, \n
 //! tanist-end TOKEN\n
 //! ```
-//! Lengths and the end mark make a cut stream visible: a frame is whole or it is nothing. The status that follows a command's frame has ` after=MS` at the
-//! end of its first line: how long after the client began it asked. Every status that a client prints has ` features=...` there: what may be asked of
-//! this runner that an earlier one did not know, separated by commas. Clients print these words and PID 1 never does: what it stores and sends stays
-//! as it was.
+//! Lengths and the end mark show when a stream was cut: only a complete frame counts. The status that follows a command's frame has ` after=MS` at the
+//! end of its first line: the milliseconds from the start of the client to the request for the status. Every status that a client prints has
+//! ` features=...` there: options that this runner knows and earlier ones did not, separated by commas. Only clients print these words; what PID 1
+//! stores and sends has the old form.
 use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-/// What the operator may ask of this runner: `if-sequence` is the option of `exec`.
+/// What this runner can do beyond the first version: `if-sequence` is an option of `exec`.
 const FEATURES: &str = "features=if-sequence";
 
 /// What is known of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It ended by itself; 128+n when signal n, not sent by us, ended it.
+    /// It ended by itself with this code; 128+n if signal n ended it that this process did not send.
     Exited(u8),
-    /// This request started nothing, and nothing was ever started for it.
+    /// This request did not start it.
     NotStarted(Cow<'static, str>),
     /// It may have run, or may still run.
     Unknown(Cow<'static, str>),
-    /// It runs.
+    /// It is running.
     Running,
-    /// It was started by an earlier incarnation and has no end: the container restarted under it.
+    /// An earlier incarnation started it, and the container restarted before it ended.
     Interrupted,
     /// It was never started and never will be.
     Void,
@@ -71,17 +71,17 @@ impl Outcome {
 /// One framed result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// The token it answers for, `-` where there is none.
+    /// The token that it is about; `-` if there is none.
     pub token: String,
-    /// What is known.
+    /// What is known of the command.
     pub outcome: Outcome,
-    /// What was kept of stdout.
+    /// The beginning of stdout.
     pub stdout: Vec<u8>,
-    /// What was kept of stderr.
+    /// The beginning of stderr.
     pub stderr: Vec<u8>,
-    /// Whether more was written than kept, or stdout was still open when reading ended.
+    /// Whether there was more output, or stdout was still open when reading ended.
     pub cut: bool,
-    /// Processes of the container besides PID 1, our clients and the command's own process group.
+    /// The number of processes in the container besides PID 1, its clients and the command's own process group.
     pub processes: u32,
 }
 
@@ -109,7 +109,7 @@ impl Frame {
         bytes
     }
 
-    /// The same with one more word at the end of the first line, which readers that do not know it pass over.
+    /// The same with one more word at the end of the first line; readers that do not know the word ignore it.
     fn to_bytes_with(&self, word: &str) -> Vec<u8> {
         let bytes = self.to_bytes();
         let head = bytes.iter().position(|b| *b == b'\n').unwrap_or(bytes.len());
@@ -117,19 +117,19 @@ impl Frame {
         [head, b" ", word.as_bytes(), rest].concat()
     }
 
-    /// The same of a status, with what this runner can do beyond the first.
+    /// The bytes of a status that a client prints, with this runner's features.
     pub fn to_bytes_of_status(&self) -> Vec<u8> {
         self.to_bytes_with(FEATURES)
     }
 
-    /// The same of a status that came of a command, with how long after the client began it was asked for. Who asked the client knows so how
-    /// old it is at most, however long the answer was under way.
+    /// The bytes of the status after a command, with the time from the start of the client to the request. From that the operator knows how old
+    /// the status is at most, however long the answer takes.
     pub fn to_bytes_after(&self, after: Duration) -> Vec<u8> {
         let bare = Frame { stdout: Vec::new(), stderr: Vec::new(), cut: false, ..self.clone() };
         bare.to_bytes_with(&format!("after={} {FEATURES}", after.as_millis()))
     }
 
-    /// Reads exactly one whole frame; anything less, more or other is `None`.
+    /// Reads exactly one complete frame; anything else is `None`.
     pub fn parse(bytes: &[u8]) -> Option<Frame> {
         let newline = bytes.iter().position(|b| *b == b'\n')?;
         let (header, rest) = bytes.split_at_checked(newline)?;
@@ -160,7 +160,7 @@ impl Frame {
     }
 }
 
-/// Digits only: `parse` alone would also take `+7`.
+/// Parses a number of digits only; `parse` alone would also accept `+7`.
 pub fn number<T: std::str::FromStr>(text: &str) -> Option<T> {
     if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
         return None;

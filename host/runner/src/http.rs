@@ -1,4 +1,4 @@
-//! The readiness port: a hint for the kubelet, never evidence for the operator.
+//! The readiness port: a hint for the kubelet, not evidence for the operator.
 use crate::desk::Desk;
 use crate::limits::{HTTP_BYTES, HTTP_CONNECTIONS, HTTP_TIME};
 use crate::probe::Probe;
@@ -11,20 +11,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// What the answers are made of.
+/// The sources of the answers.
 #[derive(Debug)]
 pub struct Readiness {
-    /// Expectation and business.
+    /// Has the expected state, and whether a command runs.
     pub desk: Arc<Desk>,
-    /// The standing status.
+    /// Has the current status.
     pub poller: Arc<Poller>,
-    /// Whether the end has begun.
+    /// Says whether the shutdown has begun.
     pub shutdown: Arc<Shutdown>,
-    /// The author's own probe, where there is one.
+    /// The probe of the pod template. Absent: it has none.
     pub probe: Option<Arc<Probe>>,
 }
 
-/// Accepts for ever; a connection too many waits in the backlog.
+/// Accepts connections forever; those beyond the limit wait in the backlog.
 pub fn serve(listener: &TcpListener, readiness: &Arc<Readiness>) {
     let open = Arc::new(AtomicUsize::new(0));
     loop {
@@ -33,7 +33,7 @@ pub fn serve(listener: &TcpListener, readiness: &Arc<Readiness>) {
             continue;
         }
         let Ok((stream, _)) = listener.accept() else {
-            // Out of descriptors, most likely: others must end first.
+            // Most likely there are no file descriptors left, so other connections have to end first.
             std::thread::sleep(Duration::from_millis(100));
             continue;
         };
@@ -49,7 +49,7 @@ pub fn serve(listener: &TcpListener, readiness: &Arc<Readiness>) {
     }
 }
 
-/// One request, one answer, one bound on bytes and one on time.
+/// Answers one request, within a limit of bytes and one of time.
 fn exchange(mut stream: TcpStream, readiness: &Readiness) -> std::io::Result<()> {
     let end = Instant::now() + HTTP_TIME;
     let mut request = Vec::new();

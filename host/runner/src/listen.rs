@@ -1,4 +1,4 @@
-//! One listening port for both families.
+//! One listening port for IPv4 and IPv6.
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, ipproto, listen, socket_with, sockopt};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener};
@@ -6,9 +6,8 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener};
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 
-/// Listens there. `0.0.0.0` and `[::]` both mean every address of the pod, of both families: a kubelet probes the pod's first address, which on
-/// an IPv6 cluster is none of `0.0.0.0`; and the first of the two stands in the templates of living groups. Where there is no IPv6, it is
-/// every IPv4 address.
+/// Listens on an address. `0.0.0.0` and `[::]` both mean every address of the pod, IPv4 and IPv6: a kubelet probes the pod's first address, which is
+/// an IPv6 address on an IPv6 cluster, and templates of existing groups have `0.0.0.0`. Without IPv6 it listens on every IPv4 address.
 pub fn on(address: SocketAddr) -> io::Result<TcpListener> {
     on_either(address, dual_stack)
 }
@@ -17,11 +16,11 @@ fn on_either(address: SocketAddr, dual: impl FnOnce(u16) -> io::Result<TcpListen
     if !address.ip().is_unspecified() {
         return TcpListener::bind(address);
     }
-    // A port that is taken is taken for IPv4 too, and says so.
+    // If the port is taken, binding it for IPv4 fails too, with the right error.
     dual(address.port()).or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port())))
 }
 
-/// std leaves it to the node's `net.ipv6.bindv6only` whether such a socket takes IPv4.
+/// A socket that also takes IPv4. With std that would depend on the node's `net.ipv6.bindv6only`.
 fn dual_stack(port: u16) -> io::Result<TcpListener> {
     let socket = socket_with(AddressFamily::INET6, SocketType::STREAM, SocketFlags::CLOEXEC, Some(ipproto::TCP))?;
     sockopt::set_ipv6_v6only(&socket, false)?;

@@ -1,10 +1,10 @@
-//! The readiness probe of the container's author, carried out as a kubelet would.
+//! The readiness probe of the pod template, carried out as a kubelet would.
 //!
-//! A container has one readiness probe, and readiness is how a death is seen within seconds. So where the pod template brings a probe, the
-//! operator puts ours in its place and hands it to us: ready is what our status calls ready and that probe too.
+//! A container has only one readiness probe, and readiness shows the death of an application within seconds. So the operator replaces a probe of
+//! the pod template by the runner's and passes it to the runner: the container is ready if both the status and that probe say so.
 //!
-//! Differences from a kubelet: an address of this pod is tried, loopback first, where a kubelet takes the pod's; redirects are not followed,
-//! they count as success; and output is dropped.
+//! Differences from a kubelet: loopback addresses are tried before the pod's address; redirects are not followed, they count as success; and
+//! output is dropped.
 use crate::children::{Children, Purpose, read_exit};
 use crate::command::{self, Order};
 use crate::frame::Outcome;
@@ -17,44 +17,44 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// What is tried.
+/// The check of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Check {
-    /// A command of this container: 0 is success.
+    /// A command in this container: exit code 0 is success.
     Exec(Vec<OsString>),
-    /// A GET: 200 to 399 is success.
+    /// A GET request: 200 to 399 is success.
     Http {
-        /// Where.
+        /// The port.
         port: u16,
-        /// What, from the slash.
+        /// The path, from the slash.
         path: String,
-        /// `Name: value` each.
+        /// The headers, each as `Name: value`.
         headers: Vec<String>,
     },
-    /// A connection: to be accepted is success.
+    /// A connection to this port: success if it is accepted.
     Tcp(u16),
 }
 
-/// The numbers, named and meant as in a pod template.
+/// A probe's settings, named as in a pod template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// What is tried.
+    /// The check.
     pub check: Check,
-    /// From our own start to the first try.
+    /// The time from the start of this process to the first check.
     pub delay: Duration,
-    /// From the begin of a try to that of the next.
+    /// The time from the beginning of a check to that of the next one.
     pub period: Duration,
-    /// A try's time.
+    /// How long a check may take.
     pub timeout: Duration,
-    /// Successes in a row until it is good.
+    /// Successes in a row after which the probe is good.
     pub success: u32,
-    /// Failures in a row until it is not.
+    /// Failures in a row after which the probe is failing.
     pub failure: u32,
-    /// The pod's own address, where it is known.
+    /// The pod's own address. Absent: not known.
     pub address: Option<IpAddr>,
 }
 
-/// The probe and what came of it.
+/// The probe and its result.
 #[derive(Debug)]
 pub struct Probe {
     plan: Plan,
@@ -63,17 +63,17 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Not good before it said so.
+    /// A probe that is not good before its first successes.
     pub fn new(plan: Plan, children: Arc<Children>) -> Probe {
         Probe { plan, children, good: AtomicBool::new(false) }
     }
 
-    /// What stands.
+    /// The current result.
     pub fn is_good(&self) -> bool {
         self.good.load(Ordering::SeqCst)
     }
 
-    /// Tries for ever, never twice at once.
+    /// Checks forever, one check at a time.
     pub fn run(&self) {
         sleep(self.plan.delay);
         let (mut passed, mut failed) = (0_u32, 0_u32);
@@ -107,14 +107,14 @@ impl Probe {
         let order = Order { argv, purpose: Purpose::Probe, deadline, shutdown: None, to_log: false };
         let ran = command::run(&self.children, &order);
         if let Some(exit) = ran.unreaped {
-            // It hangs in the kernel, and none follows until it is reaped: nothing is known meanwhile.
+            // It hangs in the kernel. No check follows until it is reaped, so the result is not good meanwhile.
             self.good.store(false, Ordering::SeqCst);
             read_exit(&exit);
         }
         ran.outcome == Outcome::Exited(0)
     }
 
-    /// The first address of this pod that accepts.
+    /// Connects to the first address of this pod that accepts.
     fn connect(&self, port: u16, deadline: Instant) -> Option<TcpStream> {
         let loopback = [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
         loopback.into_iter().chain(self.plan.address).find_map(|address| {
@@ -124,12 +124,12 @@ impl Probe {
     }
 }
 
-/// Nothing once the time is over.
+/// The time that is left; `None` if there is none.
 fn left(deadline: Instant) -> Option<Duration> {
     Some(deadline.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
 }
 
-/// Success, or nothing.
+/// Sends a GET request. `None`: it failed.
 fn get(mut stream: TcpStream, path: &str, headers: &[String], deadline: Instant) -> Option<()> {
     let named = |name: &str| {
         headers.iter().any(|header| header.split(':').next().is_some_and(|n| n.eq_ignore_ascii_case(name)))
@@ -147,7 +147,7 @@ fn get(mut stream: TcpStream, path: &str, headers: &[String], deadline: Instant)
     stream.write_all(request.as_bytes()).ok()?;
     let mut answer = Vec::new();
     let mut buffer = [0; 256];
-    // The first line says all that is asked.
+    // The status is in the first line.
     while !answer.contains(&b'\n') && answer.len() < PROBE_BYTES {
         stream.set_read_timeout(Some(left(deadline)?)).ok()?;
         match stream.read(&mut buffer).ok()? {

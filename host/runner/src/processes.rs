@@ -1,28 +1,28 @@
-//! Who else lives in this container: evidence that no process of the application is left.
+//! The other processes of this container: evidence that no process of the application is left.
 use rustix::process::Pid;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-/// One living process of our PID namespace.
+/// A running process of this PID namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// Its id.
+    /// Its ID.
     pub pid: i32,
-    /// Its parent.
+    /// The ID of its parent.
     pub parent: i32,
-    /// Its process group.
+    /// The ID of its process group.
     pub group: i32,
 }
 
-/// Every living process but this one and clients of ours (same executable). `None` when `/proc` cannot be read.
+/// Every running process except this one and its clients (same executable). `None` if `/proc` cannot be read.
 pub fn others() -> Option<Vec<Process>> {
     let me = i32::try_from(std::process::id()).ok()?;
     let ours = fs::metadata("/proc/self/exe").ok().map(|exe| (exe.dev(), exe.ino()));
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").ok()?.flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
-        // A process that ends while we look is simply not there.
+        // A process that ends meanwhile does not count.
         let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
         let Some(process) = read_stat(pid, &stat).filter(|process| process.pid != me) else { continue };
         let exe = fs::metadata(format!("/proc/{pid}/exe")).ok().map(|exe| (exe.dev(), exe.ino()));
@@ -33,24 +33,24 @@ pub fn others() -> Option<Vec<Process>> {
     Some(found)
 }
 
-/// Processes left besides us, our clients and the given process groups. When it cannot be known it is "some": a count of 0
-/// is evidence, so it must never be a guess.
+/// The number of processes besides this one, its clients and the given process groups. If it cannot be determined the result is `u32::MAX`,
+/// because 0 is evidence and must never be a guess.
 ///
-/// The groups are asked for after the look, when they are known best.
+/// The groups are read after the processes, so that a group that began meanwhile is excluded.
 pub fn count(groups: impl FnOnce() -> Vec<Option<i32>>) -> u32 {
-    let Some(all) = others() else { return u32::MAX };
+    let Some(processes) = others() else { return u32::MAX };
     let groups = groups();
-    let left = all.iter().filter(|process| !groups.contains(&Some(process.group))).count();
+    let left = processes.iter().filter(|process| !groups.contains(&Some(process.group))).count();
     u32::try_from(left).unwrap_or(u32::MAX)
 }
 
-/// The processes that are ours to end: as PID 1 everyone, else our descendants; without these process groups.
+/// The processes that the shutdown has to end, without the given process groups: as PID 1 all, otherwise the descendants of this process.
 pub fn subjects(except: &[Option<i32>]) -> Vec<Pid> {
-    let all = others().unwrap_or_default();
+    let processes = others().unwrap_or_default();
     let me = i32::try_from(std::process::id()).unwrap_or_default();
-    let parents: BTreeMap<i32, i32> = all.iter().map(|process| (process.pid, process.parent)).collect();
+    let parents: BTreeMap<i32, i32> = processes.iter().map(|process| (process.pid, process.parent)).collect();
     let descends = |mut pid: i32| {
-        // Bounded by the number of processes, in case ids were reused while we looked.
+        // Limited by the number of processes, in case IDs were reused meanwhile.
         for _ in 0..=parents.len() {
             match parents.get(&pid) {
                 Some(parent) if *parent == me => return true,
@@ -60,15 +60,16 @@ pub fn subjects(except: &[Option<i32>]) -> Vec<Pid> {
         }
         false
     };
-    all.iter()
+    processes
+        .iter()
         .filter(|process| !except.contains(&Some(process.group)) && (me == 1 || descends(process.pid)))
         .filter_map(|process| Pid::from_raw(process.pid))
         .collect()
 }
 
-/// `None` for what is dead already. A zombie whose other threads still run is alive.
+/// Parses `/proc/PID/stat`; `None` for a process that has ended. A zombie with other running threads has not.
 fn read_stat(pid: i32, stat: &str) -> Option<Process> {
-    // The name in brackets may hold anything, brackets too.
+    // The name in brackets may contain anything, brackets too.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_ascii_whitespace();
     let state = fields.next()?;

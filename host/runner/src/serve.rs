@@ -1,4 +1,4 @@
-//! PID 1: puts the parts together and listens.
+//! PID 1: creates the parts, starts the threads and listens.
 use crate::args::ServeArgs;
 use crate::children::Children;
 use crate::desk::Desk;
@@ -27,11 +27,14 @@ use std::time::{Duration, Instant};
 /// The socket below the state directory.
 pub const SOCKET: &str = "socket";
 
-/// Serves until SIGTERM; returns only when it could not begin.
+/// Serves until SIGTERM and then ends the process.
+///
+/// # Errors
+/// It could not begin.
 pub fn serve(args: ServeArgs) -> io::Result<()> {
-    // First of all: as PID 1 a signal without a handler is dropped by the kernel, and the kubelet sends TERM once.
+    // This comes first: the kernel drops signals to PID 1 without a handler, and the kubelet sends TERM only once.
     let mut signals = Signals::new([SIGCHLD].iter().chain(stop_signals()))?;
-    // As PID 1 orphans come to us anyway; anywhere else (tests) this makes it so.
+    // PID 1 adopts orphans anyway; in tests this process does by this call.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
 
     DirBuilder::new().recursive(true).mode(0o700).create(&args.state)?;
@@ -58,14 +61,14 @@ pub fn serve(args: ServeArgs) -> io::Result<()> {
     }
     let polls = poller.clone();
     Builder::new().name("status".into()).spawn(move || polls.run())?;
-    // Waits from the start, so that no lack of threads can keep us from ending.
+    // This thread is started now, so that the shutdown works even when no thread can be created any more.
     let stop = Stop { argv: args.stop, timeout: args.stop_timeout };
     let (ending, closing, left) = (shutdown.clone(), desk.clone(), served.clone());
     let reaped = children.clone();
     Builder::new().name("shutdown".into()).spawn(move || {
         ending.wait();
         shutdown::carry_out(&ending, &closing, &reaped, &stop);
-        // Clients that were just answered get a moment to print it.
+        // Clients that were just answered get a moment to print the answer.
         let limit = Instant::now() + Duration::from_millis(500);
         while left.load(Ordering::SeqCst) > 0 && Instant::now() < limit {
             sleep(Duration::from_millis(10));
@@ -87,14 +90,14 @@ pub fn serve(args: ServeArgs) -> io::Result<()> {
     Ok(())
 }
 
-/// The kubelet sends what the image calls its STOPSIGNAL, and we are PID 1 of any image: INT (postgres), QUIT (nginx), USR1
-/// (haproxy), WINCH (httpd; not with a terminal, where it says that a window was resized), RTMIN+3 (systemd).
+/// The signals that begin the shutdown. The kubelet sends the STOPSIGNAL of the image, which can be any: INT (postgres), QUIT (nginx), USR1
+/// (haproxy), WINCH (httpd; not with a terminal, where it means that a window was resized), RTMIN+3 (systemd).
 fn stop_signals() -> &'static [i32] {
-    let all = &[SIGTERM, SIGINT, SIGQUIT, SIGUSR1, 37, SIGWINCH];
-    if io::stdin().is_terminal() { all.split_last().map_or(&[], |(_, rest)| rest) } else { all }
+    let signals = &[SIGTERM, SIGINT, SIGQUIT, SIGUSR1, 37, SIGWINCH];
+    if io::stdin().is_terminal() { signals.split_last().map_or(&[], |(_, rest)| rest) } else { signals }
 }
 
-/// Two incarnations on one directory would each believe that they own the tokens: two containers must not share one.
+/// Locks the state directory: two containers must not share one, because each would believe that the tokens are its own.
 fn lock_state(state: &Path) -> io::Result<File> {
     let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(state.join("lock"))?;
     file.try_lock().map_err(|_| io::Error::other("another tanist-run serves this state directory"))?;
@@ -103,13 +106,13 @@ fn lock_state(state: &Path) -> io::Result<File> {
 
 fn listen_for_clients(state: &Path) -> io::Result<UnixListener> {
     let path = state.join(SOCKET);
-    // We hold the lock, so whatever lies there was left by an earlier incarnation.
+    // The directory is locked, so an existing socket was left by an earlier incarnation.
     match fs::remove_file(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     let listener = UnixListener::bind(&path)?;
-    // Only our own user may command: an application that dropped its rights must not get them back through us.
+    // Only this process's user may send commands: an application that dropped its rights must not get them back this way.
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
     Ok(listener)
 }
@@ -128,7 +131,7 @@ fn accept(listener: &UnixListener, desk: &Arc<Desk>, served: &Arc<AtomicUsize>) 
             continue;
         };
         if served.fetch_add(1, Ordering::SeqCst) >= CLIENTS {
-            // The client sees an end without an answer and says unknown.
+            // The client gets no answer and reports unknown.
             served.fetch_sub(1, Ordering::SeqCst);
             continue;
         }
@@ -153,7 +156,7 @@ fn attend(mut stream: UnixStream, desk: &Arc<Desk>) -> io::Result<()> {
     }
 }
 
-/// Whether the client closed its end: clients never half-close.
+/// Whether the client closed its end. Clients never close only one direction.
 fn gone(stream: &UnixStream) -> bool {
     let mut fds = [PollFd::new(stream, PollFlags::RDHUP)];
     poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)

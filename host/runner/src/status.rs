@@ -1,4 +1,4 @@
-//! Polls the application's status: never two at once, none while a quiet command runs.
+//! Polls the application's status: never two polls at once, and none while a quiet command runs.
 use crate::children::{Children, Purpose, read_exit};
 use crate::command::{self, Order};
 use crate::frame::{Frame, Outcome};
@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// The poller and what it last learned.
+/// The poller and its latest results.
 #[derive(Debug)]
 pub struct Poller {
     argv: Vec<OsString>,
@@ -21,23 +21,23 @@ pub struct Poller {
 
 #[derive(Debug)]
 struct State {
-    /// Number of polls that ever began.
+    /// The number of polls that have begun so far.
     begun: u64,
     /// A poll runs, or hangs in the kernel.
     running: bool,
-    /// Someone waits for a poll that begins from now on.
-    wanted: bool,
-    /// Quiet commands that run or wait to run.
+    /// A client waits for a poll that begins from now on.
+    requested: bool,
+    /// The number of quiet commands that run or wait to run.
     quiet: u32,
-    /// The quiet command that waits to run wants one poll of its own before.
+    /// The quiet command that waits to run needs one poll before.
     exempt: bool,
     /// When the last poll began.
     began: Instant,
-    /// When the next one is due.
+    /// When the next poll is due.
     next: Instant,
-    /// An orphan ended beside the poll that runs.
+    /// An orphan ended while the present poll ran.
     stirred: bool,
-    /// The poll that runs was brought on like that, so the orphan may have been its own: it brings on no other.
+    /// The present poll was started early because an orphan ended. An orphan that ends now may be its own, so it does not start another early poll.
     echo: bool,
     /// The last poll that ended, with its number.
     last: Option<(u64, Frame)>,
@@ -45,12 +45,12 @@ struct State {
     failed: u32,
 }
 
-/// The answer that stands.
+/// The current status.
 #[derive(Clone, Copy, Debug)]
 pub struct Standing {
-    /// The code of the status command.
+    /// The exit code of the status command.
     pub code: u8,
-    /// When the poll that said so began.
+    /// When the poll with this result began.
     pub at: Instant,
 }
 
@@ -60,7 +60,7 @@ impl Poller {
         let state = State {
             begun: 0,
             running: false,
-            wanted: false,
+            requested: false,
             quiet: 0,
             exempt: false,
             began: Instant::now(),
@@ -74,18 +74,18 @@ impl Poller {
         Poller { argv, interval, timeout, children, state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Whether there is anything to poll.
+    /// Whether there is a status command.
     pub fn can_poll(&self) -> bool {
         !self.argv.is_empty()
     }
 
-    /// Polls for ever.
+    /// Polls forever.
     pub fn run(&self) {
         if !self.can_poll() {
             return;
         }
         loop {
-            let (number, wanted) = self.wait_for_turn();
+            let (number, requested) = self.wait_for_turn();
             let at = Instant::now();
             let order = Order {
                 argv: &self.argv,
@@ -95,8 +95,8 @@ impl Poller {
                 to_log: false,
             };
             let ran = command::run(&self.children, &order);
-            // Counting walks /proc: only for those who ask.
-            let processes = if wanted { self.children.count_others(ran.group) } else { 0 };
+            // Counting reads all of /proc, so it is only done for a client.
+            let processes = if requested { self.children.count_others(ran.group) } else { 0 };
             let frame = Frame {
                 token: "-".into(),
                 outcome: ran.outcome,
@@ -120,15 +120,15 @@ impl Poller {
         let mut state = lock(&self.state);
         loop {
             let now = Instant::now();
-            let due = state.quiet == 0 && (state.wanted || now >= state.next);
+            let due = state.quiet == 0 && (state.requested || now >= state.next);
             if due || state.exempt {
                 state.exempt = false;
                 state.begun += 1;
                 state.began = now;
                 state.running = true;
-                return (state.begun, std::mem::take(&mut state.wanted));
+                return (state.begun, std::mem::take(&mut state.requested));
             }
-            // Quiet ends with a notification; the timeout is only for the interval.
+            // The end of quiet is notified; the timeout is only for the interval.
             let until = if state.quiet > 0 { now + self.interval } else { state.next };
             state = wait_until(&self.changed, state, until);
         }
@@ -151,20 +151,20 @@ impl Poller {
         state.last = Some((number, frame));
         state.running = still_running;
         let echo = std::mem::take(&mut state.stirred) && !state.echo;
-        state.next = if echo { state.began + self.distance() } else { Instant::now() + self.interval };
+        state.next = if echo { state.began + self.early_pause() } else { Instant::now() + self.interval };
         state.echo = echo;
         self.changed.notify_all();
     }
 
-    /// None follows a hung poll until it is reaped.
+    /// Waits until a poll that hangs was reaped, so that no other poll starts before.
     fn wait_for_reaping(&self, exit: &std::io::PipeReader) {
         read_exit(exit);
         lock(&self.state).running = false;
         self.changed.notify_all();
     }
 
-    /// The result of a poll that begins after this call; within a quiet time of the asker's own it is the only one. `None` when the
-    /// asker gave up.
+    /// The result of a poll that begins after this call. With `within`, the quiet time of the caller, it is the only poll in that time. `None`: the
+    /// caller gave up.
     pub fn fresh(&self, within: Option<&Quiet<'_>>, gave_up: &dyn Fn() -> bool) -> Option<Frame> {
         let unknown = |reason: &'static str| {
             Some(Frame::bare("-", Outcome::Unknown(reason.into()), self.children.count_others(None)))
@@ -173,7 +173,7 @@ impl Poller {
             let outcome = Outcome::NotStarted("no-status-command".into());
             return Some(Frame::bare("-", outcome, self.children.count_others(None)));
         }
-        // A poll that runs already, then ours; each with the time to be killed.
+        // First the poll that may be running, then the new one, each with the time to kill it.
         let limit = Instant::now() + (self.timeout + crate::limits::AFTER_KILL) * 2 + Duration::from_secs(5);
         let mut state = lock(&self.state);
         let before = state.begun;
@@ -183,7 +183,7 @@ impl Poller {
             {
                 return Some(frame.clone());
             }
-            // Ours may run already; the quiet command waits for it too.
+            // The new poll may be running already; the quiet command waits for it too.
             let ours_runs = state.running && state.begun > before;
             if state.quiet > 0 && !ours_runs && within.is_none() {
                 drop(state);
@@ -196,11 +196,11 @@ impl Poller {
             if gave_up() {
                 return None;
             }
-            let asked = if within.is_some() { state.exempt } else { state.wanted };
+            let asked = if within.is_some() { state.exempt } else { state.requested };
             if state.begun == before && !asked {
                 match within {
                     Some(_) => state.exempt = true,
-                    None => state.wanted = true,
+                    None => state.requested = true,
                 }
                 self.changed.notify_all();
             }
@@ -208,36 +208,36 @@ impl Poller {
         }
     }
 
-    /// No polls begin from now until the guard is dropped, but the guard's own.
+    /// From now until the guard is dropped no poll begins, except one that the guard's owner requests.
     pub fn quiet(&self) -> Quiet<'_> {
         lock(&self.state).quiet += 1;
         self.changed.notify_all();
         Quiet(self)
     }
 
-    /// Polls at once: something has just changed.
+    /// Polls at once, because the status may just have changed.
     pub fn hurry(&self) {
         lock(&self.state).next = Instant::now();
         self.changed.notify_all();
     }
 
-    /// Polls soon: a process that nobody waits for ended, and that may have been the application. Polls brought on like this keep a distance,
-    /// for an application that ends takes many processes along.
+    /// Polls soon, because an orphaned process ended that may have been the application. Such polls have a pause between them, because many
+    /// processes of an application may end at the same time.
     pub fn stir(&self) {
         let mut state = lock(&self.state);
         if state.running {
             state.stirred = true;
         } else {
-            state.next = state.next.min(state.began + self.distance());
+            state.next = state.next.min(state.began + self.early_pause());
             self.changed.notify_all();
         }
     }
 
-    fn distance(&self) -> Duration {
+    fn early_pause(&self) -> Duration {
         self.interval / STIRRED
     }
 
-    /// The answer that stands. A poll that hangs in the kernel counts like those that would have failed meanwhile.
+    /// The current status. `None`: unknown. A poll that hangs in the kernel counts as the failed polls that there would have been meanwhile.
     pub fn standing(&self) -> Option<Standing> {
         let state = lock(&self.state);
         let hangs = state.running && state.began.elapsed() > (self.interval + self.timeout) * POLLS_FAILED;
@@ -245,12 +245,12 @@ impl Poller {
     }
 }
 
-/// Holds back status polls.
+/// A guard: while it exists no status poll begins.
 #[derive(Debug)]
 pub struct Quiet<'a>(&'a Poller);
 
 impl Quiet<'_> {
-    /// Waits for the poll that still runs; whether it has ended by then.
+    /// Waits for a poll that still runs. Returns whether it has ended by the given time.
     pub fn begins(&self, until: Instant) -> bool {
         let mut state = lock(&self.0.state);
         while state.running && Instant::now() < until {
@@ -264,7 +264,7 @@ impl Drop for Quiet<'_> {
     fn drop(&mut self) {
         let mut state = lock(&self.0.state);
         state.quiet = state.quiet.saturating_sub(1);
-        // Its asker gave up; it must not run beside the next one's command.
+        // If a poll was requested and not begun, its owner gave up; it must not run beside the next command.
         state.exempt = false;
         self.0.changed.notify_all();
     }

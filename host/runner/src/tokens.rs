@@ -1,18 +1,18 @@
-//! The durable memory of tokens: what was started, how it ended, what must never start.
+//! The durable store of tokens: what was started, how it ended, what must never start.
 //!
 //! One file per token, replaced atomically and synced with its directory:
 //! `DIR/tokens/T` = a line `tanist-run/1 started|result|void token uid incarnation argc`, and for a result the frame.
 //! Never an argv: it may hold secrets. Files and directories are private to PID 1's user.
 //!
-//! **Pruning.** The newest 256 tokens keep their results. An older one is first written, as eight bytes of hash and kind, to the
-//! append-only file `DIR/retired.hashes`, synced, then removed: its result is forgotten, its use is not. So a token is refused for as
-//! long as the pod lives, voids included, however late an exec of it comes. A token never used is taken for a used one as often as two
-//! hashes of 63 bits agree; it is refused then, which costs a command, never a second start.
+//! **Pruning.** The results of the newest 256 tokens are stored. An older token is first written, as eight bytes of hash and kind, to the
+//! append-only file `DIR/retired.hashes`, which is synced; then its file is removed. Its result is lost, but not that it was used. So a token
+//! is refused as long as the pod exists, voids included, however late an exec of it comes. If the 63-bit hash of a new token equals that of a
+//! used one, the new token is refused: that costs one command, never a second start.
 //!
-//! **The bound.** That file ends at [`RETIRED_KEPT`] tokens. From then on no token starts that is not known already: nothing could be
-//! retired to make room for it, and forgetting a token could start it twice. The pod has to be replaced.
+//! **The limit.** That file ends at [`RETIRED_KEPT`] tokens. From then on no unknown token starts, because none could be retired to make room
+//! for it, and a token that is not stored could start twice. The pod has to be replaced.
 //!
-//! Earlier runners wrote names and kinds, one a line, to `DIR/retired`. What stands there is refused like the rest.
+//! Earlier runners wrote names and kinds, one on each line, to `DIR/retired`. These tokens are refused too.
 use crate::frame::Frame;
 use crate::limits::{RETIRED_KEPT, TOKEN_BYTES, TOKENS_KEPT};
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -20,23 +20,23 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Whether a text may be a token. `.` and `..` are no file names, and `-` is what a frame says when it has no token.
+/// Whether a text may be a token. `.` and `..` cannot be file names, and `-` means "no token" in a frame.
 pub fn valid(token: &str) -> bool {
     !matches!(token, "." | ".." | "-")
         && (1..=TOKEN_BYTES).contains(&token.len())
         && token.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
 }
 
-/// What is remembered of a token.
+/// What is stored of a token.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Record {
-    /// Started, no end known, by this incarnation of PID 1.
+    /// It was started by this incarnation of PID 1, and no end is known.
     Started(String),
-    /// Ended, or answered for good.
+    /// It ended with this result.
     Result(Frame),
-    /// Never to be started.
+    /// It must never start.
     Void,
-    /// Used, but the result is gone: pruned, or the file is damaged.
+    /// It was used, but its result is lost: pruned, or the file is damaged.
     Used,
 }
 
@@ -45,28 +45,28 @@ pub enum Record {
 pub struct Tokens {
     dir: PathBuf,
     scratch: PathBuf,
-    /// Eight bytes each: [`retired_as`].
+    /// The file of retired tokens, eight bytes each: [`retired_as`].
     hashes: PathBuf,
-    /// How many of them there may be.
+    /// The largest number of retired tokens.
     most: u64,
-    /// What earlier runners wrote instead; only read.
+    /// The file of earlier runners; it is only read.
     lines: PathBuf,
 }
 
 /// Bytes of a retired token.
 const HASH: usize = 8;
 
-/// Who writes: part of every record.
+/// The writer of a record, which is part of the record.
 #[derive(Debug)]
 pub struct Writer {
-    /// The pod.
+    /// The UID of the pod.
     pub uid: String,
-    /// The incarnation of PID 1.
+    /// A random ID of this run of PID 1.
     pub incarnation: String,
 }
 
 impl Tokens {
-    /// The store as it lies there, for reading only.
+    /// The store below a state directory, for reading only.
     pub fn at(state: &Path) -> Tokens {
         Tokens {
             dir: state.join("tokens"),
@@ -84,12 +84,15 @@ impl Tokens {
             DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
         }
         sync_dir(state)?;
-        // The directory's own name, where we may read its parent.
+        // Syncs the directory's own name too, if its parent may be read.
         let _ = state.parent().map(sync_dir);
         Ok(tokens)
     }
 
-    /// What is known of a token. An error is not "nothing": the caller must not start on it.
+    /// What is stored of a token.
+    ///
+    /// # Errors
+    /// The store cannot be read. The caller must not start the token then.
     pub fn look_up(&self, token: &str) -> io::Result<Option<Record>> {
         match fs::read(self.dir.join(token)) {
             Ok(bytes) => Ok(Some(read_record(&bytes).unwrap_or(Record::Used))),
@@ -98,29 +101,29 @@ impl Tokens {
         }
     }
 
-    /// Remembers that argv is about to start. On disk when this returns.
+    /// Stores that argv is about to start. It is on disk when this returns.
     pub fn start(&self, token: &str, writer: &Writer, argc: usize) -> io::Result<()> {
         self.write(token, line("started", token, writer, argc))?;
-        // Failing to prune costs space, never safety.
+        // An error of pruning only costs space.
         let _ = self.prune(token);
         Ok(())
     }
 
-    /// Remembers how it ended.
+    /// Stores how it ended.
     pub fn finish(&self, token: &str, writer: &Writer, argc: usize, frame: &Frame) -> io::Result<()> {
         let mut bytes = line("result", token, writer, argc);
         bytes.extend_from_slice(&frame.to_bytes());
         self.write(token, bytes)
     }
 
-    /// Remembers that it must never start.
+    /// Stores that it must never start.
     pub fn void(&self, token: &str, writer: &Writer) -> io::Result<()> {
         self.write(token, line("void", token, writer, 0))?;
         let _ = self.prune(token);
         Ok(())
     }
 
-    /// Whole or not at all: a synced file takes the name by rename, then the name is synced.
+    /// Writes a record completely or not at all: a synced file is renamed, then the directory is synced.
     fn write(&self, token: &str, bytes: Vec<u8>) -> io::Result<()> {
         let scratch = self.scratch.join(token);
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&scratch)?;
@@ -130,7 +133,10 @@ impl Tokens {
         sync_dir(&self.dir)
     }
 
-    /// Whether no further token may be remembered: then none may start that is not known already. An error is not "no".
+    /// Whether the store is full: then no unknown token may start.
+    ///
+    /// # Errors
+    /// The store cannot be read. The caller must not take that as "no".
     pub fn is_full(&self) -> io::Result<bool> {
         match fs::metadata(&self.hashes) {
             Ok(found) => Ok(found.len() / HASH as u64 >= self.most),
@@ -183,7 +189,7 @@ impl Tokens {
             gone.push(self.dir.join(name));
         }
         let mut retired = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.hashes)?;
-        // Part of a hash is what a crash in the middle of an append left; its token was not removed.
+        // A crash in the middle of an append may have left a part of a hash; that token was not removed.
         let length = retired.metadata()?.len();
         retired.set_len(length - length % HASH as u64)?;
         retired.write_all(&hashes)?;
@@ -195,8 +201,8 @@ impl Tokens {
     }
 }
 
-/// How a retired token is written: 63 bits of its hash (FNV-1a, mixed so that every byte of a name reaches every bit), and whether it was
-/// void in the last. The form may never change while a state directory lives.
+/// The stored form of a retired token: 63 bits of its hash (FNV-1a, mixed so that every byte affects every bit), and in the last bit whether it was
+/// void. This form must never change, because state directories outlive runners.
 fn retired_as(token: &str, void: bool) -> [u8; HASH] {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     for byte in token.bytes() {
@@ -217,7 +223,7 @@ fn open_if_there(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Fills the buffer; `false` at the end, where part of a record counts as none.
+/// Fills the buffer. Returns `false` at the end of the file; an incomplete record does not count.
 fn read_whole(from: &mut impl Read, into: &mut [u8; HASH]) -> io::Result<bool> {
     match from.read_exact(into) {
         Ok(()) => Ok(true),

@@ -1,6 +1,6 @@
-//! What a client asks of PID 1: a length, then fields that each end with a NUL (argv items cannot hold one).
+//! The requests of clients to PID 1: a length, then fields that each end with a NUL byte (which an argv cannot contain).
 //!
-//! The length makes a request whole or nothing: a client that dies while it writes never starts half an argv.
+//! The length shows whether a request is complete: a client that dies while it writes never starts an incomplete argv.
 use crate::frame::number;
 use crate::limits::{LONGEST, REQUEST_BYTES};
 use std::ffi::OsString;
@@ -8,12 +8,12 @@ use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
 
-/// What the application is expected to do once a command has succeeded.
+/// The expected state of the application after a command has succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
-    /// It runs, as primary or secondary.
+    /// It runs as primary or secondary.
     Running,
-    /// It is stopped on purpose.
+    /// It is stopped.
     Stopped,
 }
 
@@ -36,40 +36,40 @@ impl Expect {
     }
 }
 
-/// Reads status codes, comma-separated; none at all is a mistake, for it would never start.
+/// Parses comma-separated status codes. An empty list is an error, because the command could never start.
 pub fn read_codes(text: &str) -> Option<Vec<u8>> {
     text.split(',').map(number).collect()
 }
 
-/// How recent the data has to be still.
+/// The condition that the data has not changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IfSequence {
-    /// What the command has to print.
+    /// The position that the sequence command has to print.
     pub expected: String,
-    /// How long it may take.
+    /// How long the sequence command may run.
     pub deadline: Duration,
-    /// The sequence command.
+    /// The argv of the sequence command.
     pub argv: Vec<OsString>,
 }
 
 /// A command to run once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exec {
-    /// Its name for ever.
+    /// Its name; a token is never used again.
     pub token: String,
-    /// The pod it is meant for.
+    /// The UID of the pod that it is meant for.
     pub uid: String,
-    /// How long it may take from the moment PID 1 accepts it.
+    /// How long it may run, from the moment in which PID 1 accepts it.
     pub deadline: Duration,
-    /// The expectation its success sets.
+    /// The expected state after its success. Absent: it does not change.
     pub expect: Option<Expect>,
-    /// No status polls while it runs.
+    /// Whether no status poll may run beside it.
     pub quiet: bool,
-    /// It starts only when a fresh status poll says one of these.
+    /// It starts only if a new status poll exits with one of these codes. Absent: no condition.
     pub if_status: Option<Vec<u8>>,
-    /// It starts only when the data is where it was.
+    /// It starts only if the data has not changed. Absent: no condition.
     pub if_sequence: Option<IfSequence>,
-    /// Passed as it is, item by item.
+    /// The program and its arguments.
     pub argv: Vec<OsString>,
 }
 
@@ -78,16 +78,16 @@ pub struct Exec {
 pub enum Request {
     /// Run a command once.
     Exec(Exec),
-    /// Say what became of a token, and void it if nothing did.
+    /// Report what is known of a token, and make it void if it was never started.
     Settle {
-        /// The token asked about.
+        /// The token.
         token: String,
-        /// The pod it was meant for.
+        /// The UID of the pod that it was meant for.
         uid: String,
     },
-    /// Run a fresh status poll.
+    /// Run a new status poll.
     Status {
-        /// The pod it is meant for.
+        /// The UID of the pod that the request is meant for.
         uid: String,
     },
 }
@@ -148,7 +148,7 @@ impl Request {
                 deadline: Duration::from_millis(text(fields.next()?)?.parse().ok()?).min(LONGEST),
                 expect: Expect::parse(fields.next()?),
                 quiet: fields.next()? == b"quiet",
-                // A condition that cannot be read must never become none.
+                // A condition that cannot be parsed must not be dropped.
                 if_status: match fields.next()? {
                     b"-" => None,
                     codes => Some(read_codes(&text(codes)?)?),
@@ -176,7 +176,7 @@ impl Request {
     }
 }
 
-/// Reads one whole request.
+/// Reads one complete request.
 pub fn read_request(stream: &mut impl Read) -> io::Result<Request> {
     let mut length = [0; 4];
     stream.read_exact(&mut length)?;

@@ -17,7 +17,7 @@ fn the_deadline_ends_the_process_group_and_the_outcome_is_unknown() {
     let began = Instant::now();
     let script = "sleep 60 & echo $! > DIR/child; trap 'echo tidied; exit 0' TERM; echo begun; wait";
     let frame = exec(&member, "t", "3", script);
-    // An orderly exit after our TERM is no success: nobody knows how far it came.
+    // An orderly exit after our TERM is no success: it is not known how far the command came.
     assert_eq!((frame.outcome.as_str(), frame.stdout.as_str()), ("unknown:deadline", "begun\ntidied\n"));
     // What it said last is proof that no KILL came: that would have ended the shell before its trap.
     assert!(began.elapsed() >= Duration::from_secs(3), "{:?}", began.elapsed());
@@ -96,7 +96,7 @@ fn a_daemon_that_keeps_the_pipe_holds_nothing_up_and_lives_on() {
 #[test]
 fn an_answer_is_cut_while_somebody_else_holds_its_stdout() {
     let member = Member::start(&[]);
-    // Half of a number, and its other half comes when nobody reads any more.
+    // The second half of a number comes when the output is not read any more.
     let frame = member.sh("half", "printf 12; (until test -e DIR/go; do sleep 0.05; done; printf 34) &");
     assert_eq!((frame.outcome.as_str(), frame.stdout.as_str(), frame.cut), ("exited:0", "12", true));
     assert!(member.settle("half").cut, "the stored answer says so too");

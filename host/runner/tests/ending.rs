@@ -1,4 +1,4 @@
-//! SIGTERM: no new tokens, the command ends, `stop` runs, nobody is left.
+//! SIGTERM: no new tokens are accepted, the running command ends, `stop` runs, and no process is left.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests may")]
 mod common;
 use common::*;

@@ -87,7 +87,7 @@ fn a_second_command_finds_it_busy_and_may_come_again() {
     assert_eq!(member.lines_of("ran").len(), 0);
     fs::write(member.path("go"), "").unwrap();
     assert_eq!(frame_of(first.wait_with_output().unwrap()).outcome, "exited:0");
-    // Whoever has the first answer finds nobody busy.
+    // After the first answer no command is running.
     assert_eq!(member.sh("second", "echo ran >> DIR/ran").outcome, "exited:0");
 }
 

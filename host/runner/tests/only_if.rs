@@ -131,7 +131,7 @@ fn a_known_token_gets_its_answer_without_a_look() {
     let polls = member.lines_of("polls").len();
     let same = member.begin_sh("runs", &["--if-status", "7"], "echo again >> DIR/ran");
     eventually("both wait", || threads(member.pid(), "client") == 2);
-    // It is answered by then, so whoever wanted to look has looked; that clients poll after an answer is another thing.
+    // When `settle` has answered, a look at the status would have happened already; polls after an answer are another matter.
     assert_eq!(member.settle("runs").outcome, "running");
     assert_eq!(member.lines_of("polls").len(), polls, "nobody looks");
     fs::write(member.path("go"), "").unwrap();
@@ -214,7 +214,7 @@ fn sigterm_while_it_looks_means_not_started_at_once() {
         let mut member = watched("600", &stop);
         hold(&member);
         let client = begin_look(&member, "t", &[&["--if-status", "7"], more].concat(), "echo ran >> DIR/ran");
-        // The poll holds for ten minutes: nobody waits for its end.
+        // The poll runs for ten minutes: its end is not waited for.
         member.terminate();
         assert_eq!(frame_of(client.wait_with_output().unwrap()).outcome, "not-started:shutting-down");
         assert_eq!(member.ended().0, Some(0));

@@ -1,4 +1,4 @@
-//! Status: polled, fresh when asked, quiet when told, and what readiness makes of it.
+//! Status: it is polled, asked anew on request and paused on request; and readiness follows from it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests may")]
 mod common;
 use common::*;
@@ -41,7 +41,7 @@ fn the_status_that_came_of_a_command_follows_its_answer() {
         ("unknown:deadline", Some("exited:9"))
     );
     assert_eq!(status_after(&exec("late", "true")), Some("exited:9".into()), "asked again, it looks again");
-    // What was not tried changed nothing, and a status that does not come holds nobody up for long.
+    // A command that was not tried changed nothing, and a status that does not answer delays nothing for long.
     assert_eq!(
         status_after(
             &member.ask("exec", &["--token", "x", "--uid", "other", "--deadline", "1"], &["true"]).output().unwrap()
@@ -102,7 +102,7 @@ fn asking_for_status_begins_a_new_poll_and_joins_no_older_one() {
     eventually("the first poll", || member.lines_of("polls").len() == 2);
     fs::write(member.path("slow"), "0.7").unwrap();
     fs::write(member.path("code"), "0").unwrap();
-    // This one runs when the next asker comes, who must not be told of it.
+    // This poll runs when the next question comes, which must not get its answer.
     let older = member.ask("status", &["--uid", UID], &[]).spawn().unwrap();
     eventually("the older poll", || member.lines_of("polls").len() == 3);
     fs::write(member.path("code"), "8").unwrap();
@@ -193,7 +193,7 @@ fn a_quiet_command_waits_for_the_running_poll_and_none_runs_beside_it() {
     let script = "echo command >> DIR/polls; until test -e DIR/go; do sleep 0.05; done; echo over >> DIR/polls";
     let client = member.begin_sh("t", &["--quiet-status"], script);
     eventually("it runs", || member.lines_of("polls").contains(&"command".to_owned()));
-    // Who asks meanwhile is told why there is no answer, at once.
+    // A question in the meantime gets the reason why there is no answer, at once.
     for _ in 0..20 {
         assert_eq!(member.status().outcome, "unknown:quiet");
     }
@@ -239,7 +239,7 @@ fn without_quiet_status_polls_go_on_beside_a_command() {
 fn readiness_follows_expectation_and_status() {
     let mut member = Member::with_status(&[]);
     eventually("stopped as expected", || member.ready() == 200);
-    // It runs although nobody started it.
+    // It runs although no command started it.
     member.says(8);
     eventually("unexpected primary", || member.ready() == 503);
     member.says(7);

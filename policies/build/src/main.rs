@@ -1,7 +1,7 @@
 //! `policy-build IN.wasm OUT.wasm`: makes a policy component of a core module that the SDK built.
 //!
-//! Everything that is not code or contract is stripped, so that the same source gives the same bytes, and a component that imports anything
-//! but types is refused here already, before a host does.
+//! Everything except code and contract is removed, so that the same source gives the same bytes. A component that imports anything but types is
+//! refused here, before a host refuses it.
 
 use std::{env, fs, path::Path};
 

@@ -10,7 +10,7 @@ const CUSTOM: u8 = 0;
 const CORE_MODULE: u8 = 1;
 const NESTED_COMPONENT: u8 = 4;
 
-/// The same binary without its custom sections, but those whose names are kept.
+/// The binary without custom sections, except those whose names `keep` accepts.
 pub fn custom_sections(binary: &[u8], keep: fn(&str) -> bool) -> Result<Vec<u8>> {
     let (header, mut rest) = binary.split_at_checked(HEADER).context("too short for WebAssembly")?;
     ensure!(header.starts_with(b"\0asm"), "not WebAssembly");

@@ -1,4 +1,4 @@
-//! A test guest that does what its parameters tell it, so that every limit of the host has a test.
+//! A policy for tests: it misbehaves as its parameters say, so that every limit of the host has a test.
 
 use std::{
     hint::black_box,
@@ -188,7 +188,7 @@ fn grow_quietly() {
     }
 }
 
-/// Goes down without end, in a way that no compiler makes a loop of, and without the stack that it keeps in its memory.
+/// Recurses without end, in a way that no compiler turns into a loop and that does not use the stack in linear memory.
 #[inline(never)]
 fn recurse(depth: u32) -> u32 {
     if depth == u32::MAX {
@@ -198,7 +198,7 @@ fn recurse(depth: u32) -> u32 {
     ASKED.fetch_add(1, Relaxed).rotate_left(below) ^ below
 }
 
-#[allow(clippy::panic, reason = "that is what it is for")]
+#[allow(clippy::panic, reason = "the test needs a trap")]
 fn trap() -> Answer {
     panic!("told to")
 }

@@ -1,4 +1,4 @@
-//! An example: one member is preferred among those with the most recent data; everything else is left to the next policy.
+//! An example: one member is preferred among those with the most recent data; for everything else it abstains.
 
 use tanist_policy::{Answer, Candidate, Description, Fault, Parameters, Policy, Snapshot, export_policy};
 

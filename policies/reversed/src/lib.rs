@@ -1,6 +1,6 @@
-//! A test guest: at every point the reverse of what the built-in policy answers.
+//! A policy for tests: at every point it gives the reverse of the built-in policy's answer.
 //!
-//! With it in the stack the outcome changes at every decision point, which shows that the host decides nothing that a policy could.
+//! With it the outcome changes at every decision point, which shows that the host decides nothing that a policy could decide.
 
 use tanist_policy::{
     Answer, Candidate, Care, Description, Fault, Policy, Position, Remedy, Role, Snapshot, Treatment, export_policy,

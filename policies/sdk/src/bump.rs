@@ -1,6 +1,6 @@
-//! Memory for one question: it is handed out in a line and never taken back, since the instance is thrown away after the answer.
+//! An allocator for one question: it gives out memory one piece after the other and never frees it, because the instance is dropped after the answer.
 //!
-//! It is a tenth of the code of a general allocator, and takes a third of the fuel.
+//! It has a tenth of the code of a general allocator and needs a third of the fuel.
 
 use core::{
     alloc::{GlobalAlloc, Layout},
@@ -11,7 +11,7 @@ use core::{
 
 const PAGE: usize = 65_536;
 
-/// Where the next piece begins, and where the memory ends. Both 0 until the first piece. Atomic only to be shared: there are no threads.
+/// The address of the next piece and the end of the memory. Both are 0 until the first piece. They are atomic only because a static has to be.
 struct Bump {
     next: AtomicUsize,
     end: AtomicUsize,
@@ -35,7 +35,7 @@ unsafe impl GlobalAlloc for Bump {
     unsafe fn realloc(&self, old: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         let last = old as usize + layout.size() == self.next.load(Relaxed);
         match (old as usize).checked_add(size) {
-            // What was handed out last grows, or shrinks, where it is.
+            // The last piece grows or shrinks in place.
             Some(stop) if last => {
                 if self.reach(stop) {
                     old
@@ -69,12 +69,12 @@ impl Bump {
         self.next.load(Relaxed)
     }
 
-    /// Hands out everything before `stop`, growing the memory if need be.
+    /// Gives out everything before `stop`, and grows the memory if necessary.
     fn reach(&self, stop: usize) -> bool {
         let end = self.end.load(Relaxed);
         if stop > end {
             let least = (stop - end).div_ceil(PAGE);
-            // By half, so that a thousand members need few calls; if that is too much for the host, by what is needed.
+            // The memory grows by half, so that a thousand members need few calls, or only by the necessary size if the host refuses that.
             let ample = least.max(end / PAGE / 2);
             let grown = [ample, least].into_iter().find(|pages| wasm32::memory_grow(0, *pages) != usize::MAX);
             match grown {

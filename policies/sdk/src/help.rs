@@ -1,4 +1,4 @@
-//! Small conveniences on the contract's types.
+//! Helper functions for the contract's types.
 
 use std::panic::Location as Caller;
 
@@ -47,12 +47,12 @@ impl Member {
 }
 
 impl Answer {
-    /// Chooses these, best first; waits if there are none.
+    /// Chooses these members, best first; waits if there are none.
     pub fn rank(candidates: impl IntoIterator<Item = Candidate>) -> Self {
         Self::rank_over(candidates, [])
     }
 
-    /// Chooses these, best first, and says why the others lost; waits if there is nobody to choose.
+    /// Chooses these members, best first, with the reasons against the others; waits if there are none to choose.
     pub fn rank_over(
         candidates: impl IntoIterator<Item = Candidate>,
         passed_over: impl IntoIterator<Item = Remark>,
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_to_choose_is_a_wait() {
+    fn without_a_member_to_choose_it_waits() {
         assert!(matches!(Answer::rank([]), Answer::Wait(_)));
     }
 

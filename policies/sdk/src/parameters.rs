@@ -1,7 +1,7 @@
 //! Reads parameters: the values of a flat JSON object.
 //!
-//! The host has checked them against the schema and gives them in one fixed form, so this is no parser that explains what is wrong: what
-//! is absent, or of another type than asked for, is `None`. Any text is safe to read.
+//! The host has checked the parameters against the schema and gives them in one fixed form, so this parser explains no errors: a value that is
+//! absent, or of another type than requested, is `None`. Any text is safe to read.
 
 use crate::Snapshot;
 
@@ -10,17 +10,17 @@ use crate::Snapshot;
 pub struct Parameters<'a>(&'a str);
 
 impl<'a> Parameters<'a> {
-    /// Those of a snapshot.
+    /// The parameters of a snapshot.
     pub fn of(snapshot: &'a Snapshot) -> Self {
         Self(&snapshot.parameters)
     }
 
-    /// A text.
+    /// A text. `None`: absent, or not a text.
     pub fn text(self, key: &str) -> Option<String> {
         self.find(key)?.string()
     }
 
-    /// A list of texts. Absent is empty.
+    /// A list of texts; empty if it is absent.
     pub fn texts(self, key: &str) -> Vec<String> {
         let mut texts = Vec::new();
         if let Some(mut reader) = self.find(key)
@@ -36,17 +36,17 @@ impl<'a> Parameters<'a> {
         texts
     }
 
-    /// A whole number.
+    /// A whole number. `None`: absent, or not a whole number.
     pub fn integer(self, key: &str) -> Option<i64> {
         self.raw(key)?.parse().ok()
     }
 
-    /// True or false.
+    /// A boolean. `None`: absent, or not a boolean.
     pub fn flag(self, key: &str) -> Option<bool> {
         self.raw(key)?.parse().ok()
     }
 
-    /// The JSON text of a value, for what the other functions do not read.
+    /// The JSON text of a value, for types that the other functions do not read.
     pub fn raw(self, key: &str) -> Option<&'a str> {
         let mut reader = self.find(key)?;
         let start = reader.at;
@@ -109,7 +109,7 @@ impl Reader<'_> {
         there
     }
 
-    /// Goes behind the value that begins here. Not recursive: the depth of the text costs no stack.
+    /// Skips the value that begins here. It is not recursive, so that a deeply nested text needs no stack.
     fn skip(&mut self) -> Option<()> {
         let mut depth = 0_u32;
         loop {

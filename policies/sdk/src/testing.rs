@@ -1,4 +1,4 @@
-//! Snapshots in one line, for native tests of policies.
+//! Snapshots of one line, for native tests of policies.
 //!
 //! ```
 //! use tanist_policy::testing::{member, snapshot};
@@ -13,7 +13,7 @@ use crate::{Answer, Care, Failure, Group, Member, Outcome, Phase, Position, Reme
 /// The time of every snapshot made here.
 pub const NOW: i64 = 1_700_000_000;
 
-/// `db-ORDINAL`: running, stopped, not asked, never in a term.
+/// `db-ORDINAL`: its pod runs, its role is stopped, its position was not asked, it was never confirmed in a term.
 pub fn member(ordinal: u32) -> Member {
     Member {
         name: format!("db-{ordinal}"),
@@ -128,7 +128,7 @@ impl Member {
 
 /// Builders: each returns the snapshot with one thing changed.
 impl Snapshot {
-    /// How many primaries are wanted.
+    /// The desired number of primaries.
     #[must_use]
     pub fn primaries(mut self, primaries: u32) -> Self {
         self.group.primaries = primaries;
@@ -159,7 +159,7 @@ impl Answer {
         }
     }
 
-    /// What is said about a member, whether chosen or passed over.
+    /// The reason that is given for a member, whether it is chosen or passed over.
     pub fn says_of(&self, name: &str) -> Option<&str> {
         let Self::Choose(ranking) = self else { return None };
         let chosen = ranking.candidates.iter().map(|candidate| (&candidate.member, &candidate.reason));
@@ -169,7 +169,7 @@ impl Answer {
 }
 
 impl Care {
-    /// Who gets which remedy, in order.
+    /// The members with their remedies, in order.
     pub fn remedies(&self) -> Vec<(&str, Remedy)> {
         match self {
             Self::Treat(treatments) => {

@@ -1,7 +1,7 @@
 //! The built-in policy: highest data first, then what the user prefers, then the lowest ordinal.
 //!
-//! One order decides at every point (see [`Order`]); the points differ in who may be chosen at all. Data is compared by term first, then by
-//! number. What is not known is no number: it comes after every known one, and no data at all comes last.
+//! One order decides at every point (see [`Order`]); the points differ in the members that may be chosen. Data is compared by term first, then by
+//! number. Unknown data comes after all known data, and members without data come last.
 //!
 //! | point | candidates | order |
 //! | --- | --- | --- |
@@ -9,8 +9,8 @@
 //! | `failover` | those with the highest data | running, preferred, lowest ordinal |
 //! | `join` | all | highest data, preferred, lowest ordinal; then unknown, then empty |
 //! | `place` | all | highest data, lowest ordinal; then unknown, then empty |
-//! | `demote` | all | as `join`, backwards |
-//! | `treat` | all | `stop`; when that failed, `recreate` |
+//! | `demote` | all | the reverse of `join` |
+//! | `treat` | all | `stop`; if that failed, `recreate` |
 
 mod order;
 mod treat;
@@ -60,18 +60,18 @@ impl Policy for Sequence {
 
     fn join(snapshot: &Snapshot) -> Result<Answer, Fault> {
         let members = Order::preferring(snapshot).sorted(snapshot);
-        Ok(Answer::rank(members.into_iter().map(|member| Candidate::new(member, what_it_has(member)))))
+        Ok(Answer::rank(members.into_iter().map(|member| Candidate::new(member, data_text(member)))))
     }
 
     fn demote(snapshot: &Snapshot) -> Result<Answer, Fault> {
         let members = Order::preferring(snapshot).sorted(snapshot);
         let lowest_first = members.into_iter().rev();
-        Ok(Answer::rank(lowest_first.map(|member| Candidate::new(member, what_it_has(member)))))
+        Ok(Answer::rank(lowest_first.map(|member| Candidate::new(member, data_text(member)))))
     }
 
     fn place(snapshot: &Snapshot) -> Result<Answer, Fault> {
         let members = Order::default().sorted(snapshot);
-        Ok(Answer::rank(members.into_iter().map(|member| Candidate::new(member, what_it_has(member)))))
+        Ok(Answer::rank(members.into_iter().map(|member| Candidate::new(member, data_text(member)))))
     }
 
     fn treat(snapshot: &Snapshot) -> Result<Care, Fault> {
@@ -79,7 +79,7 @@ impl Policy for Sequence {
     }
 }
 
-/// Chooses among those with the highest data only, so that no failure ever makes an older one lead.
+/// Chooses only among members with the highest data, so that a failure never makes a member with older data lead.
 fn top(snapshot: &Snapshot, order: &Order) -> Answer {
     let members = order.sorted(snapshot);
     let Some(first) = members.first().copied() else { return Answer::rank([]) };
@@ -88,13 +88,13 @@ fn top(snapshot: &Snapshot, order: &Order) -> Answer {
             let (equal, lower): (Vec<_>, Vec<_>) =
                 members.into_iter().partition(|member| member.term == first.term && member.position == first.position);
             let reason = |member: &Member| match (member.name == first.name, equal.len()) {
-                (true, 1) => format!("{}, more recent than all others", what_it_has(member)),
-                (true, _) => format!("{}, as others; first by {}", what_it_has(member), order.why_first(&equal)),
-                (false, _) => format!("{}, as {}, which goes first", what_it_has(member), first.name),
+                (true, 1) => format!("{}, more recent than all others", data_text(member)),
+                (true, _) => format!("{}, as others have; first by {}", data_text(member), order.why_first(&equal)),
+                (false, _) => format!("{}, as {} has, which goes first", data_text(member), first.name),
             };
             Answer::rank_over(
                 equal.iter().map(|member| Candidate::new(member, reason(member))),
-                lower.iter().map(|member| Remark::new(member, what_it_lacks(member, first))),
+                lower.iter().map(|member| Remark::new(member, why_behind(member, first))),
             )
         }
         Position::Empty => Answer::rank(members.iter().map(|member| Candidate::new(member, "no member has data yet"))),
@@ -102,8 +102,8 @@ fn top(snapshot: &Snapshot, order: &Order) -> Answer {
     }
 }
 
-/// `data 15 of term 3`, and so on.
-fn what_it_has(member: &Member) -> String {
+/// The data of a member in words, for instance `data 15 of term 3`.
+fn data_text(member: &Member) -> String {
     match (&member.position, member.term) {
         (Position::Known(sequence), Some(term)) => format!("data {} of term {term}", sequence.number),
         (Position::Known(sequence), None) => format!("data {}", sequence.number),
@@ -113,15 +113,15 @@ fn what_it_has(member: &Member) -> String {
     }
 }
 
-/// Why a member is not as good as the first, whose data is known.
-fn what_it_lacks(member: &Member, first: &Member) -> String {
+/// Why a member's data is not as recent as that of the first, which is known.
+fn why_behind(member: &Member, first: &Member) -> String {
     let name = &first.name;
     match (member.number(), first.number()) {
         (Some(_), Some(_)) if member.term < first.term => {
-            format!("{} is of an older term than {} of {name}", what_it_has(member), what_it_has(first))
+            format!("{} is of an older term than {} of {name}", data_text(member), data_text(first))
         }
         (Some(own), Some(best)) if own < best => format!("{own} is behind {best} of {name}"),
         (Some(own), Some(_)) => format!("{own} is of another history than {name} has"),
-        _ => what_it_has(member),
+        _ => data_text(member),
     }
 }

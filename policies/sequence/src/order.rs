@@ -1,10 +1,11 @@
-//! The one order of members.
+//! The order of members.
 
 use std::cmp::{Ordering, Reverse};
 
 use tanist_policy::{Member, Parameters, Position, Role, Snapshot};
 
-/// Best first: data, then (if asked for) who runs, then whom the user prefers, then ordinal, then name. Total: no two members are equal.
+/// Best first: data, then (at a failover) running members, then preferred members, then ordinal, then name. The order is total: no two members are
+/// equal.
 #[derive(Debug, Default)]
 pub struct Order {
     /// Running secondaries come before stopped members with the same data.
@@ -14,7 +15,7 @@ pub struct Order {
 }
 
 impl Order {
-    /// With the preferences of the snapshot: the group's, then the parameters'.
+    /// The order with the preferences of the snapshot: first the group's, then those of the parameters.
     pub fn preferring(snapshot: &Snapshot) -> Self {
         let listed = Parameters::of(snapshot).texts("prefer");
         let preferred = snapshot.group.preferred_primary.iter().cloned().chain(listed).collect();
@@ -36,18 +37,18 @@ impl Order {
             .then_with(|| left.name.cmp(&right.name))
     }
 
-    /// What decides among the same data, before the ordinal.
+    /// What decides among members with the same data, before the ordinal.
     fn rank(&self, member: &Member) -> (bool, usize) {
         let idle = self.running_first && member.role != Role::Secondary;
         let place = self.preferred.iter().position(|name| *name == member.name).unwrap_or(usize::MAX);
         (idle, place)
     }
 
-    /// What put the first of several members with the same data before the second.
+    /// The reason why the first of several members with the same data comes before the second.
     pub fn why_first(&self, equal: &[&Member]) -> &'static str {
         match equal {
             [first, second, ..] => match (self.rank(first), self.rank(second)) {
-                ((own, _), (other, _)) if own != other => "running already",
+                ((own, _), (other, _)) if own != other => "role (it is running)",
                 ((_, own), (_, other)) if own != other => "preference",
                 _ => "ordinal",
             },
@@ -56,7 +57,7 @@ impl Order {
     }
 }
 
-/// Smallest for the most recent data: known, highest term and number first; then not known; then none.
+/// The key of the order, smallest for the most recent data: known data by highest term and number, then unknown data, then no data.
 fn recency(member: &Member) -> (u8, Reverse<(Option<u64>, u64)>) {
     match &member.position {
         Position::Known(sequence) => (0, Reverse((member.term, sequence.number))),

@@ -1,4 +1,4 @@
-//! What is done with failed members: `stop`; when that failed, a new pod.
+//! What is done with failed members: `stop`; if that failed, a new pod.
 
 use tanist_policy::{Care, Member, Remedy, Role, Snapshot, Treatment};
 
@@ -11,16 +11,17 @@ pub fn treat(snapshot: &Snapshot) -> Care {
 fn remedy(member: &Member) -> Treatment {
     match &member.last_failure {
         Some(failure) if failure.command == "stop" => {
-            let why = format!("stop failed ({}): a new pod, same volumes", failure.outcome.describe());
+            let why = format!("stop failed ({}): the pod is replaced, volumes stay", failure.outcome.describe());
             Treatment::new(member, Remedy::Recreate, why)
         }
         Some(failure) => {
-            let why = format!("{} failed ({}): stop it first", failure.command, failure.outcome.describe());
+            let why =
+                format!("{} failed ({}): the member is stopped first", failure.command, failure.outcome.describe());
             Treatment::new(member, Remedy::Stop, why)
         }
         None => {
-            let why = member.role_detail.as_deref().unwrap_or("its status says so");
-            Treatment::new(member, Remedy::Stop, format!("failed: stop it first; {why}"))
+            let why = member.role_detail.as_deref().unwrap_or("its status says failed");
+            Treatment::new(member, Remedy::Stop, format!("the member failed and is stopped first: {why}"))
         }
     }
 }

@@ -90,7 +90,7 @@ proptest! {
         }
     }
 
-    /// A20: nobody below the highest data leads.
+    /// A20: no member with less than the highest position leads.
     #[test]
     fn nobody_behind_is_seeded_or_promoted(story in stories()) {
         for ask in [Sequence::seed as Ask, Sequence::failover] {
@@ -121,7 +121,7 @@ proptest! {
         prop_assert_eq!(demotion.chosen(), backwards);
     }
 
-    /// A8, A14: without wishes, equal members go by number.
+    /// A8, A14: without preferences, equal members are ordered by ordinal.
     #[test]
     fn equal_members_go_by_number(count in 1_u32..40, number in any::<u64>()) {
         let story = snapshot((0..count).map(|ordinal| member(ordinal).at(number)));

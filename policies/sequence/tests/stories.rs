@@ -160,7 +160,7 @@ fn another_history_is_no_fallback() {
 fn a_running_secondary_takes_over_before_a_stopped_member_with_the_same_data() {
     let story = snapshot([member(0).at(9), secondary(1).at(9), secondary(2).at(8)]);
     assert_eq!(failover(&story).chosen(), ["db-1", "db-0"]);
-    assert_eq!(failover(&story).says_of("db-1"), Some("data 9, as others; first by running already"));
+    assert_eq!(failover(&story).says_of("db-1"), Some("data 9, as others have; first by role (it is running)"));
     let ordinal_first = story.with_parameters(r#"{"prefer":[],"runningFirst":false}"#);
     assert_eq!(failover(&ordinal_first).chosen(), ["db-0", "db-1"]);
 }
@@ -187,11 +187,11 @@ fn the_parameters_prefer_after_the_group() {
         .preferring("db-1")
         .with_parameters(r#"{"prefer":["db-2","db-1"]}"#);
     assert_eq!(seed(&story).chosen(), ["db-1", "db-2", "db-0"]);
-    assert_eq!(seed(&story).says_of("db-1"), Some("data 9, as others; first by preference"));
+    assert_eq!(seed(&story).says_of("db-1"), Some("data 9, as others have; first by preference"));
 }
 
 #[test]
-fn who_is_barred_is_never_chosen_nor_remarked() {
+fn barred_members_are_never_chosen_nor_remarked() {
     let story = snapshot([member(0).at(9).barred("terminating"), member(1).at(8)]);
     for answer in [seed(&story), failover(&story), join(&story), demote(&story), place(&story)] {
         assert_eq!(answer.chosen(), ["db-1"]);
@@ -200,7 +200,7 @@ fn who_is_barred_is_never_chosen_nor_remarked() {
 }
 
 #[test]
-fn with_nobody_to_choose_it_waits() {
+fn without_a_member_to_choose_it_waits() {
     let story = snapshot([member(0).barred("marked")]);
     for answer in [seed(&story), failover(&story), join(&story), demote(&story), place(&story)] {
         assert!(matches!(answer, Answer::Wait(_)), "{answer:?}");

@@ -1,10 +1,10 @@
 //! Who may take over from lost primaries, and when (docs/rules.md, "Which question arises", "Order of data").
 //!
-//! Members of the highest term count, and nobody else. A secondary that was not read may have what no other has: it is waited for, unless the
-//! owner of the application said how many are enough. The lost primary alone is not waited for.
-use super::claims::{explained, own_claims, record_is_current};
-use super::seed::{above_high_water, highest_among, highest_term, overruled};
-use super::{Held, Rule, Violation, broken, broken_by, free, phase_word, rested, role_is};
+//! Only members of the highest term count. A secondary whose position is not known may have writes that no other member has, so the takeover
+//! waits for it, unless `spec.failover.reads` says that fewer positions are enough. It never waits for the lost primary.
+use super::claims::{claims_not_ahead, record_is_current, volume_unchanged};
+use super::seed::{above_high_water, highest_among, highest_term, override_fits};
+use super::{Held, Rule, Violation, broken, broken_by, can_take_command, phase_word, retry_allowed, role_is};
 use crate::contract::{Phase, Position, Role, Sequence};
 use crate::data;
 use crate::over;
@@ -12,7 +12,7 @@ use crate::record::Verb;
 use crate::snapshot::{Evidence, Member, Snapshot};
 use std::cmp::Ordering;
 
-/// No primary serves, nobody may be one, and a secondary runs. No override lifts this (promise 1).
+/// No primary serves, no member may be one, and a secondary runs. No override lifts this (promise 1).
 ///
 /// # Errors
 /// [`Rule::PrimaryLimit`], [`Rule::MayBePrimary`], [`Rule::NobodyFollows`].
@@ -24,7 +24,7 @@ pub fn failover_alone(s: &Snapshot) -> Held {
         let message = format!("{name} may be primary: {why}");
         return Err(Violation { until: over::proven_at(s), ..broken_by(Rule::MayBePrimary, &name, message) });
     }
-    match s.members.iter().any(|m| follows(s, m)) {
+    match s.members.iter().any(|m| is_running_secondary(s, m)) {
         true => Ok(()),
         false => Err(broken(Rule::NobodyFollows, "no secondary runs")),
     }
@@ -32,74 +32,74 @@ pub fn failover_alone(s: &Snapshot) -> Held {
 
 /// Whether the member runs as secondary and commands reach it.
 #[must_use]
-pub fn follows(s: &Snapshot, member: &Member) -> bool {
+pub fn is_running_secondary(s: &Snapshot, member: &Member) -> bool {
     s.reachable(member) && s.role(member).0 == Role::Secondary
 }
 
-/// Whether the member's data is asked for: it is of the highest term, and the owner does not leave it out.
+/// Whether the member's data counts: it is of the highest term, and `spec.failover.preferRunning` does not exclude it.
 #[must_use]
-pub fn counts(s: &Snapshot, member: &Member) -> bool {
+pub fn position_counts(s: &Snapshot, member: &Member) -> bool {
     let memory = s.record.member(&member.name);
     highest_term(s).is_some() && memory.counts_as() == highest_term(s) && !left_out(s, member)
 }
 
-/// `spec.failover.preferRunning`: a stopped old primary holds more than was promised to anyone, as long as somebody runs who has what was. Where
-/// nobody does, it was alone, and it alone has everything.
+/// `spec.failover.preferRunning`: a stopped old primary may have writes that were never acknowledged, so it is excluded while a running
+/// secondary has data of the highest term. Without such a secondary the old primary was alone and has every acknowledged write.
 fn left_out(s: &Snapshot, member: &Member) -> bool {
     let has_data = |m: &Member| {
         let (of, highest) = (s.record.member(&m.name).counts_as(), highest_term(s));
-        follows(s, m) && of == highest && m.position != Position::Empty
+        is_running_secondary(s, m) && of == highest && m.position != Position::Empty
     };
-    let left_out = s.group.failover.prefer_running && led(s, member) && !follows(s, member);
-    left_out && s.members.iter().any(has_data) && lost(s).is_none()
+    let left_out = s.group.failover.prefer_running && led_highest_term(s, member) && !is_running_secondary(s, member);
+    left_out && s.members.iter().any(has_data) && replaced_volume(s).is_none()
 }
 
-/// A member of the highest term whose volume was replaced since it was confirmed: what it held may have been the freshest, and nobody can read it
-/// any more.
-fn lost(s: &Snapshot) -> Option<&Member> {
+/// A member of the highest term whose volume was replaced after its role was confirmed: the lost data may have been the most recent.
+fn replaced_volume(s: &Snapshot) -> Option<&Member> {
     let confirmed = |m: &&Member| highest_term(s).is_some() && s.record.member(&m.name).term == highest_term(s);
-    s.members.iter().filter(confirmed).find(|m| !led(s, m) && own_claims(s, m).is_err())
+    s.members.iter().filter(confirmed).find(|m| !led_highest_term(s, m) && volume_unchanged(s, m).is_err())
 }
 
-/// Who led is over and its data is read: nobody had more.
+/// Whether the data of the lost primary was read: no member had more recent data.
 fn leader_is_read(s: &Snapshot) -> bool {
-    let read =
-        |m: &Member| matches!(m.position, Position::Known(_)) && s.position_stands(m) && own_claims(s, m).is_ok();
-    s.members.iter().any(|m| led(s, m) && counts(s, m) && read(m))
+    let read = |m: &Member| {
+        matches!(m.position, Position::Known(_)) && s.position_is_current(m) && volume_unchanged(s, m).is_ok()
+    };
+    s.members.iter().any(|m| led_highest_term(s, m) && position_counts(s, m) && read(m))
 }
 
-/// Whether it led the highest term: it is over by now, and what only it has was never promised to anyone.
-fn led(s: &Snapshot, member: &Member) -> bool {
+/// Whether the member was primary in the highest term. It is over by now, and writes that only it has were never acknowledged to a client.
+fn led_highest_term(s: &Snapshot, member: &Member) -> bool {
     s.record.member(&member.name).primary_term == highest_term(s)
 }
 
-/// What has to hold for the whole group before anyone takes over.
+/// What has to hold for the whole group before a member takes over.
 ///
 /// # Errors
 /// The first rule that does not hold; an override lifts all but Over.
 pub fn failover_group(s: &Snapshot) -> Held {
     failover_alone(s)?;
-    if s.overrule().is_some() {
+    if s.active_override().is_some() {
         return Ok(());
     }
     record_is_current(s)?;
-    if !enough(s) {
-        let waited = |m: &&Member| counts(s, m) && !led(s, m) && !only_joins(s, m);
+    if !enough_positions(s) {
+        let waited = |m: &&Member| position_counts(s, m) && !led_highest_term(s, m) && !only_joins(s, m);
         s.members.iter().filter(waited).try_for_each(|m| readable(s, m))?;
-        if let Some(member) = lost(s).filter(|_| !leader_is_read(s)) {
+        if let Some(member) = replaced_volume(s).filter(|_| !leader_is_read(s)) {
             let message = format!(
-                "the volume of {} is another one than when it followed last; what it held may have been the freshest, and who led cannot be read",
+                "the volume of {} was replaced after it last followed; the lost data may have been the most recent, and the data of the lost primary cannot be read",
                 member.name
             );
             return Err(broken_by(Rule::ClaimChanged, &member.name, message));
         }
     }
-    top(s).map(|_| ())
+    highest_data(s).map(|_| ())
 }
 
-/// Whether the member is on its way to become a secondary and cannot hold anything that others lack: what it held before is known and not
-/// above the highest known now, its command runs still or it says that it is starting, and nobody saw it as secondary or primary since. What
-/// it copies meanwhile comes from the lost primary, and is promised to nobody before `status` says secondary.
+/// Whether the member is becoming a secondary and cannot have data that others lack. Its data before the start has to be known and not above
+/// the highest known now; its command still runs or `status` says starting; and it was not seen as secondary or primary since. What it copies
+/// meanwhile comes from the lost primary, and no client relies on that copy before `status` says secondary.
 fn only_joins(s: &Snapshot, member: &Member) -> bool {
     let memory = s.record.member(&member.name);
     let Some(intent) = s.record.intent_of(&member.name).filter(|i| i.verb == Verb::Place && !i.again) else {
@@ -110,21 +110,21 @@ fn only_joins(s: &Snapshot, member: &Member) -> bool {
     };
     let on_its_way = match (s.evidence.get(&intent.token), s.role(member).0) {
         (Some(Evidence::Running), Role::Stopped | Role::Starting) => true,
-        // It exited 0: a member that is stopped by now may have served in between.
+        // The command exited 0, so a member that is stopped now may have served in between: only starting counts.
         (Some(Evidence::Exited(0)), Role::Starting) => true,
         _ => false,
     };
     on_its_way && s.reachable(member) && holds_no_more(s, &started.before, memory.term)
 }
 
-/// Whether data of that term is not above the highest that is known of the highest term.
+/// Whether data of the given term is not above the highest known data of the highest term.
 fn holds_no_more(s: &Snapshot, before: &Position, term: Option<u64>) -> bool {
     match before {
         Position::Empty => true,
         Position::Unknown(_) | Position::NotAsked => false,
         Position::Known(_) if term < highest_term(s) => true,
         Position::Known(before) => {
-            let top = top(s).ok().flatten();
+            let top = highest_data(s).ok().flatten();
             let order = top.and_then(|top| data::compare((0, before), (0, &top)));
             matches!(order, Some(Ordering::Less | Ordering::Equal))
         }
@@ -134,50 +134,55 @@ fn holds_no_more(s: &Snapshot, before: &Position, term: Option<u64>) -> bool {
 fn readable(s: &Snapshot, member: &Member) -> Held {
     let why = match &member.position {
         Position::Unknown(why) => format!("cannot be read: {why}"),
-        Position::NotAsked if free(s, member).is_err() => unread(s, member),
+        Position::NotAsked if can_take_command(s, member).is_err() => why_unread(s, member),
         _ => return Ok(()),
     };
-    let message = format!("the data of {} {why}; it may be the freshest", member.name);
+    let message = format!("the data of {} {why}; it may be the most recent", member.name);
     Err(broken_by(Rule::PositionUnknown, &member.name, message))
 }
 
-fn unread(s: &Snapshot, member: &Member) -> String {
+fn why_unread(s: &Snapshot, member: &Member) -> String {
     match s.record.intent_of(&member.name) {
-        Some(intent) => format!("is not read while its command {} is not settled", intent.command),
+        Some(intent) => format!("cannot be read while its command {} is not settled", intent.command),
         None if s.reachable(member) => "is being read".into(),
         None => {
             let phase = member.pod.as_ref().map_or(Phase::Missing, |p| p.phase);
-            format!("is not known, its pod is {}", phase_word(phase))
+            format!("is not known, because its pod is {}", phase_word(phase))
         }
     }
 }
 
-/// As many positions are known as the owner of the application asks for. An empty volume, or another one than was confirmed, says nothing of what
-/// was acknowledged.
-fn enough(s: &Snapshot) -> bool {
-    let known =
-        |m: &&Member| matches!(m.position, Position::Known(_)) && s.position_stands(m) && own_claims(s, m).is_ok();
-    let known = s.members.iter().filter(|m| counts(s, m)).filter(known).count();
+/// Whether as many positions are known as `spec.failover.reads` asks for. An empty or replaced volume does not count, because it says nothing
+/// about acknowledged writes.
+fn enough_positions(s: &Snapshot) -> bool {
+    let known = |m: &&Member| {
+        matches!(m.position, Position::Known(_)) && s.position_is_current(m) && volume_unchanged(s, m).is_ok()
+    };
+    let known = s.members.iter().filter(|m| position_counts(s, m)).filter(known).count();
     s.group.failover.reads.is_some_and(|reads| usize::try_from(reads).is_ok_and(|reads| known >= reads))
 }
 
-/// Every position that counts and can be read was read since nobody leads (S8).
+/// Every position that counts and can be read was read after the primary was lost (S8).
 pub(super) fn positions_read(s: &Snapshot) -> Held {
-    if s.overrule().is_some() || enough(s) {
+    if s.active_override().is_some() || enough_positions(s) {
         return Ok(());
     }
-    match s.members.iter().find(|m| counts(s, m) && free(s, m).is_ok() && !s.position_stands(m)) {
+    match s
+        .members
+        .iter()
+        .find(|m| position_counts(s, m) && can_take_command(s, m).is_ok() && !s.position_is_current(m))
+    {
         Some(m) => {
-            let message = format!("the data of {} was not read since nobody leads", m.name);
+            let message = format!("the data of {} has not been read since the primary was lost", m.name);
             Err(broken_by(Rule::PositionUnknown, &m.name, message))
         }
         None => Ok(()),
     }
 }
 
-/// The highest data that counts. `None`: nobody that counts has any.
-fn top(s: &Snapshot) -> Result<Option<Sequence>, Violation> {
-    highest_among(s.members.iter().filter(|m| counts(s, m)))
+/// The highest data that counts. `None`: no member that counts has data.
+fn highest_data(s: &Snapshot) -> Result<Option<Sequence>, Violation> {
+    highest_among(s.members.iter().filter(|m| position_counts(s, m)))
 }
 
 /// What has to hold for the member that takes over.
@@ -185,52 +190,55 @@ fn top(s: &Snapshot) -> Result<Option<Sequence>, Violation> {
 /// # Errors
 /// The first rule that does not hold.
 pub fn failover_member(s: &Snapshot, member: &Member) -> Held {
-    free(s, member)?;
+    can_take_command(s, member)?;
     role_is(s, member, &[Role::Secondary, Role::Stopped])?;
-    if let Some(overrule) = s.overrule() {
-        return overruled(s, member, overrule);
+    if let Some(requested) = s.active_override() {
+        return override_fits(s, member, requested);
     }
-    rested(s, member)?;
+    retry_allowed(s, member)?;
     let name = &member.name;
     if left_out(s, member) {
-        return Err(broken_by(Rule::LeftOut, name, "it led and is stopped; spec.failover.preferRunning leaves it out"));
+        let why = "it was the primary and is stopped; spec.failover.preferRunning excludes it";
+        return Err(broken_by(Rule::LeftOut, name, why));
     }
-    if !counts(s, member) {
-        let why = "its data is of an older term: it may lack writes of the last one";
+    if !position_counts(s, member) {
+        let why = "its data is of an older term and may lack the latest writes";
         return Err(broken_by(Rule::OlderTerm, name, why));
     }
     if s.record.member(name).started.as_ref().is_some_and(|started| !started.target) {
-        let why = "a start on it was never confirmed: what it holds may be half a copy";
+        let why = "a start on it was never confirmed, so its data may be an incomplete copy";
         return Err(broken_by(Rule::Unconfirmed, name, why));
     }
-    explained(s, member)?;
-    own_claims(s, member)?;
+    claims_not_ahead(s, member)?;
+    volume_unchanged(s, member)?;
     let own = match &member.position {
-        Position::Known(own) if s.position_stands(member) => own,
-        Position::Empty => return Err(broken_by(Rule::EmptyMember, name, "it holds no data, and this group has some")),
-        _ => return Err(broken_by(Rule::PositionUnknown, name, "its data was not read since nobody leads")),
+        Position::Known(own) if s.position_is_current(member) => own,
+        Position::Empty => return Err(broken_by(Rule::EmptyMember, name, "it has no data, and this group has data")),
+        _ => {
+            let why = "its data has not been read since the primary was lost";
+            return Err(broken_by(Rule::PositionUnknown, name, why));
+        }
     };
-    if let Some(top) = top(s)?.filter(|top| data::compare((0, own), (0, top)) != Some(Ordering::Equal)) {
+    if let Some(top) = highest_data(s)?.filter(|top| data::compare((0, own), (0, top)) != Some(Ordering::Equal)) {
         let why = format!("its data ({own}) is behind the highest known ({top})");
         return Err(broken_by(Rule::BelowHighest, name, why));
     }
     above_high_water(s, member, own)?;
-    hands_over(s, member)
+    yields_to_equals(s, member)
 }
 
-/// Among equals, whom a person named goes first, who hands over last, and who leaves or is on a node that is to be emptied after those who
-/// stay (docs/rules.md, "Barred always"; S25).
-/// Each may lead again when nobody else has what it has.
-fn hands_over(s: &Snapshot, member: &Member) -> Held {
+/// Among members with equal data the requested primary goes first and the member that gives up the lead goes last; a member that is leaving or
+/// whose node is to be drained goes after those that stay (docs/rules.md, "Barred always"; S25). Each may lead when no other member has its data.
+fn yields_to_equals(s: &Snapshot, member: &Member) -> Held {
     let equal = |m: &Member| {
         m.name != member.name
-            && counts(s, m)
+            && position_counts(s, m)
             && m.position == member.position
-            && s.position_stands(m)
-            && free(s, m).is_ok()
-            && rested(s, m).is_ok()
+            && s.position_is_current(m)
+            && can_take_command(s, m).is_ok()
+            && retry_allowed(s, m).is_ok()
     };
-    let open = s.record.handover.as_ref().filter(|h| h.is_open());
+    let open = s.record.switchover.as_ref().filter(|h| h.is_open());
     let from = |m: &Member| open.is_some_and(|h| h.from == m.name);
     let named = open.and_then(|h| h.to.as_ref());
     if named == Some(&member.name) {
@@ -239,15 +247,15 @@ fn hands_over(s: &Snapshot, member: &Member) -> Held {
     let leaves = |m: &Member| s.group.is_surplus(m) || s.is_cordoned(m);
     let stays = s.members.iter().any(|m| equal(m) && !leaves(m) && !from(m));
     let why = if let Some(named) = s.members.iter().find(|m| named == Some(&m.name) && equal(m)) {
-        format!("{} is to lead, and has the same data", named.name)
+        format!("{} is the requested primary and has the same data", named.name)
     } else if from(member) && s.members.iter().any(equal) {
-        "it hands over, and another member has the same data".into()
+        "it is giving up the lead, and another member has the same data".into()
     } else if s.group.is_surplus(member) && stays {
-        "it leaves, and one that stays has the same data".into()
+        "it is leaving, and a member that stays has the same data".into()
     } else if s.is_cordoned(member) && stays {
-        "its node is to be emptied, and a member elsewhere has the same data".into()
+        "its node is to be drained, and a member on another node has the same data".into()
     } else {
         return Ok(());
     };
-    Err(broken_by(Rule::HandsOver, &member.name, why))
+    Err(broken_by(Rule::GivesUpLead, &member.name, why))
 }

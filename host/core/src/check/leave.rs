@@ -1,82 +1,85 @@
-//! Who may be stopped although nothing is wrong with it: the primary that hands over, and members beyond `replicas` (S25, S26).
+//! Which healthy members may be stopped: the primary of a switchover, and members beyond `replicas` (S25, S26).
 use super::claims::record_is_current;
-use super::{Held, Rule, broken, broken_by, free, rested, role_is};
+use super::{Held, Rule, broken, broken_by, can_take_command, retry_allowed, role_is};
 use crate::contract::Role;
-use crate::over::word;
+use crate::over::role_word;
 use crate::snapshot::{Member, Snapshot};
 
-/// Whether the member can lead in the primary's place: it follows in this term, and nothing is under way on it.
+/// Whether the member can take over from the primary: it is a secondary of the current term, no command is open on it, and it stays.
 #[must_use]
-pub fn heir(s: &Snapshot, member: &Member) -> bool {
-    s.confirmed(member, Role::Secondary) && free(s, member).is_ok() && !s.group.is_surplus(member)
+pub fn is_successor(s: &Snapshot, member: &Member) -> bool {
+    s.confirmed(member, Role::Secondary) && can_take_command(s, member).is_ok() && !s.group.is_surplus(member)
 }
 
-/// The primary is stopped only while somebody is ready to lead.
+/// The primary is stopped only while a successor is ready to lead.
 ///
 /// # Errors
 /// The first rule that does not hold.
-pub fn handover_member(s: &Snapshot, member: &Member) -> Held {
-    free(s, member)?;
+pub fn switchover_member(s: &Snapshot, member: &Member) -> Held {
+    can_take_command(s, member)?;
     role_is(s, member, &[Role::Primary])?;
-    rested(s, member)?;
-    // Nobody could take over from it.
+    retry_allowed(s, member)?;
+    // With an outdated record no member could take over afterwards.
     record_is_current(s)?;
-    let wished = s.record.handover.as_ref().and_then(|h| h.to.clone());
-    let ready = s.members.iter().any(|m| heir(s, m) && wished.as_ref().is_none_or(|to| *to == m.name));
+    let requested = s.record.switchover.as_ref().and_then(|h| h.to.clone());
+    let ready = s.members.iter().any(|m| is_successor(s, m) && requested.as_ref().is_none_or(|to| *to == m.name));
     match ready && s.serves(member) {
         true => Ok(()),
-        false => Err(broken_by(Rule::NoHeir, &member.name, "nobody follows it who could lead now")),
+        false => Err(broken_by(Rule::NoSuccessor, &member.name, "no secondary is ready to take over from it")),
     }
 }
 
-/// As many of those who stay serve as are wanted: what leaves holds nothing that they lack.
+/// The desired number of primaries serve among the members that stay, so a member that leaves has no data that they lack.
 ///
 /// # Errors
 /// [`Rule::StayersFirst`].
 pub fn stayers_serve(s: &Snapshot) -> Held {
     let serving = s.serving().iter().filter(|m| !s.group.is_surplus(m)).count();
-    if s.group.replicas == 0 || serving >= s.group.wanted_primaries() {
+    if s.group.replicas == 0 || serving >= s.group.desired_primaries() {
         return Ok(());
     }
-    let wanted = s.group.wanted_primaries();
-    let message = format!("{serving} of {wanted} wanted primaries serve among those who stay; nobody leaves before");
+    let desired = s.group.desired_primaries();
+    let message = format!(
+        "{serving} of {desired} desired primaries serve among the members that stay; no member leaves before all do"
+    );
     Err(broken(Rule::StayersFirst, message))
 }
 
-/// A member beyond `replicas` is stopped. A primary only on the way to 0, and then last; else it hands over or is demoted.
+/// A member beyond `replicas` is stopped. A primary is stopped here only on the way to 0 members, and last; otherwise it is switched over or
+/// demoted first.
 ///
 /// # Errors
 /// The first rule that does not hold.
 pub fn remove_member(s: &Snapshot, member: &Member) -> Held {
-    free(s, member)?;
+    can_take_command(s, member)?;
     role_is(s, member, &[Role::Primary, Role::Secondary])?;
-    rested(s, member)?;
+    retry_allowed(s, member)?;
     if !s.group.is_surplus(member) {
         return Err(broken_by(Rule::NotSurplus, &member.name, "it is not beyond spec.replicas"));
     }
     stayers_serve(s)?;
     let follower = s.members.iter().find(|m| s.role(m).0 == Role::Secondary && m.name != member.name);
     if s.role(member).0 == Role::Primary && s.group.replicas > 0 {
-        let message = "a primary that leaves hands over, or is one too many";
+        let message = "a primary beyond spec.replicas is switched over or demoted first";
         return Err(broken_by(Rule::StayersFirst, &member.name, message));
     }
     match (s.role(member).0, follower) {
         (Role::Primary, Some(other)) => {
-            let message = format!("the primary leaves last, and {} follows it still", other.name);
+            let message = format!("the primary leaves last, and {} still follows it", other.name);
             Err(broken_by(Rule::StayersFirst, &member.name, message))
         }
         _ => Ok(()),
     }
 }
 
-/// The set may get smaller: those who stay serve, and nobody who leaves runs, may be primary, or has a command under way. Its controller ends
-/// the highest ordinals without asking.
+/// The `StatefulSet` may get smaller: the members that stay serve, and no member that leaves runs, may be primary or has an open command. This has
+/// to hold before, because its controller deletes the pods with the highest ordinals whatever runs in them.
 ///
 /// # Errors
 /// [`Rule::NotSurplus`], [`Rule::StayersFirst`], [`Rule::MemberBusy`], [`Rule::NotAllStopped`], [`Rule::MayBePrimary`].
 pub fn shrink_group(s: &Snapshot, replicas: u32) -> Held {
     if replicas != s.group.replicas || s.set.as_ref().is_none_or(|set| set.replicas < replicas) {
-        return Err(broken(Rule::NotSurplus, format!("the group is not to have {replicas} members any more")));
+        return Err(broken(Rule::NotSurplus, format!("the desired number of members is no longer {replicas}")));
     }
     stayers_serve(s)?;
     let maybe = s.may_be_primary();
@@ -86,11 +89,12 @@ pub fn shrink_group(s: &Snapshot, replicas: u32) -> Held {
             return Err(broken_by(Rule::MemberBusy, &member.name, message));
         }
         if member.pod.is_some() && s.role(member).0 != Role::Stopped {
-            let message = format!("{} leaves and is {}", member.name, word(s.role(member).0));
+            let message = format!("{} is leaving and is {}", member.name, role_word(s.role(member).0));
             return Err(broken_by(Rule::NotAllStopped, &member.name, message));
         }
         if let Some(why) = maybe.get(&member.name) {
-            return Err(broken_by(Rule::MayBePrimary, &member.name, format!("{} leaves: {why}", member.name)));
+            let message = format!("{} is leaving and may be primary: {why}", member.name);
+            return Err(broken_by(Rule::MayBePrimary, &member.name, message));
         }
     }
     Ok(())

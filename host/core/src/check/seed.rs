@@ -1,37 +1,37 @@
-//! Who may become the first primary, and when: the order of data, and what memory says against it (docs/rules.md, "Order of data").
+//! Which member may become the first primary, and when: the order of data, and the objections of the record (docs/rules.md, "Order of data").
 use super::claims;
-use super::{Held, Rule, Violation, broken, broken_by, free, phase_word, rested, role_is};
+use super::{Held, Rule, Violation, broken, broken_by, can_take_command, phase_word, retry_allowed, role_is};
 use crate::contract::{MemberName, Phase, Position, Role, Sequence};
 use crate::data;
 use crate::memory;
 use crate::over;
-use crate::over::word;
-use crate::snapshot::{Member, Overrule, Snapshot};
+use crate::over::role_word;
+use crate::snapshot::{Member, Override, Snapshot};
 use std::cmp::Ordering;
 
-/// What has to hold for the whole group before anyone is seeded.
+/// What has to hold for the whole group before a member is seeded.
 ///
 /// # Errors
 /// The first rule that does not hold; an override lifts all but Over.
 pub fn seed_group(s: &Snapshot) -> Held {
-    let overruled = s.overrule().is_some();
-    if !overruled {
-        gate(s)?;
+    let has_override = s.active_override().is_some();
+    if !has_override {
+        expected_pods_run(s)?;
     }
-    nobody_lives(s)?;
-    if overruled {
+    all_stopped(s)?;
+    if has_override {
         return Ok(());
     }
-    claims::none_ahead(s)?;
+    claims::no_claim_ahead(s)?;
     positions_known(s)?;
     memory_explains(s)?;
     claims_unchanged(s)?;
-    top(s).map(|_| ())
+    highest_data(s).map(|_| ())
 }
 
-/// Exactly the members that the set has are running (A1, S18).
-fn gate(s: &Snapshot) -> Held {
-    let Some(set) = &s.set else { return Err(broken(Rule::Gate, "the StatefulSet does not exist yet")) };
+/// Exactly the expected members run: as many as the `StatefulSet` has or ever had (A1, S18).
+fn expected_pods_run(s: &Snapshot) -> Held {
+    let Some(set) = &s.set else { return Err(broken(Rule::PodCount, "the StatefulSet does not exist yet")) };
     let expected = set.replicas.max(s.record.last_replicas);
     let running = s.members.iter().filter(|m| s.reachable(m)).count();
     if usize::try_from(expected).ok() == Some(running) && s.members.len() == running {
@@ -43,28 +43,31 @@ fn gate(s: &Snapshot) -> Held {
     });
     let missing: String = missing.collect();
     let message =
-        format!("{running} pods run, {expected} are expected; a first primary waits for exactly those{missing}");
-    Err(broken(Rule::Gate, message))
+        format!("running pods: {running}, expected: {expected}; the first primary waits for exactly those{missing}");
+    Err(broken(Rule::PodCount, message))
 }
 
-/// Nobody runs, nobody may be running, nobody is about to (promise 1). No override lifts this.
-fn nobody_lives(s: &Snapshot) -> Held {
+/// No member runs, may be running or is about to run (promise 1). No override lifts this.
+fn all_stopped(s: &Snapshot) -> Held {
     if let Some((name, why)) = s.may_be_primary().into_iter().next() {
         let message = format!("{name} may be primary: {why}");
         return Err(Violation { until: over::proven_at(s), ..broken_by(Rule::MayBePrimary, &name, message) });
     }
-    // A start that is not settled may become a running member at any moment, whatever `status` said a moment ago.
+    // An open start may lead to a running member at any moment, even if `status` just said stopped.
     if let Some(intent) = s.record.intents.first() {
-        let message = format!("{} on {} is not settled; a first primary waits for it", intent.command, intent.member);
+        let message = format!("{} on {} is not settled; the first primary waits for it", intent.command, intent.member);
         return Err(broken_by(Rule::NotAllStopped, &intent.member, message));
     }
-    // Whoever runs counts, also in a pod that is being deleted.
-    for member in s.members.iter().filter(|m| over::alive(s, m)) {
+    // A member in a pod that is being deleted still runs.
+    for member in s.members.iter().filter(|m| over::may_run(s, m)) {
         let (role, why) = s.role(member);
         if role != Role::Stopped {
             let why = why.map(|w| format!(": {w}")).unwrap_or_default();
-            let message =
-                format!("{} is {}{why}; a first primary waits until every member is stopped", member.name, word(role));
+            let message = format!(
+                "{} is {}{why}; the first primary waits until every member is stopped",
+                member.name,
+                role_word(role)
+            );
             return Err(broken_by(Rule::NotAllStopped, &member.name, message));
         }
     }
@@ -77,45 +80,45 @@ pub fn highest_term(s: &Snapshot) -> Option<u64> {
     s.members.iter().filter_map(|m| s.record.member(&m.name).counts_as()).max()
 }
 
-/// Whether the member's data is proven to be of an older term: it neither wins nor blocks.
+/// Whether the member's data is proven to be of an older term: such a member neither wins nor blocks.
 #[must_use]
 pub fn of_older_term(s: &Snapshot, member: &Member) -> bool {
     matches!((s.record.member(&member.name).counts_as(), highest_term(s)), (Some(own), Some(highest)) if own < highest)
 }
 
-/// Unknown is not a number: it blocks, for it may be the freshest (A6, docs/requirements.md, reading 3).
+/// An unknown position blocks, because it may be the most recent (A6; docs/requirements.md, reading 3).
 fn positions_known(s: &Snapshot) -> Held {
     for member in s.members.iter().filter(|m| !of_older_term(s, m)) {
         if let Position::Unknown(why) = &member.position {
-            let message = format!("the data of {} cannot be read, and it may be the freshest: {why}", member.name);
+            let message = format!("the data of {} cannot be read, and it may be the most recent: {why}", member.name);
             return Err(broken_by(Rule::PositionUnknown, &member.name, message));
         }
     }
     Ok(())
 }
 
-/// Every position that counts was asked for in this life of its container, and since nobody leads: what was read before says nothing (S8, S9).
+/// Every position that counts was read from the present container and after the primary was lost; older readings may be out of date (S8, S9).
 pub(super) fn positions_read(s: &Snapshot) -> Held {
-    if s.overrule().is_some() {
+    if s.active_override().is_some() {
         return Ok(());
     }
-    match s.members.iter().find(|m| !s.position_stands(m) && !of_older_term(s, m)) {
+    match s.members.iter().find(|m| !s.position_is_current(m) && !of_older_term(s, m)) {
         Some(m) => Err(broken_by(
             Rule::PositionUnknown,
             &m.name,
-            format!("the data of {} was not read since nobody leads", m.name),
+            format!("the data of {} has not been read since the primary was lost", m.name),
         )),
         None => Ok(()),
     }
 }
 
-/// Data without any memory is a person's decision.
+/// Every member's data is explained by the record or a claim. An administrator decides about data that is not.
 fn memory_explains(s: &Snapshot) -> Held {
     for member in &s.members {
         let unexplained = s.record.member(&member.name).counts_as().is_none();
         if let (Position::Known(sequence), true) = (&member.position, unexplained) {
             let message = format!(
-                "{} holds data ({sequence}) that this group has no memory of; choose who leads with the annotation tanist.dev/override",
+                "{} has data ({sequence}) that this group has no record of; choose who leads with the annotation tanist.dev/override",
                 member.name
             );
             return Err(broken_by(Rule::NeedsAdoption, &member.name, message));
@@ -123,21 +126,21 @@ fn memory_explains(s: &Snapshot) -> Held {
     }
     if let Some(claim) = s.surplus_claims.first() {
         let message = format!(
-            "the claim {claim} belongs to no expected member; raise spec.replicas until it has one, or delete the claim"
+            "the claim {claim} belongs to no expected member; raise spec.replicas until it has a member, or delete the claim"
         );
         return Err(broken(Rule::UnrecordedClaims, message));
     }
     Ok(())
 }
 
-/// The volume of every last primary is the one it had (S16). That nothing is remembered of it is no proof that it is the same (S32).
+/// Every last primary has the volume that it had (S16). A volume that is not recorded is no proof that it is the same one (S32).
 fn claims_unchanged(s: &Snapshot) -> Held {
     let Some(highest) = highest_term(s) else { return Ok(()) };
     for member in &s.members {
         let memory = s.record.member(&member.name);
         if memory.primary_term == Some(highest) && memory::claim_uids(&member.claims) != memory.claim_uid {
             let message = format!(
-                "{} was primary and its volume is another one now; its data may have been the freshest",
+                "{} was primary and its volume was replaced; the lost data may have been the most recent",
                 member.name
             );
             return Err(broken_by(Rule::ClaimChanged, &member.name, message));
@@ -146,12 +149,12 @@ fn claims_unchanged(s: &Snapshot) -> Held {
     Ok(())
 }
 
-/// The highest data of the highest term. `None`: nobody there has any.
+/// The highest data of the highest term. `None`: no member of that term has data.
 ///
 /// # Errors
-/// [`Rule::HistoriesDiffer`]: two histories inside the highest term; a person decides (S14).
-pub fn top(s: &Snapshot) -> Result<Option<Sequence>, Violation> {
-    highest_among(s.members.iter().filter(|m| !of_older_term(s, m) && s.position_stands(m)))
+/// [`Rule::HistoriesDiffer`]: two histories within the highest term; an administrator decides (S14).
+pub fn highest_data(s: &Snapshot) -> Result<Option<Sequence>, Violation> {
+    highest_among(s.members.iter().filter(|m| !of_older_term(s, m) && s.position_is_current(m)))
 }
 
 /// The highest data among members of one term.
@@ -183,16 +186,16 @@ pub(super) fn highest_among<'a>(members: impl Iterator<Item = &'a Member>) -> Re
 /// # Errors
 /// The first rule that does not hold.
 pub fn seed_member(s: &Snapshot, member: &Member) -> Held {
-    free(s, member)?;
+    can_take_command(s, member)?;
     role_is(s, member, &[Role::Stopped])?;
-    if let Some(overrule) = s.overrule() {
-        return overruled(s, member, overrule);
+    if let Some(requested) = s.active_override() {
+        return override_fits(s, member, requested);
     }
-    rested(s, member)?;
+    retry_allowed(s, member)?;
     let name = &member.name;
     let memory = s.record.member(name);
     if of_older_term(s, member) {
-        let why = "its data is of an older term: it may lack writes of the last one";
+        let why = "its data is of an older term and may lack the latest writes";
         return Err(broken_by(Rule::OlderTerm, name, why));
     }
     let Position::Known(own) = &member.position else { return empty_member(s, member) };
@@ -200,10 +203,10 @@ pub fn seed_member(s: &Snapshot, member: &Member) -> Held {
         return Err(broken_by(
             Rule::Unconfirmed,
             name,
-            "a start on it was never confirmed, and its data changed since",
+            "a start on it was never confirmed, and its data has changed since",
         ));
     }
-    let behind = top(s)?.filter(|top| data::compare((0, own), (0, top)) != Some(Ordering::Equal));
+    let behind = highest_data(s)?.filter(|top| data::compare((0, own), (0, top)) != Some(Ordering::Equal));
     if let Some(top) = behind {
         return Err(broken_by(
             Rule::BelowHighest,
@@ -211,9 +214,9 @@ pub fn seed_member(s: &Snapshot, member: &Member) -> Held {
             format!("its data ({own}) is behind the highest known ({top})"),
         ));
     }
-    // Until its role was confirmed once, nothing is remembered of its volume: the target of the very first seed may be seeded again.
+    // The volume is recorded only once a role was confirmed. Before that the target of the very first seed may be seeded again.
     if memory.term.is_some() {
-        claims::own_claims(s, member)?;
+        claims::volume_unchanged(s, member)?;
     }
     above_high_water(s, member, own)
 }
@@ -223,7 +226,7 @@ fn empty_member(s: &Snapshot, member: &Member) -> Held {
     if member.position != Position::Empty {
         return Err(broken_by(Rule::PositionUnknown, name, "its data could not be read"));
     }
-    // Until the first seed is confirmed nobody has data but its target: that member may be seeded again, or anyone while all are empty.
+    // Until the first seed is confirmed only its target can have data: that member may be seeded again, or any member while all are empty.
     let all_empty = s.members.iter().all(|m| m.position == Position::Empty);
     let allowed = match &s.record.ever_seeded {
         None => all_empty,
@@ -232,11 +235,11 @@ fn empty_member(s: &Snapshot, member: &Member) -> Held {
     };
     match allowed && s.record.high_water.is_none() {
         true => Ok(()),
-        false => Err(broken_by(Rule::EmptyMember, name, "it holds no data, and this group has some or had some")),
+        false => Err(broken_by(Rule::EmptyMember, name, "it has no data, and this group has or had data")),
     }
 }
 
-/// No automatic seed below what was ever seen (S15).
+/// No member is seeded or promoted below the most recent data that was ever seen, except by an override (S15).
 pub(super) fn above_high_water(s: &Snapshot, member: &Member, own: &Sequence) -> Held {
     let Some(mark) = &s.record.high_water else { return Ok(()) };
     let term = s.record.member(&member.name).counts_as().unwrap_or_default();
@@ -244,7 +247,7 @@ pub(super) fn above_high_water(s: &Snapshot, member: &Member, own: &Sequence) ->
         Some(Ordering::Equal | Ordering::Greater) => Ok(()),
         _ => {
             let message = format!(
-                "its data ({own}) is behind {} of term {}, which this group once had",
+                "its data ({own}) is behind {} of term {}, the most recent data that this group ever had",
                 mark.sequence, mark.term
             );
             Err(broken_by(Rule::BelowHighWater, &member.name, message))
@@ -252,20 +255,21 @@ pub(super) fn above_high_water(s: &Snapshot, member: &Member, own: &Sequence) ->
     }
 }
 
-/// A person decided: the member, and what it has to hold. That the term is the one they saw is asked by [`Snapshot::overrule`].
-pub(super) fn overruled(s: &Snapshot, member: &Member, overrule: &Overrule) -> Held {
+/// An administrator chose the member and named its sequence. [`Snapshot::active_override`] has checked the term.
+pub(super) fn override_fits(s: &Snapshot, member: &Member, requested: &Override) -> Held {
     let name = &member.name;
-    if name != &overrule.member {
-        return Err(broken_by(Rule::BarredMember, name, format!("a person chose {}", overrule.member)));
+    if name != &requested.member {
+        let why = format!("the override chooses {}", requested.member);
+        return Err(broken_by(Rule::BarredMember, name, why));
     }
-    if !s.position_stands(member) {
-        let why = "its data was not read since nobody leads";
+    if !s.position_is_current(member) {
+        let why = "its data has not been read since the primary was lost";
         return Err(broken_by(Rule::PositionUnknown, name, why));
     }
-    if member.position != overrule.position {
+    if member.position != requested.position {
         let found = data::show_position(&member.position);
         let message =
-            format!("the override expects {}, the member holds {found}", data::show_position(&overrule.position));
+            format!("the override names {}, but the member has {found}", data::show_position(&requested.position));
         return Err(broken_by(Rule::BelowHighest, name, message));
     }
     Ok(())

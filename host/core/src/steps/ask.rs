@@ -1,64 +1,70 @@
-//! Puts one question to the policies and holds the answer against the checks.
+//! Puts one question to the policies and checks the answer.
 use crate::check;
 use crate::check::{Rule, Violation};
 use crate::contract::{Answer, Care, MemberName, Position, Ranking, Role, Treatment};
-use crate::plan::{Considered, Decision, Plan, Reason, Standing};
+use crate::plan::{Considered, DecidedBy, Decision, Plan, Reason, Standing};
 use crate::policy::{Answered, Point, Policies, Reply};
 use crate::question::question;
 use crate::record::cut;
-use crate::snapshot::{Member, Overrule, Snapshot};
+use crate::snapshot::{Member, Override, Snapshot};
 use std::collections::BTreeMap;
 
-/// Who may not be chosen, and why.
+/// The members that may not be chosen, with the rule that bars each.
 pub type Bars = BTreeMap<MemberName, Violation>;
 
-/// Bars every member that a rule speaks against.
+/// Bars every member for which the rule does not hold.
 pub fn bars(s: &Snapshot, rule: impl Fn(&Member) -> check::Held) -> Bars {
     s.members.iter().filter_map(|m| rule(m).err().map(|v| (m.name.clone(), v))).collect()
 }
 
-/// Asks who. `None`: nobody now; the plan says why.
-pub fn who(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan, point: Point, bars: &Bars) -> Option<MemberName> {
-    let answered = put(s, policies, plan, point, bars)?;
+/// Asks which member is chosen. `None`: none for now; the plan says why.
+pub fn choose_member(
+    s: &Snapshot,
+    policies: &dyn Policies,
+    plan: &mut Plan,
+    point: Point,
+    bars: &Bars,
+) -> Option<MemberName> {
+    let answered = ask_policies(s, policies, plan, point, bars)?;
     match &answered.reply {
         Reply::Answer(Answer::Choose(ranking)) => {
-            let decision = decision(s, point, &answered, ranking, bars);
+            let decision = policy_decision(s, point, &answered, ranking, bars);
             let chosen = decision.chosen.clone();
             plan.decisions.push(decision);
             chosen
         }
-        other => not_now(plan, &answered, point, other),
+        other => report_no_choice(plan, &answered, point, other),
     }
 }
 
-/// Asks what is done with failed members. Empty: nothing now.
-pub fn care(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan, bars: &Bars) -> Vec<Treatment> {
-    let Some(answered) = put(s, policies, plan, Point::Treat, bars) else { return Vec::new() };
+/// Asks what is done with failed members. Empty: nothing for now.
+pub fn choose_treatments(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan, bars: &Bars) -> Vec<Treatment> {
+    let Some(answered) = ask_policies(s, policies, plan, Point::Treat, bars) else { return Vec::new() };
     match &answered.reply {
         Reply::Care(Care::Treat(treatments)) => treatments.clone(),
-        other => not_now(plan, &answered, Point::Treat, other).unwrap_or_default(),
+        other => report_no_choice(plan, &answered, Point::Treat, other).unwrap_or_default(),
     }
 }
 
-/// The policy chose nobody: says why.
-fn not_now<T>(plan: &mut Plan, answered: &Answered, point: Point, reply: &Reply) -> Option<T> {
+/// Adds to the plan why the policy chose no member.
+fn report_no_choice<T>(plan: &mut Plan, answered: &Answered, point: Point, reply: &Reply) -> Option<T> {
     match reply {
         Reply::Answer(Answer::Wait(delay)) | Reply::Care(Care::Wait(delay)) => {
             let message = format!("policy {} waits: {}", answered.policy.name, cut(&delay.reason));
             plan.wait_until(Reason::PolicyWaits, None, message, delay.until);
             None
         }
-        Reply::Answer(Answer::Refuse(why)) | Reply::Care(Care::Refuse(why)) => refused(plan, answered, why),
+        Reply::Answer(Answer::Refuse(why)) | Reply::Care(Care::Refuse(why)) => report_refusal(plan, answered, why),
         Reply::Answer(Answer::Choose(_) | Answer::Abstain) | Reply::Care(Care::Treat(_) | Care::Abstain) => {
-            mismatched(plan, answered, point)
+            report_mismatch(plan, answered, point)
         }
     }
 }
 
-/// Puts the question. `None`: nobody answered, or what was answered breaks a check; the plan says so.
-fn put(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan, point: Point, bars: &Bars) -> Option<Answered> {
+/// Asks the policies and checks the answer. `None`: all members are barred, no policy answered, or the answer breaks a rule; the plan says which.
+fn ask_policies(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan, point: Point, bars: &Bars) -> Option<Answered> {
     if bars.len() >= s.members.len() {
-        nobody(s, plan, point, bars);
+        report_no_candidate(s, plan, point, bars);
         return None;
     }
     let texts = bars.iter().map(|(name, v)| (name.clone(), cut(&v.message))).collect();
@@ -66,7 +72,7 @@ fn put(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan, point: Point, bar
     match policies.ask(&question) {
         Ok(answered) => match check::reply(&question, &answered.reply) {
             Ok(()) => Some(answered),
-            Err(violation) => reject(plan, &answered, violation),
+            Err(violation) => report_rejected(plan, &answered, violation),
         },
         Err(unanswered) => {
             let message =
@@ -78,32 +84,38 @@ fn put(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan, point: Point, bar
     }
 }
 
-/// Says why an override does nothing. One that was used is history.
-pub fn tell_override(s: &Snapshot, plan: &mut Plan) {
+/// Reports why an unused override has no effect.
+pub fn report_unusable_override(s: &Snapshot, plan: &mut Plan) {
     if let Some(why) = override_problem(s) {
         plan.wait(Reason::OverrideInvalid, None, why);
     }
 }
 
 fn override_problem(s: &Snapshot) -> Option<String> {
-    if let Some(why) = &s.group.overrule_error {
+    if let Some(why) = &s.group.override_error {
         return Some(why.clone());
     }
-    let overrule = s.unused_overrule()?;
-    if s.member(&overrule.member).is_none() {
-        return Some(format!("the override names {}, which is no member of this group", overrule.member));
+    let requested = s.unused_override()?;
+    if s.member(&requested.member).is_none() {
+        return Some(format!("the override names {}, which is not a member of this group", requested.member));
     }
-    let (named, term) = (overrule.term, s.record.term);
-    (named != term).then(|| format!("the override names term {named}, the group is in term {term}; it is ignored"))
+    let (named, term) = (requested.term, s.record.term);
+    (named != term).then(|| format!("the override names term {named}, but the group is in term {term}; it is ignored"))
 }
 
-/// A person chose instead of the policies: they are not asked. `None`: what the person expects does not hold; the plan says what.
-pub fn overruled(s: &Snapshot, plan: &mut Plan, point: Point, overrule: &Overrule, bars: &Bars) -> Option<MemberName> {
-    if bars.contains_key(&overrule.member) || s.member(&overrule.member).is_none() {
-        nobody(s, plan, point, bars);
+/// Decides by an administrator's override, without asking a policy. `None`: the override does not fit; the plan says why.
+pub fn decide_by_override(
+    s: &Snapshot,
+    plan: &mut Plan,
+    point: Point,
+    requested: &Override,
+    bars: &Bars,
+) -> Option<MemberName> {
+    if bars.contains_key(&requested.member) || s.member(&requested.member).is_none() {
+        report_no_candidate(s, plan, point, bars);
         return None;
     }
-    let reason = "a person chose it with the annotation tanist.dev/override";
+    let reason = "an administrator chose it with the annotation tanist.dev/override";
     let candidates = s.members.iter().map(|m| match bars.get(&m.name) {
         Some(violation) => considered(m, Standing::Barred, &violation.message),
         None => considered(m, Standing::Chosen, reason),
@@ -111,21 +123,21 @@ pub fn overruled(s: &Snapshot, plan: &mut Plan, point: Point, overrule: &Overrul
     plan.decisions.push(Decision {
         at: s.now,
         point,
-        policy: None,
+        by: DecidedBy::Administrator,
         term: s.record.term,
-        chosen: Some(overrule.member.clone()),
+        chosen: Some(requested.member.clone()),
         reason: reason.into(),
         candidates: candidates.collect(),
     });
-    Some(overrule.member.clone())
+    Some(requested.member.clone())
 }
 
-/// Every candidate is barred: says why, and whether anything but a person or a back-off can change that.
-fn nobody(s: &Snapshot, plan: &mut Plan, point: Point, bars: &Bars) {
+/// Reports that every member is barred, with the reason that fits best. The group is stalled if only an administrator or a back-off can change that.
+fn report_no_candidate(s: &Snapshot, plan: &mut Plan, point: Point, bars: &Bars) {
     let any = |rules: &[Rule]| bars.values().any(|v| rules.contains(&v.rule));
     let texts: Vec<_> = bars.iter().map(|(name, v)| format!("{name}: {}", v.message)).collect();
     let until = bars.values().filter_map(|v| v.until).min();
-    let message = format!("nobody can be chosen for {point}: {}", texts.join("; "));
+    let message = format!("no member can be chosen for {point}: {}", texts.join("; "));
     let reason = if any(&[Rule::BackOff, Rule::MemberFailed]) {
         Reason::CandidatesFailed
     } else if any(&[Rule::BelowHighWater]) {
@@ -152,15 +164,15 @@ fn nobody(s: &Snapshot, plan: &mut Plan, point: Point, bars: &Bars) {
     plan.decisions.push(Decision {
         at: s.now,
         point,
-        policy: None,
+        by: DecidedBy::NoCandidate,
         term: s.record.term,
         chosen: None,
-        reason: "nobody can be chosen".into(),
+        reason: "no member can be chosen".into(),
         candidates: candidates.collect(),
     });
 }
 
-fn decision(s: &Snapshot, point: Point, answered: &Answered, ranking: &Ranking, bars: &Bars) -> Decision {
+fn policy_decision(s: &Snapshot, point: Point, answered: &Answered, ranking: &Ranking, bars: &Bars) -> Decision {
     let first = ranking.candidates.first();
     let candidates = s.members.iter().map(|m| {
         if let Some(violation) = bars.get(&m.name) {
@@ -176,7 +188,7 @@ fn decision(s: &Snapshot, point: Point, answered: &Answered, ranking: &Ranking, 
     Decision {
         at: s.now,
         point,
-        policy: Some(answered.policy.clone()),
+        by: DecidedBy::Policy(answered.policy.clone()),
         term: s.record.term,
         chosen: first.map(|c| c.member.clone()),
         reason: first.map(|c| cut(&c.reason)).unwrap_or_default(),
@@ -192,23 +204,23 @@ fn considered(m: &Member, result: Standing, reason: &str) -> Considered {
     Considered { member: m.name.clone(), result, reason: cut(reason), sequence }
 }
 
-fn reject<T>(plan: &mut Plan, answered: &Answered, violation: Violation) -> Option<T> {
+fn report_rejected<T>(plan: &mut Plan, answered: &Answered, violation: Violation) -> Option<T> {
     let message = format!("the answer of policy {} was dropped: {}", answered.policy.name, violation.message);
     plan.wait(Reason::AnswerRejected, None, cut(&message));
     plan.violations.push(violation);
     None
 }
 
-fn refused<T>(plan: &mut Plan, answered: &Answered, why: &str) -> Option<T> {
+fn report_refusal<T>(plan: &mut Plan, answered: &Answered, why: &str) -> Option<T> {
     plan.wait(Reason::PolicyRefuses, None, format!("policy {} refuses: {}", answered.policy.name, cut(why)));
     None
 }
 
-fn mismatched<T>(plan: &mut Plan, answered: &Answered, point: Point) -> Option<T> {
+fn report_mismatch<T>(plan: &mut Plan, answered: &Answered, point: Point) -> Option<T> {
     plan.wait(
         Reason::PolicyBroken,
         None,
-        format!("policy {} has no opinion on {point}, and nobody else was asked", answered.policy.name),
+        format!("policy {} has no opinion on {point}, and no other policy was asked", answered.policy.name),
     );
     None
 }

@@ -1,4 +1,4 @@
-//! Begins a command: the durable intent, what is remembered with it, and the action that starts it.
+//! Begins a command: the durable intent, the changes to the record that belong to it, and the action that starts it.
 use crate::check;
 use crate::contract::{MemberName, Position, Role};
 use crate::memory;
@@ -6,8 +6,8 @@ use crate::plan::{Action, Plan, Reason};
 use crate::record::{Intent, LastPrimary, Seeded, Started, Verb};
 use crate::snapshot::{Member, Snapshot};
 
-/// Plans a command on a member. Nothing is planned when a check speaks against it; the plan says which. While this round does something else
-/// with the member, the end of that begins the next one.
+/// Plans a command on a member. If a check does not hold, nothing is planned and the plan says which. If this round already does something with
+/// the member, the command has to wait for the next round.
 pub fn begin(s: &Snapshot, plan: &mut Plan, verb: Verb, name: &MemberName) {
     if plan.touches(name) {
         return;
@@ -47,10 +47,10 @@ pub fn begin(s: &Snapshot, plan: &mut Plan, verb: Verb, name: &MemberName) {
         plan.violations.push(violation);
         return;
     }
-    remember(s, plan, member, &intent);
-    // An earlier step of this round may have wanted to show it.
+    record_intent(s, plan, member, &intent);
+    // An earlier step of this round may have planned to lead clients to it.
     plan.actions.retain(|a| !matches!(a, Action::Route { member, ready: true, .. } if member == name));
-    // What runs and is to run on stays Ready, only no Service leads to it: a kubelet needs up to two seconds to call it Ready again.
+    // A running member that goes on running stays Ready, without a Service leading to it: the kubelet needs up to two seconds to make it Ready again.
     let ready = pod.gate == Some(true) && running && verb.intended() != Role::Stopped;
     let hidden = plan.actions.iter().any(|a| matches!(a, Action::Route { member, role: None, .. } if member == name));
     if (pod.routed.is_some() || pod.gate == Some(!ready)) && !hidden {
@@ -61,19 +61,19 @@ pub fn begin(s: &Snapshot, plan: &mut Plan, verb: Verb, name: &MemberName) {
     plan.actions.push(Action::Run { intent, argv });
 }
 
-/// The term that a command opens. An override settles which data counts, so its term is above those of claims that are ahead, too: their members
-/// join again as members of an older term.
+/// The term that a command opens. With an override it is also above the terms of all claims, so that members with such claims join again as
+/// members of an older term.
 fn next_term(s: &Snapshot, plan: &Plan) -> u64 {
-    let ahead = s.overrule().and_then(|_| memory::ahead(s).map(|ahead| ahead.term).max());
+    let ahead = s.active_override().and_then(|_| memory::ahead(s).map(|ahead| ahead.term).max());
     plan.record.term.max(ahead.unwrap_or_default()).saturating_add(1)
 }
 
-fn remember(s: &Snapshot, plan: &mut Plan, member: &Member, intent: &Intent) {
+fn record_intent(s: &Snapshot, plan: &mut Plan, member: &Member, intent: &Intent) {
     let record = &mut plan.record;
     record.counter = record.counter.saturating_add(1);
     record.term = intent.term;
-    if intent.verb.opens_term() && s.overrule().is_some() {
-        record.used_override = s.overrule().map(|o| o.raw.clone());
+    if intent.verb.opens_term() && s.active_override().is_some() {
+        record.used_override = s.active_override().map(|o| o.raw.clone());
         record.note(s.now, "override-used", Some(&member.name), None);
     }
     if intent.verb == Verb::Seed && record.ever_seeded.as_ref().is_none_or(|e| !e.confirmed) {
@@ -86,13 +86,13 @@ fn remember(s: &Snapshot, plan: &mut Plan, member: &Member, intent: &Intent) {
         known.started = Some(Started { term: intent.term, target: intent.verb.opens_term(), before, followed: false });
     }
     if intent.verb.makes_primary() {
-        last_primary(plan, s, intent);
+        record_last_primary(plan, s, intent);
     }
     plan.record.note(s.now, "command-started", Some(&member.name), Some(intent.command.clone()));
     plan.record.intents.push(intent.clone());
 }
 
-fn last_primary(plan: &mut Plan, s: &Snapshot, intent: &Intent) {
+fn record_last_primary(plan: &mut Plan, s: &Snapshot, intent: &Intent) {
     let Some((_, pod)) = s.pod(&intent.pod_uid) else { return };
     let entry = LastPrimary {
         member: intent.member.clone(),
@@ -106,7 +106,7 @@ fn last_primary(plan: &mut Plan, s: &Snapshot, intent: &Intent) {
     push_last_primary(plan, entry);
 }
 
-/// Remembers a primary once per container.
+/// Records a primary, once for each container.
 pub fn push_last_primary(plan: &mut Plan, entry: LastPrimary) {
     let same = |l: &LastPrimary| l.pod_uid == entry.pod_uid && l.container_id == entry.container_id;
     if !plan.record.last_primaries.iter().any(same) {
@@ -114,10 +114,10 @@ pub fn push_last_primary(plan: &mut Plan, entry: LastPrimary) {
     }
 }
 
-/// Puts the peers where `$(PEERS)` stands, else at the end (row A12). Each is an argument of its own; a seed has none.
+/// The arguments with the peers in place of `$(PEERS)`, otherwise at the end (A12). Each peer is an argument of its own; a seed has none.
 fn argv(s: &Snapshot, verb: Verb, exec: &[String]) -> Vec<String> {
     let peers: Vec<_> = match verb {
-        Verb::Seed | Verb::Demote | Verb::HandOver | Verb::Remove | Verb::Treat => Vec::new(),
+        Verb::Seed | Verb::Demote | Verb::Switchover | Verb::Remove | Verb::Treat => Vec::new(),
         Verb::Failover | Verb::Join | Verb::Place | Verb::Follow => s.serving().iter().map(|m| fqdn(s, m)).collect(),
     };
     if !exec.iter().any(|a| a == PEERS) {
@@ -126,15 +126,15 @@ fn argv(s: &Snapshot, verb: Verb, exec: &[String]) -> Vec<String> {
     exec.iter().flat_map(|a| if a == PEERS { peers.as_slice() } else { std::slice::from_ref(a) }).cloned().collect()
 }
 
-/// The argument in whose place the peers stand.
+/// The argument that is replaced by the peers.
 const PEERS: &str = "$(PEERS)";
 
 fn fqdn(s: &Snapshot, member: &Member) -> String {
     format!("{}.{}.{}.svc.{}", member.name, s.group.name, s.group.namespace, s.group.domain)
 }
 
-/// Whether a position says something.
+/// Whether the position was asked for.
 #[must_use]
-pub fn asked(position: &Position) -> bool {
+pub fn was_asked(position: &Position) -> bool {
     !matches!(position, Position::NotAsked)
 }

@@ -1,4 +1,4 @@
-//! Demote: more primaries serve than wanted; who is stopped next? A primary of an older term is stopped by the host.
+//! Demote: more primaries serve than desired; which one is stopped next? A primary of an older term is stopped without a question.
 use crate::check;
 use crate::contract::Role;
 use crate::plan::Plan;
@@ -7,13 +7,13 @@ use crate::record::Verb;
 use crate::snapshot::Snapshot;
 use crate::steps::{ask, begin, positions};
 
-/// See the module.
+/// Runs this step; see the documentation of the module.
 pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     let serving = s.serving();
     if serving.is_empty() || s.group.replicas == 0 {
         return;
     }
-    // One stop at a time (row A13): the next question sees what this one left.
+    // One stop at a time (A13): the next question sees the result of this one.
     if s.record.intents.iter().any(|i| i.verb == Verb::Demote) {
         return;
     }
@@ -25,14 +25,14 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     if let Some(member) = stale {
         return begin::begin(s, plan, Verb::Demote, &member.name);
     }
-    if serving.len() <= s.group.wanted_primaries() {
+    if serving.len() <= s.group.desired_primaries() {
         return;
     }
-    if !positions::known(s, plan, serving) {
+    if !positions::all_known(s, plan, serving) {
         return;
     }
     let bars = ask::bars(s, |m| check::demote_member(s, m));
-    if let Some(name) = ask::who(s, policies, plan, Point::Demote, &bars) {
+    if let Some(name) = ask::choose_member(s, policies, plan, Point::Demote, &bars) {
         begin::begin(s, plan, Verb::Demote, &name);
     }
 }

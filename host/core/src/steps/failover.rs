@@ -1,4 +1,4 @@
-//! Failover: secondaries run, no primary serves and the old one is proven over; who takes over?
+//! Failover: secondaries run, no primary serves and the old one is proven over; which member takes over?
 use crate::check;
 use crate::check::{Rule, Violation};
 use crate::limits;
@@ -8,33 +8,33 @@ use crate::record::Verb;
 use crate::snapshot::{Member, Snapshot};
 use crate::steps::{ask, begin, positions};
 
-/// See the module.
+/// Runs this step; see the documentation of the module.
 pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     if s.group.replicas == 0 || !s.serving().is_empty() || s.primary_command().is_some() {
         return;
     }
-    if !s.members.iter().any(|m| check::follows(s, m)) {
+    if !s.members.iter().any(|m| check::is_running_secondary(s, m)) {
         return; // seed's question
     }
-    ask::tell_override(s, plan);
+    ask::report_unusable_override(s, plan);
     if let Err(violation) = check::failover_alone(s) {
         return wait(s, plan, &violation);
     }
-    // A person named one member and its data. Who is busy cannot be asked; the check says whether that matters.
-    let asked = |m: &&Member| match s.overrule() {
-        Some(overrule) => m.name == overrule.member,
-        None => check::counts(s, m) && (m.asked || check::free(s, m).is_ok()),
+    // With an override only the named member's data is needed. A busy member cannot be asked; `failover_group` checks whether that matters.
+    let asked = |m: &&Member| match s.active_override() {
+        Some(requested) => m.name == requested.member,
+        None => check::position_counts(s, m) && (m.asked || check::can_take_command(s, m).is_ok()),
     };
-    if !positions::standing(s, plan, s.members.iter().filter(asked)) {
+    if !positions::all_current(s, plan, s.members.iter().filter(asked)) {
         return;
     }
     if let Err(violation) = check::failover_group(s) {
         return wait(s, plan, &violation);
     }
     let bars = ask::bars(s, |m| check::failover_member(s, m));
-    let chosen = match s.overrule() {
-        Some(overrule) => ask::overruled(s, plan, Point::Failover, overrule, &bars),
-        None => ask::who(s, policies, plan, Point::Failover, &bars),
+    let chosen = match s.active_override() {
+        Some(requested) => ask::decide_by_override(s, plan, Point::Failover, requested, &bars),
+        None => ask::choose_member(s, policies, plan, Point::Failover, &bars),
     };
     if let Some(name) = chosen {
         begin::begin(s, plan, Verb::Failover, &name);

@@ -1,4 +1,4 @@
-//! Follow: every secondary of an older term is pointed at who serves now. There is nothing to choose, so no policy is asked.
+//! Follow: every secondary of an older term is pointed at the present primary. There is nothing to choose, so no policy is asked.
 use crate::check;
 use crate::contract::Role;
 use crate::plan::{Plan, Reason};
@@ -7,13 +7,13 @@ use crate::record::Verb;
 use crate::snapshot::Snapshot;
 use crate::steps::begin;
 
-/// See the module. All at once: each is a command of its own, and a slow one holds up no other.
+/// Runs this step; see the documentation of the module. The commands start at the same time, so that a slow one does not delay the others.
 pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     if s.serving().is_empty() {
         return;
     }
     let unfinished = |m: &&crate::snapshot::Member| {
-        check::follows(s, m) && !s.confirmed(m, Role::Secondary) && s.record.intent_of(&m.name).is_none()
+        check::is_running_secondary(s, m) && !s.confirmed(m, Role::Secondary) && s.record.intent_of(&m.name).is_none()
     };
     for member in s.members.iter().filter(unfinished) {
         match check::follow_member(s, member) {

@@ -1,4 +1,4 @@
-//! Join: a primary serves, but fewer than wanted; who becomes the next one?
+//! Join: a primary serves, but fewer than desired; which member becomes the next one?
 use crate::check;
 use crate::contract::Role;
 use crate::plan::{Plan, Reason};
@@ -7,12 +7,12 @@ use crate::record::Verb;
 use crate::snapshot::{Member, Snapshot};
 use crate::steps::{ask, begin, positions};
 
-/// See the module.
+/// Runs this step; see the documentation of the module.
 pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     if s.serving().is_empty() || s.primary_command().is_some() || s.group.replicas == 0 {
         return;
     }
-    if s.serving().len() >= s.group.wanted_primaries() {
+    if s.serving().len() >= s.group.desired_primaries() {
         return;
     }
     if let Err(violation) = check::join_group(s) {
@@ -22,17 +22,17 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     let rule = |m: &Member| {
         check::join_member(s, m)?;
         if stopped_free && s.role(m).0 == Role::Secondary {
-            let message = "a stopped member is taken before a running secondary";
+            let message = "stopped members are chosen before running secondaries";
             return Err(check::broken_by(check::Rule::WrongRole, &m.name, message));
         }
         Ok(())
     };
     let bars = ask::bars(s, rule);
-    let candidates = s.members.iter().filter(|m| rule(&positions::once_read(m)).is_ok());
-    if !positions::known(s, plan, candidates) {
+    let candidates = s.members.iter().filter(|m| rule(&positions::after_reading(m)).is_ok());
+    if !positions::all_known(s, plan, candidates) {
         return;
     }
-    if let Some(name) = ask::who(s, policies, plan, Point::Join, &bars) {
+    if let Some(name) = ask::choose_member(s, policies, plan, Point::Join, &bars) {
         begin::begin(s, plan, Verb::Join, &name);
     }
 }

@@ -1,4 +1,4 @@
-//! Objects: what the group needs in Kubernetes is there as wished; whose pod does not run is awaited.
+//! Objects: the Kubernetes objects of the group are as desired, and the pods of all members run.
 use crate::check::phase_word;
 use crate::contract::{Phase, Timestamp};
 use crate::limits;
@@ -7,7 +7,7 @@ use crate::policy::Policies;
 use crate::record::cut;
 use crate::snapshot::{Member, Missing, Snapshot};
 
-/// See the module.
+/// Runs this step; see the documentation of the module.
 pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     for object in s.objects.iter().filter(|o| !o.current) {
         plan.wait(Reason::CreatingObjects, None, format!("{} {} is being applied", object.kind, object.name));
@@ -41,21 +41,21 @@ fn await_pod(s: &Snapshot, plan: &mut Plan, member: &Member) {
     }
 }
 
-/// When the controller of the set is told to try again, if the pod is missing still.
+/// When the controller of the `StatefulSet` is told to try again if the pod is still missing.
 fn next_nudge(s: &Snapshot, missing: &Missing) -> Timestamp {
     let first = missing.since.saturating_add(limits::MISSING_SECONDS);
     let nudged = s.set.as_ref().and_then(|set| set.nudged);
-    // A time that is yet to come was written by a clock that was wrong.
+    // A time in the future was written by a wrong clock.
     let again = nudged.filter(|at| *at <= s.now).map_or(first, |at| at.saturating_add(limits::NUDGE_SECONDS));
     first.max(again).max(s.now.saturating_add(1)).min(s.now.saturating_add(limits::NUDGE_SECONDS))
 }
 
-/// A pod that could not be made is tried again by the set's controller after a back-off of up to many minutes: a note on the set ends that wait.
+/// The controller of the `StatefulSet` tries again to create a pod after a back-off of many minutes. An annotation on the object ends that back-off.
 fn nudge(s: &Snapshot, plan: &mut Plan) {
     let Some(set) = &s.set else { return };
     let long = |missing: &Missing| s.now.saturating_sub(missing.since) >= limits::MISSING_SECONDS;
     let rests = set.nudged.is_some_and(|at| at <= s.now && s.now.saturating_sub(at) < limits::NUDGE_SECONDS);
-    // What is applied anew wakes the controller as well.
+    // Applying the StatefulSet wakes its controller as well.
     let applied = plan.actions.iter().any(|a| matches!(a, Action::Apply(object) if object.kind == "StatefulSet"));
     if set.missing.values().any(long) && !rests && !applied {
         plan.actions.push(Action::Nudge { set_uid: set.uid.clone() });

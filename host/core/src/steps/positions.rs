@@ -1,25 +1,25 @@
-//! Asks for sequences, only when a question needs them (row A4).
+//! Reads sequences, only when a question needs them (A4).
 use crate::check;
 use crate::plan::{Action, Plan, Reason};
 use crate::snapshot::{Member, Snapshot};
-use crate::steps::begin::asked;
+use crate::steps::begin::was_asked;
 
-/// Plans to read the positions that were not asked for since nobody leads. Whether all of them are there.
-pub fn standing<'a>(s: &Snapshot, plan: &mut Plan, members: impl IntoIterator<Item = &'a Member>) -> bool {
-    read(s, plan, members, |m| s.position_stands(m))
+/// Plans to read the positions that have not been read since the primary was lost. Returns whether all are current.
+pub fn all_current<'a>(s: &Snapshot, plan: &mut Plan, members: impl IntoIterator<Item = &'a Member>) -> bool {
+    plan_reads(s, plan, members, |m| s.position_is_current(m))
 }
 
-/// The same, where older positions will do: joiners synchronise. Whether all of them are there.
-pub fn known<'a>(s: &Snapshot, plan: &mut Plan, members: impl IntoIterator<Item = &'a Member>) -> bool {
-    read(s, plan, members, |m| asked(&m.position))
+/// Plans to read the positions that are not known at all. Older ones are enough for members that synchronise anyway. Returns whether all are known.
+pub fn all_known<'a>(s: &Snapshot, plan: &mut Plan, members: impl IntoIterator<Item = &'a Member>) -> bool {
+    plan_reads(s, plan, members, |m| was_asked(&m.position))
 }
 
-/// The member as it will be once its reading has ended: it is waited for, since who answers last may be the best (rows A10, A16).
-pub fn once_read(member: &Member) -> Member {
+/// The member as it will be once its sequence was read. The question waits for such a member, because it may be the best candidate (A10, A16).
+pub fn after_reading(member: &Member) -> Member {
     Member { asked: false, ..member.clone() }
 }
 
-fn read<'a>(
+fn plan_reads<'a>(
     s: &Snapshot,
     plan: &mut Plan,
     members: impl IntoIterator<Item = &'a Member>,
@@ -31,7 +31,7 @@ fn read<'a>(
             continue;
         }
         all = false;
-        if check::free(s, member).is_err() || plan.touches(&member.name) {
+        if check::can_take_command(s, member).is_err() || plan.touches(&member.name) {
             continue;
         }
         if let Some(pod) = &member.pod {

@@ -1,4 +1,4 @@
-//! Remember: what this round's observations say for later ones. Nothing here starts anything.
+//! Remember: this round's observations that later rounds need go into the record. Nothing is started here.
 use crate::contract::{Position, Role};
 use crate::memory;
 use crate::over;
@@ -8,7 +8,7 @@ use crate::record::{LastPrimary, Mark, MemberRecord, Seeded, Verb};
 use crate::snapshot::{Member, Snapshot};
 use crate::steps::begin::push_last_primary;
 
-/// See the module.
+/// Runs this step; see the documentation of the module.
 pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     clear_backoff(s, plan);
     adopt(s, plan);
@@ -16,17 +16,17 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
         plan.wait(Reason::ClaimChanged, Some(ahead.member), ahead.to_string());
     }
     for member in &s.members {
-        unchanged(s, plan, member);
-        followed(s, plan, member);
-        leads(s, plan, member);
-        serving(s, plan, member);
-        position(s, plan, member);
+        drop_start_without_effect(s, plan, member);
+        note_followed(s, plan, member);
+        forget_follow_command(s, plan, member);
+        record_primary(s, plan, member);
+        record_position(s, plan, member);
     }
-    last_primaries(s, plan);
-    replicas(s, plan);
+    update_last_primaries(s, plan);
+    record_replicas(s, plan);
 }
 
-/// A new generation or a new value of `tanist.dev/retry` clears every back-off.
+/// Clears every back-off after a new generation or a new value of `tanist.dev/retry`.
 fn clear_backoff(s: &Snapshot, plan: &mut Plan) {
     let record = &mut plan.record;
     if record.cleared_generation == s.group.generation && record.cleared_retry == s.group.retry {
@@ -37,19 +37,19 @@ fn clear_backoff(s: &Snapshot, plan: &mut Plan) {
     record.clear_backoff();
 }
 
-/// Memory is lost and the application runs: what serves is taken as it is, if it is certain that nobody else does (rows A32, A49).
+/// Adopts a running application that the record does not know, if it is certain that no other member is primary (A32, A49).
 fn adopt(s: &Snapshot, plan: &mut Plan) {
     if !s.record.is_blank() || !s.record.intents.is_empty() {
         return;
     }
-    let of = |role| s.members.iter().filter(move |m| s.reachable(m) && s.role(m).0 == role);
-    let primaries: Vec<_> = of(Role::Primary).collect();
+    let in_role = |role| s.members.iter().filter(move |m| s.reachable(m) && s.role(m).0 == role);
+    let primaries: Vec<_> = in_role(Role::Primary).collect();
     let Some(first) = primaries.first() else { return };
-    if primaries.len() > s.group.wanted_primaries() {
+    if primaries.len() > s.group.desired_primaries() {
         let names: Vec<_> = primaries.iter().map(|m| m.name.to_string()).collect();
-        let wanted = s.group.primaries;
+        let desired = s.group.primaries;
         let message = format!(
-            "{} are primary, {wanted} are wanted, and nothing says who led: stop the others by hand",
+            "primaries: {}; desired: {desired}; nothing is recorded about which of them led; stop the surplus ones by hand",
             names.join(", ")
         );
         plan.wait(Reason::NeedsAdoption, None, message.clone());
@@ -58,12 +58,13 @@ fn adopt(s: &Snapshot, plan: &mut Plan) {
     }
     let maybe = s.may_be_primary();
     if let Some((name, why)) = maybe.iter().find(|(name, _)| primaries.iter().all(|m| &m.name != *name)) {
-        let message = format!("{name} may be primary too: {why}; what runs is taken as it is once that is known");
+        let message =
+            format!("{name} may be primary too: {why}; the running application is adopted once that is settled");
         return plan.wait(Reason::MayBePrimary, Some(name), message);
     }
     plan.record.term = 1;
     plan.record.ever_seeded = Some(Seeded { member: first.name.clone(), confirmed: true });
-    for member in primaries.iter().copied().chain(of(Role::Secondary)) {
+    for member in primaries.iter().copied().chain(in_role(Role::Secondary)) {
         let known = plan.record.member_mut(&member.name);
         known.term = Some(1);
         known.claim_uid = memory::claim_uids(&member.claims);
@@ -72,22 +73,23 @@ fn adopt(s: &Snapshot, plan: &mut Plan) {
         s.now,
         "adopted",
         None,
-        Some(format!("{} primaries ran and nothing was remembered", primaries.len())),
+        Some(format!("running primaries: {}; nothing was recorded", primaries.len())),
     );
 }
 
-/// Who was told to follow and leads now is not led to follow any more (docs/rules.md, "May be primary").
-fn leads(s: &Snapshot, plan: &mut Plan, member: &Member) {
+/// Removes the recorded `secondary` or `follow` command of a member that is seen as primary: from now on it may be primary while it is starting
+/// (docs/rules.md, "May be primary").
+fn forget_follow_command(s: &Snapshot, plan: &mut Plan, member: &Member) {
     let known = plan.record.members.get_mut(&member.name);
     if let Some(known) =
-        known.filter(|k| s.seen(member).0 == Role::Primary && over::led_to_follow(k.last_command.as_deref()))
+        known.filter(|k| s.seen(member).0 == Role::Primary && over::is_follow_command(k.last_command.as_deref()))
     {
         known.last_command = None;
     }
 }
 
-/// A start that failed and changed nothing no longer counts: stopped is read and the sequence is what it was (docs/rules.md, "Term").
-fn unchanged(s: &Snapshot, plan: &mut Plan, member: &Member) {
+/// Removes a start that failed and changed nothing: the member is stopped and its sequence is the same as before (docs/rules.md, "Term").
+fn drop_start_without_effect(s: &Snapshot, plan: &mut Plan, member: &Member) {
     let known = s.record.member(&member.name);
     let Some(started) = &known.started else { return };
     let over = s.record.intent_of(&member.name).is_none() && s.reachable(member) && s.role(member).0 == Role::Stopped;
@@ -96,8 +98,8 @@ fn unchanged(s: &Snapshot, plan: &mut Plan, member: &Member) {
     }
 }
 
-/// Who says secondary or primary before its start is confirmed: it may hold what nobody else has, whatever it says until then.
-fn followed(s: &Snapshot, plan: &mut Plan, member: &Member) {
+/// Notes that a member was seen as secondary or primary before its start was confirmed: from then on it may have data that no other member has.
+fn note_followed(s: &Snapshot, plan: &mut Plan, member: &Member) {
     let joins = s.record.intent_of(&member.name).is_some_and(|intent| intent.verb == Verb::Place);
     if !joins || !matches!(s.seen(member).0, Role::Secondary | Role::Primary) {
         return;
@@ -108,15 +110,15 @@ fn followed(s: &Snapshot, plan: &mut Plan, member: &Member) {
     }
 }
 
-/// Who serves is a last primary until it is over; and who led in this term, by what claims remember, and is not seen to be stopped or to
-/// follow: the status may have been lost while it could not be read (S32).
-fn serving(s: &Snapshot, plan: &mut Plan, member: &Member) {
+/// Records a serving primary as a last primary until it is over. The same for a member that was primary in this term by its claims and is not seen
+/// as stopped or secondary: the record may have been lost while the member could not be read (S32).
+fn record_primary(s: &Snapshot, plan: &mut Plan, member: &Member) {
     let serves = s.serves(member);
     let memory = s.record.member(&member.name);
     let led = s.record.term > 0
         && memory.primary_term == Some(s.record.term)
-        && !over::led_to_follow(memory.last_command.as_deref());
-    let may_lead = led && over::alive(s, member) && !matches!(s.seen(member).0, Role::Stopped | Role::Secondary);
+        && !over::is_follow_command(memory.last_command.as_deref());
+    let may_lead = led && over::may_run(s, member) && !matches!(s.seen(member).0, Role::Stopped | Role::Secondary);
     let (Some(pod), true) = (&member.pod, serves || may_lead) else { return };
     let name = &s.group.commands.status.container;
     let Some(container_id) = pod.containers.get(name).and_then(|c| c.id.clone()) else { return };
@@ -137,27 +139,28 @@ fn serving(s: &Snapshot, plan: &mut Plan, member: &Member) {
     push_last_primary(plan, entry);
 }
 
-fn position(s: &Snapshot, plan: &mut Plan, member: &Member) {
+fn record_position(s: &Snapshot, plan: &mut Plan, member: &Member) {
     let Position::Known(sequence) = &member.position else { return };
-    if s.group.failover.prefer_running && holds_more_than_promised(s, member) {
+    if s.group.failover.prefer_running && may_have_unacknowledged(s, member) {
         return;
     }
     let known = plan.record.member_mut(&member.name);
     let Some(term) = term_of_data(known, &member.position) else { return };
     known.sequence = Some(sequence.clone());
-    memory::raise(&mut plan.record, Mark { term, sequence: sequence.clone() });
+    memory::raise_high_water(&mut plan.record, Mark { term, sequence: sequence.clone() });
 }
 
-/// Where only what standbys have was promised, a primary holds more than that while it runs, and afterwards, if somebody was its standby.
-fn holds_more_than_promised(s: &Snapshot, member: &Member) -> bool {
+/// With `preferRunning` only writes that secondaries have are acknowledged. So a primary may have unacknowledged writes while it runs, and
+/// afterwards if it had a secondary.
+fn may_have_unacknowledged(s: &Snapshot, member: &Member) -> bool {
     let of_term = |m: &Member| s.record.member(&m.name).term == Some(s.record.term);
     let led = s.record.member(&member.name).primary_term == Some(s.record.term);
     let followed = s.members.iter().any(|m| m.name != member.name && of_term(m));
     s.role(member).0 == Role::Primary || led && followed
 }
 
-/// Of which term the data is, as far as the high-water mark goes. What a start left as it was is what it was. What the target of a seed
-/// changed is of the new term. What another start changed is a copy in the making: nobody knows what it says of the group.
+/// The term of the data for the high-water mark. Data that a start did not change is of the old term; data that the target of a seed changed is of
+/// the new term. `None`: another start changed it, so it may be an incomplete copy.
 fn term_of_data(known: &MemberRecord, position: &Position) -> Option<u64> {
     match &known.started {
         Some(started) if &started.before == position => known.term,
@@ -166,16 +169,17 @@ fn term_of_data(known: &MemberRecord, position: &Position) -> Option<u64> {
     }
 }
 
-/// Notes since when a pod is gone, and drops what is proven over. Commands settled a moment ago are settled in this snapshot already.
-fn last_primaries(s: &Snapshot, plan: &mut Plan) {
+/// Notes when the pod of a last primary was first seen to be gone, and drops last primaries that are proven over. The snapshot already has the
+/// commands that the settle step closed.
+fn update_last_primaries(s: &Snapshot, plan: &mut Plan) {
     for last in std::mem::take(&mut plan.record.last_primaries) {
-        match over::over(s, &last) {
+        match over::prove_over(s, &last) {
             Ok(proof) => plan.record.note(s.now, "primary-over", Some(&last.member), Some(proof.into())),
             Err(_) => plan.record.last_primaries.push(last),
         }
     }
     for last in &mut plan.record.last_primaries {
-        // A pod that is seen again was never gone: its time begins anew.
+        // A pod that is seen again was not gone, so its time starts again.
         last.gone = match s.pod(&last.pod_uid) {
             Some(_) => None,
             None => Some(last.gone.unwrap_or(s.now)),
@@ -183,11 +187,11 @@ fn last_primaries(s: &Snapshot, plan: &mut Plan) {
     }
 }
 
-/// The set only grows here; an orderly shrink is a step of its own.
-fn replicas(s: &Snapshot, plan: &mut Plan) {
+/// Raises the expected number of members; only the shrink step lowers it.
+fn record_replicas(s: &Snapshot, plan: &mut Plan) {
     if let Some(set) = &s.set {
         plan.record.last_replicas = plan.record.last_replicas.max(set.replicas);
     }
-    // Who left and is wanted again is a member like any other.
+    // A member that left and is desired again is an ordinary member.
     plan.record.retired.retain(|name| s.members.iter().all(|m| &m.name != name || s.group.is_surplus(m)));
 }

@@ -1,4 +1,4 @@
-//! Seed: nobody runs and nobody may be running; who is started first?
+//! Seed: no member runs or may be running; which one is started first?
 use crate::check;
 use crate::check::{Rule, Violation};
 use crate::contract::Role;
@@ -9,7 +9,7 @@ use crate::record::Verb;
 use crate::snapshot::{Member, Snapshot};
 use crate::steps::{ask, begin, positions};
 
-/// See the module.
+/// Runs this step; see the documentation of the module.
 pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     if s.group.replicas == 0 || !s.serving().is_empty() || s.primary_command().is_some() {
         return;
@@ -17,23 +17,23 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     if s.members.iter().any(|m| s.reachable(m) && s.role(m).0 == Role::Secondary) {
         return; // failover's question
     }
-    ask::tell_override(s, plan);
+    ask::report_unusable_override(s, plan);
     if let Err(violation) = check::seed_group(s) {
         return wait(s, plan, &violation);
     }
-    // Members of a proven older term neither win nor block, so nobody waits for their data. A person named one member and its data.
-    let counts = |m: &&Member| match s.overrule() {
-        Some(overrule) => m.name == overrule.member,
+    // Members of a proven older term neither win nor block, so their data is not read. With an override only the named member's data is needed.
+    let counts = |m: &&Member| match s.active_override() {
+        Some(requested) => m.name == requested.member,
         None => !check::of_older_term(s, m),
     };
     let stopped = s.members.iter().filter(|m| s.reachable(m) && s.role(m).0 == Role::Stopped);
-    if !positions::standing(s, plan, stopped.filter(counts)) {
+    if !positions::all_current(s, plan, stopped.filter(counts)) {
         return;
     }
     let bars = ask::bars(s, |m| check::seed_member(s, m));
-    let chosen = match s.overrule() {
-        Some(overrule) => ask::overruled(s, plan, Point::Seed, overrule, &bars),
-        None => ask::who(s, policies, plan, Point::Seed, &bars),
+    let chosen = match s.active_override() {
+        Some(requested) => ask::decide_by_override(s, plan, Point::Seed, requested, &bars),
+        None => ask::choose_member(s, policies, plan, Point::Seed, &bars),
     };
     if let Some(name) = chosen {
         begin::begin(s, plan, Verb::Seed, &name);
@@ -42,7 +42,7 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
 
 fn wait(s: &Snapshot, plan: &mut Plan, v: &Violation) {
     let reason = match v.rule {
-        Rule::Gate => Reason::PodsNotRunning,
+        Rule::PodCount => Reason::PodsNotRunning,
         Rule::MayBePrimary => Reason::MayBePrimary,
         Rule::PositionUnknown => Reason::PositionUnknown,
         Rule::HistoriesDiffer => Reason::HistoriesDiffer,
@@ -54,7 +54,7 @@ fn wait(s: &Snapshot, plan: &mut Plan, v: &Violation) {
     if v.rule == Rule::NeedsAdoption {
         plan.needs_adoption = Some(v.message.clone());
     }
-    // A sequence that could not be read is asked for again after a while.
+    // A sequence that could not be read is read again after a while.
     let again = (v.rule == Rule::PositionUnknown).then(|| s.now.saturating_add(limits::UNKNOWN_POSITION_SECONDS));
     plan.wait_until(reason, v.member.as_ref(), v.message.clone(), v.until.or(again));
 }

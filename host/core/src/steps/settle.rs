@@ -1,4 +1,4 @@
-//! Settle: every open intent is settled by evidence, never by repeating (promise 3; docs/safety.md, S1-S5, S9).
+//! Settle: every open intent is settled by evidence, never by repeating its command (promise 3; docs/safety.md, S1-S5, S9).
 use crate::contract::{Failure, MemberName, Outcome, Phase, Role, Timestamp};
 use crate::limits;
 use crate::memory;
@@ -10,88 +10,106 @@ use crate::record::{Broken, Intent, LastPrimary, Seeded, Verb, cut};
 use crate::snapshot::{Evidence, Member, Pod, Snapshot};
 use crate::steps::begin::push_last_primary;
 
-/// Why the runner did not even try: role or sequence had changed in the moment of the start, the operator ended before it began the command,
-/// another command was faster, the pod is ending.
+/// Reasons for which the runner did not start a command at all: role or sequence had changed just before the start, the operator ended before it
+/// began the command, another command was faster, or the pod is ending.
 const NEVER_TRIED: [&str; 5] = ["role", "sequence", "void", "busy", "shutting-down"];
 
-/// See the module.
+/// Runs this step; see the documentation of the module.
 pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     for intent in &s.record.intents {
-        settle(s, plan, intent);
+        settle_intent(s, plan, intent);
     }
 }
 
-/// What the runner says of a command that it started and that runs no more, without an exit code: it was ended at its deadline or by the shutdown
-/// of its container, or its result was pruned. Its token cannot start again.
+/// What the runner says of a command that it started and that no longer runs, without an exit code: it was ended at its deadline or by the shutdown
+/// of its container, or its result was pruned. Its token cannot be started again.
 const ENDED: [&str; 3] = ["deadline", "shutting-down", "forgotten"];
 
 /// Where the command of an intent ran, as it is now.
-enum Place<'a> {
-    /// The very container runs.
+enum CommandPlace<'a> {
+    /// The container still runs.
     Here(&'a Member, &'a Pod),
-    /// It ended, was replaced, or its pod is gone and proven over: nothing of the command lives.
+    /// The container ended or was replaced, or its pod is gone and proven over: no process of the command runs any more.
     Over,
-    /// The pod is gone or its node is silent, and nothing is proven.
+    /// The pod is gone or its node does not report, and nothing is proven.
     Lost(NotOver),
 }
 
-fn settle(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
+fn settle_intent(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
     let evidence = s.evidence.get(&intent.token);
-    match (evidence, place(s, intent)) {
-        (Some(Evidence::Exited(0)), Place::Here(member, pod)) => confirm(s, plan, intent, member, pod),
-        (Some(Evidence::Exited(code)), Place::Here(_, pod)) => {
-            fail(s, plan, intent, Outcome::Exited(*code), Some(pod), &format!("{} exited {code}", intent.command));
+    match (evidence, locate(s, intent)) {
+        (Some(Evidence::Exited(0)), CommandPlace::Here(member, pod)) => confirm_role(s, plan, intent, member, pod),
+        (Some(Evidence::Exited(code)), CommandPlace::Here(_, pod)) => {
+            close_failed(
+                s,
+                plan,
+                intent,
+                Outcome::Exited(*code),
+                Some(pod),
+                &format!("{} exited {code}", intent.command),
+            );
         }
-        (Some(Evidence::Exited(code)), Place::Over) if *code != 0 => {
-            fail(s, plan, intent, Outcome::Exited(*code), None, &format!("{} exited {code}", intent.command));
+        (Some(Evidence::Exited(code)), CommandPlace::Over) if *code != 0 => {
+            close_failed(s, plan, intent, Outcome::Exited(*code), None, &format!("{} exited {code}", intent.command));
         }
-        // Nothing was tried, so nothing failed: the question is asked anew, but not in the same breath.
+        // The command was not started, so it did not fail: the question is asked again, after a short pause.
         (Some(Evidence::NotStarted(why)), _) if NEVER_TRIED.contains(&why.as_str()) => {
             let again = intent.started.saturating_add(limits::AGAIN_SECONDS);
             if s.now < again {
-                let message = format!("{} on {} was not tried: {why}", intent.command, intent.member);
+                let message = format!("{} on {} was not started: {why}", intent.command, intent.member);
                 return plan.wait_until(Reason::CommandRunning, Some(&intent.member), message, Some(again));
             }
-            close(plan, intent);
-            undo(plan, intent);
+            close_intent(plan, intent);
+            undo_start(plan, intent);
             plan.record.note(s.now, "not-started", Some(&intent.member), Some(format!("{}: {why}", intent.command)));
         }
         (Some(Evidence::NotStarted(why)), _) => {
-            fail(s, plan, intent, Outcome::NotStarted, None, &format!("{} was not started: {why}", intent.command));
-            undo(plan, intent);
+            close_failed(
+                s,
+                plan,
+                intent,
+                Outcome::NotStarted,
+                None,
+                &format!("{} was not started: {why}", intent.command),
+            );
+            undo_start(plan, intent);
         }
-        (_, Place::Over) if intent.verb.intended() == Role::Stopped => succeed(s, plan, intent, None),
-        (_, Place::Over) => {
+        (_, CommandPlace::Over) if intent.verb.intended() == Role::Stopped => close_succeeded(s, plan, intent, None),
+        (_, CommandPlace::Over) => {
             let why = format!("the container of {} ended while {} ran", intent.member, intent.command);
-            fail(s, plan, intent, Outcome::Unknown, None, &why);
+            close_failed(s, plan, intent, Outcome::Unknown, None, &why);
         }
-        (Some(Evidence::Interrupted), Place::Here(_, pod)) => {
-            let why = format!("{} was cut off by a restart of its container", intent.command);
-            fail(s, plan, intent, Outcome::Unknown, Some(pod), &why);
+        (Some(Evidence::Interrupted), CommandPlace::Here(_, pod)) => {
+            let why = format!("{} was ended by a restart of its container", intent.command);
+            close_failed(s, plan, intent, Outcome::Unknown, Some(pod), &why);
         }
-        // A command that outlives its deadline by the grace is ended like one that nobody can ask about.
-        (Some(Evidence::Running), Place::Here(member, pod)) if s.now >= last_resort(s, intent) => {
-            unknown(s, plan, intent, member, pod, "it runs still, long after its deadline");
+        // A command that runs on after its deadline and `unknownGraceSeconds` is ended like one of unknown outcome.
+        (Some(Evidence::Running), CommandPlace::Here(member, pod)) if s.now >= last_resort(s, intent) => {
+            handle_unknown(s, plan, intent, member, pod, "it is still running, long after its deadline");
         }
-        (Some(Evidence::Running), Place::Here(..)) => {
+        (Some(Evidence::Running), CommandPlace::Here(..)) => {
             let message = format!(
-                "{} runs on {} since {} s",
+                "{} has been running on {} for {} s",
                 intent.command,
                 intent.member,
                 s.now.saturating_sub(intent.started)
             );
             plan.wait_until(Reason::CommandRunning, Some(&intent.member), message, Some(last_resort(s, intent)));
         }
-        (Some(Evidence::Unknown(why)), Place::Here(member, pod)) => unknown(s, plan, intent, member, pod, why),
-        (None, Place::Here(member, pod)) => unknown(s, plan, intent, member, pod, "its result was not found"),
-        (_, Place::Lost(not)) => {
-            let message = format!("the end of {} on {} is not known: {}", intent.command, intent.member, not.why);
+        (Some(Evidence::Unknown(why)), CommandPlace::Here(member, pod)) => {
+            handle_unknown(s, plan, intent, member, pod, why)
+        }
+        (None, CommandPlace::Here(member, pod)) => {
+            handle_unknown(s, plan, intent, member, pod, "its result was not found")
+        }
+        (_, CommandPlace::Lost(not)) => {
+            let message = format!("the outcome of {} on {} is unknown: {}", intent.command, intent.member, not.why);
             plan.wait_until(Reason::OutcomeUnknown, Some(&intent.member), message, not.until);
         }
     }
 }
 
-fn place<'a>(s: &'a Snapshot, intent: &Intent) -> Place<'a> {
+fn locate<'a>(s: &'a Snapshot, intent: &Intent) -> CommandPlace<'a> {
     let remembered =
         s.record.last_primaries.iter().find(|l| l.pod_uid == intent.pod_uid && l.container_id == intent.container_id);
     let last = remembered.cloned().unwrap_or_else(|| LastPrimary {
@@ -104,25 +122,25 @@ fn place<'a>(s: &'a Snapshot, intent: &Intent) -> Place<'a> {
         gone: None,
     });
     match s.pod(&intent.pod_uid) {
-        Some((_, pod)) if over::container_over(pod, &last) => Place::Over,
+        Some((_, pod)) if over::container_over(pod, &last) => CommandPlace::Over,
         Some((_, pod)) if pod.phase == Phase::Unreachable => {
-            Place::Lost(NotOver { why: "its node does not report".into(), until: None })
+            CommandPlace::Lost(NotOver { why: "its node does not report".into(), until: None })
         }
-        Some((member, pod)) => Place::Here(member, pod),
-        // What cannot leave a primary behind is over with its pod: a primary that was to be stopped is a last primary of its own.
-        None if !intent.verb.makes_primary() => Place::Over,
-        None => match over::over(s, &last) {
-            Ok(_) => Place::Over,
-            Err(not) => Place::Lost(not),
+        Some((member, pod)) => CommandPlace::Here(member, pod),
+        // A command that makes no primary is over with its pod. If it was to stop a primary, that primary is in `last_primaries` anyway.
+        None if !intent.verb.makes_primary() => CommandPlace::Over,
+        None => match over::prove_over(s, &last) {
+            Ok(_) => CommandPlace::Over,
+            Err(not) => CommandPlace::Lost(not),
         },
     }
 }
 
 /// The command exited 0; it counts once `status` agrees (S4).
-fn confirm(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: &Member, pod: &Pod) {
+fn confirm_role(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: &Member, pod: &Pod) {
     let (role, _) = s.seen(member);
     if role == intent.verb.intended() {
-        return succeed(s, plan, intent, Some(member));
+        return close_succeeded(s, plan, intent, Some(member));
     }
     let exited = intent.exited.unwrap_or(s.now);
     if let Some(open) = plan.record.intents.iter_mut().find(|i| i.token == intent.token) {
@@ -133,36 +151,36 @@ fn confirm(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: &Member, pod:
         _ => limits::CONFIRM_SECONDS,
     };
     let until = exited.saturating_add(patience);
-    let message = format!("{} on {} exited 0; status says {}", intent.command, intent.member, over::word(role));
+    let message = format!("{} on {} exited 0; status says {}", intent.command, intent.member, over::role_word(role));
     if s.now < until {
         let pause = s.now.saturating_sub(exited).div_euclid(10).clamp(1, limits::CONFIRM_PAUSE_SECONDS);
         let again = s.now.saturating_add(pause).min(until);
         return plan.wait_until(Reason::ConfirmingRole, Some(&intent.member), message, Some(again));
     }
-    // A role that cannot be read is no failure: what may be a healthy primary is not stopped for it (S19).
+    // A role that cannot be read is not a failure: a primary that may be healthy is not stopped for that (S19).
     if role == Role::Unknown {
-        return unknown(s, plan, intent, member, pod, "it exited 0, and status cannot be read");
+        return handle_unknown(s, plan, intent, member, pod, "it exited 0, and status cannot be read");
     }
-    let why = format!("{} exited 0, but status says {} {patience} s later", intent.command, over::word(role));
-    fail(s, plan, intent, Outcome::Exited(0), Some(pod), &why);
+    let why = format!("{} exited 0, but status says {} {patience} s later", intent.command, over::role_word(role));
+    close_failed(s, plan, intent, Outcome::Exited(0), Some(pod), &why);
 }
 
-/// When a command without a known end is ended by deleting its pod (docs/requirements.md, reading 27).
+/// When a command of unknown outcome is ended by deleting its pod (docs/requirements.md, reading 27).
 fn last_resort(s: &Snapshot, intent: &Intent) -> Timestamp {
     intent.deadline().saturating_add(i64::from(s.group.unknown_grace))
 }
 
-/// Nobody can say how it ended. Only the intended role, read live, settles a start as done; only stopped settles a stop; and neither does where
-/// the member had that role before. At the very last the pod goes (S2, docs/requirements.md, reading 27).
-fn unknown(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: &Member, pod: &Pod, why: &str) {
+/// Handles a command of unknown outcome. Only the intended role, read live, shows that it worked, and not even that if the member had that role
+/// before. As the last resort the pod is deleted (S2; docs/requirements.md, reading 27).
+fn handle_unknown(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: &Member, pod: &Pod, why: &str) {
     if intent.role_proves() && s.seen(member).0 == intent.verb.intended() {
-        return succeed(s, plan, intent, Some(member));
+        return close_succeeded(s, plan, intent, Some(member));
     }
-    if let Some(why) = repeatable(s, intent, why) {
-        return fail(s, plan, intent, Outcome::Unknown, None, &why);
+    if let Some(why) = why_repeatable(s, intent, why) {
+        return close_failed(s, plan, intent, Outcome::Unknown, None, &why);
     }
     let until = last_resort(s, intent);
-    let message = format!("the end of {} on {} is not known: {why}", intent.command, intent.member);
+    let message = format!("the outcome of {} on {} is unknown: {why}", intent.command, intent.member);
     if s.now < until {
         return plan.wait_until(Reason::OutcomeUnknown, Some(&intent.member), message, Some(until));
     }
@@ -170,22 +188,22 @@ fn unknown(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: &Member, pod:
         return plan.wait(
             Reason::OutcomeUnknown,
             Some(&intent.member),
-            format!("{message}; its pod is not deleted while paused"),
+            format!("{message}; its pod is not deleted while the group is paused"),
         );
     }
     plan.wait(Reason::OutcomeUnknown, Some(&intent.member), format!("{message}; its pod is deleted to end it"));
     if pod.phase == Phase::Running {
         let grace = s.group.unknown_grace;
-        let reason = format!("{} has had no known end for {grace} s after its deadline", intent.command);
+        let reason = format!("the outcome of {} was still unknown {grace} s after its deadline", intent.command);
         plan.record.note(s.now, "pod-deleted", Some(&intent.member), Some(reason.clone()));
         plan.actions.push(Action::DeletePod { member: intent.member.clone(), pod_uid: pod.uid.clone(), reason });
     }
 }
 
-/// Why a command of unknown end is closed as failed and repeated after its back-off. Only where no role can prove it, so that waiting longer would
-/// show nothing, and where repeating does no harm: the runner says that it runs no more. Without the runner nobody can ever say that, so a follow
-/// is repeated once it has had all the time that a command without a known end gets; the pod of a secondary that works is not deleted for it.
-fn repeatable(s: &Snapshot, intent: &Intent, why: &str) -> Option<String> {
+/// Why a command of unknown outcome is closed as failed, so that it is repeated after its back-off. `None`: it is not. This is only done if no role
+/// can show the outcome and the runner says that the command no longer runs, so that repeating it does no harm. Without the runner a follow is
+/// repeated when its time and `unknownGraceSeconds` are over; the pod of a working secondary is not deleted for that.
+fn why_repeatable(s: &Snapshot, intent: &Intent, why: &str) -> Option<String> {
     if intent.role_proves() {
         return None;
     }
@@ -194,24 +212,24 @@ fn repeatable(s: &Snapshot, intent: &Intent, why: &str) -> Option<String> {
     }
     let waited = !s.group.runner && intent.verb == Verb::Follow && s.now >= last_resort(s, intent);
     let grace = s.group.unknown_grace;
-    waited.then(|| format!("{} has had no known end for {grace} s after its deadline", intent.command))
+    waited.then(|| format!("the outcome of {} was still unknown {grace} s after its deadline", intent.command))
 }
 
-fn succeed(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: Option<&Member>) {
-    close(plan, intent);
+fn close_succeeded(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: Option<&Member>) {
+    close_intent(plan, intent);
     match intent.verb.intended() {
-        Role::Primary | Role::Secondary => started(s, plan, intent, member),
-        _ => stopped(s, plan, intent),
+        Role::Primary | Role::Secondary => record_started(s, plan, intent, member),
+        _ => record_stopped(s, plan, intent),
     }
 }
 
-fn started(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: Option<&Member>) {
+fn record_started(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: Option<&Member>) {
     let primary = intent.verb.makes_primary();
     let known = plan.record.member_mut(&intent.member);
-    known.succeed();
+    known.record_success();
     known.term = Some(intent.term);
-    // What was read before is of an older term: it may have been given up for a copy, or its history ended with the promotion. Only who opens a
-    // term in an application without histories goes on from there.
+    // A sequence that was read before is of an older term: the data may have been replaced by a copy, or its history ended with the promotion. It
+    // stays valid only for the member that opens the term in an application without histories.
     known.sequence.take_if(|read| !intent.verb.opens_term() || read.history.is_some());
     known.claim_uid = member.and_then(|m| memory::claim_uids(&m.claims));
     if primary {
@@ -241,15 +259,15 @@ fn seeded_by(plan: &Plan, intent: &Intent) -> MemberName {
     plan.record.ever_seeded.as_ref().map_or_else(|| intent.member.clone(), |e| e.member.clone())
 }
 
-fn stopped(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
+fn record_stopped(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
     plan.record.member_mut(&intent.member).broken = None;
     plan.record.note(s.now, "stopped", Some(&intent.member), Some(intent.verb.as_str().to_owned()));
 }
 
-fn fail(s: &Snapshot, plan: &mut Plan, intent: &Intent, outcome: Outcome, pod: Option<&Pod>, why: &str) {
-    close(plan, intent);
+fn close_failed(s: &Snapshot, plan: &mut Plan, intent: &Intent, outcome: Outcome, pod: Option<&Pod>, why: &str) {
+    close_intent(plan, intent);
     let known = plan.record.member_mut(&intent.member);
-    known.fail(Failure { command: intent.command.clone(), outcome, at: s.now });
+    known.record_failure(Failure { command: intent.command.clone(), outcome, at: s.now });
     if let Some(pod) = pod {
         let status = pod.containers.get(&s.group.commands.status.container).and_then(|c| c.id.clone());
         known.broken =
@@ -258,9 +276,9 @@ fn fail(s: &Snapshot, plan: &mut Plan, intent: &Intent, outcome: Outcome, pod: O
     plan.record.note(s.now, "command-failed", Some(&intent.member), Some(why.to_owned()));
 }
 
-/// Nothing was started and never will be under this token: what was remembered for the case that it was, is not so. A container in which a
-/// primary may run gets no command that makes one, so the entry is this command's own.
-fn undo(plan: &mut Plan, intent: &Intent) {
+/// Removes from the record what was noted in case the command ran: it was not started and never will be under this token. The last-primary entry
+/// belongs to this command, because no command that makes a primary starts in a container in which a primary may run.
+fn undo_start(plan: &mut Plan, intent: &Intent) {
     if intent.verb.makes_primary() {
         plan.record.last_primaries.retain(|l| l.pod_uid != intent.pod_uid || l.container_id != intent.container_id);
     }
@@ -269,6 +287,6 @@ fn undo(plan: &mut Plan, intent: &Intent) {
     }
 }
 
-fn close(plan: &mut Plan, intent: &Intent) {
+fn close_intent(plan: &mut Plan, intent: &Intent) {
     plan.record.intents.retain(|i| i.token != intent.token);
 }

@@ -1,17 +1,18 @@
-//! Shrink: more members than wanted. Those beyond `replicas` are stopped, their data is noted, then the set gets smaller (S25, S26, S27).
+//! Shrink: there are more members than desired. Those beyond `replicas` are stopped, their positions are read, then the `StatefulSet` is scaled
+//! down (S25, S26, S27).
 //!
-//! The `StatefulSet` never just gets a smaller number: its controller would end whoever has the highest ordinal, primary or not.
+//! The `StatefulSet` is not simply given a smaller number, because its controller would delete the pods with the highest ordinals, primary or not.
 use crate::check;
 use crate::contract::Role;
 use crate::over;
-use crate::over::word;
+use crate::over::role_word;
 use crate::plan::{Action, Plan, Reason};
 use crate::policy::Policies;
 use crate::record::Verb;
 use crate::snapshot::{Member, Snapshot};
 use crate::steps::{begin, positions};
 
-/// See the module.
+/// Runs this step; see the documentation of the module.
 pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     let Some(set) = &s.set else { return };
     if set.replicas.max(s.record.last_replicas) <= s.group.replicas {
@@ -24,16 +25,16 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     // Secondaries first, from the highest ordinal: the primary leaves last.
     leaving.sort_by_key(|m| (s.role(m).0 == Role::Primary, std::cmp::Reverse(m.ordinal)));
     if let Some(member) = leaving.iter().find(|m| s.role(m).0 != Role::Stopped && m.pod.is_some()) {
-        return stop(s, plan, member);
+        return stop_member(s, plan, member);
     }
     if let Some(missing) = leaving.iter().find(|m| !s.reachable(m) && m.ordinal < set.replicas) {
-        let message = format!("{} leaves, and its pod does not run: what it holds cannot be read", missing.name);
+        let message = format!("{} is leaving, and its pod does not run, so its data cannot be read", missing.name);
         return plan.wait(Reason::ShrinkPending, Some(&missing.name), message);
     }
     if !s.record.intents.is_empty() || plan.actions.iter().any(|a| matches!(a, Action::Run { .. })) {
-        return plan.wait(Reason::ShrinkPending, None, "members leave once no command is under way");
+        return plan.wait(Reason::ShrinkPending, None, "members are removed once no command is open");
     }
-    if !positions::known(s, plan, leaving.iter().copied().filter(|m| s.reachable(m))) {
+    if !positions::all_known(s, plan, leaving.iter().copied().filter(|m| s.reachable(m))) {
         return;
     }
     if let Err(violation) = check::shrink_group(s, s.group.replicas) {
@@ -47,14 +48,15 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     shrink(s, plan, &leaving);
 }
 
-fn stop(s: &Snapshot, plan: &mut Plan, member: &Member) {
+fn stop_member(s: &Snapshot, plan: &mut Plan, member: &Member) {
     if s.record.intents.iter().any(|i| i.verb == Verb::Remove) || plan.touches(&member.name) {
         return;
     }
     if check::remove_member(s, member).is_ok() {
         return begin::begin(s, plan, Verb::Remove, &member.name);
     }
-    let message = format!("{} leaves; it is {}, and is stopped first", member.name, word(s.role(member).0));
+    let message =
+        format!("{} is leaving; it is {} and has to be stopped first", member.name, role_word(s.role(member).0));
     plan.wait(Reason::ShrinkPending, Some(&member.name), message);
 }
 

@@ -1,4 +1,4 @@
-//! Treat: what is done with failed members?
+//! Treat: members failed; what is done with them?
 use crate::check;
 use crate::contract::{MemberName, Remedy, Role, Treatment};
 use crate::limits;
@@ -8,7 +8,7 @@ use crate::record::{Verb, backoff, cut};
 use crate::snapshot::Snapshot;
 use crate::steps::{ask, begin};
 
-/// See the module.
+/// Runs this step; see the documentation of the module.
 pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     let failed: Vec<_> = s.members.iter().filter(|m| s.reachable(m) && s.role(m).0 == Role::Failed).collect();
     for member in &failed {
@@ -22,17 +22,20 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
             plan.wait_until(
                 Reason::MemberFailed,
                 Some(&member.name),
-                format!("{} was treated in vain", member.name),
+                format!("{} is still failed after treatment", member.name),
                 until,
             );
         }
         return;
     }
-    // One at a time (wit/policy.wit, `care`): the next question sees what this one left. Nobody waits for one that is lost on a silent node.
+    // One at a time (wit/policy.wit, `care`): the next question sees the result of this one. Other members do not wait for a command whose outcome is
+    // unknown or whose node does not report.
     if s.record.intents.iter().any(|i| i.verb == Verb::Treat && s.is_under_way(i)) {
         return;
     }
-    let Some(treatment) = ask::care(s, policies, plan, &bars).into_iter().find(|t| t.remedy != Remedy::Leave) else {
+    let Some(treatment) =
+        ask::choose_treatments(s, policies, plan, &bars).into_iter().find(|t| t.remedy != Remedy::Leave)
+    else {
         return;
     };
     let name = &treatment.member;
@@ -42,7 +45,7 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
         Remedy::Leave | Remedy::Replace => {}
     }
     if plan.touches(name) {
-        count(s, plan, name);
+        count_treatment(s, plan, name);
     }
 }
 
@@ -54,8 +57,8 @@ fn recreate(s: &Snapshot, plan: &mut Plan, treatment: &Treatment) {
     plan.actions.push(Action::DeletePod { member: name.clone(), pod_uid: pod.uid.clone(), reason });
 }
 
-/// The first treatments are free, so that a stop and a new pod follow at once; those after them are slowed down.
-fn count(s: &Snapshot, plan: &mut Plan, name: &MemberName) {
+/// Counts a treatment. The first two have no back-off, so that a stop and a new pod can follow at once; later ones have.
+fn count_treatment(s: &Snapshot, plan: &mut Plan, name: &MemberName) {
     let memory = plan.record.member_mut(name);
     memory.treated = memory.treated.saturating_add(1);
     let slow = memory.treated.checked_sub(limits::FREE_TREATMENTS);

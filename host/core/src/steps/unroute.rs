@@ -1,10 +1,11 @@
-//! Unroute: what must not be reached leaves the Services before anything else happens.
+//! Unroute: members that clients must not reach leave the Services before anything else happens.
 use crate::contract::{Phase, Role};
 use crate::plan::{Action, Plan, route_word};
 use crate::policy::Policies;
 use crate::snapshot::Snapshot;
 
-/// See the module. A role that cannot be read for a moment changes nothing: one slow probe never takes a healthy primary away (S19).
+/// Runs this step; see the documentation of the module. A role that cannot be read for a moment changes nothing, so that one slow probe does not take a healthy
+/// primary out of service (S19).
 pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     for member in &s.members {
         let Some(pod) = member.pod.as_ref() else { continue };

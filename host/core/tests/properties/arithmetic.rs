@@ -1,4 +1,4 @@
-//! Who may seed, held against a few lines that know nothing of the core's.
+//! Which members may seed, compared with an independent computation of a few lines.
 use super::super::support::policies::{Natural, Reversed, Says, answered};
 use super::super::support::world::World;
 use super::super::support::{app::Data, db, sequence};
@@ -26,7 +26,7 @@ fn members() -> impl Strategy<Value = Vec<Given>> {
     prop::collection::vec((1..3u64, data()), 1..13)
 }
 
-/// A group that runs nowhere, everything asked for.
+/// A group that runs nowhere, with all positions read.
 fn stopped(given: &[Given]) -> Snapshot {
     let replicas = u32::try_from(given.len()).unwrap();
     let mut world = World::new(replicas, 1);
@@ -41,7 +41,7 @@ fn stopped(given: &[Given]) -> Snapshot {
     snapshot
 }
 
-/// Those who may seed, by the words of docs/rules.md and nothing else. Absent: nobody, for something blocks.
+/// The members that may seed by docs/rules.md alone. Empty: none, because something blocks.
 fn may_seed(given: &[Given]) -> Vec<usize> {
     let highest = given.iter().map(|(term, _)| *term).max().unwrap();
     let of_it: Vec<_> = given.iter().enumerate().filter(|(_, (term, _))| *term == highest).collect();
@@ -68,7 +68,7 @@ fn seeded(plan: &Plan) -> Option<MemberName> {
     })
 }
 
-/// Insists on one member.
+/// A policy that always chooses one member.
 struct Wants(MemberName);
 
 impl Policies for Wants {
@@ -90,13 +90,13 @@ proptest! {
         let lowest = allowed.first().map(|at| snapshot.members[*at].name.clone());
         let last = allowed.last().map(|at| snapshot.members[*at].name.clone());
         prop_assert_eq!(seeded(&decide(&snapshot, &Natural)), lowest);
-        // The other end of the same candidates: the order is the policy's, the limit is not.
+        // The reversed policy chooses the last of the same candidates: a policy changes the order, not who may be chosen.
         prop_assert_eq!(seeded(&decide(&snapshot, &Reversed)), last);
     }
 
-    // S34, H12: whoever a policy insists on, it seeds if and only if it may.
+    // S34, H12: the member that a policy chooses is seeded if and only if it may seed.
     #[test]
-    fn nobody_else_seeds_whoever_is_wanted(given in members(), wanted in 0..12usize) {
+    fn only_members_that_may_seed_do(given in members(), wanted in 0..12usize) {
         let snapshot = stopped(&given);
         let name = db(u32::try_from(wanted).unwrap());
         let plan = decide(&snapshot, &Wants(name.clone()));

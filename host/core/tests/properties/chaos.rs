@@ -1,4 +1,4 @@
-//! Random faults, random policies: what an oracle that knows the truth must never see, and where it must end.
+//! Random faults and random policies: an oracle that knows the truth finds no broken rule, and groups reach their spec once faults stop.
 use super::super::support::policies::{Dice, Natural, Random};
 use super::super::support::world::World;
 use super::super::support::{chaos, oracle, seeds};
@@ -17,10 +17,10 @@ const ANSWERS: u64 = 100_000;
 /// Rounds of one life.
 const ROUNDS: usize = 120;
 
-/// One life of a group; in each round something may happen before, and between decision and act.
+/// One random run of a group; in each round a fault may happen before it, and between decision and act.
 fn live(world: &mut World, dice: &Dice, policies: &dyn Policies, round: &dyn Fn(&mut World) -> bool) {
     let mut calm = false;
-    // What loses data or memory ends in a wait for an administrator: some lives have little of it, so that much else happens in them.
+    // Faults that lose data or memory end in a wait for an administrator, so some runs have few of them and reach other states.
     let hardship = *dice.pick(&[3, 10, 40]);
     for _ in 0..ROUNDS {
         if dice.once_in(hardship) {
@@ -43,7 +43,7 @@ fn live(world: &mut World, dice: &Dice, policies: &dyn Policies, round: &dyn Fn(
     }
 }
 
-/// Wherever the world asks, it asks many times: each answer is held against the truth, the last one is acted on.
+/// Asks each question many times: the oracle judges each answer, and the last one is acted on.
 struct Insistent<'a> {
     random: &'a Random,
     times: u64,
@@ -65,8 +65,8 @@ impl Insistent<'_> {
     }
 }
 
-/// A round of an operator that is slow, or dies: something happens between its decision and its act, and what it acts on is held against
-/// the world once more (S1, S6, S8, S9).
+/// A round of an operator that is slow or crashes: a fault happens between its decision and its act, and the second look compares the decision
+/// with the world again (S1, S6, S8, S9).
 fn race(world: &mut World, dice: &Dice, policies: &dyn Policies) -> bool {
     world.work();
     world.rounds += 1;
@@ -93,7 +93,7 @@ fn race(world: &mut World, dice: &Dice, policies: &dyn Policies) -> bool {
         return false; // fenced by UID; the next round decides anew
     }
     match dice.below(3) {
-        // It dies before anything is written; after the intent is written; not at all.
+        // It crashes before anything is written, after the intent is written, or not at all.
         0 => {}
         1 => world.record = plan.record,
         _ => {
@@ -106,7 +106,7 @@ fn race(world: &mut World, dice: &Dice, policies: &dyn Policies) -> bool {
     false
 }
 
-/// How often each verb was started in all lives: a world in which one of them hardly happens tests nothing of it.
+/// How often each verb was started in all runs: a verb that hardly happens is hardly tested.
 #[derive(Default)]
 struct Verbs(RefCell<BTreeMap<Verb, usize>>);
 
@@ -121,12 +121,16 @@ impl Verbs {
         let verbs = self.0.borrow();
         for (verb, least) in floor {
             let count = verbs.get(verb).copied().unwrap_or_default();
-            assert!(count >= *least, "{} was started {count} times, {least} are wanted: {verbs:?}", verb.as_str());
+            assert!(
+                count >= *least,
+                "{} was started {count} times, at least {least} expected: {verbs:?}",
+                verb.as_str()
+            );
         }
     }
 }
 
-/// Every verb, and how often it is started at least where the default rule decides.
+/// For every verb the least number of starts with the default rule.
 const FLOOR: [(Verb, usize); 9] = [
     (Verb::Seed, 200),
     (Verb::Failover, 80),
@@ -134,7 +138,7 @@ const FLOOR: [(Verb, usize); 9] = [
     (Verb::Place, 200),
     (Verb::Follow, 80),
     (Verb::Demote, 20),
-    (Verb::HandOver, 20),
+    (Verb::Switchover, 20),
     (Verb::Remove, 20),
     (Verb::Treat, 200),
 ];
@@ -173,7 +177,7 @@ fn whatever_happens_no_rule_is_broken() {
     }
 }
 
-// Promise 4, S44: faults that lose nothing stop, and the group reaches its spec, or waits for what only an administrator may decide.
+// Promise 4, S44: once faults stop that lose nothing, the group reaches its spec or waits for an administrator's decision.
 #[test]
 fn when_faults_stop_the_group_reaches_its_spec_and_stays() {
     let ready = Cell::new(0);

@@ -1,3 +1,3 @@
-//! Properties, each with an oracle that does not know how the core works.
+//! Properties, each with an oracle that does not use the core's rules.
 mod arithmetic;
 mod chaos;

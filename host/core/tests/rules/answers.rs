@@ -1,4 +1,4 @@
-//! What an answer may say (docs/safety.md, H9 to H12): a broken answer is dropped as a whole, it is reported, and nothing is done.
+//! The form of an answer (docs/safety.md, H9 to H12): an answer that breaks a rule is dropped as a whole and reported, and nothing is done.
 use super::super::support::policies::{Reversed, Says};
 use super::super::support::world::World;
 use super::super::support::{db, policies::Natural};
@@ -18,7 +18,7 @@ fn choose(candidates: Vec<Candidate>) -> Reply {
     Reply::Answer(Answer::Choose(Ranking { candidates, passed_over: Vec::new() }))
 }
 
-/// db-0 holds more than db-1, db-2 runs nowhere else; everything is asked for.
+/// db-0 and db-2 have the highest data, db-1 has less; all positions are read.
 fn at_seed(reply: Reply) -> (Plan, Says) {
     let mut world = World::new(3, 1);
     for (ordinal, data) in [(0, "5"), (1, "4"), (2, "5")] {
@@ -112,7 +112,7 @@ fn an_answer_to_another_question_is_no_answer() {
     }
 }
 
-// Design 4: only the first is acted on.
+// wit/policy.wit, `ranking`: only the first candidate is acted on.
 #[test]
 fn only_the_first_candidate_is_acted_on() {
     let (plan, _) = at_seed(choose(vec![candidate("db-2"), candidate("db-0")]));
@@ -122,7 +122,7 @@ fn only_the_first_candidate_is_acted_on() {
     assert_eq!(standing, [Standing::Fallback, Standing::Barred, Standing::Chosen]);
 }
 
-// Contract: policies choose among the safe, sorted by ordinal, and see nothing later than now.
+// wit/policy.wit: policies choose among safe members, which are sorted by ordinal, and see no time later than now.
 #[test]
 fn a_question_says_who_may_be_chosen_and_why_not() {
     let (_, says) = at_seed(choose(vec![candidate("db-0")]));
@@ -136,7 +136,7 @@ fn a_question_says_who_may_be_chosen_and_why_not() {
     assert!(matches!(s.members[0].position, Position::Known(_)));
 }
 
-// A8: twelve equal members come in the order of their numbers, not of their names.
+// A8: twelve equal members are ordered by their numbers, not by their names.
 #[test]
 fn twelve_members_are_ordered_by_number() {
     let mut world = World::new(12, 12);
@@ -149,7 +149,7 @@ fn twelve_members_are_ordered_by_number() {
     assert_eq!(started, expected);
 }
 
-// Design 3: no decision in the host that a policy could make: the reversed order changes every outcome.
+// The host makes no decision that a policy could make: the reversed order changes every outcome.
 #[test]
 fn the_reversed_order_changes_who_seeds_joins_is_placed_and_demoted() {
     let play = |policies: &dyn tanist_core::policy::Policies| {
@@ -169,7 +169,7 @@ fn the_reversed_order_changes_who_seeds_joins_is_placed_and_demoted() {
     assert_eq!(natural, format!("primary 0 primary 2 secondary 1 secondary 3 {demoted}"));
     let reversed = play(&Reversed).join(" ");
     assert_eq!(reversed, "primary 2 primary 3 secondary 1 secondary 0 stop 2 secondary 2");
-    // Who is first among equals is stopped by the reversed order, last by the natural one.
+    // Among equals the first member is stopped by the reversed order, the last one by the natural order.
     let equal = |policies: &dyn tanist_core::policy::Policies| {
         let mut world = World::new(2, 2);
         for ordinal in 0..2 {

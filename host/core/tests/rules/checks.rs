@@ -6,12 +6,12 @@ use tanist_core::check::{Rule, start};
 use tanist_core::checked::{recheck, recheck_deletion};
 use tanist_core::contract::{Phase, Position, Role};
 use tanist_core::decide::decide;
-use tanist_core::over::over;
+use tanist_core::over::prove_over;
 use tanist_core::plan::{Action, Plan, Reason};
 use tanist_core::record::{Intent, LastPrimary, Verb};
-use tanist_core::snapshot::{Container, Overrule, Snapshot};
+use tanist_core::snapshot::{Container, Override, Snapshot};
 
-/// Three stopped members, the middle one behind; everything is asked for.
+/// Three stopped members, the middle one behind; all positions are read.
 pub fn stopped() -> World {
     let mut world = World::new(3, 2);
     for (ordinal, data) in [(0, "5"), (1, "4"), (2, "5")] {
@@ -49,7 +49,7 @@ pub fn intent(s: &Snapshot, verb: Verb, ordinal: u32) -> Intent {
     }
 }
 
-/// What speaks against a command; nothing: it may start.
+/// The rule that does not hold for a command; `None`: it may start.
 fn against(s: &Snapshot, verb: Verb, ordinal: u32) -> Option<Rule> {
     start(s, &intent(s, verb, ordinal)).err().map(|v| v.rule)
 }
@@ -59,9 +59,9 @@ fn runs(plan: &Plan) -> Vec<Intent> {
     plan.actions.iter().filter_map(run).collect()
 }
 
-// A10, A16: the next one is the best of all, also when another one answered first.
+// A10, A16: the best member is chosen, even if another one answered first.
 #[test]
-fn who_is_still_being_read_is_not_passed_over() {
+fn a_member_that_is_being_read_is_not_passed_over() {
     for (primaries, verb) in [(2, Verb::Join), (1, Verb::Place)] {
         let mut world = served();
         world.group.primaries = primaries;
@@ -74,16 +74,16 @@ fn who_is_still_being_read_is_not_passed_over() {
         (s.members[2].position, s.members[2].asked) = (known("5"), false);
         let begun: Vec<_> = runs(&decide(&s, &Natural)).into_iter().map(|i| (i.verb, i.member)).collect();
         assert_eq!(begun, [(verb, db(2))]);
-        // One that cannot be read holds up nobody for longer than its reading.
+        // A member that cannot be read delays the question only until its reading has ended.
         s.members[2].position = Position::Unknown("it hung".into());
         let begun: Vec<_> = runs(&decide(&s, &Natural)).into_iter().map(|i| i.member).collect();
         assert_eq!(begun, [db(1)]);
     }
 }
 
-// S25, S26: on the way to 0 the primary leaves last, and nobody else leaves while those who stay do not serve.
+// S25, S26: on the way to 0 the primary leaves last, and no other member leaves before the members that stay serve.
 #[test]
-fn who_leaves_leaves_in_order() {
+fn members_leave_in_order() {
     let mut world = served();
     world.group.primaries = 1;
     world.serve(1, Role::Secondary);
@@ -101,22 +101,22 @@ fn who_leaves_leaves_in_order() {
 }
 
 #[test]
-fn a_seed_needs_everybody_stopped_read_and_behind() {
+fn a_seed_needs_all_members_stopped_read_and_not_ahead() {
     let mut world = stopped();
     let s = world.observe();
     assert_eq!((against(&s, Verb::Seed, 0), against(&s, Verb::Seed, 1)), (None, Some(Rule::BelowHighest)));
     type Change = fn(&mut Snapshot);
     let cases: [(Change, Rule); 15] = [
-        (|s| s.members[2].pod = None, Rule::Gate),
-        (|s| s.set = None, Rule::Gate),
-        (|s| s.record.last_replicas = 4, Rule::Gate),
+        (|s| s.members[2].pod = None, Rule::PodCount),
+        (|s| s.set = None, Rule::PodCount),
+        (|s| s.record.last_replicas = 4, Rule::PodCount),
         (|s| s.members[1].reading.role = Role::Primary, Rule::MayBePrimary),
         (|s| s.members[1].reading.role = Role::Unknown, Rule::MayBePrimary),
         (|s| s.members[1].reading.role = Role::Failed, Rule::MayBePrimary),
         (|s| s.members[1].reading.role = Role::Starting, Rule::MayBePrimary),
         (|s| s.members[1].reading.role = Role::Secondary, Rule::NotAllStopped),
         (|s| s.members[1].position = Position::Unknown("?".into()), Rule::PositionUnknown),
-        // S8, S9: what was read in another life of the container says nothing, whoever's it was.
+        // S8, S9: a position that was read in an earlier container does not count.
         (|s| s.members[1].position = Position::NotAsked, Rule::PositionUnknown),
         (|s| s.members[1].position = Position::Known(sequence("b:1")), Rule::HistoriesDiffer),
         (|s| s.record.member_mut(&db(1)).term = None, Rule::NeedsAdoption),
@@ -164,7 +164,7 @@ fn a_join_needs_a_primary_that_serves_and_room_for_another() {
     let mut full = s.clone();
     full.group.primaries = 1;
     assert_eq!(against(&full, Verb::Join, 1), Some(Rule::PrimaryLimit));
-    // Promise 1: whoever may be primary counts.
+    // Promise 1: every member that may be primary counts.
     for role in [Role::Primary, Role::Unknown, Role::Failed, Role::Starting] {
         let mut maybe = s.clone();
         maybe.members[2].reading.role = role;
@@ -175,7 +175,7 @@ fn a_join_needs_a_primary_that_serves_and_room_for_another() {
     assert_eq!(against(&nobody, Verb::Join, 1), Some(Rule::NobodyServes));
     let mut older = s.clone();
     older.record.term = 2;
-    assert_eq!(against(&older, Verb::Join, 1), Some(Rule::NobodyServes), "a primary of an older term serves nobody");
+    assert_eq!(against(&older, Verb::Join, 1), Some(Rule::NobodyServes), "a primary of an older term does not serve");
     let mut unconfirmed = s.clone();
     let started = tanist_core::record::Started { term: 1, target: false, before: Position::Empty, followed: false };
     unconfirmed.record.member_mut(&db(0)).started = Some(started);
@@ -185,10 +185,10 @@ fn a_join_needs_a_primary_that_serves_and_room_for_another() {
     assert_eq!(against(&busy, Verb::Join, 1), Some(Rule::SecondPrimaryCommand), "A10");
     busy.record.intents[0].verb = Verb::Place;
     assert_eq!(against(&busy, Verb::Join, 2), Some(Rule::MemberBusy));
-    assert_eq!(against(&busy, Verb::Join, 1), None, "a secondary's long start holds up nobody");
+    assert_eq!(against(&busy, Verb::Join, 1), None, "a secondary's long start does not delay other members");
 }
 
-// A15, A18, A21: and the second look holds the same.
+// A15, A18, A21: the second look checks the same rules.
 #[test]
 fn a_secondary_needs_its_command_its_primaries_and_a_stopped_member() {
     let mut world = served();
@@ -224,7 +224,7 @@ fn only_a_surplus_or_stale_primary_is_stopped_and_only_a_failed_member_treated()
     stale.record.member_mut(&db(1)).term = Some(2);
     assert_eq!((against(&stale, Verb::Demote, 0), against(&stale, Verb::Demote, 1)), (None, Some(Rule::NotSurplus)));
     stale.members[1].reading.role = Role::Stopped;
-    assert_eq!(against(&stale, Verb::Demote, 0), Some(Rule::NotSurplus), "not while nobody else serves");
+    assert_eq!(against(&stale, Verb::Demote, 0), Some(Rule::NotSurplus), "not while no other primary serves");
     let mut failed = s.clone();
     failed.members[2].reading.role = Role::Failed;
     assert_eq!(against(&failed, Verb::Treat, 2), None);
@@ -232,7 +232,7 @@ fn only_a_surplus_or_stale_primary_is_stopped_and_only_a_failed_member_treated()
     assert_eq!(against(&failed, Verb::Treat, 2), Some(Rule::BackOff));
 }
 
-// A seed waits for whatever may still start somebody, also when `status` says stopped for now.
+// A seed waits for an open command that may still start a member, even if `status` says stopped for now.
 #[test]
 fn an_unsettled_start_blocks_a_seed() {
     let mut world = stopped();
@@ -241,7 +241,7 @@ fn an_unsettled_start_blocks_a_seed() {
     assert_eq!(against(&s, Verb::Seed, 0), Some(Rule::NotAllStopped));
 }
 
-// S16: every claim, and no memory is no proof (S32).
+// S16: all claims count, and a missing record is no proof (S32).
 #[test]
 fn a_changed_claim_of_a_last_primary_blocks_a_seed() {
     let mut world = stopped();
@@ -257,12 +257,12 @@ fn a_changed_claim_of_a_last_primary_blocks_a_seed() {
     assert_eq!(against(&s, Verb::Seed, 0), None);
 }
 
-// The override lifts what memory says, never what may live.
+// The override lifts the objections of the record, never those of members that may run.
 #[test]
 fn an_override_lifts_every_rule_but_over() {
     let mut world = stopped();
-    world.group.overrule =
-        Some(Overrule { member: db(1), position: Position::Known(sequence("4")), term: 1, raw: "o".into() });
+    world.group.requested_override =
+        Some(Override { member: db(1), position: Position::Known(sequence("4")), term: 1, raw: "o".into() });
     let s = world.observe();
     assert_eq!((against(&s, Verb::Seed, 1), against(&s, Verb::Seed, 0)), (None, Some(Rule::BarredMember)));
     let lifted: [fn(&mut Snapshot); 8] = [
@@ -310,31 +310,31 @@ fn last(s: &Snapshot, node: Option<&str>) -> LastPrimary {
     }
 }
 
-// Over, where stories cannot reach.
+// docs/rules.md, "Over": the cases that stories cannot reach.
 #[test]
-fn what_nothing_is_remembered_of_is_not_over() {
+fn what_is_not_recorded_is_not_over() {
     let mut world = stopped();
     let mut s = world.observe();
-    assert!(over(&s, &last(&s, None)).is_err(), "on which node it ran is not known");
-    assert!(over(&s, &last(&s, Some("node-0"))).is_err_and(|not| not.until == Some(s.now + 40)));
+    assert!(prove_over(&s, &last(&s, None)).is_err(), "on which node it ran is not known");
+    assert!(prove_over(&s, &last(&s, Some("node-0"))).is_err_and(|not| not.until == Some(s.now + 40)));
     s.ended.insert("gone".into());
-    assert_eq!(over(&s, &last(&s, None)), Ok("its containers ended before its pod was gone"));
-    // The very pod on a silent node: what it said last is not what is.
+    assert_eq!(prove_over(&s, &last(&s, None)), Ok("its containers ended before its pod was gone"));
+    // The same pod on a node that does not report: its last report may be out of date.
     let pod = s.members[0].pod.clone().unwrap();
     let mut here = LastPrimary { pod_uid: pod.uid, container_id: "another".into(), ..last(&s, None) };
-    assert_eq!(over(&s, &here), Ok("its container ended"), "its container was replaced");
+    assert_eq!(prove_over(&s, &here), Ok("its container ended"), "its container was replaced");
     s.members[0].pod.as_mut().unwrap().phase = Phase::Unreachable;
-    assert!(over(&s, &here).is_err());
+    assert!(prove_over(&s, &here).is_err());
     s.members[0].pod.as_mut().unwrap().phase = Phase::Running;
     here.container = "other".into();
     s.members[0].reading.role = Role::Unknown;
-    assert!(over(&s, &here).is_err(), "nothing is known of that container");
+    assert!(prove_over(&s, &here).is_err(), "nothing is known of that container");
     s.members[0].reading.role = Role::Stopped;
     s.record.intents.push(intent(&s, Verb::Demote, 0));
-    assert!(over(&s, &here).is_err(), "stopped, and a command is open");
+    assert!(prove_over(&s, &here).is_err(), "stopped, and a command is open");
 }
 
-// A member of two containers: whoever runs in either may lead.
+// A member of two containers: the application may run in either.
 #[test]
 fn any_container_that_a_command_names_may_hold_a_primary() {
     let mut world = stopped();
@@ -347,12 +347,12 @@ fn any_container_that_a_command_names_may_hold_a_primary() {
     assert!(s.may_be_primary().contains_key(&db(1)));
     let mut idle = s.clone();
     idle.group.commands.primary.container = "db".into();
-    assert!(!idle.may_be_primary().contains_key(&db(1)), "a side container leads nothing");
+    assert!(!idle.may_be_primary().contains_key(&db(1)), "a container that no command names does not count");
 }
 
-// Starting after `secondary` is no primary in the making, unless it led since.
+// A member that is starting after `secondary` will not be primary, unless it was seen as primary since.
 #[test]
-fn who_was_told_to_follow_and_led_since_may_be_primary() {
+fn a_member_that_was_primary_after_it_was_told_to_follow_may_be_primary() {
     let mut world = served();
     world.group.primaries = 1;
     world.play(&Natural, 60);
@@ -370,7 +370,7 @@ fn gone(world: &mut World) {
     world.delete(2);
 }
 
-// S8, S9, A34: between decision and act anything may be replaced.
+// S8, S9, A34: anything may be replaced between decision and act.
 #[test]
 fn a_second_look_refuses_what_changed_since_the_decision() {
     let seed = || {
@@ -391,7 +391,7 @@ fn a_second_look_refuses_what_changed_since_the_decision() {
         (|w| w.delete(1), Rule::PositionUnknown),
         (|w| w.serve(1, Role::Primary), Rule::MayBePrimary),
         (|w| w.body(2).app.probe = Some(Role::Unknown), Rule::MayBePrimary),
-        (gone, Rule::Gate),
+        (gone, Rule::PodCount),
     ];
     for (number, (change, rule)) in cases.into_iter().enumerate() {
         let (mut world, s, run) = seed();
@@ -402,7 +402,7 @@ fn a_second_look_refuses_what_changed_since_the_decision() {
 
 // S8, S19: a member that answers again keeps its pod, and a new pod is not the failed one.
 #[test]
-fn a_second_look_spares_a_pod_that_is_well_again() {
+fn a_second_look_does_not_delete_a_pod_that_recovered() {
     let failed = || {
         let mut world = served();
         world.serve(2, Role::Failed);
@@ -418,11 +418,11 @@ fn a_second_look_spares_a_pod_that_is_well_again() {
     assert_eq!(recheck_deletion(&s, &world.observe(), &db(2), &uid).map(drop), Ok(()));
     world.delete(2);
     assert_eq!(recheck_deletion(&s, &world.observe(), &db(2), &uid).unwrap_err().rule, Rule::TargetReplaced);
-    // Its stop worked after all, and its container says so.
+    // Its stop worked after all, as its new container shows.
     let (mut world, s, uid) = failed();
     world.restart(2);
     assert_eq!(recheck_deletion(&s, &world.observe(), &db(2), &uid).unwrap_err().rule, Rule::WrongRole);
-    // A command without a known end: its role settles it in the last moment.
+    // A command of unknown outcome: the role settles it in the last moment.
     let mut world = stopped();
     world.behaviours.push((db(0), "primary".into(), super::super::support::app::Behaviour::Vanishes, false));
     world.round(&Natural);
@@ -434,7 +434,7 @@ fn a_second_look_spares_a_pod_that_is_well_again() {
     assert!(recheck_deletion(&s, &world.observe(), &db(0), &uid).is_err());
 }
 
-// A13, S22, A37: what must not be reached is unrouted before anything else, then stopped; who takes its place is routed once confirmed.
+// A13, S22, A37: a member that clients must not reach is unrouted first, then stopped; its successor is routed once its role is confirmed.
 #[test]
 fn a_stale_primary_is_unrouted_and_then_stopped() {
     let mut world = served();
@@ -468,7 +468,7 @@ fn an_intent_names_pod_container_generation_and_deadline() {
     assert_eq!(plan.record.term, 2, "the term rises with the intent");
 }
 
-// Reading 17: no process in the container that only asks says nothing of the application in another one.
+// Reading 17: a count of 0 in the container of `status` says nothing about an application that runs in another container.
 #[test]
 fn no_process_counts_only_where_the_application_runs() {
     let mut world = served();

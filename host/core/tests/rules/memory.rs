@@ -1,7 +1,7 @@
-//! What outlives the group's object: marks on claims, joined with the status (docs/rules.md, "Memory"; docs/safety.md, S7, S16, S18, S32).
+//! Memory that outlives the group's object: annotations of claims, joined with the status (docs/rules.md, "Memory"; docs/safety.md, S7, S16, S18, S32).
 use super::super::support::{db, sequence};
 use tanist_core::limits;
-use tanist_core::memory::{claim_uids, mark, recall, replicas, surplus};
+use tanist_core::memory::{claim_mark, claim_uids, recall, replicas, surplus};
 use tanist_core::record::{LastPrimary, Mark, Record, Seeded};
 use tanist_core::snapshot::{Claim, ClaimMark, Set};
 
@@ -33,7 +33,7 @@ fn a_recreated_group_knows_its_data() {
 }
 
 #[test]
-fn claims_of_another_group_say_nothing() {
+fn claims_of_another_group_do_not_count() {
     let claims = [(db(0), claim("data-db-0", "a", marked("other", 3, Some("9"), &[0])))];
     assert_eq!(recall(Record::default(), "db", claims.iter().map(|(m, c)| (m, c))), Record::default());
 }
@@ -57,7 +57,7 @@ fn the_maximum_of_both_memories_counts() {
     assert_eq!(record.member(&db(0)).claim_uid, Some("before".into()), "another claim does not make itself known");
 }
 
-// S16: another UID of any claim is other data.
+// S16: another UID of any claim means another volume.
 #[test]
 fn every_claim_of_a_member_counts() {
     let claims = [claim("data-db-0", "a", None), claim("logs-db-0", "b", None)];
@@ -79,15 +79,15 @@ fn a_claim_is_marked_with_the_term_of_its_member() {
         (known.term, known.primary_term) = (Some(term), led);
     }
     record.member_mut(&db(1)).sequence = Some(sequence("7"));
-    let found = mark(&record, "db", &db(1)).unwrap();
+    let found = claim_mark(&record, "db", &db(1)).unwrap();
     assert_eq!(found, marked("db", 4, Some("7"), &[0, 3]).unwrap());
-    assert_eq!(mark(&record, "db", &db(2)).unwrap().primaries, [db(2)]);
-    assert_eq!(mark(&record, "db", &db(9)), None);
+    assert_eq!(claim_mark(&record, "db", &db(2)).unwrap().primaries, [db(2)]);
+    assert_eq!(claim_mark(&record, "db", &db(9)), None);
 }
 
-// S18, S25, S26: the set never just gets a smaller number.
+// S18, S25, S26: the desired StatefulSet is never smaller than the present one or the recorded size.
 #[test]
-fn the_set_never_gets_fewer_than_it_has_or_had() {
+fn the_set_never_gets_fewer_members_than_it_has_or_had() {
     let set = |replicas| Some(Set { uid: "s".into(), replicas, ..Set::default() });
     let had = |last| Record { last_replicas: last, ..Record::default() };
     assert_eq!(replicas(3, None, &had(0)), 3);
@@ -116,7 +116,7 @@ fn recalled(record: Record, marks: &[Option<ClaimMark>]) -> Vec<String> {
     record.last_primaries.iter().map(shown).collect()
 }
 
-// S32: claims that disagree are joined; names without a place block; older terms say nothing.
+// S32: claims that disagree are joined; primaries without a known place block; older terms do not count.
 #[test]
 fn without_a_record_the_primaries_of_the_highest_term_come_back() {
     let marks = [
@@ -127,7 +127,7 @@ fn without_a_record_the_primaries_of_the_highest_term_come_back() {
     assert_eq!(recalled(Record::default(), &marks), ["db-0:a", "db-1:b", "db-0:a2", "db-2:?"]);
 }
 
-// S32: what the record dropped was proven over; a claim that names it still was written before.
+// S32: a primary that the record dropped was proven over; a claim that still names it is older.
 #[test]
 fn a_record_that_knows_the_term_is_believed() {
     let marks = [marked_with(3, &[0], vec![entry(0, "a")])];
@@ -135,7 +135,7 @@ fn a_record_that_knows_the_term_is_believed() {
     assert!(recalled(Record { term: 4, ..Record::default() }, &marks).is_empty());
 }
 
-// S32: a record that is older than its claims takes over their primaries once, and nothing else of them.
+// S32: an outdated record takes the primaries from newer claims once, and nothing else.
 #[test]
 fn claims_ahead_of_the_record_lend_their_primaries_once() {
     let marks = [marked_with(3, &[0, 1], vec![entry(0, "a")])];
@@ -147,7 +147,7 @@ fn claims_ahead_of_the_record_lend_their_primaries_once() {
     let record = recall(old.clone(), "db", claims.iter().map(|(m, c)| (m, c)));
     assert_eq!((record.term, record.recalled, record.member(&db(0)).term), (2, Some(3), None));
     old.member_mut(&db(0)).claim_uid = Some("before".into());
-    assert!(recalled(old, &marks).is_empty(), "a claim from elsewhere says nothing of this group");
+    assert!(recalled(old, &marks).is_empty(), "a claim from elsewhere does not count");
     let past = Record { term: 4, recalled: Some(3), ..Record::default() };
     assert_eq!(
         recall(past, "db", claims.iter().map(|(m, c)| (m, c))).recalled,
@@ -162,13 +162,13 @@ fn a_claim_names_a_bounded_number_of_places_its_own_first() {
     record.member_mut(&db(20)).term = Some(1);
     record.last_primaries = (0..=20).map(|o| LastPrimary { gone: Some(7), ..entry(o, &format!("p{o}")) }).collect();
     record.last_primaries.push(LastPrimary::by_name(db(20)));
-    let ran = mark(&record, "db", &db(20)).unwrap().ran;
+    let ran = claim_mark(&record, "db", &db(20)).unwrap().ran;
     assert_eq!(ran.len(), limits::MARKED_PRIMARIES);
     assert_eq!((ran[0].pod_uid.as_str(), ran[1].pod_uid.as_str()), ("p20", "p0"));
     assert!(ran.iter().all(|l| l.gone.is_none()), "it would be written anew for nothing");
 }
 
-// S18, S26, S32: whom an orderly shrink took away is no surprise, unless its claim knows more than the record.
+// S18, S26, S32: a member that an orderly scale-down removed is expected to leave claims, unless a claim has a later term than the record.
 #[test]
 fn a_claim_is_surplus_unless_its_member_is_expected_or_left_in_order() {
     let claims: Vec<_> = [(0, 2), (1, 2), (2, 2), (3, 9)]
@@ -180,7 +180,7 @@ fn a_claim_is_surplus_unless_its_member_is_expected_or_left_in_order() {
     assert!(surplus(&record, "other", &[], claims.iter().map(|(m, c)| (m, c))).is_empty());
 }
 
-// S37: an older operator can read the record after a roll-back, unless something happened that it does not know.
+// S37: after a roll-back an older operator can read the record, unless the record needs a field that it does not know.
 #[test]
 fn new_fields_are_left_out_where_nothing_needs_them() {
     let text = serde_json::to_string(&Record { term: 2, ..Record::default() }).unwrap();

@@ -1,4 +1,4 @@
-//! Numbers and words: sequences, back-offs, bounds, and what is kept of the record.
+//! Numbers and texts: sequences, back-offs, limits, and the stored form of the record.
 use super::super::support::policies::Natural;
 use super::super::support::world::{START, World};
 use super::super::support::{db, sequence};
@@ -61,28 +61,28 @@ fn what_is_no_sequence_is_unknown() {
 }
 
 #[test]
-fn positions_are_shown_as_people_write_them() {
+fn positions_are_shown_as_users_write_them() {
     assert_eq!(show_position(&Position::Known(sequence("a:7"))), "a:7");
     assert_eq!(show_position(&Position::Empty), "EMPTY");
     assert_eq!(show_position(&Position::Unknown("exit 1".into())), "unknown: exit 1");
     assert_eq!(show_position(&Position::NotAsked), "not asked");
 }
 
-// Design 4, Back-off: exponential, 10 s to 5 min, reset by success.
+// docs/rules.md, "Commands": the back-off is exponential, 10 s to 5 min, and success resets it.
 #[test]
 fn failures_wait_longer_each_time_up_to_five_minutes() {
     assert_eq!((1..=7).map(backoff).collect::<Vec<_>>(), [10, 20, 40, 80, 160, 300, 300]);
     assert_eq!((backoff(0), backoff(u32::MAX)), (10, 300));
     let mut member = MemberRecord::default();
     for (n, wait) in [(1, 10), (2, 20), (3, 40)] {
-        member.fail(Failure { command: "seed".into(), outcome: Outcome::Exited(1), at: 1000 });
+        member.record_failure(Failure { command: "seed".into(), outcome: Outcome::Exited(1), at: 1000 });
         assert_eq!((member.failures, member.retry_at), (n, Some(1000 + wait)));
     }
-    member.succeed();
+    member.record_success();
     assert_eq!(member, MemberRecord::default());
 }
 
-// A26: a stop and a new pod are free; after them each waits longer, at most five minutes. Success makes them free again.
+// A26: a stop and a new pod have no back-off; later treatments have one of at most five minutes. Success resets it.
 #[test]
 fn treatments_slow_down_after_the_second() {
     let mut world = World::new(2, 1);
@@ -100,14 +100,14 @@ fn treatments_slow_down_after_the_second() {
         world.now += 1;
     }
     let pauses: Vec<_> = at.windows(2).map(|w| w[1] - w[0]).collect();
-    // A stop that changes nothing is found out after the time in which `status` has to agree; a new pod is failed at once.
+    // A stop without effect is noticed after `CONFIRM_SECONDS`; a new pod is failed at once.
     assert!(pauses[0] <= limits::CONFIRM_SECONDS + 1, "{pauses:?}");
     assert!(pauses[1..].windows(2).all(|w| w[0] <= w[1]) && pauses.last() >= Some(&160), "{pauses:?}");
     assert!(pauses.iter().all(|p| *p <= limits::BACKOFF_LONGEST_SECONDS + limits::CONFIRM_SECONDS), "{pauses:?}");
 }
 
 #[test]
-fn what_people_read_is_bounded_and_clean() {
+fn texts_for_users_are_short_and_without_control_characters() {
     assert_eq!(cut("a\nb\u{7}c"), "a b c");
     assert_eq!(cut(&"é".repeat(200)).len(), 256);
     let mut record = Record::default();
@@ -118,7 +118,7 @@ fn what_people_read_is_bounded_and_clean() {
     assert!(record.history.iter().all(|t| t.detail.as_ref().is_some_and(|d| d.len() == 256)));
 }
 
-// S37, S32: what a newer version wrote is not ignored.
+// S37, S32: a field of a newer version is not ignored.
 #[test]
 fn an_unknown_field_of_the_record_blocks() {
     let mut world = World::new(3, 2);
@@ -133,7 +133,7 @@ fn an_unknown_field_of_the_record_blocks() {
     }
 }
 
-// A9, A12: which command, and what it is given.
+// A9, A12: which command is run, and with which arguments.
 #[test]
 fn peers_stand_where_they_are_asked_for() {
     let argv = |exec: &[&str], running: u32| {

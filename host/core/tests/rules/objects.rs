@@ -1,4 +1,4 @@
-//! Objects and the pods that the set should have made.
+//! Objects, and pods that the StatefulSet should have created.
 use super::super::support::db;
 use super::super::support::policies::Natural;
 use super::super::support::world::{START, World};
@@ -8,7 +8,7 @@ use tanist_core::plan::{Action, Plan, Reason};
 use tanist_core::record::Verb;
 use tanist_core::snapshot::{Missing, Object, Snapshot};
 
-/// db-1 has no pod since so many seconds; the set was told to try again so many seconds ago.
+/// db-1 has had no pod for the first number of seconds; the set's controller was told to try again the second number of seconds ago.
 fn without_a_pod(seconds: i64, nudged: Option<i64>, refused: Option<&str>) -> Snapshot {
     let mut s = World::new(3, 1).observe();
     s.members[1].pod = None;
@@ -27,14 +27,14 @@ fn applied(kind: &str) -> Object {
     Object { kind: kind.into(), name: "db".into(), manifest: serde_json::Value::Null, current: false, version: None }
 }
 
-// Left alone, the controller of the set tries again after up to a quarter of an hour.
+// Without a note the controller of the StatefulSet tries again after up to a quarter of an hour.
 #[test]
 fn the_set_is_told_to_try_again_now_and_then() {
     assert!(!nudges(&without_a_pod(9, None, None)), "a pod is made within seconds");
     assert!(nudges(&without_a_pod(10, None, None)));
     assert!(!nudges(&without_a_pod(60, Some(19), None)), "a moment ago");
     assert!(nudges(&without_a_pod(60, Some(20), None)));
-    assert!(nudges(&without_a_pod(60, Some(-60), None)), "a time to come was written by a clock that was wrong");
+    assert!(nudges(&without_a_pod(60, Some(-60), None)), "a time in the future was written by a wrong clock");
     let mut s = without_a_pod(60, None, None);
     s.objects.push(applied("StatefulSet"));
     assert!(!nudges(&s), "its apply wakes the controller as well");
@@ -42,7 +42,7 @@ fn the_set_is_told_to_try_again_now_and_then() {
     assert!(!nudges(&s), "nothing is missing");
 }
 
-// A pod that Kubernetes refuses says why, and when it is tried again.
+// A refused pod is reported with the reason and the time of the next try.
 #[test]
 fn a_refused_pod_says_why() {
     let told = |s: &Snapshot| {
@@ -62,7 +62,7 @@ fn at(plan: &Plan, is: impl Fn(&Action) -> bool) -> usize {
     plan.actions.iter().position(is).unwrap_or_else(|| panic!("{:?}", plan.actions))
 }
 
-// Who takes over does not wait for objects that are written anew.
+// A takeover does not wait for objects that are applied again.
 #[test]
 fn a_failover_comes_before_objects() {
     let mut world = World::new(2, 1);

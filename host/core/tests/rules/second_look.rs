@@ -1,4 +1,4 @@
-//! What is held once more just before a pod is deleted or the set gets smaller, and what late writes are fenced by.
+//! The checks just before a pod is deleted or the StatefulSet is scaled down, and the preconditions that stop late writes.
 use super::super::support::db;
 use super::super::support::policies::Natural;
 use super::super::support::world::World;
@@ -12,9 +12,9 @@ use tanist_core::record::{LastPrimary, Verb};
 use tanist_core::snapshot::Snapshot;
 use tanist_core::status::{PolicyHealth, Truth, report};
 
-// S19: what became known since counts: a command that ended after all does not cost its pod, whatever the decision knew.
+// S19: the end of a command that became known after the decision counts: its pod is not deleted.
 #[test]
-fn an_end_that_became_known_spares_the_pod() {
+fn an_end_that_became_known_keeps_the_pod() {
     use tanist_core::snapshot::Evidence;
     let mut world = stopped();
     world.behaviours.push((db(0), "primary".into(), super::super::support::app::Behaviour::Vanishes, false));
@@ -31,7 +31,7 @@ fn an_end_that_became_known_spares_the_pod() {
     assert!(recheck_deletion(&s, &live, &db(0), &uid).is_ok());
 }
 
-// S25: the set gets smaller only while nobody who leaves runs, may be primary or has a command under way, and the spec says so still.
+// S25: the set is scaled down only while no member that leaves runs, may be primary or has an open command, and the spec still says so.
 #[test]
 fn a_second_look_keeps_the_size_of_a_set_whose_leaving_members_live() {
     let leaving = || {
@@ -55,7 +55,7 @@ fn a_second_look_keeps_the_size_of_a_set_whose_leaving_members_live() {
     assert_eq!(held(&world.observe(), 2), Err(Rule::NotAllStopped));
     world.serve(2, Role::Stopped);
     world.body(2).app.probe = Some(Role::Unknown);
-    assert_eq!(held(&world.observe(), 2), Err(Rule::NotAllStopped), "nobody knows");
+    assert_eq!(held(&world.observe(), 2), Err(Rule::NotAllStopped), "its role is unknown");
     world.body(2).app.probe = None;
     world.serve(0, Role::Stopped);
     assert_eq!(held(&world.observe(), 2), Err(Rule::StayersFirst));
@@ -63,7 +63,7 @@ fn a_second_look_keeps_the_size_of_a_set_whose_leaving_members_live() {
     world.record.intents.push(intent(&s, Verb::Join, 2));
     let busy = world.observe();
     assert_eq!(recheck_scaling(&busy, &busy, 2).unwrap_err().rule, Rule::MemberBusy);
-    // Its pod is gone, and nothing proves that what ran in it is over.
+    // Its pod is gone, and nothing proves that its application is over.
     let (mut world, _) = leaving();
     world.respawn = false;
     let pod = world.observe().members[2].pod.clone().unwrap();
@@ -81,7 +81,7 @@ fn a_second_look_keeps_the_size_of_a_set_whose_leaving_members_live() {
     assert_eq!(recheck_scaling(&gone, &gone, 2).unwrap_err().rule, Rule::MayBePrimary);
 }
 
-// The time for which a pod was not seen counts for nothing once it is seen again.
+// The time for which a pod was not seen does not count once it is seen again.
 #[test]
 fn a_pod_that_is_seen_again_was_never_gone() {
     let mut world = served();
@@ -91,9 +91,9 @@ fn a_pod_that_is_seen_again_was_never_gone() {
     assert_eq!(world.record.last_primaries[0].gone, None);
 }
 
-// A living pod that lost its label is a member like any other, and what helps is said.
+// A running pod that lost its label still counts as the member's pod, and the message says what helps.
 #[test]
-fn a_stray_pod_is_told_of_and_counts() {
+fn a_stray_pod_is_reported_and_counts() {
     let mut world = served();
     world.play(&Natural, 60);
     world.body(0).pod.stray = Some("put it back".into());
@@ -105,7 +105,7 @@ fn a_stray_pod_is_told_of_and_counts() {
     assert_eq!((said.conditions[0].kind, said.conditions[0].status), ("Ready", Truth::False), "no Service leads to it");
 }
 
-// Who leads clients to a pod names the version that it was decided on; who leads them away needs none.
+// A write that leads clients to a pod has the pod's version as a precondition; a write that leads them away needs none.
 #[test]
 fn routes_to_a_pod_carry_its_version() {
     let mut world = served();

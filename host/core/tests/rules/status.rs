@@ -1,4 +1,4 @@
-//! What people are told (row A48, A50): each condition True, False and Unknown where it can be, with a reason for machines.
+//! The conditions that users see (A48, A50): each one True, False and Unknown where that is possible, with its reason.
 use super::super::support::policies::{Broken, Natural};
 use super::super::support::world::World;
 use super::super::support::{app::Behaviour, db};
@@ -71,7 +71,7 @@ fn progressing_says_whether_anything_moves_by_itself() {
 }
 
 #[test]
-fn degraded_says_whether_a_person_is_needed() {
+fn degraded_says_whether_an_administrator_is_needed() {
     let trouble = Trouble { reason: "Forbidden".into(), message: "failed to delete pod".into() };
     let mut world = formed(2);
     assert_eq!(is(&said(&mut world, &Natural, &loaded(), None), "Degraded"), truth(Truth::False, "Healthy"));
@@ -108,9 +108,9 @@ fn stalled_says_that_no_candidate_is_left() {
     assert_eq!(is(&said(&mut world, &Natural, &loaded(), None), "Stalled"), truth(Truth::Unknown, "Paused"));
 }
 
-// Nobody is stalled because a pod is not there yet.
+// A group is not stalled because a pod is missing.
 #[test]
-fn a_missing_pod_stalls_nobody() {
+fn a_missing_pod_does_not_stall_the_group() {
     let mut world = formed(3);
     world.respawn = false;
     world.delete(2);
@@ -120,9 +120,9 @@ fn a_missing_pod_stalls_nobody() {
     assert_eq!(is(&told, "Degraded"), truth(Truth::False, "Healthy"));
 }
 
-// What Kubernetes says about a pod that it cannot start is told, and a person is needed.
+// The reason that Kubernetes gives for a pod that it cannot start is shown, and an administrator is needed.
 #[test]
-fn a_pod_that_cannot_start_is_told_in_kubernetes_words() {
+fn a_pod_that_cannot_start_is_reported_in_kubernetes_words() {
     let mut world = formed(3);
     let pod = &mut world.body(2).pod;
     (pod.phase, pod.trouble) = (Phase::Pending, Some("container db: CreateContainerConfigError: no secret".into()));
@@ -148,7 +148,7 @@ fn what_could_not_be_observed_is_unknown() {
     );
 }
 
-// A50, reading 24: a change that is not carried out is said.
+// A50, reading 24: a change of the template that has not reached all pods is reported.
 #[test]
 fn pods_of_an_older_template_are_named() {
     let mut world = formed(1);
@@ -157,7 +157,34 @@ fn pods_of_an_older_template_are_named() {
     world.body(1).pod.outdated = true;
     let told = said(&mut world, &Natural, &loaded(), None);
     assert_eq!(is(&told, "UpdatePending").0, Truth::True);
-    assert!(told.conditions.iter().any(|c| c.kind == "UpdatePending" && c.message.starts_with("db-1 ")));
+    assert!(told.conditions.iter().any(|c| c.kind == "UpdatePending" && c.message.starts_with("db-1: ")));
+}
+
+// Ready answers whether what the user asked for runs: not while no pod has the new template, whatever the old ones serve. One pod is enough:
+// who replaces the others, and when, is the administrator's decision.
+#[test]
+fn a_group_is_not_ready_while_no_pod_runs_the_new_template() {
+    let mut world = formed(1);
+    for ordinal in 0..3 {
+        world.body(ordinal).pod.older_template = true;
+    }
+    let told = said(&mut world, &Natural, &loaded(), None);
+    assert_eq!(is(&told, "Ready"), truth(Truth::False, "UpdatePending"));
+    assert_eq!(is(&told, "Degraded"), truth(Truth::False, "Healthy"));
+    world.body(2).pod.older_template = false;
+    assert_eq!(is(&said(&mut world, &Natural, &loaded(), None), "Ready"), truth(Truth::True, "AllMembersInRole"));
+}
+
+// Another version of the operator makes other pods of the same template: that is no change of the user's, and takes Ready from nobody.
+#[test]
+fn pods_of_another_version_of_the_operator_leave_a_group_ready() {
+    let mut world = formed(1);
+    for ordinal in 0..3 {
+        world.body(ordinal).pod.outdated = true;
+    }
+    let told = said(&mut world, &Natural, &loaded(), None);
+    assert_eq!(is(&told, "Ready"), truth(Truth::True, "AllMembersInRole"));
+    assert_eq!(is(&told, "UpdatePending").0, Truth::True);
 }
 
 #[test]
@@ -166,8 +193,28 @@ fn the_table_shows_what_was_observed() {
     world.body(2).app.role = Role::Failed;
     let told = said(&mut world, &Broken, &loaded(), None);
     let roles: Vec<_> = told.members.iter().map(|m| (m.name.as_str(), m.role, m.serving)).collect();
-    assert_eq!(roles, [("db-0", "primary", true), ("db-1", "stopped", false), ("db-2", "failed", false)]);
+    assert_eq!(roles, [("db-0", Role::Primary, true), ("db-1", Role::Stopped, false), ("db-2", Role::Failed, false)]);
     assert_eq!((told.primaries, told.settled), (vec![db(0)], 2));
-    assert!(told.members[2].waits_for.as_ref().is_some_and(|w| w.contains("its status says so")));
+    assert!(told.members[2].waits_for.as_ref().is_some_and(|w| w.contains("its status says failed")));
     assert!(told.conditions.iter().all(|c| c.message.len() <= 1024 && !c.message.chars().any(char::is_control)));
+}
+
+/// The variants of an enum, as its source has them.
+fn variants<'a>(source: &'a str, name: &str) -> Vec<&'a str> {
+    let body = source.split_once(&format!("pub enum {name} {{")).unwrap().1.split_once("\n}").unwrap().0;
+    body.lines().map(str::trim).filter_map(|line| line.strip_suffix(',')).collect()
+}
+
+// The words of the API are written down, each for its variant: a renamed variant renames no word by accident, and no variant lacks one.
+#[test]
+fn every_reason_and_every_rule_has_its_own_word() {
+    let (plan, check) = (include_str!("../../src/plan.rs"), include_str!("../../src/check.rs"));
+    for (source, name, least) in [(plan, "Reason", 30), (check, "Rule", 38)] {
+        let all = variants(source, name);
+        assert!(all.len() >= least, "{name}: {all:?}");
+        for word in all {
+            assert!(source.contains(&format!("{name}::{word} => \"{word}\",")), "{name}::{word}");
+        }
+    }
+    assert_eq!([Truth::True, Truth::False, Truth::Unknown].map(Truth::as_str), ["True", "False", "Unknown"]);
 }

@@ -6,10 +6,10 @@ use tanist_core::check::{Rule, seed_group, seed_member, start};
 use tanist_core::contract::{Failure, Outcome, Position};
 use tanist_core::decide::decide;
 use tanist_core::limits;
-use tanist_core::over::over;
+use tanist_core::over::prove_over;
 use tanist_core::plan::Action;
-use tanist_core::record::{Handover, Intent, LastPrimary, Record, Verb};
-use tanist_core::snapshot::{Overrule, Snapshot};
+use tanist_core::record::{Intent, LastPrimary, Record, Switchover, Verb};
+use tanist_core::snapshot::{Override, Snapshot};
 
 /// Two stopped members of the same data, read.
 fn read() -> Snapshot {
@@ -41,14 +41,14 @@ fn seed(s: &Snapshot) -> Option<Rule> {
     start(s, &intent).err().map(|v| v.rule)
 }
 
-// That it is stopped does not say that it was all the time.
+// A member that is stopped now may have run in between.
 #[test]
-fn a_seed_rests_on_positions_asked_for_since_nobody_leads() {
+fn a_seed_rests_on_positions_read_since_the_primary_was_lost() {
     let s = read();
     assert_eq!(seed(&s), None);
     for moved in [0, 1] {
         let mut s = s.clone();
-        s.members[moved].position_led = true;
+        s.members[moved].position_stale = true;
         assert_eq!(seed(&s), Some(Rule::PositionUnknown), "db-{moved}");
         let plan = decide(&s, &Natural);
         let count = |wanted: fn(&Action) -> bool| plan.actions.iter().filter(|a| wanted(a)).count();
@@ -57,29 +57,29 @@ fn a_seed_rests_on_positions_asked_for_since_nobody_leads() {
     }
 }
 
-// An override is held against what is there now, not against what was.
+// An override is compared with the present position, not with an earlier one.
 #[test]
-fn an_override_rests_on_a_position_asked_for_since_nobody_leads() {
+fn an_override_rests_on_a_position_read_since_the_primary_was_lost() {
     let mut s = read();
     let position = Position::Known(sequence("5"));
-    s.group.overrule = Some(Overrule { member: db(0), position, term: 1, raw: "db-0 5 1".into() });
+    s.group.requested_override = Some(Override { member: db(0), position, term: 1, raw: "db-0 5 1".into() });
     assert_eq!(seed(&s), None);
-    s.members[0].position_led = true;
+    s.members[0].position_stale = true;
     assert_eq!(seed_member(&s, &s.members[0]).err().map(|v| v.rule), Some(Rule::PositionUnknown));
 }
 
-// What was read before says nothing of histories either: it is read anew before anybody is called to decide.
+// Histories are compared only after positions were read again, before an administrator is asked to decide.
 #[test]
 fn histories_read_before_are_read_anew() {
     let mut s = read();
     s.members[1].position = Position::Known(sequence("b:5"));
     assert_eq!(seed_group(&s).err().map(|v| v.rule), Some(Rule::HistoriesDiffer));
-    s.members[1].position_led = true;
+    s.members[1].position_stale = true;
     assert_eq!(seed_group(&s), Ok(()));
     assert!(decide(&s, &Natural).actions.iter().any(|a| matches!(a, Action::Read { .. })));
 }
 
-// S28, Over: times that are stored or written by others prove nothing before this process has seen the node report for 30 s.
+// S28, Over: stored times and times of other clocks prove nothing before this process has seen the node report for 30 s.
 #[test]
 fn a_node_has_to_be_seen_to_report() {
     let mut s = read();
@@ -92,17 +92,17 @@ fn a_node_has_to_be_seen_to_report() {
         grace: 600,
         gone: Some(s.now - 5000),
     };
-    assert_eq!(over(&s, &last), Ok("its pod is gone and its node stayed Ready"));
+    assert_eq!(prove_over(&s, &last), Ok("its pod is gone and its node stayed Ready"));
     let now = s.now;
     s.nodes.as_mut().unwrap().get_mut("node-0").unwrap().seen = now;
-    assert_eq!(over(&s, &last).err().and_then(|not| not.until), Some(now + 30), "and not the whole grace");
+    assert_eq!(prove_over(&s, &last).err().and_then(|not| not.until), Some(now + 30), "and not the whole grace");
     s.now += 30;
-    assert!(over(&s, &last).is_ok());
+    assert!(prove_over(&s, &last).is_ok());
     s.nodes.as_mut().unwrap().get_mut("node-0").unwrap().since = s.now;
-    assert_eq!(over(&s, &last).err().and_then(|not| not.until), Some(s.now + 630), "it was silent in between");
+    assert_eq!(prove_over(&s, &last).err().and_then(|not| not.until), Some(s.now + 630), "it was silent in between");
 }
 
-// S28: what another process wrote by a clock that was ahead is brought back when it is read; what is past stays.
+// S28: times of a clock that was ahead are corrected when they are read; times in the past stay.
 #[test]
 fn stored_times_are_never_later_than_now() {
     let mut world = World::new(1, 1);
@@ -120,7 +120,8 @@ fn stored_times_are_never_later_than_now() {
         (known.last_primary, known.last_failure) = (Some(time), Some(failure));
         (known.retry_at, known.treat_at) = (Some(time), Some(time));
         let (from, why) = (db(0), String::new());
-        record.handover = Some(Handover { from, to: None, why, term: 1, floor: None, begun: Some(time), led: None });
+        record.switchover =
+            Some(Switchover { from, to: None, why, term: 1, floor: None, begun: Some(time), led: None });
         record.waiting_since = Some(time);
         record
     };

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use tanist_core::contract::{Position, Role, Sequence, Timestamp};
 use tanist_core::snapshot::{Claim, ClaimMark, Evidence, Pod};
 
-/// What a volume holds, in truth.
+/// The true content of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Data {
     Empty,
@@ -65,7 +65,7 @@ impl Volume {
 #[derive(Debug, Clone)]
 pub struct App {
     pub role: Role,
-    /// What it becomes by itself, and when.
+    /// The role that it will get by itself, and when.
     pub next: Option<(Role, Timestamp)>,
     /// What `status` says instead of the truth.
     pub probe: Option<Role>,
@@ -75,7 +75,7 @@ pub struct App {
     pub follows: Vec<u32>,
     /// What it has received and not applied yet, and when it has.
     pub incoming: Option<(Timestamp, Volume)>,
-    /// It made itself a primary beside others, or from less than was acknowledged.
+    /// It became primary by itself beside others, or without all acknowledged writes.
     pub rogue: bool,
 }
 
@@ -91,7 +91,7 @@ impl App {
         (self.incoming, self.rogue) = (None, false);
     }
 
-    /// As an honest `status` has it; a lie is taken for the truth, since nobody can know better.
+    /// The role by an honest `status`; a wrong `status` counts as the truth, because the host cannot know better.
     pub fn shown(&self) -> Role {
         match self.probe {
             Some(Role::Unknown) | None => self.role,
@@ -136,7 +136,7 @@ pub struct Read {
     pub position: Position,
     pub at: Timestamp,
     pub role: Role,
-    /// Somebody may have been primary since.
+    /// Whether a member may have been primary since.
     pub led: bool,
 }
 
@@ -156,7 +156,7 @@ pub struct Ghost {
 /// How a command behaves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Behaviour {
-    /// Exits 0 after so many seconds, having done what it should.
+    /// Exits 0 after so many seconds, with its effect.
     Works(i64),
     /// Exits with that code and changes nothing.
     Fails(i32),
@@ -164,11 +164,11 @@ pub enum Behaviour {
     Spoils(u64, i32),
     /// Exits 0 and changes nothing.
     Lies,
-    /// Nobody learns how it ended; it never did anything.
+    /// Its outcome stays unknown; it never did anything.
     Vanishes,
-    /// Nobody learns how it ended; it works so many seconds after it started.
+    /// Its outcome stays unknown; it takes effect so many seconds after it started.
     Late(i64),
-    /// Runs for ever and does nothing.
+    /// Runs forever and does nothing.
     Hangs,
     /// Does nothing, and the runner ends it at its deadline.
     Expires,

@@ -1,4 +1,4 @@
-//! Faults at random: what the world does to a group while somebody decides for it.
+//! Random faults that happen to a group.
 use super::app::{App, Behaviour, Data};
 use super::clients::Clients;
 use super::policies::Dice;
@@ -6,9 +6,9 @@ use super::world::World;
 use super::{db, sequence};
 use tanist_core::contract::{Phase, Role};
 use tanist_core::record::Record;
-use tanist_core::snapshot::{Node, Object, Overrule};
+use tanist_core::snapshot::{Node, Object, Override};
 
-/// A group of random size and commands, at rest. Most have one primary and some who follow it: there is most to lose.
+/// A group of random size and commands, at rest. Most have one primary and some secondaries, because these can lose the most.
 pub fn group(dice: &Dice) -> World {
     let replicas = u32::try_from(1 + dice.below(5)).unwrap();
     let all = if dice.once_in(3) { replicas as usize } else { 1 };
@@ -27,7 +27,7 @@ pub fn group(dice: &Dice) -> World {
     world
 }
 
-/// What a group survives without a person: nothing that was written is lost.
+/// Faults that a group survives without an administrator: no write is lost.
 pub fn mild(world: &mut World, dice: &Dice) {
     let ordinal = victim(world, dice);
     match dice.below(14) {
@@ -51,7 +51,7 @@ pub fn mild(world: &mut World, dice: &Dice) {
     }
 }
 
-/// Anybody, but every other time somebody who leads.
+/// The member that a fault hits: a random one, but every other time a primary.
 fn victim(world: &World, dice: &Dice) -> u32 {
     let leads: Vec<_> = world.pods.iter().filter(|(_, b)| b.app.leads()).map(|(o, _)| *o).collect();
     match leads.is_empty() || dice.once_in(2) {
@@ -60,7 +60,7 @@ fn victim(world: &World, dice: &Dice) -> u32 {
     }
 }
 
-/// Everything else: lost and unreadable data, lost memory, changed minds, members that act on their own.
+/// Harder faults: lost and unreadable data, a lost record, changes of the spec, members that change their role by themselves.
 pub fn hard(world: &mut World, dice: &Dice, calm: bool) {
     let ordinal = u32::try_from(dice.below(world.volumes.len())).unwrap();
     match dice.below(16) {
@@ -82,10 +82,10 @@ pub fn hard(world: &mut World, dice: &Dice, calm: bool) {
         }
         4 if calm && world.ghosts.is_empty() && !world.group.paused && world.record.intents.is_empty() => {
             world.record = Record::default();
-            // A round sees what runs before the next fault: what the API forgets before that is in nobody's memory.
+            // A round sees the running members before the next fault; a pod that is deleted by force before that could not be remembered.
             world.round(&super::policies::Broken);
         }
-        // Where the next round sees it: what leads by itself on a silent node, and is forgotten there, is in nobody's memory.
+        // Only where the next round sees it: a member that becomes primary by itself on a silent node could not be remembered.
         5 => world.rises(ordinal),
         13 => by_hand(world, dice, ordinal),
         6 => app(world, ordinal, |app| {
@@ -93,14 +93,14 @@ pub fn hard(world: &mut World, dice: &Dice, calm: bool) {
         }),
         7 => world.group.paused = dice.once_in(3),
         8 => world.group.retry = Some(dice.next().to_string()),
-        9 => overrule(world, dice, ordinal),
+        9 => set_override(world, dice, ordinal),
         10 => world.respawn = !dice.once_in(3),
         _ => mild(world, dice),
     }
     world.group.generation += i64::from(dice.once_in(10));
 }
 
-/// An administrator starts a primary by hand; while the group is paused, it is stopped again before anybody looks.
+/// An administrator starts a primary by hand; while the group is paused, it is stopped again before the next round.
 fn by_hand(world: &mut World, dice: &Dice, ordinal: u32) {
     world.by_hand(ordinal);
     if world.group.paused {
@@ -115,7 +115,7 @@ fn delete(world: &mut World, ordinal: u32) {
     if silent { world.forget(ordinal) } else { world.delete(ordinal) }
 }
 
-/// A person changes how many members there are.
+/// An administrator changes the number of members.
 fn resize(world: &mut World, replicas: u32) {
     world.group.replicas = replicas;
     world.group.primaries = world.group.primaries.min(replicas.max(1));
@@ -125,12 +125,12 @@ fn resize(world: &mut World, replicas: u32) {
     world.objects.push(set);
 }
 
-/// Faults stop: whatever can come back does.
+/// Faults stop: everything that can come back does.
 pub fn heal(world: &mut World) {
     world.behaviours.clear();
     world.respawn = true;
     world.group.paused = false;
-    world.group.overrule = None;
+    world.group.requested_override = None;
     readable(world);
     let names: Vec<_> = world.nodes.keys().cloned().collect();
     for name in names {
@@ -218,12 +218,12 @@ fn behave(world: &mut World, dice: &Dice, ordinal: u32) {
     world.behaviours.push((db(ordinal), name.into(), behaviour, false));
 }
 
-/// A person names a member that holds what they say, in the term they see.
-fn overrule(world: &mut World, dice: &Dice, ordinal: u32) {
+/// An administrator names a member with its sequence and the present term, or with a wrong sequence.
+fn set_override(world: &mut World, dice: &Dice, ordinal: u32) {
     let position = match &world.volumes[&ordinal].data {
         Data::Known(known) if !dice.once_in(4) => tanist_core::contract::Position::Known(known.clone()),
         _ => tanist_core::contract::Position::Known(sequence("3")),
     };
     let raw = dice.next().to_string();
-    world.group.overrule = Some(Overrule { member: db(ordinal), position, term: world.record.term, raw });
+    world.group.requested_override = Some(Override { member: db(ordinal), position, term: world.record.term, raw });
 }

@@ -1,8 +1,8 @@
-//! Clients and replication: who accepts writes, who else has them and how soon, and which writes nobody may lose.
+//! Clients and replication: which members accept writes, when others have them, and which writes must not be lost.
 //!
-//! A write is promised once a primary acknowledged it. Followers have it as soon as it is acknowledged where the group relies on that
-//! (`preferRunning`), else some seconds later, and only while they are reached and follow that very primary. Primaries that no operator can
-//! see go on: on a silent node, after their pod was forgotten, started by hand.
+//! A write is promised once a primary acknowledged it. With `preferRunning` followers have it as soon as it is acknowledged, otherwise some seconds
+//! later, and only while they are reached and follow that primary. Primaries that the operator cannot see go on accepting writes: on a node that
+//! does not report, after their pod was deleted by force, or started by hand.
 use super::app::{Data, Exec, Volume};
 use super::world::World;
 use super::{db, oracle};
@@ -23,7 +23,7 @@ pub struct Clients {
     pub histories: bool,
 }
 
-/// A process that is primary, whoever knows it.
+/// A process that is primary, whether the operator knows it or not.
 struct Leader {
     ordinal: u32,
     /// No other member and no operator reaches it; its own clients do.
@@ -41,7 +41,7 @@ impl World {
         self.promised().difference(&self.volumes[&ordinal].holds).copied().collect()
     }
 
-    /// A volume was lost: what only it had is nobody's fault.
+    /// A volume was lost, and the writes that only it had are lost with it.
     pub(super) fn lose(&mut self) {
         let held: BTreeSet<u64> = self.volumes.values().flat_map(|v| v.holds.iter().copied()).collect();
         if let Some(clients) = &mut self.clients {
@@ -49,7 +49,7 @@ impl World {
         }
     }
 
-    /// A member leads a new term: what it lacks is lost from now on, and has to be what the rules give up.
+    /// A member opens a new term: writes that it lacks are lost from now on, so they have to be those that the rules give up.
     pub(super) fn opens(&mut self, exec: &Exec) {
         let ordinal = super::world::ordinal(&exec.intent.member);
         let lacks = self.lacks(ordinal);
@@ -66,14 +66,14 @@ impl World {
         let seen = self.pods.iter().filter(|(_, b)| b.app.role == Role::Primary && b.runs()).map(|(ordinal, b)| {
             Leader { ordinal: *ordinal, alone: b.pod.phase == Phase::Unreachable, rogue: b.app.rogue }
         });
-        // What writes to a volume that is gone writes to nobody's.
+        // A process whose volume is gone does not count.
         let its_own = |o: &u32, uid: &str| self.volumes.get(o).is_some_and(|v| v.uid == uid);
         let ghosts = self.ghosts.iter().filter(|g| g.app.role == Role::Primary && its_own(&g.ordinal, &g.volume));
         let unseen = ghosts.map(|g| Leader { ordinal: g.ordinal, alone: true, rogue: g.app.rogue });
         seen.chain(unseen).collect()
     }
 
-    /// Who accepts writes: all primaries that reach each other; else a single one beside which there is none.
+    /// The members that accept writes: all primaries that reach each other, otherwise the only primary.
     fn writers(&self) -> Vec<Leader> {
         let honest: Vec<_> = self.leaders().into_iter().filter(|l| !l.rogue).collect();
         if honest.iter().any(|l| !l.alone) {
@@ -99,23 +99,22 @@ impl World {
                 clients.promised.insert(clients.writes);
             }
         };
-        // Copies that parted can only be told from each other by their histories: without them, only one of the two goes on.
+        // Diverged copies can only be told from each other by their histories: without histories only one of the two goes on.
         for leader in rogue.iter().filter(|_| histories) {
             written(self.volumes.get_mut(&leader.ordinal).unwrap(), false);
         }
         if let Some(mut fresh) = freshest {
-            // While two lead against the rules one of them will go, with what only it has.
+            // While two members are primary against the rules, one of them will go, with the writes that only it has.
             written(&mut fresh, rogue.is_empty());
             for leader in &writers {
                 self.volumes.get_mut(&leader.ordinal).unwrap().copy(&fresh);
-                self.pods.get_mut(&leader.ordinal).into_iter().filter(|_| leader.alone).for_each(|b| b.read = None);
             }
         }
         self.expel(&writers);
         self.replicate();
     }
 
-    /// A primary that missed what others acknowledged leads no more, as with every replication among several primaries that counts them.
+    /// A primary that missed writes that others acknowledged fails, as in every multi-primary replication with a quorum.
     fn expel(&mut self, writers: &[Leader]) {
         let missed: Vec<_> = self.leaders().into_iter().filter(|l| l.alone && !l.rogue).map(|l| l.ordinal).collect();
         if writers.iter().all(|w| w.alone) {
@@ -183,7 +182,7 @@ impl World {
         }
     }
 
-    /// A secondary makes itself primary beside the others, and has all that was acknowledged: nothing says which of them is right.
+    /// A secondary with all acknowledged writes becomes primary by itself beside the others.
     pub fn rises(&mut self, ordinal: u32) {
         let complete = self.lacks(ordinal).is_empty();
         let born = self.birth("h");

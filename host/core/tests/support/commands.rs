@@ -76,7 +76,7 @@ impl World {
                     volume.copy(&source);
                 }
             }
-            Verb::Demote | Verb::HandOver | Verb::Remove | Verb::Treat => {}
+            Verb::Demote | Verb::Switchover | Verb::Remove | Verb::Treat => {}
         }
     }
 
@@ -100,7 +100,7 @@ impl World {
     }
 
     /// The volume that a joiner copies: that of the first of its peers that leads and is reached; where scripts say what
-    /// is written, the freshest primary's.
+    /// is written, that of the most recent primary.
     fn source(&self, exec: &Exec) -> Option<Volume> {
         let reached = |o: &u32| self.pods.get(o).is_some_and(|b| b.pod.phase != Phase::Unreachable);
         let leads = |o: &u32| self.pods.get(o).is_some_and(|b| b.app.role == Role::Primary);

@@ -1,4 +1,4 @@
-//! An oracle that knows the truth: it holds each plan against the world itself, never against what `check` says (docs/safety.md, S34; promises 1, 2).
+//! An oracle that knows the truth: it compares each plan with the world itself and uses no rule of `check` (docs/safety.md, S34; promises 1, 2).
 use super::app::Data;
 use super::world::{World, ordinal};
 use tanist_core::contract::{MemberName, Phase, Role};
@@ -77,14 +77,14 @@ fn ensure(holds: bool, why: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(why()) }
 }
 
-/// What was acknowledged is somewhere.
+/// Every acknowledged write is on some volume.
 fn held(w: &World) -> Result<(), String> {
     let Some(clients) = &w.clients else { return Ok(()) };
     let lost = clients.promised.iter().find(|write| w.volumes.values().all(|v| !v.holds.contains(write)));
     ensure(lost.is_none(), || format!("the write {lost:?} is nowhere any more"))
 }
 
-/// Whether somebody leads against the rules: one of those who lead will go, with what only it has.
+/// Whether a member is primary against the rules: then one of the primaries will go, with the writes that only it has.
 fn rogues(w: &World) -> bool {
     w.pods.values().any(|b| b.app.rogue) || w.ghosts.iter().any(|g| g.app.rogue)
 }
@@ -92,13 +92,13 @@ fn rogues(w: &World) -> bool {
 /// Whether an administrator named this member, its data and the term, all as they are, and the override is not used yet.
 fn named(w: &World, s: &Snapshot, intent: &Intent) -> bool {
     let found = w.volumes[&ordinal(&intent.member)].position();
-    s.group.overrule.as_ref().is_some_and(|o| {
+    s.group.requested_override.as_ref().is_some_and(|o| {
         let unused = s.record.used_override.as_ref() != Some(&o.raw);
         unused && o.member == intent.member && o.term == s.record.term && o.position == found
     })
 }
 
-/// Memory only grows, and every command that starts has its intent in it.
+/// The record only grows, and it has the intent of every command that starts.
 fn memory(w: &World, s: &Snapshot, plan: &Plan) -> Result<(), String> {
     let (old, new) = (&w.record, &plan.record);
     ensure(new.term >= old.term && new.counter >= old.counter, || "memory went back".into())?;
@@ -116,13 +116,13 @@ fn memory(w: &World, s: &Snapshot, plan: &Plan) -> Result<(), String> {
     Ok(())
 }
 
-/// A last primary is forgotten only when nothing of it lives (docs/rules.md, "Over").
+/// A last primary is dropped only when no process of it runs (docs/rules.md, "Over").
 fn forgotten(w: &World, s: &Snapshot, plan: &Plan) -> Result<(), String> {
     for last in s.record.last_primaries.iter().filter(|l| !plan.record.last_primaries.contains(l)) {
         if plan.record.last_primaries.iter().any(|l| l.container_id == last.container_id) {
             continue; // its entry changed
         }
-        // What was never started under the only command that put it there never led.
+        // A member whose only primary-making command was never started was never primary.
         let told = s.record.intents.iter().find(|i| i.pod_uid == last.pod_uid && i.container_id == last.container_id);
         if told
             .is_some_and(|i| w.execs.get(&i.token).is_none_or(|e| matches!(e.evidence(w.now), Evidence::NotStarted(_))))
@@ -157,10 +157,10 @@ fn one_each(w: &World, s: &Snapshot, plan: &Plan) -> Result<(), String> {
     }
     let count = |f: &dyn Fn(&Verb) -> bool| intents.iter().filter(|i| f(&i.verb)).count();
     ensure(count(&|v| v.makes_primary()) <= 1, || "two commands make primaries".into())?;
-    for verb in [Verb::Demote, Verb::HandOver, Verb::Remove] {
+    for verb in [Verb::Demote, Verb::Switchover, Verb::Remove] {
         ensure(count(&|v| *v == verb) <= 1, || format!("two unsettled {}", verb.as_str()))?;
     }
-    // Nobody waits for one that is lost: on a silent node, or without anybody who can say how it went.
+    // Other members do not wait for a command on a node that does not report, or of unknown outcome.
     let lost = |i: &&Intent| {
         let body = w.pods.values().find(|b| b.pod.uid == i.pod_uid);
         let silent = body.is_none_or(|b| b.pod.phase == Phase::Unreachable);
@@ -173,7 +173,7 @@ fn one_each(w: &World, s: &Snapshot, plan: &Plan) -> Result<(), String> {
     Ok(())
 }
 
-/// The command goes to a member that can take it.
+/// The command goes to a member that can take a command.
 fn target(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
     let Some(body) = w.pods.get(&ordinal(&intent.member)) else { return Err("there is no pod".into()) };
     ensure(body.pod.uid == intent.pod_uid, || "another pod".into())?;
@@ -192,19 +192,19 @@ fn target(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
     ensure(!(start && resting && !by_hand), || "it has to rest".into())
 }
 
-/// Failed by all that anybody can know.
+/// Whether the member failed, by everything that the host can know.
 fn seems_failed(w: &World, s: &Snapshot, member: &MemberName) -> bool {
     let Some(body) = w.pods.get(&ordinal(member)) else { return false };
     // A command that failed in this very round counts.
     let newly = || {
         s.record.intents.iter().any(|i| {
             let failed = w.execs.get(&i.token).is_some_and(|e| !matches!(e.evidence(w.now), Evidence::Running));
-            // What says no failure and does as it was told did not fail.
+            // A command without a reported failure whose member has the intended role did not fail.
             let obeyed = w.execs.get(&i.token).is_some_and(|e| {
                 matches!(e.evidence(w.now), Evidence::Exited(0) | Evidence::Unknown(_))
                     && body.said.0 == i.verb.intended()
             });
-            // What was not even started broke nothing.
+            // A command that was not started did not fail.
             let busy = w.execs.get(&i.token).is_some_and(|e| matches!(e.evidence(w.now), Evidence::NotStarted(_)));
             &i.member == member && failed && !obeyed && !busy
         })
@@ -215,7 +215,7 @@ fn seems_failed(w: &World, s: &Snapshot, member: &MemberName) -> bool {
     mark || silent || slow || body.said.0 == Role::Failed || newly()
 }
 
-/// Who leads on purpose in truth, or is about to: living pods, processes that the API forgot, commands that still work.
+/// The number of primaries in truth, or about to be: pods, processes whose pod was deleted by force, and commands that still run.
 pub(super) fn leaders(w: &World) -> usize {
     let pods = w.pods.values().filter(|b| b.app.leads() || pending(w, &b.pod.uid)).count();
     let ghosts = w.ghosts.iter().filter(|g| g.app.leads() || pending(w, &g.pod_uid)).count();
@@ -223,39 +223,39 @@ pub(super) fn leaders(w: &World) -> usize {
 }
 
 fn started(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
-    let wanted = s.group.primaries as usize;
+    let desired = s.group.primaries as usize;
     let says = |role| s.members.iter().filter(|m| m.reading.role == role).count();
     match intent.verb {
         Verb::Seed => seeded(w, s, intent),
         Verb::Join => {
             ensure(says(Role::Primary) >= 1, || "nobody serves".into())?;
-            ensure(leaders(w) < wanted, || format!("{} lead or may lead, {wanted} are wanted", leaders(w)))
+            ensure(leaders(w) < desired, || format!("{} lead or may lead, {desired} are desired", leaders(w)))
         }
         Verb::Place => {
             let surplus = s.group.replicas > s.group.primaries && s.group.commands.secondary.is_some();
-            ensure(surplus && says(Role::Primary) >= wanted, || "a secondary too early".into())
+            ensure(surplus && says(Role::Primary) >= desired, || "a secondary too early".into())
         }
         Verb::Demote => {
             let older = s.record.member(&intent.member).term < Some(s.record.term);
-            let enough = says(Role::Primary) > if older { 1 } else { wanted };
+            let enough = says(Role::Primary) > if older { 1 } else { desired };
             ensure(enough, || "a primary is stopped that is needed".into())
         }
         Verb::Failover => taken_over(w, s, intent),
         Verb::Follow => ensure(says(Role::Primary) >= 1, || "there is nobody to follow".into()),
-        Verb::HandOver => {
+        Verb::Switchover => {
             let follows = w.pods.values().any(|b| b.app.role == Role::Secondary && b.pod.phase == Phase::Running);
             ensure(follows, || "the primary is stopped and nobody follows".into())
         }
         Verb::Remove => {
             let leaves = ordinal(&intent.member) >= s.group.replicas;
             let stay = w.pods.range(..s.group.replicas).filter(|(_, b)| b.app.role == Role::Primary).count();
-            ensure(leaves && (s.group.replicas == 0 || stay >= wanted), || "a member is stopped that is needed".into())
+            ensure(leaves && (s.group.replicas == 0 || stay >= desired), || "a member is stopped that is needed".into())
         }
         Verb::Treat => Ok(()),
     }
 }
 
-/// Nobody leads, and whatever was acknowledged goes on, but for what only a lost primary has.
+/// No member leads, and no acknowledged write is lost except those that only a lost primary has.
 fn taken_over(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
     ensure(leaders(w) == 0, || format!("{} lead or may lead", leaders(w)))?;
     if named(w, s, intent) {
@@ -281,8 +281,8 @@ fn taken_over(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
     Ok(())
 }
 
-/// What only this member has may be lost: it led the highest term, is over, and cannot be read; or the owner of the application said that
-/// running secondaries have whatever was promised, and it is a stopped old primary beside one with data of that term.
+/// Whether the writes that only this member has may be lost: it was primary in the highest term, is over and cannot be read; or `preferRunning` is
+/// set, and it is a stopped old primary beside a running secondary with data of that term.
 fn excused(w: &World, s: &Snapshot, of: u32) -> bool {
     let highest = s.members.iter().filter_map(|m| s.record.member(&m.name).counts_as()).max();
     let body = w.pods.get(&of);
@@ -295,14 +295,14 @@ fn excused(w: &World, s: &Snapshot, of: u32) -> bool {
     led && (lost || left_out)
 }
 
-/// A start in that very term on that very member gave it up before, and nothing proved that start void.
+/// An earlier start in the same term on the same member already gave the write up, and that start was not proven void.
 fn given_up(w: &World, s: &Snapshot, intent: &Intent, write: u64) -> bool {
     let Some(started) = s.record.member(&intent.member).started else { return false };
     let same = |i: &Intent| i.member == intent.member && i.verb.opens_term() && i.term == started.term;
     w.execs.values().any(|e| same(&e.intent) && e.gives_up.contains(&write))
 }
 
-/// Members leave stopped, their data is noted, and it is nowhere fresher than with those who stay.
+/// Members that leave are stopped, their data is noted, and the members that stay have data that is at least as recent.
 fn shrunk(w: &World, s: &Snapshot, plan: &Plan, replicas: u32) -> Result<(), String> {
     ensure(replicas == s.group.replicas && plan.record.last_replicas == replicas, || "another size".into())?;
     let stay = w.volumes.range(..replicas).filter_map(|(_, v)| v.truth()).max();
@@ -317,7 +317,7 @@ fn shrunk(w: &World, s: &Snapshot, plan: &Plan, replicas: u32) -> Result<(), Str
     ensure(replicas == 0 || whole, || "nobody who stays has everything that was acknowledged".into())
 }
 
-/// Nothing lives, everything is there, nothing is fresher.
+/// No member runs, all expected pods are there, and no volume has more recent data.
 fn seeded(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
     let alive = w.pods.iter().find(|(_, b)| b.runs() && (b.app.lives() || pending(w, &b.pod.uid)));
     ensure(alive.is_none(), || format!("db-{} lives", alive.map_or(0, |(o, _)| *o)))?;
@@ -339,7 +339,7 @@ fn seeded(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
     fresh(w, s, intent)
 }
 
-/// No volume of the group holds anything fresher, readable or not; nothing remembered was.
+/// No volume of the group has more recent data, readable or not, and the record knows of none.
 fn fresh(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
     let own = &w.volumes[&ordinal(&intent.member)];
     ensure(!matches!(own.data, Data::Unreadable(_)), || "its data cannot be read".into())?;
@@ -361,7 +361,7 @@ fn fresh(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
     }
 }
 
-/// What is routed is hidden before a command runs on it (A37). Only a secondary that goes on running may stay Ready meanwhile.
+/// A routed member is unrouted before a command runs on it (A37). Only a secondary that goes on running may stay Ready meanwhile.
 fn hidden(w: &World, plan: &Plan, at: usize, intent: &Intent) -> Result<(), String> {
     let body = &w.pods[&ordinal(&intent.member)];
     let goes_on = matches!(intent.verb, Verb::Failover | Verb::Join | Verb::Follow) && body.app.role == Role::Secondary;
@@ -377,7 +377,7 @@ fn hidden(w: &World, plan: &Plan, at: usize, intent: &Intent) -> Result<(), Stri
     })
 }
 
-/// Only failed members and commands without a known end cost a pod.
+/// A pod is deleted only if its member failed or the outcome of its command stays unknown.
 fn deletion(w: &World, s: &Snapshot, member: &MemberName, pod_uid: &str) -> Result<(), String> {
     let body = w.pods.get(&ordinal(member)).ok_or("there is no pod")?;
     ensure(body.pod.uid == pod_uid && body.pod.phase == Phase::Running, || format!("the pod of {member} is another"))?;

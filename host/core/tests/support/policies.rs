@@ -87,7 +87,7 @@ impl Policies for Broken {
     }
 }
 
-/// Never now.
+/// Always waits.
 pub struct Waits;
 
 impl Policies for Waits {
@@ -101,12 +101,12 @@ impl Policies for Waits {
     }
 }
 
-/// Never.
+/// Always refuses.
 pub struct Refuses;
 
 impl Policies for Refuses {
     fn ask(&self, question: &Question) -> Result<Answered, Unanswered> {
-        let why = "a person has to look".to_owned();
+        let why = "an administrator has to look".to_owned();
         let reply = match question.point {
             Point::Treat => Reply::Care(Care::Refuse(why)),
             _ => Reply::Answer(Answer::Refuse(why)),
@@ -115,7 +115,7 @@ impl Policies for Refuses {
     }
 }
 
-/// Says exactly what it was given, and keeps the questions.
+/// Answers with the given reply, and records the questions.
 pub struct Says {
     pub reply: Reply,
     pub asked: RefCell<Vec<Question>>,
@@ -166,7 +166,7 @@ impl Dice {
     }
 }
 
-/// Answers whatever comes: members at random, barred ones, strangers, nobody, twice the same, wrong kinds, too long texts.
+/// Gives random answers: random, barred and unknown members, none, duplicates, wrong kinds, texts that are too long.
 pub struct Random {
     pub dice: Dice,
     /// How often it was asked.

@@ -1,6 +1,6 @@
-//! Reads a script, plays it, and writes it anew with what is said. Lines: `# why`, `> command`, and two spaces before what was said.
+//! Plays a script and returns it with its output. Lines: `# comment`, `> command`, and output after two spaces.
 //!
-//! Commands: see `Story::obey`. A story begins with `> group` and ends with a `> run`, whose last act is to plan again and find nothing.
+//! The commands are in `Story::execute`. A story begins with `> group`, and each `> run` ends by planning again and finding nothing to do.
 use super::app::{App, Behaviour, Data};
 use super::world::{World, command};
 use super::{db, policies, sequence};
@@ -9,10 +9,11 @@ use tanist_core::contract::{MemberName, Phase, Role};
 use tanist_core::plan::Plan;
 use tanist_core::policy::Policies;
 use tanist_core::record::{LastPrimary, Record};
-use tanist_core::snapshot::{ClaimMark, Node, Object, Overrule, Snapshot};
+use tanist_core::snapshot::{ClaimMark, Node, Object, Override, Snapshot};
 use tanist_core::status::{PolicyHealth, report};
 
-pub fn tell(name: &str, text: &str) -> String {
+/// Plays the script `text` and returns it with the present output.
+pub fn play(name: &str, text: &str) -> String {
     let mut story: Option<Story> = None;
     let mut out = String::new();
     for line in text.lines().filter(|l| !l.starts_with("  ")) {
@@ -24,7 +25,7 @@ pub fn tell(name: &str, text: &str) -> String {
             continue;
         }
         let story = story.as_mut().unwrap_or_else(|| panic!("{name}: {words:?} before > group"));
-        for said in story.obey(words) {
+        for said in story.execute(words) {
             out.push_str(&format!("  {said}\n"));
         }
     }
@@ -80,12 +81,12 @@ impl Story {
         let primaries = number(given.get("primaries").unwrap_or(&"1"));
         let mut world = World::new(replicas, primaries);
         for name in given.get("commands").unwrap_or(&"").split(',') {
-            let wanted = Some(command(name));
+            let desired = Some(command(name));
             match name {
-                "seed" => world.group.commands.seed = wanted,
-                "secondary" => world.group.commands.secondary = wanted,
-                "promote" => world.group.commands.promote = wanted,
-                "follow" => world.group.commands.follow = wanted,
+                "seed" => world.group.commands.seed = desired,
+                "secondary" => world.group.commands.secondary = desired,
+                "promote" => world.group.commands.promote = desired,
+                "follow" => world.group.commands.follow = desired,
                 _ => {}
             }
         }
@@ -95,7 +96,7 @@ impl Story {
         Story { world, policies: Box::new(policies::Natural), last: None }
     }
 
-    fn obey(&mut self, words: &str) -> Vec<String> {
+    fn execute(&mut self, words: &str) -> Vec<String> {
         let (verb, rest) = words.split_once(' ').unwrap_or((words, ""));
         let args: Vec<_> = rest.split_whitespace().collect();
         match verb {
@@ -117,7 +118,7 @@ impl Story {
             "volume" => self.world.new_volume(ordinal(args[0])),
             "mark" => self.mark(args[0], rest),
             "spec" => self.spec(rest),
-            "override" => self.overrule(rest),
+            "override" => self.set_override(rest),
             "retry" => self.world.group.retry = Some(rest.into()),
             "unlabel" => self.world.body(ordinal(args[0])).pod.routed = None,
             "wipe" => self.world.record = Record::default(),
@@ -135,14 +136,14 @@ impl Story {
         let mut said = std::mem::take(&mut self.world.log);
         said.extend(plan.waits.iter().map(|w| {
             let until = w.until.map(|at| format!(" (+{})", at - super::world::START)).unwrap_or_default();
-            format!("waits {:?}: {}{until}", w.reason, w.message)
+            format!("waits {}: {}{until}", w.reason.as_str(), w.message)
         }));
         said.push(self.members(&snapshot));
         self.last = Some((snapshot, plan));
         said
     }
 
-    /// Rounds one after the other, however calm it is; says which commands were started.
+    /// Plays rounds one after the other, even if nothing changes, and returns how many commands were started.
     fn rounds(&mut self, count: usize) -> Vec<String> {
         self.world.log.clear();
         self.world.started.clear();
@@ -156,7 +157,7 @@ impl Story {
     }
 
     fn members(&self, s: &Snapshot) -> String {
-        let one = |m: &tanist_core::snapshot::Member| {
+        let describe = |m: &tanist_core::snapshot::Member| {
             let (role, _) = s.role(m);
             let data = self.world.volumes.get(&m.ordinal).map_or("-".into(), |v| match &v.data {
                 Data::Empty => "EMPTY".to_owned(),
@@ -167,13 +168,13 @@ impl Story {
             let shown =
                 m.pod.as_ref().and_then(|p| p.routed.as_deref()).map(|r| format!(" as {r}")).unwrap_or_default();
             let pod = if s.reachable(m) { "" } else { " no pod" };
-            format!("{} {}{shown}{pod} {data}{term}", m.name, tanist_core::over::word(role))
+            format!("{} {}{shown}{pod} {data}{term}", m.name, tanist_core::over::role_word(role))
         };
-        let all: Vec<_> = s.members.iter().map(one).collect();
-        format!("term {}: {}", s.record.term, all.join(" | "))
+        let members: Vec<_> = s.members.iter().map(describe).collect();
+        format!("term {}: {}", s.record.term, members.join(" | "))
     }
 
-    /// `write 5`: everyone who runs has it; `write 5 db-0 db-1`: only those.
+    /// `write 5`: all running members have the writes; `write 5 db-0 db-1`: only these.
     fn write(&mut self, args: &[&str]) {
         let held: Vec<_> = self.world.volumes.iter().map(|(o, v)| (*o, v.data.clone(), v.written)).collect();
         self.world.write(number(args[0]));
@@ -185,7 +186,7 @@ impl Story {
         }
     }
 
-    /// `command db-0 seed fails 1`, `always` at the end makes it stay so.
+    /// `command db-0 seed fails 1`: the next execution behaves like that; with `always` at the end every execution does.
     fn command(&mut self, words: &str) {
         let args: Vec<_> = words.split_whitespace().collect();
         let arg = |n: usize| args.get(n).map_or(0, |t| t.parse().unwrap_or(0));
@@ -240,8 +241,8 @@ impl Story {
         }
     }
 
-    /// `mark db-1 term=6 data=9 led=db-1,db-2 node=node-1`: what somebody wrote on a claim. With a node: that each of them ran there, in a pod that
-    /// nobody knows; else as an older operator wrote it. `mark db-1 gone`.
+    /// `mark db-1 term=6 data=9 led=db-1,db-2 node=node-1`: the annotations of a claim. With a node each primary ran there, in a pod that does not
+    /// exist; without one the annotations are those of an older operator. `mark db-1 gone` removes them.
     fn mark(&mut self, member: &str, words: &str) {
         let given = pairs(words);
         let led: Vec<_> = given.get("led").map_or(Vec::new(), |l| l.split(',').map(MemberName::from).collect());
@@ -346,16 +347,16 @@ impl Story {
     }
 
     /// `override db-1 9 3`: member, sequence, term. `override broken WHY`.
-    fn overrule(&mut self, words: &str) {
+    fn set_override(&mut self, words: &str) {
         let args: Vec<_> = words.split_whitespace().collect();
         if args[0] == "broken" {
-            self.world.group.overrule_error = Some(words.into());
+            self.world.group.override_error = Some(words.into());
             return;
         }
         let position = tanist_core::data::read_sequence(args[1].as_bytes()).unwrap();
-        let overrule =
-            Overrule { member: MemberName::from(args[0]), position, term: number(args[2]), raw: words.into() };
-        self.world.group.overrule = Some(overrule);
+        let requested =
+            Override { member: MemberName::from(args[0]), position, term: number(args[2]), raw: words.into() };
+        self.world.group.requested_override = Some(requested);
     }
 
     fn object(&mut self, kind: &str, name: &str) {
@@ -374,7 +375,7 @@ impl Story {
                 report
                     .conditions
                     .iter()
-                    .map(|c| format!("{} {:?} {}: {}", c.kind, c.status, c.reason, c.message))
+                    .map(|c| format!("{} {} {}: {}", c.kind, c.status.as_str(), c.reason, c.message))
                     .collect()
             }
             "failures" => record

@@ -1,5 +1,5 @@
-//! The group that the world begins with, and how its decisions are told.
-use tanist_core::plan::{Considered, Decision, Standing};
+//! The group that the world begins with, and the text of a decision in transcripts.
+use tanist_core::plan::{Considered, DecidedBy, Decision, Standing};
 use tanist_core::snapshot::{Command, Commands, Failover, Group};
 
 pub fn command(name: &str) -> Command {
@@ -32,21 +32,25 @@ pub fn group(replicas: u32, primaries: u32) -> Group {
         failover: Failover::default(),
         paused: false,
         retry: None,
-        overrule: None,
-        overrule_error: None,
+        requested_override: None,
+        override_error: None,
         labels: Vec::new(),
     }
 }
 
-/// A decision on one line: everyone with what came of them.
+/// A decision on one line: each member with its result.
 pub fn on_one_line(decision: &Decision) -> String {
-    let one = |c: &Considered| match c.result {
+    let describe = |c: &Considered| match c.result {
         Standing::Chosen => format!("{} chosen", c.member),
         Standing::Fallback => format!("{} next", c.member),
         Standing::PassedOver => format!("{} passed over: {}", c.member, c.reason),
         Standing::Barred => format!("{} barred: {}", c.member, c.reason),
     };
-    let all: Vec<_> = decision.candidates.iter().map(one).collect();
-    let who = decision.policy.as_ref().map_or("a person", |p| p.name.as_str());
+    let all: Vec<_> = decision.candidates.iter().map(describe).collect();
+    let who = match &decision.by {
+        DecidedBy::Policy(policy) => policy.name.as_str(),
+        DecidedBy::Administrator => "an administrator",
+        DecidedBy::NoCandidate => "nobody",
+    };
     format!("{who} answers {}: {}", decision.point, all.join(" | "))
 }

@@ -116,6 +116,7 @@ impl World {
             containers: BTreeMap::from([("db".to_owned(), Container { id: Some(id), running: true, ready: true })]),
             routed: None,
             outdated: false,
+            older_template: false,
             gate: None,
             labels: Vec::new(),
             trouble: None,
@@ -178,10 +179,10 @@ impl World {
             surplus_claims: self.surplus_claims.clone(),
             record,
         };
-        // While somebody may lead, or an administrator may do anything by hand, data moves on.
+        // While a member may lead, or an administrator may act by hand, data changes.
         if snapshot.data_may_move() {
             self.pods.values_mut().filter_map(|b| b.read.as_mut()).for_each(|r| r.led = true);
-            snapshot.members.iter_mut().for_each(|m| m.position_led = true);
+            snapshot.members.iter_mut().for_each(|m| m.position_stale = true);
         }
         snapshot
     }
@@ -196,7 +197,7 @@ impl World {
             reading: Reading::default(),
             position: Position::NotAsked,
             position_at: 0,
-            position_led: false,
+            position_stale: false,
             asked: false,
         };
         let Some(body) = self.pods.get(&ordinal) else { return member };
@@ -210,7 +211,7 @@ impl World {
                 _ => 30,
             };
             if *container == body.container_id() && *then == role && self.now - at < patience {
-                (member.position, member.position_at, member.position_led) = (position.clone(), *at, *led);
+                (member.position, member.position_at, member.position_stale) = (position.clone(), *at, *led);
             }
         }
         member
@@ -262,11 +263,11 @@ impl World {
         }
         self.record.clone_from(&plan.record);
         for action in &plan.actions {
-            self.one(action);
+            self.carry_out(action);
         }
     }
 
-    fn one(&mut self, action: &Action) {
+    fn carry_out(&mut self, action: &Action) {
         match action {
             Action::Apply(object) => {
                 self.say(format!("apply {} {}", object.kind, object.name));
@@ -322,7 +323,7 @@ impl World {
         }
     }
 
-    /// The set gets as many members as are wanted, with the volumes that are there.
+    /// The StatefulSet gets the desired number of members, with the volumes that are there.
     fn grow(&mut self, kind: &str) {
         let Some(set) = self.set.as_mut().filter(|_| kind == "StatefulSet") else { return };
         set.replicas = memory::replicas(self.group.replicas, Some(set), &self.record);

@@ -1,4 +1,4 @@
-//! Why something of a plan was not done, what is said about it, and when it is tried again.
+//! Why an action of a plan was not done, how that is reported, and when it is tried again.
 use super::WRITE_SECONDS;
 use crate::api_error;
 use crate::observe;
@@ -14,10 +14,10 @@ pub enum Error {
     /// The API server did not answer.
     #[error("failed to {0}: no answer within {WRITE_SECONDS} s")]
     Silent(String),
-    /// An object could not be written, and is tried again later: one word and the sentence.
+    /// An object could not be written, and is tried again later: the reason in one word, and the sentence.
     #[error("{1}")]
     Later(&'static str, String),
-    /// Too many commands run.
+    /// Every slot for commands is taken.
     #[error("failed to start {0}: {1}; it is tried again")]
     NoSlot(String, String),
     /// The API server refuses the template.
@@ -26,17 +26,17 @@ pub enum Error {
     /// The object was changed since it was read: decide anew.
     #[error("failed to {0}: it was changed since it was read")]
     Overtaken(String),
-    /// What was planned does not hold any more.
+    /// A check of the plan failed at the second look.
     #[error("failed to {0}: {1}")]
     Recheck(String, #[source] check::Violation),
     /// The group changed since it was read: decide anew.
     #[error("the group changed since it was read")]
     Outdated,
-    /// The second look failed.
-    #[error("failed to look again: {0}")]
+    /// The group could not be observed a second time.
+    #[error("failed to observe the group again: {0}")]
     LookAgain(#[source] observe::Error),
-    /// SIGTERM has come.
-    #[error("the operator is ending; nothing new is started")]
+    /// The process received SIGTERM.
+    #[error("the operator is shutting down; nothing new is started")]
     Closing,
 }
 
@@ -57,7 +57,7 @@ impl Error {
         }
     }
 
-    /// Whether it is worth telling: what the next round sets right by itself is not.
+    /// Whether the error is reported to users. Errors that the next round resolves by itself are not.
     #[must_use]
     pub fn lasts(&self) -> bool {
         match self {
@@ -67,7 +67,7 @@ impl Error {
         }
     }
 
-    /// When a round is tried again that ended with it. Absent: by itself, never.
+    /// After how long the round is tried again. Absent: not before something changes.
     #[must_use]
     pub fn again(&self) -> Option<Duration> {
         match self {
@@ -81,7 +81,7 @@ impl Error {
     }
 }
 
-/// What could not be done and why, in words.
+/// The sentence for users: what could not be done, and why.
 fn unwritten(what: &str, error: &kube::Error) -> String {
     match api_error::is_refusal(error) {
         true => format!("the API server refused to {what}: {}", api_error::words(error)),

@@ -1,21 +1,21 @@
-//! What depends on what in a round: an action that fails stops those that need it, and nothing else.
+//! Which actions of a round depend on others: an action that fails stops those that need it, and no others.
 use tanist_core::contract::MemberName;
 use tanist_core::plan::Action;
 
-/// Something that other actions rest on.
+/// A precondition of actions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Need {
-    /// What was decided still holds.
+    /// The group has not changed since the decision.
     Decision,
-    /// The second look holds, and the record is written: it names every command of the plan, so none starts when one of them cannot.
+    /// The second look passed and the record is written. The record names every command of the plan, so no command starts when one cannot.
     Record,
-    /// That member is routed as planned: it is not reached in a role that it is about to leave.
+    /// That member is routed as planned, so that clients do not reach it in a role that it is about to leave.
     Routing(MemberName),
     /// The `StatefulSet` is as desired: an apply that lands after it shrank would let it grow again.
     Set,
 }
 
-/// What an action rests on, beside the decision.
+/// What an action needs beside [`Need::Decision`], which every action needs.
 fn needs(action: &Action) -> Vec<Need> {
     match action {
         Action::Route { member, .. } => vec![Need::Routing(member.clone())],
@@ -26,13 +26,13 @@ fn needs(action: &Action) -> Vec<Need> {
     }
 }
 
-/// What is missing from the beginning of an action on, whatever comes of it: objects are written beside the round.
+/// What is missing as soon as an action begins, even if it succeeds: objects are written in the background, so they are not ready at once.
 #[must_use]
 pub fn suspends(action: &Action) -> Option<Need> {
     matches!(action, Action::Apply(object) if object.kind == "StatefulSet").then_some(Need::Set)
 }
 
-/// What is missing once an action failed.
+/// What is missing after an action failed.
 #[must_use]
 pub fn spoils(action: &Action) -> Option<Need> {
     match action {
@@ -42,12 +42,12 @@ pub fn spoils(action: &Action) -> Option<Need> {
     }
 }
 
-/// What is missing so far.
+/// The preconditions that are missing so far in this round.
 #[derive(Debug, Default)]
 pub struct Missing(Vec<Need>);
 
 impl Missing {
-    /// Something failed.
+    /// Notes that a precondition is missing; `None` changes nothing.
     pub fn add(&mut self, need: Option<Need>) {
         self.0.extend(need);
     }

@@ -1,8 +1,8 @@
-//! Whole rounds against an API server that refuses one thing: what serves people happens all the same.
+//! Whole rounds against an API server that refuses one thing: a failover happens nevertheless.
 use super::*;
 use crate::controller::round;
 use crate::hints::{PositionHint, RoleHint};
-use crate::member::Said;
+use crate::member::StatusAnswer;
 use crate::mock::{self, Asked, refusal};
 use serde_json::{Value, json};
 use std::sync::Mutex;
@@ -57,10 +57,10 @@ fn list(items: &[Value]) -> (u16, Value) {
     (200, json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}, "items": items}))
 }
 
-/// What is listed and not there.
+/// An empty list, for kinds of which the group has no object.
 const LISTS: [&str; 4] = ["/services", "/poddisruptionbudgets", "/persistentvolumeclaims", "/events"];
 
-/// What a server has in which the primary is stopped and a secondary with the same data runs.
+/// The answers of a server in which the primary is stopped and a secondary with the same data runs.
 fn found(stored: &Mutex<Value>, method: &str, path: &str, body: &Value) -> (u16, Value) {
     let set = json!({
         "metadata": {"name": "db", "namespace": "shop", "uid": "set", "ownerReferences": [{
@@ -97,7 +97,7 @@ async fn play(otherwise: impl Fn(&str, &str) -> Option<mock::Said> + Send + 'sta
     play_with(false, otherwise).await
 }
 
-/// The same; while `busy`, the group's commands take all the slots that it may have.
+/// The same. If `busy`, other commands of the group hold all of its slots.
 async fn play_with(
     busy: bool,
     otherwise: impl Fn(&str, &str) -> Option<mock::Said> + Send + 'static,
@@ -112,7 +112,7 @@ async fn play_with(
     let _held = if busy { Some(ctx.commands.take(UID, Duration::ZERO).await.unwrap()) } else { None };
     let object: ReplicaGroup = serde_json::from_value(group()).unwrap();
     let _ = round(Arc::new(object), ctx.clone()).await;
-    // What is written beside the round has its turn.
+    // Lets the background writes run.
     for _ in 0..50 {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
@@ -120,21 +120,21 @@ async fn play_with(
     (ctx, asked, stored)
 }
 
-/// Both have answered just now, so that no member has to be asked.
+/// Remembers fresh answers of both members, so that no member has to be asked.
 fn remember(ctx: &Context) {
-    ctx.hints.of(UID, |h| {
-        // The question is not new.
+    ctx.hints.with_group(UID, |h| {
+        // The same question as before, so that known positions stay valid.
         h.question = Some((1, None));
         for (ordinal, role) in [(0, Role::Stopped), (1, Role::Secondary)] {
             let (uid, id) = (format!("pod-{ordinal}"), format!("c{ordinal}"));
             let mut seen = crate::hints::tests::pod(&id, true, tanist_core::contract::Phase::Running);
             seen.uid = uid.clone();
-            let said = Said { role, detail: None, processes: Some(1), after: Duration::ZERO, looks: false };
-            // An answer of a time to come is young for as long as the test takes.
-            h.say(&seen, "db", Instant::now() + Duration::from_secs(60), said);
+            let said = StatusAnswer { role, detail: None, processes: Some(1), after: Duration::ZERO, looks: false };
+            // An answer from the future stays fresh for as long as the test takes.
+            h.remember_status(&seen, "db", Instant::now() + Duration::from_secs(60), said);
             h.roles.insert(uid.clone(), RoleHint { role, since: 0 });
             let position = Position::Known(Sequence { history: None, number: 5 });
-            // Asked for after the moment at which data could move last.
+            // The position was asked for after data could have moved last.
             let later = Instant::now() + Duration::from_secs(60);
             let (at, ready) = (ctx.clock.now(), true);
             let (asked, answered) = (later, later);
@@ -193,16 +193,17 @@ async fn an_object_that_is_refused_stops_no_failover() {
     }
 }
 
-// What was refused is told in words, in the round after it.
+// The next round reports a refused write in words.
 #[tokio::test]
-async fn what_was_refused_is_told() {
+async fn a_refused_write_is_reported_in_the_next_round() {
     let (ctx, _, _) = play(no_budgets).await;
-    let told = ctx.hints.of(UID, |h| h.unwritten.values().map(|u| (u.reason, u.why.clone())).collect::<Vec<_>>());
+    let reported =
+        ctx.hints.with_group(UID, |h| h.unwritten.values().map(|u| (u.reason, u.why.clone())).collect::<Vec<_>>());
     let expected = format!("the API server refused to apply PodDisruptionBudget db: forbidden (403): {NO_BUDGETS}");
-    assert_eq!(told, [("Forbidden", expected)]);
+    assert_eq!(reported, [("Forbidden", expected)]);
 }
 
-// A record that could not be written stops the command that it announces; what needs no record goes on.
+// Without its record no command starts; actions that need no record go on.
 #[tokio::test]
 async fn without_its_record_no_command_starts() {
     let (_, asked, _) = play(|method, path| {
@@ -212,9 +213,9 @@ async fn without_its_record_no_command_starts() {
     assert!(!has(&asked, "GET", "/exec") && has(&asked, "PATCH", "/poddisruptionbudgets/"));
 }
 
-// A secondary that is to lead leaves its Service first; if it cannot, it is not told to lead.
+// A secondary that takes over is removed from its Service first. If that fails, its command does not start.
 #[tokio::test]
-async fn who_cannot_be_unrouted_gets_no_command() {
+async fn a_member_that_cannot_be_unrouted_gets_no_command() {
     let (_, asked, stored) = play(|method, path| {
         (method == "PATCH" && path.contains("/pods/db-1?"))
             .then(|| refusal(500, "InternalError", "failed calling webhook"))
@@ -227,7 +228,7 @@ async fn who_cannot_be_unrouted_gets_no_command() {
     assert!(message.contains("failed to label pod db-1: internal error (500): failed calling webhook"), "{message}");
 }
 
-// A command that finds no slot is not started, nothing is remembered of it, and members can be asked all the same.
+// A command without a slot is not started and leaves no intent, and `status` still runs in members.
 #[tokio::test]
 async fn without_a_slot_no_command_starts() {
     let (ctx, asked, stored) = play_with(true, |_, _| None).await;
@@ -240,9 +241,9 @@ async fn without_a_slot_no_command_starts() {
     assert!(ctx.metrics.text().unwrap().contains("tanist_exec_slots_missed_total{kind=\"command\"} 1"));
 }
 
-// A member whose status hangs holds up no round, and is not asked a second time meanwhile.
+// A member whose `status` hangs delays no round, and `status` is not started a second time meanwhile.
 #[tokio::test]
-async fn a_status_that_hangs_holds_up_nobody() {
+async fn a_status_that_hangs_delays_no_round() {
     let stored = Arc::new(Mutex::new(group()));
     let (client, asked) = mock::server(move |method, path, body| match path.contains("/exec") {
         true => None,
@@ -250,7 +251,7 @@ async fn a_status_that_hangs_holds_up_nobody() {
     });
     let (ctx, _outbox) = mock::context(client, &[]);
     remember(&ctx);
-    ctx.hints.of(UID, |h| h.said.remove("pod-0"));
+    ctx.hints.with_group(UID, |h| h.answers.remove("pod-0"));
     let object: ReplicaGroup = serde_json::from_value(group()).unwrap();
     for _ in 0..2 {
         let began = Instant::now();
@@ -263,12 +264,12 @@ async fn a_status_that_hangs_holds_up_nobody() {
     let seen = observe::observe(&ctx, &object, Ask::Recent, None).await.unwrap();
     assert_eq!(seen.snapshot.members[0].reading.detail.as_deref(), Some(detail));
     assert_eq!(asked.lock().unwrap().iter().filter(|(_, path, _)| path.contains("/exec")).count(), 1);
-    assert!(ctx.hints.of(UID, |h| h.asking.values().all(|asking| asking.late)), "its end starts a round");
+    assert!(ctx.hints.with_group(UID, |h| h.asking.values().all(|asking| asking.late)), "its end starts a round");
 }
 
-// What the API server says of a pod that it refuses to create reaches the group; without the right to ask, the round goes on.
+// The group shows why the API server refuses to create a pod. Without the right to list events, the round goes on without the cause.
 #[tokio::test]
-async fn a_pod_that_is_refused_is_told_with_its_cause() {
+async fn a_pod_that_is_refused_is_reported_with_its_cause() {
     for may_ask in [true, false] {
         let stored = Arc::new(Mutex::new(group()));
         let (client, _) = mock::server(move |method, path, body| {
@@ -284,7 +285,7 @@ async fn a_pod_that_is_refused_is_told_with_its_cause() {
         });
         let (ctx, _outbox) = mock::context(client, &[]);
         remember(&ctx);
-        ctx.hints.of(UID, |h| h.missing.insert("db-1".into(), ctx.clock.now() - 5));
+        ctx.hints.with_group(UID, |h| h.missing.insert("db-1".into(), ctx.clock.now() - 5));
         let object: ReplicaGroup = serde_json::from_value(group()).unwrap();
         let seen = observe::observe(&ctx, &object, Ask::Recent, None).await.unwrap();
         let missing = &seen.snapshot.set.unwrap().missing["db-1"];

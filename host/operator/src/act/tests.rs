@@ -1,15 +1,15 @@
-//! The edge with an API server in memory: in which order things are done, and what each write names.
+//! `act` against an API server in memory: the order of its steps, and the preconditions of each write.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests may")]
 use super::writes::apply;
 use super::*;
-use crate::stub::{Answer, GROUP, SET, Seen, Stub, pod, say};
+use crate::stub::{Answer, GROUP, SET, Seen, Stub, pod, remember_roles};
 use http::Method;
 use serde_json::{Value, json};
 use tanist_core::contract::Role::{self, Primary, Secondary, Stopped};
 use tanist_core::record::Verb;
 use tanist_core::snapshot::{ClaimMark, Object};
 
-/// A plan that places db-1, as its record has it.
+/// A plan that places db-1, with the intent in its record.
 fn place(s: &Snapshot) -> Plan {
     let mut plan = Plan::new(s.record.clone());
     let (member, pod) = s.members.iter().find_map(|m| Some((m, m.pod.as_ref().filter(|p| p.uid == "pod-1")?))).unwrap();
@@ -34,19 +34,19 @@ fn place(s: &Snapshot) -> Plan {
     plan
 }
 
-/// Carries out a plan after members said these roles just now: loading policies takes a while.
+/// Carries out a plan with fresh answers of the members, because loading policies may have made the former ones old.
 async fn carry_out(ctx: &Arc<Context>, observed: &Observed, plan: &Plan, roles: &[Role]) -> Outcome {
     let policies = ctx.policies.active(&observed.object).await;
     let report = report::derive(&observed.snapshot, plan, &policies, &[]);
-    say(ctx, observed, roles);
+    remember_roles(ctx, observed, roles);
     act(ctx, observed, plan, &report).await
 }
 
-/// What came until the command's end was noted, or for a moment.
+/// The requests up to the moment when the command's end is noted, or for a short time if it is not.
 async fn until_settled(ctx: &Context, stub: &Stub) -> Vec<Seen> {
     let mut seen = stub.seen();
     for _ in 0..200 {
-        if ctx.hints.of("group", |h| h.running.is_empty() && h.promised.is_empty()) {
+        if ctx.hints.with_group("group", |h| h.running.is_empty() && h.promised.is_empty()) {
             break;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -60,10 +60,10 @@ fn executes(seen: &Seen, word: &str) -> bool {
 }
 
 fn evidence(ctx: &Context, token: &str) -> Option<Evidence> {
-    ctx.hints.of("group", |h| h.results.get(token).cloned())
+    ctx.hints.with_group("group", |h| h.results.get(token).cloned())
 }
 
-// Look again, then write, then execute; and a refused start is followed by the question that voids its token.
+// The order is: second look, record, execution. A refused start is followed by the `settle` that voids its token.
 #[tokio::test]
 async fn a_command_starts_after_a_second_look_and_a_record() {
     let stub = Stub::new();
@@ -72,7 +72,7 @@ async fn a_command_starts_after_a_second_look_and_a_record() {
     let outcome = carry_out(&ctx, &observed, &place(&observed.snapshot), &[Primary, Stopped]).await;
     assert!(outcome.errors.is_empty() && outcome.recorded, "{:?}", outcome.errors);
     let seen = until_settled(&ctx, &stub).await;
-    assert!(!seen.iter().any(|s| executes(s, "status")), "it was said just now");
+    assert!(!seen.iter().any(|s| executes(s, "status")), "its role was read just now");
     let at = |what: &dyn Fn(&Seen) -> bool| seen.iter().position(what).unwrap();
     let looked = at(&|s| s.method == Method::GET && s.path.ends_with("/pods"));
     let group = at(&|s| s.method == Method::GET && s.path == GROUP);
@@ -81,11 +81,11 @@ async fn a_command_starts_after_a_second_look_and_a_record() {
     let settled = at(&|s| executes(s, "settle"));
     assert!(group < wrote && looked < wrote && wrote < executed && executed < settled);
     assert_eq!(seen.iter().filter(|s| s.method == Method::PUT).count(), 1);
-    // Both were refused, so nobody knows.
+    // Start and settle were both refused, so the outcome is unknown.
     assert!(matches!(evidence(&ctx, "place-1"), Some(Evidence::Unknown(_))));
 }
 
-// S6: whoever loses the race for the record starts nothing.
+// S6: a process that loses the race for the record starts nothing.
 #[tokio::test]
 async fn a_conflict_on_the_record_starts_nothing() {
     let stub = Stub::new();
@@ -98,7 +98,7 @@ async fn a_conflict_on_the_record_starts_nothing() {
     assert!(!seen.iter().any(|s| executes(s, "place-1")), "{seen:?}");
 }
 
-// S1: the second look, too, is of the group that was read.
+// S1: the second look has to see the same version of the group as the first one.
 #[tokio::test]
 async fn a_group_that_changed_before_the_second_look_starts_nothing() {
     let stub = Stub::new();
@@ -110,9 +110,10 @@ async fn a_group_that_changed_before_the_second_look_starts_nothing() {
     assert!(stub.written().is_empty());
 }
 
-// S1, S6: the record was written and nobody heard of it. Nothing starts; only this process could, so its next round closes the intent at once.
+// S1, S6: the record was written, but the answer was lost. Nothing starts. Only this process could have started the command, so its next round
+// closes the intent at once.
 #[tokio::test]
-async fn a_record_written_unheard_starts_nothing_and_loses_no_token() {
+async fn a_record_whose_answer_was_lost_starts_nothing_and_loses_no_token() {
     let stub = Stub::new();
     let ctx = stub.context();
     let observed = stub.observe(&ctx, &[Primary, Stopped]).await;
@@ -131,7 +132,7 @@ async fn a_record_written_unheard_starts_nothing_and_loses_no_token() {
     assert_eq!(plan.record.member(&"db-1".into()).failures, 0, "and nothing failed");
 }
 
-// The pod of a member that does not fail is not deleted, whatever was decided.
+// The pod of a member that is not failed at the second look is not deleted, whatever was decided.
 #[tokio::test]
 async fn a_pod_that_is_not_seen_to_fail_is_not_deleted() {
     let stub = Stub::new();
@@ -144,7 +145,7 @@ async fn a_pod_that_is_not_seen_to_fail_is_not_deleted() {
     assert!(stub.written().is_empty());
 }
 
-// S25: nor does the set get smaller while one of those who leave runs.
+// S25: the StatefulSet does not shrink while a leaving member runs.
 #[tokio::test]
 async fn a_set_whose_leaving_member_runs_keeps_its_size() {
     let stub = Stub::new();
@@ -163,7 +164,7 @@ async fn a_set_whose_leaving_member_runs_keeps_its_size() {
     assert_eq!(shrunk, (Method::PATCH, "statefulsets/db".into(), json!({"metadata": fence, "spec": {"replicas": 1}})));
 }
 
-/// One member fails by its own word: what the check needs to let its pod go.
+/// A checked deletion: one member reports that it failed, which the check requires.
 fn failing(s: &Snapshot, live: &Snapshot) -> Deletion {
     let fails = |s: &Snapshot| {
         let mut s = s.clone();
@@ -173,7 +174,7 @@ fn failing(s: &Snapshot, live: &Snapshot) -> Deletion {
     recheck_deletion(&fails(s), &fails(live), &"db-1".into(), "pod-1").unwrap()
 }
 
-// A deletion names pod and version as they were in the second look.
+// A deletion names UID and version of the pod from the second look.
 #[tokio::test]
 async fn a_late_deletion_spares_a_pod_that_changed() {
     let stub = Stub::new();
@@ -198,7 +199,8 @@ fn metadata(writes: &[(Method, String, Value)]) -> Vec<(String, Value)> {
     writes.iter().map(of).collect()
 }
 
-// Clients are led to the pod as it was seen, and the label goes on from what the gate left; they are led away from the very pod, however it is.
+// Routing clients to a pod names the version that was seen, and the label's patch the version after the gate's. Routing them away names the UID
+// alone.
 #[tokio::test]
 async fn clients_are_led_to_a_pod_as_it_was_seen() {
     let stub = Stub::new();
@@ -215,7 +217,7 @@ async fn clients_are_led_to_a_pod_as_it_was_seen() {
         ),
     ];
     assert_eq!(metadata(&stub.written()), expected);
-    // Late: somebody led clients away meanwhile.
+    // A late write: another process has unrouted the pod meanwhile.
     let version = stub.version(&pod(0));
     route(&ctx, "ns", &shown(None, None, Some(false))).await.unwrap();
     let mut away = metadata(&stub.written());
@@ -238,11 +240,11 @@ async fn clients_are_led_to_a_pod_as_it_was_seen() {
     assert!(route(&ctx, "ns", &shown(Some(&version), Some("primary"), Some(true))).await.is_ok());
 }
 
-// A late mark would lower the term on a claim.
+// A late mark must not lower the term on a claim.
 #[tokio::test]
 async fn a_late_mark_is_refused() {
     let (stub, claim) = (Stub::new(), "/api/v1/namespaces/ns/persistentvolumeclaims/data-db-0");
-    stub.put(claim, json!({"metadata": {"uid": "claim", "annotations": {"tanist.dev/term": "7"}}}));
+    stub.set_object(claim, json!({"metadata": {"uid": "claim", "annotations": {"tanist.dev/term": "7"}}}));
     let ctx = stub.context();
     let mark = ClaimMark { group: "db".into(), term: 6, sequence: None, primaries: Vec::new(), ran: Vec::new() };
     let seen = stub.version(claim);
@@ -255,19 +257,19 @@ async fn a_late_mark_is_refused() {
     assert_eq!(stub.get(claim).unwrap()["metadata"]["annotations"]["tanist.dev/term"], "6");
 }
 
-fn wish(hash: &str, version: Option<String>) -> Object {
+fn desired_object(hash: &str, version: Option<String>) -> Object {
     let metadata = json!({"name": "db-rw", "annotations": {"tanist.dev/applied": hash}});
     let manifest = json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"type": hash}});
     Object { kind: "Service".into(), name: "db-rw".into(), manifest, current: false, version }
 }
 
-// An old wish does not come back over a newer one, whether the object was there when it was wished for or not.
+// A late apply of an older manifest does not replace a newer one, whether the object existed at the decision or not.
 #[tokio::test]
 async fn a_late_apply_changes_nothing() {
     let (stub, service) = (Stub::new(), "/api/v1/namespaces/ns/services/db-rw");
     let ctx = stub.context();
     let s = stub.observe(&ctx, &[Primary, Stopped]).await.snapshot;
-    apply(&ctx, &s, &wish("old", None)).await.unwrap();
+    apply(&ctx, &s, &desired_object("old", None)).await.unwrap();
     let there = || stub.get(service).unwrap();
     let owners = || there()["metadata"]["managedFields"].clone();
     assert_eq!(
@@ -275,17 +277,17 @@ async fn a_late_apply_changes_nothing() {
         ("old".into(), json!([{"manager": "tanist", "operation": "Apply"}]))
     );
     let seen = stub.version(service);
-    apply(&ctx, &s, &wish("new", Some(seen.clone()))).await.unwrap();
+    apply(&ctx, &s, &desired_object("new", Some(seen.clone()))).await.unwrap();
     assert_eq!(there()["spec"]["type"], "new");
-    for late in [wish("old", Some(seen)), wish("old", None)] {
+    for late in [desired_object("old", Some(seen)), desired_object("old", None)] {
         assert!(matches!(apply(&ctx, &s, &late).await, Err(Error::Overtaken(_))), "{:?}", late.version);
         assert_eq!(there()["spec"]["type"], "new");
     }
     stub.answer(Method::PATCH, "db-rw", Answer::Fail(422, "Invalid"));
-    assert!(matches!(apply(&ctx, &s, &wish("bad", None)).await, Err(Error::RejectTemplate(..))));
+    assert!(matches!(apply(&ctx, &s, &desired_object("bad", None)).await, Err(Error::RejectTemplate(..))));
 }
 
-// What a round applies, it fences by what that very round saw.
+// A round's writes name the versions that the same round observed.
 #[tokio::test]
 async fn a_round_fences_by_what_it_saw() {
     let stub = Stub::new();

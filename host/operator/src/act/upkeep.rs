@@ -1,5 +1,5 @@
-//! Objects are written beside the rounds: an object that the API server refuses, or a webhook that hangs, never holds up who serves. Each is
-//! written once at a time; one that failed is tried again with growing pauses, and its error stays told until then.
+//! Writes the group's objects in the background: an object that the API server refuses, or a webhook that hangs, must not delay a failover. Each
+//! object has one write at a time. A failed write is repeated with growing pauses, and its error is reported until it succeeds.
 use super::Error;
 use super::writes::{self, within};
 use crate::api;
@@ -21,7 +21,7 @@ const FIRST: Duration = Duration::from_secs(5);
 /// The longest pause.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Whether an object is written now.
+/// Whether a write of an object may start now.
 #[derive(Debug, PartialEq, Eq)]
 enum Turn {
     Now,
@@ -36,17 +36,17 @@ enum Turn {
 pub fn apply(ctx: &Arc<Context>, observed: &Observed, object: &Object) -> Result<(), Error> {
     let key = format!("{}/{}", object.kind, object.name);
     let hash = object.manifest.pointer("/metadata/annotations").and_then(|a| a.get(api::ANNOTATION_APPLIED)?.as_str());
-    let wish = hash.unwrap_or_default().to_owned();
+    let desired_hash = hash.unwrap_or_default().to_owned();
     let (task, snapshot, object) = (ctx.clone(), observed.snapshot.clone(), object.clone());
-    begin(ctx, observed, key, wish, async move { writes::apply(&task, &snapshot, &object).await })
+    begin(ctx, observed, key, desired_hash, async move { writes::apply(&task, &snapshot, &object).await })
 }
 
 /// Whether the group's `StatefulSet` is being applied.
 pub fn is_applying_set(ctx: &Context, s: &Snapshot) -> bool {
-    ctx.hints.of(&s.group.uid, |h| h.writing.contains(&format!("StatefulSet/{}", s.group.name)))
+    ctx.hints.with_group(&s.group.uid, |h| h.writing.contains(&format!("StatefulSet/{}", s.group.name)))
 }
 
-/// Notes on the very `StatefulSet` that its controller shall try again: the change puts it into that controller's queue at once.
+/// Annotates the `StatefulSet`, identified by UID, so that its controller tries again at once: any change puts it into the controller's queue.
 ///
 /// # Errors
 /// As [`apply`].
@@ -56,24 +56,24 @@ pub fn nudge(ctx: &Arc<Context>, observed: &Observed, set_uid: &str) -> Result<(
     let note = json!({"metadata": {"uid": set_uid, "annotations": {api::ANNOTATION_NUDGE: s.now.to_string()}}});
     let name = s.group.name.clone();
     begin(ctx, observed, format!("nudge/{name}"), String::new(), async move {
-        info!(set = name, "a pod is missing: the controller of its StatefulSet is told to try again");
+        info!(set = name, "a pod is missing; annotating the StatefulSet so that its controller tries again");
         let params = PatchParams { field_manager: Some(api::FIELD_MANAGER.into()), ..PatchParams::default() };
         let patch = Patch::Merge(&note);
         within(format!("annotate StatefulSet {name}"), sets.patch(&name, &params, &patch)).await.map(drop)
     })
 }
 
-/// Begins a write beside the rounds; its end starts the next one.
+/// Begins a write in the background. Its end starts the next round.
 fn begin(
     ctx: &Arc<Context>,
     observed: &Observed,
     key: String,
-    wish: String,
+    desired_hash: String,
     write: impl Future<Output = Result<(), Error>> + Send + 'static,
 ) -> Result<(), Error> {
     let uid = observed.snapshot.group.uid.clone();
-    let (turn, before) = ctx.hints.of(&uid, |h| {
-        let before = h.unwritten.get(&key).filter(|before| before.wish == wish).cloned();
+    let (turn, before) = ctx.hints.with_group(&uid, |h| {
+        let before = h.unwritten.get(&key).filter(|before| before.desired_hash == desired_hash).cloned();
         let turn = turn(h.writing.contains(&key), before.as_ref(), Instant::now());
         if turn == Turn::Now {
             h.writing.insert(key.clone());
@@ -84,10 +84,12 @@ fn begin(
         let (ctx, object, pause) = (ctx.clone(), observed.object.clone(), before.as_ref().map(|b| b.pause));
         let task = async move {
             let failed = write.await.err().filter(|error| !matches!(error, Error::Outdated | Error::Overtaken(_)));
-            ctx.hints.of(&uid, |h| {
+            ctx.hints.with_group(&uid, |h| {
                 h.writing.remove(&key);
                 match failed {
-                    Some(error) => drop(h.unwritten.insert(key, unwritten(wish, pause, &error, Instant::now()))),
+                    Some(error) => {
+                        drop(h.unwritten.insert(key, unwritten(desired_hash, pause, &error, Instant::now())))
+                    }
                     None => drop(h.unwritten.remove(&key)),
                 }
             });
@@ -95,7 +97,7 @@ fn begin(
         };
         tokio::spawn(task.in_current_span());
     }
-    // What failed is told until it succeeds, also while it is tried again.
+    // A failure is reported until the write succeeds, also while it is being repeated.
     before.map_or(Ok(()), |before| Err(Error::Later(before.reason, before.why)))
 }
 
@@ -107,7 +109,7 @@ fn turn(is_under_way: bool, before: Option<&Unwritten>, now: Instant) -> Turn {
     }
 }
 
-fn unwritten(wish: String, before: Option<Duration>, error: &Error, now: Instant) -> Unwritten {
+fn unwritten(desired_hash: String, before: Option<Duration>, error: &Error, now: Instant) -> Unwritten {
     let pause = before.map_or(FIRST, |before| before.saturating_mul(2).min(LONGEST));
-    Unwritten { wish, again: now + pause, pause, reason: error.reason(), why: error.to_string() }
+    Unwritten { desired_hash, again: now + pause, pause, reason: error.reason(), why: error.to_string() }
 }

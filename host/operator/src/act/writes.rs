@@ -27,14 +27,14 @@ pub async fn within<T>(what: String, write: impl Future<Output = kube::Result<T>
     }
 }
 
-/// Who owns the fields of an object between its creation and its first apply.
+/// The field manager of an object between its creation and its first apply.
 const CREATOR: &str = "tanist-create";
 
 /// Server-side apply. A template that the API server refuses changes nothing, and the group says so.
 ///
-/// What is not there is created by an apply of an owner of its own that takes no field from anybody: if the object came to be meanwhile and
-/// is not the same, it fails. An apply cannot name "not there" otherwise, and a plain creation would own fields that later applies could not
-/// take away. Then the object is applied as usual, and the creator lets go.
+/// An object that does not exist is created by an apply under a field manager of its own, without force: if a different object was created
+/// meanwhile, it fails. An apply has no other way to require that an object does not exist, and a plain creation would own fields that later
+/// applies could not remove. Then the object is applied as usual, and the creating manager gives up its fields.
 pub async fn apply(ctx: &Context, s: &Snapshot, object: &Object) -> Result<(), Error> {
     let version = object.manifest.get("apiVersion").and_then(|v| v.as_str()).unwrap_or("v1");
     let (group, version) = version.split_once('/').unwrap_or(("", version));
@@ -53,7 +53,7 @@ pub async fn apply(ctx: &Context, s: &Snapshot, object: &Object) -> Result<(), E
         patched(&api, object, &PatchParams::apply(CREATOR), &nothing).await?;
     }
     let fingerprint = observe::fingerprint(&applied.metadata, &applied.data.get("spec").cloned().unwrap_or_default());
-    ctx.hints.of(&s.group.uid, |h| h.applied.insert(format!("{}/{}", object.kind, object.name), fingerprint));
+    ctx.hints.with_group(&s.group.uid, |h| h.applied.insert(format!("{}/{}", object.kind, object.name), fingerprint));
     Ok(())
 }
 
@@ -81,35 +81,35 @@ fn fenced(patch: &serde_json::Value, version: Option<&str>) -> serde_json::Value
     patch
 }
 
-/// Where clients are led, and whether the pod counts as Ready.
+/// How a pod is to be routed: the role label for Services, and the readiness gate.
 pub struct Shown<'a> {
     /// The pod's name.
     pub pod: &'a str,
-    /// The very pod.
+    /// The pod's UID.
     pub uid: &'a str,
-    /// The version of the pod that clients are led to. Absent: they are led away.
+    /// The version of the pod when clients are routed to it. Absent: clients are routed away from it.
     pub version: Option<&'a str>,
-    /// The role by which Services find it. Absent: none does.
+    /// The role by which Services select it. Absent: no Service selects it.
     pub role: Option<&'static str>,
-    /// Whether it counts as Ready. Absent: the readiness gate stays as it is.
+    /// Whether the readiness gate is True. Absent: the gate stays as it is.
     pub ready: Option<bool>,
-    /// Seconds since 1970.
+    /// The time of the change in seconds since 1970.
     pub now: i64,
 }
 
-/// Label and, where it turns, readiness gate. The UID in the patch is a precondition: a new pod of that name is another pod.
+/// Writes the label and, if it changes, the readiness gate. The UID in the patch is a precondition: a new pod of that name is another pod.
 pub async fn route(ctx: &Context, namespace: &str, to: &Shown<'_>) -> Result<(), Error> {
     let pods: Api<Pod> = Api::namespaced(ctx.client.clone(), namespace);
     crash::write("route", to.pod).await;
     match to.version {
-        // Going down, both at once. A pod that was replaced needs no routing.
+        // Unrouting writes both at once. A pod that was replaced needs no unrouting.
         None => {
             let (label, gate) = tokio::join!(label(&pods, to, None), gate(&pods, to, None));
             for done in [label, gate.map(drop)] {
                 done.or_else(|e| if matches!(e, Error::Overtaken(_)) { Ok(()) } else { gone(e) })?;
             }
         }
-        // Coming up, the Services come last; what was changed since the decision is decided anew.
+        // Routing writes the gate first and the Services' label last. If the pod has changed since the decision, the next round decides anew.
         Some(version) => {
             let fence = match gate(&pods, to, Some(version)).await {
                 Ok(written) => written.unwrap_or_else(|| version.to_owned()),
@@ -128,7 +128,7 @@ async fn label(pods: &Api<Pod>, to: &Shown<'_>, version: Option<&str>) -> Result
     within(format!("label pod {}", to.pod), pods.patch(to.pod, &PatchParams::default(), &patch)).await.map(drop)
 }
 
-/// The version of the pod afterwards. Absent: the gate stays as it is.
+/// Sets the readiness gate and returns the version of the pod afterwards. Absent: the gate stays as it is.
 async fn gate(pods: &Api<Pod>, to: &Shown<'_>, version: Option<&str>) -> Result<Option<String>, Error> {
     let Some(ready) = to.ready else { return Ok(None) };
     let patch = json!({"metadata": {"uid": to.uid}, "status": {"conditions": [{
@@ -142,7 +142,7 @@ async fn gate(pods: &Api<Pod>, to: &Shown<'_>, version: Option<&str>) -> Result<
     within(what, pods.patch_status(to.pod, &params, &patch)).await.map(|pod| pod.resource_version())
 }
 
-/// A pod that is gone needs no routing and no deletion.
+/// Treats "not found" as success: a pod that is gone needs no routing and no deletion.
 fn gone(error: Error) -> Result<(), Error> {
     match &error {
         Error::Write(_, kube::Error::Api(status)) if status.code == 404 => Ok(()),
@@ -177,7 +177,7 @@ pub async fn delete_pod(ctx: &Context, namespace: &str, deletion: Deletion) -> R
     within(format!("delete pod {pod}"), pods.delete(pod, &params)).await.map(drop).or_else(gone)
 }
 
-/// Gives the very `StatefulSet` fewer members.
+/// Lowers the replicas of the `StatefulSet`, identified by UID and version.
 pub async fn scale(ctx: &Context, s: &Snapshot, scaling: Scaling) -> Result<(), Error> {
     let sets: Api<StatefulSet> = Api::namespaced(ctx.client.clone(), &s.group.namespace);
     let (name, replicas) = (&s.group.name, scaling.replicas());

@@ -1,22 +1,22 @@
-//! What the API server refuses by itself, each with a sentence that says what to do.
+//! The rules by which the API server itself refuses a group, each with a sentence that says what to do.
 //!
-//! One table: where, when it holds (CEL), and what is said when it does not. The API server adds up what the rules could cost for the
-//! largest object the schema admits, so every list and text that a rule reads is bounded in the schema. Rules see only fields that the
-//! schema names, so what is immutable must be named in full.
+//! Each row of the table has the field, the expression (CEL) that has to be true, and the message for when it is false. The API server limits the
+//! cost of all rules for the largest object that the schema admits, so every list and text that a rule reads is bounded in the schema. A rule sees
+//! only fields that the schema names, so immutable fields are named in full.
 use serde_json::{Map, Value, json};
 
 use super::spec::default;
 
-/// Why the definition cannot be made. It would be a mistake in this folder, found by its tests.
+/// Why the definition cannot be generated. Each is a mistake in this folder, which its tests find.
 #[derive(Debug, thiserror::Error)]
 pub enum Misfit {
     /// A rule is about a field that the types do not have.
     #[error("failed to find the field {0} that a rule is about")]
     Field(&'static str),
-    /// The schema is not one any more.
+    /// The result is not a valid definition.
     #[error("failed to read the definition back")]
     Form(#[source] serde_json::Error),
-    /// The text cannot be written.
+    /// The definition cannot be written as YAML.
     #[error("failed to write the definition as YAML")]
     Text(#[source] serde_yaml_ng::Error),
 }
@@ -25,11 +25,11 @@ pub enum Misfit {
 struct Rule {
     /// The field it belongs to: names joined by dots, `[]` for the items of a list, empty for the object.
     at: &'static str,
-    /// Which field below it the user has to change, if another.
+    /// The field below `at` that the user has to change; empty: `at` itself.
     point_to: &'static str,
-    /// When it holds.
+    /// The expression that has to be true.
     cel: &'static str,
-    /// What is said when it does not.
+    /// The message of the API server when it is false.
     say: &'static str,
 }
 
@@ -86,8 +86,15 @@ const RULES: &[Rule] = &[
         at: "spec.commands",
         point_to: ".fence",
         cel: "!has(self.fence)",
-        say: "fence is not supported yet: remove spec.commands.fence; it would not be run, and a takeover waits until the old primary is \
-              proven to be over",
+        say: "fence is not supported yet: remove spec.commands.fence; it would not be run, and a takeover waits until it is proven that the \
+              old primary has ended",
+    },
+    Rule {
+        // On the field itself: what is stored already is not validated again when something else changes.
+        at: "spec.labels",
+        point_to: "",
+        cel: "self.size() == 0",
+        say: "labels was renamed: move its keys to spec.policyLabelKeys, and remove spec.labels",
     },
     Rule {
         at: "spec.runner",
@@ -118,13 +125,13 @@ const RULES: &[Rule] = &[
         at: "spec.template.metadata.labels",
         point_to: "",
         cel: "self.all(k, !k.startsWith('tanist.dev/'))",
-        say: "labels under tanist.dev/ are reserved: use another prefix, policy.tanist.dev/ for what policies shall see",
+        say: "labels under tanist.dev/ are reserved: use another prefix; for what policies should see, policy.tanist.dev/",
     },
     Rule {
         at: "spec.template.metadata.annotations",
         point_to: "",
         cel: "self.all(k, !k.startsWith('tanist.dev/'))",
-        say: "annotations under tanist.dev/ are reserved: use another prefix, policy.tanist.dev/ for what policies shall see",
+        say: "annotations under tanist.dev/ are reserved: use another prefix; for what policies should see, policy.tanist.dev/",
     },
     Rule {
         at: "spec.policies[]",
@@ -134,7 +141,7 @@ const RULES: &[Rule] = &[
     },
 ];
 
-/// Turns what the derive generates into what the API server gets: no nulls, known formats, the defaults of each command, and the rules.
+/// Completes the schema that the derive generates: no nulls, formats that Kubernetes knows, the defaults of each command, and the rules.
 ///
 /// # Errors
 /// When a rule is about a field that is not there.
@@ -192,7 +199,7 @@ fn field<'a>(schema: &'a mut Value, path: &str) -> Option<&'a mut Map<String, Va
     at.as_object_mut()
 }
 
-/// Writes whole numbers as such: `86400`, not `86400.0`.
+/// Turns whole numbers into integers: `86400`, not `86400.0`.
 pub(super) fn whole(value: &mut Value) {
     match value {
         Value::Number(number) => {
@@ -219,7 +226,7 @@ fn tidy(schema: &mut Value) {
                 Some("uint64") => drop(object.insert("format".into(), "int64".into())),
                 _ => {}
             }
-            // The lines of a comment are not those of a terminal.
+            // Line breaks of a comment in the source must not appear in `kubectl explain`.
             if let Some(Value::String(text)) = object.get_mut("description") {
                 let paragraphs: Vec<String> = text.split("\n\n").map(|lines| lines.replace('\n', " ")).collect();
                 *text = paragraphs.join("\n\n");

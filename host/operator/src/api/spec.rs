@@ -1,4 +1,4 @@
-//! What a user wishes.
+//! The desired state of a group.
 use kube::CustomResource;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -9,7 +9,7 @@ use tanist_core::policy::Point;
 use super::status::ReplicaGroupStatus;
 pub use super::template::{ClaimTemplate, Template};
 
-/// What is wished.
+/// The desired state of the group.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "tanist.dev",
@@ -22,85 +22,91 @@ pub use super::template::{ClaimTemplate, Template};
     namespaced,
     status = "ReplicaGroupStatus",
     derive = "PartialEq",
-    doc = "One replicated application: its commands say how a member is started, stopped and asked; its policies decide who leads, takes \
-           over, follows and goes.",
+    doc = "A replicated application. Commands start, stop and inspect its members; policies decide which member becomes primary, takes over, \
+           follows or leaves.",
     scale(
         spec_replicas_path = ".spec.replicas",
         status_replicas_path = ".status.replicas",
         label_selector_path = ".status.selector"
     ),
     printcolumn = r#"{"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status",
-        "description": "Whether every wished member serves in its role."}"#,
-    printcolumn = r#"{"name": "Primary", "type": "string", "jsonPath": ".status.primary",
+        "description": "Whether every desired member is in its role and at least one pod runs the present template."}"#,
+    printcolumn = r#"{"name": "Reason", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].reason",
+        "description": "Why the group is or is not ready, in one word."}"#,
+    printcolumn = r#"{"name": "Primary", "type": "string", "jsonPath": ".status.columns.primaries",
         "description": "The serving primaries."}"#,
-    printcolumn = r#"{"name": "Members", "type": "string", "jsonPath": ".status.serving",
-        "description": "Members in their role, of those wished."}"#,
-    printcolumn = r#"{"name": "Policy", "type": "string", "jsonPath": ".status.policy",
+    printcolumn = r#"{"name": "Members", "type": "string", "jsonPath": ".status.columns.members",
+        "description": "Members in their role, of those desired."}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name": "Term", "type": "integer", "priority": 1, "jsonPath": ".status.record.term",
+        "description": "The term of the group, which grows with every seed and takeover."}"#,
+    printcolumn = r#"{"name": "Policy", "type": "string", "priority": 1, "jsonPath": ".status.columns.policies",
         "description": "The policies that decide, in the order in which they are asked."}"#,
-    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#
+    printcolumn = r#"{"name": "Message", "type": "string", "priority": 1, "jsonPath": ".status.conditions[?(@.type==\"Ready\")].message",
+        "description": "The state of the group in one sentence."}"#
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ReplicaGroupSpec {
-    /// How many members are wanted: 0 to 1000. 0 stops the application; its volumes and its memory stay.
+    /// How many members the group has: 0 to 1000. 0 stops the application; volumes and memory stay.
     #[schemars(range(max = 1000))]
     pub replicas: u32,
 
-    /// How many of them are to be primary: `All`, or 1 up to `replicas`.
+    /// How many members are primary: `All`, or a number from 1 to `replicas`.
     pub primaries: Primaries,
 
     /// The pods: a pod template as in a StatefulSet, of which every field is allowed. Added to it are the environment variables POD_NAME,
     /// POD_NAMESPACE, SERVICE_NAME and TANIST_POD_UID, the label `tanist.dev/group` and the readiness gate `tanist.dev/member`; unless it says
-    /// otherwise, a termination grace of 600 seconds, no service account token, a preferred pod anti-affinity between members and an even
+    /// otherwise, a termination grace period of 600 seconds, no service account token, a preferred pod anti-affinity between members and an even
     /// spread over zones and nodes (an empty `podAntiAffinity` or list of `topologySpreadConstraints` switches them off). Labels and
-    /// annotations under `tanist.dev/` are reserved; those under `policy.tanist.dev/` are seen by policies. A change of it reaches a pod
-    /// when that pod is replaced; until then the group shows `UpdatePending`.
+    /// annotations under `tanist.dev/` are reserved; those under `policy.tanist.dev/` are seen by policies. A change reaches a pod when
+    /// you delete that pod; until then the condition `UpdatePending` names it, and Ready is False while no pod runs the new template.
     pub template: Template,
 
-    /// Claims for volumes of each member, as in a StatefulSet. Immutable. Claims are never deleted by Tanist.
+    /// Volume claims of each member, as in a StatefulSet. Immutable. Tanist never deletes a claim.
     #[serde(default)]
     #[schemars(length(max = 16))]
     pub volume_claim_templates: Vec<ClaimTemplate>,
 
-    /// The container of the template in which commands run that name none. Default: the first.
+    /// The container in which commands run that name no container. Default: the first container of the template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63))]
     pub container: Option<String>,
 
     /// How commands are run. `Injected`: a small program, `tanist-run`, becomes the command of every container that a command names (its
-    /// own `command` and `args` are replaced); so a command can be asked about again after a crash of the operator, and the death of the
-    /// application is seen within seconds. It needs port 8099 of the pod, the volume name `tanist` and the path /tanist. `None`: containers
-    /// stay as they are, commands run by exec alone; whether a lost command ran cannot be asked, so more waits for time or for a person.
-    /// Immutable.
+    /// own `command` and `args` are replaced). It remembers how each command ended, also after a crash of the operator, and reports the death
+    /// of the application within seconds. It needs port 8099 of the pod, the volume name `tanist` and the path /tanist. `None`: containers
+    /// stay as they are and commands run by exec alone. When the connection breaks, nobody can tell how the command ended, so Tanist has to
+    /// wait longer, or for an administrator. Immutable.
     #[serde(default)]
     pub runner: Runner,
 
-    /// What is executed in a member's container. Each is an argv, never a shell string. In `primary`, `secondary`, `promote` and `follow`
-    /// the argument `$(PEERS)` is replaced by the fully qualified names of the serving primaries, each an argument of its own, sorted by
-    /// ordinal; without it they are added at the end.
+    /// The commands that are executed in a member's container. Each is a list of arguments, never a shell string. In `primary`, `secondary`,
+    /// `promote` and `follow` the argument `$(PEERS)` is replaced by the fully qualified names of the serving primaries, one argument each, sorted
+    /// by ordinal. Without `$(PEERS)` they are appended.
     pub commands: Commands,
 
-    /// How long a member may say that it is starting before it counts as failed.
+    /// For how many seconds a member may report that it is starting before it counts as failed.
     #[serde(default = "default::start_deadline")]
     #[schemars(range(min = 1, max = 604_800))]
     pub start_deadline_seconds: u32,
 
-    /// How long nothing is done about a command whose outcome stayed unknown after its deadline. Then its pod is deleted, as the last
-    /// resort.
+    /// For how many seconds after its deadline a command may have an unknown outcome. Then the pod is deleted, as the last resort.
     #[serde(default = "default::unknown_grace")]
     #[schemars(range(max = 604_800))]
     pub unknown_grace_seconds: u32,
 
-    /// How often the group is looked at when nothing happens: a safety net, not how changes are noticed.
+    /// After how many seconds the group is examined again when nothing happens. Changes are noticed by watches, not by this interval.
     #[serde(default = "default::resync_interval")]
     #[schemars(range(min = 1, max = 86_400))]
     pub resync_interval_seconds: u32,
 
-    /// How often `status` is run in each member.
+    /// Every how many seconds `status` is run in each member.
     #[serde(default = "default::status_interval")]
     #[schemars(range(min = 1, max = 3_600))]
     pub status_interval_seconds: u32,
 
-    /// Who decides. They are asked in this order; the first that has the point and an opinion answers, at last the built-in `sequence`.
+    /// The policies that decide. They are asked in this order; the first one that handles the question and does not abstain answers. The
+    /// built-in `sequence` is asked last.
     #[serde(default = "default::policies")]
     #[schemars(length(max = 8))]
     pub policies: Vec<Policy>,
@@ -109,27 +115,39 @@ pub struct ReplicaGroupSpec {
     #[serde(default)]
     pub failover: Failover,
 
-    /// The member that should be primary, for instance `db-0`. When it is named and another member leads, the primary hands over to it once,
-    /// as soon as it has all that the primary has; policies see it as a wish. Nothing happens while several primaries are wanted.
+    /// The member that should be primary, for instance `db-0`. When you set it and another member is primary, one switchover to it is done, as
+    /// soon as it has all data of the primary. Policies see the name and may prefer it. It has no effect when `primaries` is more than 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63), regex(pattern = r"^[a-z][-a-z0-9]*-[0-9]+$"))]
     pub preferred_primary: Option<String>,
 
-    /// Does nothing to the group while true, whatever happens. Commands that run are not interrupted.
+    /// While true, Tanist does nothing to the group, whatever happens. Running commands are not interrupted.
     #[serde(default)]
     pub paused: bool,
 
-    /// Keys of further labels and annotations, of the pods and of the group, that policies see beside those under `policy.tanist.dev/`.
+    /// Keys of labels and annotations that policies see, of the group and of the members' pods, in addition to those under
+    /// `policy.tanist.dev/`, for instance `topology.example.org/rack`. A policy sees at most 32 of each object.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), inner(length(min = 1, max = 317)))]
-    pub labels: Vec<String>,
+    pub policy_label_keys: Vec<String>,
+
+    /// The former name of `policyLabelKeys`, refused in new groups. A group that was stored with it goes on with it until you change it.
+    #[serde(default, rename = "labels", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), inner(length(min = 1, max = 317)))]
+    pub former_labels: Vec<String>,
 }
 
 impl ReplicaGroupSpec {
-    /// The container in which commands run that name none. `None`: the template has none at all.
+    /// The container in which commands run that name no container. `None`: the template has no containers.
     #[must_use]
     pub fn container(&self) -> Option<&str> {
         self.container.as_deref().or_else(|| self.template.container_names().next())
+    }
+
+    /// The keys of labels and annotations that policies see beside those under their prefix, under the present and the former name.
+    #[must_use]
+    pub fn policy_keys(&self) -> Vec<String> {
+        self.policy_label_keys.iter().chain(&self.former_labels).cloned().collect()
     }
 
     /// The container in which a command runs.
@@ -144,14 +162,14 @@ impl ReplicaGroupSpec {
 pub enum Primaries {
     /// Every member.
     All,
-    /// So many.
+    /// This many.
     Count(u32),
 }
 
 impl Primaries {
-    /// How many of so many members.
+    /// How many of `replicas` members are primary.
     #[must_use]
-    pub fn of(self, replicas: u32) -> u32 {
+    pub fn count(self, replicas: u32) -> u32 {
         match self {
             Self::All => replicas,
             Self::Count(count) => count.min(replicas),
@@ -196,29 +214,30 @@ impl JsonSchema for Primaries {
 /// How commands are run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Runner {
-    /// By `tanist-run`, which is put into the containers.
+    /// By `tanist-run`, which is added to the containers.
     #[default]
     Injected,
     /// By exec alone.
     None,
 }
 
-/// What is executed in a member's container.
+/// The commands that are executed in a member's container.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Commands {
-    /// Says by its exit code what the member is: 0 running as secondary, 7 stopped, 8 running as primary, 9 failed, 10 starting. Any other
-    /// code, a timeout or a broken stream is unknown. Runs often and at any time: keep it cheap, and let it change nothing.
+    /// Tells the role of the member by its exit code: 0 running as secondary, 7 stopped, 8 running as primary, 9 failed, 10 starting. After
+    /// any other code, a timeout or a broken stream the role is unknown. It runs often and at any time: it has to be cheap and to change
+    /// nothing.
     #[serde(deserialize_with = "default::status")]
     pub status: Command,
     /// Prints how recent the member's data is, on one line: `EMPTY`, or a number of 64 bits, or `HISTORY:NUMBER` where numbers of different
-    /// histories cannot be compared. Exit code 0. Runs only when a decision needs it, on members that run and on members that are stopped.
+    /// histories cannot be compared. It has to exit with 0. It runs only when a decision needs it, in running and in stopped members.
     pub sequence: Command,
-    /// Stops the member's application and returns when it is over. Has to succeed when it is stopped already.
+    /// Stops the member's application and returns when it has ended. It has to succeed when the application is already stopped.
     pub stop: Command,
-    /// Starts the member as a primary that joins those whose names it is given. Returns when that is done or has failed.
+    /// Starts the member as a primary that joins the primaries whose names it is given. It returns when that is done or has failed.
     pub primary: Command,
-    /// Starts the first primary of a group that runs nowhere. Default: `primary`.
+    /// Starts the first primary of a group of which no member runs. Default: `primary`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<Command>,
     /// Starts the member as a secondary of the primaries whose names it is given. Default: members beyond `primaries` stay stopped.
@@ -230,15 +249,15 @@ pub struct Commands {
     /// Makes a running secondary follow the primaries whose names it is given. Default: `secondary`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub follow: Option<Command>,
-    /// Not supported yet, and refused. Before another member takes over, Tanist proves that the old primary's application is over; a command
-    /// that makes sure of it is a feature of a later version.
+    /// Not supported yet, and refused. Before another member takes over, Tanist proves that the old primary's application has ended. A command
+    /// that makes sure of it is planned for a later version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fence: Option<Command>,
 }
 
 impl Commands {
-    /// The commands that are there, by name, in the order of the fields.
-    pub fn all(&self) -> impl Iterator<Item = (&'static str, &Command)> {
+    /// The commands that the group has, by name, in the order of the fields.
+    pub fn by_name(&self) -> impl Iterator<Item = (&'static str, &Command)> {
         let required = [
             ("status", Some(&self.status)),
             ("sequence", Some(&self.sequence)),
@@ -260,21 +279,22 @@ impl Commands {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Command {
-    /// The program and its arguments. No shell is involved unless you name one.
+    /// The program and its arguments. No shell is used unless you name one.
     #[schemars(length(min = 1, max = 128), inner(length(max = 65_536)))]
     pub exec: Vec<String>,
     /// The container of the template in which it runs. Default: `spec.container`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63))]
     pub container: Option<String>,
-    /// How long it may take: 1 to 86400. Default: 600, for `status` 5. What it has done by then is unknown, so be generous.
+    /// How many seconds it may take: 1 to 86400. Default: 600, for `status` 5. The outcome of a command that takes longer is unknown, so allow
+    /// plenty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 86_400))]
     pub timeout_seconds: Option<u32>,
 }
 
 impl Command {
-    /// How long it may take, in seconds.
+    /// How many seconds it may take.
     #[must_use]
     pub fn timeout(&self) -> u32 {
         self.timeout_seconds.unwrap_or(default::TIMEOUT)
@@ -289,23 +309,23 @@ pub struct Policy {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63))]
     pub builtin: Option<String>,
-    /// A policy in a ConfigMap of the same namespace that has the label `tanist.dev/policy: "true"`. An edit of it decides from then on,
-    /// without a restart.
+    /// A policy in a ConfigMap of the same namespace that has the label `tanist.dev/policy: "true"`. When you edit it, the new policy decides at
+    /// once, without a restart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_map: Option<ConfigMapKey>,
-    /// A file of the operator's policy directory, for instance `nearest.wasm`.
+    /// A file in the policy directory of the operator, for instance `nearest.wasm`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253), regex(pattern = r"^[A-Za-z0-9][-A-Za-z0-9._]*$"))]
     pub file: Option<String>,
-    /// An OCI image by digest: `REGISTRY/NAME@sha256:...`.
+    /// An OCI image by digest: `REGISTRY/NAME@sha256:...`. Not supported yet: the group reports that the policy cannot be loaded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512), regex(pattern = r"^[^@\s]+@sha256:[0-9a-f]{64}$"))]
     pub image: Option<String>,
-    /// What it is asked. Default: every point that it has.
+    /// The questions that it is asked. Default: all that it can answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "points")]
     pub points: Vec<Point>,
-    /// Its parameters; they have to fit the schema that the policy describes. At most 16 KiB.
+    /// Its parameters, at most 16 KiB. They have to match the schema that the policy declares.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     #[schemars(schema_with = "anything")]
     pub parameters: Map<String, Value>,
@@ -319,7 +339,7 @@ impl Policy {
     }
 }
 
-/// Every point by name, each at most once; an empty list would ask nothing.
+/// A list of the names of points, each at most once. It must not be empty: such a policy would be asked nothing.
 fn points(_: &mut SchemaGenerator) -> Schema {
     let names: Vec<&str> = Point::ALL.iter().map(|point| point.as_str()).collect();
     json_schema!({
@@ -331,7 +351,7 @@ fn points(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// An object with any fields, which are kept.
+/// An object with any fields, which are preserved.
 pub(super) fn anything(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
 }
@@ -352,17 +372,17 @@ pub struct ConfigMapKey {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Failover {
-    /// How many members of the highest term must have a known position before one of them takes over. Default: all but a lost primary. Set
-    /// it only to what your application guarantees: with a write acknowledged by W of N members, N - W + 1.
+    /// The sequences of how many members of the highest term have to be known before one of them takes over. Default: all but the lost
+    /// primary. Set it only to what your application guarantees: when a write is acknowledged by W of N members, N - W + 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1000))]
     pub reads: Option<u32>,
-    /// Leaves out a stopped old primary while secondaries run: for synchronous standbys, which have everything it had.
+    /// A stopped old primary is not considered while secondaries run. Set it for synchronous standbys, which have all data of the primary.
     #[serde(default)]
     pub prefer_running: bool,
 }
 
-/// The numbers that stand where a user gives none.
+/// The values of fields that the user does not set.
 pub mod default {
     use super::{Command, Policy};
     use serde::{Deserialize, Deserializer};
@@ -371,7 +391,7 @@ pub mod default {
     pub const TIMEOUT: u32 = 600;
     /// Seconds that `status` may take: it is run every few seconds and has to be cheap.
     pub const STATUS_TIMEOUT: u32 = 5;
-    /// Seconds that a pod gets to end, when its template sets none (row A45).
+    /// Termination grace period in seconds of a pod whose template sets none (row A45).
     pub const GRACE: u32 = 600;
 
     pub(super) fn start_deadline() -> u32 {
@@ -390,7 +410,7 @@ pub mod default {
         2
     }
 
-    /// A `status` command that the API server has not seen yet, which would have filled in its default.
+    /// Reads `status` with its own default timeout. The API server fills it in; this is for objects that it has not seen.
     pub(super) fn status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Command, D::Error> {
         let mut command = Command::deserialize(deserializer)?;
         command.timeout_seconds.get_or_insert(STATUS_TIMEOUT);

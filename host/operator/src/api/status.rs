@@ -1,38 +1,44 @@
-//! What a user sees. Everything but `record` is derived in each round; no rule of the schema can refuse it.
+//! The status of a group: everything but `record` is computed anew in each round. No rule of the schema refuses a status.
+//!
+//! `kubectl describe` sorts fields by name. So what a reader looks for first begins with a letter before `record`, which is long.
+//!
+//! An operator of the previous release reads this status after a roll-back: a field that it knows keeps its form. What changed its form
+//! changed its name (`decisions[].members` was `candidates`, whose `result` had other words).
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tanist_core::policy::Point;
 
-/// What is there.
+/// What Tanist observed of the group, and why it does what it does.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReplicaGroupStatus {
     /// The generation of the spec that this status is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// What holds: Ready (every wished member serves in its role), Progressing (something is being done or awaited), Degraded (something is
-    /// wrong), PolicyActive (the policies of the spec decide), Stalled (nothing is tried any more until a person changes something), and
-    /// others when they apply.
+    /// What is true of the group: Ready (every desired member is in its role, and at least one pod runs the present template), Progressing
+    /// (something is being done, or is awaited and ends by itself), Degraded (something is wrong), PolicyActive (the policies of the spec
+    /// decide), Stalled (nothing is tried any more until an administrator changes something), and others only while they hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    /// How many members exist.
+    /// How many members have a pod.
     #[serde(default)]
     pub replicas: u32,
-    /// The label selector of the members, as text, for autoscalers.
+    /// How many members are in their role: they serve as primary or secondary, or are stopped as intended.
+    #[serde(default)]
+    pub ready_replicas: u32,
+    /// The label selector of the members' pods, as text, for autoscalers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
-    /// The serving primaries, as text: for the column.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub primary: Option<String>,
-    /// Members in their role, of those wished, as text, for instance `3/3`: for the column.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub serving: Option<String>,
-    /// The names of the policies that decide, in the order in which they are asked, as text: for the column.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub policy: Option<String>,
+    /// The names of the serving primaries, by ordinal. Empty: no primary serves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
+    pub primaries: Vec<String>,
+    /// Texts for the columns of `kubectl get`, which shows no lists. Programs read `primaries`, `readyReplicas` and `policies`.
+    #[serde(default, skip_serializing_if = "Columns::is_empty")]
+    pub columns: Columns,
     /// The members, by ordinal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
@@ -40,60 +46,79 @@ pub struct ReplicaGroupStatus {
     /// The policies, in the order in which they are asked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<PolicyStatus>,
-    /// What is awaited, and whom it concerns.
+    /// What the group waits for, most important first, at most 16 entries.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub waiting: Vec<Waiting>,
-    /// The last question that was put to a policy, the answer, and the reason for every member.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_decision: Option<LastDecision>,
-    /// The latest answer to each question, so that who was started first is still told when others have joined since.
+    pub awaiting: Vec<Awaited>,
+    /// The latest answer to each question that was put to the policies. The last decision of all is the one with the highest `at`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["point"]))]
-    pub decisions: Vec<LastDecision>,
-    /// The memory of the group: its term, who led it, which commands were begun. It is not derived: do not edit or remove it. What is
-    /// missing here makes Tanist more careful, and is filled from the claims' annotations as far as they know it.
+    pub decisions: Vec<Decision>,
+    /// The memory of the group: its term, its last primaries, the commands that were started. It cannot be computed anew: do not edit or
+    /// remove it. Without it Tanist waits for more proofs, and takes what the annotations of the claims remember.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "super::spec::anything")]
     pub record: Option<Value>,
+}
+
+/// Texts for the columns of `kubectl get`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Columns {
+    /// The names of the serving primaries, separated by commas. Absent: no primary serves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub primaries: Option<String>,
+    /// How many members are in their role, of how many desired ones, for instance `3/3`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub members: Option<String>,
+    /// The names of the policies in the order in which they are asked, separated by commas.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policies: Option<String>,
+}
+
+impl Columns {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// One member.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MemberStatus {
-    /// The name of its pod.
+    /// The name of the member and of its pod: the group's name, a hyphen and the ordinal.
     pub name: String,
-    /// The number in its name.
+    /// The number at the end of its name.
     pub ordinal: u32,
-    /// What Kubernetes says about its pod: missing, pending, running, terminating, ended or unreachable.
+    /// The state of its pod: `Missing`, `Pending`, `Running`, `Terminating`, `Ended` (it will not run again) or `Unreachable` (its node
+    /// does not report).
     pub phase: String,
-    /// What the application says: stopped, starting, secondary, primary, failed or unknown.
+    /// What the application says: `Stopped`, `Starting`, `Secondary`, `Primary`, `Failed` or `Unknown`.
     pub role: String,
-    /// Why the role is failed or unknown.
+    /// Why the role is Failed or Unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role_detail: Option<String>,
-    /// How recent its data was when it was last asked, as text: `[HISTORY:]NUMBER`. Absent: not known, or it had none.
+    /// How recent its data was when it was last asked: `NUMBER` or `HISTORY:NUMBER`. Absent: it was not asked, or had no data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequence: Option<String>,
-    /// The last leadership number in which it was confirmed in its role. Absent: never.
+    /// The last term in which its role was confirmed. Absent: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub term: Option<u64>,
-    /// The UID of its pod.
+    /// The UID of its pod. Absent: it has no pod.
     #[serde(default, rename = "podUID", skip_serializing_if = "Option::is_none")]
     pub pod_uid: Option<String>,
-    /// The node it runs on.
+    /// The node that its pod runs on. Absent: the pod has no node yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     /// Whether its pod is Ready.
     #[serde(default)]
     pub ready: bool,
-    /// Whether Services lead to it.
+    /// Whether its pod has the label `tanist.dev/role`, by which the Services for primaries and for secondaries select.
     #[serde(default)]
     pub routed: bool,
-    /// What it waits for.
+    /// The message of the first entry of `awaiting` that is about this member.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,
-    /// Commands that failed on it since the last one that succeeded.
+    /// How many commands failed on it since the last one that succeeded.
     #[serde(default)]
     pub failures: u32,
 }
@@ -104,87 +129,92 @@ pub struct MemberStatus {
 pub struct PolicyStatus {
     /// Where it comes from, for instance `builtin/sequence` or `configmap/my-policy/policy.wasm`.
     pub source: String,
-    /// As it calls itself.
+    /// The name that the policy gives itself. Absent: it was never loaded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// As it says.
+    /// The version that the policy gives itself. Absent: it was never loaded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// The SHA-256 of the bytes that decide, as `sha256:` and 64 hexadecimal digits.
+    /// The SHA-256 of the component that decides: `sha256:` and 64 hexadecimal digits. Absent: none decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// What it is asked: seed, failover, join, demote, place, treat.
+    /// The questions that it is asked: seed, failover, join, demote, place, treat.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<String>")]
     pub points: Vec<Point>,
-    /// How it stands: `Active`, or why it does not decide, or that an older one decides in its place.
+    /// `Active`: it decides. `LastGoodDecides`: it could not be loaded as it is now, and the component that was loaded before goes on to
+    /// decide. `NotLoaded`: it could not be loaded and there is none from before, so nothing is decided.
     pub state: String,
+    /// Why it could not be loaded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
 }
 
 /// A question with its answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct LastDecision {
-    /// When it was answered.
+pub struct Decision {
+    /// When it was answered. An answer that is repeated keeps its time.
     pub at: Time,
     /// Which question: seed, failover, join, demote, place or treat.
     #[schemars(with = "String")]
     pub point: Point,
-    /// Who answered: name, version and source. Absent: nobody could be chosen, so nobody was asked.
+    /// The policy that answered: name, version and source. Absent: no policy was asked, because no member could be chosen or an
+    /// administrator decided by an override; `reason` says which.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
-    /// In which term.
+    /// The term of the group when the question was asked.
     pub term: u64,
-    /// Who was chosen. Absent: nobody.
+    /// The member that was chosen. Absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chosen: Option<String>,
     /// Why, in one sentence.
     pub reason: String,
-    /// Every member, by ordinal: what came of it, and why.
+    /// What was decided about each member, by ordinal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub candidates: Vec<Candidate>,
+    pub members: Vec<Considered>,
 }
 
 /// One member in a decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Candidate {
-    /// Who.
+pub struct Considered {
+    /// The name of the member.
     pub member: String,
-    /// What came of it: `chosen`; `fallback`: would be next; `passed-over`: the policy did not want it; `barred`: the host would not have
-    /// accepted it.
+    /// `Chosen`; `Fallback`: it would be chosen next; `PassedOver`: the policy did not want it; `Barred`: a rule of Tanist forbids to choose
+    /// it.
     #[schemars(with = "String")]
     pub result: Standing,
-    /// Why.
+    /// Why, in one sentence.
     pub reason: String,
-    /// How recent its data was, as text.
+    /// How recent its data was: `NUMBER` or `HISTORY:NUMBER`. Absent: not known, or it had no data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequence: Option<String>,
 }
 
-/// What came of a member in a decision.
+/// What a decision says about a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "PascalCase")]
 pub enum Standing {
-    /// Acted upon.
+    /// It was chosen.
     Chosen,
-    /// Would be next.
+    /// It would be chosen next.
     Fallback,
     /// The policy did not want it.
     PassedOver,
-    /// The host would not have accepted it.
+    /// A rule of the host forbids to choose it.
     Barred,
 }
 
-/// Something awaited.
+/// Something that the group waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Waiting {
-    /// Machine-readable, for instance `PodsNotRunning`.
+pub struct Awaited {
+    /// One CamelCase word for programs, for instance `PodsNotRunning`; docs/runbook.md explains each.
     pub reason: String,
     /// What is awaited, and what helps.
     pub message: String,
-    /// Whom it concerns. Absent: the whole group.
+    /// The member that it is about. Absent: the whole group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub member: Option<String>,
 }

@@ -1,17 +1,17 @@
-//! What a member is made of: its pod and its claims.
+//! The pod template and the claim templates of a group.
 use k8s_openapi::api::core::v1::PersistentVolumeClaimSpec;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::{borrow::Cow, collections::BTreeMap};
 
-/// A pod template with every field that Kubernetes knows, now or later: it is passed on, not understood.
+/// A pod template. Every field of the present and of later versions of Kubernetes is allowed: it is passed on without being interpreted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Template(pub Map<String, Value>);
 
 impl Template {
-    /// Its `spec`, empty if there is none.
+    /// Its `spec`. `None`: it has none, or one that is no object.
     #[must_use]
     pub fn spec(&self) -> Option<&Map<String, Value>> {
         self.0.get("spec").and_then(Value::as_object)
@@ -28,7 +28,7 @@ impl Template {
         self.named("containers").map(|(name, _)| name)
     }
 
-    /// Its labels.
+    /// Its labels, as key and value.
     pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
         let labels = self.0.get("metadata").and_then(|meta| meta.get("labels")).and_then(Value::as_object);
         labels.into_iter().flatten().filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)))
@@ -45,7 +45,8 @@ impl JsonSchema for Template {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        // Only what a rule looks at is named; all else is kept unseen. The bounds make the rules' cost known before they run.
+        // Only fields that a rule reads are named; all others are preserved as they are. The API server computes the cost of the rules from the
+        // bounds.
         let named = |what: &str, most: u32| {
             json_schema!({
                 "description": what,
@@ -57,7 +58,7 @@ impl JsonSchema for Template {
                     "type": "object",
                     "x-kubernetes-preserve-unknown-fields": true,
                     "required": ["name"],
-                    "properties": {"name": {"description": "Its name.", "type": "string", "minLength": 1, "maxLength": 63}}
+                    "properties": {"name": {"description": "The name, unique in this list.", "type": "string", "minLength": 1, "maxLength": 63}}
                 }
             })
         };
@@ -69,7 +70,7 @@ impl JsonSchema for Template {
                 "additionalProperties": {"type": "string", "maxLength": longest}
             })
         };
-        let mut containers = named("The containers of a pod.", 16);
+        let mut containers = named("The containers of each pod. Commands run in one of them.", 16);
         containers.insert("minItems".into(), 1.into());
         json_schema!({
             "type": "object",
@@ -81,21 +82,21 @@ impl JsonSchema for Template {
                     "type": "object",
                     "x-kubernetes-preserve-unknown-fields": true,
                     "properties": {
-                        "labels": texts("Labels of the pods.", 63),
-                        "annotations": texts("Annotations of the pods.", 262_144)
+                        "labels": texts("Labels of the pods. Those under `policy.tanist.dev/` are seen by policies.", 63),
+                        "annotations": texts("Annotations of the pods. Those under `policy.tanist.dev/` are seen by policies.", 262_144)
                     }
                 },
                 "spec": {
-                    "description": "The spec of the pods.",
+                    "description": "The spec of the pods, as in a Pod.",
                     "type": "object",
                     "x-kubernetes-preserve-unknown-fields": true,
                     "required": ["containers"],
                     "properties": {
                         "containers": containers,
-                        "initContainers": named("Containers that run before the others.", 16),
-                        "volumes": named("Volumes beside those of `volumeClaimTemplates`.", 64),
+                        "initContainers": named("Containers that are started before the others, one after the other.", 16),
+                        "volumes": named("Volumes of each pod in addition to those of `volumeClaimTemplates`.", 64),
                         "shareProcessNamespace": {
-                            "description": "Whether all containers see one another's processes. Not with runner Injected.",
+                            "description": "Whether the containers of a pod see each other's processes. Not allowed with runner Injected.",
                             "type": "boolean"
                         }
                     }
@@ -109,9 +110,9 @@ impl JsonSchema for Template {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClaimTemplate {
-    /// Its name, by which containers mount it.
+    /// Its name, labels and annotations.
     pub metadata: ClaimMetadata,
-    /// The volume that is claimed.
+    /// The volume that is claimed, as in a PersistentVolumeClaim.
     pub spec: PersistentVolumeClaimSpec,
 }
 
@@ -119,14 +120,14 @@ pub struct ClaimTemplate {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClaimMetadata {
-    /// Its name, by which containers mount it.
+    /// The name by which containers mount the volume. The claim of a member is called NAME-MEMBER.
     #[schemars(length(min = 1, max = 63))]
     pub name: String,
-    /// Labels of the claim.
+    /// Labels of the claims.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 64))]
     pub labels: BTreeMap<String, String>,
-    /// Annotations of the claim.
+    /// Annotations of the claims.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 64))]
     pub annotations: BTreeMap<String, String>,

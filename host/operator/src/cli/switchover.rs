@@ -1,52 +1,59 @@
-//! Wishes another primary and tells what comes of it. The operator does the rest, and stops nobody before the heir has everything.
-use super::{change, find};
+//! `tanist switchover`: requests another primary and shows the progress. The operator does the rest, and stops the old primary only when the new
+//! one has all its data.
+use super::find::{change, find, missing};
+use super::output::print;
+use super::view::{View, is, role};
+use super::{Session, me};
 use crate::api::ReplicaGroup;
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 use futures::{StreamExt, pin_mut};
-use kube::Api;
 use kube::runtime::watcher::watch_object;
 use serde_json::json;
 use std::time::{Duration, Instant};
 
-/// What is refused before anything is wished.
+/// Why the request is refused before anything is written. `None`: it is not.
 fn refusal(group: &ReplicaGroup, to: &str) -> Option<String> {
-    let status = group.status.as_ref()?;
-    let Some(member) = status.members.iter().find(|m| m.name == to) else {
-        let names: Vec<_> = status.members.iter().map(|m| m.name.as_str()).collect();
-        return Some(format!("{to} is no member of this group; members are: {}", names.join(", ")));
+    let view = View::new(group);
+    if !view.is_observed() {
+        return Some(format!("no operator has looked at {} yet; does one watch this namespace?", view.name()));
+    }
+    let Some(member) = view.member(to) else {
+        let names: Vec<_> = view.members().iter().map(|m| m.name.clone()).collect();
+        return Some(missing("member", to, &format!("group {}", view.name()), Some(&names)));
     };
-    if status.primary.as_deref().is_some_and(|p| p.contains(',')) {
-        return Some("several members are primary; there is nothing to hand over".into());
+    if view.primaries().len() > 1 {
+        return Some("several members are primary, so there is no lead to switch".into());
     }
     if group.spec.paused {
-        return Some("the group is paused; resume it first".into());
+        return Some(format!("the group is paused; first: {} resume {}", me(), view.short_name()));
     }
-    let why = member.role_detail.as_ref().map(|w| format!(" ({w})")).unwrap_or_default();
-    (!matches!(member.role.as_str(), "secondary" | "primary"))
-        .then(|| format!("{to} is {}{why}; only a member that follows can take over", member.role))
+    let follows = is(&member.role, "secondary") || is(&member.role, "primary");
+    (!follows).then(|| format!("the role of {to} is {}; only a secondary can become primary", role(member)))
 }
 
-/// Wishes it and waits for the end.
+/// Requests the switchover and waits for the end.
 ///
 /// # Errors
-/// Why it is refused, or what it waits for still.
-pub async fn switchover(groups: &Api<ReplicaGroup>, name: &str, to: &str, seconds: u64) -> anyhow::Result<()> {
-    let group = find(groups, name).await?;
+/// Why it is refused, or what is still awaited after so many seconds.
+pub async fn switchover(session: &Session, name: &str, to: &str, seconds: u64) -> anyhow::Result<()> {
+    let groups = session.groups();
+    let group = find(&groups, name).await?;
     if let Some(why) = refusal(&group, to) {
         bail!("{why}");
     }
     let began = Instant::now();
-    let changed = change(groups, name, &json!({"spec": {"preferredPrimary": to}})).await?;
+    let changed = change(&groups, name, &json!({"spec": {"preferredPrimary": to}})).await?;
     let generation = changed.metadata.generation;
     let mut last = String::new();
     let watch = watch_object(groups.clone(), name);
     pin_mut!(watch);
     let wait = async {
         while let Some(seen) = watch.next().await {
-            // A watch that stumbles begins anew by itself.
-            let Ok(Some(group)) = seen else { continue };
+            // A watch that fails restarts by itself.
+            let Ok(seen) = seen else { continue };
+            let group = seen.with_context(|| format!("group {name} was deleted"))?;
             match progress(&group, to, generation) {
-                Progress::Done => return Ok(true),
+                Progress::Done => return Ok(()),
                 Progress::Failed(why) => bail!("{why}"),
                 Progress::Waits(why) if why != last && !why.is_empty() => {
                     eprintln!("{why}");
@@ -55,17 +62,19 @@ pub async fn switchover(groups: &Api<ReplicaGroup>, name: &str, to: &str, second
                 Progress::Waits(_) => {}
             }
         }
-        Ok(false)
+        bail!("the watch of group {name} ended; see: {} explain {name}", me())
     };
-    let done = tokio::time::timeout(Duration::from_secs(seconds), wait).await;
-    let ended = done.with_context(|| {
-        format!("{to} does not lead after {seconds} s; the wish stays (see: tanist explain {name})")
-    })??;
-    ensure!(ended, "the watch of the group ended");
-    println!("{to} leads, after {:.1} s", began.elapsed().as_secs_f64());
-    Ok(())
+    match tokio::time::timeout(Duration::from_secs(seconds), wait).await {
+        Ok(ended) => ended?,
+        Err(_) => bail!(
+            "{to} is not primary after {seconds} s; spec.preferredPrimary stays {to}, so it may still become it; see: {} explain {name}",
+            me()
+        ),
+    }
+    print(&format!("{to} leads, after {:.1} s\n", began.elapsed().as_secs_f64()))
 }
 
+#[derive(Debug, PartialEq, Eq)]
 enum Progress {
     Done,
     Failed(String),
@@ -73,65 +82,57 @@ enum Progress {
 }
 
 fn progress(group: &ReplicaGroup, to: &str, generation: Option<i64>) -> Progress {
-    let Some(status) = &group.status else { return Progress::Waits(String::new()) };
-    if status.observed_generation < generation {
+    let view = View::new(group);
+    if view.observed_generation() < generation {
         return Progress::Waits(String::new());
     }
-    if status.primary.as_deref() == Some(to) {
+    if view.primaries() == [to] {
         return Progress::Done;
     }
-    if let Some(failed) = status.waiting.iter().find(|w| w.reason == "SwitchoverFailed") {
+    if let Some(failed) = view.wait("SwitchoverFailed") {
         return Progress::Failed(failed.message.clone());
     }
-    Progress::Waits(status.waiting.first().map(|w| w.message.clone()).unwrap_or_default())
+    Progress::Waits(view.waits().first().map(|w| w.message.clone()).unwrap_or_default())
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests may")]
 mod tests {
+    use super::super::view::example;
     use super::*;
     use serde_json::Value;
 
     fn group(role: &str, primary: &str, waiting: Value) -> ReplicaGroup {
-        serde_json::from_value(json!({
-            "apiVersion": "tanist.dev/v1alpha1",
-            "kind": "ReplicaGroup",
-            "metadata": {"name": "db", "namespace": "shop", "generation": 2},
-            "spec": {
-                "replicas": 2, "primaries": 1,
-                "template": {"spec": {"containers": [{"name": "db", "image": "example.org/db:1"}]}},
-                "commands": {"status": {"exec": ["s"]}, "sequence": {"exec": ["q"]}, "stop": {"exec": ["t"]}, "primary": {"exec": ["p"]}}
-            },
-            "status": {
-                "observedGeneration": 2, "primary": primary, "waiting": waiting,
-                "members": [{"name": "db-1", "ordinal": 1, "phase": "running", "role": role}]
-            }
-        }))
-        .unwrap()
+        example(&json!({"status": {
+            "primaries": primary.split(',').collect::<Vec<_>>(), "awaiting": waiting,
+            "members": [{"name": "db-1", "ordinal": 1, "phase": "running", "role": role}]
+        }}))
     }
 
-    // A lagging member is the operator's to judge; a failed, stopped or unknown one is refused at once.
+    // The operator judges a lagging member; a failed, stopped or unknown one is refused at once.
     #[test]
-    fn only_a_member_that_follows_is_wished_for() {
+    fn only_a_secondary_can_be_asked_for() {
         assert_eq!(refusal(&group("secondary", "db-0", json!([])), "db-1"), None);
         for role in ["stopped", "failed", "unknown", "starting"] {
             assert!(refusal(&group(role, "db-0", json!([])), "db-1").unwrap().contains(role));
         }
-        assert!(refusal(&group("secondary", "db-0", json!([])), "db-7").unwrap().contains("members are: db-1"));
+        let wrong = refusal(&group("secondary", "db-0", json!([])), "db-7").unwrap();
+        assert_eq!(wrong, "no member db-7 in group shop/db; did you mean db-1?");
         assert!(refusal(&group("primary", "db-0,db-1", json!([])), "db-1").unwrap().contains("several"));
+        assert!(refusal(&example(&json!({"status": null})), "db-1").unwrap().contains("no operator"));
+        let paused = example(&json!({"spec": {"paused": true}}));
+        assert!(refusal(&paused, "db-0").unwrap().contains("resume db"));
     }
 
     #[test]
     fn it_ends_when_the_member_leads_or_the_operator_gave_up() {
-        assert!(matches!(progress(&group("primary", "db-1", json!([])), "db-1", Some(2)), Progress::Done));
-        assert!(matches!(progress(&group("primary", "db-1", json!([])), "db-1", Some(3)), Progress::Waits(_)));
+        let seen =
+            |primary, waiting, generation| progress(&group("secondary", primary, waiting), "db-1", Some(generation));
+        assert_eq!(seen("db-1", json!([]), 2), Progress::Done);
+        assert_eq!(seen("db-1", json!([]), 3), Progress::Waits(String::new()), "this status is about an older spec");
         let waits = json!([{"reason": "SwitchoverPending", "message": "db-1 lags"}]);
-        assert!(
-            matches!(progress(&group("secondary", "db-0", waits), "db-1", Some(2)), Progress::Waits(why) if why == "db-1 lags")
-        );
+        assert_eq!(seen("db-0", waits, 2), Progress::Waits("db-1 lags".into()));
         let failed = json!([{"reason": "SwitchoverFailed", "message": "db-0 leads again"}]);
-        assert!(
-            matches!(progress(&group("secondary", "db-0", failed), "db-1", Some(2)), Progress::Failed(why) if why.contains("again"))
-        );
+        assert_eq!(seen("db-0", failed, 2), Progress::Failed("db-0 leads again".into()));
     }
 }

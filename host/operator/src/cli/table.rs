@@ -1,89 +1,98 @@
-//! Tables as kubectl prints them: capital heads, blanks between, no lines.
-use super::condition;
-use crate::api::ReplicaGroup;
-use crate::api::status::{LastDecision, MemberStatus, Standing};
-use comfy_table::{Table, presets};
-use kube::ResourceExt;
-use serde_json::Value;
+//! Tables in kubectl's form: heads in capitals, three blanks between columns, no lines.
+use super::color::paint;
+use anstyle::Style;
 
-fn table(heads: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header(heads);
-    table
+/// Blanks between two columns.
+const GAP: usize = 3;
+
+/// A cell: one line of text with a colour. Control characters become blanks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cell {
+    text: String,
+    style: Style,
 }
 
-fn tidy(table: &Table) -> String {
-    table
-        .to_string()
-        .lines()
-        .map(|l| l.trim_end().strip_prefix(' ').unwrap_or(l.trim_end()))
-        .collect::<Vec<_>>()
-        .join("\n")
-}
-
-fn or_dash(text: Option<&str>) -> String {
-    text.filter(|t| !t.is_empty()).unwrap_or("-").to_owned()
-}
-
-/// A row for each group.
-pub fn groups(groups: &[ReplicaGroup]) -> String {
-    let mut rows = table(&["NAME", "READY", "PRIMARY", "MEMBERS", "POLICY", "TERM", "WHY"]);
-    for group in groups {
-        let status = group.status.as_ref();
-        let (ready, reason, _) = condition(group, "Ready");
-        let term = status.and_then(|s| s.record.as_ref()?.get("term").and_then(Value::as_u64));
-        rows.add_row([
-            group.name_any(),
-            or_dash(Some(&ready)),
-            or_dash(status.and_then(|s| s.primary.as_deref())),
-            or_dash(status.and_then(|s| s.serving.as_deref())),
-            or_dash(status.and_then(|s| s.policy.as_deref())),
-            term.map_or("-".into(), |t| t.to_string()),
-            or_dash(Some(&reason)),
-        ]);
+impl Cell {
+    /// A cell in that colour.
+    pub fn styled(text: impl Into<String>, style: Style) -> Self {
+        let text: String = text.into();
+        let text = if text.is_empty() { "-".to_owned() } else { text };
+        Cell { text: text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect(), style }
     }
-    tidy(&rows)
+
+    /// A cell without colour. An empty text is shown as a dash.
+    pub fn plain(text: impl Into<String>) -> Self {
+        Cell::styled(text, Style::new())
+    }
+
+    /// A cell without colour. `None` is shown as a dash.
+    pub fn optional(text: Option<&str>) -> Self {
+        Cell::plain(text.unwrap_or_default())
+    }
 }
 
-/// A row for each member.
-pub fn members(members: &[MemberStatus]) -> String {
-    let mut rows = table(&["MEMBER", "ROLE", "POD", "READY", "SEQUENCE", "TERM", "FAILURES", "NODE", "WAITS FOR"]);
-    for member in members {
-        let role = match &member.role_detail {
-            Some(why) => format!("{} ({why})", member.role),
-            None => member.role.clone(),
-        };
-        rows.add_row([
-            member.name.clone(),
-            role,
-            member.phase.clone(),
-            if member.ready { "yes" } else { "no" }.to_owned(),
-            or_dash(member.sequence.as_deref()),
-            member.term.map_or("-".into(), |t| t.to_string()),
-            member.failures.to_string(),
-            or_dash(member.node.as_deref()),
-            or_dash(member.waits_for.as_deref()),
-        ]);
-    }
-    tidy(&rows)
+/// A table. Rows may be added after it was printed: they use the same columns.
+#[derive(Debug)]
+pub struct Table {
+    heads: Vec<&'static str>,
+    widths: Vec<usize>,
+    rows: Vec<Vec<Cell>>,
 }
 
-/// A row for each member in a decision.
-pub fn decision(decision: &LastDecision) -> String {
-    let mut rows = table(&["MEMBER", "RESULT", "SEQUENCE", "REASON"]);
-    for candidate in &decision.candidates {
-        let result = match candidate.result {
-            Standing::Chosen => "chosen",
-            Standing::Fallback => "next",
-            Standing::PassedOver => "passed over",
-            Standing::Barred => "barred",
-        };
-        rows.add_row([
-            candidate.member.clone(),
-            result.to_owned(),
-            or_dash(candidate.sequence.as_deref()),
-            candidate.reason.clone(),
-        ]);
+impl Table {
+    /// A table without rows.
+    pub fn new(heads: &[&'static str]) -> Self {
+        Table { heads: heads.to_vec(), widths: heads.iter().map(|h| h.len()).collect(), rows: Vec::new() }
     }
-    tidy(&rows)
+
+    /// Adds a row.
+    pub fn add(&mut self, row: Vec<Cell>) {
+        for (width, cell) in self.widths.iter_mut().zip(&row) {
+            *width = (*width).max(cell.text.chars().count());
+        }
+        self.rows.push(row);
+    }
+
+    /// Heads and all rows, each line with a newline.
+    pub fn text(&self, colors: bool) -> String {
+        let heads: Vec<_> = self.heads.iter().map(|h| Cell::plain(*h)).collect();
+        std::iter::once(&heads).chain(&self.rows).map(|row| self.line(row, colors)).collect()
+    }
+
+    /// The last row alone, with a newline.
+    pub fn last(&self, colors: bool) -> String {
+        self.rows.last().map(|row| self.line(row, colors)).unwrap_or_default()
+    }
+
+    fn line(&self, row: &[Cell], colors: bool) -> String {
+        let mut line = String::new();
+        for (at, (cell, width)) in row.iter().zip(&self.widths).enumerate() {
+            line.push_str(&paint(&cell.text, cell.style, colors));
+            if at + 1 < row.len() {
+                let blanks = width.saturating_sub(cell.text.chars().count()).saturating_add(GAP);
+                line.extend(std::iter::repeat_n(' ', blanks));
+            }
+        }
+        line.push('\n');
+        line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::color;
+    use super::*;
+
+    #[test]
+    fn columns_stand_below_each_other_with_colours_and_without() {
+        let mut table = Table::new(&["NAME", "READY", "AGE"]);
+        table.add(vec![Cell::plain("register"), Cell::styled("True", color::good()), Cell::plain("5s")]);
+        table.add(vec![Cell::plain("ü"), Cell::optional(None), Cell::plain("two\nlines")]);
+        let text = "NAME       READY   AGE\nregister   True    5s\nü          -       two lines\n";
+        assert_eq!(table.text(false), text);
+        let colored = table.text(true);
+        assert!(colored.contains("register   \u{1b}[32mTrue\u{1b}[0m    5s\n"), "{colored}");
+        table.add(vec![Cell::plain("a"), Cell::plain("False"), Cell::plain("1d")]);
+        assert_eq!(table.last(false), "a          False   1d\n");
+    }
 }

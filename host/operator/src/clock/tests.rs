@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use tanist_core::contract::{MemberName, Phase, Position, Role};
 use tanist_core::decide::decide;
-use tanist_core::over::over;
+use tanist_core::over::prove_over;
 use tanist_core::plan::Action;
 use tanist_core::policy::{Answered, Policies, PolicyName, Question, Unanswered};
 use tanist_core::record::{Intent, LastPrimary, Record, Verb};
@@ -18,7 +18,7 @@ use tanist_core::snapshot::{Command, Commands, Evidence, Failover, Group, Member
 
 const HOUR: i64 = 3600;
 
-/// The clocks of the world: those of two machines, and one that never steps.
+/// The clocks of a test: the wall clocks of two machines, and a monotonic one.
 #[derive(Default)]
 struct Clocks {
     server: AtomicI64,
@@ -58,20 +58,20 @@ fn clocks(server: i64, ours: i64) -> Arc<Clocks> {
 fn time_is_the_api_servers_and_goes_on_by_itself() {
     let world = clocks(1_000_000, 2_000_000);
     let clock = world.process();
-    assert_eq!(clock.now(), 2_000_000, "nothing was heard yet");
-    clock.hear(&HeaderMap::new());
-    clock.hear(&HeaderMap::from_iter([(DATE, "yesterday".parse().unwrap())]));
-    assert_eq!(clock.now(), 2_000_000, "that was no time");
+    assert_eq!(clock.now(), 2_000_000, "the API server has not answered yet");
+    clock.take_time(&HeaderMap::new());
+    clock.take_time(&HeaderMap::from_iter([(DATE, "yesterday".parse().unwrap())]));
+    assert_eq!(clock.now(), 2_000_000, "these headers hold no time");
     world.pass(7);
-    clock.hear(&world.answer());
+    clock.take_time(&world.answer());
     assert_eq!(clock.now(), 1_000_007);
     world.pass(5);
     assert_eq!(clock.now(), 1_000_012);
 }
 
-// What any request of a client brings along is heard, an error too.
+// The clock takes the time from the answer to any request, also from an error.
 #[tokio::test]
-async fn a_client_hears_the_time() {
+async fn a_client_passes_the_time_to_the_clock() {
     let world = clocks(1_000_000, 2_000_000);
     let clock = Arc::new(world.process());
     let answer = world.answer();
@@ -97,7 +97,7 @@ pub fn snapshot(now: Timestamp, node: Node) -> Snapshot {
         reading: Reading { role: Role::Starting, detail: None, since: now, unknown_streak: 0, processes: None },
         position: Position::NotAsked,
         position_at: 0,
-        position_led: false,
+        position_stale: false,
         asked: false,
     };
     let group: Group = Group {
@@ -125,8 +125,8 @@ pub fn snapshot(now: Timestamp, node: Node) -> Snapshot {
         failover: Failover::default(),
         paused: false,
         retry: None,
-        overrule: None,
-        overrule_error: None,
+        requested_override: None,
+        override_error: None,
         labels: Vec::new(),
     };
     Snapshot {
@@ -174,18 +174,18 @@ fn record(now: Timestamp) -> Record {
     Record { term: 1, last_primaries: vec![last], intents: vec![intent], ..Record::default() }
 }
 
-struct Nobody;
+struct NoPolicies;
 
-impl Policies for Nobody {
+impl Policies for NoPolicies {
     fn ask(&self, question: &Question) -> Result<Answered, Unanswered> {
         let name =
             PolicyName { name: String::new(), version: String::new(), source: String::new(), digest: String::new() };
-        Err(Unanswered { policy: name, kind: "nobody", message: question.point.to_string() })
+        Err(Unanswered { policy: name, kind: "none", message: question.point.to_string() })
     }
 }
 
-/// Whether a process with that clock and those hints proves the old primary over, and whether it deletes the pod of the command, by what is
-/// stored.
+/// Whether a process with that clock, those hints and that stored record proves the old primary over, and whether it deletes the pod of the
+/// command.
 fn judged(clock: &Clock, hints: &Hints, stored: &Record) -> (bool, bool) {
     let now = clock.now();
     let node = Node { ready: true, since: 0, seen: 0, out_of_service: false, cordoned: false, zone: None };
@@ -193,23 +193,23 @@ fn judged(clock: &Clock, hints: &Hints, stored: &Record) -> (bool, bool) {
     // As `observe` reads it.
     s.record = serde_json::from_value(json!(stored)).unwrap();
     s.record.clamp(now);
-    let proven = over(&s, &stored.last_primaries[0]).is_ok();
-    let plan = decide(&s, &Nobody);
+    let proven = prove_over(&s, &stored.last_primaries[0]).is_ok();
+    let plan = decide(&s, &NoPolicies);
     (proven, plan.actions.iter().any(|a| matches!(a, Action::DeletePod { .. })))
 }
 
-// S28: neither clock's step proves anything early, deletes a pod, or blocks.
+// S28: a step of either clock proves nothing early, deletes no pod early, and blocks nothing.
 #[test]
 fn a_step_of_a_clock_proves_nothing_and_blocks_nothing() {
     for (ours, servers) in [(HOUR, 0), (-HOUR, 0), (0, HOUR), (0, -HOUR), (HOUR, -HOUR), (-HOUR, HOUR)] {
         let world = clocks(1_000_000, 1_000_500);
         let (clock, hints) = (world.process(), Hints::default());
-        clock.hear(&world.answer());
+        clock.take_time(&world.answer());
         assert_eq!(judged(&clock, &hints, &record(clock.now())), (false, false));
         let stored = record(clock.now());
         world.ours.fetch_add(ours, Ordering::SeqCst);
         world.server.fetch_add(servers, Ordering::SeqCst);
-        clock.hear(&world.answer());
+        clock.take_time(&world.answer());
         let mut passed = 0;
         let mut at = |seconds: u32| {
             world.pass(seconds - passed);
@@ -224,19 +224,19 @@ fn a_step_of_a_clock_proves_nothing_and_blocks_nothing() {
     }
 }
 
-// S28: a process that starts after a step has what another clock wrote. Ahead, it proves no primary over before it has seen the node report
-// for 30 s itself; behind, it waits as long as the first one would have, and no longer.
+// S28: a process that starts after a step reads times of another clock. If its clock is ahead, it proves no primary over before it has seen the
+// node report for 30 s itself. If its clock is behind, it waits as long as the first process would have, and no longer.
 #[test]
 fn a_step_before_an_operators_start_is_no_proof_and_no_block() {
     let start_after = |step: i64| {
         let world = clocks(1_000_000, 1_000_000);
         let first = world.process();
-        first.hear(&world.answer());
+        first.take_time(&world.answer());
         let stored = record(first.now());
         world.server.fetch_add(step, Ordering::SeqCst);
         world.pass(10);
         let second = world.process();
-        second.hear(&world.answer());
+        second.take_time(&world.answer());
         (world, second, Hints::default(), stored)
     };
     let (world, clock, hints, stored) = start_after(HOUR);
@@ -246,7 +246,7 @@ fn a_step_before_an_operators_start_is_no_proof_and_no_block() {
     world.pass(1);
     assert!(judged(&clock, &hints, &stored).0, "the whole grace is not added");
     let (world, clock, hints, stored) = start_after(-HOUR);
-    // The first round writes what it brought back.
+    // The first round writes the times that it limited to the present.
     let mut written = stored;
     written.clamp(clock.now());
     assert_eq!(judged(&clock, &hints, &written), (false, false));

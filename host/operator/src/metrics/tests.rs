@@ -12,7 +12,7 @@ fn lacks(metrics: &Metrics, part: &str) {
     assert!(!text.contains(part), "{part} is in\n{text}");
 }
 
-// The names are those that deploy/'s alerts and board use: a renamed metric would silence them.
+// The alerts and the dashboard of deploy/ use these names: they would stop working with a renamed metric.
 #[test]
 fn the_names_are_those_that_alerts_know() {
     let metrics = Metrics::default();
@@ -47,9 +47,9 @@ impl Policies for Says {
     }
 }
 
-// Each question counts once, by what came of it; what breaks a check counts as rejected, whatever it says.
+// Each question counts once, by its outcome. An answer that breaks a check counts as rejected.
 #[test]
-fn a_question_is_counted_by_what_came_of_it() {
+fn a_question_is_counted_by_its_outcome() {
     let metrics = Metrics::default();
     let question = json!({"point": "seed", "snapshot": {
         "now": 0, "parameters": "{}",
@@ -71,7 +71,7 @@ fn a_question_is_counted_by_what_came_of_it() {
 
 // An alert on a condition has to end with it.
 #[test]
-fn a_condition_that_is_not_said_any_more_has_no_number() {
+fn a_condition_that_is_gone_has_no_number() {
     let metrics = Metrics::default();
     let group: ReplicaGroup = serde_json::from_value(json!({
         "apiVersion": "tanist.dev/v1alpha1", "kind": "ReplicaGroup",
@@ -82,7 +82,7 @@ fn a_condition_that_is_not_said_any_more_has_no_number() {
     }))
     .unwrap();
     let said = |kind, status| Condition { kind, status, reason: "R".into(), message: String::new() };
-    metrics.said(&group, &[said("Ready", Truth::Unknown), said("TemplateRejected", Truth::True)]);
+    metrics.set_conditions(&group, &[said("Ready", Truth::Unknown), said("TemplateRejected", Truth::True)]);
     let line = |kind: &str, status: &str, value: u8| {
         let labels = format!("namespace=\"shop\",group=\"db\",condition=\"{kind}\",status=\"{status}\"");
         format!("tanist_group_condition{{{labels}}} {value}")
@@ -90,7 +90,7 @@ fn a_condition_that_is_not_said_any_more_has_no_number() {
     has(&metrics, &line("TemplateRejected", "True", 1));
     has(&metrics, &line("Ready", "Unknown", 1));
     has(&metrics, "tanist_groups{namespace=\"shop\"} 1");
-    metrics.said(&group, &[said("Ready", Truth::True)]);
+    metrics.set_conditions(&group, &[said("Ready", Truth::True)]);
     has(&metrics, &line("Ready", "Unknown", 0));
     has(&metrics, &line("Ready", "True", 1));
     lacks(&metrics, "TemplateRejected");

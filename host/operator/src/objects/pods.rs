@@ -1,7 +1,7 @@
-//! The `StatefulSet` and the pods it makes.
-use super::{BuildError, Settings, app_labels, runner};
+//! Builds the `StatefulSet` and its pod template.
+use super::{BuildError, Settings, TemplateNote, app_labels, runner};
 use crate::api::spec::{Runner, default};
-use crate::api::{GATE_MEMBER, LABEL_GROUP, ReplicaGroup};
+use crate::api::{ANNOTATION_TEMPLATE, GATE_MEMBER, LABEL_GROUP, ReplicaGroup};
 use kube::ResourceExt;
 use serde_json::{Map, Value, json};
 
@@ -9,9 +9,14 @@ use serde_json::{Map, Value, json};
 const HOST: &str = "kubernetes.io/hostname";
 const ZONE: &str = "topology.kubernetes.io/zone";
 
-/// The `StatefulSet` (row A45). It starts all members at once and replaces none by itself: order is the policies', and what replacing a pod
-/// means is the plan's. It never deletes a claim.
-pub(super) fn set(group: &ReplicaGroup, replicas: u32, settings: &Settings) -> Result<Value, BuildError> {
+/// The `StatefulSet` (row A45). It creates all pods at once and replaces none by itself: policies decide about order, and plans about replacing
+/// pods. It never deletes a claim.
+pub(super) fn set(
+    group: &ReplicaGroup,
+    replicas: u32,
+    settings: &Settings,
+    note: &TemplateNote,
+) -> Result<Value, BuildError> {
     let name = group.name_any();
     let mut spec = json!({
         "replicas": replicas,
@@ -28,10 +33,11 @@ pub(super) fn set(group: &ReplicaGroup, replicas: u32, settings: &Settings) -> R
             claims.map_err(|e| BuildError::Form(format!("spec.volumeClaimTemplates cannot be written: {e}")))?;
         spec.as_object_mut().map(|spec| spec.insert("volumeClaimTemplates".into(), claims));
     }
-    Ok(json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": name}, "spec": spec}))
+    let metadata = json!({"name": name, "annotations": {ANNOTATION_TEMPLATE: note.text()}});
+    Ok(json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": spec}))
 }
 
-/// The user's template, made a member's.
+/// The user's template with what makes a pod a member.
 fn template(group: &ReplicaGroup, settings: &Settings) -> Result<Value, BuildError> {
     let mut template = group.spec.template.0.clone();
     let labels = object(object(&mut template, "metadata", "template")?, "labels", "template.metadata")?;
@@ -61,19 +67,20 @@ fn template(group: &ReplicaGroup, settings: &Settings) -> Result<Value, BuildErr
     Ok(template.into())
 }
 
-/// Keeps members apart, on nodes and in zones, as far as there are some: one loss is to cost one member. Each of the two is the user's as soon as
-/// the template has it, if only as an empty list or object.
+/// Spreads members over nodes and zones where possible, so that the loss of one costs one member. If the template sets one of the two fields,
+/// even to an empty list or object, the user's value stays.
 fn spread(group: &ReplicaGroup, spec: &mut Map<String, Value>) -> Result<(), BuildError> {
     let members = json!({"matchLabels": {LABEL_GROUP: group.name_any()}});
     let apart = json!({"weight": 100, "podAffinityTerm": {"topologyKey": HOST, "labelSelector": members}});
-    let wish = json!({"preferredDuringSchedulingIgnoredDuringExecution": [apart]});
-    unless_set(object(spec, "affinity", "template.spec")?, "podAntiAffinity", wish);
+    let preference = json!({"preferredDuringSchedulingIgnoredDuringExecution": [apart]});
+    unless_set(object(spec, "affinity", "template.spec")?, "podAntiAffinity", preference);
     let even = |key: &str| json!({"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": members});
     unless_set(spec, "topologySpreadConstraints", json!([even(ZONE), even(HOST)]));
     Ok(())
 }
 
-/// Tells a container who it is, where the user does not. Ours come first, so that the user's may refer to them.
+/// Adds the environment variables that tell a container its identity, unless the user sets them. Ours come first, so that the user's may refer
+/// to them.
 fn introduce(group: &ReplicaGroup, container: &mut Map<String, Value>) -> Result<(), BuildError> {
     let from = |path: &str| json!({"fieldRef": {"fieldPath": path}});
     let ours = [
@@ -90,7 +97,7 @@ fn introduce(group: &ReplicaGroup, container: &mut Map<String, Value>) -> Result
     Ok(())
 }
 
-/// Every container of a list, each as an object; none if there is no such list.
+/// The containers of a list of the pod spec, each as an object. Empty if there is no such list.
 pub(super) fn containers<'a>(
     spec: &'a mut Map<String, Value>,
     kind: &'static str,
@@ -104,7 +111,7 @@ pub(super) fn containers<'a>(
     Ok(items.into_iter().flatten().map(move |item| item.as_object_mut().ok_or_else(not_an_object)))
 }
 
-/// A field that is an object, made if it is missing.
+/// A field that is an object. It is created if it is missing.
 pub(super) fn object<'a>(
     parent: &'a mut Map<String, Value>,
     key: &str,
@@ -117,7 +124,7 @@ pub(super) fn object<'a>(
     field.as_object_mut().ok_or_else(|| BuildError::Form(format!("{key} of {of} has to be an object")))
 }
 
-/// A field that is a list, made if it is missing.
+/// A field that is a list. It is created if it is missing.
 pub(super) fn list<'a>(
     parent: &'a mut Map<String, Value>,
     key: &str,
@@ -130,7 +137,7 @@ pub(super) fn list<'a>(
     field.as_array_mut().ok_or_else(|| BuildError::Form(format!("{key} of {of} has to be a list")))
 }
 
-/// Sets a field that is missing.
+/// Sets a field unless the user has set it.
 pub(super) fn unless_set(parent: &mut Map<String, Value>, key: &str, value: impl Into<Value>) {
     let field = parent.entry(key).or_insert(Value::Null);
     if field.is_null() {

@@ -1,17 +1,17 @@
-//! The readiness probe that a pod template brings, handed to the runner as options (decision 0013).
+//! Translates the readiness probe of a pod template into options of the runner (decision 0013).
 use serde_json::{Map, Value};
 
-/// What the runner does in the kubelet's place.
+/// A probe that the runner carries out in place of the kubelet.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Probe {
     /// Options of `tanist-run serve`.
     pub options: Vec<(&'static str, String)>,
-    /// Whether it connects to the application, so that the pod's own address helps.
+    /// Whether it connects to the application, so that the runner needs the pod's address.
     pub connects: bool,
 }
 
 impl Probe {
-    /// The options as the runner reads them: one word a line.
+    /// The options in the form that the runner reads: one word on each line.
     pub(super) fn lines(&self) -> String {
         let words = self.options.iter().flat_map(|(option, value)| [*option, value.as_str()]);
         let escaped = words.map(|word| word.replace('\\', "\\\\").replace('\n', "\\n"));
@@ -19,8 +19,8 @@ impl Probe {
     }
 }
 
-/// The container's readiness probe, if the runner can carry it out. `None`: there is none, or it stays the kubelet's: gRPC, HTTPS, another host than
-/// the pod, a port name that no port of the container has, or anything that the API server may understand and we do not.
+/// The container's readiness probe, if the runner can carry it out. `None`: there is none, or the kubelet has to carry it out: gRPC, HTTPS,
+/// another host than the pod, a port name that no port of the container has, or a field that this version does not know.
 pub(super) fn read(container: &Map<String, Value>) -> Option<Probe> {
     let probe = container.get("readinessProbe")?.as_object()?;
     let given = |key: &str| probe.get(key).filter(|value| !value.is_null());
@@ -34,7 +34,7 @@ pub(super) fn read(container: &Map<String, Value>) -> Option<Probe> {
         }
         _ => return None,
     };
-    // What is missing or 0 has the meaning that the API server gives it.
+    // A field that is missing or 0 has the API server's default.
     let numbers = [
         ("initialDelaySeconds", "--probe-delay", 0),
         ("periodSeconds", "--probe-period", 10),
@@ -61,14 +61,14 @@ fn http(container: &Map<String, Value>, get: &Value) -> Option<Vec<(&'static str
     }
     let mut options = vec![("--probe-http-port", port(container, get.get("port")?)?.to_string())];
     let path = get.get("path").and_then(Value::as_str).unwrap_or_default();
-    // A path without its slash is completed by the kubelet, too.
+    // Like the kubelet, this completes a path that lacks its slash.
     let slash = if path.starts_with('/') { "" } else { "/" };
     options.push(("--probe-http-path", format!("{slash}{path}")));
     for header in get.get("httpHeaders").and_then(Value::as_array).into_iter().flatten() {
         let text = |key| header.get(key).and_then(Value::as_str);
         options.push(("--probe-http-header", format!("{}: {}", text("name")?, text("value").unwrap_or_default())));
     }
-    // What the kubelet would send as it stands, the runner would refuse.
+    // The runner refuses header values that the kubelet would send unchanged.
     let sound = options.iter().all(|(_, value)| !value.contains(char::is_control));
     sound.then_some(options)
 }

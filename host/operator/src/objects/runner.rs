@@ -1,4 +1,4 @@
-//! How commands get into the pods: `tanist-run` around the containers they name, or nothing but a hook.
+//! Prepares pods for commands: `tanist-run` becomes the command of the containers that commands name, or only a hook is added.
 use super::pods::{containers, list, object, unless_set};
 use super::{BuildError, Settings, probe};
 use crate::api::ReplicaGroup;
@@ -6,31 +6,32 @@ use crate::api::spec::default;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
-/// The volume that carries the runner and what it remembers.
+/// The volume that holds the runner and its state.
 const VOLUME: &str = "tanist";
 
 /// Where that volume is mounted.
 const MOUNT: &str = "/tanist";
 
-/// The init container that copies the runner there.
+/// The init container that copies the runner to that volume.
 const INSTALLER: &str = "tanist-run";
 
-/// The runner in a member's container.
+/// The path of the runner in a member's container.
 const PATH: &str = "/tanist/tanist-run";
 
-/// Where the container of `status` answers the kubelet's probe.
+/// The port on which the runner in the container of `status` answers the kubelet's probe.
 const PORT: u16 = 8099;
 
-/// Further options of the runner. They are no arguments, because a pod may begin with an older runner (`runnerImage`), which would not.
+/// The environment variable with further options of the runner. They are no arguments, because an older runner (`runnerImage`) would not start
+/// with arguments that it does not know.
 const OPTIONS: &str = "TANIST_RUN_OPTIONS";
 
-/// Tells the runner the address at which a kubelet would probe.
+/// The environment variable with the pod's address, at which a kubelet would probe.
 const POD_IP: &str = "TANIST_POD_IP";
 
-/// The user of the installer: nobody's. The volume is open to every user of the pod, so that it can be any.
+/// The user ID of the installer, which belongs to no user. Every user of the pod may write to the volume, so any ID works.
 const INSTALLER_USER: u32 = 65532;
 
-/// What the runner of a container remembers: its `--state`.
+/// The folder in which the runner of a container stores its state: its `--state`.
 fn state(container: &str) -> String {
     format!("{MOUNT}/{container}")
 }
@@ -76,7 +77,7 @@ pub(super) fn inject(
     missing.first().map_or(Ok(()), |name| Err(BuildError::NoContainer((*name).to_owned())))
 }
 
-/// Without a runner, the kubelet calls `stop` before it ends the container, unless the user has a hook there.
+/// Without a runner, a `preStop` hook makes the kubelet call `stop` before it ends the container, unless the user has set a hook.
 pub(super) fn stop_by_hook(group: &ReplicaGroup, spec: &mut Map<String, Value>) -> Result<(), BuildError> {
     named(group)?;
     let stop = &group.spec.commands.stop;
@@ -95,14 +96,14 @@ pub(super) fn stop_by_hook(group: &ReplicaGroup, spec: &mut Map<String, Value>) 
     Err(BuildError::NoContainer(place.to_owned()))
 }
 
-/// The containers that commands name.
+/// The names of the containers in which commands run.
 fn named(group: &ReplicaGroup) -> Result<BTreeSet<&str>, BuildError> {
     let none = || BuildError::Form("template.spec.containers has to name a container".into());
-    group.spec.commands.all().map(|(_, command)| group.spec.container_of(command).ok_or_else(none)).collect()
+    group.spec.commands.by_name().map(|(_, command)| group.spec.container_of(command).ok_or_else(none)).collect()
 }
 
-/// It takes what the container of `status` takes: a pod's demand is that of its greediest init container or of all its containers, so it asks
-/// for nothing more, and a pod with a guarantee keeps it.
+/// The init container that installs the runner. It requests the resources of the container of `status`: a pod's request is the larger of its
+/// largest init container and the sum of its containers, so the pod requests no more than before, and its quality-of-service class stays.
 fn installer(settings: &Settings, resources: Value) -> Value {
     let mut installer = json!({
         "name": INSTALLER,
@@ -125,7 +126,7 @@ fn installer(settings: &Settings, resources: Value) -> Value {
     installer
 }
 
-/// Puts the runner around one container.
+/// Makes the runner the command of one container.
 fn wrap(group: &ReplicaGroup, name: &str, grace: u64, container: &mut Map<String, Value>) -> Result<(), BuildError> {
     let commands = &group.spec.commands;
     let here = |command| group.spec.container_of(command) == Some(name);
@@ -156,7 +157,7 @@ fn wrap(group: &ReplicaGroup, name: &str, grace: u64, container: &mut Map<String
     }
     mounts.push(json!({"name": VOLUME, "mountPath": MOUNT}));
     if probed {
-        // Once is enough, in both directions: the runner has already waited for three failures in a row.
+        // One result is enough in both directions: the runner itself waits for three failures in a row.
         let probe = json!({
             "httpGet": {"path": "/ready", "port": PORT},
             "periodSeconds": 1,
@@ -164,7 +165,7 @@ fn wrap(group: &ReplicaGroup, name: &str, grace: u64, container: &mut Map<String
             "failureThreshold": 1
         });
         match own {
-            // A container has one probe, and readiness is how a death is seen at once: the runner carries out the user's.
+            // A container has only one readiness probe, by which a death is noticed at once. So the runner carries out the user's probe as well.
             Some(own) => {
                 container.insert("readinessProbe".into(), probe);
                 let env = list(container, "env", "a container of template.spec")?;
@@ -174,15 +175,15 @@ fn wrap(group: &ReplicaGroup, name: &str, grace: u64, container: &mut Map<String
                     env.push(json!({"name": POD_IP, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}));
                 }
             }
-            // One that it cannot carry out stays: a death is seen within `resyncIntervalSeconds` then.
+            // A probe that the runner cannot carry out stays as it is. Then a death is noticed within `resyncIntervalSeconds`.
             None => unless_set(container, "readinessProbe", probe),
         }
     }
     Ok(())
 }
 
-/// An argument that the kubelet passes on as it stands: it would replace `$(NAME)` and halve `$$`, which it does not do for commands that
-/// are executed, and the same argv must mean the same in both.
+/// An argument that the kubelet passes on unchanged. In a container's command the kubelet replaces `$(NAME)` and `$$`, in an exec it does not;
+/// the same argv must mean the same in both.
 fn literal(argument: &str) -> String {
     argument.replace('$', "$$")
 }

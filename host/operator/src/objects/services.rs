@@ -1,14 +1,14 @@
-//! How members are reached, and how many may be disturbed at once.
+//! Builds the Services of a group and its PodDisruptionBudget.
 use crate::api::{LABEL_GROUP, LABEL_ROLE, ReplicaGroup};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// The port of a Service whose containers name none (row A43): a Service needs one.
+/// The port of a Service when no container names one (row A43), because a Service needs a port.
 const DUMMY_PORT: u64 = 12345;
 
-/// The names of members before they are ready (row A47), and the ways to primaries and to secondaries.
-pub(super) fn all(group: &ReplicaGroup) -> Vec<Value> {
+/// The Services: one for the names of members, also before they are ready (row A47), one for primaries and one for secondaries.
+pub(super) fn services(group: &ReplicaGroup) -> Vec<Value> {
     let name = group.name_any();
     let ports = ports(group);
     let to = |role: &str, suffix: &str| {
@@ -37,7 +37,7 @@ pub(super) fn all(group: &ReplicaGroup) -> Vec<Value> {
     vec![headless, to("primary", "rw"), to("secondary", "ro")]
 }
 
-/// At most one member at a time is taken away by a drain. Whose turn it is, readiness says: a member is ready while it serves.
+/// The budget by which a drain evicts at most one ready member at a time; a member is ready while it serves.
 pub(super) fn budget(group: &ReplicaGroup) -> Value {
     let name = group.name_any();
     json!({
@@ -48,7 +48,7 @@ pub(super) fn budget(group: &ReplicaGroup) -> Value {
     })
 }
 
-/// The ports of the template's containers, each number once for each protocol, each with a name of its own.
+/// The ports of the template's containers: each number once for each protocol, with unique names.
 fn ports(group: &ReplicaGroup) -> Vec<Value> {
     let mut numbers = BTreeSet::new();
     let mut names = BTreeSet::new();

@@ -5,6 +5,11 @@ fn settings() -> Settings {
     Settings { runner_image: "tanist.local/tanist:dev".into(), installation: "here".into() }
 }
 
+/// Builds the objects of a group whose StatefulSet does not exist yet.
+fn objects(group: &ReplicaGroup, replicas: u32, settings: &Settings) -> Result<Vec<Value>, BuildError> {
+    desired(group, replicas, settings, &TemplateNote::next(None, group, std::iter::empty()))
+}
+
 /// A group as it was stored, with these changes to its spec.
 fn group(changes: Value) -> ReplicaGroup {
     let mut group = json!({
@@ -43,19 +48,19 @@ fn applied(object: &Value) -> Option<&str> {
 }
 
 fn build(changes: Value) -> Vec<Value> {
-    desired(&group(changes), 3, &settings()).unwrap()
+    objects(&group(changes), 3, &settings()).unwrap()
 }
 
-fn one<'a>(objects: &'a [Value], kind: &str) -> &'a Value {
+fn of_kind<'a>(objects: &'a [Value], kind: &str) -> &'a Value {
     objects.iter().find(|object| object["kind"] == kind).unwrap()
 }
 
 fn pod(changes: Value) -> Value {
-    one(&build(changes), "StatefulSet")["spec"]["template"].clone()
+    of_kind(&build(changes), "StatefulSet")["spec"]["template"].clone()
 }
 
 fn refusal(changes: Value) -> String {
-    desired(&group(changes), 3, &settings()).unwrap_err().to_string()
+    objects(&group(changes), 3, &settings()).unwrap_err().to_string()
 }
 
 /// Compares with the stored objects; `TANIST_BLESS=1` stores them. They are applied to a real API server by tests/admission/run.
@@ -143,7 +148,7 @@ fn without_the_runner_containers_stay_as_they_are() {
 fn the_set_is_parallel_on_delete_and_keeps_claims() {
     // Row A45.
     let objects = build(json!({}));
-    let set = one(&objects, "StatefulSet");
+    let set = of_kind(&objects, "StatefulSet");
     assert_eq!(set["metadata"]["name"], "db");
     assert_eq!(set["spec"]["serviceName"], "db");
     assert_eq!(set["spec"]["podManagementPolicy"], "Parallel");
@@ -213,11 +218,11 @@ fn members_can_be_kept_apart_by_the_groups_label() {
     // Row A46: the label that an anti-affinity selects is on the pods.
     let pod = pod(everything());
     let term = &pod["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0];
-    let wanted = term["labelSelector"]["matchLabels"].as_object().unwrap();
-    assert!(wanted.iter().all(|(key, value)| pod["metadata"]["labels"].get(key) == Some(value)));
+    let selected = term["labelSelector"]["matchLabels"].as_object().unwrap();
+    assert!(selected.iter().all(|(key, value)| pod["metadata"]["labels"].get(key) == Some(value)));
 }
 
-// Apart by default, on nodes and in zones; what the template says instead stands, an empty list too.
+// Members are spread over nodes and zones by default; a value in the template stays, an empty list too.
 #[test]
 fn members_are_kept_apart_unless_the_template_says_otherwise() {
     let pod = pod(json!({}));
@@ -263,7 +268,7 @@ fn services_lead_to_roles_on_the_containers_ports() {
 #[test]
 fn one_member_at_a_time_may_be_disturbed() {
     let objects = build(json!({}));
-    assert_eq!(one(&objects, "PodDisruptionBudget")["spec"]["maxUnavailable"], 1);
+    assert_eq!(of_kind(&objects, "PodDisruptionBudget")["spec"]["maxUnavailable"], 1);
 }
 
 #[test]
@@ -289,7 +294,7 @@ fn only_the_container_of_a_command_gets_its_options() {
     assert_eq!(pod["spec"]["containers"][1]["readinessProbe"]["httpGet"], json!({"path": "/ready", "port": 8099}));
 }
 
-// Decision 0013: a death is seen through readiness, whatever probe the template brings, if the runner can carry it out.
+// Decision 0013: a death shows in readiness with any probe of the template that the runner can carry out.
 #[test]
 fn the_users_probe_is_the_runners_and_the_users_hook_wins() {
     let probe = json!({"tcpSocket": {"port": "sql"}, "periodSeconds": 5});
@@ -302,7 +307,10 @@ fn the_users_probe_is_the_runners_and_the_users_hook_wins() {
     let variable = |name: &str| wrapped["env"].as_array().unwrap().iter().find(|v| v["name"] == name).unwrap();
     let options = variable("TANIST_RUN_OPTIONS")["value"].as_str().unwrap();
     assert!(options.starts_with("--probe-tcp-port\n3306\n--probe-delay\n0\n--probe-period\n5\n"), "{options}");
-    assert!(!wrapped["command"].to_string().contains("--probe-"), "an older runner would not begin");
+    assert!(
+        !wrapped["command"].to_string().contains("--probe-"),
+        "an older runner would not start with such an argument"
+    );
     let address = variable("TANIST_POD_IP");
     assert_eq!(address["valueFrom"]["fieldRef"]["fieldPath"], "status.podIP");
     let mut bare = template;
@@ -325,7 +333,7 @@ fn a_probe_that_the_runner_cannot_carry_out_stays_the_kubelets() {
     assert_eq!(db["readinessProbe"], probe);
     assert!(!db["env"].to_string().contains("TANIST_RUN_OPTIONS"));
     let tcp = json!({"tcpSocket": {"port": 80}});
-    assert_eq!(with("web", &tcp)["readinessProbe"], tcp, "it is no container of ours");
+    assert_eq!(with("web", &tcp)["readinessProbe"], tcp, "no command runs in that container");
 }
 
 #[test]
@@ -338,14 +346,14 @@ fn the_kubelet_changes_no_argument_of_a_probe() {
 }
 
 #[test]
-fn a_wish_is_named_by_its_hash() {
+fn a_desired_object_is_named_by_its_hash() {
     let first = build(json!({}));
-    assert_eq!(first, build(json!({})), "equal wishes are equal");
-    let more = desired(&group(json!({})), 2, &settings()).unwrap();
+    assert_eq!(first, build(json!({})), "equal specs give equal objects");
+    let more = objects(&group(json!({})), 2, &settings()).unwrap();
     let differ = |a: &[Value], b: &[Value]| a.iter().zip(b).filter(|(a, b)| applied(a) != applied(b)).count();
     assert_eq!(differ(&first, &more), 1, "only the set has a size");
     let other = Settings { runner_image: "tanist.local/tanist:2".into(), ..settings() };
-    assert_eq!(differ(&first, &desired(&group(json!({})), 3, &other).unwrap()), 1);
+    assert_eq!(differ(&first, &objects(&group(json!({})), 3, &other).unwrap()), 1);
     let mut edited = first[0].clone();
     edited["metadata"]["annotations"].as_object_mut().unwrap().remove("tanist.dev/applied");
     let hash: String = sha2::Sha256::digest(edited.to_string()).iter().map(|b| format!("{b:02x}")).collect();
@@ -353,7 +361,7 @@ fn a_wish_is_named_by_its_hash() {
 }
 
 #[test]
-fn what_cannot_be_built_is_said() {
+fn a_template_that_cannot_be_used_is_explained() {
     assert!(refusal(json!({"container": "web"})).starts_with("spec.template has no container web"));
     assert!(refusal(json!({"container": "web", "runner": "None"})).starts_with("spec.template has no container web"));
     let volumes = json!({"template": {"spec": {"volumes": [{"name": "tanist", "emptyDir": {}}]}}});
@@ -364,6 +372,6 @@ fn what_cannot_be_built_is_said() {
     assert!(refusal(env).contains("env of a container of template.spec has to be a list"));
     let mut unknown = group(json!({}));
     unknown.metadata.uid = None;
-    let error = desired(&unknown, 3, &settings()).unwrap_err();
+    let error = objects(&unknown, 3, &settings()).unwrap_err();
     assert_eq!(error, BuildError::NotStored("name or UID"));
 }

@@ -1,4 +1,4 @@
-//! From Kubernetes' objects to the words of the core.
+//! Converts Kubernetes objects to the types of the core.
 use crate::api;
 use crate::validate::policy_labels;
 use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
@@ -13,7 +13,7 @@ use tanist_core::limits;
 use tanist_core::record::LastPrimary;
 use tanist_core::snapshot::{Claim, ClaimMark, Container, Group};
 
-/// The annotations on claims, in which the group's memory outlives its object.
+/// An annotation on claims. The annotations hold a copy of the group's memory, which survives the group's object.
 pub const CLAIM_GROUP: &str = "tanist.dev/group";
 /// See [`CLAIM_GROUP`].
 pub const CLAIM_TERM: &str = "tanist.dev/term";
@@ -21,7 +21,7 @@ pub const CLAIM_TERM: &str = "tanist.dev/term";
 pub const CLAIM_SEQUENCE: &str = "tanist.dev/sequence";
 /// See [`CLAIM_GROUP`].
 pub const CLAIM_PRIMARIES: &str = "tanist.dev/primaries";
-/// Where primaries run, as [`LastPrimaries`]. See [`CLAIM_GROUP`].
+/// Where primaries run, in the form of [`LastPrimaries`]. See [`CLAIM_GROUP`].
 pub const CLAIM_LAST_PRIMARIES: &str = "tanist.dev/last-primaries";
 
 /// The value of [`CLAIM_LAST_PRIMARIES`].
@@ -33,7 +33,7 @@ struct LastPrimaries {
     primaries: Vec<LastPrimary>,
 }
 
-/// What is written on a claim, by annotation. Null: that annotation is removed.
+/// The annotations to write on a claim. Null: that annotation is removed.
 #[must_use]
 pub fn claim_notes(mark: &ClaimMark) -> serde_json::Value {
     let primaries: Vec<_> = mark.primaries.iter().map(|m| m.as_str()).collect();
@@ -65,9 +65,18 @@ fn seconds(time: Option<&Time>) -> Option<Timestamp> {
     time.map(|t| t.0.as_second())
 }
 
-/// What matters of a pod.
+/// The label by which a pod of a StatefulSet says of which revision of the template it is.
+pub const LABEL_REVISION: &str = "controller-revision-hash";
+
+/// Converts a pod. `keys`: the labels and annotations that policies see in addition to those under their prefix.
 #[must_use]
-pub fn pod(pod: &Pod, group: &Group, revision: Option<&str>, now: Timestamp) -> tanist_core::snapshot::Pod {
+pub fn pod(
+    pod: &Pod,
+    group: &Group,
+    keys: &[String],
+    revision: Option<&str>,
+    now: Timestamp,
+) -> tanist_core::snapshot::Pod {
     let status = pod.status.as_ref();
     let spec = pod.spec.as_ref();
     let statuses = status.and_then(|s| s.container_statuses.as_ref()).into_iter().flatten();
@@ -83,16 +92,16 @@ pub fn pod(pod: &Pod, group: &Group, revision: Option<&str>, now: Timestamp) -> 
     let conditions = status.and_then(|s| s.conditions.as_ref());
     let condition = |kind: &str| conditions.and_then(|c| c.iter().find(|c| c.type_ == kind));
     let ready = condition("Ready");
-    let wanted = &group.commands.status.container;
+    let container = &group.commands.status.container;
     let phase = match status.and_then(|s| s.phase.as_deref()) {
         _ if every_container_ended(pod) => Phase::Ended,
         _ if status.is_some_and(|s| s.reason.as_deref() == Some("NodeLost")) => Phase::Unreachable,
-        // The node controller says so before anybody else does.
+        // The node controller is the first to report a lost node.
         _ if ready.is_some_and(|c| c.status == "Unknown" || c.reason.as_deref() == Some("NodeNotReady")) => {
             Phase::Unreachable
         }
         _ if pod.metadata.deletion_timestamp.is_some() => Phase::Terminating,
-        _ if containers.get(wanted).is_some_and(|c| c.running) => Phase::Running,
+        _ if containers.get(container).is_some_and(|c| c.running) => Phase::Running,
         _ => Phase::Pending,
     };
     let since = ready.and_then(|c| seconds(c.last_transition_time.as_ref()));
@@ -106,16 +115,16 @@ pub fn pod(pod: &Pod, group: &Group, revision: Option<&str>, now: Timestamp) -> 
         grace: spec.and_then(|s| s.termination_grace_period_seconds).and_then(|g| u32::try_from(g).ok()).unwrap_or(30),
         containers,
         routed: pod.labels().get(api::LABEL_ROLE).cloned(),
-        outdated: revision
-            .is_some_and(|wished| pod.labels().get("controller-revision-hash").is_some_and(|own| own != wished)),
+        outdated: revision.is_some_and(|newest| pod.labels().get(LABEL_REVISION).is_some_and(|own| own != newest)),
+        older_template: false,
         gate: condition(api::GATE_MEMBER).map(|c| c.status == "True"),
-        labels: policy_labels(pod.labels(), pod.annotations(), &[]),
+        labels: policy_labels(pod.labels(), pod.annotations(), keys),
         trouble: (phase == Phase::Pending).then(|| trouble(pod)).flatten(),
         stray: None,
     }
 }
 
-/// States of containers that only say that they are on their way.
+/// Waiting reasons of containers that are just starting, and are no trouble.
 const ON_THEIR_WAY: [&str; 2] = ["PodInitializing", "ContainerCreating"];
 
 /// Why Kubernetes cannot start a pod: no node takes it, a container cannot be made, or one of them ends again and again.
@@ -133,9 +142,9 @@ fn trouble(pod: &Pod) -> Option<String> {
     })
 }
 
-/// Whether the pod ended for good: nothing of it runs, and nothing of it will run again. A pod whose containers all ended is not there yet: its
-/// kubelet starts them anew, also after it was deleted by force. The last phase is the kubelet's word; where something else wrote it for a
-/// node that is gone, containers seem to run still.
+/// Whether the pod has ended for good: nothing of it runs or will run again. It is not enough that all containers have ended, because the kubelet
+/// starts them again, also after a forced deletion. The kubelet writes the last phase; if another component wrote it for a node that is gone,
+/// containers still seem to run.
 #[must_use]
 pub fn every_container_ended(pod: &Pod) -> bool {
     let Some(status) = &pod.status else { return false };
@@ -147,7 +156,7 @@ pub fn every_container_ended(pod: &Pod) -> bool {
 /// Taints of nodes that are about to be removed: the cluster autoscaler's and Karpenter's. They come before the pods are evicted.
 const REMOVED_SOON: [&str; 2] = ["ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted"];
 
-/// What matters of a node.
+/// Converts a node.
 #[must_use]
 pub fn node(node: &Node) -> tanist_core::snapshot::Node {
     let conditions = node.status.as_ref().and_then(|s| s.conditions.as_ref());
@@ -164,7 +173,7 @@ pub fn node(node: &Node) -> tanist_core::snapshot::Node {
     }
 }
 
-/// What changes when a node stops reporting or is another one: between two looks with the same text it reported without a break.
+/// A text that changes when a node stops reporting or is replaced: between two looks with the same text it has reported without a break.
 #[must_use]
 pub fn life(node: &Node) -> String {
     let status = node.status.as_ref();
@@ -174,7 +183,7 @@ pub fn life(node: &Node) -> String {
     format!("{} {boot} {since}", node.uid().unwrap_or_default())
 }
 
-/// What matters of a claim, and whose it is: a `StatefulSet` names it `TEMPLATE-GROUP-ORDINAL`.
+/// Converts a claim, and tells its member by its name: a `StatefulSet` calls it `TEMPLATE-GROUP-ORDINAL`.
 #[must_use]
 pub fn claim(group: &str, claim: &PersistentVolumeClaim) -> Option<(MemberName, Claim)> {
     let name = claim.name_any();
@@ -198,7 +207,7 @@ pub fn claim(group: &str, claim: &PersistentVolumeClaim) -> Option<(MemberName, 
     Some((MemberName::from(member), Claim { name: name.clone(), uid, version, mark }))
 }
 
-/// Where primaries ran. What cannot be read, or was written in another term, says nothing; the names remain, and block.
+/// Where primaries ran. A list that cannot be read, or is of another term, is ignored; the names of the primaries still block.
 fn last_primaries(text: &str, term: u64) -> Vec<LastPrimary> {
     let read: Option<LastPrimaries> = serde_json::from_str(text).ok();
     let mut ran = read.filter(|read| read.term == term).map(|read| read.primaries).unwrap_or_default();
@@ -237,7 +246,7 @@ mod tests {
         assert_eq!(named("data-otherdb-2"), None);
     }
 
-    // S32: what is written on a claim is read again; what an older operator left behind says nothing.
+    // S32: annotations on a claim are read back; a list that an older operator left behind is ignored.
     #[test]
     fn a_claim_says_where_primaries_run() {
         let entry = LastPrimary {
@@ -272,32 +281,33 @@ mod tests {
         super::claim("db", &serde_json::from_value(claim).unwrap()).map(|(_, claim)| claim)
     }
 
-    fn told(status: Value) -> Option<String> {
+    fn trouble_of(status: Value) -> Option<String> {
         let pod = serde_json::from_value(json!({"metadata": {"name": "db-0"}, "status": status}));
         pod.ok().and_then(|pod| trouble(&pod))
     }
 
-    // A Secret that is missing is said in Kubernetes' own words; a pod on its way is no trouble.
+    // A missing Secret is reported in the words of Kubernetes; a pod that is starting is no trouble.
     #[test]
     fn why_a_pod_cannot_start_is_said() {
         let waiting = |reason: &str, message: &str| {
             json!([{"name": "db", "image": "i", "imageID": "", "ready": false, "restartCount": 0,
                 "state": {"waiting": {"reason": reason, "message": message}}}])
         };
-        assert_eq!(told(json!({"containerStatuses": waiting("PodInitializing", "")})), None);
+        assert_eq!(trouble_of(json!({"containerStatuses": waiting("PodInitializing", "")})), None);
         let missing = waiting("CreateContainerConfigError", "secret \"db\" not found");
         let said = "container db: CreateContainerConfigError: secret \"db\" not found";
-        assert_eq!(told(json!({"containerStatuses": missing})).as_deref(), Some(said));
+        assert_eq!(trouble_of(json!({"containerStatuses": missing})).as_deref(), Some(said));
         assert_eq!(
-            told(json!({"initContainerStatuses": waiting("ImagePullBackOff", "no")})).as_deref(),
+            trouble_of(json!({"initContainerStatuses": waiting("ImagePullBackOff", "no")})).as_deref(),
             Some("container db: ImagePullBackOff: no")
         );
         let nowhere =
             json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}]);
-        assert_eq!(told(json!({"conditions": nowhere})).as_deref(), Some("no node takes it: 0/3 nodes"));
+        assert_eq!(trouble_of(json!({"conditions": nowhere})).as_deref(), Some("no node takes it: 0/3 nodes"));
     }
 
-    // S5, docs/rules.md, "Over": a container between its death and its restart is no end; neither is a phase that somebody else wrote.
+    // S5, docs/rules.md, "Over": a container between its death and its restart has not ended for good; nor has a pod whose phase another component
+    // wrote.
     #[test]
     fn only_the_last_phase_is_the_end() {
         let ended = |phase: &str, state: Value| {
@@ -313,7 +323,7 @@ mod tests {
         assert!(!ended("Failed", json!({"running": {}})));
     }
 
-    // A drain begins with a cordon, that of the autoscalers with a taint.
+    // A drain begins with a cordon; drains of autoscalers begin with a taint.
     #[test]
     fn a_node_that_is_to_be_emptied_is_known_by_its_mark() {
         let cordoned = |spec: Value| -> bool {

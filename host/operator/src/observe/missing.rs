@@ -1,5 +1,5 @@
-//! What the lists by label do not show: only a GET by name says that something is gone. A label is lost with one word of `kubectl label`, and
-//! what lost it goes on living.
+//! Reads by name what the lists by label do not show. Only a GET by name proves that something is gone: one `kubectl label` removes a label, and
+//! the pod goes on running.
 use super::{Error, World, resource, within};
 use crate::api::{self, ReplicaGroup};
 use crate::context::Context;
@@ -13,25 +13,25 @@ use tanist_core::memory;
 use tanist_core::record::Record;
 use tanist_core::snapshot::{Group, Set};
 
-/// Reads by name at a time; there are none while nothing is missing.
+/// How many reads by name run at a time. There are none while nothing is missing.
 const READS: usize = 8;
 
-/// UIDs of pods that were members when they were last seen: in the record, and in the members' table of the status.
+/// UIDs of pods that were members when they were last seen, from the record and the status.
 pub fn known(object: &ReplicaGroup, record: &Record) -> BTreeSet<String> {
     let of_memory = record.last_primaries.iter().map(|l| &l.pod_uid).chain(record.intents.iter().map(|i| &i.pod_uid));
     let rows = object.status.iter().flat_map(|s| &s.members).filter_map(|m| m.pod_uid.as_ref());
     of_memory.chain(rows).filter(|uid| !uid.is_empty()).cloned().collect()
 }
 
-/// Names of the pods that there should be, or that may be there still. A group that has no `StatefulSet` yet expects none of it.
+/// Names of the pods that should exist or may still exist. A group without a `StatefulSet` expects none from it.
 pub fn expected(group: &Group, set: Option<&Set>, record: &Record) -> BTreeSet<String> {
-    let wanted = set.map_or(0, |_| memory::replicas(group.replicas, set, record));
-    let members = (0..wanted).map(|ordinal| format!("{}-{ordinal}", group.name));
+    let replicas = set.map_or(0, |_| memory::replicas(group.replicas, set, record));
+    let members = (0..replicas).map(|ordinal| format!("{}-{ordinal}", group.name));
     let of_memory = record.last_primaries.iter().map(|l| &l.member).chain(record.intents.iter().map(|i| &i.member));
     members.chain(of_memory.map(ToString::to_string)).collect()
 }
 
-/// What a living pod of a member lacks, and what helps.
+/// What a member's pod lacks (label or owner), and what to do about it. `None`: nothing.
 pub fn stray(pod: &Pod, group: &Group, owned: bool) -> Option<String> {
     let (name, namespace) = (pod.name_any(), &group.namespace);
     let (label, value) = (api::LABEL_GROUP, &group.name);
@@ -51,7 +51,7 @@ impl World {
     /// Reads by name what the lists do not show.
     ///
     /// # Errors
-    /// [`Error`]: what cannot be read is not gone.
+    /// [`Error`]: an object that cannot be read must not count as gone.
     pub(super) async fn find(
         &mut self,
         ctx: &Context,
@@ -61,7 +61,7 @@ impl World {
     ) -> Result<(), Error> {
         let listed: BTreeSet<String> = self.pods.iter().map(ResourceExt::name_any).collect();
         let api: Api<Pod> = Api::namespaced(ctx.client.clone(), &group.namespace);
-        // Owned names: a stream over borrowed ones is not general enough to be spawned.
+        // Owned names, because a stream over borrowed ones is not general enough for `spawn`.
         let names: Vec<String> = pods.difference(&listed).cloned().collect();
         let reads = names.into_iter().map(|name| {
             let api = api.clone();
@@ -75,7 +75,7 @@ impl World {
             let (list, of, what) = match kind {
                 "Service" => (&mut self.services, resource("", "v1", kind), "services"),
                 "PodDisruptionBudget" => (&mut self.budgets, resource("policy", "v1", kind), "pod disruption budgets"),
-                // It was read by name.
+                // The StatefulSet is always read by name.
                 _ => continue,
             };
             if list.iter().all(|o| o.metadata.name.as_deref() != Some(name)) {

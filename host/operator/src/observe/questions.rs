@@ -1,31 +1,31 @@
-//! What is asked of members by exec: roles, and how commands ended. Positions are read only when a decision asks for them.
+//! Asks members by exec: for roles, and for the outcome of commands. Positions are read only when a decision needs them.
 use super::{Ask, target};
 use crate::context::Context;
 use crate::hints::{Asking, FRESH, RECENT, Sight, Worth};
-use crate::member::{Said, Target, unasked};
+use crate::member::{StatusAnswer, Target, unasked};
 use crate::slots;
 use futures::future::join_all;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tanist_core::contract::{MemberName, Phase, Position, Role, Timestamp};
-use tanist_core::over::word;
+use tanist_core::over::role_word;
 use tanist_core::record::{Intent, Record};
 use tanist_core::snapshot::{Evidence, Group, Member, Pod, Reading, Snapshot};
 use tokio::sync::watch;
 use tracing::{Instrument, info};
 
-/// Roles as they were said just now.
-pub type Statuses = BTreeMap<MemberName, Said>;
+/// The present answers of `status`, by member.
+pub type Statuses = BTreeMap<MemberName, StatusAnswer>;
 
-/// How unsettled commands ended, by token.
+/// The outcomes of unsettled commands, by token.
 pub type Evidences = BTreeMap<String, Evidence>;
 
-/// How long a round waits for a member's role while nothing dangerous rests on it. Who takes longer counts as unknown, the others are acted
-/// upon, and the answer starts the next round.
+/// How long a round waits for a member's role while nothing dangerous rests on it. A slower member counts as unknown; the round goes on with the
+/// others, and the late answer starts the next round.
 const SLOW: Duration = Duration::from_secs(2);
 
-/// Asks for roles, all at once; not those who said theirs already.
+/// Asks members for their roles, all at the same time, except those that have answered already.
 pub async fn statuses(
     ctx: &Arc<Context>,
     group: &Group,
@@ -48,7 +48,7 @@ pub async fn statuses(
     let targets = unheard.filter_map(|m| Some((m.name.clone(), m.pod.as_ref()?, target(group, m)?)));
     let asked = targets.map(|(name, pod, target)| async move {
         let ages = patience(ask, group.runner, &name);
-        let recent = ctx.hints.of(&group.uid, |h| h.recent(pod, container, ages.0, ages.1));
+        let recent = ctx.hints.with_group(&group.uid, |h| h.recent(pod, container, ages.0, ages.1));
         let said = match recent {
             Some(said) => said,
             None => status(ctx, group, pod, &target, ages, is_awaited(ask, &name)).await,
@@ -59,7 +59,7 @@ pub async fn statuses(
     said
 }
 
-/// Whether a member's answer is waited for however long it takes: something dangerous rests on it.
+/// Whether the round waits for a member's answer until its deadline, because something dangerous rests on it.
 fn is_awaited(ask: Ask<'_>, name: &MemberName) -> bool {
     match ask {
         Ask::Everyone => true,
@@ -79,7 +79,7 @@ fn patience(ask: Ask<'_>, runner: bool, name: &MemberName) -> (Duration, Duratio
     }
 }
 
-/// Asks one member, or waits for the answer that an earlier round asked for; that one counts only if it is not older than `ages` allow.
+/// Asks one member, or waits for an answer that an earlier round has requested. Such an answer counts only if it is not older than `ages` allow.
 async fn status(
     ctx: &Arc<Context>,
     group: &Group,
@@ -87,12 +87,12 @@ async fn status(
     target: &Target,
     ages: (Duration, Duration),
     awaited: bool,
-) -> Said {
+) -> StatusAnswer {
     let container = &group.commands.status.container;
     let began = Instant::now();
     loop {
         let (mut answer, is_ours) = asking(ctx, group, pod, target);
-        let pace = ctx.hints.of(&group.uid, |h| h.pace.get(&pod.uid).copied().unwrap_or_default());
+        let pace = ctx.hints.with_group(&group.uid, |h| h.pace.get(&pod.uid).copied().unwrap_or_default());
         let bound = SLOW.max(pace.saturating_mul(2));
         let answered = async { answer.wait_for(Option::is_some).await.ok().and_then(|said| said.clone()) };
         let said = match awaited {
@@ -104,22 +104,22 @@ async fn status(
         };
         match said {
             Some(said) if is_ours => return said,
-            Some(_) => match ctx.hints.of(&group.uid, |h| h.recent(pod, container, ages.0, ages.1)) {
+            Some(_) => match ctx.hints.with_group(&group.uid, |h| h.recent(pod, container, ages.0, ages.1)) {
                 Some(said) => return said,
                 None => continue,
             },
             None => {
-                ctx.hints.of(&group.uid, |h| drop(h.asking.remove(&pod.uid)));
+                ctx.hints.with_group(&group.uid, |h| drop(h.asking.remove(&pod.uid)));
                 return unasked("the execution was lost".into());
             }
         }
     }
 }
 
-/// The round goes on without the answer, whose end starts the next one.
-fn late(ctx: &Context, group: &Group, pod: &Pod, ages: (Duration, Duration), waited: Duration) -> Said {
+/// The reading of a member whose answer is late: the round goes on without it, and the answer starts the next round.
+fn late(ctx: &Context, group: &Group, pod: &Pod, ages: (Duration, Duration), waited: Duration) -> StatusAnswer {
     let container = &group.commands.status.container;
-    let (said, is_over) = ctx.hints.of(&group.uid, |h| {
+    let (said, is_over) = ctx.hints.with_group(&group.uid, |h| {
         let is_over = !h.asking.contains_key(&pod.uid);
         let recent = h.recent(pod, container, ages.0, ages.1);
         (recent.unwrap_or_else(|| h.pending(pod, container, waited)), is_over)
@@ -130,10 +130,15 @@ fn late(ctx: &Context, group: &Group, pod: &Pod, ages: (Duration, Duration), wai
     said
 }
 
-/// The answer of the `status` that runs in a pod, and whether it was begun here: one at a time in each.
-fn asking(ctx: &Arc<Context>, group: &Group, pod: &Pod, target: &Target) -> (watch::Receiver<Option<Said>>, bool) {
+/// The future answer of the `status` that runs in a pod, and whether this call began it: at most one runs in each pod.
+fn asking(
+    ctx: &Arc<Context>,
+    group: &Group,
+    pod: &Pod,
+    target: &Target,
+) -> (watch::Receiver<Option<StatusAnswer>>, bool) {
     let (sender, answer) = watch::channel(None);
-    let under_way = ctx.hints.of(&group.uid, |h| {
+    let under_way = ctx.hints.with_group(&group.uid, |h| {
         let known = h.asking.get(&pod.uid).map(|asking| asking.answer.clone());
         if known.is_none() {
             h.asking.insert(pod.uid.clone(), Asking { answer: answer.clone(), late: false });
@@ -146,8 +151,8 @@ fn asking(ctx: &Arc<Context>, group: &Group, pod: &Pod, target: &Target) -> (wat
     let (ctx, group, pod, target) = (ctx.clone(), group.clone(), pod.clone(), target.clone());
     let execution = async move {
         let said = execute(&ctx, &group, &pod, &target).await;
-        let late = ctx.hints.of(&group.uid, |h| h.asking.remove(&pod.uid)).is_some_and(|asking| asking.late);
-        // Nobody listens when its round went on.
+        let late = ctx.hints.with_group(&group.uid, |h| h.asking.remove(&pod.uid)).is_some_and(|asking| asking.late);
+        // The receiver is gone when the round went on; a failure to send does not matter.
         let _ = sender.send(Some(said));
         if late {
             ctx.wake_named(&group.namespace, &group.name);
@@ -157,8 +162,8 @@ fn asking(ctx: &Arc<Context>, group: &Group, pod: &Pod, target: &Target) -> (wat
     (answer, true)
 }
 
-/// Executes `status` once, and remembers what it said. Without a free slot nobody was asked, and nothing is remembered.
-async fn execute(ctx: &Context, group: &Group, pod: &Pod, target: &Target) -> Said {
+/// Executes `status` once and remembers the answer. Without a free slot nothing is executed or remembered.
+async fn execute(ctx: &Context, group: &Group, pod: &Pod, target: &Target) -> StatusAnswer {
     let slot = match ctx.questions.take(&group.uid, slots::WAIT).await {
         Ok(slot) => slot,
         Err(why) => {
@@ -170,21 +175,21 @@ async fn execute(ctx: &Context, group: &Group, pod: &Pod, target: &Target) -> Sa
     let said = target.status(slot, ctx, &group.commands.status).await;
     let result = if said.role == Role::Unknown { "unknown" } else { "ok" };
     ctx.metrics.executed("status", result, asked.elapsed());
-    ctx.hints.of(&group.uid, |h| {
+    ctx.hints.with_group(&group.uid, |h| {
         if said.role != Role::Unknown {
             h.pace.insert(pod.uid.clone(), asked.elapsed());
         }
-        h.say(pod, &group.commands.status.container, asked, said.clone());
+        h.remember_status(pod, &group.commands.status.container, asked, said.clone());
     });
     said
 }
 
-/// Gathers how unsettled commands ended: from this process' memory, else from the runner's.
+/// Gathers the outcomes of unsettled commands: from the memory of this process, else from the runner.
 pub async fn evidence(ctx: &Context, group: &Group, record: &Record, members: &[Member]) -> Evidences {
     let open = record.intents.iter().map(|intent| intent.token.as_str()).collect();
-    ctx.hints.of(&group.uid, |h| h.forget_results(&open));
+    ctx.hints.with_group(&group.uid, |h| h.forget_results(&open));
     let gathered = record.intents.iter().map(|intent| async move {
-        let known = ctx.hints.of(&group.uid, |h| {
+        let known = ctx.hints.with_group(&group.uid, |h| {
             if h.running.contains(&intent.token) || h.promised.contains(&intent.token) {
                 Some(Evidence::Running)
             } else {
@@ -200,25 +205,25 @@ pub async fn evidence(ctx: &Context, group: &Group, record: &Record, members: &[
     join_all(gathered).await.into_iter().flatten().collect()
 }
 
-/// Asks the runner. While the command runs there, it is asked again every second, beside the rounds.
+/// Asks the runner for the outcome. While the command runs, the runner is asked again every second, in the background.
 async fn settle(ctx: &Context, group: &Group, intent: &Intent, members: &[Member]) -> Option<Evidence> {
     let member = members.iter().find(|m| m.name == intent.member)?;
     let target = target(group, member).filter(|t| t.uid == intent.pod_uid)?;
     let evidence = target.settle(ctx, &intent.container, &intent.token).await;
-    // Only an end stays one.
+    // Only a final outcome may be remembered.
     if !matches!(evidence, Evidence::Running | Evidence::Unknown(_)) {
-        ctx.hints.of(&group.uid, |h| drop(h.results.insert(intent.token.clone(), evidence.clone())));
+        ctx.hints.with_group(&group.uid, |h| drop(h.results.insert(intent.token.clone(), evidence.clone())));
     }
     Some(evidence)
 }
 
-/// Writes what was said into the members, and what is remembered of their roles and positions.
+/// Writes the answers into the members, and adds the remembered roles and positions.
 pub fn apply(ctx: &Context, group: &Group, members: &mut [Member], mut said: Statuses, now: Timestamp) {
-    ctx.hints.of(&group.uid, |hints| {
+    ctx.hints.with_group(&group.uid, |hints| {
         let alive: Vec<String> = members.iter().filter_map(|m| m.pod.as_ref().map(|p| p.uid.clone())).collect();
         hints.roles.retain(|uid, _| alive.contains(uid));
         hints.positions.retain(|uid, _| alive.contains(uid));
-        hints.said.retain(|uid, _| alive.contains(uid));
+        hints.answers.retain(|uid, _| alive.contains(uid));
         hints.touched.retain(|uid, _| alive.contains(uid));
         hints.pace.retain(|uid, _| alive.contains(uid));
         for member in members {
@@ -228,15 +233,15 @@ pub fn apply(ctx: &Context, group: &Group, members: &mut [Member], mut said: Sta
             let hint =
                 hints.roles.entry(pod.uid.clone()).or_insert(crate::hints::RoleHint { role: said.role, since: now });
             if hint.role != said.role {
-                info!(member = %member.name, from = word(hint.role), to = word(said.role), "role changed");
+                info!(member = %member.name, from = role_word(hint.role), to = role_word(said.role), "role changed");
                 (hint.role, hint.since) = (said.role, now);
             }
             member.reading = Reading {
                 role: said.role,
                 detail: said.detail,
                 since: hint.since,
-                // A container that does not run yet was not asked, and the same answer twice is one.
-                unknown_streak: hints.said.get(&pod.uid).filter(|_| asked).map_or(0, |h| h.streak),
+                // Only members that were asked have a streak: a container that does not run yet was not asked.
+                unknown_streak: hints.answers.get(&pod.uid).filter(|_| asked).map_or(0, |h| h.streak),
                 processes: said.processes,
             };
             member.asked = hints.reading.contains(&pod.uid);
@@ -254,34 +259,40 @@ pub fn apply(ctx: &Context, group: &Group, members: &mut [Member], mut said: Sta
                 Worth::Old => {}
                 worth @ (Worth::Moved | Worth::Stands) => {
                     (member.position, member.position_at) = (hint.position.clone(), hint.at);
-                    member.position_led = worth == Worth::Moved;
+                    member.position_stale = worth == Worth::Moved;
                 }
             }
         }
     });
 }
 
-fn silent(group: &Group, phase: Phase) -> Said {
+fn silent(group: &Group, phase: Phase) -> StatusAnswer {
     let detail = match phase {
         _ if group.paused => "it is not asked while the group is paused",
         Phase::Unreachable => "its node does not report",
         Phase::Ended => "its pod ended",
         _ => "its container does not run",
     };
-    Said { role: Role::Unknown, detail: Some(detail.into()), processes: None, after: Duration::ZERO, looks: false }
-}
-
-/// While somebody may be primary or the group is paused, data moves on: what was asked for up to now says little afterwards. Another
-/// generation may have been a pause that nobody saw, and another override is a question of its own.
-pub fn led(ctx: &Context, s: &mut Snapshot) {
-    let question = (s.group.generation, s.group.overrule.as_ref().map(|o| o.raw.clone()));
-    let moves = s.data_may_move();
-    if ctx.hints.of(&s.group.uid, |h| h.moves(question, moves, Instant::now())) {
-        s.members.iter_mut().for_each(|m| m.position_led = true);
+    StatusAnswer {
+        role: Role::Unknown,
+        detail: Some(detail.into()),
+        processes: None,
+        after: Duration::ZERO,
+        looks: false,
     }
 }
 
-/// Reads one sequence beside the rounds; its end starts the next one. `led`: somebody may be primary now.
+/// Notes whether data may have changed. While a member may be primary or the group is paused, data changes, and positions from before count
+/// little afterwards. A new generation may hide a pause between two looks, and a new override needs new positions.
+pub fn led(ctx: &Context, s: &mut Snapshot) {
+    let question = (s.group.generation, s.group.requested_override.as_ref().map(|o| o.raw.clone()));
+    let moves = s.data_may_move();
+    if ctx.hints.with_group(&s.group.uid, |h| h.moves(question, moves, Instant::now())) {
+        s.members.iter_mut().for_each(|m| m.position_stale = true);
+    }
+}
+
+/// Reads one sequence in the background. Its end starts the next round. `led`: a member may be primary now.
 pub async fn read_position(ctx: &Context, group: &Group, member: &Member, target: Target, token: String, led: bool) {
     let container = &group.commands.sequence.container;
     let asked = Instant::now();
@@ -289,10 +300,10 @@ pub async fn read_position(ctx: &Context, group: &Group, member: &Member, target
     let result = if matches!(position, Position::Unknown(_)) { "unknown" } else { "ok" };
     ctx.metrics.executed("sequence", result, asked.elapsed());
     let within = member.pod.as_ref().and_then(|p| p.containers.get(container));
-    ctx.hints.of(&group.uid, |hints| {
+    ctx.hints.with_group(&group.uid, |hints| {
         hints.reading.remove(&target.uid);
         if let (Some(pod), Some(said)) = (&member.pod, said.filter(|_| *container == group.commands.status.container)) {
-            hints.say(pod, container, asked, said);
+            hints.remember_status(pod, container, asked, said);
         }
         let hint = crate::hints::PositionHint {
             container_id: within.and_then(|c| c.id.clone()).unwrap_or_default(),
@@ -308,7 +319,7 @@ pub async fn read_position(ctx: &Context, group: &Group, member: &Member, target
     });
 }
 
-/// How long a command that runs elsewhere is left alone until it is asked about again.
+/// The pause before the runner is asked again about a command that still runs.
 pub const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
@@ -322,7 +333,7 @@ mod tests {
     use clap::Parser;
     use tanist_core::snapshot::Node;
 
-    /// What a round has at hand, with an API server that nobody reaches.
+    /// A context with an API server that cannot be reached.
     fn context() -> Arc<Context> {
         let args = Args::parse_from(["tanist", "run", "--namespaces", "ns", "--runner-image", "i"]);
         let Command::Run(settings) = args.command else { panic!("these are no settings") };
@@ -334,44 +345,45 @@ mod tests {
         Arc::new(Context::new(config, *settings, engine, metrics, wake, news).unwrap())
     }
 
-    /// A look at a group whose members are stopped, or at a paused one, whose members nobody asks. Whether what db-0 holds is known, and stands.
-    fn look(ctx: &Context, paused: bool, generation: i64) -> (bool, bool) {
+    /// Observes a group with stopped members, or a paused group. Returns whether db-0's position is known, and whether it counts for a seed.
+    fn observe_db_0(ctx: &Context, paused: bool, generation: i64) -> (bool, bool) {
         let node = Node { ready: true, since: 0, seen: 0, out_of_service: false, cordoned: false, zone: None };
         let mut s = crate::clock::tests::snapshot(1000, node);
         (s.group.paused, s.group.generation) = (paused, generation);
-        let stopped = Said { role: Role::Stopped, detail: None, processes: None, after: Duration::ZERO, looks: false };
+        let stopped =
+            StatusAnswer { role: Role::Stopped, detail: None, processes: None, after: Duration::ZERO, looks: false };
         let said = s.members.iter().map(|m| (m.name.clone(), stopped.clone()));
         let said = if paused { Statuses::new() } else { said.collect() };
         apply(ctx, &s.group.clone(), &mut s.members, said, s.now);
         led(ctx, &mut s);
-        (s.members[0].position != Position::NotAsked, s.position_stands(&s.members[0]))
+        (s.members[0].position != Position::NotAsked, s.position_is_current(&s.members[0]))
     }
 
-    /// The sequence of db-0, asked for then, is told.
-    fn tell(ctx: &Context, asked: Instant) {
+    /// Stores an answer of db-0's `sequence` that was asked for at that moment.
+    fn answer_sequence(ctx: &Context, asked: Instant) {
         let (container_id, position, role) = ("c".to_owned(), Position::Empty, Role::Stopped);
         let answered = Instant::now();
         let hint = PositionHint { container_id, position, at: 1000, asked, answered, role, ready: false, led: false };
-        ctx.hints.of("group", |h| h.positions.insert("u0".into(), hint));
+        ctx.hints.with_group("group", |h| h.positions.insert("u0".into(), hint));
     }
 
-    // What was asked for before a pause, a change of the spec or a primary says nothing afterwards, also when it is told later.
+    // A position that was asked for before a pause, a change of the spec or a primary does not count afterwards, even if the answer comes later.
     #[tokio::test]
     async fn no_seed_rests_on_what_was_asked_for_before_a_pause() {
         let ctx = context();
-        assert_eq!(look(&ctx, false, 1), (false, false));
-        tell(&ctx, Instant::now());
-        assert_eq!(look(&ctx, false, 1), (true, true));
-        assert_eq!(look(&ctx, false, 3), (true, false), "it may have been paused since");
+        assert_eq!(observe_db_0(&ctx, false, 1), (false, false));
+        answer_sequence(&ctx, Instant::now());
+        assert_eq!(observe_db_0(&ctx, false, 1), (true, true));
+        assert_eq!(observe_db_0(&ctx, false, 3), (true, false), "it may have been paused since");
         let asked = Instant::now();
-        tell(&ctx, asked);
-        assert_eq!(look(&ctx, false, 3), (true, true));
-        assert_eq!(look(&ctx, true, 4), (false, false), "while paused");
-        assert_eq!(look(&ctx, false, 4), (false, false), "it is asked for anew");
-        tell(&ctx, asked);
-        assert_eq!(look(&ctx, false, 4), (true, false), "it was under way during the pause");
-        tell(&ctx, Instant::now());
-        assert_eq!(look(&ctx, false, 4), (true, true));
+        answer_sequence(&ctx, asked);
+        assert_eq!(observe_db_0(&ctx, false, 3), (true, true));
+        assert_eq!(observe_db_0(&ctx, true, 4), (false, false), "while paused");
+        assert_eq!(observe_db_0(&ctx, false, 4), (false, false), "it is asked for anew");
+        answer_sequence(&ctx, asked);
+        assert_eq!(observe_db_0(&ctx, false, 4), (true, false), "it was under way during the pause");
+        answer_sequence(&ctx, Instant::now());
+        assert_eq!(observe_db_0(&ctx, false, 4), (true, true));
     }
 
     // Decision 0008: the table.

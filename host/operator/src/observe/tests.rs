@@ -1,4 +1,4 @@
-//! What the lists by label do not show.
+//! Objects that the lists by label do not show, and settles that get no answer.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests may")]
 use crate::api::ReplicaGroup;
 use crate::context::Context;
@@ -30,7 +30,7 @@ fn orphan(pod: &mut Value) {
     pod["metadata"]["ownerReferences"] = json!([]);
 }
 
-// A label lost is no pod lost; the normal path reads nothing by name.
+// A pod without its label still exists; the normal path reads nothing by name.
 #[tokio::test]
 async fn a_pod_that_lost_its_label_is_still_there() {
     let stub = Stub::new();
@@ -55,7 +55,7 @@ async fn a_pod_that_lost_its_label_is_still_there() {
     }
 }
 
-// The set is gone, its pods are not.
+// The StatefulSet is gone, and its pods still run.
 #[tokio::test]
 async fn pods_outlive_their_set() {
     let stub = Stub::new();
@@ -65,7 +65,7 @@ async fn pods_outlive_their_set() {
     assert_eq!(s.members[0].pod.as_ref().map(|p| p.uid.as_str()), Some("pod-0"));
 }
 
-// Gone is what a GET by name says: nothing there, or another UID. What cannot be read is not gone.
+// A pod is gone when a GET by name finds nothing, or another UID. A pod that cannot be read is not gone.
 #[tokio::test]
 async fn only_a_read_by_name_says_that_a_pod_is_gone() {
     let stub = Stub::new();
@@ -76,8 +76,8 @@ async fn only_a_read_by_name_says_that_a_pod_is_gone() {
     stranger["metadata"]["uid"] = "another".into();
     unlabel(&mut stranger);
     orphan(&mut stranger);
-    stub.put(&pod(0), stranger);
-    assert_eq!(look(&stub).await.0.unwrap().members[0].pod, None, "somebody else's pod of that name");
+    stub.set_object(&pod(0), stranger);
+    assert_eq!(look(&stub).await.0.unwrap().members[0].pod, None, "a pod of that name with another owner");
     for code in [403, 500, 503] {
         let stub = Stub::new();
         stub.change(&pod(0), unlabel);
@@ -86,7 +86,7 @@ async fn only_a_read_by_name_says_that_a_pod_is_gone() {
     }
 }
 
-// A member that was no primary is known by the status' table.
+// A member that was never primary is known by its row in the status.
 #[tokio::test]
 async fn a_secondary_that_lost_label_and_owner_is_known_by_its_uid() {
     let stub = Stub::new();
@@ -95,7 +95,7 @@ async fn a_secondary_that_lost_label_and_owner_is_known_by_its_uid() {
         orphan(pod);
     };
     stub.change(&pod(1), change);
-    assert_eq!(look(&stub).await.0.unwrap().members[1].pod, None, "nobody knows it");
+    assert_eq!(look(&stub).await.0.unwrap().members[1].pod, None, "its UID is not known");
     let row = json!([{"name": "db-1", "ordinal": 1, "phase": "running", "role": "secondary", "podUID": "pod-1", "ready": true, "routed": true}]);
     stub.change(GROUP, |group| group["status"]["members"] = row);
     assert!(look(&stub).await.0.unwrap().members[1].pod.is_some());
@@ -106,15 +106,15 @@ async fn a_secondary_that_lost_label_and_owner_is_known_by_its_uid() {
 async fn an_object_that_lost_its_label_is_found_by_name() {
     let stub = Stub::new();
     let service = "/api/v1/namespaces/ns/services/db-rw";
-    stub.put(service, json!({"apiVersion": "v1", "kind": "Service", "metadata": {"uid": "s"}, "spec": {}}));
+    stub.set_object(service, json!({"apiVersion": "v1", "kind": "Service", "metadata": {"uid": "s"}, "spec": {}}));
     let s = look(&stub).await.0.unwrap();
     let found = s.objects.iter().find(|o| o.name == "db-rw").unwrap();
     assert_eq!((found.version.clone(), found.current), (Some(stub.version(service)), false));
 }
 
-// Every answer to a settle that is not the runner's leaves the end unknown, and is asked for again.
+// After any answer to a settle that is not the runner's, the outcome stays unknown, and the settle is repeated.
 #[tokio::test]
-async fn a_settle_that_could_not_ask_knows_nothing() {
+async fn a_settle_that_could_not_ask_leaves_the_outcome_unknown() {
     let stub = Stub::new();
     let ctx = stub.context();
     let target =
@@ -139,7 +139,7 @@ async fn a_settle_that_could_not_ask_knows_nothing() {
             let (started, _) =
                 target.run(slot(&ctx).await, &ctx, &intent, &Looks::default(), &["primary".into()]).await;
             assert!(matches!(started, Evidence::Unknown(_)), "start {code}: {started:?}");
-            // Without the runner, nobody can be asked afterwards: only what the API server refuses by itself was not started.
+            // Without a runner there is nothing to ask afterwards: only a refusal by the API server itself proves that nothing started.
             let (started, _) = bare.run(slot(&ctx).await, &ctx, &intent, &Looks::default(), &["primary".into()]).await;
             let proven = !plain && reason != "Other";
             assert_eq!(matches!(started, Evidence::NotStarted(_)), proven, "bare start {code}: {started:?}");
@@ -147,7 +147,7 @@ async fn a_settle_that_could_not_ask_knows_nothing() {
     }
 }
 
-// Such an answer is no end: it is not remembered as one, and the next round asks anew.
+// An unknown outcome is not remembered as final, and the next round asks again.
 #[tokio::test]
 async fn an_unknown_end_is_asked_for_again() {
     let stub = Stub::new();
@@ -156,7 +156,7 @@ async fn an_unknown_end_is_asked_for_again() {
     for _ in 0..2 {
         let s = stub.observe(&ctx, &[Role::Unknown, Role::Unknown]).await.snapshot;
         assert!(matches!(s.evidence.get("t"), Some(Evidence::Unknown(_))), "{:?}", s.evidence);
-        assert!(ctx.hints.of("group", |h| h.results.is_empty()));
+        assert!(ctx.hints.with_group("group", |h| h.results.is_empty()));
     }
 }
 

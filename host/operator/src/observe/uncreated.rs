@@ -1,5 +1,5 @@
-//! Pods that the `StatefulSet` should have made and has not, and why Kubernetes refuses them: a quota, Pod Security or a webhook says so in an
-//! event of the set and nowhere else.
+//! Finds pods that the `StatefulSet` could not create, and why Kubernetes refuses them. The refusal of a quota, of Pod Security or of a webhook
+//! shows only in an event of the set.
 use crate::context::Context;
 use k8s_openapi::api::core::v1::Event;
 use kube::Api;
@@ -9,20 +9,20 @@ use std::time::Duration;
 use tanist_core::contract::{MemberName, Timestamp};
 use tanist_core::snapshot::{Group, Member, Missing, Set};
 
-/// Seconds for which a pod is missing before its cause is looked for: while pods are merely replaced, no event is read.
+/// Seconds for which a pod has to be missing before events are read. While pods are merely replaced, none are.
 const SUSPICIOUS: i64 = 3;
 
-/// Deadline of that read; a round goes on without it.
+/// Deadline of reading the events. A round goes on without them.
 const READ: Duration = Duration::from_secs(2);
 
-/// Events that are read; Kubernetes counts those that repeat in one.
+/// The most events that are read. Kubernetes merges repeated events into one.
 const EVENTS: u32 = 200;
 
-/// Seconds within which a refusal has to have been repeated: the controller's longest back-off is 1,000 seconds, and of a refusal that goes on
-/// an event is written every five minutes at least.
+/// Seconds after which a refusal counts as outdated if it was not repeated. The longest back-off of the controller is 1,000 seconds, and a
+/// refusal that persists is written as an event at least every five minutes.
 const CURRENT: i64 = 1_200;
 
-/// Which members have no pod though the set should have made one. Without the right to list events, why is not known.
+/// The members without a pod that the set should have created, with the cause. Without the right to list events the cause is unknown.
 pub async fn uncreated(
     ctx: &Context,
     group: &Group,
@@ -32,7 +32,7 @@ pub async fn uncreated(
 ) -> BTreeMap<MemberName, Missing> {
     let without = members.iter().filter(|m| m.pod.is_none() && m.ordinal < set.replicas);
     let names: Vec<String> = without.map(|m| m.name.to_string()).collect();
-    let mut missing: BTreeMap<MemberName, Missing> = ctx.hints.of(&group.uid, |h| {
+    let mut missing: BTreeMap<MemberName, Missing> = ctx.hints.with_group(&group.uid, |h| {
         h.missing.retain(|name, _| names.contains(name));
         let since = names.into_iter().map(|name| {
             let since = *h.missing.entry(name.clone()).or_insert(now);
@@ -56,7 +56,7 @@ async fn events(ctx: &Context, namespace: &str, set_uid: &str) -> Vec<Event> {
     let params = ListParams::default().fields(&fields).limit(EVENTS);
     match tokio::time::timeout(READ, events.list(&params)).await {
         Ok(Ok(found)) => found.items,
-        // The right to list them is optional, and a cause that cannot be read stops nothing.
+        // The right to list events is optional, and a round goes on without the cause.
         Ok(Err(_)) | Err(_) => Vec::new(),
     }
 }
@@ -85,7 +85,7 @@ fn last_seen(event: &Event) -> Timestamp {
     series.max(last).max(first).unwrap_or_default()
 }
 
-/// The pod's name and the cause in the message of the set's controller.
+/// Reads the pod's name and the cause from the message of the set's controller.
 fn refusal(message: &str) -> Option<(&str, &str)> {
     let (what, why) = message.split_once(" failed error: ")?;
     let (_, pod) = what.split_once("Pod ")?;
@@ -106,26 +106,26 @@ mod tests {
         serde_json::from_value(event).unwrap()
     }
 
-    fn told(events: &[Event]) -> Vec<(String, String)> {
+    fn causes(events: &[Event]) -> Vec<(String, String)> {
         refusals(events, NOW).into_iter().map(|(name, why)| (name.to_string(), why)).collect()
     }
 
-    // The StatefulSet's event is the only place that says it.
+    // The cause shows only in an event of the StatefulSet.
     #[test]
     fn why_a_pod_is_not_created_is_in_the_events_of_its_set() {
         let quota =
             "pods \"db-1\" is forbidden: exceeded quota: small, requested: pods=1, used: pods=2, limited: pods=2";
         let old = event("create Pod db-1 in StatefulSet db failed error: an older cause", 60);
         let new = event(&format!("create Pod db-1 in StatefulSet db failed error: {quota}"), 5);
-        assert_eq!(told(&[old.clone(), new.clone()]), [("db-1".to_owned(), quota.to_owned())]);
-        assert_eq!(told(&[new, old]), [("db-1".to_owned(), quota.to_owned())]);
+        assert_eq!(causes(&[old.clone(), new.clone()]), [("db-1".to_owned(), quota.to_owned())]);
+        assert_eq!(causes(&[new, old]), [("db-1".to_owned(), quota.to_owned())]);
         let claim = event("create Claim data-db-2 for Pod db-2 in StatefulSet db failed error: no", 5);
-        assert_eq!(told(&[claim]), [("db-2".to_owned(), "no".to_owned())]);
+        assert_eq!(causes(&[claim]), [("db-2".to_owned(), "no".to_owned())]);
     }
 
     #[test]
-    fn what_is_long_over_or_cannot_be_read_is_no_cause() {
-        assert_eq!(told(&[event("create Pod db-1 in StatefulSet db failed error: no", 3_000)]), []);
-        assert_eq!(told(&[event("create Pod db-1 in StatefulSet db successful", 1), event("", 1)]), []);
+    fn an_old_event_or_one_that_cannot_be_read_is_no_cause() {
+        assert_eq!(causes(&[event("create Pod db-1 in StatefulSet db failed error: no", 3_000)]), []);
+        assert_eq!(causes(&[event("create Pod db-1 in StatefulSet db successful", 1), event("", 1)]), []);
     }
 }

@@ -1,5 +1,5 @@
-//! Copies of the last good policies: an owned, immutable `ConfigMap` each, so that a broken edit and a restart together do not leave a group
-//! without its policy (docs/safety.md, S33).
+//! Stores copies of the last good policies, each in an immutable `ConfigMap` that the group owns. So a broken edit followed by a restart does not
+//! leave a group without its policy (docs/safety.md, S33).
 use crate::api::{LABEL_GROUP, ReplicaGroup};
 use crate::api_error;
 use k8s_openapi::ByteString;
@@ -15,7 +15,7 @@ const KEY: &str = "policy.wasm";
 /// Deadline of one request.
 const REQUEST: Duration = Duration::from_secs(10);
 
-/// Hexadecimal digits of the digest in a copy's name: enough that no two policies of one group meet.
+/// Hexadecimal digits of the digest in a copy's name: enough to tell the policies of one group apart.
 const DIGITS: usize = 16;
 
 /// The name of the copy of a policy with that digest (`sha256:...`).
@@ -24,11 +24,11 @@ fn name(group: &str, digest: &str) -> String {
     format!("{group}-policy-{digits}")
 }
 
-/// Writes the copy; one that is there already is as good, for it cannot be changed.
+/// Writes the copy. One that exists already is as good, because it is immutable.
 ///
 /// # Errors
-/// When the API server refuses or does not answer; the policy decides all the same.
-pub async fn keep(client: &Client, group: &ReplicaGroup, digest: &str, bytes: &[u8]) -> Result<(), String> {
+/// When the API server refuses or does not answer. The policy decides nevertheless.
+pub async fn store(client: &Client, group: &ReplicaGroup, digest: &str, bytes: &[u8]) -> Result<(), String> {
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &group.namespace().unwrap_or_default());
     let copy = ConfigMap {
         metadata: ObjectMeta {

@@ -1,0 +1,50 @@
+//! The commands of a group, as the spec has them.
+
+/// The commands of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commands {
+    /// Reports the role by its exit code.
+    pub status: Command,
+    /// Prints how recent the data is.
+    pub sequence: Command,
+    /// Stops the application.
+    pub stop: Command,
+    /// Starts a primary.
+    pub primary: Command,
+    /// Starts the first primary. Absent: `primary` is used.
+    pub seed: Option<Command>,
+    /// Starts a secondary. Absent: members beyond `primaries` stay idle.
+    pub secondary: Option<Command>,
+    /// Makes a running secondary primary. Absent: `primary` is used.
+    pub promote: Option<Command>,
+    /// Points a secondary at another primary. Absent: `secondary` is used.
+    pub follow: Option<Command>,
+}
+
+impl Commands {
+    /// The containers in which something of the application may run.
+    pub fn containers(&self) -> impl Iterator<Item = &str> {
+        let required = [&self.status, &self.sequence, &self.stop, &self.primary];
+        let optional = [&self.seed, &self.secondary, &self.promote, &self.follow];
+        required.into_iter().chain(optional.into_iter().flatten()).map(|c| c.container.as_str())
+    }
+
+    /// Whether the runner's count of processes covers the application: every command that starts it runs in the container of `status`. If one runs
+    /// in another container, a count of 0 says nothing about the application.
+    #[must_use]
+    pub fn counts_application(&self) -> bool {
+        let starts = [Some(&self.primary), self.seed.as_ref(), self.secondary.as_ref()];
+        starts.into_iter().flatten().all(|c| c.container == self.status.container)
+    }
+}
+
+/// One command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Command {
+    /// argv; no shell is used.
+    pub exec: Vec<String>,
+    /// The container that it runs in.
+    pub container: String,
+    /// How long it may run, in seconds.
+    pub timeout: u32,
+}

@@ -1,0 +1,199 @@
+//! Switchover: the primary is stopped on purpose so that another member leads, because an administrator requests it, the primary is leaving (S25)
+//! or its node is to be drained.
+//!
+//! First the primary's sequence is read, then a successor has to reach it, then the primary is stopped. The rest is a failover: a member with all
+//! data leads, and that may be the old primary again. No data is lost. A switchover that failed is not repeated by itself.
+use crate::check;
+use crate::contract::{MemberName, Position};
+use crate::data;
+use crate::plan::{Action, Plan, Reason};
+use crate::policy::Policies;
+use crate::record::{Switchover, Verb};
+use crate::snapshot::{Member, Snapshot};
+use crate::steps::begin;
+use std::cmp::Ordering;
+
+/// Runs this step; see the documentation of the module.
+pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
+    close_switchover(s, plan);
+    let Some(request) = request(s) else {
+        // Without a named member the entry goes with its cause. With one it stays, so that the switchover is not tried again.
+        plan.record.switchover.take_if(|h| h.begun.is_none() || (h.to.is_none() && h.led.is_some()));
+        return;
+    };
+    // A named member is tried once, whichever primary led at that time.
+    let known =
+        plan.record.switchover.clone().filter(|h| h.to == request.to && (h.to.is_some() || h.from == request.from));
+    let current = match known {
+        Some(h) if h.led.is_some() => return report_failure(plan, &h),
+        Some(h) if h.begun.is_some() => return,
+        Some(h) if h.term == request.term && h.from == request.from => h,
+        _ => request,
+    };
+    plan.record.switchover = Some(current.clone());
+    let Some(primary) = s.member(&current.from) else { return };
+    if let Some(why) = obstacle(s, &current) {
+        return plan.wait(Reason::SwitchoverPending, current.to.as_ref(), format!("{}: {why}", current.why));
+    }
+    let Some(floor) = required_sequence(s, plan, &current, primary) else { return };
+    let successors: Vec<_> = s.members.iter().filter(|m| is_suitable(s, &current, m)).collect();
+    if !successors.iter().any(|m| has_reached(m, &floor)) {
+        return await_successors(s, plan, &current, &floor, &successors);
+    }
+    let mut intended = s.clone();
+    intended.record.clone_from(&plan.record);
+    if let Err(violation) = check::switchover_member(&intended, primary) {
+        let message = format!("{}: {violation}", current.why);
+        return plan.wait_until(Reason::SwitchoverPending, current.to.as_ref(), message, violation.until);
+    }
+    begin::begin(&intended, plan, Verb::Switchover, &current.from);
+    if plan.touches(&current.from) {
+        plan.record.switchover = Some(Switchover { begun: Some(s.now), ..current });
+    }
+}
+
+/// The switchover that is needed or requested: first for a primary that is leaving, then for a node that is to be drained, then for the preferred
+/// primary. With several primaries none is needed: a surplus one is demoted.
+fn request(s: &Snapshot) -> Option<Switchover> {
+    let serving = s.serving();
+    let [primary] = serving.as_slice() else { return None };
+    if s.group.desired_primaries() != 1 || s.group.replicas == 0 {
+        return None;
+    }
+    let request = |to: Option<MemberName>, why: String| {
+        let (from, term) = (primary.name.clone(), s.record.term);
+        Some(Switchover { from, to, why, term, floor: None, begun: None, led: None })
+    };
+    if s.group.is_surplus(primary) {
+        return request(None, format!("{} is leaving and gives up the lead first", primary.name));
+    }
+    if s.is_cordoned(primary) && s.members.iter().any(|m| check::is_successor(s, m) && !s.is_cordoned(m)) {
+        return request(None, format!("the node of {} is to be drained", primary.name));
+    }
+    let preferred = s.group.preferred_primary.as_ref().filter(|to| **to != primary.name)?;
+    request(Some(preferred.clone()), format!("{preferred} is to lead in place of {}", primary.name))
+}
+
+/// Closes a switchover once a primary serves and no command of it is open.
+fn close_switchover(s: &Snapshot, plan: &mut Plan) {
+    let Some(open) = plan.record.switchover.as_ref().filter(|h| h.is_open()) else { return };
+    if s.record.intents.iter().any(|i| i.verb == Verb::Switchover) || s.primary_command().is_some() {
+        return;
+    }
+    let Some(leads) = s.serving().first().map(|m| m.name.clone()) else { return };
+    let what = if leads == open.from { "switchover-failed" } else { "switched-over" };
+    let from = open.from.to_string();
+    if let Some(h) = &mut plan.record.switchover {
+        h.led = Some(leads.clone());
+    }
+    plan.record.note(s.now, what, Some(&leads), Some(format!("from {from}")));
+}
+
+fn report_failure(plan: &mut Plan, h: &Switchover) {
+    let leads = h.led.as_ref().map_or("-", |l| l.as_str());
+    let message = format!(
+        "{}: tried once; {leads} leads, because no other member had all its data; set the annotation tanist.dev/retry to try again",
+        h.why
+    );
+    plan.wait(Reason::SwitchoverFailed, h.to.as_ref(), message);
+}
+
+/// Why the switchover cannot begin now. `None`: it can.
+fn obstacle(s: &Snapshot, h: &Switchover) -> Option<String> {
+    if let Some(intent) = s.record.intents.first() {
+        return Some(format!("{} on {} is not settled", intent.command, intent.member));
+    }
+    let Some(to) = &h.to else {
+        let any = s.members.iter().any(|m| check::is_successor(s, m));
+        return (!any).then(|| "no secondary is ready to lead".into());
+    };
+    let Some(member) = s.member(to) else { return Some(format!("{to} is not a member of this group")) };
+    if s.group.is_surplus(member) {
+        return Some(format!("{to} is beyond spec.replicas"));
+    }
+    if s.is_cordoned(member) {
+        return Some(format!("the node of {to} is to be drained"));
+    }
+    if check::is_successor(s, member) {
+        return None;
+    }
+    let (role, why) = s.role(member);
+    let why = why.map(|w| format!(" ({w})")).unwrap_or_default();
+    Some(format!("{to} is {}{why} and has to follow the primary first", crate::over::role_word(role)))
+}
+
+fn is_suitable(s: &Snapshot, h: &Switchover, member: &Member) -> bool {
+    // A move from one node that is drained to another one would have to be repeated.
+    let in_vain = s.is_cordoned(member) && s.member(&h.from).is_some_and(|from| !s.group.is_surplus(from));
+    check::is_successor(s, member) && !in_vain && h.to.as_ref().is_none_or(|to| *to == member.name)
+}
+
+/// The primary's sequence when it was first asked for this switchover. `None`: not known yet; the plan says why.
+fn required_sequence(
+    s: &Snapshot,
+    plan: &mut Plan,
+    h: &Switchover,
+    primary: &Member,
+) -> Option<crate::contract::Sequence> {
+    if let Some(floor) = &h.floor {
+        return Some(floor.clone());
+    }
+    match &primary.position {
+        Position::Known(own) => {
+            plan.record.switchover = Some(Switchover { floor: Some(own.clone()), ..h.clone() });
+            Some(own.clone())
+        }
+        Position::Unknown(why) => {
+            let message = format!("{}: the data of {} cannot be read: {why}", h.why, primary.name);
+            plan.wait_until(
+                Reason::SwitchoverPending,
+                h.to.as_ref(),
+                message,
+                Some(s.now.saturating_add(PAUSE_SECONDS)),
+            );
+            None
+        }
+        Position::NotAsked | Position::Empty => {
+            read_sequence(s, plan, primary);
+            None
+        }
+    }
+}
+
+fn has_reached(member: &Member, floor: &crate::contract::Sequence) -> bool {
+    let Position::Known(own) = &member.position else { return false };
+    matches!(data::compare((0, own), (0, floor)), Some(Ordering::Equal | Ordering::Greater))
+}
+
+/// Reads the sequences of the possible successors again, every two seconds, until one has reached that of the primary.
+fn await_successors(
+    s: &Snapshot,
+    plan: &mut Plan,
+    h: &Switchover,
+    floor: &crate::contract::Sequence,
+    successors: &[&Member],
+) {
+    let again = s.now.saturating_add(PAUSE_SECONDS);
+    for successor in successors
+        .iter()
+        .filter(|m| m.position == Position::NotAsked || m.position_at.saturating_add(PAUSE_SECONDS) <= s.now)
+    {
+        read_sequence(s, plan, successor);
+    }
+    let texts: Vec<_> =
+        successors.iter().map(|m| format!("{} has {}", m.name, data::show_position(&m.position))).collect();
+    let message = format!("{}: {} had {floor}; {}", h.why, h.from, texts.join(", "));
+    plan.wait_until(Reason::SwitchoverPending, h.to.as_ref(), message, Some(again));
+}
+
+fn read_sequence(s: &Snapshot, plan: &mut Plan, member: &Member) {
+    if let Some(pod) =
+        member.pod.as_ref().filter(|_| check::can_take_command(s, member).is_ok() && !plan.touches(&member.name))
+    {
+        plan.actions.push(Action::Read { member: member.name.clone(), pod_uid: pod.uid.clone() });
+    }
+    plan.wait(Reason::ReadingPositions, Some(&member.name), format!("the sequence of {} is being read", member.name));
+}
+
+/// Seconds between two readings of the sequences of primary and successors.
+const PAUSE_SECONDS: i64 = 2;

@@ -1,0 +1,85 @@
+//! Output formats. JSON and YAML are for programs and show objects as kubectl does.
+use crate::api::ReplicaGroup;
+use anyhow::Context;
+use clap::ValueEnum;
+use kube::ResourceExt;
+use serde_json::{Value, json};
+use std::io::Write;
+
+/// The output formats for groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// The table with more columns.
+    Wide,
+    /// The object as JSON; several as a List.
+    Json,
+    /// The object as YAML; several as a List.
+    Yaml,
+    /// Only `replicagroup.tanist.dev/NAME`.
+    Name,
+}
+
+/// The output formats for an explanation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// JSON.
+    Json,
+    /// YAML.
+    Yaml,
+}
+
+/// Prints to standard output, at once.
+///
+/// # Errors
+/// When it cannot be written, as into a pipe that was closed.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("failed to print")
+}
+
+/// A group's object as kubectl shows it, without `managedFields`.
+pub fn object(group: &ReplicaGroup) -> anyhow::Result<Value> {
+    let mut group = group.clone();
+    group.metadata.managed_fields = None;
+    serde_json::to_value(&group).context("failed to write the group as JSON")
+}
+
+/// Several objects as one List.
+pub fn list(groups: &[ReplicaGroup]) -> anyhow::Result<Value> {
+    let items = groups.iter().map(object).collect::<anyhow::Result<Vec<_>>>()?;
+    Ok(json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": items}))
+}
+
+/// A value in that format, with a newline at the end.
+pub fn form(value: &Value, form: Form) -> anyhow::Result<String> {
+    match form {
+        Form::Json => Ok(format!("{value:#}\n")),
+        Form::Yaml => serde_yaml_ng::to_string(value).context("failed to write YAML"),
+    }
+}
+
+/// As `kubectl get -o name` names it.
+pub fn name(group: &ReplicaGroup) -> String {
+    format!("replicagroup.tanist.dev/{}\n", group.name_any())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests may")]
+mod tests {
+    use super::super::view::example;
+    use super::*;
+
+    #[test]
+    fn one_is_the_object_itself_and_several_are_a_list() {
+        let group = example(&json!({"metadata": {"managedFields": [{"manager": "kubectl"}]}}));
+        let one = object(&group).unwrap();
+        assert_eq!((&one["kind"], &one["metadata"]["name"]), (&json!("ReplicaGroup"), &json!("db")));
+        assert_eq!(one["metadata"]["managedFields"], Value::Null);
+        let all = list(&[group.clone(), group.clone()]).unwrap();
+        assert_eq!((&all["kind"], all["items"].as_array().unwrap().len()), (&json!("List"), 2));
+        assert!(form(&one, Form::Yaml).unwrap().starts_with("apiVersion: tanist.dev/v1alpha1\nkind: ReplicaGroup\n"));
+        let json = form(&one, Form::Json).unwrap();
+        assert_eq!(serde_json::from_str::<Value>(&json).unwrap(), one);
+        assert_eq!(name(&group), "replicagroup.tanist.dev/db\n");
+    }
+}

@@ -1,0 +1,182 @@
+//! Read access to a group's status: everything that the command line shows or decides comes from here.
+use crate::api::status::{Awaited, Decision, MemberStatus};
+use crate::api::{ReplicaGroup, ReplicaGroupStatus};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::ResourceExt;
+use tanist_core::record::Record;
+
+/// A group for the command line.
+#[derive(Debug, Clone, Copy)]
+pub struct View<'g> {
+    /// The object as it was read.
+    pub group: &'g ReplicaGroup,
+    status: Option<&'g ReplicaGroupStatus>,
+}
+
+impl<'g> View<'g> {
+    /// A view of that group.
+    pub fn new(group: &'g ReplicaGroup) -> Self {
+        View { group, status: group.status.as_ref() }
+    }
+
+    /// The group's name with its namespace.
+    pub fn name(&self) -> String {
+        format!("{}/{}", self.group.namespace().unwrap_or_default(), self.group.name_any())
+    }
+
+    /// The group's name alone.
+    pub fn short_name(&self) -> String {
+        self.group.name_any()
+    }
+
+    /// The generation of the spec that the status is about.
+    pub fn observed_generation(&self) -> Option<i64> {
+        self.status?.observed_generation
+    }
+
+    /// Whether an operator has ever written its status.
+    pub fn is_observed(&self) -> bool {
+        self.status.is_some()
+    }
+
+    /// The generations of the spec: the one that the status is about, and the present one, where they differ.
+    pub fn is_behind(&self) -> Option<(i64, i64)> {
+        let (seen, now) = (self.observed_generation()?, self.group.metadata.generation?);
+        (seen != now).then_some((seen, now))
+    }
+
+    /// When the group was created.
+    pub fn created(&self) -> Option<Timestamp> {
+        self.group.metadata.creation_timestamp.as_ref().map(|t| t.0)
+    }
+
+    /// The serving primaries.
+    pub fn primaries(&self) -> Vec<&'g str> {
+        self.status.map(|s| s.primaries.iter().map(String::as_str).collect()).unwrap_or_default()
+    }
+
+    /// Members in their role, of those desired: `2/3`.
+    pub fn in_role(&self) -> Option<&'g str> {
+        self.status?.columns.members.as_deref()
+    }
+
+    /// The names of the policies, in the order in which they are asked.
+    pub fn policy(&self) -> Option<&'g str> {
+        self.status?.columns.policies.as_deref()
+    }
+
+    /// The members, by ordinal.
+    pub fn members(&self) -> &'g [MemberStatus] {
+        self.status.map(|s| s.members.as_slice()).unwrap_or_default()
+    }
+
+    /// The member of that name.
+    pub fn member(&self, name: &str) -> Option<&'g MemberStatus> {
+        self.members().iter().find(|m| m.name == name)
+    }
+
+    /// The conditions.
+    pub fn conditions(&self) -> &'g [Condition] {
+        self.status.map(|s| s.conditions.as_slice()).unwrap_or_default()
+    }
+
+    /// The condition of that type.
+    pub fn condition(&self, kind: &str) -> Option<&'g Condition> {
+        self.conditions().iter().find(|c| c.type_ == kind)
+    }
+
+    /// What the group waits for, most important first.
+    pub fn waits(&self) -> &'g [Awaited] {
+        self.status.map(|s| s.awaiting.as_slice()).unwrap_or_default()
+    }
+
+    /// The first entry of what is awaited with that reason.
+    pub fn wait(&self, reason: &str) -> Option<&'g Awaited> {
+        self.waits().iter().find(|w| w.reason == reason)
+    }
+
+    /// The latest answer to each question.
+    pub fn decisions(&self) -> &'g [Decision] {
+        self.status.map(|s| s.decisions.as_slice()).unwrap_or_default()
+    }
+
+    /// The group's record. A group without one has an empty record.
+    ///
+    /// # Errors
+    /// When it was written by a newer version or edited by hand.
+    pub fn record(&self) -> Result<Record, String> {
+        match self.status.and_then(|s| s.record.as_ref()) {
+            Some(record) => serde_json::from_value(record.clone()).map_err(|e| e.to_string()),
+            None => Ok(Record::default()),
+        }
+    }
+
+    /// The term. `None`: there is no record yet.
+    pub fn term(&self) -> Option<u64> {
+        self.status?.record.as_ref()?.get("term")?.as_u64()
+    }
+}
+
+/// Whether a word of the status equals another one, ignoring upper and lower case.
+pub fn is(word: &str, expected: &str) -> bool {
+    word.eq_ignore_ascii_case(expected)
+}
+
+/// A role with its reason, for instance `failed (status exited 9)`.
+pub fn role(member: &MemberStatus) -> String {
+    match &member.role_detail {
+        Some(why) => format!("{} ({why})", member.role),
+        None => member.role.clone(),
+    }
+}
+
+/// A group for the tests of the command line: `shop/db` of two members, term 4, led by db-1, with changes.
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests may")]
+pub fn example(changes: &serde_json::Value) -> ReplicaGroup {
+    let mut group = serde_json::json!({
+        "apiVersion": "tanist.dev/v1alpha1",
+        "kind": "ReplicaGroup",
+        "metadata": {
+            "name": "db", "namespace": "shop", "generation": 2, "resourceVersion": "9", "uid": "group",
+            "creationTimestamp": "2026-01-01T00:00:00Z"
+        },
+        "spec": {
+            "replicas": 2, "primaries": 1,
+            "template": {"spec": {"containers": [{"name": "db", "image": "example.org/db:1"}]}},
+            "commands": {"status": {"exec": ["s"]}, "sequence": {"exec": ["q"]}, "stop": {"exec": ["t"]}, "primary": {"exec": ["p"]}}
+        },
+        "status": {
+            "observedGeneration": 2, "primaries": ["db-1"], "columns": {"primaries": "db-1", "members": "2/2", "policies": "sequence"},
+            "conditions": [{
+                "type": "Ready", "status": "True", "reason": "AllMembersInRole", "message": "fine",
+                "lastTransitionTime": "2026-01-01T00:01:00Z"
+            }],
+            "members": [
+                {"name": "db-0", "ordinal": 0, "phase": "Running", "role": "Secondary", "ready": true, "podUID": "u0"},
+                {"name": "db-1", "ordinal": 1, "phase": "Running", "role": "Primary", "ready": true, "podUID": "u1"}
+            ],
+            "record": {"term": 4}
+        }
+    });
+    merge(&mut group, changes);
+    serde_json::from_value(group).unwrap()
+}
+
+/// A merge patch; lists are replaced.
+#[cfg(test)]
+fn merge(into: &mut serde_json::Value, changes: &serde_json::Value) {
+    use serde_json::Value;
+    match (into, changes) {
+        (Value::Object(into), Value::Object(changes)) => {
+            for (key, change) in changes {
+                match change {
+                    Value::Null => drop(into.remove(key)),
+                    _ => merge(into.entry(key.clone()).or_insert(Value::Null), change),
+                }
+            }
+        }
+        (into, changes) => *into = changes.clone(),
+    }
+}
