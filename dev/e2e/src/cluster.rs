@@ -1,4 +1,4 @@
-//! The cluster: images, definition, kubectl. Prepared once, by whichever test comes first.
+//! The cluster: images, definition, kubectl. The first test of a process prepares it.
 use anyhow::{Context, Result, bail, ensure};
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
@@ -9,16 +9,22 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 
-/// The checkout.
+/// The root folder of the checkout.
 #[must_use]
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
+/// Where manifests and examples are taken from: this checkout, or the one that `TANIST_CHECKOUT` names, for an operator of another commit.
+#[must_use]
+pub fn manifests_root() -> PathBuf {
+    std::env::var_os("TANIST_CHECKOUT").map_or_else(root, PathBuf::from)
+}
+
 /// Runs kubectl as the user of `KUBECONFIG` and returns what it printed.
 ///
 /// # Errors
-/// When it fails; with what it complained about.
+/// When it fails, with what it wrote to standard error.
 pub fn kubectl(arguments: &[&str]) -> Result<String> {
     let config = std::env::var("KUBECONFIG").context("set KUBECONFIG to the cluster, as `make e2e` does")?;
     let mut command = Command::new(root().join("dev/cluster"));
@@ -26,10 +32,10 @@ pub fn kubectl(arguments: &[&str]) -> Result<String> {
     run(&mut command)
 }
 
-/// Runs what a person would: `tanist explain register`. Returns what it printed.
+/// Runs the command line as a user would: `tanist explain register`. Returns what it printed.
 ///
 /// # Errors
-/// When it fails; with what it complained about.
+/// When it fails, with what it wrote to standard error.
 pub fn tanist(namespace: &str, arguments: &[&str]) -> Result<String> {
     let home = std::env::var("HOME").unwrap_or_default();
     let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| format!("{home}/.cache/tanist/target"));
@@ -38,10 +44,10 @@ pub fn tanist(namespace: &str, arguments: &[&str]) -> Result<String> {
     run(Command::new(binary).args(arguments).args(["--namespace", namespace]))
 }
 
-/// Does something to the machines of the cluster, see dev/README.md: `partition node1`, `node-kill node1`.
+/// Runs a command of dev/cluster on its machines, for instance `partition node1` or `node-kill node1`; see dev/README.md.
 ///
 /// # Errors
-/// When it fails; with what it complained about.
+/// When it fails, with what it wrote to standard error.
 pub fn machines(arguments: &[&str]) -> Result<String> {
     run(Command::new(root().join("dev/cluster")).args(arguments))
 }
@@ -62,7 +68,7 @@ pub fn manifests(folder: &str) -> Result<Vec<Value>> {
     if let Some(objects) = rendered.get(folder) {
         return Ok(objects.clone());
     }
-    let objects = documents(&kubectl(&["kustomize", &root().join(folder).to_string_lossy()])?)?;
+    let objects = documents(&kubectl(&["kustomize", &manifests_root().join(folder).to_string_lossy()])?)?;
     rendered.insert(folder.to_owned(), objects.clone());
     Ok(objects)
 }
@@ -75,10 +81,10 @@ pub fn documents(text: &str) -> Result<Vec<Value>> {
     serde_yaml_ng::Deserializer::from_str(text).map(|document| Ok(Value::deserialize(document)?)).collect()
 }
 
-/// The way to objects of that kind; cluster-wide ones have no namespace.
+/// An API client for objects of that kind; cluster-wide ones have no namespace.
 ///
 /// # Errors
-/// When the object does not say what it is.
+/// When the object has no kind.
 pub fn api_of(client: &Client, object: &Value) -> Result<Api<DynamicObject>> {
     let word = |key: &str| object.pointer(key).and_then(Value::as_str);
     let version = word("/apiVersion").context("no apiVersion")?;
@@ -90,7 +96,7 @@ pub fn api_of(client: &Client, object: &Value) -> Result<Api<DynamicObject>> {
     })
 }
 
-/// Server-side apply.
+/// Writes an object with server-side apply.
 ///
 /// # Errors
 /// When the API server refuses it.
@@ -104,7 +110,7 @@ pub async fn apply(client: &Client, object: &Value) -> Result<()> {
 /// Loads the images and applies the definition, once per process.
 ///
 /// # Errors
-/// When either fails; every test then says so.
+/// When either fails; every test then fails with the same error.
 pub async fn prepare(client: &Client) -> Result<()> {
     static PREPARED: Mutex<Option<Result<(), String>>> = Mutex::new(None);
     {
@@ -123,7 +129,10 @@ fn load_images() -> Result<()> {
     let cache = std::env::var("TANIST_CACHE").unwrap_or_else(|_| format!("{home}/.cache/tanist"));
     let mut command = Command::new(root().join("dev/cluster"));
     command.arg("load");
-    for image in ["tanist", "register"] {
+    // Who names another image of the operator has loaded it.
+    let images: &[&str] =
+        if std::env::var_os("TANIST_IMAGE").is_some() { &["register"] } else { &["tanist", "register"] };
+    for image in images {
         let tar = format!("{cache}/images/{image}.tar");
         ensure!(Path::new(&tar).exists(), "{tar} is not there: run `make image`");
         command.arg(tar);

@@ -18,7 +18,7 @@ pub struct Group {
     pub name: String,
     /// Its namespace.
     pub namespace: String,
-    /// The way to the cluster.
+    /// The client of the cluster's API.
     pub client: Client,
     /// The groups of that namespace.
     pub groups: Api<DynamicObject>,
@@ -26,7 +26,7 @@ pub struct Group {
 
 /// examples/register/group.yaml under another name, with changes to its spec.
 fn example(name: &str, changes: Value) -> Result<DynamicObject> {
-    let text = std::fs::read_to_string(crate::root().join("examples/register/group.yaml"))?;
+    let text = std::fs::read_to_string(crate::cluster::manifests_root().join("examples/register/group.yaml"))?;
     let mut group = documents(&text)?.into_iter().next().context("no group in the example")?;
     merge(&mut group, json!({"metadata": {"name": name}, "spec": changes}));
     // What tests change in the container is merged into the only one that there is.
@@ -39,7 +39,7 @@ fn example(name: &str, changes: Value) -> Result<DynamicObject> {
     serde_json::from_value(group).context("the example is no object")
 }
 
-/// Merges as JSON merge patches do.
+/// Merges two values as a JSON merge patch does.
 pub fn merge(into: &mut Value, changes: Value) {
     match (into, changes) {
         (Value::Object(into), Value::Object(changes)) => {
@@ -55,7 +55,7 @@ pub fn merge(into: &mut Value, changes: Value) {
     }
 }
 
-/// A condition as `STATUS REASON: MESSAGE`; empty when it is not there.
+/// A condition as `STATUS REASON: MESSAGE`; empty when it is absent.
 #[must_use]
 pub fn condition(group: &Value, kind: &str) -> String {
     let conditions = group.pointer("/status/conditions").and_then(Value::as_array);
@@ -64,14 +64,26 @@ pub fn condition(group: &Value, kind: &str) -> String {
         .map_or_else(String::new, |c| format!("{} {}: {}", text(c, "/status"), text(c, "/reason"), text(c, "/message")))
 }
 
-/// A text in a value; empty when it is not there.
+/// The text at a JSON pointer; empty when it is absent.
 #[must_use]
 pub fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
+/// The group's term by its record; 0: it has none.
+#[must_use]
+pub fn term(group: &Value) -> u64 {
+    group.pointer("/status/record/term").and_then(Value::as_u64).unwrap_or_default()
+}
+
+/// Everything that the group waits for, as text; empty when it waits for nothing.
+#[must_use]
+pub fn waits(group: &Value) -> String {
+    group.pointer("/status/awaiting").map(Value::to_string).unwrap_or_default()
+}
+
 impl Group {
-    /// The group of that name, there or not.
+    /// The group of that name; it need not exist.
     #[must_use]
     pub fn named(client: &Client, namespace: &str, name: &str) -> Self {
         let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("tanist.dev", "v1alpha1", "ReplicaGroup"));
@@ -88,10 +100,10 @@ impl Group {
         self.groups.create(&PostParams::default(), &object).await.map(drop).context("failed to create the group")
     }
 
-    /// As it is now.
+    /// Reads it from the API server.
     ///
     /// # Errors
-    /// When it is not there.
+    /// When it does not exist.
     pub async fn get(&self) -> Result<Value> {
         Ok(serde_json::to_value(self.groups.get(&self.name).await?)?)
     }
@@ -129,7 +141,7 @@ impl Group {
             .context("failed to delete the group")
     }
 
-    /// Waits until something holds of it, and returns it as it was then.
+    /// Waits until a condition holds for the group, and returns the group as it was then.
     ///
     /// # Errors
     /// When that does not happen in time.
@@ -153,7 +165,7 @@ impl Group {
         }
     }
 
-    /// Waits until every member serves, by a status that is about the present spec.
+    /// Waits until every member serves, according to a status of the present spec.
     ///
     /// # Errors
     /// When that does not happen in time.
@@ -161,7 +173,7 @@ impl Group {
         self.until("readiness", seconds, is_ready).await
     }
 
-    /// Waits until every member serves in another pod than those.
+    /// Waits until every member serves in a pod other than these.
     ///
     /// # Errors
     /// When that does not happen in time.
@@ -185,7 +197,7 @@ impl Group {
         (0..count).map(|ordinal| self.member(ordinal)).collect()
     }
 
-    /// What was executed in its three members, by time.
+    /// What was executed in its three members, ordered by time.
     ///
     /// # Errors
     /// When a log cannot be read.
@@ -205,7 +217,7 @@ impl Group {
         Ok(executions(&self.journal().await?))
     }
 
-    /// How often a command was begun in a member.
+    /// How often a command was started in a member.
     ///
     /// # Errors
     /// When its log cannot be read.
@@ -217,7 +229,7 @@ impl Group {
     /// Deletes all three pods at once, and returns their UIDs.
     ///
     /// # Errors
-    /// When one is not there.
+    /// When one does not exist.
     pub async fn delete_pods(&self, grace: Option<u32>) -> Result<Vec<String>> {
         let members = self.members(3);
         let old = try_join_all(members.iter().map(Member::uid)).await?;
@@ -225,10 +237,10 @@ impl Group {
         Ok(old)
     }
 
-    /// Holds that every member has so many rows, and that none was given up.
+    /// Checks that every member has this number of rows, and that no row was dropped.
     ///
     /// # Errors
-    /// When one has not.
+    /// When that is not so.
     pub async fn rows(&self, wanted: u32) -> Result<()> {
         for member in self.members(3) {
             let count = member.count().await?;
@@ -239,7 +251,7 @@ impl Group {
         Ok(())
     }
 
-    /// Waits until every member holds so many rows: they are copied within a second.
+    /// Waits until every member has this number of rows: they are copied within a second.
     ///
     /// # Errors
     /// When that does not happen in time.

@@ -4,15 +4,15 @@ use anyhow::{Context, Result};
 /// A line of `/data/log`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// In which member.
+    /// The member's ordinal.
     pub ordinal: u32,
     /// Milliseconds since 1970.
     pub at: u64,
     /// `begin`, `end` or `late`.
     pub edge: String,
-    /// The process, in its container.
+    /// The pid, in its container.
     pub pid: String,
-    /// Which command.
+    /// The command's name.
     pub command: String,
     /// Its arguments, or `code=N`.
     pub rest: Vec<String>,
@@ -22,7 +22,7 @@ impl Entry {
     /// Reads a line.
     ///
     /// # Errors
-    /// When it is none.
+    /// When it has another form.
     pub fn read(ordinal: u32, line: &str) -> Result<Self> {
         let mut words = line.split_whitespace().map(str::to_owned);
         let mut next = || words.next().with_context(|| format!("not a line of the log: {line:?}"));
@@ -34,21 +34,21 @@ impl Entry {
 /// One execution of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Execution {
-    /// In which member.
+    /// The member's ordinal.
     pub ordinal: u32,
-    /// Which command.
+    /// The command's name.
     pub command: String,
     /// Its arguments.
     pub arguments: Vec<String>,
-    /// When it began.
+    /// When it began, in milliseconds since 1970.
     pub began: u64,
-    /// When it ended; absent: it was killed, or runs.
+    /// When it ended; absent when it was killed or still runs.
     pub ended: Option<u64>,
-    /// How it ended.
+    /// Its exit code; absent as above.
     pub code: Option<i32>,
 }
 
-/// The executions of those lines, by their beginnings.
+/// The executions of these lines, ordered by when they began.
 #[must_use]
 pub fn executions(journal: &[Entry]) -> Vec<Execution> {
     let begins = journal.iter().enumerate().filter(|(_, e)| e.edge == "begin");
@@ -71,7 +71,7 @@ pub fn executions(journal: &[Entry]) -> Vec<Execution> {
         .collect()
 }
 
-/// Those that started a member, in order, for instance `["seed 0", "primary 1"]`.
+/// The executions that started a member, in order, for instance `["seed 0", "primary 1"]`.
 #[must_use]
 pub fn starts(executions: &[Execution]) -> Vec<String> {
     let starts = executions.iter().filter(|e| !matches!(e.command.as_str(), "sequence" | "stop" | "status"));

@@ -1,6 +1,6 @@
 //! What the end-to-end tests share. Each test gets namespaces and an installation of the operator of its own, from the image and the manifests
-//! that users get, and says what it waits for and how long: nothing sleeps. What fails is printed with everything that is known about it, and
-//! stays in the cluster; what passes is removed.
+//! that users get. Tests do not sleep; each wait names a condition and a limit. When a test fails, all that is known about it is printed, and its
+//! namespaces stay in the cluster; when it passes, they are removed.
 //!
 //! `KUBECONFIG` names the cluster, `CLUSTER` says how images get there (see dev/README.md).
 mod cluster;
@@ -11,7 +11,7 @@ mod operator;
 mod play;
 
 pub use cluster::{kubectl, machines, root, tanist};
-pub use group::{Group, condition, merge, text};
+pub use group::{Group, condition, merge, term, text, waits};
 pub use journal::{Entry, Execution, executions, starts};
 pub use member::{Member, Output};
 pub use operator::{Operator, until};

@@ -18,14 +18,14 @@ pub struct Member {
     pub pods: Api<Pod>,
 }
 
-/// What came of an execution.
+/// The result of an execution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
     /// The exit code.
     pub code: i32,
     /// What it printed.
     pub text: String,
-    /// What it complained about.
+    /// What it wrote to standard error.
     pub complaint: String,
 }
 
@@ -33,7 +33,7 @@ pub struct Output {
 const EXEC: Duration = Duration::from_secs(20);
 
 impl Member {
-    /// A member of that group.
+    /// The member of a group with this ordinal.
     #[must_use]
     pub fn new(client: &Client, namespace: &str, group: &str, ordinal: u32) -> Self {
         Member { ordinal, name: format!("{group}-{ordinal}"), pods: Api::namespaced(client.clone(), namespace) }
@@ -102,7 +102,7 @@ impl Member {
         Ok(self.register(&format!("write {rows}")).await?.parse()?)
     }
 
-    /// How many rows it holds; none: it has no data.
+    /// How many rows it has; `None` when it has no data.
     ///
     /// # Errors
     /// When its data is damaged.
@@ -112,7 +112,7 @@ impl Member {
         Ok(output.text.parse()?)
     }
 
-    /// What was executed in it, but for `status`.
+    /// What was executed in it, except `status`.
     ///
     /// # Errors
     /// When its log cannot be read.
@@ -137,10 +137,10 @@ impl Member {
         self.pod().await?.uid().context("no UID")
     }
 
-    /// Deletes its pod, with its own grace or with that one.
+    /// Deletes its pod, with its own grace period or with this one.
     ///
     /// # Errors
-    /// When it is refused.
+    /// When the API server refuses it.
     pub async fn delete(&self, grace: Option<u32>) -> Result<()> {
         let params = DeleteParams { grace_period_seconds: grace, ..DeleteParams::default() };
         self.pods.delete(&self.name, &params).await.map(drop).context("failed to delete a pod")
@@ -149,7 +149,7 @@ impl Member {
     /// Waits until a new pod of that name runs.
     ///
     /// # Errors
-    /// When it does not in time.
+    /// When that does not happen in time.
     pub async fn replaced(&self, old: &str, seconds: u64) -> Result<()> {
         let runs = |pod: &Pod| {
             let status = pod.status.as_ref();

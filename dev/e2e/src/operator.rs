@@ -1,4 +1,4 @@
-//! An installation of the operator, from deploy/ and with nothing but its rights.
+//! An installation of the operator, from deploy/ and with only the rights given there.
 use crate::cluster::{apply, manifests};
 use anyhow::{Context, Result, bail};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Where crash points are remembered, so that each happens once.
+/// The file in which reached crash points are noted, so that each is used once.
 const MARKS: &str = "/var/crash";
 
-/// What the operator's container uses, as its kubelet says.
+/// What the operator's container uses, according to its kubelet.
 #[derive(Debug, Clone, Copy)]
 pub struct Usage {
     /// Resident memory.
@@ -27,13 +27,13 @@ pub struct Usage {
 pub struct Operator {
     /// Its namespace.
     pub namespace: String,
-    /// The namespace of the groups that it keeps.
+    /// The namespace of the groups that it manages.
     pub watched: String,
     client: Client,
 }
 
 impl Operator {
-    /// Installs it, with these variables beside its own, on that node or on any.
+    /// Installs it with these additional variables, on that node or on any.
     ///
     /// # Errors
     /// When something is refused.
@@ -54,7 +54,7 @@ impl Operator {
         Ok(operator)
     }
 
-    /// As an overlay of kustomize would: the names that differ between installations, and nothing else.
+    /// Changes only the names that differ between installations, as an overlay of kustomize would.
     fn adapt(&self, object: &mut Value, variables: &BTreeMap<String, String>, node: Option<&str>) -> Result<()> {
         let kind = crate::text(object, "/kind").to_owned();
         let set = |object: &mut Value, pointer: &str, value: &str| {
@@ -108,7 +108,7 @@ impl Operator {
         Ok(pods.items.into_iter().filter(|p| p.metadata.deletion_timestamp.is_none()).collect())
     }
 
-    /// Ends a pod of it at once, and returns its name.
+    /// Deletes one of its pods without a grace period, and returns its name.
     ///
     /// # Errors
     /// When there is none.
@@ -128,7 +128,7 @@ impl Operator {
         }
     }
 
-    /// How often its containers were started anew.
+    /// How often its containers were restarted.
     ///
     /// # Errors
     /// When its pods cannot be listed.
@@ -138,7 +138,7 @@ impl Operator {
         Ok(statuses.map(|c| c.restart_count).sum())
     }
 
-    /// Waits until its containers were started anew so often.
+    /// Waits until its containers were restarted this many times.
     ///
     /// # Errors
     /// When that does not happen in time.
@@ -146,7 +146,7 @@ impl Operator {
         until(&format!("{times} restarts of the operator"), seconds, async || Ok(self.restarts().await? >= times)).await
     }
 
-    /// What it wrote into its log, that before a restart included.
+    /// Its log, including the one before a restart.
     pub async fn log(&self) -> String {
         let mut text = String::new();
         for pod in self.pods().await.unwrap_or_default() {
@@ -166,7 +166,7 @@ impl Operator {
         until(&format!("{words:?} in the operator's log"), seconds, async || Ok(self.log().await.contains(words))).await
     }
 
-    /// A number of its metrics, by its name with labels; 0: not there.
+    /// The value of a metric, by its name with labels; 0 when it is absent.
     ///
     /// # Errors
     /// When they cannot be read.
@@ -189,7 +189,7 @@ impl Operator {
     /// What its container uses.
     ///
     /// # Errors
-    /// When its kubelet does not say.
+    /// When its kubelet does not report it.
     pub async fn usage(&self) -> Result<Usage> {
         let name = self.pod().await?;
         let pods = self.pods().await?;
@@ -208,7 +208,7 @@ impl Operator {
         })
     }
 
-    /// Waits until it went through so many more rounds.
+    /// Waits until it has made this many more rounds.
     ///
     /// # Errors
     /// When that does not happen in time.
@@ -218,7 +218,7 @@ impl Operator {
         until(&format!("{more} rounds"), seconds, async || Ok(self.metric(&pod, name).await? >= before + more)).await
     }
 
-    /// Sets how many of it run.
+    /// Sets its number of replicas.
     ///
     /// # Errors
     /// When the API server refuses it.
@@ -232,7 +232,7 @@ impl Operator {
             .context("failed to scale the operator")
     }
 
-    /// Sets a variable; Kubernetes then starts it anew.
+    /// Sets a variable; Kubernetes then restarts it.
     ///
     /// # Errors
     /// When the API server refuses it.
@@ -241,7 +241,7 @@ impl Operator {
         crate::kubectl(&["set", "env", "-n", &self.namespace, "deployment/tanist", &variable]).map(drop)
     }
 
-    /// Takes verbs on a resource away from it, and returns what it was allowed before.
+    /// Removes its rights to use verbs on a resource, and returns the rules before that.
     ///
     /// # Errors
     /// When the API server refuses it.
@@ -257,7 +257,7 @@ impl Operator {
         Ok(before)
     }
 
-    /// Sets what it is allowed in the namespace of the groups.
+    /// Sets its rights in the namespace of the groups.
     ///
     /// # Errors
     /// When the API server refuses it.
@@ -287,10 +287,10 @@ impl Operator {
     }
 }
 
-/// How often something is looked at that cannot be watched.
+/// How often a condition is checked that cannot be watched.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Waits until something holds that cannot be watched. An error counts as "not yet", and is told at the end.
+/// Waits until a condition holds that cannot be watched. An error counts as "not yet", and is reported at the end.
 ///
 /// # Errors
 /// When that does not happen in time.

@@ -1,4 +1,4 @@
-//! A test: its namespaces, its operator, and what is told when it fails.
+//! A test: its namespaces, its operator, and what is printed when it fails.
 use crate::cluster::{apply, kubectl, prepare};
 use crate::group::Group;
 use crate::operator::Operator;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// What the operator can write in a namespace.
+/// The kinds of objects that the operator can write in a namespace.
 const KINDS: [(&str, &str, &str); 9] = [
     ("tanist.dev", "v1alpha1", "ReplicaGroup"),
     ("apps", "v1", "StatefulSet"),
@@ -30,41 +30,41 @@ pub struct Play {
     node: Option<String>,
 }
 
-/// What comes of a test; the text is the last line of what is told.
+/// The result of a test; the text is the last line that is printed.
 pub type Outcome = Result<(), String>;
 
-/// What a test works with.
+/// What a running test has: a client, a namespace and an operator.
 pub struct Stage {
-    /// The way to the cluster.
+    /// The client of the cluster's API.
     pub client: Client,
     /// The namespace of its groups.
     pub namespace: String,
-    /// The operator that keeps them.
+    /// The operator that manages them.
     pub operator: Operator,
 }
 
-/// Begins a test; its namespaces bear that name.
+/// Begins a test; the names of its namespaces contain this name.
 #[must_use]
 pub fn play(name: &str) -> Play {
     Play { name: name.into(), variables: BTreeMap::new(), node: None }
 }
 
 impl Play {
-    /// A variable for the operator.
+    /// Sets an environment variable of the operator.
     #[must_use]
     pub fn with(mut self, variable: &str, value: &str) -> Self {
         self.variables.insert(variable.into(), value.into());
         self
     }
 
-    /// Keeps the operator on a node: one that the test leaves alone.
+    /// Pins the operator to a node that the test does not disturb.
     #[must_use]
     pub fn on(mut self, node: &str) -> Self {
         self.node = Some(node.into());
         self
     }
 
-    /// Runs it. What passes is removed; what fails is explained and stays.
+    /// Runs the test. After success its namespaces are removed; after a failure its state is printed and they stay.
     ///
     /// # Errors
     /// Those of the test.
@@ -138,16 +138,16 @@ impl Stage {
         Ok(found)
     }
 
-    /// A group by its name, there or not.
+    /// A group by its name; it need not exist.
     #[must_use]
     pub fn group(&self, name: &str) -> Group {
         Group::named(&self.client, &self.namespace, name)
     }
 
-    /// Does not wait: that takes Kubernetes some ten seconds, and nobody uses the name again.
+    /// Does not wait for the end: Kubernetes needs some ten seconds for it, and the name is not used again.
     async fn clear(&self) -> Result<()> {
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
-        // The operator goes first, so that it does not mend what is being removed.
+        // The operator is deleted first, so that it does not restore objects that are being removed.
         let _ = self.operator.uninstall().await;
         let _ = namespaces.delete(&self.namespace, &DeleteParams::default()).await?;
         Ok(())

@@ -7,6 +7,12 @@ fn failures(group: &Value, ordinal: u32) -> u64 {
     group.pointer(&format!("/status/members/{ordinal}/failures")).and_then(Value::as_u64).unwrap_or_default()
 }
 
+/// When the first of all back-offs ends, in seconds since 1970.
+fn backed_off_until(group: &Value) -> Option<u64> {
+    let members = group.pointer("/status/record/members")?.as_object()?;
+    members.values().filter_map(|member| member.get("retryAt")?.as_u64()).min()
+}
+
 /// Members 0 and 1 hold 7 rows, member 2 holds 3.
 async fn two_equal_one_older(group: &Group) -> Result<()> {
     group.ready(60).await?;
@@ -19,7 +25,7 @@ async fn two_equal_one_older(group: &Group) -> Result<()> {
     Ok(())
 }
 
-// A19, A20, A23, S13: equal data is the only fallback; below it nobody is seeded, and a person's retry is obeyed at once.
+// A19, A20, A23, S13: equal data is the only fallback; no member below it is seeded, and an administrator's retry takes effect at once.
 #[test]
 fn only_equal_data_is_a_fallback_for_a_seed() -> Outcome {
     play("fallback").run(async |stage| {
@@ -37,19 +43,23 @@ fn only_equal_data_is_a_fallback_for_a_seed() -> Outcome {
             .await?;
         let message = condition(&stalled, "Stalled");
         ensure!(message.contains("register-2") && message.contains("behind the highest known"), "{message}");
-        let waits = stalled.pointer("/status/waiting").context("nothing is awaited")?.to_string();
+        let waits = stalled.pointer("/status/awaiting").context("nothing is awaited")?.to_string();
         ensure!(waits.contains("CandidatesFailed"), "{waits}");
         for ordinal in [0, 1] {
             group.member(ordinal).fault("seed", "clear").await?;
         }
-        // The back-off has 20 s by now; a person need not wait for it.
+        // The back-off of each is 20 s by now; an administrator need not wait for it.
         let before = group.executions().await?.len();
         group.annotate("tanist.dev/retry", "1").await?;
-        until("a seed right after the annotation", 8, async || {
+        let mut next = None;
+        until("a seed after the annotation", 60, async || {
             let all = group.executions().await?;
-            Ok(all.iter().skip(before).any(|e| e.command == "seed"))
+            next = all.iter().skip(before).find(|e| e.command == "seed").map(|e| e.began);
+            Ok(next.is_some())
         })
         .await?;
+        let earliest = backed_off_until(&stalled).context("no member was backed off")?;
+        ensure!(next < Some(earliest * 1000), "the seed at {next:?} waited for the end of the back-off at {earliest}");
         group.recovered(&old, 60).await?;
         group.rows(7).await?;
         let seeds: Vec<_> =

@@ -48,7 +48,7 @@ fn a_group_forms_one_primary_at_a_time() -> Outcome {
         order(&group).await?;
         routed(stage).await?;
         objects(stage).await?;
-        seen_by_people(&ready, stage).await
+        seen_by_users(&ready, stage).await
     })
 }
 
@@ -104,12 +104,12 @@ async fn objects(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-async fn seen_by_people(group: &Value, stage: &Stage) -> Result<()> {
+async fn seen_by_users(group: &Value, stage: &Stage) -> Result<()> {
     let table = kubectl(&["get", "rg", "register", "-n", &stage.namespace])?;
     let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
-    ensure!(rows.first().is_some_and(|r| *r == ["NAME", "READY", "PRIMARY", "MEMBERS", "POLICY", "AGE"]), "{table}");
+    ensure!(rows.first().is_some_and(|r| *r == ["NAME", "READY", "REASON", "PRIMARY", "MEMBERS", "AGE"]), "{table}");
     let row = rows.get(1).and_then(|r| r.get(..5)).unwrap_or_default();
-    ensure!(row == ["register", "True", "register-0,register-1,register-2", "3/3", "sequence"], "{table}");
+    ensure!(row == ["register", "True", "AllMembersInRole", "register-0,register-1,register-2", "3/3"], "{table}");
     let path = format!("/apis/tanist.dev/v1alpha1/namespaces/{}/replicagroups/register/scale", stage.namespace);
     let scale: Value = serde_json::from_str(&kubectl(&["get", "--raw", &path])?)?;
     ensure!(

@@ -1,5 +1,5 @@
 //! The operator is killed.
-use crate::outage::make_freshest;
+use crate::outage::make_most_recent;
 use anyhow::{Result, ensure};
 use serde_json::json;
 use tanist_e2e::{Group, Outcome, Stage, play, starts};
@@ -24,7 +24,7 @@ async fn twice(stage: &Stage) -> Result<Group> {
     group.ready(90).await?;
     group.member(0).write(3).await?;
     group.copied(3).await?;
-    make_freshest(&group, 2, 2).await?;
+    make_most_recent(&group, 2, 2).await?;
     let old = group.delete_pods(None).await?;
     group.recovered(&old, 120).await?;
     Ok(group)
@@ -64,7 +64,7 @@ fn killed_while_commands_run() -> Outcome {
         group.ready(60).await?;
         group.member(0).write(3).await?;
         group.copied(3).await?;
-        make_freshest(&group, 2, 2).await?;
+        make_most_recent(&group, 2, 2).await?;
         group.member(2).fault("seed", "slow 5 x1").await?;
         group.member(0).fault("primary", "slow 5 x1").await?;
         let old = group.delete_pods(None).await?;
@@ -79,7 +79,7 @@ fn killed_while_commands_run() -> Outcome {
     })
 }
 
-// S1, A32, S2 without the runner: nobody can be asked whether the seed ran, so the pod goes before anybody is started.
+// S1, A32, S2 without the runner: it cannot be known whether the seed ran, so the pod is deleted before another member is started.
 #[test]
 fn killed_between_intent_and_exec_without_the_runner() -> Outcome {
     let play = play("killed-none").with("TANIST_CRASH", "recorded:seed:register-0");

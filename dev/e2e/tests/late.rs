@@ -1,11 +1,7 @@
-//! Commands whose end nobody knows, and pods that are not those of the plan.
+//! Commands of unknown outcome, and pods that are not those of the plan.
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use tanist_e2e::{Group, Outcome, play, starts};
-
-fn waits(group: &Value) -> String {
-    group.pointer("/status/waiting").map(Value::to_string).unwrap_or_default()
-}
+use tanist_e2e::{Group, Outcome, play, starts, waits};
 
 fn history(group: &Value) -> String {
     group.pointer("/status/record/history").map(Value::to_string).unwrap_or_default()
@@ -15,7 +11,7 @@ async fn seeds(group: &Group) -> Result<Vec<String>> {
     Ok(starts(&group.executions().await?).into_iter().filter(|s| s.starts_with("seed")).collect())
 }
 
-// S2, reading 27: at the deadline nobody knows; nobody else is seeded, nothing is stopped, and what comes late counts.
+// S2, reading 27: at the deadline the outcome is unknown; no other member is seeded, nothing is stopped, and a late success counts.
 #[test]
 fn a_seed_that_succeeds_after_its_deadline_stays_the_only_one() -> Outcome {
     play("late").run(async |stage| {
@@ -23,7 +19,7 @@ fn a_seed_that_succeeds_after_its_deadline_stays_the_only_one() -> Outcome {
         let commands = json!({"seed": {"timeoutSeconds": 5}});
         let group = stage.register(json!({"commands": commands, "container_": {"env": env}})).await?;
         let unknown = group.until("an unknown outcome", 60, |seen| waits(seen).contains("OutcomeUnknown")).await?;
-        ensure!(waits(&unknown).contains("the end of seed on register-0 is not known"), "{}", waits(&unknown));
+        ensure!(waits(&unknown).contains("the outcome of seed on register-0 is unknown"), "{}", waits(&unknown));
         group.ready(60).await?;
         ensure!(starts(&group.executions().await?) == ["seed 0", "primary 1", "primary 2"]);
         let journal = group.journal().await?;
@@ -33,7 +29,7 @@ fn a_seed_that_succeeds_after_its_deadline_stays_the_only_one() -> Outcome {
     })
 }
 
-// S2, reading 27: when it never comes, the pod is deleted at last, and only then somebody is started.
+// S2, reading 27: if it never succeeds, the pod is deleted as the last resort, and only then another member is started.
 #[test]
 fn a_seed_that_never_ends_costs_its_pod() -> Outcome {
     play("never").run(async |stage| {
@@ -44,7 +40,7 @@ fn a_seed_that_never_ends_costs_its_pod() -> Outcome {
         group.until("an unknown outcome", 60, |seen| waits(seen).contains("OutcomeUnknown")).await?;
         let old = group.member(0).uid().await?;
         let seen = group.recovered(&[old], 120).await?;
-        ensure!(history(&seen).contains("has had no known end for 8 s after its deadline"), "{}", history(&seen));
+        ensure!(history(&seen).contains("was still unknown 8 s after its deadline"), "{}", history(&seen));
         ensure!(seeds(&group).await?.len() == 2, "{:?}", seeds(&group).await?);
         Ok(())
     })

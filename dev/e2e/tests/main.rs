@@ -2,13 +2,16 @@
 //! docs/requirements.md and docs/safety.md that it shows.
 mod apart;
 mod candidates;
+mod data;
 mod evidence;
 mod forms;
+mod frozen;
 mod input;
 mod killed;
 mod late;
 mod memory;
 mod outage;
+mod overrides;
 mod people;
 mod policies;
 mod rights;

@@ -1,15 +1,11 @@
-//! What a group remembers, and what people may do to it.
-use crate::outage::make_freshest;
+//! The memory of a group, and what administrators may do to it.
+use crate::outage::make_most_recent;
 use anyhow::{Context, Result, ensure};
 use kube::api::PostParams;
 use serde_json::{Value, json};
-use tanist_e2e::{Group, Outcome, condition, play, starts};
+use tanist_e2e::{Group, Outcome, condition, play, starts, term};
 
-fn term(group: &Value) -> u64 {
-    group.pointer("/status/record/term").and_then(Value::as_u64).unwrap_or_default()
-}
-
-/// What a person with `kubectl edit --subresource=status` can do.
+/// What an administrator can do with `kubectl edit --subresource=status`.
 async fn wipe(group: &Group) -> Result<()> {
     let mut object = group.groups.get(&group.name).await?;
     object.data.as_object_mut().context("no object")?.remove("status");
@@ -22,7 +18,7 @@ async fn wipe(group: &Group) -> Result<()> {
         .context("failed to wipe the status")
 }
 
-// A33: paused: a lost pod comes back and nothing is executed on it; then it joins. A49, S32: a wiped status is rebuilt, nobody is seeded.
+// A33: paused: a lost pod comes back and nothing is executed in it; then it joins. A49, S32: a wiped status is rebuilt, and no member is seeded.
 #[test]
 fn a_paused_group_is_left_alone_and_a_wiped_status_is_rebuilt() -> Outcome {
     play("paused").run(async |stage| {
@@ -62,15 +58,15 @@ fn a_paused_group_is_left_alone_and_a_wiped_status_is_rebuilt() -> Outcome {
     })
 }
 
-// S7, S15: the group is deleted and created anew with its claims: it knows its term, and seeds from the freshest.
+// S7, S15: the group is deleted and created again with its claims: it knows its term, and seeds the member with the most recent data.
 #[test]
-fn a_group_created_anew_knows_its_data() -> Outcome {
+fn a_group_created_again_knows_its_data() -> Outcome {
     play("anew").run(async |stage| {
         let group = stage.register(json!({})).await?;
         let formed = group.ready(60).await?;
         group.member(0).write(3).await?;
         group.copied(3).await?;
-        make_freshest(&group, 1, 4).await?;
+        make_most_recent(&group, 1, 4).await?;
         let members = group.members(3);
         let old: Vec<_> = futures::future::try_join_all(members.iter().map(|m| m.uid())).await?;
         group.delete().await?;

@@ -4,25 +4,25 @@ use serde_json::{Value, json};
 use tanist_e2e::{Group, Outcome, play, starts, text};
 
 /// Writes so many rows to one member that no other copies them.
-pub async fn make_freshest(group: &Group, ordinal: u32, rows: u32) -> Result<()> {
+pub async fn make_most_recent(group: &Group, ordinal: u32, rows: u32) -> Result<()> {
     for member in group.members(3) {
         member.fault("pull", "fail").await?;
     }
     group.member(ordinal).write(rows).await.map(drop)
 }
 
-/// Forms, loses everything twice, and comes back from the freshest each time. In both modes.
+/// The group forms, loses all members twice, and comes back from the one with the most recent data each time; with the runner and without.
 async fn recovers(group: &Group) -> Result<()> {
     group.ready(60).await?;
     group.member(0).write(3).await?;
     group.copied(3).await?;
-    make_freshest(group, 2, 4).await?;
+    make_most_recent(group, 2, 4).await?;
     let old = group.delete_pods(None).await?;
     let seen = group.recovered(&old, 60).await?;
     group.rows(7).await?;
     explained(&seen, "register-2")?;
     // With no grace nothing says that the old processes ended: the node's word is waited for (docs/rules.md, "Over").
-    make_freshest(group, 1, 2).await?;
+    make_most_recent(group, 1, 2).await?;
     let old = group.delete_pods(Some(0)).await?;
     group.recovered(&old, 120).await?;
     group.rows(9).await?;
@@ -43,15 +43,15 @@ fn explained(group: &Value, chosen: &str) -> Result<()> {
     Ok(())
 }
 
-// A7, A1, S1, S18: the freshest leads, whoever it is; with grace and without.
+// A7, A1, S1, S18: the member with the most recent data leads, whichever it is; with grace and without.
 #[test]
-fn the_freshest_leads_after_an_outage() -> Outcome {
+fn the_most_recent_member_leads_after_an_outage() -> Outcome {
     play("outage").run(async |stage| recovers(&stage.register(json!({})).await?).await)
 }
 
 // The same where nothing is put into the containers (docs/rules.md, "Runner").
 #[test]
-fn the_freshest_leads_after_an_outage_without_the_runner() -> Outcome {
+fn the_most_recent_member_leads_after_an_outage_without_the_runner() -> Outcome {
     play("outage-none").run(async |stage| {
         let keep = json!({"runner": "None", "container_": {"command": ["sleep", "infinity"]}});
         let group = stage.register(keep).await?;

@@ -1,4 +1,4 @@
-//! What people know from Kubernetes means the same here: kubectl wait, delete, scale, and what a budget allows.
+//! Usual commands of Kubernetes have their usual meaning: kubectl wait, delete, scale, and what a disruption budget allows.
 use crate::takeover::led;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -17,10 +17,10 @@ fn wait(stage: &Stage, condition: &str) -> Result<String> {
     in_its_place(stage, &["wait", &format!("--for=condition={condition}"), "--timeout=90s", "rg/register"])
 }
 
-// A48: Ready is true when everyone is in its role, and false when one is not; a budget allows one eviction
+// A48: Ready is True when all members are in their role, and False when one is not; a budget allows one eviction
 // while all are there and none while one is missing; a member that was deleted comes back by itself.
 #[test]
-fn what_kubectl_says_is_what_people_think() -> Outcome {
+fn kubectl_behaves_as_users_expect() -> Outcome {
     play("people").run(async |stage| {
         let group = stage.register(led()).await?;
         wait(stage, "Ready")?;
@@ -40,7 +40,7 @@ fn what_kubectl_says_is_what_people_think() -> Outcome {
         group.member(2).replaced(&old, 60).await?;
         until("no eviction is allowed", 20, async || Ok(allowed(stage)? == "0")).await?;
         let seen = group.get().await?;
-        ensure!(text(&seen, "/status/primary") == "register-0", "the primary is left alone: {seen}");
+        ensure!(text(&seen, "/status/columns/primaries") == "register-0", "the primary is left alone: {seen}");
         group.member(2).fault("secondary", "clear").await?;
         wait(stage, "Ready")?;
         until("one eviction is allowed again", 20, async || Ok(allowed(stage)? == "1")).await?;
@@ -66,7 +66,7 @@ fn logged(log: &str) -> Result<()> {
 }
 
 fn waits_for(seen: &Value, reason: &str) -> Option<String> {
-    let waits = seen.pointer("/status/waiting")?.as_array()?;
+    let waits = seen.pointer("/status/awaiting")?.as_array()?;
     waits.iter().find(|w| text(w, "/reason") == reason).map(|w| text(w, "/message").to_owned())
 }
 
@@ -98,25 +98,28 @@ fn what_cannot_be_is_said_in_a_sentence() -> Outcome {
     })
 }
 
-// S48: a second installation that is given the same namespace does not act on a group that is kept, and says whose it is.
+// S48: a second installation with the same namespace does not act on a group of the first, and reports whose it is.
 #[test]
-fn a_second_installation_leaves_a_kept_group_alone() -> Outcome {
+fn a_second_installation_leaves_a_managed_group_alone() -> Outcome {
     play("second").run(async |stage| {
         let group = stage.register(json!({})).await?;
         group.ready(60).await?;
         group.member(0).write(3).await?;
         let before = group.executions().await?.len();
-        // The first one ends, so that nobody but the second could act; the group is still the first one's.
+        // The first installation ends, so that only the second could act; the group still belongs to the first.
         stage.operator.scale(0).await?;
         stage.operator.set("TANIST_INSTALLATION", "another")?;
         // The Lease of that name is not in its rights, and another installation has its own.
         stage.operator.set("TANIST_NO_LEASE", "true")?;
         stage.operator.scale(1).await?;
-        stage.operator.said("keeps this group", 60).await?;
+        stage.operator.said("manages this group", 60).await?;
         let deleted = group.member(2).uid().await?;
         group.member(2).delete(None).await?;
         group.member(2).replaced(&deleted, 60).await?;
-        tokio::time::sleep(std::time::Duration::from_secs(10)).await;
+        // It looks again every 5 s.
+        let looks = async || stage.operator.log().await.matches("round ended early").count();
+        let before_it = looks().await;
+        until("two more looks", 60, async || Ok(looks().await >= before_it.saturating_add(2))).await?;
         let executions = group.executions().await?;
         ensure!(executions.len() <= before + 1, "it acted: {executions:?}");
         ensure!(executions.iter().skip(before).all(|e| e.command == "stop"), "only the pod's own end: {executions:?}");
@@ -126,5 +129,35 @@ fn a_second_installation_leaves_a_kept_group_alone() -> Outcome {
         stage.operator.set("TANIST_INSTALLATION", "tanist")?;
         group.ready(90).await?;
         group.rows(3).await
+    })
+}
+
+// A50: after a change of the template `kubectl wait` succeeds no sooner than a pod runs it; the columns say what is awaited.
+#[test]
+fn a_changed_template_is_ready_when_a_pod_runs_it() -> Outcome {
+    play("template").run(async |stage| {
+        let group = stage.register(led()).await?;
+        group.ready(60).await?;
+        let columns = in_its_place(stage, &["get", "rg", "register", "--no-headers"])?;
+        let columns: Vec<_> = columns.split_whitespace().take(5).collect();
+        ensure!(columns == ["register", "True", "AllMembersInRole", "register-0", "3/3"], "{columns:?}");
+
+        group.change(json!({"template": {"metadata": {"labels": {"example.org/edition": "2"}}}})).await?;
+        let generation = group.get().await?.pointer("/metadata/generation").cloned();
+        let first = |seen: &Value| seen.pointer("/status/observedGeneration") == generation.as_ref();
+        let seen = group.until("a status about the new template", 30, first).await?;
+        ensure!(condition(&seen, "Ready").starts_with("False UpdatePending"), "{}", condition(&seen, "Ready"));
+        let early = in_its_place(stage, &["wait", "--for=condition=Ready", "--timeout=5s", "rg/register"]);
+        ensure!(early.is_err(), "Ready, and no pod runs the new template");
+        let columns = in_its_place(stage, &["get", "rg", "register", "--no-headers"])?;
+        ensure!(columns.contains("False") && columns.contains("UpdatePending") && columns.contains("3/3"), "{columns}");
+
+        let old = group.member(2).uid().await?;
+        group.member(2).delete(None).await?;
+        group.member(2).replaced(&old, 60).await?;
+        let ready = group.ready(90).await?;
+        let pending = condition(&ready, "UpdatePending");
+        ensure!(pending.starts_with("True") && pending.contains("register-0, register-1:"), "{pending}");
+        Ok(())
     })
 }

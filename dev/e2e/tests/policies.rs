@@ -168,3 +168,70 @@ fn a_group_waits_for_a_policy_that_was_never_there() -> Outcome {
         Ok(())
     })
 }
+
+// Rows of decision points: the first policy of the stack is asked for joins only, the built-in one decides who is seeded.
+#[test]
+fn a_policy_of_a_stack_is_asked_only_its_points() -> Outcome {
+    play("stack").run(async |stage| {
+        store(stage, component("reversed")?, true).await?;
+        let source = json!({"name": "mine", "key": "policy.wasm"});
+        let policies = json!([{"configMap": source, "points": ["join"]}, {"builtin": "sequence"}]);
+        let group = stage.register(json!({"policies": policies})).await?;
+        let seen = group.ready(60).await?;
+        let started = starts(&group.executions().await?);
+        ensure!(started == ["seed 0", "primary 2", "primary 1"], "{started:?}");
+        let points = seen.pointer("/status/policies/0/points").map(Value::to_string).unwrap_or_default();
+        ensure!(points.eq_ignore_ascii_case(r#"["join"]"#), "{points}");
+        Ok(())
+    })
+}
+
+// A policy that says "not now" is asked again when its time has come; until then nobody starts and the group says who waits for what.
+#[test]
+fn a_policy_that_waits_is_asked_again() -> Outcome {
+    play("waits").run(async |stage| {
+        store(stage, component("hostile")?, true).await?;
+        let told = |what: &str| mine(json!({"do": what}));
+        let group = stage.register(told("wait")).await?;
+        let waits = |seen: &Value| {
+            let all = seen.pointer("/status/awaiting").map(Value::to_string).unwrap_or_default();
+            all.contains("PolicyWaits") && all.contains("told to")
+        };
+        group.until("the wait", 60, waits).await?;
+        let asked = async || {
+            let pod = stage.operator.pod().await?;
+            stage.operator.metric(&pod, "tanist_round_seconds_count").await
+        };
+        let before = asked().await?;
+        tanist_e2e::until("it is asked again", 30, async || Ok(asked().await? >= before + 2.0)).await?;
+        ensure!(starts(&group.executions().await?).is_empty(), "started although the policy waits");
+        let mut policies = told("abstain");
+        if let Some(list) = policies.get_mut("policies").and_then(Value::as_array_mut) {
+            list.push(json!({"builtin": "sequence"}));
+        }
+        group.change(policies).await?;
+        group.ready(60).await.map(drop)
+    })
+}
+
+// S25, A45: a group grows beyond its first size: new members join, with what the others hold.
+#[test]
+fn a_group_grows_beyond_its_first_size() -> Outcome {
+    play("grows").run(async |stage| {
+        let group = stage.register(json!({"replicas": 2})).await?;
+        group.ready(60).await?;
+        group.member(0).write(3).await?;
+        group.change(json!({"replicas": 4})).await?;
+        let four = |seen: &Value| {
+            let members = seen.pointer("/status/members").and_then(Value::as_array).map(Vec::len);
+            members == Some(4) && condition(seen, "Ready").starts_with("True AllMembersInRole")
+        };
+        group.until("four members", 90, four).await?;
+        for member in group.members(4) {
+            ensure!(member.count().await? == 3, "register-{} has {} rows", member.ordinal, member.count().await?);
+        }
+        let seeds = seeds(&group).await?;
+        ensure!(seeds == ["seed 0"], "{seeds:?}");
+        Ok(())
+    })
+}

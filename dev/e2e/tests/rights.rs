@@ -1,5 +1,5 @@
 //! Rights, secrets, and operators that come and go.
-use crate::outage::make_freshest;
+use crate::outage::make_most_recent;
 use anyhow::ensure;
 use kube::ResourceExt;
 use serde_json::{Value, json};
@@ -63,7 +63,7 @@ fn what_commands_print_is_not_repeated() -> Outcome {
         let group = stage.register(json!({"commands": commands, "container_": {"env": failing}})).await?;
         let ready = group.ready(90).await?;
         ensure!(text_of(&ready, "/status").contains("command-failed"), "no command failed: the test shows nothing");
-        // The spec holds it, as do its copies in the set and the pods: people wrote it there.
+        // The spec has it, as do its copies in the StatefulSet and the pods: the user wrote it there.
         for (kind, text) in [
             ("status", text_of(&ready, "/status")),
             ("events", kubectl(&["get", "events", "-n", &stage.namespace, "-o", "json"])?),
@@ -101,7 +101,7 @@ fn one_operator_of_two_acts_and_groups_outlive_both() -> Outcome {
             }
         }
         let [leader] = leaders.as_slice() else { anyhow::bail!("{leaders:?} lead") };
-        make_freshest(&group, 2, 2).await?;
+        make_most_recent(&group, 2, 2).await?;
         operator.kill(leader).await?;
         let old = group.delete_pods(None).await?;
         group.recovered(&old, 90).await?;
@@ -136,7 +136,7 @@ fn two_operators_that_both_act_do_nothing_twice() -> Outcome {
         group.ready(90).await?;
         group.member(0).write(3).await?;
         group.copied(3).await?;
-        make_freshest(&group, 2, 2).await?;
+        make_most_recent(&group, 2, 2).await?;
         let old = group.delete_pods(None).await?;
         group.recovered(&old, 120).await?;
         group.rows(5).await?;

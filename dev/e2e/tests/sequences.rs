@@ -3,7 +3,7 @@ use anyhow::ensure;
 use serde_json::{Value, json};
 use tanist_e2e::{Outcome, condition, play, starts};
 
-// A5, A6, S10, S11, S39: each blocks the seed and says why; none is a number; what can be read again heals.
+// A5, A6, S10, S11, S39: each unreadable output blocks the seed and is reported; none counts as a number; once it can be read the group goes on.
 #[test]
 fn an_unreadable_sequence_blocks_the_seed() -> Outcome {
     play("sequences").run(async |stage| {
@@ -21,13 +21,13 @@ fn an_unreadable_sequence_blocks_the_seed() -> Outcome {
                 group.member(1).fault("sequence", fault).await?;
             }
             let says = |seen: &Value| {
-                let waits = seen.pointer("/status/waiting").map(Value::to_string).unwrap_or_default();
+                let waits = seen.pointer("/status/awaiting").map(Value::to_string).unwrap_or_default();
                 waits.contains("PositionUnknown") && waits.contains(sentence) && waits.contains("register-1")
             };
             let seen = group.until(&format!("{sentence:?}"), 60, says).await?;
             let degraded = condition(&seen, "Degraded");
             ensure!(
-                degraded.starts_with("True PositionUnknown") && degraded.contains("may be the freshest"),
+                degraded.starts_with("True PositionUnknown") && degraded.contains("may be the most recent"),
                 "{degraded}"
             );
         }

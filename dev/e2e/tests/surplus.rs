@@ -1,11 +1,11 @@
-//! More primaries than wanted.
+//! More primaries than desired.
 use anyhow::{Context, ensure};
 use kube::ResourceExt;
 use serde_json::json;
 use tanist_e2e::{Outcome, play, starts, text};
 
 // A13, A14, A17, A37, reading 4: equal data, so the highest ordinals go, one after the other; without `secondary` they stay idle, and come
-// back when they are wanted.
+// back when they are desired again.
 #[test]
 fn surplus_primaries_are_stopped_from_the_highest_ordinal() -> Outcome {
     play("surplus").run(async |stage| {
@@ -15,7 +15,7 @@ fn surplus_primaries_are_stopped_from_the_highest_ordinal() -> Outcome {
         group.copied(2).await?;
         group.change(json!({"primaries": 1})).await?;
         let one = group.ready(60).await?;
-        ensure!(text(&one, "/status/primary") == "register-0", "{}", text(&one, "/status/primary"));
+        ensure!(text(&one, "/status/columns/primaries") == "register-0", "{}", text(&one, "/status/columns/primaries"));
         let all = group.executions().await?;
         let stops: Vec<_> = all.iter().filter(|e| e.command == "stop").collect();
         let [first, second] = stops.as_slice() else { anyhow::bail!("{stops:?}") };
