@@ -24,7 +24,8 @@ watch_all() {
     -o jsonpath='{.metadata.name}|{.metadata.labels.tanist\.dev/role}|{.metadata.uid}{"\n"}'
   record rw kube get endpointslices -l "kubernetes.io/service-name=$GROUP-rw" --watch \
     -o jsonpath='{range .endpoints[*]}{.targetRef.name}:{.conditions.ready} {end}{"\n"}'
-  record journal.stamped kube exec client -- tail -n +1 -f /tmp/journal
+  # What a pod said is gone with it; each stream begins with all that there is.
+  record operator everywhere logs -n tanist-system -f -l tanist.dev/component=operator --tail=-1
 }
 
 # Looks at the old server's own process, on its node: the one witness who needs nobody's word. Its end is stamped into `ended`; so is that of
@@ -63,15 +64,12 @@ unwatch() {
 # MILLISECONDS NAME LABEL, for the judge.
 labels() { cut -d'|' -f1-3 --output-delimiter=' ' "$work/pods" >"$work/pods.labels"; }
 # The clients' journal as far as it has come.
-journal() { cut -s -d'|' -f2 "$work/journal.stamped" >"$work/journal" && echo "$work/journal"; }
-# All of it, from the clients themselves.
-whole_journal() { kube exec client -- cat /tmp/journal >"$work/journal" && echo "$work/journal"; }
+journal() { awk 'NF == 9' "$work/journal.raw" >"$work/journal" && echo "$work/journal"; }
 
-# The operator's log since a moment, of an earlier container too, if there was one.
+# The operator's log since a moment, also of one that is gone; some lines more than once.
 operator_log() { # SINCE
-  local since; since=$(date -u -d "@$((${1} / 1000))" +%FT%TZ)
-  "$root/dev/cluster" kubectl logs -n tanist-system -l tanist.dev/component=operator --tail=-1 --previous --since-time="$since" 2>/dev/null || true
-  "$root/dev/cluster" kubectl logs -n tanist-system -l tanist.dev/component=operator --tail=-1 --since-time="$since"
+  awk -F'|' -v t="$1" '$1 >= t { print substr($0, length($1) + 2) }' "$work/operator"
+  everywhere logs -n tanist-system -l tanist.dev/component=operator --tail=-1 --since-time="$(date -u -d "@$(($1 / 1000))" +%FT%TZ)" || true
 }
 
 # Commands in a round as JSON: token, verb, command, member, start and end in milliseconds; an end that is not there is null.
@@ -109,10 +107,11 @@ steps() { # LOSS FROM CONTAINER TO
   jq -n -c --slurpfile versions "$work/group.round" --slurpfile commands "$work/commands" \
     --argjson since "$since" --arg from "$from" --arg to "$to" --arg container "$container" \
     --arg known "$known" --arg unlabelled "$unlabelled" --arg labelled "$labelled" --arg shown "$shown" --arg ended "$ended" '
+    def primary: .primary // (.primaries // [] | first) // "";
     def moment: if . == "" then null else tonumber end;
     def version(f): first($versions[] | select(.[1] | f) | .[0]) // null;
     def since: if . == null then null else . - $since end;
-    version(.primary != $from) as $said
+    version(primary != $from) as $said
     | version([.record.intents[]? | select(.verb == "failover" or .verb == "seed")] | length > 0) as $decided
     | (first($commands[0][] | select(.verb == "failover" or .verb == "seed") | select(.member == $to and .well)) // null) as $promotion
     | ([$commands[0][] | select(.verb == "follow" and .member != $from and .member != $to and .well).end] | max) as $follow

@@ -1,0 +1,100 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2154 # other files set these
+# Whether each check of the judge finds what it is there for, and nothing else: with forged journals, before every run.
+
+judge_is_awake() {
+  local good=$work/forged bad=$work/forged.bad pods=$work/forged.pods
+  printf '%s\n' '100000 110000 rw insert rw 1 ok a 1' '105000 115000 direct-0 insert direct-0 1 ok a 1' '120000 130000 ro meet - standby ok b -' \
+    '200000 201000 look-1 look 50 writable ok a 1' '200000 201000 look-2 look 40 recovery ok b -' \
+    '400000 410000 rw insert rw 2 ok b 2' '402000 403000 look-2 look 60 writable ok b 2' '420000 430000 ro meet - standby ok c -' \
+    '3000000 3010000 rw insert rw 3 ok b 2' >"$good"
+  printf '%s\n' '1 a primary' '1 b secondary' '1 c secondary' '300 b ' '401 b primary' '450 a ' >"$pods"
+  sees_two_primaries
+  sees_wrong_ways
+  sees_early_promotions
+  sees_lost_rows
+  sees_histories
+  sees_its_own_blindness
+}
+
+forge() { { cat "$good"; echo "$1"; } >"$bad"; } # LINE
+expect() { # VIOLATIONS CHECK ARGUMENTS...
+  local wanted=$1 found
+  shift
+  found=$("$@")
+  [[ $(grep -c . <<<"$found") == "$wanted" ]] || fail "the judge sleeps: $1 says '$found' where $wanted violations were forged"
+}
+
+sees_two_primaries() {
+  expect 0 two_acknowledge "$good"
+  forge '411000 500000 direct-0 insert direct-0 2 ok a 1' && expect 1 two_acknowledge "$bad"
+  forge '405000 500000 direct-0 insert direct-0 2 ok a 1' && expect 0 two_acknowledge "$bad" # begun before anybody knew
+  forge '411000 500000 beside-1 append l1 x ok a 2' && expect 1 two_acknowledge "$bad"
+  forge '411000 500000 beside-1 write r1 x unknown - -' && expect 0 two_acknowledge "$bad" # it hangs, for its standbys are gone
+  expect 0 two_writable "$good"
+  forge '404000 405000 look-1 look 50 writable ok a 1' && expect 1 two_writable "$bad"
+  forge '402500 405000 look-1 look 50 writable ok a 1' && expect 0 two_writable "$bad" # at the same time nobody knows
+  forge '404000 405000 look-1 look 50 writable ok a 2' && expect 1 two_writable "$bad"
+  forge '404000 405000 look-1 look 50 readonly ok a 1' && expect 0 two_writable "$bad"
+  expect 0 others_lead "$good" 450 b
+  expect 2 others_lead "$good" 300 a
+  forge '404000 405000 look-3 look 50 writable ok c 3' && expect 1 others_lead "$bad" 300 b
+}
+
+sees_wrong_ways() {
+  expect 0 wrong_rw "$good"
+  expect 0 wrong_ro "$good" "$pods"
+  forge '500000 510000 rw meet - standby ok c -' && expect 1 wrong_rw "$bad"
+  forge '500000 510000 rw-node1 meet - standby ok c -' && expect 1 wrong_rw "$bad"
+  forge '500000 510000 ro meet - primary ok b -' && expect 0 wrong_ro "$bad" "$pods" # 200 ms after it was hidden
+  forge '2000000 2010000 ro meet - primary ok b -' && expect 1 wrong_ro "$bad" "$pods"
+  forge '200000 210000 ro meet - primary ok b -' && expect 1 wrong_ro "$bad" "$pods" # it leads, and is shown as a secondary
+  sed 's/secondary/none/' "$pods" >"$pods.alone"
+  expect 0 wrong_ro "$bad" "$pods.alone"
+}
+
+sees_early_promotions() {
+  expect 0 too_soon <(echo '{"promote": 700, "ended": 650}')
+  expect 1 too_soon <(echo '{"promote": 700, "ended": 750}')
+  expect 1 too_soon <(echo '{"promote": 700, "ended": null}')
+  expect 0 too_soon <(echo '{"promote": null, "ended": null}')
+  expect 0 unproven <(echo '{"prove": 109100}') 110
+  expect 1 unproven <(echo '{"prove": 581}') 110
+  expect 0 told_to_lead <(echo '[{"verb": "follow", "member": "b", "command": "follow", "token": "x"}]')
+  expect 1 told_to_lead <(echo '[{"verb": "failover", "member": "b", "command": "promote", "token": "x"}]')
+}
+
+sees_lost_rows() {
+  printf '%s\n' 'rw|1' 'direct-0|1' 'rw|2' 'rw|3' 'rw|4' >"$work/forged.rows"
+  expect 0 missing "$good" "$work/forged.rows"
+  sed -i /2/d "$work/forged.rows"
+  expect 1 missing "$good" "$work/forged.rows"
+  [[ $(outage "$good" 200) == "2600 2" ]] || fail "the judge sleeps: outage says $(outage "$good" 200)"
+}
+
+# That the program itself is right, its own tests show (dev/history); here, that it is asked, and reads this very journal.
+sees_histories() {
+  local told=$work/forged.told
+  : >"$told"
+  expect 0 illegal_history "$good" "$told"
+  forge $'500000 510000 rw write r1 x ok b 2\n520000 530000 beside-1 read r1 nil ok a 1' && expect 1 illegal_history "$bad" "$told"
+  expect 0 illegal_history "$bad" "$told" # it was told already
+  forge $'500000 510000 rw append l1 x ok a 1\n520000 530000 rw append l1 y ok b 2\n540000 550000 rw list l1 y ok b 2' && expect 1 illegal_history "$bad" "$told"
+}
+
+sees_its_own_blindness() {
+  printf '%s\n' '1000000 1010000 look-1 look 50 writable ok a 1' '8000000 8010000 look-1 look - none ok - -' >"$bad"
+  expect 0 unseen "$bad" 0 9000 look-1
+  expect 1 unseen "$bad" 0 20000 look-1
+  expect 1 unseen "$bad" 0 9000 look-2
+  printf '%s\n' '1000 1000 beside-1 write r1 1 begun - -' '1000 3000000 beside-1 write r1 1 unknown - -' '4000000 6000000 beside-1 insert beside-1 2 unknown - -' \
+    '7000000 9000000 beside-1 append l1 3 unknown - -' '7000000 9000000 rw-1 meet - none ok - -' >"$bad"
+  expect 0 silent_inside "$bad" 0 9000 beside-1
+  expect 1 silent_inside "$bad" 2000 9000 beside-1
+  expect 1 silent_inside "$bad" 0 9000 rw-1
+  printf '%s\n' '200000 201000 look-1 look 50 writable ok a 1' '1500000 1501000 look-1 look 70 writable ok a 1' '1500000 1501000 look-2 look 40 recovery ok b -' >"$bad"
+  expect 0 no_difference "$bad" 1800 a b
+  expect 1 no_difference "$bad" 1800 a c
+  echo '1600000 1601000 look-2 look 60 recovery ok b -' >>"$bad" # behind, by less than it takes to look
+  expect 1 no_difference "$bad" 1800 a b
+}
