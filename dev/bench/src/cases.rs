@@ -1,4 +1,4 @@
-//! One question in its forms: the operator's, the policy's, and the webhook's.
+//! One question in the forms for the operator, the policy and the webhook.
 
 use std::{fs, path::Path};
 
@@ -22,7 +22,7 @@ fn name(ordinal: u32) -> String {
     format!("{GROUP}-{ordinal}")
 }
 
-/// Stopped members with a name, a term and a number, and nothing that an absent option says as well.
+/// Stopped members that have only a name, a term and a number; all options are absent.
 pub fn lean(members: u32) -> Question {
     let member = |ordinal| Member {
         name: MemberName(name(ordinal)),
@@ -82,13 +82,13 @@ pub fn full(members: u32) -> Question {
             snapshot.history.push(transition);
         }
     }
-    // The operator keeps no more.
+    // The operator keeps only these.
     let surplus = snapshot.history.len().saturating_sub(tanist_core::limits::HISTORY);
     snapshot.history.drain(..surplus);
     question
 }
 
-/// The question as the native rule has it: every field that the two have in common by nature.
+/// The question for the native rule: every field that both have in common.
 pub fn native(question: &Question) -> tanist_policy::Snapshot {
     use tanist_policy as sdk;
     let snapshot = &question.snapshot;

@@ -21,8 +21,10 @@ use tanist_policy_sequence::Sequence;
 
 use crate::{
     cases::{self, Recorded},
-    figures::{Figures, Samples},
-    machine::{Busy, Load, Machine},
+    figures::{Figures, Samples, cell},
+    goals::{Goal, ratio},
+    machine::Busy,
+    record::{About, Conditions, Record, Shown},
     webhook::{Request, Webhook},
 };
 
@@ -41,9 +43,8 @@ pub struct Args {
     /// Where the figures go as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
-    /// A tenth of the samples.
-    #[arg(long)]
-    quick: bool,
+    #[command(flatten)]
+    conditions: Conditions,
     /// Ask only the policy, so many times, for a profiler.
     #[arg(long)]
     only_policy: Option<usize>,
@@ -57,39 +58,41 @@ const FEW: usize = 2_000;
 const TURN: usize = 50;
 /// Samples before those that count.
 const WARM_UP: usize = 2_000;
-/// The goal: five lean members, microseconds, and how many times faster than the webhook.
-const GOAL: (u32, f64, f64) = (5, 15.0, 20.0);
+/// What the rows are called: few fields, all fields, and few fields asked after a rest.
+const LEAN: &str = "lean";
+const FULL: &str = "full";
+const RESTED: &str = "lean, rested";
+/// The goals are about groups of so many members.
+const MEMBERS: u32 = 5;
 
 /// Everything that was measured.
-#[derive(Debug, Serialize)]
-struct Report {
-    machine: Machine,
-    load: Load,
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Decisions {
+    /// A calculation of fixed length, microseconds: what it varies by is the machine's noise.
     calibration: Figures,
-    rows: Vec<Row>,
-    goal: Goal,
+    /// One for each form of the question.
+    pub rows: Vec<Row>,
 }
 
 /// One form of the question. Microseconds.
-#[derive(Debug, Serialize)]
-struct Row {
-    what: String,
-    members: u32,
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Row {
+    /// What a member has: see [`LEAN`].
+    pub what: String,
+    /// How many members there are.
+    pub members: u32,
+    /// What the policy used of its budget.
     fuel: u64,
-    /// Bytes of the webhook's request.
+    /// Bytes of the request with pods.
     request_bytes: usize,
-    policy: Figures,
+    /// The policy in its sandbox, all conversions included.
+    pub policy: Figures,
+    /// The same rule as a Rust library.
     native: Figures,
-    webhook: Figures,
-    webhook_short: Figures,
-    times_faster: f64,
-}
-
-#[derive(Debug, Serialize)]
-struct Goal {
-    p50: f64,
-    times_faster: f64,
-    met: bool,
+    /// The webhook that gets the members alone: like for like.
+    webhook_lean: Figures,
+    /// The webhook that gets whole pods.
+    webhook_pods: Figures,
 }
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
@@ -102,35 +105,51 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let recorded = Recorded::read(&args.payload)?;
     let webhook = Webhook::start(&args.webhook)?;
-    let mut bench = Bench { stack, recorded, webhook, part: if args.quick { 10 } else { 1 } };
+    let mut bench = Bench { stack, recorded, webhook, part: if args.conditions.quick { 10 } else { 1 } };
 
     let children = [bench.webhook.process()];
     let before = Busy::now(&children);
     let mut rows = Vec::new();
     for members in [3, 5, 9, 100] {
         eprintln!("{members} lean members ...");
-        rows.push(bench.row("lean", members, &cases::lean(members), 1)?);
+        rows.push(bench.row(LEAN, members, &cases::lean(members), 1)?);
     }
     eprintln!("5 members as the operator asks ...");
-    rows.push(bench.row("full", 5, &cases::full(5), 1)?);
+    rows.push(bench.row(FULL, MEMBERS, &cases::full(MEMBERS), 1)?);
     eprintln!("5 lean members, each question after 2 ms of rest ...");
-    rows.push(bench.row("lean, rested", 5, &cases::lean(5), 20)?);
-    let calibration = calibrate();
+    rows.push(bench.row(RESTED, MEMBERS, &cases::lean(MEMBERS), 20)?);
+    let calibration = calibrate()?;
     let load = before.until(Busy::now(&children));
+    let goals = goals(&rows)?;
+    let record = Record::new(About::now(&args.conditions), load, Decisions { calibration, rows }, goals, vec![]);
+    record.finish(args.json.as_deref())
+}
 
-    let row = rows.iter().find(|row| row.members == GOAL.0).context("the goal was not measured")?;
-    let goal = Goal {
-        p50: row.policy.p50,
-        times_faster: row.times_faster,
-        met: row.policy.p50 <= GOAL.1 && row.times_faster >= GOAL.2,
+/// Ratios of one run: machines differ by a factor of two.
+fn goals(rows: &[Row]) -> anyhow::Result<Vec<Goal>> {
+    let find = |what: &str| {
+        let found = rows.iter().find(|row| row.what == what && row.members == MEMBERS);
+        found.with_context(|| format!("{MEMBERS} {what} members were not measured"))
     };
-    let report = Report { machine: Machine::here(), load, calibration, rows, goal };
-    print(&report);
-    if let Some(path) = &args.json {
-        fs::write(path, serde_json::to_string_pretty(&report)?)
-            .with_context(|| format!("failed to write {}", path.display()))?;
+    let (lean, full, rested) = (find(LEAN)?, find(FULL)?, find(RESTED)?);
+    let p50 = lean.policy.p50;
+    let mut goals = vec![
+        Goal::at_least("policy faster than the lean webhook", 4.0, ratio(lean.webhook_lean.p50, p50)?, "times"),
+        Goal::at_least("policy faster than the webhook with pods", 25.0, ratio(lean.webhook_pods.p50, p50)?, "times"),
+        Goal::at_most("policy, by the native call", 7.0, ratio(p50, lean.native.p50)?, "times"),
+        Goal::at_most("full members, by lean ones", 1.25, ratio(full.policy.p50, p50)?, "times"),
+        Goal::at_least(
+            "rested: faster than the lean webhook, rested too",
+            2.5,
+            ratio(rested.webhook_lean.p50, rested.policy.p50)?,
+            "times",
+        ),
+    ];
+    // A quick run has it too: 2,000 samples.
+    if let Some(p99) = lean.policy.p99 {
+        goals.push(Goal::at_most("p99, by p50", 8.0, ratio(p99, p50)?, "times"));
     }
-    Ok(())
+    Ok(goals)
 }
 
 /// For a profiler: the policy and nothing else.
@@ -142,7 +161,12 @@ fn only_policy(stack: &Stack, times: usize) -> anyhow::Result<()> {
         black_box(stack.ask(black_box(&question))?);
         samples.push(started.elapsed());
     }
-    println!("{:?}", samples.figures());
+    let Figures { samples, p50, p90, p99, max, .. } = samples.figures()?;
+    println!(
+        "{samples} samples, microseconds: p50 {p50:.1}, p90 {}, p99 {}, most {max:.1}",
+        cell(p90, 1),
+        cell(p99, 1)
+    );
     Ok(())
 }
 
@@ -169,8 +193,8 @@ impl Bench {
         let turn = if rest > 1 { 1 } else { TURN };
         let mut policy = Turns::new(all, wait);
         let mut library = Turns::new(all, wait);
-        let mut webhook = Turns::new(webhooks, wait);
-        let mut webhook_short = Turns::new(webhooks, wait);
+        let mut webhook_pods = Turns::new(webhooks, wait);
+        let mut webhook_lean = Turns::new(webhooks, wait);
         for _ in 0..WARM_UP / self.part {
             black_box(self.stack.ask(black_box(question))?);
         }
@@ -178,7 +202,7 @@ impl Bench {
             black_box(self.webhook.ask(&pods)?);
             black_box(self.webhook.ask(&short)?);
         }
-        while !(policy.done() && library.done() && webhook.done() && webhook_short.done()) {
+        while !(policy.done() && library.done() && webhook_pods.done() && webhook_lean.done()) {
             policy.take(turn, || {
                 self.stack.ask(black_box(question)).map(|answer| _ = black_box(answer)).map_err(Into::into)
             })?;
@@ -186,20 +210,18 @@ impl Bench {
                 _ = black_box(Sequence::seed(black_box(&native)));
                 Ok(())
             })?;
-            webhook.take(turn, || self.webhook.ask(&pods).map(|answer| _ = black_box(answer.len())))?;
-            webhook_short.take(turn, || self.webhook.ask(&short).map(|answer| _ = black_box(answer.len())))?;
+            webhook_pods.take(turn, || self.webhook.ask(&pods).map(|answer| _ = black_box(answer.len())))?;
+            webhook_lean.take(turn, || self.webhook.ask(&short).map(|answer| _ = black_box(answer.len())))?;
         }
-        let (policy, webhook) = (policy.samples.figures(), webhook.samples.figures());
         Ok(Row {
             what: what.to_owned(),
             members,
             fuel: self.stack.ask(question)?.fuel,
             request_bytes: body.len(),
-            policy,
-            native: library.samples.figures(),
-            webhook,
-            webhook_short: webhook_short.samples.figures(),
-            times_faster: webhook.p50 / policy.p50,
+            policy: policy.samples.figures()?,
+            native: library.samples.figures()?,
+            webhook_lean: webhook_lean.samples.figures()?,
+            webhook_pods: webhook_pods.samples.figures()?,
         })
     }
 
@@ -281,7 +303,7 @@ impl Turns {
 }
 
 /// A calculation that always takes the same number of instructions and touches no memory: what it varies by is the machine's noise.
-fn calibrate() -> Figures {
+fn calibrate() -> anyhow::Result<Figures> {
     let mut samples = Samples::default();
     for _ in 0..SAMPLES {
         let started = Instant::now();
@@ -313,34 +335,89 @@ fn none_is_empty<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Verdic
     Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
-fn print(report: &Report) {
-    println!("One decision, microseconds, p50 / p99:\n");
-    println!(
-        "| members | policy in its sandbox | native call | webhook, pods | webhook, short | times faster | request |"
-    );
-    println!("| --- | --- | --- | --- | --- | --- | --- |");
-    for row in &report.rows {
-        let pair = |figures: &Figures| format!("{:.1} / {:.1}", figures.p50, figures.p99);
-        println!(
-            "| {} {} | {} | {} | {} | {} | {:.1} | {:.0} KB |",
-            row.members,
-            row.what,
-            pair(&row.policy),
-            pair(&row.native),
-            pair(&row.webhook),
-            pair(&row.webhook_short),
-            row.times_faster,
-            row.request_bytes as f64 / 1000.0,
+impl Shown for Decisions {
+    const NAME: &'static str = "decisions";
+
+    fn tables(&self) -> String {
+        let pair = |figures: &Figures| format!("{:.1} / {}", figures.p50, cell(figures.p99, 1));
+        let times = |of: &Figures, row: &Row| format!("{:.1}", of.p50 / row.policy.p50);
+        let mut text = "Microseconds, p50 / p99. *Faster*: how many times, by p50.\n\n\
+            | members | policy in its sandbox | webhook, lean | faster | webhook, pods | faster | native call | request with pods |\n\
+            | --- | --- | --- | --- | --- | --- | --- | --- |\n"
+            .to_owned();
+        for row in &self.rows {
+            text += &format!(
+                "| {} {} | {} | {} | {} | {} | {} | {} | {:.0} KB |\n",
+                row.members,
+                row.what,
+                pair(&row.policy),
+                pair(&row.webhook_lean),
+                times(&row.webhook_lean, row),
+                pair(&row.webhook_pods),
+                times(&row.webhook_pods, row),
+                pair(&row.native),
+                row.request_bytes as f64 / 1000.0,
+            );
+        }
+        let calibration = &self.calibration;
+        text + &format!(
+            "\nA calculation of fixed length took {} us beside it; its spread is the machine's noise.\n",
+            pair(calibration)
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows whose p50 are the sandboxed policy, the native call, the lean webhook and the one with pods.
+    fn row(what: &str, members: u32, p50: [f64; 4]) -> Row {
+        let [policy, native, lean, pods] = p50;
+        // The highest eleven of a thousand samples are nine times the others.
+        let figures = |p50: f64| Figures::of((0..1_000).map(|n| if n < 11 { 9.0 * p50 } else { p50 })).unwrap();
+        Row {
+            what: what.to_owned(),
+            members,
+            fuel: 1,
+            request_bytes: 43_000,
+            policy: figures(policy),
+            native: figures(native),
+            webhook_lean: figures(lean),
+            webhook_pods: figures(pods),
+        }
+    }
+
+    #[test]
+    fn goals_are_ratios_of_groups_of_five() {
+        let rows = [
+            row(LEAN, 3, [1.0, 1.0, 1.0, 1.0]),
+            row(LEAN, 5, [10.0, 2.0, 40.0, 240.0]),
+            row(FULL, 5, [12.0, 2.0, 40.0, 240.0]),
+            row(RESTED, 5, [20.0, 2.0, 60.0, 240.0]),
+        ];
+        let goals = goals(&rows).unwrap();
+        let measured: Vec<_> = goals.iter().map(|goal| (goal.measured, goal.met)).collect();
+        assert_eq!(
+            measured,
+            [(4.0, true), (24.0, false), (5.0, true), (1.2, true), (3.0, true), (9.0, false)],
+            "{goals:?}"
         );
     }
-    let Report { load, calibration, goal, .. } = report;
-    println!(
-        "\nBeside it, others used {:.2} processors and {:.2} were stolen. A calculation of fixed length took {:.1} / {:.1}.",
-        load.others, load.stolen, calibration.p50, calibration.p99
-    );
-    let met = if goal.met { "met" } else { "MISSED" };
-    println!(
-        "Goal, {} lean members: p50 <= {} and >= {} times faster than the webhook with pods: {met}.",
-        GOAL.0, GOAL.1, GOAL.2
-    );
+
+    #[test]
+    fn goals_need_all_rows() {
+        assert!(goals(&[row(LEAN, 5, [1.0; 4]), row(FULL, 5, [1.0; 4])]).is_err());
+    }
+
+    #[test]
+    fn like_for_like_comes_first() {
+        let decisions =
+            Decisions { calibration: Figures::of([5.0]).unwrap(), rows: vec![row(LEAN, 5, [10.0, 2.0, 40.0, 240.0])] };
+        let text = decisions.tables();
+        let wanted = "| 5 lean | 10.0 / 90.0 | 40.0 / 360.0 | 4.0 | 240.0 / 2160.0 | 24.0 | 2.0 / 18.0 | 43 KB |";
+        assert!(text.contains(wanted), "{text}");
+        // One sample of the calculation has no p99.
+        assert!(text.contains("took 5.0 / - us"), "{text}");
+    }
 }

@@ -1,6 +1,6 @@
 //! What many groups cost that have nothing to do: the operator's memory, and what it writes and executes.
 
-use std::{collections::BTreeMap, fs, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, anyhow, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -8,40 +8,42 @@ use kube::{
     Api,
     api::{ApiResource, DynamicObject, GroupVersionKind, ListParams},
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tanist_e2e::{Stage, condition, play, until};
 
 use crate::{
-    machine::{Busy, Load, Machine},
-    recovery::install,
+    goals::Goal,
+    machine::Busy,
+    record::{About, Conditions, Record, Shown},
 };
 
-/// What is measured.
+/// What is measured. The operator's image is that of `TANIST_IMAGE`, or that of the end-to-end tests.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The operator's image; the end-to-end tests' when it is not given.
+    /// How many groups, of one member each: a node takes some 100 pods. A hundred, or ten in a quick run, when it is not given.
     #[arg(long)]
-    image: Option<String>,
-    /// How many groups, of one member each: a node takes some 100 pods.
-    #[arg(long, default_value_t = 100)]
-    groups: usize,
+    groups: Option<usize>,
     /// Where the figures go as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
+    /// Where the operator's log goes.
+    #[arg(long)]
+    log: Option<PathBuf>,
+    #[command(flatten)]
+    conditions: Conditions,
 }
 
-/// The goal for the memory, in MiB.
+/// The goal for the resident memory, in MiB.
 const GOAL: f64 = 60.0;
 /// Seconds between two rounds of a group that rests, and between two polls of its runner: the members share two processors with all else.
 const RESYNC: u64 = 30;
 /// How many of these are watched.
 const INTERVALS: u64 = 10;
 
-#[derive(Debug, Serialize)]
-struct Report {
-    machine: Machine,
-    load: Load,
+/// Many groups at rest.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Idle {
     groups: usize,
     /// Resident, as the kubelet says.
     resident_mib: f64,
@@ -53,35 +55,18 @@ struct Report {
     executed: BTreeMap<String, f64>,
     /// Processors that the operator used meanwhile.
     processors: f64,
-    met: bool,
 }
 
+/// # Errors
+/// When not all groups form, or come to rest.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     play("idle").run(async |stage| measure(args, stage).await).map_err(|error| anyhow!(error))
 }
 
 async fn measure(args: &Args, stage: &Stage) -> anyhow::Result<()> {
-    if let Some(image) = &args.image {
-        install(stage, image).await?;
-    }
+    let groups = args.groups.unwrap_or(if args.conditions.quick { 10 } else { 100 });
     let began = std::time::Instant::now();
-    let names: Vec<_> = (0..args.groups).map(|n| format!("register-{n:03}")).collect();
-    let spec = json!({"replicas": 1, "primaries": 1, "resyncIntervalSeconds": RESYNC, "statusIntervalSeconds": RESYNC});
-    stream::iter(&names)
-        .map(|name| {
-            let spec = spec.clone();
-            async move { stage.group(name).create(spec).await }
-        })
-        .buffer_unordered(8)
-        .try_collect::<Vec<()>>()
-        .await?;
-    until("every group", 900, async || {
-        let ready = ready(stage).await?;
-        eprintln!("{ready} of {} groups are ready", args.groups);
-        tokio::time::sleep(Duration::from_secs(5)).await;
-        Ok(ready == args.groups)
-    })
-    .await?;
+    form(stage, groups).await?;
     let formed_seconds = began.elapsed().as_secs_f64();
     rest(stage).await?;
 
@@ -99,23 +84,35 @@ async fn measure(args: &Args, stage: &Stage) -> anyhow::Result<()> {
         .collect();
     ensure!(!executed.is_empty(), "no group was looked at");
     let later = stage.operator.usage().await?;
-    let report = Report {
-        machine: Machine::here(),
-        load: load.until(Busy::now(&[])),
-        groups: args.groups,
-        resident_mib: later.resident_mib,
-        formed_seconds,
-        met: later.resident_mib <= GOAL && written.is_empty() && executed.keys().all(|command| command == "status"),
-        written,
-        executed,
-        processors: (later.processor_seconds - used.processor_seconds) / watched.elapsed().as_secs_f64(),
-    };
-    print(&report);
-    if let Some(path) = &args.json {
-        fs::write(path, serde_json::to_string_pretty(&report)?)
-            .with_context(|| format!("failed to write {}", path.display()))?;
+    let processors = (later.processor_seconds - used.processor_seconds) / watched.elapsed().as_secs_f64();
+    let load = load.until(Busy::now(&[]));
+    if let Some(path) = &args.log {
+        std::fs::write(path, stage.operator.log().await)?;
     }
-    Ok(())
+    let figures = Idle { groups, resident_mib: later.resident_mib, formed_seconds, written, executed, processors };
+    let goals = figures.goals();
+    Record::new(About::now(&args.conditions), load, figures, goals, vec![]).finish(args.json.as_deref())
+}
+
+/// Creates so many groups, and waits until all of them are ready.
+async fn form(stage: &Stage, groups: usize) -> anyhow::Result<()> {
+    let names: Vec<_> = (0..groups).map(|n| format!("register-{n:03}")).collect();
+    let spec = json!({"replicas": 1, "primaries": 1, "resyncIntervalSeconds": RESYNC, "statusIntervalSeconds": RESYNC});
+    stream::iter(&names)
+        .map(|name| {
+            let spec = spec.clone();
+            async move { stage.group(name).create(spec).await }
+        })
+        .buffer_unordered(8)
+        .try_collect::<Vec<()>>()
+        .await?;
+    until("every group", 900, async || {
+        let ready = ready(stage).await?;
+        eprintln!("{ready} of {groups} groups are ready");
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        Ok(ready == groups)
+    })
+    .await
 }
 
 async fn ready(stage: &Stage) -> anyhow::Result<usize> {
@@ -150,23 +147,56 @@ async fn executions(stage: &Stage) -> anyhow::Result<BTreeMap<String, f64>> {
     Ok(counts)
 }
 
-fn print(report: &Report) {
-    println!(
-        "{} groups of one register member that have nothing to do, {INTERVALS} resync intervals of {RESYNC} s:\n",
-        report.groups
-    );
-    println!("| | |\n| --- | --- |");
-    println!("| resident memory of the operator, MiB | {:.1} |", report.resident_mib);
-    println!("| processors it used | {:.3} |", report.processors);
-    println!("| objects that changed | {} |", report.written.len());
-    let executed: Vec<_> = report.executed.iter().map(|(command, count)| format!("{command} {count}")).collect();
-    println!("| executions | {} |", executed.join(", "));
-    println!("| seconds until all had formed | {:.0} |", report.formed_seconds);
-    for name in report.written.iter().take(5) {
-        println!("\nchanged: {name}");
+impl Idle {
+    fn goals(&self) -> Vec<Goal> {
+        let others: f64 =
+            self.executed.iter().filter(|(command, _)| *command != "status").map(|(_, count)| count).sum();
+        vec![
+            Goal::at_most("resident memory of the operator", GOAL, self.resident_mib, "MiB"),
+            Goal::at_most("objects that changed", 0.0, self.written.len() as f64, ""),
+            Goal::at_most("executions other than status", 0.0, others, ""),
+        ]
     }
-    println!(
-        "\nGoal, at most {GOAL:.0} MiB, nothing written, nothing executed but status: {}.",
-        if report.met { "met" } else { "MISSED" }
-    );
+}
+
+impl Shown for Idle {
+    const NAME: &'static str = "idle";
+
+    fn tables(&self) -> String {
+        let executed: Vec<_> = self.executed.iter().map(|(command, count)| format!("`{command}` {count}")).collect();
+        let written = if self.written.is_empty() { "none".to_owned() } else { self.written.join(", ") };
+        format!(
+            "{} groups, {INTERVALS} resync intervals of {RESYNC} s.\n\n| | |\n| --- | --- |\n\
+             | resident memory of the operator, as its kubelet says (anonymous pages) | {:.1} MiB |\n\
+             | processors it used meanwhile | {:.3} |\n| objects of the namespace that changed | {written} |\n\
+             | executions | {} |\n| from the first creation until all were Ready | {:.0} s |\n",
+            self.groups,
+            self.resident_mib,
+            self.processors,
+            executed.join(", "),
+            self.formed_seconds,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_and_a_command_miss_the_goal() {
+        let idle = |written: &[&str], command: &str| Idle {
+            groups: 100,
+            resident_mib: 37.8,
+            formed_seconds: 133.0,
+            written: written.iter().map(|&name| name.to_owned()).collect(),
+            executed: BTreeMap::from([("status".to_owned(), 993.0), (command.to_owned(), 1.0)]),
+            processors: 0.019,
+        };
+        let met = |idle: &Idle| idle.goals().iter().map(|goal| goal.met).collect::<Vec<_>>();
+        assert_eq!(met(&idle(&[], "status")), [true, true, true]);
+        assert_eq!(met(&idle(&["Pod register-001-0"], "sequence")), [true, false, false]);
+        let text = idle(&["Pod register-001-0"], "sequence").tables();
+        assert!(text.contains("| objects of the namespace that changed | Pod register-001-0 |"), "{text}");
+    }
 }

@@ -2,21 +2,29 @@
 
 use std::{fs, thread};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-/// The machine.
-#[derive(Debug, Serialize)]
+/// The machine, and how this program was built.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Machine {
-    cpu: String,
-    cores: usize,
-    memory_mib: u64,
-    kernel: String,
-    /// The C library and allocator of this program.
-    target: &'static str,
-    allocator: &'static str,
+    /// The model of the processor.
+    pub cpu: String,
+    /// Virtual processors.
+    pub cores: usize,
+    /// All of its memory.
+    pub memory_mib: u64,
+    /// The version of Linux.
+    pub kernel: String,
+    /// How this program was built: only a release build can be cited.
+    pub build: String,
+    /// The C library of this program.
+    pub target: String,
+    /// The allocator of this program.
+    pub allocator: String,
 }
 
 impl Machine {
+    /// This one.
     pub fn here() -> Self {
         let field = |file: &str, key: &str| {
             let text = fs::read_to_string(file).unwrap_or_default();
@@ -30,8 +38,9 @@ impl Machine {
             cores: thread::available_parallelism().map_or(0, usize::from),
             memory_mib: kib / 1024,
             kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
-            target: if cfg!(target_env = "musl") { "musl" } else { "glibc" },
-            allocator: if cfg!(feature = "mimalloc") { "mimalloc" } else { "that of the C library" },
+            build: if cfg!(debug_assertions) { "development build" } else { "release build" }.to_owned(),
+            target: if cfg!(target_env = "musl") { "musl" } else { "glibc" }.to_owned(),
+            allocator: if cfg!(feature = "mimalloc") { "mimalloc" } else { "that of the C library" }.to_owned(),
         }
     }
 }
@@ -45,8 +54,8 @@ pub struct Busy {
     total: u64,
 }
 
-/// How busy it was, in processors.
-#[derive(Debug, Clone, Copy, Serialize)]
+/// How busy the machine was meanwhile, in processors.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Load {
     /// Used by this program and its children.
     pub ours: f64,
@@ -57,7 +66,7 @@ pub struct Load {
 }
 
 impl Busy {
-    /// Until now.
+    /// Since the machine started; `children` are processes that count as ours.
     pub fn now(children: &[u32]) -> Self {
         let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
         let line = stat.lines().next().unwrap_or_default();
@@ -69,7 +78,7 @@ impl Busy {
         Self { ours, all: total - idle - stolen, stolen, total }
     }
 
-    /// Since then.
+    /// The load between then and `later`.
     pub fn until(self, later: Self) -> Load {
         let cores = thread::available_parallelism().map_or(1, usize::from) as f64;
         let span = (later.total - self.total).max(1) as f64;

@@ -1,11 +1,16 @@
 //! Measures how long decisions and recoveries take, beside their peers. `dev/bench/run` builds what this needs and starts it.
 
+mod against;
 mod cases;
 mod decisions;
 mod figures;
+mod goals;
 mod idle;
 mod machine;
+mod record;
 mod recovery;
+mod render;
+mod seen;
 mod takeovers;
 mod timeline;
 mod webhook;
@@ -35,6 +40,10 @@ enum Command {
     Takeovers(takeovers::Args),
     /// Many groups that have nothing to do: memory, writes, executions.
     Idle(idle::Args),
+    /// Compares the turns of two operators that were measured in one run.
+    Against(against::Args),
+    /// Writes the figures of JSON files into docs/benchmarks.md.
+    Render(render::Args),
     /// Prints the request that the webhook gets for so many members.
     Request {
         /// The recorded request.
@@ -52,6 +61,8 @@ fn main() -> anyhow::Result<()> {
         Command::Recovery(args) => recovery::run(&args),
         Command::Takeovers(args) => takeovers::run(&args),
         Command::Idle(args) => idle::run(&args),
+        Command::Against(args) => against::run(&args),
+        Command::Render(args) => render::run(&args),
         Command::Request { payload, members } => {
             let recorded = cases::Recorded::read(&payload)?;
             println!("{}", recorded.request(&cases::lean(members))?);

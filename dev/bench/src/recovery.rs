@@ -10,64 +10,69 @@ use std::{
 
 use anyhow::{Context as _, anyhow, ensure};
 use futures::{StreamExt as _, future::try_join_all};
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, ResourceExt as _,
-    api::{ListParams, Patch, PatchParams},
+    api::ListParams,
     runtime::watcher::{self, Event, watcher},
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tanist_e2e::{Group, Member, Stage, executions, play, text, until};
+use tanist_e2e::{Execution, Group, Member, Stage, executions, play, text};
 
 use crate::{
-    machine::{Busy, Load, Machine},
+    figures::Figures,
+    goals::Goal,
+    machine::Busy,
+    record::{About, Conditions, Record, Shown},
+    seen,
     timeline::{Phase, Span, of_log, spent},
 };
 
-/// What is measured.
+/// What is measured. The operator's image is that of `TANIST_IMAGE`, or that of the end-to-end tests.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The operator's image; the end-to-end tests' when it is not given.
+    /// How often; five times, or twice in a quick run, when it is not given.
     #[arg(long)]
-    image: Option<String>,
-    /// How often.
-    #[arg(long, default_value_t = 5)]
-    repetitions: u32,
+    repetitions: Option<u32>,
     /// Where the figures go as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
     /// Where the operator's log goes.
     #[arg(long)]
     log: Option<PathBuf>,
+    #[command(flatten)]
+    conditions: Conditions,
 }
 
 const MEMBERS: u32 = 5;
-/// The goal: milliseconds beside the commands' own.
+/// The goal for the median: milliseconds beside the commands' own.
 const GOAL: f64 = 2_000.0;
 
-#[derive(Debug, Serialize)]
-struct Report {
-    machine: Machine,
-    load: Load,
+/// Recoveries of a whole group.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Recoveries {
     members: u32,
-    recoveries: Vec<Recovery>,
-    overhead_p50_ms: f64,
-    overhead_max_ms: f64,
-    met: bool,
+    /// Those that came to their end, in order.
+    pub recoveries: Vec<Recovery>,
+    /// Without the commands' own time. Milliseconds.
+    overhead: Figures,
 }
 
 /// One recovery. Milliseconds.
-#[derive(Debug, Serialize)]
-struct Recovery {
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Recovery {
     /// From the last pod running to every member in its role, as the group's status says.
-    whole_ms: f64,
+    pub whole_ms: f64,
     /// Without the commands' own time.
-    overhead_ms: f64,
-    phases: BTreeMap<&'static str, f64>,
+    pub overhead_ms: f64,
+    /// What the time went into, by the name of the phase.
+    pub phases: BTreeMap<String, f64>,
     commands: Vec<String>,
 }
 
+/// # Errors
+/// When a recovery did not come to its end; those before it are written and shown.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let variables = "info,kube=warn,tanist=debug";
     play("bench")
@@ -77,62 +82,32 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 async fn measure(args: &Args, stage: &Stage) -> anyhow::Result<()> {
-    if let Some(image) = &args.image {
-        install(stage, image).await?;
-    }
+    let repetitions = args.repetitions.unwrap_or(if args.conditions.quick { 2 } else { 5 });
     let group = stage.register(json!({"replicas": MEMBERS})).await?;
     group.ready(180).await?;
     group.member(0).write(20).await?;
     let before = Busy::now(&[]);
-    let mut recoveries = Vec::new();
-    for repetition in 1..=args.repetitions {
-        eprintln!("recovery {repetition} of {} ...", args.repetitions);
+    let (mut recoveries, mut failures) = (Vec::new(), Vec::new());
+    for repetition in 1..=repetitions {
+        eprintln!("recovery {repetition} of {repetitions} ...");
         match recovery(args, stage, &group).await {
             Ok(one) => {
                 eprintln!("  ours {:.0} ms of {:.0}: {}", one.overhead_ms, one.whole_ms, one.commands.join("; "));
                 recoveries.push(one);
             }
-            // What was measured before is shown.
-            Err(error) if !recoveries.is_empty() => {
-                eprintln!("  failed: {error:#}");
+            // What was measured before is shown. The group is not in a state to go on with.
+            Err(error) => {
+                failures.push(format!("recovery {repetition} of {repetitions}: {error:#}"));
                 break;
             }
-            Err(error) => return Err(error),
         }
     }
     let load = before.until(Busy::now(&[]));
-    let mut overheads: Vec<f64> = recoveries.iter().map(|recovery| recovery.overhead_ms).collect();
-    overheads.sort_by(f64::total_cmp);
-    let overhead_p50_ms = overheads.get(overheads.len() / 2).copied().context("nothing was measured")?;
-    let overhead_max_ms = overheads.last().copied().unwrap_or_default();
-    let met = overhead_p50_ms <= GOAL;
-    let report =
-        Report { machine: Machine::here(), load, members: MEMBERS, recoveries, overhead_p50_ms, overhead_max_ms, met };
-    print(&report);
-    if let Some(path) = &args.json {
-        fs::write(path, serde_json::to_string_pretty(&report)?)
-            .with_context(|| format!("failed to write {}", path.display()))?;
-    }
-    Ok(())
-}
-
-/// Another image for operator and runner.
-pub async fn install(stage: &Stage, image: &str) -> anyhow::Result<()> {
-    let namespace = &stage.operator.namespace;
-    let deployments: Api<Deployment> = Api::namespaced(stage.client.clone(), namespace);
-    let container = json!({"name": "tanist", "image": image, "env": [{"name": "TANIST_RUNNER_IMAGE", "value": image}]});
-    let patch = json!({"spec": {"strategy": {"type": "Recreate", "rollingUpdate": null}, "template": {"spec": {"containers": [container]}}}});
-    deployments
-        .patch("tanist", &PatchParams::default(), &Patch::Strategic(&patch))
-        .await
-        .context("failed to change the image")?;
-    until("the operator of that image", 60, async || {
-        let pods = stage.operator.pods().await?;
-        let wanted =
-            |pod: &Pod| pod.spec.iter().flat_map(|spec| &spec.containers).all(|c| c.image.as_deref() == Some(image));
-        Ok(pods.len() == 1 && pods.iter().all(wanted) && stage.operator.log().await.contains("\"leading\""))
-    })
-    .await
+    ensure!(!recoveries.is_empty(), "{}", failures.join("; "));
+    let overhead = Figures::of(recoveries.iter().map(|recovery| recovery.overhead_ms))?;
+    let goals = vec![Goal::at_most("without the commands, p50", GOAL, overhead.p50, "ms")];
+    let figures = Recoveries { members: MEMBERS, recoveries, overhead };
+    Record::new(About::now(&args.conditions), load, figures, goals, failures).finish(args.json.as_deref())
 }
 
 async fn recovery(args: &Args, stage: &Stage, group: &Group) -> anyhow::Result<Recovery> {
@@ -144,15 +119,15 @@ async fn recovery(args: &Args, stage: &Stage, group: &Group) -> anyhow::Result<R
     let begun = now();
     try_join_all(members.iter().map(|member| member.delete(None))).await?;
     // Not the condition Ready: that also waits for the kubelet's probe.
-    let all = format!("{MEMBERS}/{MEMBERS}");
     let in_role = |seen: &Value| {
         let members = seen.pointer("/status/members").and_then(Value::as_array);
         let new = members.is_some_and(|rows| rows.iter().all(|row| !old.iter().any(|uid| uid == text(row, "/podUID"))));
-        new && text(seen, "/status/serving") == all
+        new && seen::in_role(seen) == Some(MEMBERS.into())
     };
-    group.until("every member in its role", 180, in_role).await?;
+    let ended = group.until("every member in its role", 180, in_role).await;
     let done = now();
     watch.abort();
+    ended?;
     let last_running = {
         let running = running.lock().unwrap_or_else(PoisonError::into_inner);
         let new = running.iter().filter(|(uid, _)| !old.contains(uid));
@@ -167,25 +142,36 @@ async fn recovery(args: &Args, stage: &Stage, group: &Group) -> anyhow::Result<R
         fs::write(path, &log)?;
     }
     let journals = try_join_all(members.iter().map(Member::journal)).await?;
-    let all: Vec<_> =
-        journals.iter().flat_map(|journal| executions(journal)).filter(|e| e.began as f64 >= begun).collect();
-    let mut spans = of_log(&log);
-    spans.extend(all.iter().filter(|e| e.command != "stop").filter_map(|execution| {
+    let all = journals.iter().flat_map(|journal| executions(journal)).filter(|e| e.began as f64 >= begun).collect();
+    explained(&log, all, last_running, done)
+}
+
+/// What the time between the last pod running and the end went into.
+fn explained(log: &str, mut executed: Vec<Execution>, last_running: f64, done: f64) -> anyhow::Result<Recovery> {
+    let mut spans = of_log(log);
+    // Another wording of the log must not turn all of it into "rest".
+    for phase in [Phase::Status, Phase::ExecWay] {
+        ensure!(
+            spans.iter().any(|span| span.phase == phase),
+            "the operator's log does not say when \"{}\" was",
+            phase.name()
+        );
+    }
+    spans.extend(executed.iter().filter(|e| e.command != "stop").filter_map(|execution| {
         Some(Span { phase: Phase::Commands, from: execution.began as f64, to: execution.ended? as f64 })
     }));
     let spent = spent(&spans, last_running, done);
     let whole_ms = done - last_running;
     let own = spent.get(&Phase::Commands).copied().unwrap_or_default();
-    let mut commands: Vec<_> = all.iter().map(|e| (e.began, e)).collect();
-    commands.sort_by_key(|(began, _)| *began);
-    let commands = commands
-        .into_iter()
-        .map(|(began, e)| {
-            let took = e.ended.map_or("?".to_owned(), |ended| (ended - began).to_string());
-            format!("{} {}: at {:.0}, {took} ms", e.command, e.ordinal, began as f64 - last_running)
+    executed.sort_by_key(|execution| execution.began);
+    let commands = executed
+        .iter()
+        .map(|e| {
+            let took = e.ended.map_or("?".to_owned(), |ended| (ended - e.began).to_string());
+            format!("{} {}: at {:.0}, {took} ms", e.command, e.ordinal, e.began as f64 - last_running)
         })
         .collect();
-    let phases = spent.into_iter().map(|(phase, ms)| (phase.name(), ms)).collect();
+    let phases = spent.into_iter().map(|(phase, ms)| (phase.name().to_owned(), ms)).collect();
     Ok(Recovery { whole_ms, overhead_ms: whole_ms - own, phases, commands })
 }
 
@@ -218,30 +204,58 @@ fn now() -> f64 {
     jiff::Timestamp::now().as_microsecond() as f64 / 1000.0
 }
 
-fn print(report: &Report) {
-    println!(
-        "From the last pod running to every member in its role, {} register members, milliseconds:\n",
-        report.members
-    );
-    let columns: Vec<_> = (1..=report.recoveries.len()).map(|number| number.to_string()).collect();
-    println!("| | {} |", columns.join(" | "));
-    println!("| --- |{}", " --- |".repeat(columns.len()));
-    let row = |name: &str, of: &dyn Fn(&Recovery) -> f64| {
-        let cells: Vec<_> = report.recoveries.iter().map(|recovery| format!("{:.0}", of(recovery))).collect();
-        println!("| {name} | {} |", cells.join(" | "));
-    };
-    row("whole", &|recovery| recovery.whole_ms);
-    for phase in Phase::ALL {
-        row(phase.name(), &|recovery| recovery.phases.get(phase.name()).copied().unwrap_or_default());
+impl Shown for Recoveries {
+    const NAME: &'static str = "recovery";
+
+    fn tables(&self) -> String {
+        let columns: Vec<_> = (1..=self.recoveries.len()).map(|number| number.to_string()).collect();
+        let mut text = format!(
+            "{} register members. Milliseconds.\n\n| | {} |\n| --- |{}\n",
+            self.members,
+            columns.join(" | "),
+            " --- |".repeat(columns.len())
+        );
+        let mut row = |name: &str, of: &dyn Fn(&Recovery) -> f64| {
+            let cells: Vec<_> = self.recoveries.iter().map(|recovery| format!("{:.0}", of(recovery))).collect();
+            text += &format!("| {name} | {} |\n", cells.join(" | "));
+        };
+        row("whole", &|recovery| recovery.whole_ms);
+        for phase in Phase::ALL {
+            row(phase.name(), &|recovery| recovery.phases.get(phase.name()).copied().unwrap_or_default());
+        }
+        row("**ours: whole without the commands**", &|recovery| recovery.overhead_ms);
+        text + &format!("\nOurs: p50 {:.0}, most {:.0}.\n", self.overhead.p50, self.overhead.max)
     }
-    row("ours: whole without the commands", &|recovery| recovery.overhead_ms);
-    println!(
-        "\nOthers and the cluster itself used {:.2} processors, {:.2} were stolen.",
-        report.load.others, report.load.stolen
-    );
-    let met = if report.met { "met" } else { "MISSED" };
-    println!(
-        "Ours: p50 {:.0}, at most {:.0}. Goal, at most {GOAL:.0} beside the commands: {met}.",
-        report.overhead_p50_ms, report.overhead_max_ms
-    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_of_other_words_is_an_error() {
+        let error = explained(
+            "{\"timestamp\": \"2026-11-21T10:00:00Z\", \"fields\": {\"message\": \"looked\"}}",
+            vec![],
+            0.0,
+            10.0,
+        );
+        assert!(error.unwrap_err().to_string().contains("\"status\""));
+    }
+
+    #[test]
+    fn few_recoveries_show_median_and_most() {
+        let recovery = |overhead_ms: f64| Recovery {
+            whole_ms: overhead_ms + 800.0,
+            overhead_ms,
+            phases: BTreeMap::from([("status".to_owned(), 300.0)]),
+            commands: vec![],
+        };
+        let recoveries = vec![recovery(1195.0), recovery(1562.0), recovery(1075.0)];
+        let overhead = Figures::of(recoveries.iter().map(|recovery| recovery.overhead_ms)).unwrap();
+        let text = Recoveries { members: MEMBERS, recoveries, overhead }.tables();
+        for line in ["| whole | 1995 | 2362 | 1875 |", "| status | 300 | 300 | 300 |", "p50 1195, most 1562."] {
+            assert!(text.contains(line), "{line} is missing: {text}");
+        }
+    }
 }

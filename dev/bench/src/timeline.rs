@@ -1,4 +1,4 @@
-//! What the operator did when, from its log, and what of that time something else was waited for.
+//! What the operator did and when, from its log, and how much of that time it waited for something else.
 
 use std::collections::BTreeMap;
 
@@ -12,26 +12,26 @@ pub struct Span {
     pub to: f64,
 }
 
-/// What the time goes into, in the order in which a moment is counted when it is several.
+/// What the time is spent on. A moment with several phases counts for the first of them in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// The commands themselves, as the members wrote it down: `sequence`, `seed`, `primary`.
+    /// The commands themselves, according to the members' log: `sequence`, `seed`, `primary`.
     Commands,
-    /// Executing them: on their way through API server, kubelet, runtime and runner.
+    /// The way of commands through API server, kubelet, runtime and runner.
     ExecWay,
-    /// Executing `sequence`, likewise.
+    /// The same way for `sequence`.
     SequenceWay,
     /// Asking for roles before deciding.
     Status,
-    /// Looking once more before a command: roles.
+    /// Asking for roles once more before a command.
     StatusAgain,
     /// Reading the API server before deciding.
     Read,
-    /// Looking once more before a command: the API server.
+    /// Reading the API server once more before a command.
     ReadAgain,
     /// Writing the record before a command.
     Record,
-    /// All else: deciding, routing, other writes, waiting for the next round.
+    /// Everything else: deciding, routing, other writes, waiting for the next round.
     Rest,
 }
 

@@ -23,7 +23,7 @@ pub struct Webhook {
     answer: Vec<u8>,
 }
 
-/// A whole request.
+/// A complete request.
 #[derive(Debug)]
 pub struct Request(Vec<u8>);
 

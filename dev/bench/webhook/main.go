@@ -59,9 +59,9 @@ func seed(members []member) answer {
 		case i == 0 && equal == 1:
 			said.Candidates = append(said.Candidates, verdict{m.Name, has(m) + ", more recent than all others"})
 		case i == 0:
-			said.Candidates = append(said.Candidates, verdict{m.Name, has(m) + ", as others; first by ordinal"})
+			said.Candidates = append(said.Candidates, verdict{m.Name, has(m) + ", as others have; first by ordinal"})
 		case i < equal:
-			said.Candidates = append(said.Candidates, verdict{m.Name, has(m) + ", as " + first.Name + ", which goes first"})
+			said.Candidates = append(said.Candidates, verdict{m.Name, has(m) + ", as " + first.Name + " has, which goes first"})
 		case m.Term < first.Term:
 			why := fmt.Sprintf("%s is of an older term than %s of %s", has(m), has(first), first.Name)
 			said.PassedOver = append(said.PassedOver, verdict{m.Name, why})
