@@ -1,6 +1,8 @@
 //! Tables in kubectl's form: heads in capitals, three blanks between columns, no lines.
 use super::color::paint;
 use anstyle::Style;
+use std::io::Write as _;
+use tabwriter::TabWriter;
 
 /// Blanks between two columns.
 const GAP: usize = 3;
@@ -34,48 +36,47 @@ impl Cell {
 /// A table. Rows may be added after it was printed: they use the same columns.
 #[derive(Debug)]
 pub struct Table {
-    heads: Vec<&'static str>,
-    widths: Vec<usize>,
+    heads: Vec<Cell>,
     rows: Vec<Vec<Cell>>,
 }
 
 impl Table {
     /// A table without rows.
     pub fn new(heads: &[&'static str]) -> Self {
-        Table { heads: heads.to_vec(), widths: heads.iter().map(|h| h.len()).collect(), rows: Vec::new() }
+        Table { heads: heads.iter().map(|head| Cell::plain(*head)).collect(), rows: Vec::new() }
     }
 
     /// Adds a row.
     pub fn add(&mut self, row: Vec<Cell>) {
-        for (width, cell) in self.widths.iter_mut().zip(&row) {
-            *width = (*width).max(cell.text.chars().count());
-        }
         self.rows.push(row);
     }
 
     /// Heads and all rows, each line with a newline.
     pub fn text(&self, colors: bool) -> String {
-        let heads: Vec<_> = self.heads.iter().map(|h| Cell::plain(*h)).collect();
-        std::iter::once(&heads).chain(&self.rows).map(|row| self.line(row, colors)).collect()
+        let lines = std::iter::once(&self.heads).chain(&self.rows).map(|row| line(row, colors));
+        align(&lines.collect::<String>())
     }
 
     /// The last row alone, with a newline.
     pub fn last(&self, colors: bool) -> String {
-        self.rows.last().map(|row| self.line(row, colors)).unwrap_or_default()
+        let all = self.text(colors);
+        let last = all.lines().skip(1).last().map(|line| format!("{line}\n"));
+        last.unwrap_or_default()
     }
+}
 
-    fn line(&self, row: &[Cell], colors: bool) -> String {
-        let mut line = String::new();
-        for (at, (cell, width)) in row.iter().zip(&self.widths).enumerate() {
-            line.push_str(&paint(&cell.text, cell.style, colors));
-            if at + 1 < row.len() {
-                let blanks = width.saturating_sub(cell.text.chars().count()).saturating_add(GAP);
-                line.extend(std::iter::repeat_n(' ', blanks));
-            }
-        }
-        line.push('\n');
-        line
-    }
+/// Cells between tabs, the last one without a tab: it is as wide as its text.
+fn line(row: &[Cell], colors: bool) -> String {
+    let cells: Vec<_> = row.iter().map(|cell| paint(&cell.text, cell.style, colors)).collect();
+    format!("{}\n", cells.join("\t"))
+}
+
+fn align(lines: &str) -> String {
+    let mut writer = TabWriter::new(Vec::new()).minwidth(0).padding(GAP).ansi(true);
+    let aligned = writer.write_all(lines.as_bytes()).and_then(|()| writer.flush());
+    let bytes = aligned.ok().and_then(|()| writer.into_inner().ok());
+    // Writing to memory cannot fail; if it did, columns that are not aligned would be better than none.
+    bytes.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_else(|| lines.to_owned())
 }
 
 #[cfg(test)]
