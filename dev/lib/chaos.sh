@@ -116,7 +116,7 @@ lag() { # HOW PRIMARY
     [[ $1 == lag-all ]] || break
   done < <(standbys | grep -v "^$2$")
   since=$(($(now) + 500)) until=$((SECONDS + 30))
-  # Who waits only while somebody streams notices the silence after wal_sender_timeout, 20 s.
+  # Who waits only while somebody streams notices the silence after wal_sender_timeout, 5 s.
   until (($(acknowledged_since "$since") >= 30 || SECONDS > until)); do sleep 0.3; done
 }
 link() { # NODE I|D FROM TO: cuts the two pods' link, or puts it up again
