@@ -6,7 +6,7 @@
 #
 #   insert KEY VALUE   a row of its own, never touched again: CLIENT VALUE
 #   write, read        the register KEY; append, list: the list KEY. Keys are shared by all clients
-#   meet - primary     a connection reached a primary, or a `standby`; `none`: nobody answered
+#   meet PORT primary  a connection reached a primary, or a `standby`, who knows it by that port; `none`: nobody answered, and no port
 #   look POSITION STATE   what the server of this node is: `writable`, `readonly`, `recovery`, `silent`, or `none`, no server runs
 #
 # OUTCOME is ok, fail (it had no effect and never will) or unknown (it may have had one, or have it later). A write has a line before it is sent, too, with
@@ -127,15 +127,15 @@ next() { # CLIENT
 
 # Whom a new connection reached: sets met.
 meet() { # CLIENT
-  local begin member=-
+  local begin member=- port=-
   now
   begin=$moment met=none
-  if ask "SELECT CASE WHEN pg_is_in_recovery() THEN 'standby ' ELSE 'primary ' END || $MEMBER" &&
-    [[ $answer =~ ^(standby|primary)\ ([a-z0-9-]+)$ ]]; then
-    met=${BASH_REMATCH[1]} member=${BASH_REMATCH[2]}
+  if ask "SELECT CASE WHEN pg_is_in_recovery() THEN 'standby ' ELSE 'primary ' END || $MEMBER || ' ' || inet_client_port()" &&
+    [[ $answer =~ ^(standby|primary)\ ([a-z0-9-]+)\ ([0-9]+)$ ]]; then
+    met=${BASH_REMATCH[1]} member=${BASH_REMATCH[2]} port=${BASH_REMATCH[3]}
   fi
   now
-  note "$begin" "$moment" "$1" meet - "$met" ok "$member" -
+  note "$begin" "$moment" "$1" meet "$port" "$met" ok "$member" -
 }
 
 through_rw() { # CLIENT HOST

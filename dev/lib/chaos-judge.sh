@@ -38,9 +38,34 @@ two_writable() { # JOURNAL
       ", and " who " was on timeline " newest " at " since }'
 }
 
-# Who writes must never meet a member in recovery.
-wrong_rw() { # JOURNAL
-  awk '$3 ~ /^rw/ && $4 == "meet" && $6 == "standby" { print "-rw led " $3 " to " $8 ", in recovery, at " $2 }' "$1"
+# Who writes must never meet a member in recovery. There is one way in which neither Tanist nor the endpoints are at fault, and it counts only if the
+# kernel of the client's node itself says so: Kubernetes leaves the kernel's entries of TCP connections alone when an endpoint goes. A new connection that
+# gets the port of an old one, to a member that lost its power, goes where the old one went. The kernel reports each new entry; so there is none for that
+# connection, and the last one with its port, to that member's address, was made when -rw still led there.
+wrong_rw() { ways_of_rw "$@" | sed -n 's/^wrong //p'; }      # JOURNAL ENDPOINTS ENTRIES
+old_entries() { ways_of_rw "$@" | sed -n 's/^old //p'; }
+ways_of_rw() { # JOURNAL ENDPOINTS ENTRIES: MS|NAME:READY:ADDRESS..., and what conntrack said on NODE, in ENTRIES-NODE
+  local begin end client port member node made address
+  while read -r begin end client _ port _ _ member _; do
+    node=${client#rw}
+    node=${node#-}
+    read -r made address < <(newest_entry "$3-${node:-$QUIET}" "$end" "$port") || made=''
+    # A connection is given up after 2 s.
+    if [[ -n $made ]] && ((made < begin / 1000 - 3000)) && led_there "$2" "$made" "$member" "$address"; then
+      echo "old -rw led $client to $member, in recovery, at $end, by an entry of $made"
+    else
+      echo "wrong -rw led $client to $member, in recovery, at $end${made:+, by an entry of $made}"
+    fi
+  done < <(awk '$3 ~ /^rw/ && $4 == "meet" && $6 == "standby"' "$1")
+}
+# The newest entry before that moment by whose port the server knows the connection: its moment in milliseconds, and the address it leads to.
+newest_entry() { # FILE MICROSECONDS PORT
+  [[ ! -e $1 ]] || sed -nE 's/^.*\[([0-9]+)\.([0-9]{3})([0-9]{3})\].*\[NEW\].* src=([0-9.]+) dst=[0-9.]+ sport=5432 dport=([0-9]+).*$/\1\2\3 \1\2 \4 \5/p' "$1" |
+    awk -v e="$2" -v p="$3" '$1 <= e && $4 == p { last = $2 " " $3 } END { if (last != "") print last }'
+}
+# Whether the endpoints said then, or up to a second before, that this member serves at that address.
+led_there() { # ENDPOINTS MILLISECONDS MEMBER ADDRESS
+  awk -F'|' -v t="$2" -v m="$3:true:$4 " '$1 > t { exit } { if (was && !index($2, m)) left = $1; was = index($2, m) } END { exit !(was || (left && t - left < 1000)) }' "$1"
 }
 
 # Who only reads meets a member in recovery. The proxies follow a label within a second: whoever was a secondary until then and leads

@@ -2,11 +2,11 @@
 # shellcheck disable=SC2154 # other files set these
 # What dev/chaos prints and writes.
 
-line() { printf '%-3s %-19s %-11s %-11s %7s %7s %7s %7s %7s %8s %8s %7s %7s %7s %8s %6s %5s\n' "$@"; }
+line() { printf '%-3s %-19s %-11s %-11s %7s %7s %7s %7s %7s %7s %8s %8s %7s %7s %7s %8s %6s %5s\n' "$@"; }
 header() {
   echo
   echo "Milliseconds since the loss; - is no such step. told: when an administrator, or the test, fixed something. shown: it is behind $GROUP-rw."
-  line '' loss from to told ended detect prove decide promote promoted follow route shown outage acked lost
+  line '' loss from to told ended leads detect prove decide promote promoted follow route shown outage acked lost
 }
 
 # A row of the table and its JSON. Of the caller: loss, told, why, lost, load.
@@ -24,7 +24,7 @@ row() { # KIND FROM TO
     | {$round, $at, $kind, $from, $to, $told} + $steps[0]
       + {$outage, outageAfterTold: $after, $acked, $lost, $load, waitedFor: (if $why == "" then null else $why end)}' |
     tee -a "$work/rounds" >"$work/round"
-  read -r -a cell <<<"$(jq -r '[.round, .kind, .from, .to, .told, .ended, .detect, .prove, .decide, .promote, .promoted, .follow,
+  read -r -a cell <<<"$(jq -r '[.round, .kind, .from, .to, .told, .ended, .leads, .detect, .prove, .decide, .promote, .promoted, .follow,
       .route, .shown, .outage, .acked, .lost] | map(. // "-" | tostring) | join(" ")' "$work/round")"
   line "${cell[@]}"
   [[ -z $why ]] || echo "    nobody took over while nobody knew: $why"
@@ -61,5 +61,6 @@ report() {
   awk -v late="$(late_ro "$work/journal" "$work/pods.labels")" '$3 == "ro" { n[$6]++ } END {
     printf "-ro led %d times to a member in recovery, %d times to the primary (%d of them within a second of its label), %d times to nobody\n",
       n["standby"], n["primary"], late, n["none"] }' "$work/journal"
+  old_entries "$work/journal" "$work/rw" "$work/nat" | sed 's/$/, which the kernel had kept/'
   echo "the rounds as JSON: $json"
 }

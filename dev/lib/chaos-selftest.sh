@@ -41,11 +41,27 @@ sees_two_primaries() {
   forge '404000 405000 look-3 look 50 writable ok c 3' && expect 1 others_lead "$bad" 300 b
 }
 
+# As conntrack reports a new entry.
+entry() { # SECONDS PORT ADDRESS
+  echo "0|[$1]     [NEW] tcp      6 120 SYN_SENT src=10.0.0.9 dst=10.1.0.1 sport=40000 dport=5432 [UNREPLIED] src=$3 dst=10.0.0.9 sport=5432 dport=$2"
+}
 sees_wrong_ways() {
-  expect 0 wrong_rw "$good"
+  local rw=$work/forged.rw nat=$work/forged.nat
+  printf '%s\n' '1|c:true:10.0.0.3 x' '200|b:true:10.0.0.2 x' >"$rw"
+  entry 0.100000 7 10.0.0.3 >"$nat-$QUIET"
+  entry 9.500000 8 10.0.0.3 >>"$nat-$QUIET"
+  entry 0.100000 7 10.0.0.3 >"$nat-node1"
+  expect 0 wrong_rw "$good" "$rw" "$nat"
   expect 0 wrong_ro "$good" "$pods"
-  forge '500000 510000 rw meet - standby ok c -' && expect 1 wrong_rw "$bad"
-  forge '500000 510000 rw-node1 meet - standby ok c -' && expect 1 wrong_rw "$bad"
+  forge '500000 510000 rw meet - standby ok c -' && expect 1 wrong_rw "$bad" "$rw" "$nat"
+  forge '500000 510000 rw-node1 meet 7 standby ok c -' && expect 1 wrong_rw "$bad" "$rw" "$nat" # the entry may be its own
+  forge '9000000 9010000 rw meet 7 standby ok c -' && expect 0 wrong_rw "$bad" "$rw" "$nat" && expect 1 old_entries "$bad" "$rw" "$nat"
+  forge '9000000 9010000 rw-node1 meet 7 standby ok c -' && expect 0 wrong_rw "$bad" "$rw" "$nat"
+  forge '9000000 9010000 rw meet 6 standby ok c -' && expect 1 wrong_rw "$bad" "$rw" "$nat"       # no entry is known
+  forge '9000000 9010000 rw-node2 meet 7 standby ok c -' && expect 1 wrong_rw "$bad" "$rw" "$nat" # nor on that node
+  forge '9490000 9510000 rw meet 8 standby ok c -' && expect 1 wrong_rw "$bad" "$rw" "$nat"       # the rules led there, just now
+  entry 3.000000 7 10.0.0.3 >>"$nat-$QUIET"
+  forge '9000000 9010000 rw meet 7 standby ok c -' && expect 1 wrong_rw "$bad" "$rw" "$nat" # at that time they should not
   forge '500000 510000 ro meet - primary ok b -' && expect 0 wrong_ro "$bad" "$pods" # 200 ms after it was hidden
   forge '2000000 2010000 ro meet - primary ok b -' && expect 1 wrong_ro "$bad" "$pods"
   forge '200000 210000 ro meet - primary ok b -' && expect 1 wrong_ro "$bad" "$pods" # it leads, and is shown as a secondary

@@ -5,6 +5,8 @@
 NAMESPACE=chaos
 GROUP=postgres
 MEMBERS=${MEMBERS:-3}
+# As many as deploy/default has. A single one that is killed again and again is started anew by its kubelet after 10, 20, 40, 80 s.
+OPERATORS=${OPERATORS:-2}
 # Runs the operator and those clients that are never cut off; nothing happens to it.
 QUIET=node4
 
@@ -42,7 +44,7 @@ install() { # IMAGES
   everywhere set env -n tanist-system deployment/tanist "WATCH_NAMESPACES=$NAMESPACE" >/dev/null
   [[ -z $operator_image ]] || everywhere set image -n tanist-system deployment/tanist "tanist=$operator_image" >/dev/null
   everywhere patch -n tanist-system deployment/tanist --type merge \
-    -p "{\"spec\":{\"template\":{\"spec\":{\"nodeSelector\":{\"kubernetes.io/hostname\":\"$QUIET\"}}}}}" >/dev/null
+    -p "{\"spec\":{\"replicas\":$OPERATORS,\"template\":{\"spec\":{\"nodeSelector\":{\"kubernetes.io/hostname\":\"$QUIET\"}}}}}" >/dev/null
   everywhere rollout restart -n tanist-system deployment/tanist >/dev/null
   everywhere rollout status -n tanist-system deployment/tanist --timeout=120s | tail -n 1
 }

@@ -19,11 +19,16 @@ record() { # FILE COMMAND...
 }
 
 watch_all() {
+  local node
   record group kube get rg "$GROUP" --watch -o jsonpath='{.status}{"\n"}'
   record pods kube get pods -l "tanist.dev/group=$GROUP" --watch \
     -o jsonpath='{.metadata.name}|{.metadata.labels.tanist\.dev/role}|{.metadata.uid}{"\n"}'
   record rw kube get endpointslices -l "kubernetes.io/service-name=$GROUP-rw" --watch \
-    -o jsonpath='{range .endpoints[*]}{.targetRef.name}:{.conditions.ready} {end}{"\n"}'
+    -o jsonpath='{range .endpoints[*]}{.targetRef.name}:{.conditions.ready}:{.addresses[0]} {end}{.metadata.name}{"\n"}'
+  for node in node1 node2 node3 "$QUIET"; do
+    # The kernel's own word of each connection: when it came, and whom the rules of that moment chose.
+    record "nat-$node" "$root/dev/cluster" enter "$node" conntrack -E -e NEW,DESTROY -o timestamp -p tcp --dport 5432
+  done
   # What a pod said is gone with it; each stream begins with all that there is.
   record operator everywhere logs -n tanist-system -f -l tanist.dev/component=operator --tail=-1
 }
@@ -66,6 +71,13 @@ labels() { cut -d'|' -f1-3 --output-delimiter=' ' "$work/pods" >"$work/pods.labe
 # The clients' journal as far as it has come.
 journal() { awk 'NF == 9' "$work/journal.raw" >"$work/journal" && echo "$work/journal"; }
 
+# When an operator began to lead, for the first time since a moment, in milliseconds.
+leads() { # SINCE
+  operator_log "$1" | jq -R -r -n --argjson since "$1" '
+    def ms: capture("^(?<s>[^.]*)\\.?(?<f>[0-9]*)Z$") | ((.s + "Z" | fromdateiso8601) * 1000) + ((.f + "000")[0:3] | tonumber);
+    [inputs | fromjson? | select(.fields.message == "leading") | .timestamp | ms | select(. >= $since)] | min // empty'
+}
+
 # The operator's log since a moment, also of one that is gone; some lines more than once.
 operator_log() { # SINCE
   awk -F'|' -v t="$1" '$1 >= t { print substr($0, length($1) + 2) }' "$work/operator"
@@ -87,6 +99,7 @@ commands() { # SINCE
 # change of the lost pod that the API server shows, and `shown`, the endpoint behind -rw.
 #
 #   ended    the old server's process is gone, as seen on its node
+#   leads    another operator leads, where one was killed
 #   detect   the operator takes the label away, or says that this member is not primary any more
 #   prove    the record no longer counts the lost container among those that may be primary
 #   decide   the record has the intent to let another lead
@@ -94,19 +107,20 @@ commands() { # SINCE
 #   route    the new primary has the label
 steps() { # LOSS FROM CONTAINER TO
   local since=$1 from=$2 container=$3 to=$4
-  local unlabelled labelled known shown ended
+  local unlabelled labelled known shown ended leads
   known=$(awk -F'|' -v t="$since" -v m="$from" '$1 >= t && $2 == m { print $1; exit }' "$work/pods")
   unlabelled=$(awk -F'|' -v t="$since" -v m="$from" '
     $2 == m { if ($1 >= t && was == "primary" && $3 != "primary") { print $1; exit } was = $3 }' "$work/pods")
   labelled=$(awk -F'|' -v t="$since" -v m="$to" '
     $2 == m { if ($1 >= t && was != "primary" && $3 == "primary") { print $1; exit } was = $3 }' "$work/pods")
-  shown=$(awk -F'|' -v t="$since" -v m="$to:true " '{ if ($1 >= t && was && index($2, m)) { print $1; exit } was = !index($2, m) }' "$work/rw")
+  shown=$(awk -F'|' -v t="$since" -v m="$to:true:" '{ if ($1 >= t && was && index($2, m)) { print $1; exit } was = !index($2, m) }' "$work/rw")
   ended=$(<"$work/ended")
+  leads=$(leads "$since")
   awk -F'|' -v t="$since" '$1 >= t { print "[" $1 "," substr($0, length($1) + 2) "]" }' "$work/group" >"$work/group.round"
   commands "$since" >"$work/commands"
   jq -n -c --slurpfile versions "$work/group.round" --slurpfile commands "$work/commands" \
     --argjson since "$since" --arg from "$from" --arg to "$to" --arg container "$container" \
-    --arg known "$known" --arg unlabelled "$unlabelled" --arg labelled "$labelled" --arg shown "$shown" --arg ended "$ended" '
+    --arg known "$known" --arg unlabelled "$unlabelled" --arg labelled "$labelled" --arg shown "$shown" --arg ended "$ended" --arg leads "$leads" '
     def primary: .primary // (.primaries // [] | first) // "";
     def moment: if . == "" then null else tonumber end;
     def version(f): first($versions[] | select(.[1] | f) | .[0]) // null;
@@ -115,7 +129,7 @@ steps() { # LOSS FROM CONTAINER TO
     | version([.record.intents[]? | select(.verb == "failover" or .verb == "seed")] | length > 0) as $decided
     | (first($commands[0][] | select(.verb == "failover" or .verb == "seed") | select(.member == $to and .well)) // null) as $promotion
     | ([$commands[0][] | select(.verb == "follow" and .member != $from and .member != $to and .well).end] | max) as $follow
-    | {known: ($known | moment), ended: ($ended | moment), detect: ([($unlabelled | moment), $said] | map(values) | min),
+    | {known: ($known | moment), ended: ($ended | moment), leads: ($leads | moment), detect: ([($unlabelled | moment), $said] | map(values) | min),
        prove: version([.record.lastPrimaries[]? | select(.member == $from and .containerId == $container)] | length == 0), decide: $decided,
        promote: $promotion.start, promoted: $promotion.end, follow: $follow, route: ($labelled | moment), shown: ($shown | moment)}
     | map_values(since)' || fail "the steps of the round cannot be read"

@@ -116,7 +116,7 @@ lag() { # HOW PRIMARY
     [[ $1 == lag-all ]] || break
   done < <(standbys | grep -v "^$2$")
   since=$(($(now) + 500)) until=$((SECONDS + 30))
-  # Who waits only while somebody streams notices the silence after wal_sender_timeout, 20 s.
+  # Who waits only while somebody streams notices the silence after wal_sender_timeout, 5 s.
   until (($(acknowledged_since "$since") >= 30 || SECONDS > until)); do sleep 0.3; done
 }
 link() { # NODE I|D FROM TO: cuts the two pods' link, or puts it up again
@@ -137,10 +137,10 @@ unlag() { # KIND
   done
 }
 
-# Whom `disturb` will kill, asked while everything is well: sets `operator_pod` and `operator_container`.
+# Whom `disturb` will kill, the one that leads, asked while everything is well: sets `operator_pod` and `operator_container`.
 find_operator() {
-  read -r operator_pod operator_container < <(everywhere get pods -n tanist-system -l tanist.dev/component=operator --field-selector=status.phase=Running \
-    -o 'jsonpath={range .items[*]}{.metadata.name} {.status.containerStatuses[0].containerID}{"\n"}{end}')
+  operator_pod=$(everywhere get lease -n tanist-system tanist -o 'jsonpath={.spec.holderIdentity}')
+  operator_container=$(everywhere get pod -n tanist-system "$operator_pod" -o 'jsonpath={.status.containerStatuses[0].containerID}')
 }
 # Kills the operator, the API server or both within a second; the operator's process and its pod by turns.
 disturb() { # WHOM
@@ -265,7 +265,7 @@ settle_round() { # KIND[+BESIDE...]
   violations two_acknowledge "$work/journal.round"
   violations two_writable "$work/journal.round"
   losses illegal_history "$work/journal" "$work/history.told"
-  violations wrong_rw "$work/journal.round"
+  violations wrong_rw "$work/journal.round" "$work/rw" "$work/nat"
   # Labels come by a watch, which is late while the API server is away.
   [[ $whom == api || $whom == both ]] || violations wrong_ro "$work/journal.round" "$work/pods.labels"
   it_could_see
@@ -326,7 +326,7 @@ at_the_end() {
   violations two_acknowledge "$work/journal"
   violations two_writable "$work/journal"
   losses illegal_history "$work/journal" "$work/history.told"
-  violations wrong_rw "$work/journal"
+  violations wrong_rw "$work/journal" "$work/rw" "$work/nat"
   sleep 2
   for ((member = 0; member < MEMBERS; member++)); do has_everything "$GROUP-$member"; done
 }

@@ -56,6 +56,9 @@ pub struct Run {
     /// Name of this process in leader election: that of its pod.
     #[arg(long, env = "POD_NAME", default_value = "tanist-local")]
     pub identity: String,
+    /// UID of its pod. Without it, another operator that takes over waits until the Lease expires, even if this pod is gone.
+    #[arg(long, env = "POD_UID")]
+    pub pod_uid: Option<String>,
     /// Namespace of the Lease for leader election: that of its pod.
     #[arg(long, env = "POD_NAMESPACE", default_value = "default")]
     pub lease_namespace: String,

@@ -2,6 +2,7 @@
 use crate::api::ReplicaGroup;
 use crate::args::Run;
 use crate::clock::{self, Clock};
+use crate::handover::Seen;
 use crate::hints::Hints;
 use crate::metrics::Metrics;
 use crate::news::Queue;
@@ -29,6 +30,8 @@ pub struct Context {
     pub settings: Run,
     /// What this process remembers between rounds.
     pub hints: Hints,
+    /// Up to which version pods were seen, for the next leader.
+    pub seen: Arc<Seen>,
     /// Loads the policies of groups.
     pub policies: Sources,
     /// Starts a round of a group.
@@ -103,6 +106,7 @@ impl Context {
             commands: Slots::new(settings.commands),
             news,
             hints: Hints::default(),
+            seen: Arc::default(),
             policies: Sources::new(engine, client.clone(), settings.policy_dir.clone()),
             client,
             wake,

@@ -10,6 +10,7 @@ mod controller;
 mod crash;
 mod exec;
 mod frame;
+mod handover;
 mod hints;
 mod lease;
 mod member;

@@ -264,6 +264,7 @@ impl World {
             within("pods", pods.list(&selector)),
             within("claims", claims.list(&selector)),
         )?;
+        ctx.seen.note(ns, pods.metadata.resource_version.as_deref());
         let claims = claims.items.iter().filter_map(|c| convert::claim(&group.name, c)).collect();
         Ok(World { set, services: services.items, budgets: budgets.items, pods: pods.items, claims })
     }

@@ -4,6 +4,7 @@ use crate::args::Run;
 use crate::cli::Reach;
 use crate::context::Context;
 use crate::controller::{error_policy, round};
+use crate::handover;
 use crate::lease::Leadership;
 use crate::metrics::Metrics;
 use crate::news;
@@ -57,7 +58,9 @@ pub async fn run(settings: Run, reach: &Reach) -> anyhow::Result<()> {
         &ctx.settings.lease_namespace,
         &ctx.settings.installation,
         &ctx.settings.identity,
-    );
+        ctx.seen.clone(),
+    )
+    .in_pod(ctx.settings.pod_uid.clone());
     let mut terminate = signal(SignalKind::terminate()).context("failed to listen for SIGTERM")?;
     if !ctx.settings.no_lease {
         tokio::select! {
@@ -66,6 +69,8 @@ pub async fn run(settings: Run, reach: &Reach) -> anyhow::Result<()> {
         }
     }
     ctx.metrics.leader.set(1);
+    let reader = ctx.clone();
+    tokio::spawn(async move { handover::read_on(&reader).await });
     let keep = async { if ctx.settings.no_lease { future::pending().await } else { lease.hold().await } };
     tokio::select! {
         why = keep => anyhow::bail!("leadership is lost: {why}"),
@@ -190,7 +195,8 @@ async fn watch_pods(ctx: Arc<Context>, client: Client, namespace: String, select
         .await;
 }
 
-fn pod_changed(ctx: &Context, namespace: &str, pod: &Pod) {
+/// A pod is as it says, or was when it was removed: the end of its containers is remembered, and its group is looked at.
+pub fn pod_changed(ctx: &Context, namespace: &str, pod: &Pod) {
     let Some(group) = pod.labels().get(api::LABEL_GROUP) else { return };
     if every_container_ended(pod) {
         pod.uid().into_iter().for_each(|uid| ctx.hints.end(uid));

@@ -276,6 +276,16 @@ impl Story {
         match how[0] {
             "replaced" => self.world.delete(ordinal),
             "forced" => self.world.forget(ordinal),
+            // An orderly deletion while no operator watches; `seen` is what the API server tells of it later.
+            "unseen" => {
+                let uid = self.world.body(ordinal).pod.uid.clone();
+                self.world.delete(ordinal);
+                self.world.ended.remove(&uid);
+            }
+            "seen" => {
+                let of_member = self.world.record.last_primaries.iter().filter(|l| l.member.as_str() == member);
+                self.world.ended.extend(of_member.map(|l| l.pod_uid.clone()));
+            }
             "gone" => {
                 self.world.respawn = false;
                 if how.get(1) == Some(&"forced") {
