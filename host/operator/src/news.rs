@@ -77,9 +77,19 @@ struct News {
 
 /// Puts events about the actions, results and errors of a round into the queue.
 pub fn publish(ctx: &Context, observed: &Observed, plan: &Plan, outcome: &Outcome) {
-    let group = observed.object.object_ref(&());
-    let mut all = new_errors(ctx, observed, &outcome.errors);
+    let mut all = new_errors(ctx, observed, outcome.errors.iter());
     all.extend(gather(observed, plan, outcome));
+    enqueue(ctx, observed, all);
+}
+
+/// Puts events about errors alone into the queue, after a round whose status could not be written: its decisions count for nothing, and without
+/// an event `kubectl describe` would not say why nothing happens.
+pub fn publish_errors<'e>(ctx: &Context, observed: &Observed, errors: impl Iterator<Item = &'e Error>) {
+    enqueue(ctx, observed, new_errors(ctx, observed, errors));
+}
+
+fn enqueue(ctx: &Context, observed: &Observed, all: Vec<News>) {
+    let group = observed.object.object_ref(&());
     for news in all.into_iter().take(NEWS) {
         let event = Event {
             type_: news.kind,
@@ -93,9 +103,9 @@ pub fn publish(ctx: &Context, observed: &Observed, plan: &Plan, outcome: &Outcom
 }
 
 /// Events for errors that the last round did not have. An error that lasts for hours gives one event; the conditions show it all the time.
-fn new_errors(ctx: &Context, observed: &Observed, errors: &[Error]) -> Vec<News> {
+fn new_errors<'e>(ctx: &Context, observed: &Observed, errors: impl Iterator<Item = &'e Error>) -> Vec<News> {
     let now: BTreeMap<String, &'static str> =
-        errors.iter().filter(|e| e.lasts()).map(|e| (e.to_string(), e.reason())).collect();
+        errors.filter(|e| e.lasts()).map(|e| (e.to_string(), e.reason())).collect();
     let before = ctx.hints.with_group(&observed.snapshot.group.uid, |h| {
         std::mem::replace(&mut h.reported, now.keys().cloned().collect())
     });
