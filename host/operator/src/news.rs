@@ -20,6 +20,9 @@ const NEWS: usize = 8;
 /// Bytes of a note; Kubernetes refuses more than 1,024.
 const NOTE: usize = 900;
 
+/// Bytes of an action; Kubernetes refuses more than 128.
+const ACTION: usize = 128;
+
 /// The length of the queue of events, far more than a burst of rounds has. When the queue is full, the newest events are dropped.
 const QUEUE: usize = 256;
 
@@ -104,14 +107,18 @@ fn enqueue(ctx: &Context, observed: &Observed, all: Vec<News>) {
 
 /// Events for errors that the last round did not have. An error that lasts for hours gives one event; the conditions show it all the time.
 fn new_errors<'e>(ctx: &Context, observed: &Observed, errors: impl Iterator<Item = &'e Error>) -> Vec<News> {
-    let now: BTreeMap<String, &'static str> =
-        errors.filter(|e| e.lasts()).map(|e| (e.to_string(), e.reason())).collect();
+    let now: BTreeMap<String, &Error> = errors.filter(|e| e.lasts()).map(|e| (e.to_string(), e)).collect();
     let before = ctx.hints.with_group(&observed.snapshot.group.uid, |h| {
         std::mem::replace(&mut h.reported, now.keys().cloned().collect())
     });
     let new = now.into_iter().filter(|(text, _)| !before.contains(text));
-    let news =
-        new.map(|(note, reason)| News { kind: EventType::Warning, reason, action: "act".into(), member: None, note });
+    let news = new.map(|(note, error)| News {
+        kind: EventType::Warning,
+        reason: error.reason(),
+        action: cut(error.action(), ACTION).to_owned(),
+        member: None,
+        note,
+    });
     news.collect()
 }
 
