@@ -2,7 +2,7 @@
 use crate::outage::make_most_recent;
 use anyhow::{Context, Result, ensure};
 use kube::api::PostParams;
-use serde_json::{Value, json};
+use serde_json::json;
 use tanist_e2e::{Group, Outcome, condition, play, starts, term};
 
 /// What an administrator can do with `kubectl edit --subresource=status`.
