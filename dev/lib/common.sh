@@ -10,6 +10,8 @@ RUN=/run/tanist/$CLUSTER
 # Data: etcd, images, containers, volumes, logs.
 STATE=/var/lib/tanist/$CLUSTER
 MAX_NODES=8
+# In a machine's own /run: a folder for each component that is not to be started.
+STOPPED=/run/stopped
 # iptables, ip and modprobe are there, which is not on every user's PATH.
 export PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 

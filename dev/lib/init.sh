@@ -31,7 +31,8 @@ lay_out_files() {
   mount --rbind "$own/var" /var
 }
 
-# supervise NAME COMMAND...: keeps a component running, as systemd would.
+# supervise NAME COMMAND...: keeps a component running, as systemd would, but
+# not while `dev/cluster stop` has left its mark.
 supervise() {
   local name=$1
   shift
@@ -39,6 +40,7 @@ supervise() {
     while :; do
       "$@" || echo "--- $name ended with status $?; starting it again"
       sleep 1
+      while [[ -e $STOPPED/$name ]]; do sleep 0.2; done
     done
   ) >>"/var/logs/$MACHINE-$name.log" 2>&1 </dev/null &
 }

@@ -11,6 +11,7 @@ mod record;
 mod recovery;
 mod render;
 mod seen;
+mod story;
 mod takeovers;
 mod timeline;
 mod webhook;
@@ -40,6 +41,8 @@ enum Command {
     Takeovers(takeovers::Args),
     /// Many groups that have nothing to do: memory, writes, executions.
     Idle(idle::Args),
+    /// One takeover with the image that is measured: whether it works at all.
+    Story,
     /// Compares the turns of two operators that were measured in one run.
     Against(against::Args),
     /// Writes the figures of JSON files into docs/benchmarks.md.
@@ -61,6 +64,7 @@ fn main() -> anyhow::Result<()> {
         Command::Recovery(args) => recovery::run(&args),
         Command::Takeovers(args) => takeovers::run(&args),
         Command::Idle(args) => idle::run(&args),
+        Command::Story => story::run(),
         Command::Against(args) => against::run(&args),
         Command::Render(args) => render::run(&args),
         Command::Request { payload, members } => {

@@ -119,7 +119,7 @@ async fn measure(args: &Args, stage: &Stage) -> anyhow::Result<()> {
 }
 
 /// Three register members with data, one of them primary.
-async fn formed(stage: &Stage) -> anyhow::Result<Group> {
+pub async fn formed(stage: &Stage) -> anyhow::Result<Group> {
     let command = |name: &str| json!({"exec": ["register", name], "timeoutSeconds": 60});
     let commands =
         json!({"secondary": command("secondary"), "promote": command("promote"), "follow": command("follow")});
@@ -161,7 +161,7 @@ async fn takeover(stage: &Stage, group: &Group, unready: &Unready) -> anyhow::Re
 }
 
 /// When each promotion began, by the members' own log.
-async fn promotions(group: &Group) -> anyhow::Result<Vec<f64>> {
+pub async fn promotions(group: &Group) -> anyhow::Result<Vec<f64>> {
     let executions = group.executions().await?;
     Ok(executions.iter().filter(|e| e.command == "promote").map(|e| e.began as f64).collect())
 }

@@ -1,6 +1,6 @@
 //! One group of registers.
 use crate::cluster::documents;
-use crate::journal::{Entry, Execution, executions};
+use crate::journal::{Entry, Execution, executions, leads, two_at_once};
 use crate::member::Member;
 use anyhow::{Context, Result, bail, ensure};
 use futures::future::try_join_all;
@@ -215,6 +215,21 @@ impl Group {
     /// As [`Group::journal`].
     pub async fn executions(&self) -> Result<Vec<Execution>> {
         Ok(executions(&self.journal().await?))
+    }
+
+    /// Checks that no two of its three members were primary at the same time, by every answer that their `status` has given.
+    ///
+    /// # Errors
+    /// When two were, or when the answers cannot be read.
+    pub async fn had_one_primary_at_a_time(&self) -> Result<()> {
+        let members = self.members(3);
+        let polls: Vec<_> = try_join_all(members.iter().map(Member::polls)).await?.concat();
+        let leads = leads(&polls);
+        ensure!(!leads.is_empty(), "no member of {} was ever primary: this shows nothing", self.name);
+        match two_at_once(&leads) {
+            Some(both) => bail!("two members of {} were primary at once: {both:?}", self.name),
+            None => Ok(()),
+        }
     }
 
     /// How often a command was started in a member.

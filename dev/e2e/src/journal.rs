@@ -77,3 +77,78 @@ pub fn starts(executions: &[Execution]) -> Vec<String> {
     let starts = executions.iter().filter(|e| !matches!(e.command.as_str(), "sequence" | "stop" | "status"));
     starts.map(|e| format!("{} {}", e.command, e.ordinal)).collect()
 }
+
+/// A stretch of time in which every answer of a member's `status` was "primary". Milliseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lead {
+    /// The member's ordinal.
+    pub ordinal: u32,
+    /// When the first of these answers was asked for.
+    pub from: u64,
+    /// When the last of them was asked for.
+    pub to: u64,
+}
+
+/// Who was primary and when, by executions of `status`. One that was killed gave no answer, and says nothing.
+#[must_use]
+pub fn leads(polls: &[Execution]) -> Vec<Lead> {
+    const PRIMARY: i32 = 8;
+    let mut polls: Vec<_> = polls.iter().filter(|p| p.command == "status" && p.code.is_some()).collect();
+    polls.sort_by_key(|p| (p.ordinal, p.began));
+    let mut found: Vec<Lead> = Vec::new();
+    let mut open = None;
+    for poll in polls {
+        if poll.code != Some(PRIMARY) {
+            open = None;
+            continue;
+        }
+        match found.last_mut().filter(|lead| open == Some(lead.ordinal) && lead.ordinal == poll.ordinal) {
+            Some(lead) => lead.to = poll.began,
+            None => found.push(Lead { ordinal: poll.ordinal, from: poll.began, to: poll.began }),
+        }
+        open = Some(poll.ordinal);
+    }
+    found
+}
+
+/// Two members that were primary at the same time.
+#[must_use]
+pub fn two_at_once(leads: &[Lead]) -> Option<(Lead, Lead)> {
+    let pairs = leads
+        .iter()
+        .enumerate()
+        .flat_map(|(at, one)| leads.iter().skip(at.saturating_add(1)).map(move |other| (*one, *other)));
+    pairs.into_iter().find(|(one, other)| one.ordinal != other.ordinal && one.from <= other.to && other.from <= one.to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn poll(ordinal: u32, began: u64, code: Option<i32>) -> Execution {
+        Execution {
+            ordinal,
+            command: "status".into(),
+            arguments: Vec::new(),
+            began,
+            ended: code.map(|_| began + 1),
+            code,
+        }
+    }
+
+    #[test]
+    fn a_lead_ends_with_another_answer_and_not_with_none() {
+        let polls = [(0, 1, Some(8)), (0, 3, None), (0, 5, Some(8)), (0, 7, Some(7)), (0, 9, Some(8)), (1, 6, Some(0))];
+        let polls: Vec<_> = polls.into_iter().map(|(ordinal, began, code)| poll(ordinal, began, code)).collect();
+        assert_eq!(leads(&polls), [Lead { ordinal: 0, from: 1, to: 5 }, Lead { ordinal: 0, from: 9, to: 9 }]);
+    }
+
+    #[test]
+    fn two_primaries_at_once_are_found() {
+        let polls =
+            |second: u64| [poll(0, 1, Some(8)), poll(0, 5, Some(8)), poll(0, 6, Some(7)), poll(1, second, Some(8))];
+        assert_eq!(two_at_once(&leads(&polls(7))), None);
+        let both = two_at_once(&leads(&polls(4)));
+        assert_eq!(both.map(|(one, other)| (one.ordinal, other.ordinal)), Some((0, 1)));
+    }
+}

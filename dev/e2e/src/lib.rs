@@ -12,7 +12,7 @@ mod play;
 
 pub use cluster::{kubectl, machines, root, tanist};
 pub use group::{Group, condition, merge, term, text, waits};
-pub use journal::{Entry, Execution, executions, starts};
-pub use member::{Member, Output};
+pub use journal::{Entry, Execution, Lead, executions, leads, starts, two_at_once};
+pub use member::{Inside, Member, Output};
 pub use operator::{Operator, until};
 pub use play::{Outcome, Play, Stage, play};

@@ -1,5 +1,6 @@
 //! One member: its pod, and what is executed in it by a test.
-use crate::journal::Entry;
+use crate::cluster::machines;
+use crate::journal::{Entry, Execution, executions};
 use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, AttachParams, DeleteParams};
@@ -27,6 +28,26 @@ pub struct Output {
     pub text: String,
     /// What it wrote to standard error.
     pub complaint: String,
+}
+
+/// The container of a member as its node knows it.
+#[derive(Debug, Clone)]
+pub struct Inside {
+    /// The member's ordinal.
+    pub ordinal: u32,
+    node: String,
+    container: String,
+}
+
+impl Inside {
+    /// Runs a shell script in it and returns what it printed. Needs no API server, and a cluster of dev/cluster.
+    ///
+    /// # Errors
+    /// When the script fails, or the container ended.
+    pub fn run(&self, script: &str) -> Result<String> {
+        let printed = machines(&["exec", &self.node, &self.container, "sh", "-c", script])?;
+        Ok(printed.trim().to_owned())
+    }
 }
 
 /// How long an execution of a test may take.
@@ -119,6 +140,29 @@ impl Member {
     pub async fn journal(&self) -> Result<Vec<Entry>> {
         let output = self.exec(&["sh", "-c", "[ ! -e /data/log ] || cat /data/log"]).await?;
         output.text.lines().map(|line| Entry::read(self.ordinal, line)).collect()
+    }
+
+    /// The executions of `status` in it, the runner's own included.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub async fn polls(&self) -> Result<Vec<Execution>> {
+        let output = self.exec(&["sh", "-c", "cat /data/log.status.old /data/log.status 2>/dev/null"]).await?;
+        let entries: Result<Vec<_>> = output.text.lines().map(|line| Entry::read(self.ordinal, line)).collect();
+        Ok(executions(&entries?))
+    }
+
+    /// Its container, to be reached without an API server later on.
+    ///
+    /// # Errors
+    /// When none runs.
+    pub async fn inside(&self) -> Result<Inside> {
+        let pod = self.pod().await?;
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).context("no node")?;
+        let statuses = pod.status.and_then(|status| status.container_statuses).unwrap_or_default();
+        let id = statuses.into_iter().find(|c| c.name == "register").and_then(|c| c.container_id);
+        let id = id.as_deref().and_then(|id| id.strip_prefix("containerd://")).context("no container of containerd")?;
+        Ok(Inside { ordinal: self.ordinal, node, container: id.to_owned() })
     }
 
     /// Its pod.

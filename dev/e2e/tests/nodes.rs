@@ -1,23 +1,31 @@
-//! What happens to nodes: cut off, without power, declared dead, back. One test at a time, on a cluster of four nodes of its own:
-//! `make e2e-nodes`. The operator is on node4, which nothing happens to.
+//! What happens to nodes: cut off, without power, declared dead, back; and to the API server. One test at a time, on a cluster of four nodes of its
+//! own: `make e2e-nodes`. The operator is on node4, which nothing happens to.
+mod away;
+
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tanist_e2e::{Group, Outcome, Stage, condition, kubectl, machines, play, starts, text, until};
 
-/// One primary, two secondaries, each on a node of its own.
+/// One primary, two secondaries, each on a node of its own, with three rows.
 async fn spread(stage: &Stage) -> Result<Group> {
-    let command = |name: &str| json!({"exec": ["register", name], "timeoutSeconds": 60});
+    spread_as(stage, "register").await
+}
+
+/// The same group by another name.
+async fn spread_as(stage: &Stage, name: &str) -> Result<Group> {
+    let command = |verb: &str| json!({"exec": ["register", verb], "timeoutSeconds": 60});
     let apart = json!({
         "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
-            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"tanist.dev/group": "register"}}}]},
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"tanist.dev/group": name}}}]},
         "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
             {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "NotIn", "values": ["node4"]}]}]}}
     });
     let commands =
         json!({"secondary": command("secondary"), "promote": command("promote"), "follow": command("follow")});
     let template = json!({"spec": {"affinity": apart}});
-    let group = stage
-        .register(json!({"primaries": 1, "commands": commands, "template": template, "resyncIntervalSeconds": 10}))
+    let group = stage.group(name);
+    group
+        .create(json!({"primaries": 1, "commands": commands, "template": template, "resyncIntervalSeconds": 10}))
         .await?;
     group.ready(90).await?;
     group.member(0).write(3).await?;

@@ -136,7 +136,9 @@ fn a_second_installation_leaves_a_managed_group_alone() -> Outcome {
 #[test]
 fn a_changed_template_is_ready_when_a_pod_runs_it() -> Outcome {
     play("template").run(async |stage| {
-        let group = stage.register(led()).await?;
+        let mut changes = led();
+        changes["resyncIntervalSeconds"] = json!(1);
+        let group = stage.register(changes).await?;
         group.ready(60).await?;
         let columns = in_its_place(stage, &["get", "rg", "register", "--no-headers"])?;
         let columns: Vec<_> = columns.split_whitespace().take(5).collect();
@@ -147,7 +149,15 @@ fn a_changed_template_is_ready_when_a_pod_runs_it() -> Outcome {
         let first = |seen: &Value| seen.pointer("/status/observedGeneration") == generation.as_ref();
         let seen = group.until("a status about the new template", 30, first).await?;
         ensure!(condition(&seen, "Ready").starts_with("False UpdatePending"), "{}", condition(&seen, "Ready"));
-        let early = in_its_place(stage, &["wait", "--for=condition=Ready", "--timeout=5s", "rg/register"]);
+        // Ready would come too early once the StatefulSet has the new template, in a round after that.
+        let revisions = "jsonpath={.status.currentRevision} {.status.updateRevision}";
+        let has_both = async || {
+            let said = in_its_place(stage, &["get", "statefulset", "register", "-o", revisions])?;
+            Ok(said.split_once(' ').is_some_and(|(current, update)| current != update))
+        };
+        until("the StatefulSet has the new template", 30, has_both).await?;
+        stage.operator.rounds(3.0, 60).await?;
+        let early = in_its_place(stage, &["wait", "--for=condition=Ready", "--timeout=0s", "rg/register"]);
         ensure!(early.is_err(), "Ready, and no pod runs the new template");
         let columns = in_its_place(stage, &["get", "rg", "register", "--no-headers"])?;
         ensure!(columns.contains("False") && columns.contains("UpdatePending") && columns.contains("3/3"), "{columns}");

@@ -14,7 +14,7 @@ pub fn led() -> Value {
 }
 
 /// Kills the server of a member and nothing else.
-const KILL: [&str; 3] = ["sh", "-c", "kill -9 $(cut -d' ' -f1 /run/register/server)"];
+pub const KILL: [&str; 3] = ["sh", "-c", "kill -9 $(cut -d' ' -f1 /run/register/server)"];
 
 /// Waits until another member leads and all are in their role; returns the new primary's ordinal.
 pub async fn led_by_another(group: &Group, old: u32, seconds: u64) -> Result<u32> {

@@ -10,11 +10,20 @@ pub fn words(error: &Error) -> String {
             let reason = apart(&status.reason);
             let reason = if reason.is_empty() { "error" } else { &reason };
             let message = if status.message.is_empty() { "it gave no reason" } else { &status.message };
-            format!("{reason} ({}): {message}", status.code)
+            format!("{reason} ({}): {message}{}", status.code, advice(message))
         }
         Error::Service(source) => format!("no connection: {}", chain(source.as_ref())),
         Error::HyperError(source) => format!("no connection: {}", chain(source)),
         other => chain(other),
+    }
+}
+
+/// What an administrator can do, where the API server's own words do not say it: with `failurePolicy: Fail` a webhook that does not answer blocks
+/// every request that it is asked about.
+fn advice(message: &str) -> &'static str {
+    match message.contains("failed calling webhook") {
+        true => "; repair that webhook, or remove its configuration",
+        false => "",
     }
 }
 
@@ -70,7 +79,8 @@ pub mod tests {
         let forbidden = refused(403, "Forbidden", message);
         assert_eq!(words(&forbidden), format!("forbidden (403): {message}"));
         let webhook = refused(500, "InternalError", "failed calling webhook \"w\": no endpoints");
-        assert_eq!(words(&webhook), "internal error (500): failed calling webhook \"w\": no endpoints");
+        let said = "internal error (500): failed calling webhook \"w\": no endpoints; repair that webhook, or remove its configuration";
+        assert_eq!(words(&webhook), said);
         assert_eq!(words(&refused(418, "", "")), "error (418): it gave no reason");
         let cut = Error::Service("connection refused".into());
         assert_eq!(words(&cut), "no connection: connection refused");

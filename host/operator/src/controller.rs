@@ -50,8 +50,13 @@ async fn run_round(group: Arc<ReplicaGroup>, ctx: Arc<Context>) -> Result<Next, 
     let outcome = act(&ctx, &observed, &plan, &said).await; // writes
     let plan = if outcome.recorded { plan } else { unwritten(&observed, plan) };
     if !outcome.recorded || !outcome.errors.is_empty() {
+        // writes
         said = report::derive(&observed.snapshot, &plan, &policies, &outcome.errors);
-        report::write(&ctx, &outcome.object, &plan, &said).await.map_err(Error::Act)?; // writes
+        if let Err(error) = report::write(&ctx, &outcome.object, &plan, &said).await {
+            // The status cannot say why it was not written; events are other objects.
+            news::publish_errors(&ctx, &observed, outcome.errors.iter().chain([&error]));
+            return Err(Error::Act(error));
+        }
     }
     log(&observed, &plan, &outcome);
     news::publish(&ctx, &observed, &plan, &outcome);

@@ -2,6 +2,7 @@
 //!
 //! Every await has a deadline of its own, nothing below retries, the output is bounded. `Success` and exit codes are taken only from an
 //! explicit status frame; a stream that just ends is unknown (docs/rules.md, "Execution through the API server").
+use crate::api_error;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use kube::Api;
@@ -17,6 +18,9 @@ const AFTER_STATUS: Duration = Duration::from_millis(500);
 
 /// How long to wait for the status frame after the end of the output.
 const AFTER_OUTPUT: Duration = Duration::from_secs(5);
+
+/// Characters of the API server's reason that are repeated: enough for the name of a webhook, its address and its error.
+const SAID: usize = 400;
 
 /// How an execution ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,7 +123,7 @@ fn refused(error: &kube::Error) -> Ended {
         kube::Error::Api(status) => {
             let said = match status.reason.as_str() {
                 "" | NO_STATUS => format!("the answer was {}", status.code),
-                reason => format!("the API server answered {} {reason}", status.code),
+                _ => format!("the API server answered {}", bounded(&api_error::words(error))),
             };
             match REFUSALS.contains(&(status.code, status.reason.as_str())) {
                 true => Ended::NotStarted(said),
@@ -132,6 +136,11 @@ fn refused(error: &kube::Error) -> Ended {
 
 fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().chars().take(160).collect()
+}
+
+/// The beginning of what the API server said, for statuses and logs. It says nothing that a command has printed: the request failed before.
+fn bounded(text: &str) -> String {
+    text.chars().take(SAID).collect()
 }
 
 /// Reads the status frame by its structure; anything else is unknown.
@@ -223,6 +232,31 @@ mod tests {
         let printed = Output { stdout: b"x".to_vec(), cut: false };
         let status = failure("InternalError", None, "executable file not found in $PATH");
         assert!(matches!(judge(&status, printed, &Output::default()), Ended::Unknown(_)), "it printed something");
+    }
+
+    // The reason tells a missing right, a webhook that is down and a kubelet that cannot be reached apart: users need to know which one.
+    #[test]
+    fn a_request_that_failed_is_told_in_the_api_servers_words() {
+        let failed = |code: u16, reason: &str, message: &str| match refused(&kube::Error::Api(
+            kube::core::Status::failure(message, reason).with_code(code).boxed(),
+        )) {
+            Ended::NotStarted(why) | Ended::Unknown(why) => why,
+            other => panic!("{other:?}"),
+        };
+        let webhook = "Internal error occurred: failed calling webhook \"w.example.org\": no endpoints available for service \"w\"";
+        assert_eq!(
+            failed(500, "InternalError", webhook),
+            format!(
+                "the API server answered internal error (500): {webhook}; repair that webhook, or remove its configuration"
+            )
+        );
+        let forbidden = "pods \"db-0\" is forbidden: User \"tanist\" cannot create resource \"pods/exec\"";
+        assert_eq!(
+            failed(403, "Forbidden", forbidden),
+            format!("the API server answered forbidden (403): {forbidden}")
+        );
+        assert_eq!(failed(502, NO_STATUS, "<html>"), "the answer was 502", "a proxy's page is not repeated");
+        assert!(failed(500, "InternalError", &"x".repeat(9_999)).len() < 500);
     }
 
     // For every code: only a refusal by the API server itself, in a `Status`, proves that nothing ran.

@@ -100,6 +100,8 @@ pub struct Unwritten {
     pub again: Instant,
     /// The pause before that attempt; the next one is twice as long.
     pub pause: Duration,
+    /// What was tried, for events: `apply Service db`.
+    pub action: String,
     /// The reason in one word, for conditions.
     pub reason: &'static str,
     /// The reason as a sentence.

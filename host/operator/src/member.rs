@@ -356,7 +356,7 @@ mod tests {
             assert!(matches!(settled(frame("t2", what), "t1"), Evidence::Unknown(_)), "another token: {what}");
         }
         for ended in [
-            Ended::NotStarted("the API server answered 403 Forbidden".into()),
+            Ended::NotStarted("the API server answered forbidden (403): no".into()),
             Ended::NotStarted("the program could not be executed in the container".into()),
             Ended::Unknown("no answer within 15 s".into()),
             Ended::Exited(1, crate::exec::Output::default()),

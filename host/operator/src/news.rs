@@ -20,6 +20,9 @@ const NEWS: usize = 8;
 /// Bytes of a note; Kubernetes refuses more than 1,024.
 const NOTE: usize = 900;
 
+/// Bytes of an action; Kubernetes refuses more than 128.
+const ACTION: usize = 128;
+
 /// The length of the queue of events, far more than a burst of rounds has. When the queue is full, the newest events are dropped.
 const QUEUE: usize = 256;
 
@@ -77,9 +80,19 @@ struct News {
 
 /// Puts events about the actions, results and errors of a round into the queue.
 pub fn publish(ctx: &Context, observed: &Observed, plan: &Plan, outcome: &Outcome) {
-    let group = observed.object.object_ref(&());
-    let mut all = new_errors(ctx, observed, &outcome.errors);
+    let mut all = new_errors(ctx, observed, outcome.errors.iter());
     all.extend(gather(observed, plan, outcome));
+    enqueue(ctx, observed, all);
+}
+
+/// Puts events about errors alone into the queue, after a round whose status could not be written: its decisions count for nothing, and without
+/// an event `kubectl describe` would not say why nothing happens.
+pub fn publish_errors<'e>(ctx: &Context, observed: &Observed, errors: impl Iterator<Item = &'e Error>) {
+    enqueue(ctx, observed, new_errors(ctx, observed, errors));
+}
+
+fn enqueue(ctx: &Context, observed: &Observed, all: Vec<News>) {
+    let group = observed.object.object_ref(&());
     for news in all.into_iter().take(NEWS) {
         let event = Event {
             type_: news.kind,
@@ -93,15 +106,19 @@ pub fn publish(ctx: &Context, observed: &Observed, plan: &Plan, outcome: &Outcom
 }
 
 /// Events for errors that the last round did not have. An error that lasts for hours gives one event; the conditions show it all the time.
-fn new_errors(ctx: &Context, observed: &Observed, errors: &[Error]) -> Vec<News> {
-    let now: BTreeMap<String, &'static str> =
-        errors.iter().filter(|e| e.lasts()).map(|e| (e.to_string(), e.reason())).collect();
+fn new_errors<'e>(ctx: &Context, observed: &Observed, errors: impl Iterator<Item = &'e Error>) -> Vec<News> {
+    let now: BTreeMap<String, &Error> = errors.filter(|e| e.lasts()).map(|e| (e.to_string(), e)).collect();
     let before = ctx.hints.with_group(&observed.snapshot.group.uid, |h| {
         std::mem::replace(&mut h.reported, now.keys().cloned().collect())
     });
     let new = now.into_iter().filter(|(text, _)| !before.contains(text));
-    let news =
-        new.map(|(note, reason)| News { kind: EventType::Warning, reason, action: "act".into(), member: None, note });
+    let news = new.map(|(note, error)| News {
+        kind: EventType::Warning,
+        reason: error.reason(),
+        action: cut(error.action(), ACTION).to_owned(),
+        member: None,
+        note,
+    });
     news.collect()
 }
 

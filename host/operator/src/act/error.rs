@@ -1,6 +1,7 @@
 //! Why an action of a plan was not done, how that is reported, and when it is tried again.
 use super::WRITE_SECONDS;
 use crate::api_error;
+use crate::hints::Unwritten;
 use crate::observe;
 use std::time::Duration;
 use tanist_core::check;
@@ -14,9 +15,9 @@ pub enum Error {
     /// The API server did not answer.
     #[error("failed to {0}: no answer within {WRITE_SECONDS} s")]
     Silent(String),
-    /// An object could not be written, and is tried again later: the reason in one word, and the sentence.
-    #[error("{1}")]
-    Later(&'static str, String),
+    /// An object could not be written, and is tried again later.
+    #[error("{}", .0.why)]
+    Later(Unwritten),
     /// Every slot for commands is taken.
     #[error("failed to start {0}: {1}; it is tried again")]
     NoSlot(String, String),
@@ -47,13 +48,25 @@ impl Error {
         match self {
             Error::Write(_, kube::Error::Api(status)) if status.code == 403 => "Forbidden",
             Error::Write(..) | Error::Silent(_) => "ApiUnwritable",
-            Error::Later(reason, _) => reason,
+            Error::Later(before) => before.reason,
             Error::NoSlot(..) => "NoSlot",
             Error::RejectTemplate(..) => "TemplateRejected",
             Error::Recheck(..) => "SituationChanged",
             Error::Outdated | Error::Overtaken(_) => "Outdated",
             Error::LookAgain(error) => error.reason(),
             Error::Closing => "Closing",
+        }
+    }
+
+    /// What was not done, for events: `write the status`. Kubernetes merges events of one reason and one action, and keeps the first one's text.
+    #[must_use]
+    pub fn action(&self) -> &str {
+        match self {
+            Error::Write(what, _) | Error::Silent(what) | Error::Overtaken(what) | Error::Recheck(what, _) => what,
+            Error::NoSlot(what, _) | Error::RejectTemplate(what, _) => what,
+            Error::LookAgain(_) => "look again",
+            Error::Later(before) => &before.action,
+            Error::Outdated | Error::Closing => "act",
         }
     }
 

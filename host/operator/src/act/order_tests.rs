@@ -213,6 +213,32 @@ async fn without_its_record_no_command_starts() {
     assert!(!has(&asked, "GET", "/exec") && has(&asked, "PATCH", "/poddisruptionbudgets/"));
 }
 
+// S48: a status that cannot be written cannot say why. One event says it, however often the round is repeated.
+#[tokio::test]
+async fn a_status_that_is_refused_is_told_by_an_event() {
+    let stored = Arc::new(Mutex::new(group()));
+    let (client, asked) =
+        mock::server(move |method, path, body| match (method, path.contains("/replicagroups/db/status")) {
+            ("PUT", true) => refusal(500, "InternalError", "failed calling webhook \"w\": connection refused"),
+            _ => Some(found(&stored, method, path, body)),
+        });
+    let (ctx, mut outbox) = mock::context(client, &[]);
+    remember(&ctx);
+    let object: Arc<ReplicaGroup> = Arc::new(serde_json::from_value(group()).unwrap());
+    for _ in 0..2 {
+        assert!(round(object.clone(), ctx.clone()).await.is_err());
+    }
+    assert!(!has(&asked, "GET", "/exec"), "a command started without its record");
+    let mut told = Vec::new();
+    while let Ok((event, _)) = outbox.try_recv() {
+        told.push((event.reason, event.action, event.note.unwrap_or_default()));
+    }
+    let expected = "failed to write the status: internal error (500): failed calling webhook \"w\": connection refused; repair that webhook, or \
+                    remove its configuration";
+    // Kubernetes merges events that differ only in their text: so the action says what was not done.
+    assert_eq!(told, [("ApiUnwritable".to_owned(), "write the status".to_owned(), expected.to_owned())]);
+}
+
 // A secondary that takes over is removed from its Service first. If that fails, its command does not start.
 #[tokio::test]
 async fn a_member_that_cannot_be_unrouted_gets_no_command() {

@@ -98,7 +98,7 @@ fn begin(
         tokio::spawn(task.in_current_span());
     }
     // A failure is reported until the write succeeds, also while it is being repeated.
-    before.map_or(Ok(()), |before| Err(Error::Later(before.reason, before.why)))
+    before.map_or(Ok(()), |before| Err(Error::Later(before)))
 }
 
 fn turn(is_under_way: bool, before: Option<&Unwritten>, now: Instant) -> Turn {
@@ -111,5 +111,6 @@ fn turn(is_under_way: bool, before: Option<&Unwritten>, now: Instant) -> Turn {
 
 fn unwritten(desired_hash: String, before: Option<Duration>, error: &Error, now: Instant) -> Unwritten {
     let pause = before.map_or(FIRST, |before| before.saturating_mul(2).min(LONGEST));
-    Unwritten { desired_hash, again: now + pause, pause, reason: error.reason(), why: error.to_string() }
+    let (action, reason, why) = (error.action().to_owned(), error.reason(), error.to_string());
+    Unwritten { desired_hash, again: now + pause, pause, action, reason, why }
 }

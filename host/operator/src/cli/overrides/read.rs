@@ -104,7 +104,7 @@ mod tests {
         ]}}));
         let read = positions(&Session { client, namespace: "shop".into() }, &group).await;
         let unknown = |why: &str| Some(Position::Unknown(why.to_owned()));
-        assert_eq!(read.get("db-0").cloned(), unknown("the API server answered 403 Forbidden"));
+        assert_eq!(read.get("db-0").cloned(), unknown("the API server answered forbidden (403): no"));
         assert_eq!(read.get("db-1").cloned(), unknown("its pod is missing"));
         let path = requests.lock().unwrap().first().unwrap().1.clone();
         assert!(path.starts_with("/api/v1/namespaces/shop/pods/db-0/exec?") && path.contains("tanist-run"), "{path}");

@@ -101,7 +101,7 @@ async fn nothing_is_written_unless_it_is_known_and_confirmed() {
     for (asked, said) in [
         (
             Override { sequence: None, ..asked(true) },
-            "what db-1 holds is not known: the API server answered 403 Forbidden",
+            "what db-1 holds is not known: the API server answered forbidden (403): no",
         ),
         (Override { sequence: Some("-1".into()), ..asked(true) }, "write EMPTY or [HISTORY:]NUMBER"),
         (Override { member: "bd-1".into(), ..asked(true) }, "did you mean db-1?"),

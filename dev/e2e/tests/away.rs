@@ -1,0 +1,147 @@
+//! The API server is away for a minute: its process is gone, or frozen with its connections open. No other test could run meanwhile, so these are
+//! part of `make e2e-nodes`.
+use crate::spread_as;
+use anyhow::{Context, Result, ensure};
+use kube::ResourceExt;
+use std::time::{Duration, SystemTime};
+use tanist_e2e::{Group, Inside, Outcome, Stage, condition, kubectl, machines, play, starts, term, text, until};
+use tokio::time::Instant;
+
+/// Longer than the operator tries to renew its Lease, and than a node may be silent.
+const AWAY: Duration = Duration::from_secs(60);
+
+/// Seconds until an operator leads again: a pause of 2 s between attempts of 10 s each, and the kubelet's pause before the restart.
+const LEADS: u64 = 30;
+
+/// From the return of the API server to the promotion: until an operator leads, until its nodes report again, and a round after an error.
+const TAKEOVER: Duration = Duration::from_secs(60);
+
+/// How the API server is taken away.
+#[derive(Clone, Copy)]
+enum Outage {
+    /// Connections are refused.
+    Gone,
+    /// Connections stay open, and nothing answers. What was sent meanwhile is read when it goes on.
+    Frozen,
+}
+
+/// An API server that is away, until this value is dropped.
+struct Away(Outage);
+
+impl Away {
+    fn begin(outage: Outage) -> Result<Self> {
+        let verb = match outage {
+            Outage::Gone => "stop",
+            Outage::Frozen => "freeze",
+        };
+        let away = Away(outage);
+        machines(&[verb, "control-plane", "kube-apiserver"])?;
+        Ok(away)
+    }
+}
+
+impl Drop for Away {
+    fn drop(&mut self) {
+        let verb = match self.0 {
+            Outage::Gone => "start",
+            Outage::Frozen => "thaw",
+        };
+        let _ = machines(&[verb, "control-plane", "kube-apiserver"]);
+    }
+}
+
+/// What must not change by an outage alone: the UID of each pod and how often its containers were restarted.
+async fn pods(group: &Group) -> Result<Vec<(Option<String>, i32)>> {
+    let mut found = Vec::new();
+    for member in group.members(3) {
+        let pod = member.pod().await?;
+        let containers = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
+        found.push((pod.uid(), containers.map(|c| c.restart_count).sum()));
+    }
+    Ok(found)
+}
+
+async fn inside(group: &Group) -> Result<Vec<Inside>> {
+    let members = group.members(3);
+    futures::future::try_join_all(members.iter().map(|m| m.inside())).await
+}
+
+/// Who says that it is primary, asked on its node.
+fn primaries(members: &[Inside]) -> Result<Vec<u32>> {
+    let mut found = Vec::new();
+    for member in members {
+        if member.run("register status; echo $?")? == "8" {
+            found.push(member.ordinal);
+        }
+    }
+    Ok(found)
+}
+
+/// Takes the API server away. Meanwhile the primary of `lost` dies, and `kept` takes a write.
+async fn outage(outage: Outage, lost: &Group, kept: &Group) -> Result<()> {
+    let (lost, kept) = (inside(lost).await?, inside(kept).await?);
+    let away = Away::begin(outage)?;
+    let end = Instant::now() + AWAY;
+    let first = |members: &[Inside], script: &str| members.first().context("no member")?.run(script);
+    first(&lost, "kill -9 $(cut -d' ' -f1 /run/register/server)")?;
+    let rows = first(&kept, "register write 2")?;
+    ensure!(rows == "5", "{rows} rows after a write without an API server");
+    while Instant::now() < end {
+        let leads = (primaries(&lost)?, primaries(&kept)?);
+        ensure!(leads == (vec![], vec![0]), "without an API server these lead: {leads:?}");
+    }
+    drop(away);
+    let answers = async || Ok(kubectl(&["get", "--raw", "/readyz", "--request-timeout=2s"]).is_ok());
+    until("the API server", 60, answers).await
+}
+
+async fn a_minute_away(stage: &Stage, how: Outage) -> Result<()> {
+    let (lost, kept) = (spread_as(stage, "register").await?, spread_as(stage, "bystander").await?);
+    let before = (pods(&lost).await?, pods(&kept).await?);
+    let (started, terms) = (kept.executions().await?, (term(&lost.get().await?), term(&kept.get().await?)));
+    outage(how, &lost, &kept).await?;
+
+    let back = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
+    let operator = stage.operator.pod().await?;
+    let leads = async || Ok(stage.operator.metric(&operator, "tanist_leader").await? > 0.0);
+    until("an operator that leads", LEADS, leads).await?;
+    let other = |seen: &serde_json::Value| {
+        let leads = text(seen, "/status/columns/primaries");
+        !leads.is_empty() && leads != "register-0" && condition(seen, "Ready").starts_with("True AllMembersInRole")
+    };
+    let seen = lost.until("another primary", 120, other).await?;
+    ensure!(term(&seen) == terms.0 + 1, "term {} after term {}", term(&seen), terms.0);
+    let seen = kept.ready(60).await?;
+    ensure!(term(&seen) == terms.1 && text(&seen, "/status/columns/primaries") == "bystander-0", "{seen}");
+
+    let promotions: Vec<_> = lost.executions().await?.into_iter().filter(|e| e.command == "promote").collect();
+    let [promotion] = promotions.as_slice() else { anyhow::bail!("not one promotion: {promotions:?}") };
+    let after = Duration::from_millis(promotion.began).saturating_sub(back);
+    println!("the API server was back; promotion after {:.1} s", after.as_secs_f64());
+    ensure!(after < TAKEOVER, "the takeover came {after:?} after the API server was back");
+    let now = kept.executions().await?;
+    ensure!(now == started, "executed without need: {:?}", starts(now.get(started.len()..).unwrap_or_default()));
+    let after = (pods(&lost).await?, pods(&kept).await?);
+    ensure!(after == before, "pods were replaced or restarted: {before:?} and now {after:?}");
+    // It gives up its Lease once, and then waits for the API server within one process. Its kubelet reports that late.
+    stage.operator.restarted(1, 60).await?;
+    let restarts = stage.operator.restarts().await?;
+    ensure!(stage.operator.pod().await? == operator && restarts == 1, "the operator was restarted {restarts} times");
+    lost.had_one_primary_at_a_time().await?;
+    kept.had_one_primary_at_a_time().await?;
+    lost.rows(3).await?;
+    kept.rows(5).await
+}
+
+// S28, A51, A53: the process of the API server is gone for a minute, and a primary's server dies meanwhile. Members serve on, nobody is promoted
+// and no pod restarts. Afterwards one operator leads again, one secondary takes over once, and the other group is as it was.
+#[test]
+fn a_primary_that_dies_without_an_api_server_is_replaced_once() -> Outcome {
+    play("gone").on("node4").run(async |stage| a_minute_away(stage, Outage::Gone).await)
+}
+
+// S28, S5: the same while every connection hangs. What an operator sent before it gave up is read a minute later, and does nothing twice.
+#[test]
+fn a_primary_that_dies_while_the_api_server_hangs_is_replaced_once() -> Outcome {
+    play("frozen").on("node4").run(async |stage| a_minute_away(stage, Outage::Frozen).await)
+}

@@ -1,0 +1,56 @@
+//! A `status` that never answers on one secondary, while the primary dies.
+use crate::takeover::{KILL, led, led_by_another};
+use anyhow::ensure;
+use serde_json::{Value, json};
+use tanist_e2e::{Outcome, condition, play, starts, text, waits};
+
+/// How long a look on which a promotion rests waits for one member (decision 0012): twice the timeout of `status`, which is 5 s, and 15 s.
+const LOOK: u64 = 2 * 5 + 15;
+
+fn promoted(all: &[String]) -> Vec<&str> {
+    all.iter().map(String::as_str).filter(|s| s.starts_with("promote")).collect()
+}
+
+// S19, docs/rules.md, "May be primary": `status` never answers on one secondary. Nothing is done to it while the primary serves. When the primary
+// dies, what is unknown may be primary: nobody takes over, and the group names the member within the deadline of one look. As soon as it answers,
+// one member takes over.
+#[test]
+fn a_hung_status_on_a_secondary_is_named_and_nobody_takes_over_meanwhile() -> Outcome {
+    play("hungstatus").run(async |stage| {
+        let mut changes = led();
+        changes["resyncIntervalSeconds"] = json!(1);
+        let group = stage.register(changes).await?;
+        group.ready(60).await?;
+        group.member(0).write(3).await?;
+        group.copied(3).await?;
+        let before = starts(&group.executions().await?);
+        group.member(2).fault("status", "hang").await?;
+        let told = |seen: &Value| {
+            let detail = text(seen, "/status/members/2/roleDetail");
+            text(seen, "/status/members/2/role") == "Unknown" && detail.contains("status could not be read")
+        };
+        let seen = group.until("the hung status is reported", 60, told).await?;
+        ensure!(text(&seen, "/status/columns/primaries") == "register-0", "the primary serves on: {seen}");
+        stage.operator.rounds(5.0, 60).await?;
+        let now = starts(&group.executions().await?);
+        ensure!(now == before, "something was done because of it: {now:?}");
+
+        group.member(0).exec(&KILL).await?;
+        let named = |seen: &Value| {
+            let waits = waits(seen);
+            waits.contains("MayBePrimary") && waits.contains("register-2 may be primary: its role is unknown")
+        };
+        let seen = group.until("the wait for register-2", 5 + 2 + LOOK, named).await?;
+        ensure!(condition(&seen, "Degraded").starts_with("True NoPrimary"), "{}", condition(&seen, "Degraded"));
+        stage.operator.rounds(5.0, 60).await?;
+        let now = starts(&group.executions().await?);
+        ensure!(promoted(&now).is_empty(), "promoted beside a member that may be primary: {now:?}");
+
+        group.member(2).fault("status", "clear").await?;
+        led_by_another(&group, 0, 60).await?;
+        let now = starts(&group.executions().await?);
+        ensure!(promoted(&now).len() == 1, "{now:?}");
+        group.had_one_primary_at_a_time().await?;
+        group.rows(3).await
+    })
+}
