@@ -44,11 +44,13 @@ pub fn position_counts(s: &Snapshot, member: &Member) -> bool {
 }
 
 /// `spec.failover.preferRunning`: a stopped old primary may have writes that were never acknowledged, so it is excluded while a running
-/// secondary has data of the highest term. Without such a secondary the old primary was alone and has every acknowledged write.
+/// secondary has data of the highest term. Without such a secondary the old primary was alone and has every acknowledged write. A secondary that was
+/// not told yet that another primary of the term had stopped may not have followed this one.
 fn left_out(s: &Snapshot, member: &Member) -> bool {
     let has_data = |m: &Member| {
-        let (of, highest) = (s.record.member(&m.name).counts_as(), highest_term(s));
-        is_running_secondary(s, m) && of == highest && m.position != Position::Empty
+        let memory = s.record.member(&m.name);
+        let of_highest = memory.counts_as() == highest_term(s) && !memory.follow_again;
+        is_running_secondary(s, m) && of_highest && m.position != Position::Empty
     };
     let left_out = s.group.failover.prefer_running && led_highest_term(s, member) && !is_running_secondary(s, member);
     left_out && s.members.iter().any(has_data) && replaced_volume(s).is_none()

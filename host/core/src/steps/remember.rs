@@ -1,5 +1,5 @@
 //! Remember: this round's observations that later rounds need go into the record. Nothing is started here.
-use crate::contract::{Position, Role};
+use crate::contract::{MemberName, Position, Role};
 use crate::memory;
 use crate::over;
 use crate::plan::{Plan, Reason};
@@ -7,6 +7,7 @@ use crate::policy::Policies;
 use crate::record::{LastPrimary, Mark, MemberRecord, Seeded, Verb};
 use crate::snapshot::{Member, Snapshot};
 use crate::steps::begin::push_last_primary;
+use std::collections::BTreeSet;
 
 /// Runs this step; see the documentation of the module.
 pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
@@ -19,6 +20,7 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
         drop_start_without_effect(s, plan, member);
         note_followed(s, plan, member);
         forget_follow_command(s, plan, member);
+        forget_stopped_peer(s, plan, member);
         record_primary(s, plan, member);
         record_position(s, plan, member);
     }
@@ -172,9 +174,16 @@ fn term_of_data(known: &MemberRecord, position: &Position) -> Option<u64> {
 /// Notes when the pod of a last primary was first seen to be gone, and drops last primaries that are proven over. The snapshot already has the
 /// commands that the settle step closed.
 fn update_last_primaries(s: &Snapshot, plan: &mut Plan) {
+    let led = |last: &LastPrimary| plan.record.member(&last.member).primary_term == Some(plan.record.term);
+    let led: BTreeSet<_> = plan.record.last_primaries.iter().filter(|l| led(l)).map(|l| l.member.clone()).collect();
     for last in std::mem::take(&mut plan.record.last_primaries) {
         match over::prove_over(s, &last) {
-            Ok(proof) => plan.record.note(s.now, "primary-over", Some(&last.member), Some(proof.into())),
+            Ok(proof) => {
+                plan.record.note(s.now, "primary-over", Some(&last.member), Some(proof.into()));
+                if led.len() > 1 && led.contains(&last.member) {
+                    note_stopped_peer(s, plan, &last.member);
+                }
+            }
             Err(_) => plan.record.last_primaries.push(last),
         }
     }
@@ -184,6 +193,29 @@ fn update_last_primaries(s: &Snapshot, plan: &mut Plan) {
             Some(_) => None,
             None => Some(last.gone.unwrap_or(s.now)),
         };
+    }
+}
+
+/// Notes for the secondaries of the present term that one of its primaries stopped beside another one. A member may follow any of its peers, so each
+/// secondary is told again, whichever peers it was given (promise 4; docs/rules.md, "Which question arises"). After the only primary of a term a
+/// takeover opens a new term, in which every secondary is told anyway, so nothing is noted then.
+fn note_stopped_peer(s: &Snapshot, plan: &mut Plan, stopped: &MemberName) {
+    let term = plan.record.term;
+    for member in s.members.iter().filter(|m| &m.name != stopped) {
+        let Some(known) = plan.record.members.get_mut(&member.name) else { continue };
+        known.started.iter_mut().for_each(|started| started.peer_stopped = !started.target);
+        // A role that cannot be read for a moment may be that of a secondary.
+        let follows = matches!(s.seen(member).0, Role::Secondary | Role::Starting | Role::Unknown);
+        known.follow_again |= follows && known.term == Some(term);
+    }
+}
+
+/// A member that is not secondary any more has nobody to follow: the next command that makes it a secondary tells it.
+fn forget_stopped_peer(s: &Snapshot, plan: &mut Plan, member: &Member) {
+    if matches!(s.seen(member).0, Role::Stopped | Role::Primary)
+        && let Some(known) = plan.record.members.get_mut(&member.name)
+    {
+        known.follow_again = false;
     }
 }
 
