@@ -167,6 +167,10 @@ pub struct MemberRecord {
     /// The last term in which it served as primary. Absent: none is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub primary_term: Option<u64>,
+    /// Whether it became a secondary after it had been primary, in that same term: then others may rely on its data as on that of every secondary.
+    /// Left out when false, so that after a roll-back an older operator, which does not know this field, can read the record.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub followed_since: bool,
     /// When it was last confirmed as primary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_primary: Option<Timestamp>,

@@ -125,6 +125,7 @@ fn record_primary(s: &Snapshot, plan: &mut Plan, member: &Member) {
     let name = &s.group.commands.status.container;
     let Some(container_id) = pod.containers.get(name).and_then(|c| c.id.clone()) else { return };
     let known = plan.record.member_mut(&member.name);
+    known.followed_since &= !serves;
     if serves && known.primary_term != Some(s.record.term) {
         known.primary_term = Some(s.record.term);
         known.last_primary = Some(s.now);
@@ -156,7 +157,8 @@ fn record_position(s: &Snapshot, plan: &mut Plan, member: &Member) {
 /// afterwards if it had a secondary.
 fn may_have_unacknowledged(s: &Snapshot, member: &Member) -> bool {
     let of_term = |m: &Member| s.record.member(&m.name).term == Some(s.record.term);
-    let led = s.record.member(&member.name).primary_term == Some(s.record.term);
+    let memory = s.record.member(&member.name);
+    let led = memory.primary_term == Some(s.record.term) && !memory.followed_since;
     let followed = s.members.iter().any(|m| m.name != member.name && of_term(m));
     s.role(member).0 == Role::Primary || led && followed
 }
