@@ -143,10 +143,14 @@ fn record_primary(s: &Snapshot, plan: &mut Plan, member: &Member) {
 }
 
 fn record_position(s: &Snapshot, plan: &mut Plan, member: &Member) {
-    let Position::Known(sequence) = &member.position else { return };
-    if s.group.failover.prefer_running && may_have_unacknowledged(s, member) {
-        return;
+    if !(s.group.failover.prefer_running && may_have_unacknowledged(s, member)) {
+        note_position(plan, member);
     }
+}
+
+/// Records what is known of the member's data, and raises the high-water mark.
+pub fn note_position(plan: &mut Plan, member: &Member) {
+    let Position::Known(sequence) = &member.position else { return };
     let known = plan.record.member_mut(&member.name);
     let Some(term) = term_of_data(known, &member.position) else { return };
     known.sequence = Some(sequence.clone());
