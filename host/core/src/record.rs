@@ -167,6 +167,10 @@ pub struct MemberRecord {
     /// The last term in which it served as primary. Absent: none is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub primary_term: Option<u64>,
+    /// Whether it became a secondary after it had been primary, in that same term: then others may rely on its data as on that of every secondary.
+    /// Left out when false, so that after a roll-back an older operator, which does not know this field, can read the record.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub followed_since: bool,
     /// When it was last confirmed as primary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_primary: Option<Timestamp>,
@@ -200,6 +204,11 @@ pub struct MemberRecord {
     /// The last command that was started on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_command: Option<String>,
+    /// Whether a primary of its term stopped after this secondary was told whom to follow. The term goes on with another primary, so nothing else
+    /// shows that the secondary may follow nobody; it is told again (docs/rules.md, "Which question arises"). Left out when false, so that after a
+    /// roll-back an older operator, which does not know this field, can read the record.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub follow_again: bool,
 }
 
 /// A start whose end is not confirmed.
@@ -216,6 +225,10 @@ pub struct Started {
     /// false, so that after a roll-back an older operator, which does not know this field, can read the record.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub followed: bool,
+    /// Whether a primary stopped after this command began: it may be the one among the peers that the member follows now. Left out when false, for
+    /// a roll-back as above.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub peer_stopped: bool,
 }
 
 /// A container in which a command failed.
@@ -426,7 +439,8 @@ impl MemberRecord {
         self.retry_at = Some(at.saturating_add(backoff(self.failures)));
     }
 
-    /// Clears failures, back-offs and treatments: a start succeeded and `status` shows its role.
+    /// Clears failures, back-offs and treatments: a start succeeded and `status` shows its role. If a primary stopped meanwhile, the member is told
+    /// again whom to follow.
     pub fn record_success(&mut self) {
         self.failures = 0;
         self.last_failure = None;
@@ -434,7 +448,7 @@ impl MemberRecord {
         self.treated = 0;
         self.treat_at = None;
         self.broken = None;
-        self.started = None;
+        self.follow_again = self.started.take().is_some_and(|started| started.peer_stopped);
     }
 }
 

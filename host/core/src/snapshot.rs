@@ -363,13 +363,15 @@ impl Snapshot {
         self.confirmed(member, Role::Primary)
     }
 
-    /// Whether the member is confirmed in that role in the current term, with no open command.
+    /// Whether the member is confirmed in that role in the current term, with no open command. A secondary that may follow a primary that stopped
+    /// is not.
     #[must_use]
     pub fn confirmed(&self, member: &Member, role: Role) -> bool {
         let memory = self.record.member(&member.name);
         self.role(member).0 == role
             && memory.term == Some(self.record.term)
             && memory.started.is_none()
+            && !(role == Role::Secondary && memory.follow_again)
             && self.record.intent_of(&member.name).is_none()
     }
 

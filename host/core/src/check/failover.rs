@@ -43,15 +43,41 @@ pub fn position_counts(s: &Snapshot, member: &Member) -> bool {
     highest_term(s).is_some() && memory.counts_as() == highest_term(s) && !left_out(s, member)
 }
 
-/// `spec.failover.preferRunning`: a stopped old primary may have writes that were never acknowledged, so it is excluded while a running
-/// secondary has data of the highest term. Without such a secondary the old primary was alone and has every acknowledged write.
+/// `spec.failover.preferRunning`: a stopped old primary may have writes that were never acknowledged, so it is excluded while running
+/// secondaries stand by. Without them the old primary was alone and has every acknowledged write. If the highest data is on a member that cannot
+/// lead, the old primary is not excluded either: nobody else has that data.
 fn left_out(s: &Snapshot, member: &Member) -> bool {
-    let has_data = |m: &Member| {
-        let (of, highest) = (s.record.member(&m.name).counts_as(), highest_term(s));
-        is_running_secondary(s, m) && of == highest && m.position != Position::Empty
+    let old = s.group.failover.prefer_running && led_highest_term(s, member) && !is_running_secondary(s, member);
+    old && s.members.iter().any(|m| stands_by(s, m)) && !unconfirmed_is_ahead(s) && replaced_volume(s).is_none()
+}
+
+/// Whether a running secondary of the highest term has data and was told whom to follow. One that was not told yet that another primary of the term had
+/// stopped may have followed only that one.
+fn stands_by(s: &Snapshot, member: &Member) -> bool {
+    let memory = s.record.member(&member.name);
+    let of_highest = memory.counts_as() == highest_term(s) && !is_unconfirmed(s, member);
+    is_running_secondary(s, member) && of_highest && !memory.follow_again && member.position != Position::Empty
+}
+
+/// Whether a start on the member was never confirmed: it can block a decision, and not win it (docs/rules.md, "Term").
+fn is_unconfirmed(s: &Snapshot, member: &Member) -> bool {
+    s.record.member(&member.name).started.is_some_and(|started| !started.target)
+}
+
+/// Whether a member whose start was never confirmed has data that no secondary that stands by has.
+fn unconfirmed_is_ahead(s: &Snapshot) -> bool {
+    let ahead = |m: &Member| {
+        let Position::Known(own) = &m.position else { return false };
+        let has = |other: &Member| match &other.position {
+            Position::Known(data) => {
+                matches!(data::compare((0, data), (0, own)), Some(Ordering::Equal | Ordering::Greater))
+            }
+            _ => false,
+        };
+        !s.members.iter().any(|other| stands_by(s, other) && has(other))
     };
-    let left_out = s.group.failover.prefer_running && led_highest_term(s, member) && !is_running_secondary(s, member);
-    left_out && s.members.iter().any(has_data) && replaced_volume(s).is_none()
+    let of_highest = |m: &Member| s.record.member(&m.name).counts_as() == highest_term(s);
+    s.members.iter().any(|m| of_highest(m) && is_unconfirmed(s, m) && ahead(m))
 }
 
 /// A member of the highest term whose volume was replaced after its role was confirmed: the lost data may have been the most recent.
@@ -68,9 +94,11 @@ fn leader_is_read(s: &Snapshot) -> bool {
     s.members.iter().any(|m| led_highest_term(s, m) && position_counts(s, m) && read(m))
 }
 
-/// Whether the member was primary in the highest term. It is over by now, and writes that only it has were never acknowledged to a client.
+/// Whether the member was primary in the highest term to the end. It is over by now, and writes that only it has were never acknowledged to a client.
+/// One that became a secondary in that term is like any other secondary: it may have writes that were acknowledged because it had them.
 fn led_highest_term(s: &Snapshot, member: &Member) -> bool {
-    s.record.member(&member.name).primary_term == highest_term(s)
+    let memory = s.record.member(&member.name);
+    memory.primary_term == highest_term(s) && !memory.followed_since
 }
 
 /// What has to hold for the whole group before a member takes over.
@@ -205,7 +233,7 @@ pub fn failover_member(s: &Snapshot, member: &Member) -> Held {
         let why = "its data is of an older term and may lack the latest writes";
         return Err(broken_by(Rule::OlderTerm, name, why));
     }
-    if s.record.member(name).started.as_ref().is_some_and(|started| !started.target) {
+    if is_unconfirmed(s, member) {
         let why = "a start on it was never confirmed, so its data may be an incomplete copy";
         return Err(broken_by(Rule::Unconfirmed, name, why));
     }

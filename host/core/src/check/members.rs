@@ -85,7 +85,7 @@ fn is_not_leaving(s: &Snapshot, member: &Member) -> Held {
     }
 }
 
-/// A secondary of an older term may be pointed at the serving primary.
+/// A secondary of an older term, or one that may follow a primary that stopped, may be pointed at the serving primary.
 ///
 /// # Errors
 /// The first rule that does not hold.

@@ -83,7 +83,8 @@ fn record_intent(s: &Snapshot, plan: &mut Plan, member: &Member, intent: &Intent
     known.last_command = Some(intent.command.clone());
     if intent.verb.intended() != Role::Stopped {
         let before = known.started.as_ref().map_or_else(|| member.position.clone(), |s| s.before.clone());
-        known.started = Some(Started { term: intent.term, target: intent.verb.opens_term(), before, followed: false });
+        let (term, target) = (intent.term, intent.verb.opens_term());
+        known.started = Some(Started { term, target, before, followed: false, peer_stopped: false });
     }
     if intent.verb.makes_primary() {
         record_last_primary(plan, s, intent);

@@ -1,4 +1,5 @@
-//! Follow: every secondary of an older term is pointed at the present primary. There is nothing to choose, so no policy is asked.
+//! Follow: every secondary of an older term, and every one that may follow a primary that stopped, is pointed at the present primary. There is
+//! nothing to choose, so no policy is asked.
 use crate::check;
 use crate::contract::Role;
 use crate::plan::{Plan, Reason};

@@ -1,5 +1,5 @@
 //! Remember: this round's observations that later rounds need go into the record. Nothing is started here.
-use crate::contract::{Position, Role};
+use crate::contract::{MemberName, Position, Role};
 use crate::memory;
 use crate::over;
 use crate::plan::{Plan, Reason};
@@ -7,6 +7,7 @@ use crate::policy::Policies;
 use crate::record::{LastPrimary, Mark, MemberRecord, Seeded, Verb};
 use crate::snapshot::{Member, Snapshot};
 use crate::steps::begin::push_last_primary;
+use std::collections::BTreeSet;
 
 /// Runs this step; see the documentation of the module.
 pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
@@ -19,6 +20,7 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
         drop_start_without_effect(s, plan, member);
         note_followed(s, plan, member);
         forget_follow_command(s, plan, member);
+        forget_stopped_peer(s, plan, member);
         record_primary(s, plan, member);
         record_position(s, plan, member);
     }
@@ -123,6 +125,7 @@ fn record_primary(s: &Snapshot, plan: &mut Plan, member: &Member) {
     let name = &s.group.commands.status.container;
     let Some(container_id) = pod.containers.get(name).and_then(|c| c.id.clone()) else { return };
     let known = plan.record.member_mut(&member.name);
+    known.followed_since &= !serves;
     if serves && known.primary_term != Some(s.record.term) {
         known.primary_term = Some(s.record.term);
         known.last_primary = Some(s.now);
@@ -140,10 +143,14 @@ fn record_primary(s: &Snapshot, plan: &mut Plan, member: &Member) {
 }
 
 fn record_position(s: &Snapshot, plan: &mut Plan, member: &Member) {
-    let Position::Known(sequence) = &member.position else { return };
-    if s.group.failover.prefer_running && may_have_unacknowledged(s, member) {
-        return;
+    if !(s.group.failover.prefer_running && may_have_unacknowledged(s, member)) {
+        note_position(plan, member);
     }
+}
+
+/// Records what is known of the member's data, and raises the high-water mark.
+pub fn note_position(plan: &mut Plan, member: &Member) {
+    let Position::Known(sequence) = &member.position else { return };
     let known = plan.record.member_mut(&member.name);
     let Some(term) = term_of_data(known, &member.position) else { return };
     known.sequence = Some(sequence.clone());
@@ -154,7 +161,8 @@ fn record_position(s: &Snapshot, plan: &mut Plan, member: &Member) {
 /// afterwards if it had a secondary.
 fn may_have_unacknowledged(s: &Snapshot, member: &Member) -> bool {
     let of_term = |m: &Member| s.record.member(&m.name).term == Some(s.record.term);
-    let led = s.record.member(&member.name).primary_term == Some(s.record.term);
+    let memory = s.record.member(&member.name);
+    let led = memory.primary_term == Some(s.record.term) && !memory.followed_since;
     let followed = s.members.iter().any(|m| m.name != member.name && of_term(m));
     s.role(member).0 == Role::Primary || led && followed
 }
@@ -172,9 +180,16 @@ fn term_of_data(known: &MemberRecord, position: &Position) -> Option<u64> {
 /// Notes when the pod of a last primary was first seen to be gone, and drops last primaries that are proven over. The snapshot already has the
 /// commands that the settle step closed.
 fn update_last_primaries(s: &Snapshot, plan: &mut Plan) {
+    let led = |last: &LastPrimary| plan.record.member(&last.member).primary_term == Some(plan.record.term);
+    let led: BTreeSet<_> = plan.record.last_primaries.iter().filter(|l| led(l)).map(|l| l.member.clone()).collect();
     for last in std::mem::take(&mut plan.record.last_primaries) {
         match over::prove_over(s, &last) {
-            Ok(proof) => plan.record.note(s.now, "primary-over", Some(&last.member), Some(proof.into())),
+            Ok(proof) => {
+                plan.record.note(s.now, "primary-over", Some(&last.member), Some(proof.into()));
+                if led.len() > 1 && led.contains(&last.member) {
+                    note_stopped_peer(s, plan, &last.member);
+                }
+            }
             Err(_) => plan.record.last_primaries.push(last),
         }
     }
@@ -184,6 +199,29 @@ fn update_last_primaries(s: &Snapshot, plan: &mut Plan) {
             Some(_) => None,
             None => Some(last.gone.unwrap_or(s.now)),
         };
+    }
+}
+
+/// Notes for the secondaries of the present term that one of its primaries stopped beside another one. A member may follow any of its peers, so each
+/// secondary is told again, whichever peers it was given (promise 4; docs/rules.md, "Which question arises"). After the only primary of a term a
+/// takeover opens a new term, in which every secondary is told anyway, so nothing is noted then.
+fn note_stopped_peer(s: &Snapshot, plan: &mut Plan, stopped: &MemberName) {
+    let term = plan.record.term;
+    for member in s.members.iter().filter(|m| &m.name != stopped) {
+        let Some(known) = plan.record.members.get_mut(&member.name) else { continue };
+        known.started.iter_mut().for_each(|started| started.peer_stopped = !started.target);
+        // A role that cannot be read for a moment may be that of a secondary.
+        let follows = matches!(s.seen(member).0, Role::Secondary | Role::Starting | Role::Unknown);
+        known.follow_again |= follows && known.term == Some(term);
+    }
+}
+
+/// A member that is not secondary any more has nobody to follow: the next command that makes it a secondary tells it.
+fn forget_stopped_peer(s: &Snapshot, plan: &mut Plan, member: &Member) {
+    if matches!(s.seen(member).0, Role::Stopped | Role::Primary)
+        && let Some(known) = plan.record.members.get_mut(&member.name)
+    {
+        known.follow_again = false;
     }
 }
 

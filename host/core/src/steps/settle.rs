@@ -228,6 +228,7 @@ fn record_started(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: Option
     let known = plan.record.member_mut(&intent.member);
     known.record_success();
     known.term = Some(intent.term);
+    known.followed_since = !primary && known.primary_term == Some(intent.term);
     // A sequence that was read before is of an older term: the data may have been replaced by a copy, or its history ended with the promotion. It
     // stays valid only for the member that opens the term in an application without histories.
     known.sequence.take_if(|read| !intent.verb.opens_term() || read.history.is_some());

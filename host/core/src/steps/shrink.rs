@@ -10,7 +10,7 @@ use crate::plan::{Action, Plan, Reason};
 use crate::policy::Policies;
 use crate::record::Verb;
 use crate::snapshot::{Member, Snapshot};
-use crate::steps::{begin, positions};
+use crate::steps::{begin, positions, remember};
 
 /// Runs this step; see the documentation of the module.
 pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
@@ -62,6 +62,10 @@ fn stop_member(s: &Snapshot, plan: &mut Plan, member: &Member) {
 
 fn shrink(s: &Snapshot, plan: &mut Plan, leaving: &[&Member]) {
     plan.record.last_replicas = s.group.replicas;
+    if s.group.replicas == 0 {
+        // Nobody is left who could take over: with `preferRunning`, too, the primary, which stopped last, has every acknowledged write (S26).
+        leaving.iter().for_each(|m| remember::note_position(plan, m));
+    }
     plan.record.retired.extend(leaving.iter().map(|m| m.name.clone()));
     plan.record.note(s.now, "shrunk", None, Some(format!("to {} members", s.group.replicas)));
     plan.actions.push(Action::Scale { replicas: s.group.replicas });

@@ -164,11 +164,12 @@ fn the_reversed_order_changes_who_seeds_joins_is_placed_and_demoted() {
         let commands = world.started.into_iter().filter(|c| !c.starts_with("sequence"));
         commands.map(|c| c.replace("db-", "")).collect::<Vec<_>>()
     };
-    let demoted = "stop 2 secondary 2";
+    // The secondaries were told of both primaries, so they are told again of the one that is left.
+    let demoted = "stop 2 secondary 1 secondary 3 secondary 2";
     let natural = play(&Natural).join(" ");
     assert_eq!(natural, format!("primary 0 primary 2 secondary 1 secondary 3 {demoted}"));
     let reversed = play(&Reversed).join(" ");
-    assert_eq!(reversed, "primary 2 primary 3 secondary 1 secondary 0 stop 2 secondary 2");
+    assert_eq!(reversed, "primary 2 primary 3 secondary 1 secondary 0 stop 2 secondary 0 secondary 1 secondary 2");
     // Among equals the first member is stopped by the reversed order, the last one by the natural order.
     let equal = |policies: &dyn tanist_core::policy::Policies| {
         let mut world = World::new(2, 2);

@@ -177,7 +177,13 @@ fn a_join_needs_a_primary_that_serves_and_room_for_another() {
     older.record.term = 2;
     assert_eq!(against(&older, Verb::Join, 1), Some(Rule::NobodyServes), "a primary of an older term does not serve");
     let mut unconfirmed = s.clone();
-    let started = tanist_core::record::Started { term: 1, target: false, before: Position::Empty, followed: false };
+    let started = tanist_core::record::Started {
+        term: 1,
+        target: false,
+        before: Position::Empty,
+        followed: false,
+        peer_stopped: false,
+    };
     unconfirmed.record.member_mut(&db(0)).started = Some(started);
     assert_eq!(against(&unconfirmed, Verb::Join, 1), Some(Rule::NobodyServes), "S4: not before its role is confirmed");
     let mut busy = s.clone();
