@@ -112,6 +112,28 @@ fn a_restarted_container_is_no_proof_for_ever() -> Outcome {
     })
 }
 
+// S1, docs/rules.md, "Over": the primary's pod ends and is removed while no operator runs. The next one reads from the API server's changes how
+// it ended, and does not wait for its node.
+#[test]
+fn a_pod_that_ended_while_no_operator_ran_is_over() -> Outcome {
+    play("unseen").run(async |stage| {
+        let group = stage.register(led()).await?;
+        group.ready(60).await?;
+        group.member(0).write(3).await?;
+        group.copied(3).await?;
+        let uid = group.member(0).uid().await?;
+        stage.operator.scale(0).await?;
+        until("the end of the operator", 60, async || Ok(stage.operator.pods().await?.is_empty())).await?;
+        group.member(0).delete(None).await?;
+        until("another pod", 60, async || Ok(group.member(0).uid().await? != uid)).await?;
+        stage.operator.scale(1).await?;
+        led_by_another(&group, 0, 90).await?;
+        let proofs = proofs_since(&group.get().await?, "register-0", 0);
+        ensure!(proofs == ["its containers ended before its pod was gone"], "{proofs:?}");
+        group.rows(3).await
+    })
+}
+
 /// What proved, from that second on, that a member was over as a primary.
 fn proofs_since(group: &Value, member: &str, second: u64) -> Vec<String> {
     let history = group.pointer("/status/record/history").and_then(Value::as_array);

@@ -245,7 +245,10 @@ mod tests {
         read_on(&ctx).await;
         assert!(ctx.hints.has_ended("ended") && !ctx.hints.has_ended("forced"));
         let asked = asked.lock().unwrap().clone();
-        assert!(matches!(&*asked, [one] if one.contains("/namespaces/shop/pods?") && one.contains("resourceVersion=7")), "{asked:?}");
+        assert!(
+            matches!(&*asked, [one] if one.contains("/namespaces/shop/pods?") && one.contains("resourceVersion=7")),
+            "{asked:?}"
+        );
     }
 
     // Nothing to go on from: the node has to prove the end, as before.

@@ -244,7 +244,10 @@ mod tests {
         assert_eq!(judge(None, "a", NOW, DURATION, false), Move::Take { changes: true });
         assert_eq!(judge(Some(""), "a", NOW, DURATION, false), Move::Take { changes: true });
         assert_eq!(judge(Some("a"), "a", NOW, DURATION, false), Move::Take { changes: false });
-        assert_eq!(judge(Some("b"), "a", DURATION - Duration::from_millis(1), DURATION, false), Move::Leave("b".into()));
+        assert_eq!(
+            judge(Some("b"), "a", DURATION - Duration::from_millis(1), DURATION, false),
+            Move::Leave("b".into())
+        );
         assert_eq!(judge(Some("b"), "a", DURATION, DURATION, false), Move::Take { changes: true });
         assert_eq!(judge(Some("b"), "a", NOW, DURATION, true), Move::Take { changes: true });
     }
@@ -259,7 +262,10 @@ mod tests {
                 }
                 let spec = json!({"holderIdentity": "b", "leaseDurationSeconds": 15});
                 let notes = json!({"tanist.dev/holder-pod": "b uid-of-b"});
-                Some((200, json!({"metadata": {"name": "l", "resourceVersion": "1", "annotations": notes}, "spec": spec})))
+                Some((
+                    200,
+                    json!({"metadata": {"name": "l", "resourceVersion": "1", "annotations": notes}, "spec": spec}),
+                ))
             });
             let mut ours = Leadership::new(client, "ns", "l", "a", Arc::default()).in_pod(Some("uid-of-a".into()));
             let since = Instant::now().checked_sub(Duration::from_secs(seconds));
@@ -298,7 +304,10 @@ mod tests {
             let (client, asked) = mock::server(move |_, _, _| {
                 let spec = json!({"holderIdentity": holder, "leaseDurationSeconds": 15});
                 let notes = json!({"tanist.dev/pods-seen": "{\"shop\":\"7\"}"});
-                Some((200, json!({"metadata": {"name": "l", "resourceVersion": "1", "annotations": notes}, "spec": spec})))
+                Some((
+                    200,
+                    json!({"metadata": {"name": "l", "resourceVersion": "1", "annotations": notes}, "spec": spec}),
+                ))
             });
             let pods = Arc::new(Seen::default());
             pods.note("shop", Some("90"));
@@ -308,8 +317,9 @@ mod tests {
             assert!(matches!(ours.attempt().await, Ok(Attempt::Held)));
             let all = asked.lock().map(|asked| asked.clone()).unwrap_or_default();
             let written = all.iter().filter(|(method, _, _)| method == "PUT");
-            let versions: Vec<_> =
-                written.filter_map(|(_, _, body)| body.pointer("/metadata/annotations/tanist.dev~1pods-seen")).collect();
+            let versions: Vec<_> = written
+                .filter_map(|(_, _, body)| body.pointer("/metadata/annotations/tanist.dev~1pods-seen"))
+                .collect();
             assert_eq!(versions, [r#"{"shop":"7"}"#, r#"{"shop":"91"}"#], "the holder was {holder:?}");
         }
     }
