@@ -1,14 +1,15 @@
 //! Random faults and random policies: an oracle that knows the truth finds no broken rule, and groups reach their spec once faults stop.
 use super::super::support::policies::{Dice, Natural, Random};
+use super::super::support::swarm::{Swarm, group};
+use super::super::support::tally::Tally;
 use super::super::support::world::World;
 use super::super::support::{chaos, oracle, seeds};
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::cell::Cell;
 use tanist_core::checked::recheck;
 use tanist_core::decide::decide;
-use tanist_core::plan::Action;
+use tanist_core::plan::{Action, Plan, Reason};
 use tanist_core::policy::Policies;
-use tanist_core::record::Verb;
+use tanist_core::record::MemberRecord;
 use tanist_core::status::{PolicyHealth, Truth, report};
 
 /// How many answers the random policies give in all.
@@ -18,34 +19,34 @@ const ANSWERS: u64 = 100_000;
 const ROUNDS: usize = 120;
 
 /// One random run of a group; in each round a fault may happen before it, and between decision and act.
-fn live(world: &mut World, dice: &Dice, policies: &dyn Policies, round: &dyn Fn(&mut World) -> bool) {
+fn live(world: &mut World, swarm: &Swarm, dice: &Dice, policies: &dyn Policies, round: &dyn Fn(&mut World) -> bool) {
     let mut calm = false;
-    // Faults that lose data or memory end in a wait for an administrator, so some runs have few of them and reach other states.
-    let hardship = *dice.pick(&[3, 10, 40]);
     for _ in 0..ROUNDS {
-        if dice.once_in(hardship) {
-            chaos::hard(world, dice, calm);
-        } else if dice.once_in(4) {
-            chaos::mild(world, dice);
+        if dice.once_in(swarm.hardship) {
+            chaos::hard(world, swarm, dice, calm);
+        } else if dice.once_in(swarm.unrest) {
+            chaos::mild(world, swarm, dice);
         }
-        if dice.once_in(3) {
+        if dice.once_in(swarm.load) {
             world.serve_clients(1);
         }
-        if dice.once_in(8) {
-            calm = race(world, dice, policies);
+        if dice.once_in(swarm.races) {
+            calm = race(world, swarm, dice, policies);
         } else {
             calm = round(world);
         }
         if calm {
-            world.now += 1 + i64::try_from(dice.below(20)).unwrap();
+            world.now += 1 + i64::try_from(dice.below(swarm.pause)).unwrap();
         }
         world.log.drain(..world.log.len().saturating_sub(40));
     }
 }
 
-/// Asks each question many times: the oracle judges each answer, and the last one is acted on.
+/// Asks each question many times: the oracle judges each answer, and another one is acted on.
 struct Insistent<'a> {
     random: &'a Random,
+    /// Whose answer is acted on. With the default rule more groups get as far as a takeover, at which wrong answers cost most.
+    acts: &'a dyn Policies,
     times: u64,
 }
 
@@ -61,19 +62,19 @@ impl Insistent<'_> {
                 break; // no question arises
             }
         }
-        !world.round(self.random).2
+        !world.round(self.acts).2
     }
 }
 
 /// A round of an operator that is slow or crashes: a fault happens between its decision and its act, and the second look compares the decision
 /// with the world again (S1, S6, S8, S9).
-fn race(world: &mut World, dice: &Dice, policies: &dyn Policies) -> bool {
+fn race(world: &mut World, swarm: &Swarm, dice: &Dice, policies: &dyn Policies) -> bool {
     world.work();
     world.rounds += 1;
     let decided = world.observe();
     let plan = decide(&decided, policies);
     oracle::judge(world, &decided, &plan);
-    chaos::mild(world, dice);
+    chaos::mild(world, swarm, dice);
     world.work();
     let live = world.observe();
     let runs = plan.actions.iter().filter_map(|a| match a {
@@ -106,87 +107,122 @@ fn race(world: &mut World, dice: &Dice, policies: &dyn Policies) -> bool {
     false
 }
 
-/// How often each verb was started in all runs: a verb that hardly happens is hardly tested.
-#[derive(Default)]
-struct Verbs(RefCell<BTreeMap<Verb, usize>>);
-
-impl Verbs {
-    fn add(&self, world: &World) {
-        for (verb, count) in &world.verbs {
-            *self.0.borrow_mut().entry(*verb).or_default() += count;
-        }
-    }
-
-    fn at_least(&self, floor: &[(Verb, usize)]) {
-        let verbs = self.0.borrow();
-        for (verb, least) in floor {
-            let count = verbs.get(verb).copied().unwrap_or_default();
-            assert!(
-                count >= *least,
-                "{} was started {count} times, at least {least} expected: {verbs:?}",
-                verb.as_str()
-            );
-        }
-    }
-}
-
-/// For every verb the least number of starts with the default rule.
-const FLOOR: [(Verb, usize); 9] = [
-    (Verb::Seed, 200),
-    (Verb::Failover, 80),
-    (Verb::Join, 100),
-    (Verb::Place, 200),
-    (Verb::Follow, 80),
-    (Verb::Demote, 20),
-    (Verb::Switchover, 20),
-    (Verb::Remove, 20),
-    (Verb::Treat, 200),
+/// The least number of events with random policies; see [`Tally::at_least`].
+const RANDOM: [(&str, usize); 17] = [
+    ("seed", 230),
+    ("failover", 80),
+    ("failover with preferRunning", 20),
+    ("join", 140),
+    ("place", 260),
+    ("follow", 135),
+    ("told again", 35),
+    ("demote", 13),
+    ("switchover", 13),
+    ("remove", 24),
+    ("treat", 210),
+    ("pod deleted", 65),
+    ("scaled down", 24),
+    ("override used", 8),
+    ("BelowHighWater", 3),
+    ("ClaimChanged", 100),
+    ("answer dropped", 440),
 ];
 
-// S1, S5, S6, S8-S10, S13-S23, S34: 10^5 random answers, and no rule of docs/rules.md is broken.
+/// The same with the default rule.
+const NATURAL: [(&str, usize); 16] = [
+    ("seed", 200),
+    ("failover", 120),
+    ("failover with preferRunning", 45),
+    ("join", 170),
+    ("place", 330),
+    ("follow", 210),
+    ("told again", 60),
+    ("demote", 27),
+    ("switchover", 17),
+    ("remove", 20),
+    ("treat", 200),
+    ("pod deleted", 60),
+    ("scaled down", 15),
+    ("override used", 3),
+    ("BelowHighWater", 4),
+    ("ClaimChanged", 90),
+];
+
+/// The same with faults that lose nothing.
+const HARMLESS: [(&str, usize); 11] = [
+    ("seed", 260),
+    ("failover", 130),
+    ("failover with preferRunning", 45),
+    ("join", 370),
+    ("place", 430),
+    ("follow", 350),
+    ("told again", 145),
+    ("demote", 75),
+    ("switchover", 30),
+    ("treat", 125),
+    ("pod deleted", 7),
+];
+
+// S1, S5, S6, S8-S10, S13-S24, S34: 10^5 random answers, and no rule of docs/rules.md is broken.
 #[test]
 fn whatever_a_policy_answers_no_rule_is_broken() {
-    let (answers, verbs) = (Cell::new(0), Verbs::default());
-    let all = seeds::each("whatever_a_policy_answers_no_rule_is_broken", 350, |seed| {
+    const TEST: &str = "whatever_a_policy_answers_no_rule_is_broken";
+    let (answers, tally) = (Cell::new(0), Tally::default());
+    let all = seeds::each(TEST, 350, |seed| {
         let dice = Dice::new(seed);
         let policies = Random::new(seed, 2 + dice.below(4));
-        let mut world = chaos::group(&dice);
-        let insistent = Insistent { random: &policies, times: 16 };
-        live(&mut world, &dice, &policies, &|world| insistent.round(world));
+        let (swarm, mut world) = (Swarm::new(&dice), group(&dice));
+        let acts: &dyn Policies = if dice.once_in(2) { &Natural } else { &policies };
+        let insistent = Insistent { random: &policies, acts, times: 24 };
+        live(&mut world, &swarm, &dice, acts, &|world| insistent.round(world));
         answers.set(answers.get() + policies.answers.get());
-        verbs.add(&world);
+        tally.add(&world.events);
     });
     if all {
         assert!(answers.get() >= ANSWERS, "{} answers", answers.get());
-        verbs.at_least(&FLOOR.map(|(verb, least)| (verb, least / 10)));
+        tally.at_least(TEST, &RANDOM);
     }
 }
 
 // S34 with the default rule: the same faults, and no rule is broken either.
 #[test]
 fn whatever_happens_no_rule_is_broken() {
-    let verbs = Verbs::default();
-    let all = seeds::each("whatever_happens_no_rule_is_broken", 300, |seed| {
+    const TEST: &str = "whatever_happens_no_rule_is_broken";
+    let tally = Tally::default();
+    let all = seeds::each(TEST, 300, |seed| {
         let dice = Dice::new(seed);
-        let mut world = chaos::group(&dice);
-        live(&mut world, &dice, &Natural, &|world| !world.round(&Natural).2);
-        verbs.add(&world);
+        let (swarm, mut world) = (Swarm::new(&dice), group(&dice));
+        live(&mut world, &swarm, &dice, &Natural, &|world| !world.round(&Natural).2);
+        tally.add(&world.events);
     });
     if all {
-        verbs.at_least(&FLOOR);
+        tally.at_least(TEST, &NATURAL);
     }
 }
 
-// Promise 4, S44: once faults stop that lose nothing, the group reaches its spec or waits for an administrator's decision.
+/// Whether a member whose start was never confirmed has data that no other one can be compared with or has: it can block a decision and not win it
+/// (docs/rules.md, "Term"), so an administrator decides. No other wait may be left once faults stop.
+fn unconfirmed_blocks(plan: &Plan) -> bool {
+    let blocks = |m: &MemberRecord| m.started.as_ref().is_some_and(|started| !started.target);
+    let waits = plan.stalled.is_some() || plan.waits.iter().any(|w| w.reason == Reason::HistoriesDiffer);
+    waits && plan.record.members.values().any(blocks)
+}
+
+// Promise 4, S44: once faults stop that lose nothing, the group reaches its spec, or waits for an administrator's decision; and whoever follows does
+// follow a primary.
 #[test]
 fn when_faults_stop_the_group_reaches_its_spec_and_stays() {
-    let ready = Cell::new(0);
-    let all = seeds::each("when_faults_stop_the_group_reaches_its_spec_and_stays", 400, |seed| {
+    const TEST: &str = "when_faults_stop_the_group_reaches_its_spec_and_stays";
+    let (tally, waits) = (Tally::default(), Cell::new(0));
+    let all = seeds::each(TEST, 400, |seed| {
         let dice = Dice::new(seed);
-        let mut world = chaos::group(&dice);
+        let (swarm, mut world) = (Swarm::new(&dice), group(&dice));
         for _ in 0..60 {
             if dice.once_in(3) {
-                chaos::mild(&mut world, &dice);
+                chaos::mild(&mut world, &swarm, &dice);
+            }
+            if dice.once_in(10) {
+                chaos::spec(&mut world, &swarm, &dice);
             }
             world.serve_clients(1);
             world.round(&Natural);
@@ -195,8 +231,16 @@ fn when_faults_stop_the_group_reaches_its_spec_and_stays() {
         let (snapshot, plan) = world.play(&Natural, 6000);
         let said = report(&snapshot, &plan, &PolicyHealth::Active(String::new()), None);
         let settled = said.conditions[0].status == Truth::True;
-        ready.set(ready.get() + u32::from(settled));
-        assert!(settled, "{:#?}\n{}\n{:#?}", plan.waits, world.log.join("\n"), plan.record);
+        let blocked = !settled && unconfirmed_blocks(&plan);
+        assert!(settled || blocked, "{:#?}\n{}\n{:#?}", plan.waits, world.log.join("\n"), plan.record);
+        waits.set(waits.get() + usize::from(blocked));
+        if settled {
+            oracle::followed(&mut world);
+        }
+        tally.add(&world.events);
     });
-    assert!(!all || ready.get() > 390, "{}", ready.get());
+    if all {
+        assert!(waits.get() <= 8, "{} groups wait for an administrator", waits.get());
+        tally.at_least(TEST, &HARMLESS);
+    }
 }

@@ -19,6 +19,8 @@ pub struct Volume {
     pub data: Data,
     /// In which term it was last written, in truth.
     pub written: u64,
+    /// The latest term whose leader had this data, in truth: itself, or the one that it was copied from.
+    pub led: u64,
     /// Every write that it has, in truth.
     pub holds: BTreeSet<u64>,
     pub mark: Option<ClaimMark>,
@@ -43,7 +45,7 @@ impl Volume {
 
     /// Becomes what the other one is.
     pub fn copy(&mut self, other: &Volume) {
-        (self.data, self.written) = (other.data.clone(), other.written);
+        (self.data, self.written, self.led) = (other.data.clone(), other.written, other.led);
         self.holds.clone_from(&other.holds);
     }
 

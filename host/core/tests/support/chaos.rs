@@ -1,53 +1,100 @@
 //! Random faults that happen to a group.
 use super::app::{App, Behaviour, Data};
-use super::clients::Clients;
 use super::policies::Dice;
+use super::swarm::{Fault, Swarm};
 use super::world::World;
 use super::{db, sequence};
 use tanist_core::contract::{Phase, Role};
 use tanist_core::record::Record;
 use tanist_core::snapshot::{Node, Object, Override};
 
-/// A group of random size and commands, at rest. Most have one primary and some secondaries, because these can lose the most.
-pub fn group(dice: &Dice) -> World {
-    let replicas = u32::try_from(1 + dice.below(5)).unwrap();
-    let all = if dice.once_in(3) { replicas as usize } else { 1 };
-    let primaries = 1 + u32::try_from(dice.below(all)).unwrap();
-    let mut world = World::new(replicas, primaries);
-    let optional = |name| dice.once_in(2).then(|| super::world::command(name));
-    world.group.commands.seed = optional("seed");
-    world.group.commands.secondary = (!dice.once_in(5)).then(|| super::world::command("secondary"));
-    world.group.commands.promote = optional("promote");
-    world.group.commands.follow = optional("follow");
-    world.group.failover.prefer_running = dice.once_in(3);
-    world.group.unknown_grace = 100;
-    world.group.start_deadline = 200;
-    let (lag, histories) = (i64::try_from(dice.below(9)).unwrap(), dice.once_in(2));
-    world.clients = Some(Clients { lag, histories, ..Clients::default() });
-    world
-}
-
-/// Faults that a group survives without an administrator: no write is lost.
-pub fn mild(world: &mut World, dice: &Dice) {
+/// A fault that the group survives without an administrator: no write is lost. Time may pass, too.
+pub fn mild(world: &mut World, swarm: &Swarm, dice: &Dice) {
     let ordinal = victim(world, dice);
-    match dice.below(14) {
-        0 => app(world, ordinal, |app| *app = App::stopped()),
-        1 if world.pods.contains_key(&ordinal) => world.restart(ordinal),
-        2 => delete(world, ordinal),
-        3 => world.forget(ordinal),
-        4 => node(world, dice, ordinal, false),
-        5 => node(world, dice, ordinal, true),
-        6 => app(world, ordinal, |app| app.probe = Some(Role::Unknown)),
-        7 => app(world, ordinal, |app| app.probe = None),
-        8 => app(world, ordinal, |app| (app.role, app.next) = (Role::Failed, None)),
-        9 => behave(world, dice, ordinal),
-        10 => behave(world, dice, ordinal),
-        11 => world.now += i64::try_from(dice.below(120)).unwrap(),
-        12 => cordon(world, ordinal),
-        _ => world.serve_clients(1 + dice.next() % 5),
-    }
+    happen(world, dice, swarm.mild(dice), ordinal);
     if dice.once_in(3) {
         world.now += i64::try_from(dice.below(15)).unwrap();
+    }
+}
+
+/// A harder fault: lost and unreadable data, a lost record, changes of the spec, members that change their role by themselves. `calm`: the last
+/// round changed nothing.
+pub fn hard(world: &mut World, swarm: &Swarm, dice: &Dice, calm: bool) {
+    let ordinal = u32::try_from(dice.below(world.volumes.len())).unwrap();
+    match swarm.hard(dice) {
+        Fault::Wipe if !(calm && forgettable(world)) => {}
+        fault => happen(world, dice, fault, ordinal),
+    }
+    world.group.generation += i64::from(dice.once_in(10));
+}
+
+/// A change of the spec that loses nothing.
+pub fn spec(world: &mut World, swarm: &Swarm, dice: &Dice) {
+    if let Some(fault) = swarm.spec(dice) {
+        happen(world, dice, fault, 0);
+    }
+}
+
+/// Whether the record may be lost without a loss of data that no memory can prevent: nothing is under way of which only the record knows.
+fn forgettable(world: &World) -> bool {
+    let waits = world.record.members.values().any(|m| m.follow_again);
+    world.ghosts.is_empty() && !world.group.paused && world.record.intents.is_empty() && !waits
+}
+
+fn happen(world: &mut World, dice: &Dice, fault: Fault, ordinal: u32) {
+    use Fault as F;
+    world.events.add(fault.word());
+    match fault {
+        F::Crash => app(world, ordinal, |app| *app = App::stopped()),
+        F::Restart if world.pods.contains_key(&ordinal) => world.restart(ordinal),
+        F::Restart => {}
+        F::Delete => delete(world, ordinal),
+        F::Forget => world.forget(ordinal),
+        F::NodeDown => node(world, dice, ordinal, false),
+        F::NodeUp => node(world, dice, ordinal, true),
+        F::Silent => app(world, ordinal, |app| app.probe = Some(Role::Unknown)),
+        F::Honest => app(world, ordinal, |app| app.probe = None),
+        F::Fail => app(world, ordinal, |app| (app.role, app.next) = (Role::Failed, None)),
+        F::Behave => behave(world, dice, ordinal),
+        F::Time => world.now += i64::try_from(dice.below(120)).unwrap(),
+        F::Cordon => cordon(world, ordinal),
+        F::Write => world.serve_clients(1 + dice.next() % 5),
+        F::LoseVolume => {
+            delete(world, ordinal);
+            world.new_volume(ordinal);
+        }
+        F::Unreadable => unreadable(world, ordinal),
+        F::Readable => readable(world),
+        F::Primaries => {
+            world.group.primaries = 1 + u32::try_from(dice.below(world.group.replicas.max(1) as usize)).unwrap();
+        }
+        F::OneOrMore => {
+            let most = world.group.replicas.clamp(1, 3);
+            world.group.primaries = if world.group.primaries == 1 { most } else { 1 };
+        }
+        F::Wipe => {
+            world.record = Record::default();
+            // A round sees the running members before the next fault; a pod that is deleted by force before that could not be remembered.
+            world.round(&super::policies::Broken);
+        }
+        // A round sees it before the next fault: a primary that nobody saw before its pod was deleted by force could not be remembered.
+        F::Rise => {
+            world.rises(ordinal);
+            world.round(&super::policies::Broken);
+        }
+        F::SilentEnd => app(world, ordinal, |app| {
+            (app.role, app.probe, app.processes) = (Role::Stopped, Some(Role::Unknown), Some(0));
+        }),
+        F::Pause => world.group.paused = dice.once_in(3),
+        F::Retry => world.group.retry = Some(dice.next().to_string()),
+        F::Override => set_override(world, dice, ordinal),
+        F::Respawn => world.respawn = !dice.once_in(3),
+        F::Prefer => {
+            let names: Vec<_> = world.volumes.keys().map(|o| db(*o)).collect();
+            world.group.preferred_primary = dice.once_in(2).then(|| dice.pick(&names).clone());
+        }
+        F::Resize => resize(world, u32::try_from(*dice.pick(&[0, 0, 1, 2, 3, 4, 5])).unwrap()),
+        F::ByHand => by_hand(world, dice, ordinal),
     }
 }
 
@@ -58,46 +105,6 @@ fn victim(world: &World, dice: &Dice) -> u32 {
         true => u32::try_from(dice.below(world.volumes.len())).unwrap(),
         false => *dice.pick(&leads),
     }
-}
-
-/// Harder faults: lost and unreadable data, a lost record, changes of the spec, members that change their role by themselves.
-pub fn hard(world: &mut World, dice: &Dice, calm: bool) {
-    let ordinal = u32::try_from(dice.below(world.volumes.len())).unwrap();
-    match dice.below(16) {
-        11 => {
-            let names: Vec<_> = world.volumes.keys().map(|o| db(*o)).collect();
-            world.group.preferred_primary = dice.once_in(2).then(|| dice.pick(&names).clone());
-        }
-        12 => resize(world, u32::try_from(dice.below(6)).unwrap()),
-        0 => {
-            delete(world, ordinal);
-            world.new_volume(ordinal);
-        }
-        1 => unreadable(world, ordinal),
-        2 => readable(world),
-        3 => world.group.primaries = 1 + u32::try_from(dice.below(world.group.replicas.max(1) as usize)).unwrap(),
-        14 => {
-            let most = world.group.replicas.clamp(1, 3);
-            world.group.primaries = if world.group.primaries == 1 { most } else { 1 };
-        }
-        4 if calm && world.ghosts.is_empty() && !world.group.paused && world.record.intents.is_empty() => {
-            world.record = Record::default();
-            // A round sees the running members before the next fault; a pod that is deleted by force before that could not be remembered.
-            world.round(&super::policies::Broken);
-        }
-        // Only where the next round sees it: a member that becomes primary by itself on a silent node could not be remembered.
-        5 => world.rises(ordinal),
-        13 => by_hand(world, dice, ordinal),
-        6 => app(world, ordinal, |app| {
-            (app.role, app.probe, app.processes) = (Role::Stopped, Some(Role::Unknown), Some(0))
-        }),
-        7 => world.group.paused = dice.once_in(3),
-        8 => world.group.retry = Some(dice.next().to_string()),
-        9 => set_override(world, dice, ordinal),
-        10 => world.respawn = !dice.once_in(3),
-        _ => mild(world, dice),
-    }
-    world.group.generation += i64::from(dice.once_in(10));
 }
 
 /// An administrator starts a primary by hand; while the group is paused, it is stopped again before the next round.
@@ -215,6 +222,9 @@ fn behave(world: &mut World, dice: &Dice, ordinal: u32) {
         _ => Behaviour::Starts(seconds),
     };
     let name = *dice.pick(&["seed", "primary", "primary", "secondary", "stop", "promote", "follow"]);
+    // With preferRunning the group relies on what these two report: nothing but the member itself knows whether it follows.
+    let trusted = world.group.failover.prefer_running && matches!(name, "secondary" | "follow");
+    let behaviour = if trusted && behaviour == Behaviour::Lies { Behaviour::Fails(1) } else { behaviour };
     world.behaviours.push((db(ordinal), name.into(), behaviour, false));
 }
 

@@ -1,9 +1,10 @@
 //! Clients and replication: which members accept writes, when others have them, and which writes must not be lost.
 //!
-//! A write is promised once a primary acknowledged it. With `preferRunning` followers have it as soon as it is acknowledged, otherwise some seconds
-//! later, and only while they are reached and follow that primary. Primaries that the operator cannot see go on accepting writes: on a node that
-//! does not report, after their pod was deleted by force, or started by hand.
-use super::app::{Data, Exec, Volume};
+//! A write is promised once a primary acknowledged it. Followers have it some seconds later, and only while they are reached and a successful
+//! command told them to follow that primary. With `preferRunning` a primary waits for its followers before it acknowledges; one that nobody follows
+//! acknowledges alone. Primaries that the operator cannot see go on accepting writes: on a node that does not report, after their pod was deleted
+//! by force, or started by hand.
+use super::app::{App, Data, Exec, Volume};
 use super::world::World;
 use super::{db, oracle};
 use std::collections::BTreeSet;
@@ -17,10 +18,18 @@ pub struct Clients {
     pub promised: BTreeSet<u64>,
     /// How many writes there have been.
     pub writes: u64,
+    /// Writes that a primary has and did not acknowledge yet (`preferRunning` only).
+    pub unacknowledged: BTreeSet<u64>,
     /// The longest time that a follower stays behind, in seconds.
     pub lag: Timestamp,
     /// Whether a primary that rises by itself begins a history of its own, so that copies that parted can be told from each other.
     pub histories: bool,
+    /// Whether a promotion begins a history, too.
+    pub timelines: bool,
+    /// Whether one follower that has a write is enough to acknowledge it; otherwise all have to (`preferRunning` only).
+    pub any: bool,
+    /// Whether a follower stays with the peer that it copied from, even if that one does not lead any more; otherwise it follows any of its peers.
+    pub faithful: bool,
 }
 
 /// A process that is primary, whether the operator knows it or not.
@@ -58,8 +67,23 @@ impl World {
         let truth = self.volumes[&ordinal].truth();
         let fresher = self.volumes.iter().filter(|(_, v)| v.truth() > truth).map(|(o, v)| (*o, v.truth()));
         self.abandoned.extend(fresher.collect::<Vec<_>>());
+        let holds = self.volumes[&ordinal].holds.clone();
+        self.volumes.entry(ordinal).and_modify(|v| v.led = exec.intent.term);
         let Some(clients) = &mut self.clients else { return };
         clients.promised.retain(|write| !lacks.contains(write));
+        // Nobody acknowledges later what only an old primary had.
+        clients.unacknowledged.retain(|write| holds.contains(write));
+    }
+
+    /// The first data and each promotion begin a history, in applications that do so.
+    pub(super) fn begin_history(&mut self, ordinal: u32) {
+        if !self.clients.as_ref().is_some_and(|c| c.timelines) {
+            return;
+        }
+        let born = self.birth("h");
+        if let Some(known) = self.volumes.get_mut(&ordinal).and_then(Volume::known) {
+            known.history = Some(born);
+        }
     }
 
     fn leaders(&self) -> Vec<Leader> {
@@ -87,7 +111,7 @@ impl World {
         let writers = self.writers();
         let freshest = writers.iter().map(|l| &self.volumes[&l.ordinal]).max_by_key(|v| v.truth()).cloned();
         let rogue: Vec<_> = self.leaders().into_iter().filter(|l| l.rogue).collect();
-        let term = self.record.term;
+        let (term, waits) = (self.record.term, self.group.failover.prefer_running);
         let Some(clients) = &mut self.clients else { return };
         let histories = clients.histories;
         let mut written = |volume: &mut Volume, promise: bool| {
@@ -96,7 +120,8 @@ impl World {
             clients.writes += 1;
             (volume.written, _) = (term, volume.holds.insert(clients.writes));
             if promise {
-                clients.promised.insert(clients.writes);
+                let list = if waits { &mut clients.unacknowledged } else { &mut clients.promised };
+                list.insert(clients.writes);
             }
         };
         // Diverged copies can only be told from each other by their histories: without histories only one of the two goes on.
@@ -114,6 +139,29 @@ impl World {
         self.replicate();
     }
 
+    /// With `preferRunning` a write is acknowledged once the followers of its primary have it: one or all of them, as the application does it. A follower
+    /// that is not reached counts, because the primary cannot know whether it will be asked to lead.
+    fn acknowledge(&mut self) {
+        let writers: Vec<_> = self.writers().into_iter().map(|l| l.ordinal).collect();
+        let rogue = self.leaders().iter().any(|l| l.rogue);
+        let follows = |app: &App| app.role == Role::Secondary && app.follows.iter().any(|o| writers.contains(o));
+        let followers: Vec<_> = self.pods.iter().filter(|(_, b)| follows(&b.app)).map(|(o, _)| *o).collect();
+        let volumes = &self.volumes;
+        let has = |ordinal: &u32, write: &u64| volumes.get(ordinal).is_some_and(|v| v.holds.contains(write));
+        let Some(clients) = self.clients.as_mut().filter(|_| !rogue) else { return };
+        let any = clients.any;
+        let done = |write: &u64| {
+            let copied = match any && !followers.is_empty() {
+                true => followers.iter().any(|o| has(o, write)),
+                false => followers.iter().all(|o| has(o, write)),
+            };
+            copied && writers.iter().any(|o| has(o, write))
+        };
+        let done: Vec<_> = clients.unacknowledged.iter().copied().filter(done).collect();
+        clients.unacknowledged.retain(|write| !done.contains(write));
+        clients.promised.extend(done);
+    }
+
     /// A primary that missed writes that others acknowledged fails, as in every multi-primary replication with a quorum.
     fn expel(&mut self, writers: &[Leader]) {
         let missed: Vec<_> = self.leaders().into_iter().filter(|l| l.alone && !l.rogue).map(|l| l.ordinal).collect();
@@ -126,14 +174,16 @@ impl World {
         apps.filter(|app| app.role == Role::Primary).for_each(|app| app.turn(Role::Failed, None, Vec::new()));
     }
 
-    /// A member that was starting is in its role. A further primary has what the others wrote meanwhile, or it fails.
+    /// A member that was starting is in its role. A further primary has what the others wrote meanwhile, or it fails; so does a secondary where others
+    /// rely on what it has (`preferRunning`).
     pub(super) fn arrive(&mut self, ordinal: u32, role: Role) {
         let told = self.pods[&ordinal].app.follows.clone();
         let reached = |l: &&Leader| !l.alone && told.contains(&l.ordinal);
         let found = self.leaders().iter().find(reached).map(|l| self.volumes[&l.ordinal].clone());
+        let relied_on = role == Role::Secondary && self.group.failover.prefer_running;
         let body = self.body(ordinal);
         body.app.role = role;
-        let joins = role == Role::Primary && !told.is_empty();
+        let joins = (role == Role::Primary || relied_on) && !told.is_empty();
         let alone = joins && (found.is_none() || body.pod.phase == Phase::Unreachable);
         if self.clients.is_none() || !joins {
             return;
@@ -148,8 +198,13 @@ impl World {
 
     /// Primaries that reach each other have the same; followers have what their primary had a while ago.
     pub(super) fn replicate(&mut self) {
+        self.copy_to_followers();
+        self.acknowledge();
+    }
+
+    fn copy_to_followers(&mut self) {
         let Some(clients) = &self.clients else { return };
-        let lag = if self.group.failover.prefer_running { 0 } else { clients.lag };
+        let lag = clients.lag;
         let reached: Vec<_> = self.leaders().into_iter().filter(|l| !l.alone).collect();
         let honest = || reached.iter().filter(|l| !l.rogue);
         if let Some(fresh) = honest().map(|l| self.volumes[&l.ordinal].clone()).max_by_key(Volume::truth) {
@@ -205,7 +260,9 @@ impl World {
         let right = highest.is_some() && known.counts_as() == highest && known.started.is_none();
         let volume = &self.volumes[&ordinal];
         let whole = matches!(volume.data, Data::Known(_)) && self.lacks(ordinal).is_empty();
-        let quiet = self.record.intents.is_empty() && oracle::leaders(self) == 0;
+        // With preferRunning an administrator has to look at the running secondaries first.
+        let relied_on = self.group.failover.prefer_running && self.pods.values().any(|b| b.app.role == Role::Secondary);
+        let quiet = self.record.intents.is_empty() && oracle::leaders(self) == 0 && !relied_on;
         let freshest = self.volumes.values().all(|v| v.truth() <= volume.truth());
         if !(right && whole && quiet && freshest) {
             return;

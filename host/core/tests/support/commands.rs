@@ -8,7 +8,7 @@ use tanist_core::record::{Intent, Verb};
 impl World {
     /// The command of an intent starts.
     pub fn begin(&mut self, intent: &Intent, argv: &[String]) {
-        *self.verbs.entry(intent.verb).or_default() += 1;
+        self.events.add(intent.verb.as_str());
         let found = self.behaviours.iter().position(|(m, c, _, _)| m == &intent.member && c == &intent.command);
         let behaviour = match found {
             Some(at) if self.behaviours[at].3 => self.behaviours[at].2.clone(),
@@ -35,9 +35,15 @@ impl World {
         let role = intent.verb.intended();
         if let Some(ghost) = self.ghosts.iter_mut().find(|g| g.pod_uid == intent.pod_uid) {
             ghost.app.turn(role, None, Vec::new());
-            return if intent.verb.opens_term() {
-                self.opens(exec)
-            };
+            let its_own = self.volumes.get(&ghost.ordinal).is_some_and(|v| v.uid == ghost.volume);
+            if intent.verb.opens_term() {
+                self.opens(exec);
+                // What was read in the new pod stays as it was read: nobody tells the operator.
+                if intent.verb == Verb::Failover && its_own {
+                    self.begin_history(ordinal(&intent.member));
+                }
+            }
+            return;
         }
         let ordinal = ordinal(&intent.member);
         let source = self.source(exec);
@@ -45,7 +51,6 @@ impl World {
         if body.pod.uid != intent.pod_uid || body.container_id() != intent.container_id {
             return;
         }
-        body.read = None;
         let copies = matches!(intent.verb, Verb::Join | Verb::Place | Verb::Follow);
         // Nobody to copy from: an honest command fails.
         if copies && self.clients.is_some() && source.is_none() {
@@ -53,9 +58,14 @@ impl World {
             return;
         }
         if let Behaviour::Spoils(number, _) = exec.behaviour {
-            return self.spoil(exec, number, source);
+            return self.spoil(exec, number, source.map(|(_, volume)| volume));
         }
-        let follows = if copies { exec.peers.clone() } else { Vec::new() };
+        let faithful = self.clients.as_ref().is_some_and(|c| c.faithful) && intent.verb != Verb::Join;
+        let follows = match &source {
+            _ if !copies => Vec::new(),
+            Some((from, _)) if faithful => vec![*from],
+            _ => exec.peers.clone(),
+        };
         match exec.behaviour {
             Behaviour::Starts(seconds) => {
                 body.app.turn(Role::Starting, Some((role, self.now + seconds)), follows);
@@ -66,13 +76,17 @@ impl World {
         match intent.verb {
             Verb::Seed | Verb::Failover => {
                 // What was there before is what it was: only writing makes it data of the new term.
-                if volume.data == Data::Empty {
+                let first = volume.data == Data::Empty;
+                if first {
                     (volume.data, volume.written) = (Data::Known(sequence("1")), intent.term);
                 }
                 self.opens(exec);
+                if first || intent.verb == Verb::Failover {
+                    self.begin_history(ordinal);
+                }
             }
             Verb::Join | Verb::Place | Verb::Follow => {
-                if let Some(source) = source {
+                if let Some((_, source)) = source {
                     volume.copy(&source);
                 }
             }
@@ -93,15 +107,16 @@ impl World {
                 }
                 volume.written = intent.term;
                 self.opens(exec);
+                self.begin_history(ordinal(&intent.member));
             }
             (Verb::Join | Verb::Place | Verb::Follow, Some(copy)) => volume.copy(&copy),
             _ => {}
         }
     }
 
-    /// The volume that a joiner copies: that of the first of its peers that leads and is reached; where scripts say what
-    /// is written, that of the most recent primary.
-    fn source(&self, exec: &Exec) -> Option<Volume> {
+    /// The member that a joiner copies, and its volume: the first of its peers that leads and is reached; where scripts say what
+    /// is written, the most recent primary.
+    fn source(&self, exec: &Exec) -> Option<(u32, Volume)> {
         let reached = |o: &u32| self.pods.get(o).is_some_and(|b| b.pod.phase != Phase::Unreachable);
         let leads = |o: &u32| self.pods.get(o).is_some_and(|b| b.app.role == Role::Primary);
         let found = match &self.clients {
@@ -109,7 +124,7 @@ impl World {
             Some(_) => exec.peers.iter().find(|o| leads(o) && reached(o)).copied(),
             None => self.volumes.keys().filter(|o| leads(o)).max_by_key(|o| self.volumes[*o].truth()).copied(),
         }?;
-        self.volumes.get(&found).cloned()
+        Some((found, self.volumes.get(&found)?.clone()))
     }
 
     /// As a script says it: the primaries write, and everyone who runs has it.

@@ -8,6 +8,8 @@ pub mod policies;
 pub mod script;
 pub mod seeds;
 pub mod setting;
+pub mod swarm;
+pub mod tally;
 pub mod world;
 
 use tanist_core::contract::{MemberName, Position, Sequence};

@@ -1,5 +1,5 @@
 //! An oracle that knows the truth: it compares each plan with the world itself and uses no rule of `check` (docs/safety.md, S34; promises 1, 2).
-use super::app::Data;
+use super::app::{Body, Data};
 use super::world::{World, ordinal};
 use tanist_core::contract::{MemberName, Phase, Role};
 use tanist_core::plan::{Action, Plan};
@@ -222,6 +222,16 @@ pub(super) fn leaders(w: &World) -> usize {
     pods + ghosts
 }
 
+fn show_leaders(w: &World) -> String {
+    let pods = w.pods.iter().filter(|(_, b)| b.app.leads() || pending(w, &b.pod.uid));
+    let pods = pods.map(|(o, b)| format!("db-{o} in {} is {:?} and will be {:?}", b.pod.uid, b.app.role, b.app.next));
+    let ghosts = w.ghosts.iter().filter(|g| g.app.leads() || pending(w, &g.pod_uid));
+    let ghosts = ghosts.map(|g| format!("the forgotten {} of db-{} is {:?}", g.pod_uid, g.ordinal, g.app.role));
+    let open = w.execs.values().filter(|e| e.works_at.is_some());
+    let open = open.map(|e| format!("{} works at {:?}", e.intent.token, e.works_at));
+    pods.chain(ghosts).chain(open).collect::<Vec<_>>().join(", ")
+}
+
 fn started(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
     let desired = s.group.primaries as usize;
     let says = |role| s.members.iter().filter(|m| m.reading.role == role).count();
@@ -257,10 +267,12 @@ fn started(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
 
 /// No member leads, and no acknowledged write is lost except those that only a lost primary has.
 fn taken_over(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
-    ensure(leaders(w) == 0, || format!("{} lead or may lead", leaders(w)))?;
+    ensure(leaders(w) == 0, || format!("{} lead or may lead: {}", leaders(w), show_leaders(w)))?;
     if named(w, s, intent) {
         return Ok(());
     }
+    running_first(w, s, intent)?;
+    not_below_mark(w, s, &intent.member)?;
     let own = &w.volumes[&ordinal(&intent.member)];
     for write in w.lacks(ordinal(&intent.member)) {
         let mut holders = w.volumes.iter().filter(|(_, v)| v.holds.contains(&write)).map(|(o, _)| *o);
@@ -281,18 +293,54 @@ fn taken_over(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether the writes that only this member has may be lost: it was primary in the highest term, is over and cannot be read; or `preferRunning` is
-/// set, and it is a stopped old primary beside a running secondary with data of that term.
+/// Whether the writes that only this member has may be lost: it was primary in the highest term, to its end, and cannot be read. In scripts, which do
+/// not say what was acknowledged, also with `preferRunning` if it is a stopped old primary beside a running secondary with data of that term.
 fn excused(w: &World, s: &Snapshot, of: u32) -> bool {
     let highest = s.members.iter().filter_map(|m| s.record.member(&m.name).counts_as()).max();
     let body = w.pods.get(&of);
-    let led = s.record.member(&super::db(of)).primary_term == highest;
+    let memory = s.record.member(&super::db(of));
+    let led = memory.primary_term == highest && !memory.followed_since;
     let unreadable = matches!(w.volumes[&of].data, Data::Unreadable(_));
     let lost = unreadable || body.is_none_or(|b| b.pod.phase != Phase::Running);
     let runs = |o: &u32| w.pods.get(o).is_some_and(|b| b.app.role == Role::Secondary && b.pod.phase == Phase::Running);
     let of_it = |o: &u32| s.record.member(&super::db(*o)).counts_as() == highest && w.volumes[o].data != Data::Empty;
-    let left_out = s.group.failover.prefer_running && !runs(&of) && w.volumes.keys().any(|o| runs(o) && of_it(o));
-    led && (lost || left_out)
+    let script = s.group.failover.prefer_running && w.clients.is_none();
+    led && (lost || script && !runs(&of) && w.volumes.keys().any(|o| runs(o) && of_it(o)))
+}
+
+/// With `preferRunning` a stopped old primary does not take over beside a running secondary of its term: it may have writes that were never
+/// acknowledged. That needs secondaries that were told whom to follow and whose volumes are those that they had.
+fn running_first(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
+    let memory = |o: &u32| s.record.member(&super::db(*o));
+    let target = ordinal(&intent.member);
+    let stopped = w.pods.get(&target).is_some_and(|b| b.said.0 == Role::Stopped);
+    let led = memory(&target).primary_term == Some(s.record.term) && !memory(&target).followed_since;
+    let own_volumes = w.volumes.iter().all(|(o, v)| memory(o).claim_uid.is_none_or(|uid| uid == v.uid));
+    if !(s.group.failover.prefer_running && stopped && led && own_volumes) {
+        return Ok(());
+    }
+    let follows = |o: &u32, b: &Body| {
+        let told = memory(o).started.is_none() && !memory(o).follow_again && w.volumes[o].data != Data::Empty;
+        told && b.said.0 == Role::Secondary && b.pod.phase == Phase::Running
+    };
+    // If one that cannot lead has more than these, only the old primary has it, too.
+    let of_term = || w.pods.iter().filter(|(o, _)| **o != target && memory(o).counts_as() == Some(s.record.term));
+    let most = of_term().map(|(o, _)| w.volumes[o].truth()).max();
+    match of_term().find(|(o, b)| follows(o, b) && Some(w.volumes[*o].truth()) == most).map(|(o, _)| o) {
+        Some(o) => Err(format!("{} was the primary and is stopped, and db-{o} runs", intent.member)),
+        None => Ok(()),
+    }
+}
+
+/// The member is not below the most recent data that the record knows of. What a leader of a later term had is more recent, even if nothing was
+/// written in that term yet.
+fn not_below_mark(w: &World, s: &Snapshot, member: &MemberName) -> Result<(), String> {
+    let own = &w.volumes[&ordinal(member)];
+    let Some(mark) = &s.record.high_water else { return Ok(()) };
+    let later = own.led > mark.term || own.written > mark.term;
+    ensure(later || own.truth().is_some_and(|(_, n)| n >= mark.sequence.number), || {
+        format!("{:?} is below {mark:?}", own.truth())
+    })
 }
 
 /// An earlier start in the same term on the same member already gave the write up, and that start was not proven void.
@@ -339,6 +387,22 @@ fn seeded(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
     fresh(w, s, intent)
 }
 
+/// Every running secondary gets what clients write from now on (promise 4): it was told to follow a member that leads.
+pub fn followed(w: &mut World) {
+    let Some(lag) = w.clients.as_ref().map(|c| c.lag) else { return };
+    w.serve_clients(1);
+    // What is on its way arrives first, then what was written since.
+    for _ in 0..3 {
+        w.now += lag + 1;
+        w.work();
+    }
+    let Some(leads) = w.pods.iter().find(|(_, b)| b.app.role == Role::Primary).map(|(o, _)| *o) else { return };
+    let behind = |o: &u32| w.volumes[o].truth() != w.volumes[&leads].truth();
+    let follower = w.pods.iter().find(|(o, b)| b.app.role == Role::Secondary && behind(o));
+    let told = follower.map(|(o, b)| format!("db-{o} follows {:?}, and db-{leads} leads", b.app.follows));
+    assert!(told.is_none(), "{}\n{}\n{:#?}", told.unwrap_or_default(), w.log.join("\n"), w.record);
+}
+
 /// No volume of the group has more recent data, readable or not, and the record knows of none.
 fn fresh(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
     let own = &w.volumes[&ordinal(&intent.member)];
@@ -351,14 +415,7 @@ fn fresh(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
             format!("db-{other} holds {:?}, the target {:?}", volume.truth(), own.truth())
         })?;
     }
-    match &s.record.high_water {
-        Some(mark) => {
-            ensure(own.truth().is_some_and(|(_, n)| n >= mark.sequence.number || own.written > mark.term), || {
-                format!("{:?} is below {mark:?}", own.truth())
-            })
-        }
-        None => Ok(()),
-    }
+    not_below_mark(w, s, &intent.member)
 }
 
 /// A routed member is unrouted before a command runs on it (A37). Only a secondary that goes on running may stay Ready meanwhile.

@@ -4,6 +4,7 @@ use super::app::{App, Behaviour, Body, Data, Exec, Ghost, Read, Volume};
 use super::clients::Clients;
 pub use super::setting::command;
 use super::setting::{group, on_one_line};
+use super::tally::Events;
 use super::{db, oracle, sequence};
 use std::collections::{BTreeMap, BTreeSet};
 use tanist_core::checked::{recheck, recheck_deletion, recheck_scaling};
@@ -12,7 +13,7 @@ use tanist_core::decide::decide;
 use tanist_core::memory;
 use tanist_core::plan::{Action, Plan};
 use tanist_core::policy::Policies;
-use tanist_core::record::{Intent, Record, Verb};
+use tanist_core::record::{Intent, Record};
 use tanist_core::snapshot::{Container, Group, Member, Node, Object, Pod, Reading, Set, Snapshot};
 
 /// Where it all begins: no round number in any test.
@@ -42,8 +43,8 @@ pub struct World {
     pub log: Vec<String>,
     /// Commands that were started, `sequence` included.
     pub started: Vec<String>,
-    /// How often each verb was started.
-    pub verbs: BTreeMap<Verb, usize>,
+    /// How often what happened: commands by verb, faults, and what the group waited for.
+    pub events: Events,
     pub births: u32,
     pub rounds: u32,
     /// What was fresher than a member that led a new term, by leave of the rules: the member and what it held.
@@ -73,7 +74,7 @@ impl World {
             respawn: true,
             log: Vec::new(),
             started: Vec::new(),
-            verbs: BTreeMap::new(),
+            events: Events::default(),
             births: 0,
             rounds: 0,
             abandoned: BTreeMap::new(),
@@ -93,7 +94,8 @@ impl World {
 
     pub fn new_volume(&mut self, ordinal: u32) {
         let uid = self.birth("claim");
-        self.volumes.insert(ordinal, Volume { uid, data: Data::Empty, written: 0, holds: BTreeSet::new(), mark: None });
+        self.volumes
+            .insert(ordinal, Volume { uid, data: Data::Empty, written: 0, led: 0, holds: BTreeSet::new(), mark: None });
         self.lose();
     }
 
@@ -241,6 +243,7 @@ impl World {
             self.say(on_one_line(decision));
         }
         oracle::judge(self, &snapshot, &plan);
+        self.events.of_plan(&snapshot, &plan);
         let record = self.record.clone();
         self.act(&snapshot, &plan);
         self.work();
