@@ -1,4 +1,4 @@
-//! The contract's types as the core has them, and as the bindings have them: both ways, field by field.
+//! What a policy returned, as the core has it, field by field; `question.rs` is the other way.
 //!
 //! Every record is destructured by name and every variant matched without `_`, so that a change of the contract does not compile before it is
 //! handled here. Values from a policy are hostile until they were converted: lengths are limited, texts are made printable. Which members an
@@ -10,171 +10,8 @@ use crate::{
     bindings::exports::tanist::policy::{recovery, types as wit},
     error::RunError,
     limits::Limits,
-    text::{MESSAGE, is_unfit, printable, short},
+    text::{MESSAGE, fit, has_unfit, printable, short},
 };
-
-/// The size of a snapshot, which the budget depends on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Size {
-    pub(crate) members: u64,
-    pub(crate) bytes: u64,
-}
-
-impl Size {
-    fn text(&mut self, text: &str) -> String {
-        self.bytes = self.bytes.saturating_add(text.len() as u64);
-        text.to_owned()
-    }
-
-    fn option(&mut self, text: Option<&String>) -> Option<String> {
-        text.map(|text| self.text(text))
-    }
-
-    fn pairs(&mut self, pairs: &[(String, String)]) -> Vec<(String, String)> {
-        pairs.iter().map(|(key, value)| (self.text(key), self.text(value))).collect()
-    }
-}
-
-/// A snapshot for the policy, and its size. The parameters are left empty, because each policy has its own.
-pub(crate) fn snapshot(snapshot: &contract::Snapshot) -> (wit::Snapshot, Size) {
-    let contract::Snapshot { now, group: of, members, history, parameters: _ } = snapshot;
-    let mut size = Size { members: members.len() as u64, bytes: 0 };
-    let snapshot = wit::Snapshot {
-        now: *now,
-        group: group(of, &mut size),
-        members: members.iter().map(|each| member(each, &mut size)).collect(),
-        history: history.iter().map(|each| transition(each, &mut size)).collect(),
-        parameters: String::new(),
-    };
-    (snapshot, size)
-}
-
-fn group(group: &contract::Group, size: &mut Size) -> wit::Group {
-    let contract::Group {
-        name,
-        namespace,
-        replicas,
-        primaries,
-        has_secondaries,
-        term,
-        preferred_primary,
-        high_water,
-        labels,
-        facts,
-    } = group;
-    wit::Group {
-        name: size.text(name),
-        namespace: size.text(namespace),
-        replicas: *replicas,
-        primaries: *primaries,
-        has_secondaries: *has_secondaries,
-        term: *term,
-        preferred_primary: preferred_primary.as_ref().map(|name| size.text(name.as_str())),
-        high_water: high_water.as_ref().map(|each| sequence(each, size)),
-        labels: size.pairs(labels),
-        facts: size.pairs(facts),
-    }
-}
-
-fn member(member: &contract::Member, size: &mut Size) -> wit::Member {
-    let contract::Member {
-        name,
-        ordinal,
-        phase,
-        phase_since,
-        ready,
-        role,
-        role_since,
-        role_detail,
-        last_primary,
-        term,
-        position: at,
-        node,
-        zone,
-        failures,
-        last_failure,
-        marked,
-        conditions,
-        labels,
-        facts,
-        barred,
-    } = member;
-    wit::Member {
-        name: size.text(name.as_str()),
-        ordinal: *ordinal,
-        phase: match phase {
-            contract::Phase::Missing => wit::Phase::Missing,
-            contract::Phase::Pending => wit::Phase::Pending,
-            contract::Phase::Running => wit::Phase::Running,
-            contract::Phase::Terminating => wit::Phase::Terminating,
-            contract::Phase::Ended => wit::Phase::Ended,
-            contract::Phase::Unreachable => wit::Phase::Unreachable,
-        },
-        phase_since: *phase_since,
-        ready: *ready,
-        role: match role {
-            contract::Role::Unknown => wit::Role::Unknown,
-            contract::Role::Stopped => wit::Role::Stopped,
-            contract::Role::Starting => wit::Role::Starting,
-            contract::Role::Secondary => wit::Role::Secondary,
-            contract::Role::Primary => wit::Role::Primary,
-            contract::Role::Failed => wit::Role::Failed,
-        },
-        role_since: *role_since,
-        role_detail: size.option(role_detail.as_ref()),
-        last_primary: *last_primary,
-        term: *term,
-        position: position(at, size),
-        node: size.option(node.as_ref()),
-        zone: size.option(zone.as_ref()),
-        failures: *failures,
-        last_failure: last_failure.as_ref().map(|each| failure(each, size)),
-        marked: *marked,
-        conditions: conditions.iter().map(|each| condition(each, size)).collect(),
-        labels: size.pairs(labels),
-        facts: size.pairs(facts),
-        barred: size.option(barred.as_ref()),
-    }
-}
-
-fn position(position: &contract::Position, size: &mut Size) -> wit::Position {
-    match position {
-        contract::Position::Known(known) => wit::Position::Known(sequence(known, size)),
-        contract::Position::Empty => wit::Position::Empty,
-        contract::Position::Unknown(why) => wit::Position::Unknown(size.text(why)),
-        contract::Position::NotAsked => wit::Position::NotAsked,
-    }
-}
-
-fn sequence(sequence: &contract::Sequence, size: &mut Size) -> wit::Sequence {
-    let contract::Sequence { history, number } = sequence;
-    wit::Sequence { history: size.option(history.as_ref()), number: *number }
-}
-
-fn condition(condition: &contract::Condition, size: &mut Size) -> wit::Condition {
-    let contract::Condition { name, since, detail } = condition;
-    wit::Condition { name: size.text(name), since: *since, detail: size.option(detail.as_ref()) }
-}
-
-fn failure(failure: &contract::Failure, size: &mut Size) -> wit::Failure {
-    let contract::Failure { command, outcome, at } = failure;
-    let outcome = match outcome {
-        contract::Outcome::Exited(code) => wit::Outcome::Exited(*code),
-        contract::Outcome::NotStarted => wit::Outcome::NotStarted,
-        contract::Outcome::Unknown => wit::Outcome::Unknown,
-    };
-    wit::Failure { command: size.text(command), outcome, at: *at }
-}
-
-fn transition(transition: &contract::Transition, size: &mut Size) -> wit::Transition {
-    let contract::Transition { at, what, member, detail } = transition;
-    wit::Transition {
-        at: *at,
-        what: size.text(what),
-        member: member.as_ref().map(|name| size.text(name.as_str())),
-        detail: size.option(detail.as_ref()),
-    }
-}
 
 /// Converts what a policy returned, and checks the limits.
 pub(crate) struct Intake<'a> {
@@ -191,7 +28,7 @@ impl<'a> Intake<'a> {
         Ok(match answer {
             wit::Answer::Choose(ranking) => contract::Answer::Choose(self.ranking(ranking)?),
             wit::Answer::Wait(delay) => contract::Answer::Wait(self.delay(delay)?),
-            wit::Answer::Refuse(why) => contract::Answer::Refuse(self.reason(&why)?),
+            wit::Answer::Refuse(why) => contract::Answer::Refuse(self.reason(why)?),
             wit::Answer::Abstain => contract::Answer::Abstain,
         })
     }
@@ -202,7 +39,7 @@ impl<'a> Intake<'a> {
                 contract::Care::Treat(self.list(treatments, "treatments", Self::treatment)?)
             }
             recovery::Care::Wait(delay) => contract::Care::Wait(self.delay(delay)?),
-            recovery::Care::Refuse(why) => contract::Care::Refuse(self.reason(&why)?),
+            recovery::Care::Refuse(why) => contract::Care::Refuse(self.reason(why)?),
             recovery::Care::Abstain => contract::Care::Abstain,
         })
     }
@@ -219,14 +56,14 @@ impl<'a> Intake<'a> {
         let wit::Candidate { member, reason, source } = candidate;
         Ok(contract::Candidate {
             member: self.name(member)?,
-            reason: self.reason(&reason)?,
+            reason: self.reason(reason)?,
             source: source.map(|source| self.name(source)).transpose()?,
         })
     }
 
     fn remark(&mut self, remark: wit::Remark) -> Result<contract::Remark, RunError> {
         let wit::Remark { member, reason } = remark;
-        Ok(contract::Remark { member: self.name(member)?, reason: self.reason(&reason)? })
+        Ok(contract::Remark { member: self.name(member)?, reason: self.reason(reason)? })
     }
 
     fn treatment(&mut self, treatment: recovery::Treatment) -> Result<contract::Treatment, RunError> {
@@ -237,12 +74,12 @@ impl<'a> Intake<'a> {
             recovery::Remedy::Recreate => contract::Remedy::Recreate,
             recovery::Remedy::Replace => contract::Remedy::Replace,
         };
-        Ok(contract::Treatment { member: self.name(member)?, remedy, reason: self.reason(&reason)? })
+        Ok(contract::Treatment { member: self.name(member)?, remedy, reason: self.reason(reason)? })
     }
 
     fn delay(&mut self, delay: wit::Delay) -> Result<contract::Delay, RunError> {
         let wit::Delay { reason, until } = delay;
-        Ok(contract::Delay { reason: self.reason(&reason)?, until })
+        Ok(contract::Delay { reason: self.reason(reason)?, until })
     }
 
     fn list<T, U>(
@@ -261,16 +98,16 @@ impl<'a> Intake<'a> {
     /// A member's name is used for look-ups, so it is refused instead of changed if it is not printable.
     fn name(&mut self, name: String) -> Result<contract::MemberName, RunError> {
         self.count(&name, "the name of a member")?;
-        if name.chars().any(is_unfit) {
+        if has_unfit(&name) {
             return Err(RunError::Malformed("the name of a member has control characters".to_owned()));
         }
         Ok(contract::MemberName(name))
     }
 
     /// Escaping makes a text longer; the limit also holds for the escaped text.
-    fn reason(&mut self, text: &str) -> Result<String, RunError> {
-        self.count(text, "a reason")?;
-        Ok(short(text, self.limits.reason_bytes))
+    fn reason(&mut self, text: String) -> Result<String, RunError> {
+        self.count(&text, "a reason")?;
+        Ok(fit(text, self.limits.reason_bytes))
     }
 
     fn count(&mut self, text: &str, what: &str) -> Result<(), RunError> {
@@ -320,7 +157,7 @@ fn within(what: &str, text: &str, bytes: std::ops::RangeInclusive<usize>) -> Res
     if !bytes.contains(&text.len()) {
         return Err(format!("{what} has {} bytes, {} to {} are allowed", text.len(), bytes.start(), bytes.end()));
     }
-    if text.chars().any(is_unfit) {
+    if has_unfit(text) {
         return Err(format!("{what} has control characters"));
     }
     Ok(())

@@ -48,6 +48,7 @@ mod convert;
 mod error;
 mod limits;
 mod policy;
+mod question;
 mod sandbox;
 mod schema;
 mod stack;

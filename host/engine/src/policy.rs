@@ -20,9 +20,10 @@ use wasmtime::{
 
 use crate::{
     bindings::exports::tanist::policy::{about, election, placement, recovery, types as wit},
-    convert::{self, Intake, Size},
+    convert::{self, Intake},
     error::{LoadError, ParametersError, RunError, SetupError},
     limits::Limits,
+    question::Size,
     sandbox::{self, Sandbox},
     schema::{self, Schema},
     text::{MESSAGE, short},
@@ -197,7 +198,7 @@ impl Policy {
     pub(crate) fn ask(
         &self,
         point: Point,
-        snapshot: &wit::Snapshot,
+        snapshot: &wit::Snapshot<'_>,
         size: Size,
     ) -> (Result<Option<Reply>, RunError>, u64) {
         let limits = self.engine.limits();
@@ -216,7 +217,7 @@ impl Policy {
         &self,
         store: &mut Store<Sandbox>,
         point: Point,
-        snapshot: &wit::Snapshot,
+        snapshot: &wit::Snapshot<'_>,
     ) -> Result<Option<Reply>, RunError> {
         let Compiled { pre, points, .. } = &*self.compiled;
         let Some(function) = points.get(point) else { return Ok(None) };
@@ -251,12 +252,12 @@ fn call<R>(
     store: &mut Store<Sandbox>,
     instance: &Instance,
     function: &ComponentExportIndex,
-    snapshot: &wit::Snapshot,
+    snapshot: &wit::Snapshot<'_>,
 ) -> wasmtime::Result<R>
 where
     (R,): ComponentNamedList + Lift,
 {
-    let function = instance.get_typed_func::<(&wit::Snapshot,), (R,)>(&mut *store, function)?;
+    let function = instance.get_typed_func::<(&wit::Snapshot<'_>,), (R,)>(&mut *store, function)?;
     let (returned,) = function.call(&mut *store, (snapshot,))?;
     Ok(returned)
 }

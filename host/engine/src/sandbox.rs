@@ -21,11 +21,16 @@ const FEATURES: WasmFeatures = WasmFeatures::COMPONENT_MODEL
     .union(WasmFeatures::MULTI_VALUE)
     .union(WasmFeatures::FLOATS);
 
+/// Bytes by which a memory can grow before it moves. Most policies begin with one page, so a memory takes 256 KiB of address space; what it has not grown
+/// into is not resident. Above 512 KiB (it was 1 MiB and one page) the allocator takes a fresh piece for each question instead of the last one, which
+/// costs 4 % of a question and a quarter of one after a rest (docs/decisions/0017-room-of-a-memory.md).
+const GROWTH: u64 = 192 << 10;
+
 /// How policies are compiled.
 ///
 /// Features that can stop the host, differ between machines or have errors in the compiler are switched off unless the toolchains of policies need
 /// them. Memory is reserved late and checked by explicit bounds, without signals or guard pages, because setting up a memory is most of the cost
-/// of a question and policies are small (13 instead of 22 microseconds for five members).
+/// of a question and policies are small (13 instead of 22 microseconds for five members, as first measured).
 pub(crate) fn config(limits: &Limits) -> Config {
     let mut config = Config::new();
     config.wasm_features(WasmFeatures::all(), false).wasm_features(FEATURES, true).concurrency_support(false);
@@ -38,7 +43,7 @@ pub(crate) fn config(limits: &Limits) -> Config {
         .memory_init_cow(false)
         .memory_reservation(0)
         .memory_guard_size(0)
-        .memory_reservation_for_growth(1 << 20);
+        .memory_reservation_for_growth(GROWTH);
 
     // Fuel is the only limit of time: it stops the same question at the same place on every machine. Bulk instructions cost one unit for each byte.
     // Growing a memory costs fuel too, so that a policy cannot make the host search for memory without end.

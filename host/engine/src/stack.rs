@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use tanist_core::policy::{Answered, Point, Policies, PolicyName, Question, Unanswered};
 
-use crate::{convert, policy::Policy};
+use crate::{
+    policy::Policy,
+    question::{Asked, Lists},
+};
 
 /// One policy of a group, and how the group uses it.
 #[derive(Debug, Clone)]
@@ -43,13 +46,13 @@ impl Stack {
 impl Policies for Stack {
     fn ask(&self, question: &Question) -> Result<Answered, Unanswered> {
         let point = question.point;
-        let (mut snapshot, size) = convert::snapshot(&question.snapshot);
+        let lists = Lists::of(&question.snapshot);
+        let asked = Asked::new(&question.snapshot, &lists);
         let mut fuel: u64 = 0;
         let mut last = None;
         for layer in self.0.iter().filter(|layer| layer.is_asked_at(point)) {
             let policy = layer.policy.name();
-            snapshot.parameters.clone_from(&layer.parameters);
-            let (reply, used) = layer.policy.ask(point, &snapshot, size);
+            let (reply, used) = layer.policy.ask(point, &asked.with(&layer.parameters), asked.size());
             fuel = fuel.saturating_add(used);
             match reply {
                 Ok(Some(reply)) => return Ok(Answered { policy: policy.clone(), reply, fuel }),

@@ -23,11 +23,13 @@ static BUMP: Bump = Bump { next: AtomicUsize::new(0), end: AtomicUsize::new(0) }
 #[allow(unsafe_code, reason = "an allocator cannot be written without; every address comes from `reach`")]
 unsafe impl GlobalAlloc for Bump {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let start = self.start().checked_next_multiple_of(layout.align());
-        match start.and_then(|start| Some((start, start.checked_add(layout.size())?))) {
-            Some((start, stop)) if self.reach(stop) => start as *mut u8,
-            _ => ptr::null_mut(),
+        let (start, stop) = self.piece(layout);
+        // Before the first piece there is no memory to give out, so that most pieces need one comparison only.
+        if stop != 0 && stop <= self.end.load(Relaxed) {
+            self.next.store(stop, Relaxed);
+            return start as *mut u8;
         }
+        self.first_or_growing(layout)
     }
 
     unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
@@ -57,7 +59,16 @@ unsafe impl GlobalAlloc for Bump {
 }
 
 impl Bump {
-    fn start(&self) -> usize {
+    /// Where the next piece would begin and end. It ends at 0 if there is no such address.
+    fn piece(&self, layout: Layout) -> (usize, usize) {
+        // An alignment is a power of two.
+        let mask = layout.align() - 1;
+        let start = self.next.load(Relaxed).checked_add(mask).map(|start| start & !mask);
+        start.and_then(|start| Some((start, start.checked_add(layout.size())?))).unwrap_or((0, 0))
+    }
+
+    #[cold]
+    fn first_or_growing(&self, layout: Layout) -> *mut u8 {
         #[allow(unsafe_code, reason = "the linker's symbol; only its address is taken")]
         unsafe extern "C" {
             static __heap_base: u8;
@@ -66,7 +77,11 @@ impl Bump {
             self.next.store(&raw const __heap_base as usize, Relaxed);
             self.end.store(wasm32::memory_size(0) * PAGE, Relaxed);
         }
-        self.next.load(Relaxed)
+        match self.piece(layout) {
+            (_, 0) => ptr::null_mut(),
+            (start, stop) if self.reach(stop) => start as *mut u8,
+            _ => ptr::null_mut(),
+        }
     }
 
     /// Gives out everything before `stop`, and grows the memory if necessary.
