@@ -178,6 +178,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn names_with_control_characters_are_refused() {
+        let limits = Limits::default();
+        let named = |name: &str| Intake::new(&limits).name(name.to_owned());
+        for bad in ["db-\u{1b}[2J", "db-0\n", "\u{202e}db-0", "é\u{7}"] {
+            assert!(matches!(named(bad), Err(RunError::Malformed(_))), "{bad:?}");
+        }
+        for good in ["db-0", "é-0", ""] {
+            assert_eq!(named(good).ok(), Some(good.into()));
+        }
+    }
+
+    #[test]
     fn versions_are_semantic() {
         for good in ["0.1.0", "1.2.3-rc.1+build", "10.0.0+x"] {
             assert!(is_semver(good), "{good}");

@@ -23,7 +23,7 @@ const FEATURES: WasmFeatures = WasmFeatures::COMPONENT_MODEL
 
 /// Bytes by which a memory can grow before it moves. Most policies begin with one page, so a memory takes 256 KiB of address space; what it has not grown
 /// into is not resident. Above 512 KiB (it was 1 MiB and one page) the allocator takes a fresh piece for each question instead of the last one, which
-/// costs 4 % of a question and a quarter of one after a rest (docs/decisions/0017-room-of-a-memory.md).
+/// costs some 4 % of a question (docs/decisions/0017-room-of-a-memory.md).
 const GROWTH: u64 = 192 << 10;
 
 /// How policies are compiled.
