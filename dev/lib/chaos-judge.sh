@@ -58,10 +58,10 @@ ways_of_rw() { # JOURNAL ENDPOINTS ENTRIES: MS|NAME:READY:ADDRESS..., and what c
     fi
   done < <(awk '$3 ~ /^rw/ && $4 == "meet" && $6 == "standby"' "$1")
 }
-# The newest entry before that moment by whose port the server knows the connection: its moment in milliseconds, and the address it leads to.
+# The newest entry that was there at that moment by whose port the server knows the connection: its moment in milliseconds, and the address it leads to.
 newest_entry() { # FILE MICROSECONDS PORT
-  [[ ! -e $1 ]] || sed -nE 's/^.*\[([0-9]+)\.([0-9]{3})([0-9]{3})\].*\[NEW\].* src=([0-9.]+) dst=[0-9.]+ sport=5432 dport=([0-9]+).*$/\1\2\3 \1\2 \4 \5/p' "$1" |
-    awk -v e="$2" -v p="$3" '$1 <= e && $4 == p { last = $2 " " $3 } END { if (last != "") print last }'
+  [[ ! -e $1 ]] || sed -nE 's/^.*\[([0-9]+)\.([0-9]{3})([0-9]{3})\].*\[(NEW|DESTROY)\].* src=([0-9.]+) dst=[0-9.]+ sport=5432 dport=([0-9]+).*$/\1\2\3 \1\2 \5 \6 \4/p' "$1" |
+    awk -v e="$2" -v p="$3" '$1 <= e && $4 == p { last = $5 == "NEW" ? $2 " " $3 : "" } END { if (last != "") print last }'
 }
 # Whether the endpoints said then, or up to a second before, that this member serves at that address.
 led_there() { # ENDPOINTS MILLISECONDS MEMBER ADDRESS

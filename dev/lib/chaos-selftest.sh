@@ -60,6 +60,8 @@ sees_wrong_ways() {
   forge '9000000 9010000 rw meet 6 standby ok c -' && expect 1 wrong_rw "$bad" "$rw" "$nat"       # no entry is known
   forge '9000000 9010000 rw-node2 meet 7 standby ok c -' && expect 1 wrong_rw "$bad" "$rw" "$nat" # nor on that node
   forge '9490000 9510000 rw meet 8 standby ok c -' && expect 1 wrong_rw "$bad" "$rw" "$nat"       # the rules led there, just now
+  entry 8.000000 7 10.0.0.3 | sed 's/NEW/DESTROY/' >>"$nat-node1"
+  forge '9000000 9010000 rw-node1 meet 7 standby ok c -' && expect 1 wrong_rw "$bad" "$rw" "$nat" # the kernel had dropped it
   entry 3.000000 7 10.0.0.3 >>"$nat-$QUIET"
   forge '9000000 9010000 rw meet 7 standby ok c -' && expect 1 wrong_rw "$bad" "$rw" "$nat" # at that time they should not
   forge '500000 510000 ro meet - primary ok b -' && expect 0 wrong_ro "$bad" "$pods" # 200 ms after it was hidden

@@ -47,7 +47,9 @@ install() { # IMAGES
     -p "{\"spec\":{\"replicas\":$OPERATORS,\"template\":{\"spec\":{\"nodeSelector\":{\"kubernetes.io/hostname\":\"$QUIET\"}}}}}" >/dev/null
   everywhere rollout restart -n tanist-system deployment/tanist >/dev/null
   everywhere rollout status -n tanist-system deployment/tanist --timeout=120s | tail -n 1
+  within 60 as_many_operators || fail "operators of earlier versions do not end"
 }
+as_many_operators() { [[ $(everywhere get pods -n tanist-system -l tanist.dev/component=operator --no-headers | wc -l) == "$OPERATORS" ]]; }
 
 # The example, each member on a node of its own: its volume stays there, as a node's disk does, so it never comes back elsewhere.
 form() {

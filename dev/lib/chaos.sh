@@ -139,8 +139,12 @@ unlag() { # KIND
 
 # Whom `disturb` will kill, the one that leads, asked while everything is well: sets `operator_pod` and `operator_container`.
 find_operator() {
-  operator_pod=$(everywhere get lease -n tanist-system tanist -o 'jsonpath={.spec.holderIdentity}')
-  operator_container=$(everywhere get pod -n tanist-system "$operator_pod" -o 'jsonpath={.status.containerStatuses[0].containerID}')
+  within 60 operator_leads || fail "no operator leads"
+}
+operator_leads() {
+  operator_pod=$(everywhere get lease -n tanist-system tanist -o 'jsonpath={.spec.holderIdentity}' 2>/dev/null) && [[ -n $operator_pod ]] || return 1
+  operator_container=$(everywhere get pod -n tanist-system "$operator_pod" -o 'jsonpath={.status.containerStatuses[0].containerID}' 2>/dev/null) &&
+    [[ -n $operator_container ]]
 }
 # Kills the operator, the API server or both within a second; the operator's process and its pod by turns.
 disturb() { # WHOM

@@ -42,6 +42,9 @@ const DEBOUNCE: Duration = Duration::from_millis(5);
 /// # Errors
 /// When it cannot start, or lost its Lease: the process then ends and Kubernetes starts it anew.
 pub async fn run(settings: Run, reach: &Reach) -> anyhow::Result<()> {
+    // First of all: the kernel drops a SIGTERM for process 1 that nobody listens for. The process would then lead until its pod's grace is over, be
+    // killed, and leave the Lease behind.
+    let mut terminate = signal(SignalKind::terminate()).context("failed to listen for SIGTERM")?;
     telemetry::logs();
     let config = reach.config().await?;
     let engine =
@@ -61,7 +64,6 @@ pub async fn run(settings: Run, reach: &Reach) -> anyhow::Result<()> {
         ctx.seen.clone(),
     )
     .in_pod(ctx.settings.pod_uid.clone());
-    let mut terminate = signal(SignalKind::terminate()).context("failed to listen for SIGTERM")?;
     if !ctx.settings.no_lease {
         tokio::select! {
             () = lease.acquire() => info!(identity = ctx.settings.identity, "leading"),
