@@ -1,5 +1,5 @@
 //! Random faults and random policies: an oracle that knows the truth finds no broken rule, and groups reach their spec once faults stop.
-use super::super::support::policies::{Dice, Natural, Random};
+use super::super::support::policies::{Dice, Natural, Random, Reversed};
 use super::super::support::swarm::{Swarm, group};
 use super::super::support::tally::Tally;
 use super::super::support::world::World;
@@ -54,6 +54,8 @@ impl Insistent<'_> {
     fn round(&self, world: &mut World) -> bool {
         world.work();
         let snapshot = world.observe();
+        // The default rule backwards takes whatever no rule bars, the worst first.
+        oracle::judge(world, &snapshot, &decide(&snapshot, &Reversed));
         let before = self.random.answers.get();
         while self.random.answers.get() < before + self.times {
             let asked = self.random.answers.get();

@@ -196,3 +196,24 @@ fn new_fields_are_left_out_where_nothing_needs_them() {
     let text = serde_json::to_string(&plan.record).unwrap();
     assert!(text.contains(r#""verb":"follow""#) && !text.contains("hadRole"), "{text}");
 }
+
+// A member whose role could not be read when a primary stopped may be a secondary that has to be told again. Once it says that it is stopped, the note
+// goes, and with it the field that an older operator could not read after a roll-back.
+#[test]
+fn a_stopped_member_has_nobody_to_follow() {
+    let text = |world: &super::super::support::world::World| serde_json::to_string(&world.record).unwrap();
+    let mut world = super::super::support::world::World::new(3, 2);
+    for ordinal in 0..3 {
+        world.remember(ordinal, 1, "5");
+    }
+    world.serve(0, tanist_core::contract::Role::Primary);
+    world.serve(1, tanist_core::contract::Role::Primary);
+    world.play(&super::super::support::policies::Natural, 0);
+    world.body(2).app.probe = Some(tanist_core::contract::Role::Unknown);
+    world.serve(0, tanist_core::contract::Role::Stopped);
+    world.play(&super::super::support::policies::Natural, 0);
+    assert!(text(&world).contains("followAgain"), "{}", text(&world));
+    world.body(2).app.probe = None;
+    world.play(&super::super::support::policies::Natural, 0);
+    assert!(!text(&world).contains("followAgain"), "{}", text(&world));
+}

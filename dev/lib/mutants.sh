@@ -1,0 +1,296 @@
+# shellcheck shell=bash
+# What dev/mutants does: lists of mutations, results kept by sources, runs in a copy, tables. It sets crate, random, again and minutes.
+
+# dev/env.sh is sourced only in the copy: it claims the folder that is built into for the checkout in which it is sourced, and questions like --check
+# build nothing.
+export TANIST_CACHE="${TANIST_CACHE:-$HOME/.cache/tanist}"
+
+# Where results are kept: KEY/ROW, one line each.
+RESULTS=${MUTANTS_TARGET:-$TANIST_CACHE/mutants}/results
+
+# Crates whose tests are built in seconds, because they need neither wasmtime nor kube.
+QUICK=(host/core host/runner policies/sequence)
+
+# Seconds until a mutation that makes a test run for ever counts as noticed.
+LONGEST=900
+
+crates() { git ls-files --cached --others --exclude-standard -- 'host/*/tests/mutations' 'policies/*/tests/mutations' | sed 's,/tests/mutations$,,'; }
+
+# mutations_of CRATE: its list, one mutation per line.
+mutations_of() { sed -E '/^#/d; /^[[:space:]]*$/d' "$1/tests/mutations"; }
+
+# A mutation whose pattern no longer matches would otherwise end a run after an hour.
+check() {
+  local each rule file change copy stale=0
+  copy=$(mktemp)
+  for each in $(crates); do
+    while IFS='~' read -r rule file change; do
+      cp "$each/src/$file" "$copy" && perl -0pi -e "$change" "$copy" && ! cmp -s "$copy" "$each/src/$file" && continue
+      echo "mutants: $each: this changes nothing in $file any more: $rule" >&2
+      stale=1
+    done < <(mutations_of "$each")
+  done
+  rm -f "$copy"
+  return "$stale"
+}
+
+# What the tests of a crate depend on, besides the versions of its dependencies.
+sources_of() {
+  case $1 in
+    host/core | host/runner) echo "$1" ;;
+    host/engine) echo host/core host/engine policies wit ;;
+    host/operator) echo host crds deploy policies wit ;;
+    *) echo policies wit ;;
+  esac
+}
+
+# key_of CRATE MODE: names the sources, the lists of mutations left out: a new line does not make old results wrong.
+key_of() {
+  local files
+  # shellcheck disable=SC2046
+  mapfile -t files < <(git ls-files --cached --others --exclude-standard -- $(sources_of "$1") Cargo.toml Cargo.lock rust-toolchain.toml |
+    grep -v '/tests/mutations$' | LC_ALL=C sort)
+  { echo "$2 ${MUTANTS_FILTER:-}"; for file in "${files[@]}"; do [[ ! -f $file ]] || sha256sum "$file"; done; } | sha256sum | cut -c1-16
+}
+
+mode() { if [[ -n $random ]]; then echo "random ${MUTANTS_SEEDS:-100}"; else echo tests; fi; }
+
+# row_of MUTATION: names a line of the list by what it changes.
+row_of() { cut -d'~' -f2- <<<"$1" | sha256sum | cut -c1-16; }
+
+# unknown_numbers CRATE KEY: the numbers of all mutations without a result.
+unknown_numbers() {
+  local number=0 line
+  while read -r line; do
+    number=$((number + 1))
+    [[ -f $RESULTS/$2/$(row_of "$line") ]] || echo "$number"
+  done < <(mutations_of "$1")
+}
+
+report_known() {
+  local each all unknown
+  for each in $(crates); do
+    all=$(mutations_of "$each" | wc -l)
+    mapfile -t unknown < <(unknown_numbers "$each" "$(key_of "$each" tests)")
+    echo "$each: $((all - ${#unknown[@]})) of $all have a result"
+  done
+  random=1
+  mapfile -t unknown < <(unknown_numbers host/core "$(key_of host/core "$(mode)")")
+  all=$(mutations_of host/core | wc -l)
+  echo "host/core --random, ${MUTANTS_SEEDS:-100} seeds: $((all - ${#unknown[@]})) of $all have a result"
+}
+
+# The copy has one place, so that cargo builds only what a mutation changed; the lock keeps two runs apart.
+prepare_copy() {
+  local built=${CARGO_TARGET_DIR:-$TANIST_CACHE/target} file
+  export CARGO_TARGET_DIR="${MUTANTS_TARGET:-$TANIST_CACHE/mutants}"
+  export CARGO_PROFILE_DEV_DEBUG=0 CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_INCREMENTAL=1
+  # The random tests play longer than they compile.
+  [[ -z $random ]] || export CARGO_PROFILE_DEV_OPT_LEVEL=1
+  work=$CARGO_TARGET_DIR/work
+  mkdir -p "$work" "$CARGO_TARGET_DIR/policies"
+  exec 9>"$CARGO_TARGET_DIR/lock"
+  flock 9
+  # Engine and operator embed policies that a recipe built before.
+  [[ $built == "$CARGO_TARGET_DIR" ]] || cp -u "$built"/policies/*.wasm "$CARGO_TARGET_DIR/policies/" 2>/dev/null || true
+  # Only what differs is copied, so that what a run mutated and put back is built anew, and nothing else is.
+  git ls-files --cached --others --exclude-standard | sort >"$work/.files"
+  (cd "$work" && find . -type f ! -name .files | sed 's,^\./,,' | sort | comm -13 .files - | xargs -r -d '\n' rm -f)
+  while read -r file; do
+    [[ -f $file ]] || continue
+    cmp -s "$file" "$work/$file" || { mkdir -p "$work/$(dirname "$file")" && cp "$file" "$work/$file"; }
+  done <"$work/.files"
+  cd "$work"
+  # shellcheck source=/dev/null
+  . dev/env.sh
+  cd "$root"
+  unchanged=$(mktemp -d)
+  cp -r "$crate/src" "$unchanged/src"
+  # In any case the copy is restored afterwards, with new times.
+  trap 'rm -rf "$work/$crate/src" && cp -r "$unchanged/src" "$work/$crate/src"; rm -rf "$unchanged"' EXIT
+  # An interrupted test must not count as one that failed.
+  trap 'echo "mutants: interrupted; what is known so far is kept" >&2; exit 130' INT TERM HUP
+}
+
+# The tests of a crate. Those of the core leave out the long random ones, which have a table of their own.
+run_tests() {
+  local -a which=(-p "$package") words=()
+  local usual=''
+  if [[ $crate == host/core ]]; then which+=(--test core) usual='--skip chaos'; fi
+  read -ra words <<<"${MUTANTS_FILTER:-$usual}"
+  which+=(-- "${words[@]}")
+  (cd "$work" && timeout "$LONGEST" cargo test -q --offline --locked "${which[@]}") 2>&1 9>&-
+}
+
+# In how many seeds each random test fails.
+run_random() {
+  (cd "$work" && TANIST_COUNT=1 TANIST_SEEDS=${MUTANTS_SEEDS:-100} RUST_BACKTRACE=0 timeout "$LONGEST" \
+    cargo test -q --offline --locked -p tanist-core --test core -- --nocapture chaos) 2>&1 9>&-
+}
+
+run_either() { if [[ -n $random ]]; then run_random; else run_tests; fi; }
+
+# seen TEST OUTPUT: a cell of the table of random tests.
+seen() { sed -nE "s/^.*$1[a-z_]*: ([0-9]+) of ([0-9]+) seeds fail, the first is (.*)$/\1 of \2 (\3)/p" <<<"$2" | sed -E 's/^0 of .*/-/'; }
+
+SURVIVED='**none: it survived**'
+
+# outcome STATUS OUTPUT: the last cells of the row: the tests that failed, or in how many seeds each random test did.
+outcome() {
+  local names scripts
+  if [[ -n $random ]]; then
+    if (($1 == 124)); then echo "no end | no end | no end"; return; fi
+    echo "$(seen whatever_a_policy "$2") | $(seen whatever_happens "$2") | $(seen when_faults "$2")"
+    return
+  fi
+  if (($1 == 0)); then echo "$SURVIVED"; return; fi
+  if (($1 == 124)); then echo "no end after $LONGEST s"; return; fi
+  names=$(grep -oP '(?<=^    )[a-z0-9_:]+(?=$)' <<<"$2" | sort -u | sed -n 1,3p | sed 's/^.*:://' | paste -sd' ' || true)
+  scripts=$(grep -oP '^[a-z0-9-]+\.txt:[0-9]+' <<<"$2" | cut -d: -f1 | sort -u | paste -sd' ' || true)
+  echo "${names:-the run ended early}${scripts:+ ($scripts)}"
+}
+
+# try NUMBER MUTATION RESULT: disables the rule in the copy, runs the tests, keeps the result.
+try() {
+  local rule file change target said status=0
+  IFS='~' read -r rule file change <<<"$2"
+  target=$work/$crate/src/$file
+  perl -0pi -e "$change" "$target"
+  if cmp -s "$target" "$unchanged/src/$file"; then echo "mutants: $crate $1 changes nothing in $file: $rule" >&2; return 1; fi
+  said=$(run_either) || status=$?
+  cp "$unchanged/src/$file" "$target"
+  if grep -q "could not compile" <<<"$said"; then echo "$said" >&2; echo "mutants: $crate $1 does not compile" >&2; return 1; fi
+  # 128 and above: a signal ended the tests. Nothing is known then.
+  if ((status > 128)); then echo "mutants: a signal ended the tests of $crate $1" >&2; return 1; fi
+  outcome "$status" "$said" >"$3.new" && mv "$3.new" "$3"
+}
+
+headings() {
+  if [[ -n $random ]]; then
+    printf '| | rule | any answer | the default rule | faults stop |\n| --- | --- | --- | --- | --- |\n'
+  else
+    printf '| | rule | file | tests that fail |\n| --- | --- | --- | --- |\n'
+  fi
+}
+
+# print_row NUMBER MUTATION RESULT
+print_row() {
+  local rule file
+  IFS='~' read -r rule file _ <<<"$2"
+  if [[ -n $random ]]; then echo "| $1 | $rule | $(cat "$3") |"; else echo "| $1 | $rule | $file | $(cat "$3") |"; fi
+}
+
+# The unchanged crate passes, which also builds what all its mutations share. Known once for the same sources.
+try_unchanged() {
+  local said
+  [[ ! -f $1/unchanged ]] || return 0
+  if ! said=$(run_either); then
+    tail -30 <<<"$said" >&2
+    echo "mutants: the tests fail without a mutation" >&2
+    return 1
+  fi
+  touch "$1/unchanged"
+}
+
+# run_crate CRATE [NUMBER...]: everything that is not known yet, and the table. Fails when a mutation survived.
+run_crate() {
+  local key list known number survived=0 left=0 result until=$((SECONDS + ${minutes:-100000} * 60))
+  crate=$1
+  shift
+  renice -n 19 -p $$ >/dev/null
+  mapfile -t list < <(mutations_of "$crate")
+  package=$(sed -nE 's/^name = "(.*)"/\1/p' "$crate/Cargo.toml" | sed -n 1p)
+  key=$(key_of "$crate" "$(mode)")
+  known=$RESULTS/$key
+  mkdir -p "$known"
+  (($# > 0)) || mapfile -t numbers < <(seq "${#list[@]}")
+  (($# == 0)) || numbers=("$@")
+  prepare_copy
+  headings
+  for number in "${numbers[@]}"; do
+    ((number >= 1 && number <= ${#list[@]})) || { echo "mutants: $crate has no number $number" >&2; exit 2; }
+    result=$known/$(row_of "${list[number - 1]}")
+    [[ -z $again ]] || rm -f "$result"
+    if [[ ! -f $result ]]; then
+      if ((SECONDS >= until)); then left=$((left + 1)); continue; fi
+      try_unchanged "$known"
+      try "$number" "${list[number - 1]}" "$result"
+    fi
+    print_row "$number" "${list[number - 1]}" "$result"
+    # The random tests see a part only; they are not expected to see all.
+    if [[ -z $random ]] && grep -qF "$SURVIVED" "$result"; then survived=$((survived + 1)); fi
+  done
+  ((left == 0)) || echo "mutants: $left of $crate are left for the next run" >&2
+  if ((survived > 0)); then echo "mutants: $survived of $crate survived" >&2; return 1; fi
+}
+
+# run_sample N [CRATE]: which ones depends on the commit, so it changes with each commit, and is the same again for the same commit.
+run_sample() {
+  local commit at turn=0 chosen='' words failed=0 each
+  local -a rows=() among=()
+  commit=$(git rev-parse HEAD)
+  if [[ -n $2 ]]; then among=("$2"); else among=("${QUICK[@]}"); fi
+  for each in "${among[@]}"; do
+    mapfile -t -O "${#rows[@]}" rows < <(mutations_of "$each" | awk -v crate="$each" '{ print crate, NR }')
+  done
+  while (($(wc -w <<<"$chosen") < $1 && turn < 10000)); do
+    at=$((16#$(sha256sum <<<"$commit $turn" | cut -c1-8) % ${#rows[@]}))
+    turn=$((turn + 1))
+    [[ " $chosen " == *" $at "* ]] || chosen+=" $at"
+  done
+  echo "mutants: a sample by commit ${commit:0:12}, $1 of ${#rows[@]} rules of ${among[*]}; the same again:"
+  for each in "${among[@]}"; do
+    words=$(for at in $chosen; do echo "${rows[at]}"; done | awk -v crate="$each" '$1 == crate { print $2 }' | sort -n | paste -sd' ')
+    [[ -z $words ]] || echo "  dev/mutants $each $words"
+  done
+  for each in "${among[@]}"; do
+    words=$(for at in $chosen; do echo "${rows[at]}"; done | awk -v crate="$each" '$1 == crate { print $2 }' | sort -n | paste -sd' ')
+    [[ -n $words ]] || continue
+    # shellcheck disable=SC2086
+    "$root/dev/mutants" "$each" $words || failed=1
+  done
+  return "$failed"
+}
+
+# table CRATE: its whole table from known results. Fails when one is missing.
+table() {
+  local key number=0 line
+  key=$(key_of "$1" "$(mode)")
+  headings
+  while read -r line; do
+    number=$((number + 1))
+    [[ -f $RESULTS/$key/$(row_of "$line") ]] || return 1
+    print_row "$number" "$line" "$RESULTS/$key/$(row_of "$line")"
+  done < <(mutations_of "$1")
+}
+
+# replace FILE NAME: what stands between the marks of that name becomes the standard input.
+replace() {
+  local new
+  new=$(mktemp)
+  cat >"$new"
+  grep -qF "<!-- $2 -->" "$1" || { echo "mutants: $1 has no mark $2" >&2; return 1; }
+  awk -v name="$2" -v new="$new" '
+    $0 == "<!-- /" name " -->" { inside = 0 }
+    !inside
+    $0 == "<!-- " name " -->" { inside = 1; print ""; while ((getline line < new) > 0) print line; print "" }
+  ' "$1" >"$new.whole"
+  cat "$new.whole" >"$1"
+  rm -f "$new" "$new.whole"
+}
+
+# Puts the tables into the documents, those of crates of which every mutation has a result.
+write_tables() {
+  local each text found
+  for each in $(crates); do
+    if ! text=$(table "$each"); then echo "mutants: $each is not complete: dev/mutants $each" >&2; continue; fi
+    found="All $(mutations_of "$each" | wc -l) were tried with the sources of $(date -u +%F) (commit $(git log -1 --format=%h -- "$each"))."
+    printf '%s\n\n%s\n' "$found" "$text" | replace docs/mutations.md "$each"
+    echo "mutants: docs/mutations.md has the table of $each"
+  done
+  random=1
+  if ! text=$(table host/core); then echo "mutants: host/core --random is not complete: dev/mutants --random" >&2; return; fi
+  found="All were tried with ${MUTANTS_SEEDS:-100} seeds and the sources of $(date -u +%F) (commit $(git log -1 --format=%h -- host/core))."
+  printf '%s\n\n%s\n' "$found" "$text" | replace docs/mutations-random.md random
+  echo "mutants: docs/mutations-random.md has its table"
+}
