@@ -28,7 +28,7 @@ fn a_missing_right_is_a_condition() -> Outcome {
         operator.allow(rules).await?;
         group.ready(60).await?;
         let rules = operator.deny("pods/exec", &["get", "create"]).await?;
-        let unknown = |seen: &Value| text_of(seen, "/status/members").contains("403 Forbidden");
+        let unknown = |seen: &Value| text_of(seen, "/status/members").contains("forbidden (403)");
         let seen = group.until("a missing right on pods/exec", 30, unknown).await?;
         ensure!(!condition(&seen, "Ready").starts_with("True"), "{}", condition(&seen, "Ready"));
         let pods = group.members(3);
