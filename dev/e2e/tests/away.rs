@@ -15,8 +15,8 @@ const AWAY: Duration = Duration::from_secs(60);
 /// Seconds until an operator leads again: a pause of 2 s between attempts of 10 s each, and the kubelet's pause before the restart.
 const LEADS: u64 = 30;
 
-/// From the return of the API server, and of every node, to the promotion: until an operator leads, and a round after an error. A node may be taken
-/// for silent for another minute, as long as Kubernetes' own watches pause at most; while it is, its members are not asked (S20).
+/// From the return of the API server, and of every node, to the promotion: until an operator leads, and a round after an error. Nodes were seen to
+/// be NotReady for up to 68 s after the API server was back; while one is, its members are not asked (S20).
 const TAKEOVER: Duration = Duration::from_secs(30);
 
 /// Seconds for that minute and what follows.
