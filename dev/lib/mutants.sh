@@ -160,8 +160,8 @@ try() {
   said=$(run_either) || status=$?
   cp "$unchanged/src/$file" "$target"
   if grep -q "could not compile" <<<"$said"; then echo "$said" >&2; echo "mutants: $crate $1 does not compile" >&2; return 1; fi
-  # 128 and above: a signal ended the tests. Nothing is known then.
-  if ((status > 128)); then echo "mutants: a signal ended the tests of $crate $1" >&2; return 1; fi
+  # Above 128: a signal ended the tests, so nothing is known.
+  if ((status > 128)); then echo "mutants: a signal ended the tests of $crate $1" >&2; exit "$status"; fi
   outcome "$status" "$said" >"$3.new" && mv "$3.new" "$3"
 }
 
@@ -194,7 +194,7 @@ try_unchanged() {
 
 # run_crate CRATE [NUMBER...]: everything that is not known yet, and the table. Fails when a mutation survived.
 run_crate() {
-  local key list known number survived=0 left=0 result until=$((SECONDS + ${minutes:-100000} * 60))
+  local key list known number survived=0 left=0 wrong=0 result until=$((SECONDS + ${minutes:-100000} * 60))
   crate=$1
   shift
   renice -n 19 -p $$ >/dev/null
@@ -214,14 +214,17 @@ run_crate() {
     if [[ ! -f $result ]]; then
       if ((SECONDS >= until)); then left=$((left + 1)); continue; fi
       try_unchanged "$known"
-      try "$number" "${list[number - 1]}" "$result"
+      # A line that is wrong itself does not end a run of hours.
+      try "$number" "${list[number - 1]}" "$result" || { wrong=$((wrong + 1)); continue; }
     fi
     print_row "$number" "${list[number - 1]}" "$result"
     # The random tests see a part only; they are not expected to see all.
     if [[ -z $random ]] && grep -qF "$SURVIVED" "$result"; then survived=$((survived + 1)); fi
   done
   ((left == 0)) || echo "mutants: $left of $crate are left for the next run" >&2
-  if ((survived > 0)); then echo "mutants: $survived of $crate survived" >&2; return 1; fi
+  if ((survived > 0)); then echo "mutants: $survived of $crate survived" >&2; fi
+  if ((wrong > 0)); then echo "mutants: $wrong lines of $crate/tests/mutations are wrong" >&2; fi
+  ((survived + wrong == 0))
 }
 
 # run_sample N [CRATE]: which ones depends on the commit, so it changes with each commit, and is the same again for the same commit.
