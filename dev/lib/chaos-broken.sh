@@ -5,9 +5,22 @@
 # NAME|ROUNDS|CRATE:RULE...: rules as the lists CRATE/tests/mutations name them. More than one where another layer holds the same promise: then
 # both have to go before anything can be seen.
 BROKEN=(
-  'early|partition|host/core:S20, promise 1: nobody takes over while somebody may be primary'
-  'lowest|process+lag|host/core:S24: nobody below the highest takes over|policies/sequence:A7: a higher number goes first'
+  'early|partition|host/core:S20, promise 1: no takeover while a member may be primary'
+  'lowest|process+lag|host/core:S24: no member below the highest takes over|policies/sequence:A7: a higher number goes first'
 )
+
+# Whether the lists still have these rules: dev/check asks, because a run would find out only after a cluster is up.
+broken_rules_exist() {
+  local each all rule
+  local -a rules
+  for each in "${BROKEN[@]}"; do
+    IFS='|' read -r _ _ all <<<"$each"
+    IFS='|' read -r -a rules <<<"$all"
+    for rule in "${rules[@]}"; do
+      grep -qF "${rule#*:}~" "${rule%%:*}/tests/mutations" || { echo "dev/lib/chaos-broken.sh: ${rule%%:*}/tests/mutations has no rule '${rule#*:}'" >&2 && return 1; }
+    done
+  done
+}
 
 # Each operator is built in a copy, in a target folder of its own, and has an image of its own.
 broken() { # IMAGES
