@@ -5,6 +5,9 @@ env := . dev/env.sh;
 CLUSTER ?= dev
 export CLUSTER
 
+# BUILT=1: everything is built; so parts that run side by side do not build the same at a time.
+built := $(if $(BUILT),,build)
+
 # Every call of cargo takes the whole workspace: with a part of it, cargo chooses other features for what the crates share, and builds
 # half of the world once more.
 .PHONY: help
@@ -19,9 +22,11 @@ demo: tools ## A Galera group forms, loses all members, comes back from the most
 	@$(env) dev/demo
 
 .PHONY: test
-test: check unit mutants-sample e2e ## Everything that CI runs
-	@# Both wait most of the time.
-	@$(MAKE) --no-print-directory -j2 -O e2e-nodes e2e-deploy
+test: check build ## Everything that CI runs
+	@deploy/tests/previous >/dev/null
+	@# All of them wait most of the time.
+	@dev/beside 'nodes: $(MAKE) --no-print-directory BUILT=1 e2e-nodes' 'e2e: $(MAKE) --no-print-directory BUILT=1 e2e' \
+		'others: $(MAKE) --no-print-directory BUILT=1 unit mutants-sample e2e-deploy'
 
 .PHONY: check
 check: policies ## Format, lints, core and SDK alone, advisories, charts
@@ -29,19 +34,19 @@ check: policies ## Format, lints, core and SDK alone, advisories, charts
 	@deploy/test
 
 .PHONY: unit
-unit: build ## Tests without a cluster
+unit: $(built) ## Tests without a cluster
 	@$(env) cargo test --locked --workspace
 
 .PHONY: e2e
-e2e: build ## Tests on a real Kubernetes, with the operator's image and rights
+e2e: $(built) ## Tests on a real Kubernetes, with the operator's image and rights
 	@dev/with-cluster e2e 1 dev/e2e/run
 
 .PHONY: e2e-nodes
-e2e-nodes: build ## Tests that take nodes away, on a cluster of four
+e2e-nodes: $(built) ## Tests that take nodes away, on a cluster of four
 	@$(env) dev/with-cluster nodes 4 cargo test --locked --workspace --test nodes -- --test-threads 1
 
 .PHONY: e2e-deploy
-e2e-deploy: build ## Install, upgrade and roll back with open intents, uninstall: the charts
+e2e-deploy: $(built) ## Install, upgrade and roll back with open intents, uninstall: the charts
 	@PREVIOUS=$$(deploy/tests/previous) && export PREVIOUS && dev/with-cluster helm 1 deploy/test cluster
 
 .PHONY: bench

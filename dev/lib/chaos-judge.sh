@@ -38,13 +38,19 @@ two_writable() { # JOURNAL
       ", and " who " was on timeline " newest " at " since }'
 }
 
-# Who writes must never meet a member in recovery. There is one way in which neither Tanist nor the endpoints are at fault, and it counts only if the
-# kernel of the client's node itself says so: Kubernetes leaves the kernel's entries of TCP connections alone when an endpoint goes. A new connection that
-# gets the port of an old one, to a member that lost its power, goes where the old one went. The kernel reports each new entry; so there is none for that
+# Who writes must never meet a member in recovery. There are two ways in which Tanist is not at fault, and each counts only if it is proven.
+#
+# old: Kubernetes leaves the kernel's entries of TCP connections alone when an endpoint goes. A new connection that gets the port of an old one, to a
+# member that lost its power, goes where the old one went. The kernel of the client's node reports each new entry; so there is none for that
 # connection, and the last one with its port, to that member's address, was made when -rw still led there.
-wrong_rw() { ways_of_rw "$@" | sed -n 's/^wrong //p'; }      # JOURNAL ENDPOINTS ENTRIES
+#
+# late: the API server was killed, and the controller of endpoints has not read again what changed. The API server had shown, before the
+# connection began, that the member has no label of a primary; and its endpoint, there at the kill, had not changed since.
+wrong_rw() { ways_of_rw "$@" | sed -n 's/^wrong //p'; }      # JOURNAL ENDPOINTS ENTRIES LABELS KILLS
 old_entries() { ways_of_rw "$@" | sed -n 's/^old //p'; }
-ways_of_rw() { # JOURNAL ENDPOINTS ENTRIES: MS|NAME:READY:ADDRESS..., and what conntrack said on NODE, in ENTRIES-NODE
+late_endpoints() { ways_of_rw "$@" | sed -n 's/^late //p'; }
+# ENDPOINTS: MS|NAME:READY:ADDRESS...; what conntrack said on NODE is in ENTRIES-NODE; LABELS: MS NAME LABEL; KILLS: a moment in each line.
+ways_of_rw() { # JOURNAL ENDPOINTS ENTRIES LABELS KILLS
   local begin end client port member node made address
   while read -r begin end client _ port _ _ member _; do
     node=${client#rw}
@@ -53,10 +59,23 @@ ways_of_rw() { # JOURNAL ENDPOINTS ENTRIES: MS|NAME:READY:ADDRESS..., and what c
     # A connection is given up after 2 s.
     if [[ -n $made ]] && ((made < begin / 1000 - 3000)) && led_there "$2" "$made" "$member" "$address"; then
       echo "old -rw led $client to $member, in recovery, at $end, by an entry of $made"
+    elif [[ -n $made ]] && unlabelled "$4" "$((begin / 1000))" "$member" && lists_since_a_kill "$2" "$5" "$((begin / 1000))" "$member" "$address"; then
+      echo "late -rw led $client to $member, in recovery, at $end"
     else
       echo "wrong -rw led $client to $member, in recovery, at $end${made:+, by an entry of $made}"
     fi
   done < <(awk '$3 ~ /^rw/ && $4 == "meet" && $6 == "standby"' "$1")
+}
+# The API server had shown by then that this member is not the primary.
+unlabelled() { # LABELS MILLISECONDS MEMBER
+  awk -v t="$2" -v m="$3" '$1 > t { exit } $2 == m { seen = 1; label = $3 } END { exit !(seen && label != "primary") }' "$1"
+}
+# The endpoints have listed this member at this address, without a gap, since a moment at which the API server was killed.
+lists_since_a_kill() { # ENDPOINTS KILLS MILLISECONDS MEMBER ADDRESS
+  awk -F'|' -v t="$3" -v m="$4:true:$5 " 'NR == FNR { if ($1 <= t && $1 > kill) kill = $1; next }
+    $1 > t { exit }
+    { listed = index($2, m) > 0; if (!listed) since = ""; else if (since == "") since = $1 }
+    END { exit !(kill && since != "" && since <= kill) }' "$2" "$1"
 }
 # The newest entry that was there at that moment by whose port the server knows the connection: its moment in milliseconds, and the address it leads to.
 newest_entry() { # FILE MICROSECONDS PORT

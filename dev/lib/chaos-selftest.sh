@@ -46,29 +46,52 @@ entry() { # SECONDS PORT ADDRESS
   echo "0|[$1]     [NEW] tcp      6 120 SYN_SENT src=10.0.0.9 dst=10.1.0.1 sport=40000 dport=5432 [UNREPLIED] src=$3 dst=10.0.0.9 sport=5432 dport=$2"
 }
 sees_wrong_ways() {
-  local rw=$work/forged.rw nat=$work/forged.nat
+  local rw=$work/forged.rw nat=$work/forged.nat kills=$work/forged.kills
+  local -a seen=("$rw" "$nat" "$pods" "$kills")
+  : >"$kills"
   printf '%s\n' '1|c:true:10.0.0.3 x' '200|b:true:10.0.0.2 x' >"$rw"
   entry 0.100000 7 10.0.0.3 >"$nat-$QUIET"
   entry 9.500000 8 10.0.0.3 >>"$nat-$QUIET"
   entry 0.100000 7 10.0.0.3 >"$nat-node1"
-  expect 0 wrong_rw "$good" "$rw" "$nat"
+  expect 0 wrong_rw "$good" "${seen[@]}"
   expect 0 wrong_ro "$good" "$pods"
-  forge '500000 510000 rw meet - standby ok c -' && expect 1 wrong_rw "$bad" "$rw" "$nat"
-  forge '500000 510000 rw-node1 meet 7 standby ok c -' && expect 1 wrong_rw "$bad" "$rw" "$nat" # the entry may be its own
-  forge '9000000 9010000 rw meet 7 standby ok c -' && expect 0 wrong_rw "$bad" "$rw" "$nat" && expect 1 old_entries "$bad" "$rw" "$nat"
-  forge '9000000 9010000 rw-node1 meet 7 standby ok c -' && expect 0 wrong_rw "$bad" "$rw" "$nat"
-  forge '9000000 9010000 rw meet 6 standby ok c -' && expect 1 wrong_rw "$bad" "$rw" "$nat"       # no entry is known
-  forge '9000000 9010000 rw-node2 meet 7 standby ok c -' && expect 1 wrong_rw "$bad" "$rw" "$nat" # nor on that node
-  forge '9490000 9510000 rw meet 8 standby ok c -' && expect 1 wrong_rw "$bad" "$rw" "$nat"       # the rules led there, just now
+  forge '500000 510000 rw meet - standby ok c -' && expect 1 wrong_rw "$bad" "${seen[@]}"
+  forge '500000 510000 rw-node1 meet 7 standby ok c -' && expect 1 wrong_rw "$bad" "${seen[@]}" # the entry may be its own
+  forge '9000000 9010000 rw meet 7 standby ok c -' && expect 0 wrong_rw "$bad" "${seen[@]}" && expect 1 old_entries "$bad" "${seen[@]}"
+  forge '9000000 9010000 rw-node1 meet 7 standby ok c -' && expect 0 wrong_rw "$bad" "${seen[@]}"
+  forge '9000000 9010000 rw meet 6 standby ok c -' && expect 1 wrong_rw "$bad" "${seen[@]}"       # no entry is known
+  forge '9000000 9010000 rw-node2 meet 7 standby ok c -' && expect 1 wrong_rw "$bad" "${seen[@]}" # nor on that node
+  forge '9490000 9510000 rw meet 8 standby ok c -' && expect 1 wrong_rw "$bad" "${seen[@]}"       # the rules led there, just now
   entry 8.000000 7 10.0.0.3 | sed 's/NEW/DESTROY/' >>"$nat-node1"
-  forge '9000000 9010000 rw-node1 meet 7 standby ok c -' && expect 1 wrong_rw "$bad" "$rw" "$nat" # the kernel had dropped it
+  forge '9000000 9010000 rw-node1 meet 7 standby ok c -' && expect 1 wrong_rw "$bad" "${seen[@]}" # the kernel had dropped it
   entry 3.000000 7 10.0.0.3 >>"$nat-$QUIET"
-  forge '9000000 9010000 rw meet 7 standby ok c -' && expect 1 wrong_rw "$bad" "$rw" "$nat" # at that time they should not
+  forge '9000000 9010000 rw meet 7 standby ok c -' && expect 1 wrong_rw "$bad" "${seen[@]}" # at that time they should not
+  sees_late_endpoints
   forge '500000 510000 ro meet - primary ok b -' && expect 0 wrong_ro "$bad" "$pods" # 200 ms after it was hidden
   forge '2000000 2010000 ro meet - primary ok b -' && expect 1 wrong_ro "$bad" "$pods"
   forge '200000 210000 ro meet - primary ok b -' && expect 1 wrong_ro "$bad" "$pods" # it leads, and is shown as a secondary
   sed 's/secondary/none/' "$pods" >"$pods.alone"
   expect 0 wrong_ro "$bad" "$pods.alone"
+}
+
+# The API server is killed at 300: who was primary, b, loses the label at 600, and the endpoints follow at 20000.
+sees_late_endpoints() {
+  local rw=$work/forged.late-rw nat=$work/forged.late-nat kills=$work/forged.late-kills labels=$work/forged.late-labels
+  local -a seen=("$rw" "$nat" "$labels" "$kills")
+  printf '%s\n' '100|b:true:10.0.0.2 x' '20000|c:true:10.0.0.3 x' >"$rw"
+  printf '%s\n' '1 b primary' '600 b ' '900 b secondary' >"$labels"
+  echo 300 >"$kills"
+  { entry 0.500000 4 10.0.0.2; entry 5.000000 5 10.0.0.2; entry 5.000000 6 10.0.0.3; entry 20.000000 7 10.0.0.2; } >"$nat-$QUIET"
+  forge '5000000 5010000 rw meet 5 standby ok b -' && expect 0 wrong_rw "$bad" "${seen[@]}" && expect 1 late_endpoints "$bad" "${seen[@]}"
+  forge '500000 510000 rw meet 4 standby ok b -' && expect 1 wrong_rw "$bad" "${seen[@]}"    # it still has the label
+  forge '5000000 5010000 rw meet 9 standby ok b -' && expect 1 wrong_rw "$bad" "${seen[@]}"  # no entry is known
+  forge '5000000 5010000 rw meet 6 standby ok b -' && expect 1 wrong_rw "$bad" "${seen[@]}"  # the rules led elsewhere
+  forge '20000000 20010000 rw meet 7 standby ok b -' && expect 1 wrong_rw "$bad" "${seen[@]}" # the endpoints have followed
+  forge '5000000 5010000 rw meet 5 standby ok b -'
+  echo 6000 >"$kills" && expect 1 wrong_rw "$bad" "${seen[@]}" # the API server is killed later
+  : >"$kills" && expect 1 wrong_rw "$bad" "${seen[@]}"
+  echo 300 >"$kills"
+  sed -i '1a 400|x\n450|b:true:10.0.0.2 x' "$rw" && expect 1 wrong_rw "$bad" "${seen[@]}" # it was listed again after the kill
 }
 
 sees_early_promotions() {

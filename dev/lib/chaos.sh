@@ -155,7 +155,10 @@ disturb() { # WHOM
   elif [[ $1 != api ]]; then
     containers_of "$QUIET" tasks kill --signal SIGKILL "${operator_container#*://}" || true
   fi
-  [[ $1 == operator ]] || "$root/dev/cluster" kill control-plane kube-apiserver
+  if [[ $1 != operator ]]; then
+    now >>"$work/kills"
+    "$root/dev/cluster" kill control-plane kube-apiserver
+  fi
   within 60 api_answers || fail "the API server does not come back"
 }
 api_answers() { everywhere --request-timeout=3s get --raw /readyz >/dev/null 2>&1; }
@@ -269,7 +272,7 @@ settle_round() { # KIND[+BESIDE...]
   violations two_acknowledge "$work/journal.round"
   violations two_writable "$work/journal.round"
   losses illegal_history "$work/journal" "$work/history.told"
-  violations wrong_rw "$work/journal.round" "$work/rw" "$work/nat"
+  violations wrong_rw "$work/journal.round" "$work/rw" "$work/nat" "$work/pods.labels" "$work/kills"
   # Labels come by a watch, which is late while the API server is away.
   [[ $whom == api || $whom == both ]] || violations wrong_ro "$work/journal.round" "$work/pods.labels"
   it_could_see
@@ -327,10 +330,11 @@ at_the_end() {
   round=end
   read_all "$(primary)"
   journal >/dev/null
+  labels
   violations two_acknowledge "$work/journal"
   violations two_writable "$work/journal"
   losses illegal_history "$work/journal" "$work/history.told"
-  violations wrong_rw "$work/journal" "$work/rw" "$work/nat"
+  violations wrong_rw "$work/journal" "$work/rw" "$work/nat" "$work/pods.labels" "$work/kills"
   sleep 2
   for ((member = 0; member < MEMBERS; member++)); do has_everything "$GROUP-$member"; done
 }

@@ -117,6 +117,23 @@ impl Operator {
         self.pods_api().delete(pod, &params).await.map(drop).context("failed to kill the operator")
     }
 
+    /// Deletes one of its pods with its own grace period: the kubelet sends SIGTERM.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub async fn terminate(&self, pod: &str) -> Result<()> {
+        let deleted = self.pods_api().delete(pod, &DeleteParams::default()).await;
+        deleted.map(drop).context("failed to delete the operator's pod")
+    }
+
+    /// Whether that pod is gone.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub async fn gone(&self, pod: &str) -> Result<bool> {
+        Ok(self.pods_api().get_opt(pod).await?.is_none())
+    }
+
     /// The name of its only pod.
     ///
     /// # Errors
@@ -150,10 +167,17 @@ impl Operator {
     pub async fn log(&self) -> String {
         let mut text = String::new();
         for pod in self.pods().await.unwrap_or_default() {
-            for previous in [true, false] {
-                let params = LogParams { previous, ..LogParams::default() };
-                text += &self.pods_api().logs(&pod.name_any(), &params).await.unwrap_or_default();
-            }
+            text += &self.log_of(&pod.name_any()).await;
+        }
+        text
+    }
+
+    /// The log of one of its pods, including the one before a restart.
+    pub async fn log_of(&self, pod: &str) -> String {
+        let mut text = String::new();
+        for previous in [true, false] {
+            let params = LogParams { previous, ..LogParams::default() };
+            text += &self.pods_api().logs(pod, &params).await.unwrap_or_default();
         }
         text
     }

@@ -2,7 +2,7 @@
 use crate::takeover::{KILL, led, led_by_another};
 use anyhow::ensure;
 use serde_json::{Value, json};
-use tanist_e2e::{Outcome, condition, play, starts, text, waits};
+use tanist_e2e::{Outcome, condition, play, starts, text, until, waits};
 
 /// How long a look on which a promotion rests waits for one member (decision 0012): twice the timeout of `status`, which is 5 s, and 15 s.
 const LOOK: u64 = 2 * 5 + 15;
@@ -50,6 +50,32 @@ fn a_hung_status_on_a_secondary_is_named_and_nobody_takes_over_meanwhile() -> Ou
         led_by_another(&group, 0, 60).await?;
         let now = starts(&group.executions().await?);
         ensure!(promoted(&now).len() == 1, "{now:?}");
+        group.had_one_primary_at_a_time().await?;
+        group.rows(3).await
+    })
+}
+
+// S19, decision 0012: a `status` that takes 3 s on every member, less than its timeout, is slow and not unknown: a takeover needs the proof and the two
+// looks, and waits for nothing else.
+#[test]
+fn a_slow_status_only_delays_a_takeover() -> Outcome {
+    play("slowstatus").run(async |stage| {
+        let group = stage.register(led()).await?;
+        group.ready(60).await?;
+        group.member(0).write(3).await?;
+        group.copied(3).await?;
+        for member in group.members(3) {
+            member.fault("status", "slow 3").await?;
+        }
+        stage.operator.rounds(5.0, 60).await?;
+        ensure!(condition(&group.get().await?, "Ready").starts_with("True"), "a slow answer is an answer");
+        group.member(0).exec(&KILL).await?;
+        let promoted = async || Ok(!promoted(&starts(&group.executions().await?)).is_empty());
+        until("the promotion", 4 * LOOK, promoted).await?;
+        for member in group.members(3) {
+            member.fault("status", "clear").await?;
+        }
+        led_by_another(&group, 0, 60).await?;
         group.had_one_primary_at_a_time().await?;
         group.rows(3).await
     })

@@ -2,7 +2,7 @@
 use crate::outage::make_most_recent;
 use anyhow::{Result, ensure};
 use serde_json::json;
-use tanist_e2e::{Group, Outcome, Stage, play, starts};
+use tanist_e2e::{Group, Outcome, Stage, play, starts, until};
 
 /// Every row is there, and so many seeds were executed, nowhere two at a time.
 async fn nothing_lost(group: &Group, rows: u32, seeds: &[&str]) -> Result<()> {
@@ -71,7 +71,7 @@ fn killed_while_commands_run() -> Outcome {
         for (command, ordinal) in [("seed", 2), ("primary", 0)] {
             let before = group.executions_of(command, ordinal).await.unwrap_or(0);
             let more = async || Ok(group.executions_of(command, ordinal).await? > before);
-            tanist_e2e::until(&format!("{command} on register-{ordinal}"), 60, more).await?;
+            until(&format!("{command} on register-{ordinal}"), 60, more).await?;
             stage.operator.kill(&stage.operator.pod().await?).await?;
         }
         group.recovered(&old, 120).await?;
@@ -97,5 +97,26 @@ fn killed_between_intent_and_exec_without_the_runner() -> Outcome {
         group.recovered(&[old], 120).await?;
         ensure!(starts(&group.executions().await?).iter().filter(|s| s.starts_with("seed")).count() == 1);
         Ok(())
+    })
+}
+
+// A51: SIGTERM while the operator starts. As process 1 it would lose a signal that it does not listen for, lead until the grace of its pod is over (40 s),
+// be killed, and leave its Lease behind.
+#[test]
+fn terminated_while_it_starts() -> Outcome {
+    play("terminated").with("TANIST_PAUSE", "start=5").run(async |stage| {
+        let operator = &stage.operator;
+        let first = operator.pod().await?;
+        operator.said("leading", 60).await?;
+        operator.kill(&first).await?;
+        let other = async || Ok(operator.pod().await.is_ok_and(|pod| pod != first));
+        until("another operator", 30, other).await?;
+        let second = operator.pod().await?;
+        let paused = async || Ok(operator.log_of(&second).await.contains("pauses the operator at this point"));
+        until("an operator that starts", 30, paused).await?;
+        operator.terminate(&second).await?;
+        until("the end of its pod", 15, async || Ok(operator.gone(&second).await?)).await?;
+        // Its successor does not have to wait for it: the Lease was never its own.
+        operator.said("leading", 60).await
     })
 }

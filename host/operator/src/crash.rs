@@ -17,6 +17,9 @@ pub const RECORDED: &str = "recorded";
 /// The command has ended, and only this process knows how.
 pub const ENDED: &str = "ended";
 
+/// The process listens for SIGTERM, and has done nothing else.
+pub const START: &str = "start";
+
 struct Trigger {
     text: String,
     words: Vec<String>,
@@ -31,6 +34,11 @@ struct Triggers {
 /// Marks a point in the life of a command.
 pub async fn point(name: &str, intent: &Intent) {
     end_or_pause_at([name, &intent.command, intent.member.as_str()]).await;
+}
+
+/// Marks the start of the process.
+pub async fn start() {
+    end_or_pause_at([START, "", ""]).await;
 }
 
 /// Marks the point just before a write: `write:KIND:OBJECT`. The kinds are `apply`, `route`, `mark`, `delete` and `scale`.

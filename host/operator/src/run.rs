@@ -46,6 +46,7 @@ pub async fn run(settings: Run, reach: &Reach) -> anyhow::Result<()> {
     // killed, and leave the Lease behind.
     let mut terminate = signal(SignalKind::terminate()).context("failed to listen for SIGTERM")?;
     telemetry::logs();
+    crate::crash::start().await;
     let config = reach.config().await?;
     let engine =
         tanist_engine::Engine::new(tanist_engine::Limits::default()).context("failed to start the policy engine")?;
