@@ -67,11 +67,16 @@ fn a_slow_status_only_delays_a_takeover() -> Outcome {
         for member in group.members(3) {
             member.fault("status", "slow 3").await?;
         }
-        stage.operator.rounds(5.0, 60).await?;
+        for member in group.members(3) {
+            let slow = async || {
+                Ok(member.polls().await?.iter().any(|p| p.ended.is_some_and(|end| end.saturating_sub(p.began) >= 3000)))
+            };
+            until("a slow answer", 60, slow).await?;
+        }
         ensure!(condition(&group.get().await?, "Ready").starts_with("True"), "a slow answer is an answer");
         group.member(0).exec(&KILL).await?;
         let promoted = async || Ok(!promoted(&starts(&group.executions().await?)).is_empty());
-        until("the promotion", 4 * LOOK, promoted).await?;
+        until("the promotion", 60, promoted).await?;
         for member in group.members(3) {
             member.fault("status", "clear").await?;
         }
