@@ -57,12 +57,13 @@ pub enum Heard {
 
 impl Policies for Stack {
     fn ask(&self, question: &Question) -> Result<Answered, Unanswered> {
-        self.ask_and_note(question, &mut |_, _| {})
+        self.ask_and_note(question, &mut |_, _, _| {})
     }
 }
 
 impl Stack {
-    /// Asks a question, and notes of each policy that was asked how it took it: its place in the stack, from 0, and what was heard.
+    /// Asks a question, and notes of each policy that was asked how it took it: its place in the stack, from 0, what was heard,
+    /// and the fuel that it used.
     ///
     /// # Errors
     /// When no policy has a usable answer.
@@ -70,7 +71,7 @@ impl Stack {
     pub fn ask_and_note(
         &self,
         question: &Question,
-        note: &mut dyn FnMut(usize, Heard),
+        note: &mut dyn FnMut(usize, Heard, u64),
     ) -> Result<Answered, Unanswered> {
         let point = question.point;
         let lists = Lists::of(&question.snapshot);
@@ -84,7 +85,7 @@ impl Stack {
             let wall = layer.policy.engine().limits().wall_of(asked.size().members).saturating_sub(began.elapsed());
             let (reply, used) = layer.policy.ask(point, &asked.with(&layer.parameters), asked.size(), wall);
             fuel = fuel.saturating_add(used);
-            note(place, heard(&reply));
+            note(place, heard(&reply), used);
             match reply {
                 Ok(Some(reply)) => return Ok(Answered { policy: policy.clone(), reply, fuel }),
                 Ok(None) => last = Some(policy),

@@ -266,13 +266,14 @@ fn a_question_ends_by_the_clock_where_its_fuel_lasts_too_long() {
     let policy = load(&slow.unwrap(), "hostile");
     let mut heard = Vec::new();
     let question = Question { point: Point::Seed, snapshot: snapshot(members) };
-    let cut = told(&policy, "loop", 0).ask_and_note(&question, &mut |place, how| heard.push((place, how))).unwrap_err();
+    let cut =
+        told(&policy, "loop", 0).ask_and_note(&question, &mut |place, how, _| heard.push((place, how))).unwrap_err();
     assert_eq!((cut.kind, heard), (CUT_OFF, vec![(0, Heard::CutOff)]));
     assert!(cut.is_delay() && cut.message.contains("the machine is too busy"), "{}", cut.message);
     assert!(told(&policy, "count", 0).ask(&question).is_ok());
 
     let fast = load(&engine(), "hostile");
-    let burnt = told(&fast, "loop", 0).ask_and_note(&question, &mut |_, how| assert_eq!(how, Heard::Failed));
+    let burnt = told(&fast, "loop", 0).ask_and_note(&question, &mut |_, how, _| assert_eq!(how, Heard::Failed));
     assert_eq!(burnt.unwrap_err().kind, "fuel");
 }
 
@@ -289,6 +290,6 @@ fn it_is_noted_how_each_policy_took_a_question() {
     ]);
     let mut heard = Vec::new();
     let question = Question { point: Point::Seed, snapshot: snapshot(vec![member(0, 1)]) };
-    let failed = stack.ask_and_note(&question, &mut |place, how| heard.push((place, how))).unwrap_err();
+    let failed = stack.ask_and_note(&question, &mut |place, how, _| heard.push((place, how))).unwrap_err();
     assert_eq!((failed.kind, heard), ("fault", vec![(0, Heard::Answered), (1, Heard::Failed)]));
 }

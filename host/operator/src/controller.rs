@@ -76,7 +76,8 @@ async fn decided(ctx: &Arc<Context>, observed: Observed, policies: &Arc<Active>)
     let uid = observed.snapshot.group.uid.clone();
     let deciding = ctx.decisions.run(&uid, move || {
         let plan = decide(&observed.snapshot, &Measured { active: &*active, metrics: &shared.metrics });
-        (observed, plan)
+        let slow = active.is_slow();
+        ((observed, plan), slow)
     });
     let (observed, plan) = deciding.await.map_err(Error::Decide)?;
     ctx.policies.note(&observed.object, policies);

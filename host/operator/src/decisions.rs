@@ -1,18 +1,28 @@
 //! Decisions run on threads of their own, so that policies that compute for long never hold up the tasks that keep the Lease, serve metrics and
 //! answer watches (docs/safety.md, H24).
 //!
-//! A group whose last decision took long shares all places but one with others of its kind. So one place is always there for groups that decide in
+//! A group whose last decision used much fuel shares all places but one with others of its kind. So one place is always there for groups that decide in
 //! microseconds, as nearly all do, however many others burn what they are allowed.
 use std::collections::BTreeSet;
 use std::num::NonZero;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// A decision that takes longer makes its group a slow one. The built-in policy takes some 1.4 ms for 1,000 members (docs/benchmarks.md); a
-/// budget that is used up takes 20 ms.
-pub const SLOW: Duration = Duration::from_millis(5);
+/// Fuel of a question above which its group is a slow one: some milliseconds of a busy machine. Fuel and not time, because time also passes while
+/// others run. The built-in policy needs a hundredth of it for five members.
+const SLOW: u64 = 1_000_000;
+
+/// The same for each member: the budget grows with them, too, and this is the same part of it.
+const SLOW_PER_MEMBER: u64 = 5_000;
+
+/// Whether a question that used that much fuel makes its group a slow one.
+#[must_use]
+pub fn is_slow(fuel: u64, members: usize) -> bool {
+    let members = u64::try_from(members).unwrap_or(u64::MAX);
+    fuel > SLOW.saturating_add(SLOW_PER_MEMBER.saturating_mul(members))
+}
 
 /// How long a decision waits for a place. With 100 ms for each question, 50 slow groups pass through one place in that time.
 const WAIT: Duration = Duration::from_secs(5);
@@ -23,7 +33,7 @@ pub struct Decisions {
     all: Semaphore,
     /// The places for groups that decide slowly.
     slow: Semaphore,
-    /// The UIDs of the groups whose last decision took long.
+    /// The UIDs of the groups whose last decision was a slow one.
     groups: Mutex<BTreeSet<String>>,
 }
 
@@ -54,14 +64,14 @@ impl Decisions {
         Decisions { all: Semaphore::new(places), slow: Semaphore::new(slow), groups: Mutex::default() }
     }
 
-    /// Makes a decision of the group with that UID on another thread.
+    /// Makes a decision of the group with that UID on another thread. `decide`: the decision, and whether it was a slow one.
     ///
     /// # Errors
     /// [`Error`].
     pub async fn run<T: Send + 'static>(
         &self,
         group: &str,
-        decide: impl FnOnce() -> T + Send + 'static,
+        decide: impl FnOnce() -> (T, bool) + Send + 'static,
     ) -> Result<T, Error> {
         let taken = async {
             // The narrower one first: who waits for it holds no place that others need.
@@ -69,12 +79,9 @@ impl Decisions {
             (slow, self.all.acquire().await)
         };
         let _places = tokio::time::timeout(WAIT, taken).await.map_err(|_| Error::Wait)?;
-        let deciding = tokio::task::spawn_blocking(move || {
-            let began = Instant::now();
-            (decide(), began.elapsed())
-        });
-        let (decided, took) = deciding.await.map_err(|_| Error::Finish)?;
-        if took > SLOW {
+        let deciding = tokio::task::spawn_blocking(decide);
+        let (decided, is_slow) = deciding.await.map_err(|_| Error::Finish)?;
+        if is_slow {
             self.lock().insert(group.to_owned());
         } else {
             self.lock().remove(group);
@@ -82,7 +89,7 @@ impl Decisions {
         Ok(decided)
     }
 
-    /// Whether the last decision of that group took long.
+    /// Whether the last decision of that group was a slow one.
     #[must_use]
     pub fn is_slow(&self, group: &str) -> bool {
         self.lock().contains(group)

@@ -5,7 +5,9 @@ use super::store::swaps::{AT_ONCE, QUIET, WINDOW};
 use super::store::work::{Found, Key, Standing};
 use crate::api::spec::Policy as PolicySpec;
 use crate::api::status::PolicyStatus;
+use crate::decisions;
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use tanist_core::policy::{Answered, LOADING, NOT_LOADED, Point, Policies, PolicyName, Question, Unanswered};
 use tanist_core::status::PolicyHealth;
@@ -29,6 +31,7 @@ pub struct Active {
     /// For each policy of the stack, what decides in which layer.
     pub(super) versions: Vec<(Key, Version)>,
     heard: Mutex<Vec<(usize, Heard)>>,
+    slow: AtomicBool,
 }
 
 impl Policies for Active {
@@ -38,7 +41,15 @@ impl Policies for Active {
             return Err(Unanswered { policy: nameless(), kind, message: self.health.text().to_owned() });
         };
         let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        stack.ask_and_note(question, &mut |place, how| heard.push((place, how)))
+        let mut fuel: u64 = 0;
+        let answered = stack.ask_and_note(question, &mut |place, how, used| {
+            heard.push((place, how));
+            fuel = fuel.saturating_add(used);
+        });
+        if decisions::is_slow(fuel, question.snapshot.members.len()) {
+            self.slow.store(true, Ordering::Relaxed);
+        }
+        answered
     }
 }
 
@@ -77,7 +88,7 @@ impl Active {
         let (health, is_complete) = said.health(&names);
         // If one policy is missing, the group is only observed: the other policies alone may decide differently from what the user intends.
         let stack = is_complete.then(|| Stack::new(layers));
-        Active { stack, health, status, news: told, versions, heard: Mutex::default() }
+        Active { stack, health, status, news: told, versions, heard: Mutex::default(), slow: AtomicBool::new(false) }
     }
 
     /// How the policies took the questions since the last call: the key of the layer, what decided there, what was heard.
@@ -85,6 +96,12 @@ impl Active {
         let heard = std::mem::take(&mut *self.heard.lock().unwrap_or_else(PoisonError::into_inner));
         let known = |(place, how)| self.versions.get(place).map(|(key, version)| (key, version, how));
         heard.into_iter().filter_map(known).collect()
+    }
+
+    /// Whether a question used so much fuel that the group counts as a slow one.
+    #[must_use]
+    pub fn is_slow(&self) -> bool {
+        self.slow.load(Ordering::Relaxed)
     }
 
     /// Whether there are policies to be asked.

@@ -116,6 +116,18 @@ mod tests {
         assert_eq!(begin(&mut queue, &wanted[..3], now), None, "one at a time in a namespace");
     }
 
+    // H19: the memory of all compilations counts together against the limit of the pod.
+    #[test]
+    fn compilations_are_bounded_over_all_namespaces() {
+        let (mut queue, now) = (Queue::default(), Instant::now());
+        let wanted = [("a", "a1"), ("b", "b1"), ("c", "c1")];
+        assert_eq!(begin(&mut queue, &wanted, now).unwrap(), "a1");
+        assert_eq!(begin(&mut queue, &wanted, now).unwrap(), "b1");
+        assert_eq!(begin(&mut queue, &wanted, now), None);
+        queue.end("a1", None, now);
+        assert_eq!(begin(&mut queue, &wanted, now).unwrap(), "c1");
+    }
+
     #[test]
     fn the_namespace_that_waited_longest_goes_first() {
         let (mut queue, now) = (Queue::default(), Instant::now());
