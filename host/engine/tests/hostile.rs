@@ -52,6 +52,7 @@ const BEHAVIOURS: &[(&str, u32, End)] = &[
     // H23
     ("controls", 0, None),
     ("abstain", 0, Some(("abstained-all", "every policy abstained from"))),
+    ("burn", 1_000, Some(("abstained-all", "every policy abstained from"))),
     ("echo", 0, None),
     ("refuse", 0, None),
     ("wait", 0, None),

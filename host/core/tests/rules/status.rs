@@ -111,6 +111,8 @@ fn policy_active_says_which_policy_decides() {
 fn a_delay_is_no_fault_of_a_policy() {
     for (kind, reason, again) in [(LOADING, "PolicyLoading", None), (CUT_OFF, "DecisionDelayed", Some(1))] {
         let mut world = World::new(3, 2);
+        // First the positions are read, then the question is asked.
+        world.round(&Delays(kind));
         let (snapshot, plan, _) = world.round(&Delays(kind));
         let told = report(&snapshot, &plan, &loaded(), None);
         assert_eq!(is(&told, "Progressing"), truth(Truth::True, reason));
