@@ -152,6 +152,10 @@ pub enum Reason {
     PolicyRefuses,
     /// The policy could not answer.
     PolicyBroken,
+    /// A policy is being loaded.
+    PolicyLoading,
+    /// The machine's load cut off the question.
+    DecisionDelayed,
     /// The policy's answer broke a check.
     AnswerRejected,
     /// A member failed.
@@ -197,6 +201,8 @@ impl Reason {
             Reason::PolicyWaits => "PolicyWaits",
             Reason::PolicyRefuses => "PolicyRefuses",
             Reason::PolicyBroken => "PolicyBroken",
+            Reason::PolicyLoading => "PolicyLoading",
+            Reason::DecisionDelayed => "DecisionDelayed",
             Reason::AnswerRejected => "AnswerRejected",
             Reason::MemberFailed => "MemberFailed",
             Reason::FailoverPending => "FailoverPending",

@@ -115,10 +115,28 @@ pub struct Answered {
 pub struct Unanswered {
     /// The policy that failed to answer; if all abstained, the last one that was asked.
     pub policy: PolicyName,
-    /// One word for machines: `trap`, `fuel`, `memory`, `stack`, `output`, `malformed`, `fault`, `abstained-all`, `no-policy`.
+    /// One word for machines: `trap`, `fuel`, `memory`, `stack`, `output`, `malformed`, `fault`, `abstained-all`, `no-policy`, and
+    /// [`NOT_LOADED`], [`LOADING`], [`CUT_OFF`].
     pub kind: &'static str,
     /// A sentence that users see.
     pub message: String,
+}
+
+/// Nothing was asked, because a policy of the group could not be loaded.
+pub const NOT_LOADED: &str = "not-loaded";
+
+/// Nothing was asked, because a policy of the group is still being loaded. The group is woken when it is ready.
+pub const LOADING: &str = "loading";
+
+/// The time for a question was over. Fuel bounds what a policy does, so this tells of the machine's load and is no fault of the policy.
+pub const CUT_OFF: &str = "cut-off";
+
+impl Unanswered {
+    /// Whether the question is asked again by itself, and nothing is wrong with a policy.
+    #[must_use]
+    pub fn is_delay(&self) -> bool {
+        matches!(self.kind, LOADING | CUT_OFF)
+    }
 }
 
 /// Answers questions: the engine with a group's policies, or a stub in tests.

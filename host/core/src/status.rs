@@ -99,6 +99,23 @@ pub enum PolicyHealth {
     Stale(String),
     /// A policy was never loaded, so nothing is decided; the text says why.
     Missing(String),
+    /// A policy is being loaded for the first time, or again after a restart; nothing is decided until then. The text says which.
+    Loading(String),
+    /// A policy changes so often that changes wait until its source is quiet; the text says which, and what decides meanwhile.
+    Flapping(String),
+    /// A policy failed several questions in a row, and the one before it decides; the text says which.
+    Reverted(String),
+}
+
+impl PolicyHealth {
+    /// The sentence that users see.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Active(text) | Self::Stale(text) | Self::Missing(text) => text,
+            Self::Loading(text) | Self::Flapping(text) | Self::Reverted(text) => text,
+        }
+    }
 }
 
 /// Everything in the group's `status` except the record.
@@ -254,6 +271,7 @@ fn moves(wait: &Wait) -> bool {
     match wait.reason {
         R::CreatingObjects | R::PodsNotRunning | R::CommandRunning | R::OutcomeUnknown | R::ConfirmingRole => true,
         R::ReadingPositions | R::MayBePrimary | R::MembersNotStopped | R::PolicyWaits | R::MemberFailed => true,
+        R::PolicyLoading | R::DecisionDelayed => true,
         R::CandidatesFailed | R::NoCandidate => wait.until.is_some(),
         R::Paused | R::PositionUnknown | R::HistoriesDiffer | R::BelowHighWater | R::ClaimChanged => false,
         R::UnrecordedClaims | R::NeedsAdoption | R::PolicyRefuses | R::PolicyBroken | R::AnswerRejected => false,
@@ -328,7 +346,7 @@ fn degraded(s: &Snapshot, plan: &Plan, trouble: Option<&Trouble>) -> Condition {
 }
 
 fn policy_active(plan: &Plan, policies: &PolicyHealth) -> Condition {
-    if let Some(unanswered) = plan.broken.iter().find(|u| u.kind != "not-loaded") {
+    if let Some(unanswered) = plan.broken.iter().find(|u| u.kind != crate::policy::NOT_LOADED) {
         let message = format!("{} could not answer ({}): {}", unanswered.policy, unanswered.kind, unanswered.message);
         return condition("PolicyActive", Truth::False, "PolicyFailed", &message);
     }
@@ -343,6 +361,9 @@ fn policy_condition(policies: &PolicyHealth) -> Condition {
         PolicyHealth::Active(text) => condition("PolicyActive", Truth::True, "Loaded", text),
         PolicyHealth::Stale(text) => condition("PolicyActive", Truth::False, "LastGoodDecides", text),
         PolicyHealth::Missing(text) => condition("PolicyActive", Truth::Unknown, "NoPolicy", text),
+        PolicyHealth::Loading(text) => condition("PolicyActive", Truth::Unknown, "PolicyLoading", text),
+        PolicyHealth::Flapping(text) => condition("PolicyActive", Truth::False, "Flapping", text),
+        PolicyHealth::Reverted(text) => condition("PolicyActive", Truth::False, "PreviousDecides", text),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Every way in which a policy can fail.
 
-use tanist_core::contract::Fault;
+use tanist_core::{contract::Fault, policy::CUT_OFF};
 
 /// Why the engine could not be set up; it is not about a policy.
 #[derive(Debug, thiserror::Error)]
@@ -78,6 +78,9 @@ pub enum RunError {
     /// It used up its fuel.
     #[error("it used up its budget of {0} units of fuel")]
     Fuel(u64),
+    /// Its time was over before its fuel. This tells of the machine's load, not of the policy: the question is asked again.
+    #[error("its time was over before its budget: the machine is too busy; this is tried again")]
+    Wall,
     /// It asked for more memory or larger tables than allowed.
     #[error("it asked for more memory than allowed: {0}")]
     Memory(String),
@@ -103,6 +106,7 @@ impl RunError {
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Fuel(_) => "fuel",
+            Self::Wall => CUT_OFF,
             Self::Memory(_) => "memory",
             Self::Stack => "stack",
             Self::Trap(_) => "trap",
@@ -114,6 +118,11 @@ impl RunError {
 }
 
 impl LoadError {
+    /// Whether the machine's load ended it and nothing is known to be wrong with the policy: it is worth another attempt soon.
+    pub const fn is_load(&self) -> bool {
+        matches!(self, Self::Start(RunError::Wall) | Self::Describe(RunError::Wall))
+    }
+
     /// One word for machines.
     pub const fn kind(&self) -> &'static str {
         match self {

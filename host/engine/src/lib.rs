@@ -53,8 +53,9 @@ mod sandbox;
 mod schema;
 mod stack;
 mod text;
+mod ticker;
 
 pub use error::{LoadError, ParametersError, RunError, SchemaError, SetupError};
 pub use limits::Limits;
 pub use policy::{Engine, Policy};
-pub use stack::{Layer, Stack};
+pub use stack::{Heard, Layer, Stack};

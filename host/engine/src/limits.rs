@@ -1,5 +1,7 @@
 //! Every size, count and budget of a policy, each with its reason.
 
+use std::time::Duration;
+
 /// What a policy may use. Every limit is always set; the defaults are for policies of any user who may write a ConfigMap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -23,6 +25,11 @@ pub struct Limits {
     pub fuel_per_member: u64,
     /// More fuel for each byte of text in the snapshot, so that labels and facts do not use up the fuel of their member.
     pub fuel_per_byte: u64,
+    /// The time of a question, of all policies that are asked it together. Fuel ends a question long before, unless the machine is so busy that it
+    /// runs many times slower than alone: 20 million units take some 20 ms.
+    pub wall: Duration,
+    /// The time of a question about many members, for each of them, if that is more than `wall`: their fuel lasts longer, too.
+    pub wall_per_member: Duration,
     /// Bytes that one call may move from the policy to the host, before anything is checked.
     pub transfer_bytes: usize,
     /// Members in one list of an answer; a group has no more.
@@ -35,6 +42,15 @@ pub struct Limits {
     pub schema_bytes: usize,
     /// Bytes of the parameters as JSON.
     pub parameters_bytes: usize,
+}
+
+impl Limits {
+    /// The time of a question about that many members.
+    #[must_use]
+    pub fn wall_of(&self, members: u64) -> Duration {
+        let members = u32::try_from(members).unwrap_or(u32::MAX);
+        self.wall.max(self.wall_per_member.saturating_mul(members))
+    }
 }
 
 impl Default for Limits {
@@ -50,6 +66,8 @@ impl Default for Limits {
             fuel_base: 20_000_000,
             fuel_per_member: 100_000,
             fuel_per_byte: 100,
+            wall: Duration::from_millis(100),
+            wall_per_member: Duration::from_millis(1),
             transfer_bytes: 1 << 20,
             answer_members: 1_000,
             reason_bytes: 256,

@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     fmt,
     sync::{Arc, Mutex, PoisonError, Weak},
+    time::Duration,
 };
 
 use sha2::{Digest as _, Sha256};
@@ -27,6 +28,7 @@ use crate::{
     sandbox::{self, Sandbox},
     schema::{self, Schema},
     text::{MESSAGE, short},
+    ticker::{Ticker, Ticking},
 };
 
 /// The contract that is served: the package, and the part of its version that patch releases do not change.
@@ -44,6 +46,7 @@ struct Shared {
     engine: wasmtime::Engine,
     linker: Linker<Sandbox>,
     limits: Limits,
+    ticker: Ticker,
     /// Compiled components in use, by digest. The same bytes are compiled once as long as a policy of them exists.
     compiled: Mutex<BTreeMap<String, Weak<Compiled>>>,
     /// The number of compilations. The lock is held during one, because a compilation takes tens of MiB and many groups may appear at once.
@@ -59,12 +62,18 @@ impl Engine {
         let engine =
             wasmtime::Engine::new(&sandbox::config(&limits)).map_err(|error| SetupError(format!("{error:#}")))?;
         let linker = Linker::new(&engine);
-        Ok(Self(Arc::new(Shared { engine, linker, limits, compiled: Mutex::default(), compiling: Mutex::default() })))
+        let (ticker, compiled, compiling) = (Ticker::default(), Mutex::default(), Mutex::default());
+        Ok(Self(Arc::new(Shared { engine, linker, limits, ticker, compiled, compiling })))
     }
 
     /// The limits for policies.
     pub fn limits(&self) -> &Limits {
         &self.0.limits
+    }
+
+    /// Keeps the wall limit running until the result is dropped.
+    pub(crate) fn ticking(&self) -> Ticking {
+        self.0.ticker.begin(&self.0.engine)
     }
 
     fn known(&self, digest: &str) -> Option<Arc<Compiled>> {
@@ -165,6 +174,18 @@ impl Policy {
         Ok(Self { engine: engine.clone(), compiled, name })
     }
 
+    /// The same policy as it is named when it comes from another source. It is compiled once.
+    #[must_use]
+    pub fn from_source(&self, source: &str) -> Self {
+        let name = PolicyName { source: source.to_owned(), ..self.name.clone() };
+        Self { engine: self.engine.clone(), compiled: Arc::clone(&self.compiled), name }
+    }
+
+    /// The engine that it runs in.
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
     /// Name, version, source and digest of the policy.
     pub fn name(&self) -> &PolicyName {
         &self.name
@@ -195,11 +216,13 @@ impl Policy {
     }
 
     /// Asks one question in a new instance, and returns the reply with the fuel that was used. `None`: it abstains, or does not have the point.
+    /// `wall`: the time that is left for the question.
     pub(crate) fn ask(
         &self,
         point: Point,
         snapshot: &wit::Snapshot<'_>,
         size: Size,
+        wall: Duration,
     ) -> (Result<Option<Reply>, RunError>, u64) {
         let limits = self.engine.limits();
         let fuel = limits
@@ -207,7 +230,7 @@ impl Policy {
             .saturating_mul(size.members)
             .saturating_add(limits.fuel_per_byte.saturating_mul(size.bytes))
             .saturating_add(limits.fuel_base);
-        let mut store = sandbox::store(&self.engine.0.engine, limits, fuel);
+        let mut store = sandbox::store(&self.engine.0.engine, limits, fuel, wall);
         let reply = self.ask_in(&mut store, point, snapshot);
         let used = fuel.saturating_sub(store.get_fuel().unwrap_or(0));
         (reply, used)
@@ -270,7 +293,7 @@ enum Returned {
 
 impl Compiled {
     fn new(engine: &Engine, bytes: &[u8], digest: String) -> Result<Self, LoadError> {
-        let Shared { engine, linker, limits, .. } = &*engine.0;
+        let Shared { engine, linker, limits, ticker, .. } = &*engine.0;
         let compile = |error: wasmtime::Error| LoadError::Compile(short(&format!("{error:#}"), MESSAGE));
         let component = Component::from_binary(engine, bytes).map_err(compile)?;
         check_imports(engine, &component)?;
@@ -280,7 +303,8 @@ impl Compiled {
         let points = Points::find(&component);
 
         // It is started once, to check that it starts and that every point has the right type, and to get its description.
-        let mut store = sandbox::store(engine, limits, limits.fuel_base);
+        let _ticking = ticker.begin(engine);
+        let mut store = sandbox::store(engine, limits, limits.fuel_base, limits.wall);
         let start = |error, store: &Store<Sandbox>| LoadError::Start(sandbox::explain(&error, store));
         let instance = pre.instantiate(&mut store).map_err(|error| start(error, &store))?;
         let about = interfaces.check(&mut store, &instance)?;

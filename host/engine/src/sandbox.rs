@@ -1,5 +1,7 @@
 //! The sandbox of a policy: the engine's configuration, the limits of a store, and the meaning of its errors.
 
+use std::time::Duration;
+
 use wasmparser::WasmFeatures;
 use wasmtime::{Config, OperatorCost, ResourceLimiter, Store, Trap};
 
@@ -7,6 +9,7 @@ use crate::{
     error::RunError,
     limits::Limits,
     text::{MESSAGE, short},
+    ticker,
 };
 
 /// The only features of WebAssembly that policies may use: those that compilers use by default. New features are off.
@@ -45,17 +48,21 @@ pub(crate) fn config(limits: &Limits) -> Config {
         .memory_guard_size(0)
         .memory_reservation_for_growth(GROWTH);
 
-    // Fuel is the only limit of time: it stops the same question at the same place on every machine. Bulk instructions cost one unit for each byte.
+    // Fuel is the limit of time: it stops the same question at the same place on every machine. Bulk instructions cost one unit for each byte.
     // Growing a memory costs fuel too, so that a policy cannot make the host search for memory without end.
     let mut cost = OperatorCost::default();
     cost.variable.memory_grow_per_page = u8::MAX;
     config.consume_fuel(true).operator_cost(cost).max_wasm_stack(limits.stack_bytes);
+
+    // Beside it the wall, which only a busy machine reaches first (ticker.rs).
+    config.epoch_interruption(true);
     config
 }
 
-/// A store for one question, with every limit set.
-pub(crate) fn store(engine: &wasmtime::Engine, limits: &Limits, fuel: u64) -> Store<Sandbox> {
+/// A store for one question, with every limit set. `wall`: the time that is left for it; somebody has to keep the epochs moving (ticker.rs).
+pub(crate) fn store(engine: &wasmtime::Engine, limits: &Limits, fuel: u64, wall: Duration) -> Store<Sandbox> {
     let mut store = Store::new(engine, Sandbox { limits: *limits, fuel, memory: 0, elements: 0, refused: None });
+    store.set_epoch_deadline(ticker::epochs(wall));
     store.limiter(|sandbox| sandbox);
     store.set_hostcall_fuel(limits.transfer_bytes);
     // This cannot fail, because fuel is configured. If it did, the policy would have no fuel and stop at once.
@@ -117,6 +124,7 @@ pub(crate) fn explain(error: &wasmtime::Error, store: &Store<Sandbox>) -> RunErr
     let Sandbox { fuel, refused, .. } = store.data();
     match error.downcast_ref::<Trap>() {
         Some(Trap::OutOfFuel) => return RunError::Fuel(*fuel),
+        Some(Trap::Interrupt) => return RunError::Wall,
         Some(Trap::StackOverflow) => return RunError::Stack,
         _ => {}
     }

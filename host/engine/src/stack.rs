@@ -1,10 +1,11 @@
 //! A group's policies, in the order in which they are asked.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use tanist_core::policy::{Answered, Point, Policies, PolicyName, Question, Unanswered};
 
 use crate::{
+    error::RunError,
     policy::Policy,
     question::{Asked, Lists},
 };
@@ -43,17 +44,48 @@ impl Stack {
     }
 }
 
+/// How one policy of a stack took a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Heard {
+    /// It answered or abstained.
+    Answered,
+    /// It failed: it trapped, used up a budget, reported a fault or returned something unfit.
+    Failed,
+    /// The machine's load cut it off, which says nothing about it.
+    CutOff,
+}
+
 impl Policies for Stack {
     fn ask(&self, question: &Question) -> Result<Answered, Unanswered> {
+        self.ask_and_note(question, &mut |_, _, _| {})
+    }
+}
+
+impl Stack {
+    /// Asks a question, and notes of each policy that was asked how it took it: its place in the stack, from 0, what was heard,
+    /// and the fuel that it used.
+    ///
+    /// # Errors
+    /// When no policy has a usable answer.
+    #[expect(clippy::result_large_err, reason = "as the trait has it")]
+    pub fn ask_and_note(
+        &self,
+        question: &Question,
+        note: &mut dyn FnMut(usize, Heard, u64),
+    ) -> Result<Answered, Unanswered> {
         let point = question.point;
         let lists = Lists::of(&question.snapshot);
         let asked = Asked::new(&question.snapshot, &lists);
         let mut fuel: u64 = 0;
         let mut last = None;
-        for layer in self.0.iter().filter(|layer| layer.is_asked_at(point)) {
+        let began = Instant::now();
+        let _ticking = self.0.first().map(|layer| layer.policy.engine().ticking());
+        for (place, layer) in self.0.iter().enumerate().filter(|(_, layer)| layer.is_asked_at(point)) {
             let policy = layer.policy.name();
-            let (reply, used) = layer.policy.ask(point, &asked.with(&layer.parameters), asked.size());
+            let wall = layer.policy.engine().limits().wall_of(asked.size().members).saturating_sub(began.elapsed());
+            let (reply, used) = layer.policy.ask(point, &asked.with(&layer.parameters), asked.size(), wall);
             fuel = fuel.saturating_add(used);
+            note(place, heard(&reply), used);
             match reply {
                 Ok(Some(reply)) => return Ok(Answered { policy: policy.clone(), reply, fuel }),
                 Ok(None) => last = Some(policy),
@@ -75,6 +107,14 @@ impl Policies for Stack {
                 message: format!("no policy of the group has `{point}`"),
             },
         })
+    }
+}
+
+fn heard<T>(reply: &Result<T, RunError>) -> Heard {
+    match reply {
+        Ok(_) => Heard::Answered,
+        Err(RunError::Wall) => Heard::CutOff,
+        Err(_) => Heard::Failed,
     }
 }
 

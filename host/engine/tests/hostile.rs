@@ -3,14 +3,14 @@
 
 mod common;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use common::{Guest, ask, engine, layer, load, member, snapshot};
 use tanist_core::{
     contract::{Answer, Care},
-    policy::{Point, Reply, Unanswered},
+    policy::{CUT_OFF, Point, Policies, Question, Reply, Unanswered},
 };
-use tanist_engine::{Engine, Limits, LoadError, Policy, RunError, Stack};
+use tanist_engine::{Engine, Heard, Limits, LoadError, Policy, RunError, Stack};
 
 /// How it ends: an error's kind and a part of its message, or nothing when it is answered.
 type End = Option<(&'static str, &'static str)>;
@@ -52,6 +52,7 @@ const BEHAVIOURS: &[(&str, u32, End)] = &[
     // H23
     ("controls", 0, None),
     ("abstain", 0, Some(("abstained-all", "every policy abstained from"))),
+    ("burn", 1_000, Some(("abstained-all", "every policy abstained from"))),
     ("echo", 0, None),
     ("refuse", 0, None),
     ("wait", 0, None),
@@ -255,4 +256,41 @@ fn treatments_keep_to_the_same_limits() {
     assert!(failed.message.contains("1001 treatments"), "{}", failed.message);
     let answered = ask(&told(&policy, "wait", 0), Point::Treat, &story).unwrap();
     assert!(matches!(answered.reply, Reply::Care(Care::Wait(delay)) if delay.until == Some(1_010)));
+}
+
+// H24: on a machine that is so busy that fuel lasts too long, a question ends by the clock. That is no fault of the policy, so it has a name of its
+// own, and the next question works. Where fuel is over first, as it is on a machine with time, fuel is what is reported.
+#[test]
+fn a_question_ends_by_the_clock_where_its_fuel_lasts_too_long() {
+    let members = vec![member(0, 1)];
+    let slow = Engine::new(Limits { fuel_base: u64::MAX >> 1, wall: Duration::from_millis(20), ..Limits::default() });
+    let policy = load(&slow.unwrap(), "hostile");
+    let mut heard = Vec::new();
+    let question = Question { point: Point::Seed, snapshot: snapshot(members) };
+    let cut =
+        told(&policy, "loop", 0).ask_and_note(&question, &mut |place, how, _| heard.push((place, how))).unwrap_err();
+    assert_eq!((cut.kind, heard), (CUT_OFF, vec![(0, Heard::CutOff)]));
+    assert!(cut.is_delay() && cut.message.contains("the machine is too busy"), "{}", cut.message);
+    assert!(told(&policy, "count", 0).ask(&question).is_ok());
+
+    let fast = load(&engine(), "hostile");
+    let burnt = told(&fast, "loop", 0).ask_and_note(&question, &mut |_, how, _| assert_eq!(how, Heard::Failed));
+    assert_eq!(burnt.unwrap_err().kind, "fuel");
+}
+
+// Each policy of a stack is heard for itself. A question about more members has more time, as it has more fuel.
+#[test]
+fn it_is_noted_how_each_policy_took_a_question() {
+    let wall = |members| Limits::default().wall_of(members).as_millis();
+    assert_eq!((wall(5), wall(100), wall(1_000)), (100, 100, 1_000));
+    let policy = load(&engine(), "hostile");
+    let stack = Stack::new(vec![
+        layer(&policy, r#"{"do":"abstain","times":0}"#),
+        layer(&policy, r#"{"do":"fault","times":0}"#),
+        layer(&policy, r#"{"do":"count","times":0}"#),
+    ]);
+    let mut heard = Vec::new();
+    let question = Question { point: Point::Seed, snapshot: snapshot(vec![member(0, 1)]) };
+    let failed = stack.ask_and_note(&question, &mut |place, how, _| heard.push((place, how))).unwrap_err();
+    assert_eq!((failed.kind, heard), ("fault", vec![(0, Heard::Answered), (1, Heard::Failed)]));
 }

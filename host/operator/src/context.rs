@@ -2,6 +2,7 @@
 use crate::api::ReplicaGroup;
 use crate::args::Run;
 use crate::clock::{self, Clock};
+use crate::decisions::Decisions;
 use crate::handover::Seen;
 use crate::hints::Hints;
 use crate::metrics::Metrics;
@@ -34,6 +35,8 @@ pub struct Context {
     pub seen: Arc<Seen>,
     /// Loads the policies of groups.
     pub policies: Sources,
+    /// The threads on which decisions are made.
+    pub decisions: Decisions,
     /// Starts a round of a group.
     pub wake: UnboundedSender<ObjectRef<ReplicaGroup>>,
     /// Slots for short executions: `status`, `sequence` and `settle`.
@@ -107,7 +110,8 @@ impl Context {
             news,
             hints: Hints::default(),
             seen: Arc::default(),
-            policies: Sources::new(engine, client.clone(), settings.policy_dir.clone()),
+            policies: Sources::new(engine, client.clone(), wake.clone(), settings.policy_dir.clone()),
+            decisions: Decisions::default(),
             client,
             wake,
             metrics,
@@ -134,6 +138,7 @@ impl Context {
             self.questions.forget(uid);
             self.commands.forget(uid);
             self.policies.forget(uid);
+            self.decisions.forget(uid);
             self.metrics.forget(&group.namespace().unwrap_or_default(), &group.name_any());
         }
     }

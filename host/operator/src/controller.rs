@@ -4,7 +4,8 @@ use crate::api::ReplicaGroup;
 use crate::context::Context;
 use crate::metrics::Measured;
 use crate::observe::{self, ASK_AGAIN, Ask, Observed, observe};
-use crate::{news, report};
+use crate::policies::Active;
+use crate::{decisions, news, report};
 use kube::ResourceExt;
 use kube::runtime::controller::Action as Next;
 use std::sync::Arc;
@@ -20,6 +21,9 @@ pub enum Error {
     /// The group could not be observed.
     #[error(transparent)]
     Observe(observe::Error),
+    /// There was no thread for the decision.
+    #[error(transparent)]
+    Decide(decisions::Error),
     /// The result of the round could not be written.
     #[error(transparent)]
     Act(act::Error),
@@ -38,14 +42,14 @@ pub async fn round(group: Arc<ReplicaGroup>, ctx: Arc<Context>) -> Result<Next, 
 
 async fn run_round(group: Arc<ReplicaGroup>, ctx: Arc<Context>) -> Result<Next, Error> {
     let started = Instant::now();
-    let policies = ctx.policies.active(&group).await;
+    let policies = Arc::new(ctx.policies.active(&group));
     let resync = Duration::from_secs(u64::from(group.spec.resync_interval_seconds));
     let observed = match observe(&ctx, &group, Ask::Changed(resync), None).await {
         // reads
         Ok(observed) => observed,
         Err(error) => return unobserved(&ctx, &group, error, &policies.health).await,
     };
-    let plan = decide(&observed.snapshot, &Measured { active: &policies, metrics: &ctx.metrics }); // neither
+    let (observed, plan) = decided(&ctx, observed, &policies).await?; // neither
     let mut said = report::derive(&observed.snapshot, &plan, &policies, &[]); // neither
     let outcome = act(&ctx, &observed, &plan, &said).await; // writes
     let plan = if outcome.recorded { plan } else { unwritten(&observed, plan) };
@@ -59,11 +63,25 @@ async fn run_round(group: Arc<ReplicaGroup>, ctx: Arc<Context>) -> Result<Next, 
         }
     }
     log(&observed, &plan, &outcome);
-    news::publish(&ctx, &observed, &plan, &outcome);
+    news::publish(&ctx, &observed, &plan, &outcome, &policies.news);
     ctx.metrics.failover(&observed.snapshot, &outcome.done);
     ctx.metrics.reloads(&observed.object, &policies);
     ctx.metrics.round(&observed.object, &observed.snapshot, &plan, said.conditions(), started.elapsed());
     Ok(again(&ctx, &group, &observed, &plan, &outcome))
+}
+
+/// Decides on a thread of its own, and notes how the policies took the questions.
+async fn decided(ctx: &Arc<Context>, observed: Observed, policies: &Arc<Active>) -> Result<(Observed, Plan), Error> {
+    let (shared, active) = (ctx.clone(), policies.clone());
+    let uid = observed.snapshot.group.uid.clone();
+    let deciding = ctx.decisions.run(&uid, move || {
+        let plan = decide(&observed.snapshot, &Measured { active: &*active, metrics: &shared.metrics });
+        let slow = active.is_slow();
+        ((observed, plan), slow)
+    });
+    let (observed, plan) = deciding.await.map_err(Error::Decide)?;
+    ctx.policies.note(&observed.object, policies);
+    Ok((observed, plan))
 }
 
 /// Logs what was decided and done. Log lines have precise times; the record has seconds only.
@@ -158,6 +176,7 @@ pub fn error_policy(group: Arc<ReplicaGroup>, error: &Error, ctx: Arc<Context>) 
             warn!(namespace, group = name, %error, "the group cannot be acted upon until it is changed");
             return Next::await_change();
         }
+        Error::Decide(_) => Duration::from_secs(1),
         Error::Observe(_) => Duration::from_secs(5),
     };
     info!(namespace, group = name, %error, "round ended early");

@@ -8,6 +8,7 @@ mod clock;
 mod context;
 mod controller;
 mod crash;
+mod decisions;
 mod exec;
 mod frame;
 mod handover;

@@ -269,8 +269,10 @@ impl Metrics {
         for now in &active.status {
             let old = before.iter().find(|p| p.source == now.source);
             let result = match (now.state.as_str(), old) {
-                ("Active", Some(old)) if old.digest == now.digest && old.state == "Active" => continue,
-                ("Active", _) => "loaded",
+                ("Active" | "NeverAsked", Some(old)) if old.digest == now.digest && old.state == now.state => continue,
+                ("Active" | "NeverAsked", _) => "loaded",
+                // Neither has an outcome yet.
+                ("Loading" | "Flapping", _) => continue,
                 (why, Some(old)) if old.state == why => continue,
                 _ => "failed",
             };
@@ -350,6 +352,7 @@ impl Policies for Measured<'_> {
 /// The outcome of a question in one word. An answer that breaks a check is `rejected`: the core drops it.
 fn outcome(question: &Question, answered: &Result<Answered, Unanswered>) -> &'static str {
     match answered {
+        Err(unanswered) if unanswered.is_delay() => "delayed",
         Err(_) => "broken",
         Ok(answered) if check::reply(question, &answered.reply).is_err() => "rejected",
         Ok(answered) => match &answered.reply {

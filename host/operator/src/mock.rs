@@ -11,7 +11,8 @@ use http::{Request, Response};
 use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
+use tanist_engine::{Engine, Limits, Policy};
 
 /// The answer to one request: code and body. `None`: it is never answered.
 pub type Said = Option<(u16, Value)>;
@@ -89,10 +90,22 @@ pub fn refusal(code: u16, reason: &str, message: &str) -> Said {
 pub fn context(client: Client, more: &[&str]) -> (Arc<Context>, Outbox) {
     let words = ["tanist", "run", "--namespaces", "shop", "--runner-image", "example.org/tanist:1"];
     let Command::Run(settings) = Args::parse_from(words.iter().chain(more)).command else { panic!("run") };
-    let engine = tanist_engine::Engine::new(tanist_engine::Limits::default()).unwrap();
+    let engine = engine();
     let metrics = Metrics::default();
     let (queue, outbox) = Queue::new(metrics.clone());
     let (wake, _) = mpsc::unbounded();
     let reach = Reach { client: client.clone(), exec_client: client, clock: Arc::default() };
-    (Arc::new(Context::over(reach, *settings, engine, metrics, wake, queue)), outbox)
+    let context = Context::over(reach, *settings, engine, metrics, wake, queue);
+    context.policies.load_builtins().unwrap();
+    (Arc::new(context), outbox)
+}
+
+/// The engine of all tests, in which the built-in policy is compiled once.
+pub fn engine() -> Engine {
+    static ENGINE: LazyLock<(Engine, Policy)> = LazyLock::new(|| {
+        let engine = Engine::new(Limits::default()).unwrap();
+        let policy = Policy::load(&engine, "", include_bytes!(env!("TANIST_POLICY_SEQUENCE"))).unwrap();
+        (engine, policy)
+    });
+    ENGINE.0.clone()
 }

@@ -79,8 +79,16 @@ struct News {
 }
 
 /// Puts events about the actions, results and errors of a round into the queue.
-pub fn publish(ctx: &Context, observed: &Observed, plan: &Plan, outcome: &Outcome) {
+/// `reverted`: what is said of policies that failed too often.
+pub fn publish(ctx: &Context, observed: &Observed, plan: &Plan, outcome: &Outcome, reverted: &[String]) {
     let mut all = new_errors(ctx, observed, outcome.errors.iter());
+    all.extend(reverted.iter().map(|note| News {
+        kind: EventType::Warning,
+        reason: "PolicyReverted",
+        action: "revert".into(),
+        member: None,
+        note: note.clone(),
+    }));
     all.extend(gather(observed, plan, outcome));
     enqueue(ctx, observed, all);
 }

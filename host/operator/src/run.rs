@@ -55,6 +55,7 @@ pub async fn run(settings: Run, reach: &Reach) -> anyhow::Result<()> {
     let (queue, outbox) = news::Queue::new(metrics.clone());
     let ctx = Context::new(config, settings, engine, metrics, wake, queue).context("failed to connect")?;
     let ctx = Arc::new(ctx);
+    load_builtins(&ctx).await?;
     tokio::spawn(news::deliver(outbox, ctx.client.clone(), ctx.settings.identity.clone(), ctx.metrics.clone()));
     let serving = tokio::spawn(telemetry::serve(ctx.clone(), ctx.settings.listen));
     let mut lease = Leadership::new(
@@ -72,6 +73,8 @@ pub async fn run(settings: Run, reach: &Reach) -> anyhow::Result<()> {
         }
     }
     ctx.metrics.leader.set(1);
+    let loader = ctx.clone();
+    tokio::spawn(async move { loader.policies.run().await });
     let reader = ctx.clone();
     tokio::spawn(async move { handover::read_on(&reader).await });
     let keep = async { if ctx.settings.no_lease { future::pending().await } else { lease.hold().await } };
@@ -86,6 +89,13 @@ pub async fn run(settings: Run, reach: &Reach) -> anyhow::Result<()> {
         lease.release().await;
     }
     Ok(())
+}
+
+/// The built-in policies are ready before the first round, because every group's stack ends with one.
+async fn load_builtins(ctx: &Arc<Context>) -> anyhow::Result<()> {
+    let loader = ctx.clone();
+    let loading = tokio::task::spawn_blocking(move || loader.policies.load_builtins());
+    loading.await.context("loading the built-in policies was interrupted")?.context("failed to load a built-in policy")
 }
 
 /// Why a task ended that should run for ever.
@@ -130,6 +140,7 @@ async fn watch_all(ctx: Arc<Context>, woken: mpsc::UnboundedReceiver<ObjectRef<R
         _ = future::join_all(controllers) => {}
         () = hand_out => {}
         () = nodes::watch(&ctx, &groups) => {}
+        () = watch_directory(&ctx) => {}
     }
 }
 
@@ -158,15 +169,13 @@ async fn watch_namespace(
         .with_config(controller::Config::default().concurrency(ROUNDS).debounce(DEBOUNCE))
         .owns(Api::<StatefulSet>::namespaced(client.clone(), &namespace), ours.clone())
         .reconcile_on(woken);
-    let config_maps = watch_config_maps(ctx.clone(), client.clone(), namespace.clone(), store.clone());
+    let config_maps = watch_config_maps(ctx.clone(), client.clone(), namespace.clone());
     let pods = watch_pods(ctx.clone(), client, namespace.clone(), ours);
-    let directory = watch_directory(ctx.clone(), store);
     let rounds = controller.run(round, error_policy, ctx).for_each(|_| future::ready(()));
     tokio::select! {
         () = rounds => warn!(namespace, "the watch of groups ended"),
         () = config_maps => warn!(namespace, "the watch of policies ended"),
         () = pods => warn!(namespace, "the watch of pods ended"),
-        () = directory => {}
     }
 }
 
@@ -207,8 +216,8 @@ pub fn pod_changed(ctx: &Context, namespace: &str, pod: &Pod) {
     let _ = ctx.wake.unbounded_send(ObjectRef::new(group).within(namespace));
 }
 
-/// Caches the labelled `ConfigMap`s. An edit starts rounds of exactly the groups that use it.
-async fn watch_config_maps(ctx: Arc<Context>, client: Client, namespace: String, groups: Store<ReplicaGroup>) {
+/// Caches the labelled `ConfigMap`s. After an edit the store loads what changed, and wakes exactly the groups that use it.
+async fn watch_config_maps(ctx: Arc<Context>, client: Client, namespace: String) {
     let maps: Api<ConfigMap> = Api::namespaced(client, &namespace);
     let (store, writer) = reflector::store();
     ctx.policies.add_config_maps(&namespace, store);
@@ -217,14 +226,10 @@ async fn watch_config_maps(ctx: Arc<Context>, client: Client, namespace: String,
     events
         .for_each(|event| {
             match event {
-                Ok(Event::Apply(map) | Event::InitApply(map) | Event::Delete(map)) => {
-                    for group in groups.state().iter().filter(|g| policies::uses(g, &map.name_any())) {
-                        ctx.wake(group);
-                    }
-                }
-                // Groups that found no policy before the first list was complete look again.
-                Ok(Event::InitDone) => groups.state().iter().for_each(|g| ctx.wake(g)),
-                Ok(Event::Init) => {}
+                Ok(Event::Apply(map) | Event::Delete(map)) => ctx.policies.config_map_changed(&map),
+                // Only now it is certain what there is.
+                Ok(Event::InitDone) => ctx.policies.config_maps_known(&namespace),
+                Ok(Event::Init | Event::InitApply(_)) => {}
                 Err(error) => warn!(namespace, %error, "the watch of policies failed; it is started again"),
             }
             future::ready(())
@@ -232,24 +237,21 @@ async fn watch_config_maps(ctx: Arc<Context>, client: Client, namespace: String,
         .await;
 }
 
-/// Watches the policy directory: a change starts rounds of the groups that use files.
-async fn watch_directory(ctx: Arc<Context>, groups: Store<ReplicaGroup>) {
+/// Watches the policy directory: after a change the store reads the files that groups use.
+async fn watch_directory(ctx: &Context) {
     let Some(directory) = ctx.settings.policy_dir.clone() else { return future::pending().await };
     let (_watcher, changes) = match policies::directory::watch(&directory) {
         Ok(watching) => watching,
         Err(error) => {
-            warn!(%error, "the policy directory cannot be watched; changes are noticed at the next round");
+            warn!(%error, "the policy directory cannot be watched; its files are read every 30 s");
             return future::pending().await;
         }
     };
     changes
-        .for_each(|_| {
-            groups
-                .state()
-                .iter()
-                .filter(|g| g.spec.policies.iter().any(|p| p.file.is_some()))
-                .for_each(|g| ctx.wake(g));
+        .for_each(|()| {
+            ctx.policies.directory_changed();
             future::ready(())
         })
         .await;
+    future::pending().await
 }

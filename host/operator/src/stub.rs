@@ -20,7 +20,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tanist_core::contract::Role;
-use tanist_engine::{Engine, Limits};
 
 /// The path of the test group: `db` in `ns`, two members, one primary.
 pub const GROUP: &str = "/apis/tanist.dev/v1alpha1/namespaces/ns/replicagroups/db";
@@ -144,12 +143,14 @@ impl Stub {
         let args = ["tanist", "run", "--namespaces", "ns", "--runner-image", "runner:1"];
         let Command::Run(settings) = Args::parse_from(args).command else { panic!("run") };
         let (wake, _) = mpsc::unbounded();
-        let engine = Engine::new(Limits::default()).unwrap();
+        let engine = mock::engine();
         let (client, exec) = (self.client(), self.client());
         let metrics = Metrics::default();
         let (news, _) = Queue::new(metrics.clone());
         let reach = Reach { client, exec_client: exec, clock: Arc::default() };
-        Arc::new(Context::over(reach, *settings, engine, metrics, wake, news))
+        let context = Context::over(reach, *settings, engine, metrics, wake, news);
+        context.policies.load_builtins().unwrap();
+        Arc::new(context)
     }
 
     /// Observes with fresh answers of the members, which have these roles.

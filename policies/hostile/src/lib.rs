@@ -16,7 +16,7 @@ const PARAMETERS: &str = r#"{
     "required": ["do"],
     "properties": {
         "do": {"enum": [
-            "abstain", "bad-member", "bulk", "controls", "count", "echo", "empty", "fault", "grow", "grow-quietly",
+            "abstain", "bad-member", "bulk", "burn", "controls", "count", "echo", "empty", "fault", "grow", "grow-quietly",
             "huge-answer", "huge-text", "long-fault", "long-name", "long-reason", "loop", "many-reasons", "recurse",
             "refuse", "trap", "twice", "wait"
         ]},
@@ -81,6 +81,12 @@ fn misbehave(snapshot: &Snapshot) -> Result<Answer, Fault> {
         Some("abstain") => Answer::Abstain,
         Some("bad-member") => choose(vec![candidate("../../etc/passwd", "no such member")]),
         Some("bulk") => fill(),
+        Some("burn") => {
+            for step in 0..times {
+                black_box(step);
+            }
+            Answer::Abstain
+        }
         Some("controls") => choose(vec![candidate("db-0", "\u{1b}[2J\u{7}\r\n\0\u{202e}")]),
         Some("count") => choose(vec![candidate("db-0", &asked.to_string())]),
         Some("echo") => echo(snapshot),

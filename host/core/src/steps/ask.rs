@@ -3,7 +3,7 @@ use crate::check;
 use crate::check::{Rule, Violation};
 use crate::contract::{Answer, Care, MemberName, Position, Ranking, Role, Treatment};
 use crate::plan::{Considered, DecidedBy, Decision, Plan, Reason, Standing};
-use crate::policy::{Answered, Point, Policies, Reply};
+use crate::policy::{self, Answered, Point, Policies, Reply, Unanswered};
 use crate::question::question;
 use crate::record::cut;
 use crate::snapshot::{Member, Override, Snapshot};
@@ -75,11 +75,26 @@ fn ask_policies(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan, point: P
             Err(violation) => report_rejected(plan, &answered, violation),
         },
         Err(unanswered) => {
-            let message =
-                format!("policy {} could not answer {point}: {}", unanswered.policy, cut(&unanswered.message));
+            report_unanswered(s, plan, point, unanswered);
+            None
+        }
+    }
+}
+
+/// Reports why no policy answered. A policy that is being loaded wakes the group itself; a question that the machine's load cut off is asked
+/// again after a second. Neither says that a policy is broken.
+fn report_unanswered(s: &Snapshot, plan: &mut Plan, point: Point, unanswered: Unanswered) {
+    let why = cut(&unanswered.message);
+    match unanswered.kind {
+        policy::LOADING => plan.wait(Reason::PolicyLoading, None, format!("{point} is not answered yet: {why}")),
+        policy::CUT_OFF => {
+            let message = format!("{point} is not answered yet: {why}");
+            plan.wait_until(Reason::DecisionDelayed, None, message, Some(s.now.saturating_add(1)));
+        }
+        _ => {
+            let message = format!("policy {} could not answer {point}: {why}", unanswered.policy);
             plan.wait(Reason::PolicyBroken, None, message);
             plan.broken.push(unanswered);
-            None
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The conditions that users see (A48, A50): each one True, False and Unknown where that is possible, with its reason.
-use super::super::support::policies::{Broken, Natural};
+use super::super::support::policies::{Broken, Delays, Natural};
 use super::super::support::world::World;
 use super::super::support::{app::Behaviour, db};
 use tanist_core::contract::{Phase, Role};
-use tanist_core::policy::Policies;
+use tanist_core::policy::{CUT_OFF, LOADING, Policies};
 use tanist_core::status::{PolicyHealth, Report, Trouble, Truth, report, unobserved};
 
 fn loaded() -> PolicyHealth {
@@ -93,8 +93,34 @@ fn policy_active_says_which_policy_decides() {
     assert_eq!(is(&said(&mut world, &Natural, &stale, None), "PolicyActive"), truth(Truth::False, "LastGoodDecides"));
     let missing = PolicyHealth::Missing("no such ConfigMap".into());
     assert_eq!(is(&said(&mut world, &Natural, &missing, None), "PolicyActive"), truth(Truth::Unknown, "NoPolicy"));
+    let loading = PolicyHealth::Loading("configmap/mine/policy.wasm is being loaded".into());
+    let told = said(&mut world, &Natural, &loading, None);
+    assert_eq!(is(&told, "PolicyActive"), truth(Truth::Unknown, "PolicyLoading"));
+    let flapping = PolicyHealth::Flapping("it changes all the time".into());
+    assert_eq!(is(&said(&mut world, &Natural, &flapping, None), "PolicyActive"), truth(Truth::False, "Flapping"));
+    let reverted = PolicyHealth::Reverted("it failed three times".into());
+    let told = said(&mut world, &Natural, &reverted, None);
+    assert_eq!(is(&told, "PolicyActive"), truth(Truth::False, "PreviousDecides"));
     let mut world = World::new(3, 2);
     assert_eq!(is(&said(&mut world, &Broken, &loaded(), None), "PolicyActive"), truth(Truth::False, "PolicyFailed"));
+}
+
+// S33, H24: a policy that is being loaded and a question that the machine's load cut off are no faults of a policy, need no administrator, and
+// are asked again: the first when it is loaded, the second after a second.
+#[test]
+fn a_delay_is_no_fault_of_a_policy() {
+    for (kind, reason, again) in [(LOADING, "PolicyLoading", None), (CUT_OFF, "DecisionDelayed", Some(1))] {
+        let mut world = World::new(3, 2);
+        // First the positions are read, then the question is asked.
+        world.round(&Delays(kind));
+        let (snapshot, plan, _) = world.round(&Delays(kind));
+        let told = report(&snapshot, &plan, &loaded(), None);
+        assert_eq!(is(&told, "Progressing"), truth(Truth::True, reason));
+        assert_eq!(is(&told, "Degraded"), truth(Truth::False, "Healthy"));
+        assert_eq!(is(&told, "PolicyActive"), truth(Truth::True, "Loaded"));
+        assert!(plan.broken.is_empty() && plan.record.intents.is_empty());
+        assert_eq!(plan.wake_at(), again.map(|seconds| snapshot.now + seconds), "{reason}");
+    }
 }
 
 #[test]

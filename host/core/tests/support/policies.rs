@@ -87,6 +87,15 @@ impl Policies for Broken {
     }
 }
 
+/// Never answers, for that reason, and nothing is wrong with it.
+pub struct Delays(pub &'static str);
+
+impl Policies for Delays {
+    fn ask(&self, _: &Question) -> Result<Answered, Unanswered> {
+        Err(Unanswered { policy: name("late"), kind: self.0, message: "not now".into() })
+    }
+}
+
 /// Always waits.
 pub struct Waits;
 

@@ -36,7 +36,7 @@ fn place(s: &Snapshot) -> Plan {
 
 /// Carries out a plan with fresh answers of the members, because loading policies may have made the former ones old.
 async fn carry_out(ctx: &Arc<Context>, observed: &Observed, plan: &Plan, roles: &[Role]) -> Outcome {
-    let policies = ctx.policies.active(&observed.object).await;
+    let policies = ctx.policies.active(&observed.object);
     let report = report::derive(&observed.snapshot, plan, &policies, &[]);
     remember_roles(ctx, observed, roles);
     act(ctx, observed, plan, &report).await
@@ -126,7 +126,7 @@ async fn a_record_whose_answer_was_lost_starts_nothing_and_loses_no_token() {
     let mut next = stub.observe(&ctx, &[Primary, Stopped]).await.snapshot;
     assert_eq!(next.evidence.get("place-1"), Some(&Evidence::NotStarted("void".into())));
     next.now += 10;
-    let policies = ctx.policies.active(&observed.object).await;
+    let policies = ctx.policies.active(&observed.object);
     let plan = tanist_core::decide::decide(&next, &policies);
     assert!(plan.record.intents.iter().all(|i| i.token != "place-1"), "it is closed");
     assert_eq!(plan.record.member(&"db-1".into()).failures, 0, "and nothing failed");
@@ -298,7 +298,7 @@ async fn a_round_fences_by_what_it_saw() {
     assert_eq!((version("StatefulSet"), version("Service")), (Some(stub.version(SET)), None));
     assert_eq!(s.members[0].pod.as_ref().unwrap().version, stub.version(&pod(0)));
     assert_eq!(s.set.as_ref().unwrap().version, stub.version(SET));
-    let policies = ctx.policies.active(&observed.object).await;
+    let policies = ctx.policies.active(&observed.object);
     let plan = tanist_core::decide::decide(s, &policies);
     let routed =
         plan.actions.iter().any(|a| matches!(a, Action::Route { version: Some(v), .. } if *v == stub.version(&pod(0))));

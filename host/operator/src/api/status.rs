@@ -143,9 +143,12 @@ pub struct PolicyStatus {
     #[schemars(with = "Vec<String>")]
     pub points: Vec<Point>,
     /// `Active`: it decides. `LastGoodDecides`: it could not be loaded as it is now, and the component that was loaded before goes on to
-    /// decide. `NotLoaded`: it could not be loaded and there is none from before, so nothing is decided.
+    /// decide. `NotLoaded`: it could not be loaded and there is none from before, so nothing is decided. `Loading`: it is being loaded; what
+    /// was loaded before decides, if anything. `Flapping`: it changes so often that its last change waits until it is quiet.
+    /// `PreviousDecides`: it failed several questions in a row, and the version before it decides until it is changed. `NeverAsked`: a policy
+    /// before it answers each of its questions. More words may be added.
     pub state: String,
-    /// Why it could not be loaded.
+    /// Why it is not `Active`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 /// link in its directory.
 ///
 /// # Errors
-/// When the kernel cannot watch it. Changes are then noticed at the next round.
+/// When the kernel cannot watch it. Changes are then noticed when the files are read again.
 pub fn watch(directory: &Path) -> notify::Result<(RecommendedWatcher, UnboundedReceiver<()>)> {
     let (changed, changes) = unbounded();
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {

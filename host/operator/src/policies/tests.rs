@@ -1,46 +1,98 @@
+//! The store at work: files, a real engine, an API server with copies.
 use super::*;
+use crate::api::status::PolicyStatus;
 use crate::mock::{self, Reply};
+use futures::channel::mpsc::{UnboundedReceiver, unbounded};
 use futures::{FutureExt, StreamExt};
-use http::Response;
+use http::{Method, Response};
 use kube::client::Body;
 use serde_json::{Value, json};
 use std::path::Path;
+use std::sync::Mutex;
 use std::time::Duration;
-use tanist_engine::Limits;
+use tanist_core::policy::{LOADING, NOT_LOADED, Point, Policies, Question};
+use tanist_core::status::PolicyHealth;
 
-/// An API server that stores ConfigMaps in memory.
-fn api_server() -> Client {
-    let stored = Mutex::new(BTreeMap::<String, Value>::new());
-    mock::client("shop", move |request| {
+/// An API server that stores ConfigMaps in memory, and what it stores.
+fn api_server() -> (Client, Arc<Mutex<BTreeMap<String, Value>>>) {
+    let stored = Arc::new(Mutex::new(BTreeMap::<String, Value>::new()));
+    let maps = stored.clone();
+    let client = mock::client("shop", move |request| {
         let path = request.uri().path().to_owned();
-        let creates = request.method() == http::Method::POST;
+        let last = path.rsplit('/').next().unwrap().to_owned();
+        let method = request.method().clone();
         // The bodies of these requests are in memory.
         let body = request.into_body().collect_bytes().now_or_never().unwrap().unwrap();
-        let mut stored = stored.lock().unwrap();
-        let found = if creates {
-            let object: Value = serde_json::from_slice(&body).unwrap();
-            stored.insert(object["metadata"]["name"].as_str().unwrap().to_owned(), object.clone());
-            Some(object)
-        } else {
-            stored.get(path.rsplit('/').next().unwrap()).cloned()
-        };
-        let (code, answer) = match found {
-            Some(object) => (200, object),
-            None => {
-                (404, json!({"kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound", "message": ""}))
+        let mut maps = maps.lock().unwrap();
+        let found = match method {
+            Method::POST => {
+                let object: Value = serde_json::from_slice(&body).unwrap();
+                maps.insert(object["metadata"]["name"].as_str().unwrap().to_owned(), object.clone());
+                Some(object)
             }
+            Method::DELETE => maps.remove(&last),
+            _ if last == "configmaps" => {
+                let items: Vec<_> = maps.values().map(|map| json!({"metadata": map["metadata"]})).collect();
+                Some(json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}))
+            }
+            _ => maps.get(&last).cloned(),
         };
+        let missing = json!({"kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound", "message": ""});
+        let (code, answer) = found.map_or((404, missing), |object| (200, object));
         let body = Body::from(serde_json::to_vec(&answer).unwrap());
         Reply::Response(Box::new(Response::builder().status(code).body(body).unwrap()))
-    })
+    });
+    (client, stored)
 }
 
-fn sources(client: &Client, directory: &Path) -> Sources {
-    Sources::new(Engine::new(Limits::default()).unwrap(), client.clone(), Some(directory.to_owned()))
+/// A process that loads policies, until it is dropped.
+struct Process {
+    policies: Arc<Sources>,
+    woken: UnboundedReceiver<ObjectRef<ReplicaGroup>>,
+    runs: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.runs.abort();
+    }
+}
+
+impl Process {
+    fn start(client: &Client, directory: &Path) -> Self {
+        let (wake, woken) = unbounded();
+        let policies = Arc::new(Sources::new(mock::engine(), client.clone(), wake, Some(directory.to_owned())));
+        policies.load_builtins().unwrap();
+        let loader = policies.clone();
+        let runs = tokio::spawn(async move { loader.run().await });
+        Process { policies, woken, runs }
+    }
+
+    /// Rounds of the group, each when it is woken, until its first policy is like that.
+    async fn until(&mut self, group: &ReplicaGroup, name: &str, state: &str) -> Active {
+        loop {
+            let active = self.policies.active(group);
+            if (active.status[0].name.as_deref().unwrap_or("-"), active.status[0].state.as_str()) == (name, state) {
+                return active;
+            }
+            let woken = tokio::time::timeout(Duration::from_secs(30), self.woken.next()).await;
+            woken.unwrap_or_else(|_| panic!("{name} {state} is not reached: {:?}", active.status));
+        }
+    }
+}
+
+/// Waits until that many copies are stored. They are written beside the rounds.
+async fn stored(maps: &Mutex<BTreeMap<String, Value>>, copies: usize) {
+    let there = async {
+        while maps.lock().unwrap().len() != copies {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), there).await.expect("the copies are written");
 }
 
 /// A group whose policy is the file `mine.wasm`.
-fn group(status: Value) -> ReplicaGroup {
+fn group(policies: Value, status: Value) -> ReplicaGroup {
     serde_json::from_value(json!({
         "apiVersion": "tanist.dev/v1alpha1",
         "kind": "ReplicaGroup",
@@ -55,7 +107,7 @@ fn group(status: Value) -> ReplicaGroup {
                 "stop": {"exec": ["/db/stop"]},
                 "primary": {"exec": ["/db/start"]}
             },
-            "policies": [{"file": "mine.wasm"}]
+            "policies": policies
         },
         "status": status
     }))
@@ -68,53 +120,130 @@ fn component(name: &str) -> Vec<u8> {
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}; run `make policies`", path.display()))
 }
 
-fn folder() -> std::path::PathBuf {
-    let path = std::env::temp_dir().join(format!("tanist-policies-{}", std::process::id()));
+fn folder(name: &str) -> std::path::PathBuf {
+    let path = std::env::temp_dir().join(format!("tanist-policies-{name}-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&path);
     std::fs::create_dir_all(&path).unwrap();
     path
 }
 
-fn first(active: &Active) -> (&str, &str) {
-    (active.status[0].name.as_deref().unwrap_or("-"), &active.status[0].state)
+/// The only policy is that file.
+fn mine() -> Value {
+    json!([{"file": "mine.wasm"}])
 }
 
 // S33: a file is replaced without a restart. A broken one changes only what is reported. After a restart the copy is found.
 #[tokio::test]
 async fn a_file_is_swapped_and_a_broken_one_leaves_the_last_good_one() {
-    let (client, folder) = (api_server(), folder());
-    let policies = sources(&client, &folder);
-    let missing = policies.active(&group(Value::Null)).await;
-    assert_eq!(first(&missing), ("-", "NotLoaded"));
+    let ((client, maps), folder) = (api_server(), folder("swapped"));
+    let mut process = Process::start(&client, &folder);
+    let group = group(mine(), Value::Null);
+    assert!(matches!(process.policies.active(&group).health, PolicyHealth::Loading(_)), "nobody waits for it");
+    let missing = process.until(&group, "-", "NotLoaded").await;
     assert!(missing.status[0].message.as_ref().unwrap().contains("mine.wasm"));
     assert!(matches!(&missing.health, PolicyHealth::Missing(why) if why.contains("mine.wasm")), "{:?}", missing.health);
 
     let (_watcher, mut changes) = directory::watch(&folder).unwrap();
-    std::fs::write(folder.join("mine.wasm"), component("sequence")).unwrap();
-    tokio::time::timeout(Duration::from_secs(10), changes.next()).await.expect("the change is noticed").unwrap();
-    let active = policies.active(&group(Value::Null)).await;
-    assert_eq!(first(&active), ("sequence", "Active"));
-    while changes.next().now_or_never().is_some() {}
-
-    std::fs::write(folder.join("mine.wasm"), component("reversed")).unwrap();
-    tokio::time::timeout(Duration::from_secs(10), changes.next()).await.expect("the edit is noticed").unwrap();
-    let good = policies.active(&group(Value::Null)).await;
-    assert_eq!(first(&good), ("reversed", "Active"));
-
-    std::fs::write(folder.join("mine.wasm"), b"no component").unwrap();
-    let stale = policies.active(&group(Value::Null)).await;
-    assert_eq!(first(&stale), ("reversed", "LastGoodDecides"));
+    let watching = process.policies.clone();
+    let watched = tokio::spawn(async move {
+        while changes.next().await.is_some() {
+            watching.directory_changed();
+        }
+    });
+    replace(&folder, &component("sequence"));
+    process.until(&group, "sequence", "Active").await;
+    replace(&folder, &component("reversed"));
+    let good = process.until(&group, "reversed", "Active").await;
+    replace(&folder, b"no component");
+    let stale = process.until(&group, "reversed", "LastGoodDecides").await;
     assert!(stale.status[0].message.is_some() && good.status[0].message.is_none());
     assert!(
         matches!(&stale.health, PolicyHealth::Stale(why) if why.contains("goes on deciding")),
         "{:?}",
         stale.health
     );
+    stored(&maps, 2).await;
+    assert!(maps.lock().unwrap().values().all(|copy| copy["immutable"] == json!(true)));
 
-    // A new process has only the status and the copy.
-    let status = json!({"policies": serde_json::to_value(&good.status).unwrap()});
-    let other = sources(&client, &folder).active(&group(status)).await;
-    assert_eq!(first(&other).0, "reversed");
-    assert!(other.stack.is_some());
+    // A new process has only the file and the copies.
+    drop(process);
+    watched.abort();
+    let mut process = Process::start(&client, &folder);
+    assert!(process.until(&group, "reversed", "LastGoodDecides").await.is_complete());
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Replaces the file in one step, so that no half of it is read.
+fn replace(folder: &Path, bytes: &[u8]) {
+    std::fs::write(folder.join("new"), bytes).unwrap();
+    std::fs::rename(folder.join("new"), folder.join("mine.wasm")).unwrap();
+}
+
+// S33: a group that was deleted and created again at once has a UID of its own, and so have its copies.
+#[tokio::test]
+async fn a_new_group_of_the_same_name_has_copies_of_its_own() {
+    let ((client, maps), folder) = (api_server(), folder("again"));
+    replace(&folder, &component("reversed"));
+    let mut process = Process::start(&client, &folder);
+    let old = group(mine(), Value::Null);
+    let mut new = old.clone();
+    new.metadata.uid = Some("00000000-0000-0000-0000-000000000002".into());
+    process.until(&old, "reversed", "Active").await;
+    stored(&maps, 1).await;
+    process.until(&new, "reversed", "Active").await;
+    stored(&maps, 2).await;
+    let owners: Vec<_> =
+        maps.lock().unwrap().values().map(|copy| copy["metadata"]["ownerReferences"][0]["uid"].clone()).collect();
+    assert!(owners.contains(&json!(new.metadata.uid)) && owners.contains(&json!(old.metadata.uid)), "{owners:?}");
+
+    // The new one, which never had a good policy, does not take what the old one's copy has.
+    replace(&folder, b"no component");
+    maps.lock().unwrap().retain(|_, copy| copy["metadata"]["ownerReferences"][0]["uid"] == json!(old.metadata.uid));
+    drop(process);
+    let mut process = Process::start(&client, &folder);
+    process.until(&new, "-", "NotLoaded").await;
+    process.until(&old, "reversed", "LastGoodDecides").await;
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+// A policy that is never asked is reported: here because the built-in one before it answers everything, or because it has none of its points.
+#[tokio::test]
+async fn a_policy_that_is_never_asked_is_reported() {
+    let ((client, _), folder) = (api_server(), folder("never"));
+    replace(&folder, &component("reversed"));
+    let mut process = Process::start(&client, &folder);
+    let cases = [
+        (json!([{"builtin": "sequence"}, {"file": "mine.wasm"}]), ["Active", "NeverAsked"]),
+        (json!([{"builtin": "sequence", "points": ["seed"]}, {"file": "mine.wasm"}]), ["Active", "Active"]),
+        (
+            json!([{"builtin": "sequence", "points": ["seed"]}, {"file": "mine.wasm", "points": ["seed"]}]),
+            ["Active", "NeverAsked"],
+        ),
+        (json!([{"file": "mine.wasm"}, {"builtin": "sequence"}]), ["Active", "Active"]),
+    ];
+    process.until(&group(mine(), Value::Null), "reversed", "Active").await;
+    for (policies, states) in cases {
+        let group = group(policies.clone(), Value::Null);
+        let active = process.policies.active(&group);
+        let said: Vec<_> = active.status.iter().take(2).map(|policy: &PolicyStatus| policy.state.as_str()).collect();
+        assert_eq!(said, states, "{policies}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+// A question without a policy says whether it is worth waiting: one that is being loaded comes by itself.
+#[tokio::test]
+async fn a_group_without_its_policy_says_whether_it_comes() {
+    let ((client, _), folder) = (api_server(), folder("comes"));
+    let mut process = Process::start(&client, &folder);
+    let group = group(mine(), Value::Null);
+    let snapshot = serde_json::from_value(json!({
+        "now": 1, "members": [], "history": [], "parameters": "{}",
+        "group": {"name": "db", "namespace": "shop", "replicas": 1, "primaries": 1, "has-secondaries": false, "term": 0, "labels": [], "facts": []}
+    }));
+    let question = Question { point: Point::Seed, snapshot: snapshot.unwrap() };
+    let kind = |active: &Active| active.ask(&question).unwrap_err().kind;
+    assert_eq!(kind(&process.policies.active(&group)), LOADING);
+    assert_eq!(kind(&process.until(&group, "-", "NotLoaded").await), NOT_LOADED);
     std::fs::remove_dir_all(&folder).unwrap();
 }

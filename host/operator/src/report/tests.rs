@@ -12,7 +12,7 @@ use tanist_core::policy::Point;
 async fn written_status(stub: &Stub, roles: &[Role], change: impl FnOnce(&mut Plan)) -> Value {
     let ctx = stub.context();
     let observed = stub.observe(&ctx, roles).await;
-    let active = ctx.policies.active(&observed.object).await;
+    let active = ctx.policies.active(&observed.object);
     let mut plan = decide(&observed.snapshot, &active);
     change(&mut plan);
     let derived = derive(&observed.snapshot, &plan, &active, &[]);

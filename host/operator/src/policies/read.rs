@@ -1,0 +1,59 @@
+//! Reads sources: the cache of `ConfigMap`s, and files.
+use super::Error;
+use super::source::{Content, Kind, Origin};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::runtime::reflector::{ObjectRef, Store};
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+use tanist_engine::LoadError;
+
+/// How long a policy file may take to be read: its directory may be a volume whose server is gone.
+pub const READ: Duration = Duration::from_secs(5);
+
+/// What the name of a script's key or file ends with.
+const SCRIPT: &str = ".star";
+
+/// The content of a key of a `ConfigMap`. `limit`: bytes of a policy; a larger one is refused before anything is done with it.
+///
+/// # Errors
+/// When there is no such `ConfigMap` or key, or its content is no policy.
+pub fn config_map(store: Option<&Store<ConfigMap>>, origin: &Origin, limit: usize) -> Result<Content, Error> {
+    let Origin::ConfigMap { namespace, name, key } = origin else { return Err(Error::NameNone) };
+    let map = store.and_then(|store| store.get(&ObjectRef::new(name).within(namespace)));
+    let map = map.ok_or_else(|| Error::FindConfigMap(name.clone()))?;
+    if let Some(bytes) = map.binary_data.as_ref().and_then(|data| data.get(key)) {
+        let kind = if key.ends_with(SCRIPT) { Kind::Script } else { Kind::Component };
+        return bounded(kind, bytes.0.clone(), limit);
+    }
+    match map.data.as_ref().and_then(|data| data.get(key)) {
+        Some(text) if key.ends_with(SCRIPT) => bounded(Kind::Script, text.clone().into_bytes(), limit),
+        Some(_) => Err(Error::NameScript(format!("{name}/{key}"))),
+        None => Err(Error::FindKey(name.clone(), key.clone())),
+    }
+}
+
+/// The content of a file. It blocks for as long as the directory's volume does.
+///
+/// # Errors
+/// When it cannot be read, or is larger than the limit.
+pub fn file(directory: &Path, name: &str, limit: usize) -> Result<Content, Error> {
+    let kind = if name.ends_with(SCRIPT) { Kind::Script } else { Kind::Component };
+    let fails = |error: io::Error| Error::ReadFile(name.to_owned(), error);
+    let file = std::fs::File::open(directory.join(name)).map_err(fails)?;
+    let mut bytes = Vec::new();
+    // One byte more than allowed, which is enough to refuse it.
+    let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
+    io::Read::read_to_end(&mut io::Read::take(file, most), &mut bytes).map_err(fails)?;
+    bounded(kind, bytes, limit)
+}
+
+/// The error for a file whose volume does not answer.
+pub fn silent(name: &str) -> Error {
+    Error::ReadFile(name.to_owned(), io::ErrorKind::TimedOut.into())
+}
+
+fn bounded(kind: Kind, bytes: Vec<u8>, limit: usize) -> Result<Content, Error> {
+    let size = bytes.len();
+    if size > limit { Err(Error::Load(LoadError::Size { size, limit })) } else { Ok(Content::new(kind, bytes)) }
+}

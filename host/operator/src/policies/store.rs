@@ -1,0 +1,242 @@
+//! The store of policies: sources feed it in the background, and a round only looks up what is ready. It never waits for loading, compiling, files or the
+//! API server.
+//!
+//! What happens when is decided by the pure part ([`state`], [`progress`], [`queue`], [`swaps`], [`good`]); this file does the input and output.
+pub mod good;
+mod progress;
+pub mod queue;
+pub mod state;
+pub mod swaps;
+pub mod work;
+
+use super::Error;
+use super::copies;
+use super::read;
+use super::source::{Content, Kind, Origin};
+use crate::api::ReplicaGroup;
+use futures::future::BoxFuture;
+use futures::stream::{FuturesUnordered, StreamExt};
+use futures::{FutureExt, channel::mpsc::UnboundedSender};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Client;
+use kube::runtime::reflector::{ObjectRef, Store as Cache};
+use queue::Failure;
+use state::State;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+use tanist_engine::{Engine, Policy};
+use tokio::sync::{Notify, Semaphore};
+use tracing::{info, warn};
+use work::{GroupRef, Work};
+
+/// Requests about copies at the same time. After a start all groups want theirs, and rounds need the API server, too.
+const REQUESTS: usize = 4;
+
+/// Makes a policy of a source's bytes. This takes long, and for hostile bytes as long as its limits allow.
+pub trait Compiler: Send + Sync + 'static {
+    /// Makes the policy. The future must not block; it is dropped only when the process ends.
+    ///
+    /// # Errors
+    /// Why the bytes are no policy that can be used, or that the machine was too busy.
+    fn compile(&self, content: Content) -> BoxFuture<'static, Result<Policy, Failure>>;
+}
+
+/// Compiles in a thread of this process.
+pub struct InThread(pub Engine);
+
+impl Compiler for InThread {
+    fn compile(&self, content: Content) -> BoxFuture<'static, Result<Policy, Failure>> {
+        let engine = self.0.clone();
+        async move {
+            if content.kind == Kind::Script {
+                return Err(Failure { why: Error::RunScript.to_string(), is_load: false });
+            }
+            let loading = tokio::task::spawn_blocking(move || Policy::load(&engine, "", &content.bytes));
+            match loading.await {
+                Ok(Ok(policy)) => Ok(policy),
+                Ok(Err(error)) => Err(Failure { is_load: error.is_load(), why: Error::Load(error).to_string() }),
+                Err(_) => Err(Failure { why: Error::Compile.to_string(), is_load: false }),
+            }
+        }
+        .boxed()
+    }
+}
+
+/// The store.
+pub struct Store {
+    state: Mutex<State<Policy>>,
+    compiler: Arc<dyn Compiler>,
+    client: Client,
+    wake: UnboundedSender<ObjectRef<ReplicaGroup>>,
+    directory: Option<PathBuf>,
+    config_maps: Mutex<BTreeMap<String, Cache<ConfigMap>>>,
+    /// Bytes of a policy.
+    limit: usize,
+    changed: Notify,
+    requests: Semaphore,
+}
+
+impl Store {
+    /// An empty store. `wake`: starts a round of a group. `limit`: bytes of a policy.
+    pub fn new(
+        compiler: Arc<dyn Compiler>,
+        client: Client,
+        wake: UnboundedSender<ObjectRef<ReplicaGroup>>,
+        directory: Option<PathBuf>,
+        limit: usize,
+    ) -> Self {
+        Store {
+            state: Mutex::default(),
+            compiler,
+            client,
+            wake,
+            directory,
+            config_maps: Mutex::default(),
+            limit,
+            changed: Notify::new(),
+            requests: Semaphore::new(REQUESTS),
+        }
+    }
+
+    /// What the store knows. Nobody waits for anything while holding it.
+    pub fn state(&self) -> MutexGuard<'_, State<Policy>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// There may be more to do.
+    pub fn changed(&self) {
+        self.changed.notify_one();
+    }
+
+    /// Adds the cache of labelled `ConfigMap`s of a namespace.
+    pub fn add_config_maps(&self, namespace: &str, cache: Cache<ConfigMap>) {
+        self.config_maps.lock().unwrap_or_else(PoisonError::into_inner).insert(namespace.to_owned(), cache);
+    }
+
+    /// Feeds the store until the process ends.
+    pub async fn run(&self) {
+        let mut running = FuturesUnordered::new();
+        loop {
+            let (work, next) = self.begin(Instant::now());
+            running.extend(work.into_iter().map(|work| self.carry_out(work)));
+            let later = async {
+                match next {
+                    Some(at) => tokio::time::sleep_until(at.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.changed.notified() => {}
+                () = later => {}
+                Some(()) = running.next(), if !running.is_empty() => {}
+            }
+        }
+    }
+
+    /// What is to be done now, and when to look again. Wakes the groups that see something else than before.
+    fn begin(&self, now: Instant) -> (Vec<Work>, Option<Instant>) {
+        let mut state = self.state();
+        let work = state.todo(now);
+        for group in state.take_woken() {
+            // The receiver is gone only while the process is ending.
+            let _ = self.wake.unbounded_send(ObjectRef::new(&group.name).within(&group.namespace));
+        }
+        (work, state.next(now))
+    }
+
+    /// Does one thing and tells the state what came of it.
+    async fn carry_out(&self, work: Work) {
+        match work {
+            Work::Read(origin) => self.read(&origin).await,
+            Work::Compile(content) => self.compile(content).await,
+            Work::List(group) => {
+                let listed = self.request(&group, "list", copies::list(&self.client, &group)).await;
+                self.state().listed(&group.uid, listed, Instant::now());
+            }
+            Work::Fetch(group, name) => {
+                let read = self.request(&group, "read", copies::read(&self.client, &group, &name)).await;
+                self.state().fetched(&group.uid, &name, read, Instant::now());
+            }
+            Work::Copy(group, note, content) => {
+                let writing = copies::store(&self.client, &group, &note, content.as_ref());
+                let written = self.request(&group, "write", writing).await;
+                self.state().copied(&group.uid, &note, written, Instant::now());
+            }
+            Work::Remove(group, name) => {
+                let removed = self.request(&group, "remove", copies::remove(&self.client, &group, &name)).await;
+                self.state().removed(&group.uid, &name, removed.is_ok(), Instant::now());
+            }
+        }
+    }
+
+    async fn request<T>(
+        &self,
+        group: &GroupRef,
+        verb: &str,
+        request: impl Future<Output = Result<T, String>>,
+    ) -> Result<T, String> {
+        // The semaphore is never closed.
+        let _slot = self.requests.acquire().await;
+        let done = request.await;
+        if let Err(error) = &done {
+            let (namespace, group) = (&group.namespace, &group.name);
+            warn!(namespace, group, verb, error, "a copy of a policy could not be handled; this is tried again");
+        }
+        done
+    }
+
+    async fn read(&self, origin: &Origin) {
+        match origin {
+            Origin::ConfigMap { namespace, .. } => {
+                let cache = self.config_maps.lock().unwrap_or_else(PoisonError::into_inner).get(namespace).cloned();
+                let (of, limit) = (origin.clone(), self.limit);
+                // The digest of a large policy takes milliseconds.
+                let read = tokio::task::spawn_blocking(move || read::config_map(cache.as_ref(), &of, limit)).await;
+                self.shows(origin, read.unwrap_or(Err(Error::Compile)));
+            }
+            Origin::File { name, .. } => self.read_file(origin, name).await,
+            Origin::Builtin(_) => {}
+        }
+    }
+
+    /// Reads a file. If its volume does not answer in time the source has failed, and is not read again until that attempt has ended: each attempt
+    /// holds a thread.
+    async fn read_file(&self, origin: &Origin, name: &str) {
+        let Some(directory) = self.directory.clone() else {
+            return self.shows(origin, Err(Error::FindDirectory(name.to_owned())));
+        };
+        let (limit, file) = (self.limit, name.to_owned());
+        let mut reading = tokio::task::spawn_blocking(move || read::file(&directory, &file, limit));
+        let read = match tokio::time::timeout(read::READ, &mut reading).await {
+            Ok(read) => read,
+            Err(_) => {
+                self.state().is_silent(origin, read::silent(name).to_string(), Instant::now());
+                self.changed();
+                reading.await
+            }
+        };
+        self.shows(origin, read.unwrap_or(Err(Error::Compile)));
+    }
+
+    fn shows(&self, origin: &Origin, shown: Result<Content, Error>) {
+        self.state().read(origin, shown.map_err(|error| error.to_string()), Instant::now());
+    }
+
+    async fn compile(&self, content: Content) {
+        let digest = content.digest.clone();
+        let began = Instant::now();
+        let made = self.compiler.compile(content).await;
+        let millis = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        match &made {
+            Ok(policy) => info!(digest, millis, policy = policy.name().name, "a policy was loaded"),
+            Err(failure) => info!(digest, millis, why = failure.why, "a policy could not be loaded"),
+        }
+        self.state().compiled(&digest, made, Instant::now());
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests may")]
+mod tests;
