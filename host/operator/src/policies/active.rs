@@ -150,17 +150,15 @@ impl Said {
     /// What the group's condition says, most important first, and whether every layer has something that decides.
     fn health(self, names: &[String]) -> (PolicyHealth, bool) {
         let is_complete = self.missing.is_empty() && self.awaited.is_empty();
-        let lists: [(Vec<String>, fn(String) -> PolicyHealth); 6] = [
-            (self.missing, PolicyHealth::Missing),
-            (self.awaited, PolicyHealth::Loading),
-            (self.reverted, PolicyHealth::Reverted),
-            (self.flapping, PolicyHealth::Flapping),
-            (self.stale, PolicyHealth::Stale),
-            (self.loading, PolicyHealth::Loading),
-        ];
-        let first = lists.into_iter().find(|(list, _)| !list.is_empty());
-        let health =
-            first.map_or_else(|| PolicyHealth::Active(names.join(", ")), |(list, health)| health(list.join("; ")));
+        let say =
+            |list: Vec<String>, health: fn(String) -> PolicyHealth| (!list.is_empty()).then(|| health(list.join("; ")));
+        let health = say(self.missing, PolicyHealth::Missing)
+            .or_else(|| say(self.awaited, PolicyHealth::Loading))
+            .or_else(|| say(self.reverted, PolicyHealth::Reverted))
+            .or_else(|| say(self.flapping, PolicyHealth::Flapping))
+            .or_else(|| say(self.stale, PolicyHealth::Stale))
+            .or_else(|| say(self.loading, PolicyHealth::Loading))
+            .unwrap_or_else(|| PolicyHealth::Active(names.join(", ")));
         (health, is_complete)
     }
 }

@@ -15,13 +15,16 @@ mod loading;
 /// A policy of the tests: its text.
 type Policy = String;
 
+/// A copy: name, note, content.
+type Copied = (String, Option<Note>, Option<Content>);
+
 /// Sources, an API server with copies, and a process that loads policies.
 struct World {
     state: State<Policy>,
     now: Instant,
     sources: BTreeMap<Origin, Content>,
-    /// By the UID of the group that owns them: name, note, content.
-    copies: BTreeMap<String, Vec<(String, Option<Note>, Option<Content>)>>,
+    /// By the UID of the group that owns them.
+    copies: BTreeMap<String, Vec<Copied>>,
     /// What was compiled, in order.
     compiled: Vec<String>,
     /// The requests that fail, each once.
