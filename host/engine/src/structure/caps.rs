@@ -95,7 +95,7 @@ impl Default for Caps {
             values: 2_000_000,
             function_calls: 10_000,
             calls: 50_000,
-            work: 2_500_000,
+            work: 2_000_000,
             memories: 2,
             memory_bytes: 16 << 20,
             tables: 4,

@@ -35,10 +35,14 @@ const CONTAINER: u64 = 512 << 20;
 /// Bytes of address space that a compilation gets where the container has them.
 const MEMORY: u64 = 256 << 20;
 
+/// Bytes by which the allocator takes address space, by default 1 GiB, which would be more than the limit. It takes the first piece before the process
+/// can limit itself.
+const ARENA: u64 = 32 << 20;
+
 /// What a compilation may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChildLimits {
-    /// Bytes of address space beyond what the process has when it begins.
+    /// Bytes of address space beyond those of the executable. Less than the allocator's first piece counts as that piece.
     pub memory: u64,
     /// Time of the processor.
     pub cpu: Duration,
@@ -57,17 +61,12 @@ impl ChildLimits {
         Self::within(container, resident().unwrap_or(0))
     }
 
-    /// The limits for a container of so many bytes in which the operator has so many. Measured (`tests/compile.rs`): what the caps of
-    /// components allow takes up to 4 s of a processor and 120 MiB.
+    /// The limits for a container of so many bytes in which the operator has so many. What the caps of components allow takes
+    /// some 2 s of a processor, 90 MiB, and gives 3 MB (docs/safety.md, H19).
     #[must_use]
     pub fn within(container: u64, operator: u64) -> Self {
         let free = (container / 5 * 4).saturating_sub(operator);
-        Self {
-            memory: free.min(MEMORY),
-            cpu: Duration::from_secs(10),
-            wall: Duration::from_secs(30),
-            output: 16 << 20,
-        }
+        Self { memory: free.min(MEMORY), cpu: Duration::from_secs(10), wall: Duration::from_secs(30), output: 8 << 20 }
     }
 }
 
@@ -147,8 +146,7 @@ fn start(program: &Path, limits: ChildLimits) -> io::Result<Child> {
         .arg(limits.memory.to_string())
         .arg(limits.cpu.as_secs().to_string())
         .env_clear()
-        // The allocator takes address space in steps, by default of 1 GiB, which would be the whole limit. In KiB.
-        .env("MIMALLOC_ARENA_RESERVE", "32768")
+        .env("MIMALLOC_ARENA_RESERVE", (ARENA >> 10).to_string())
         .current_dir("/")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -163,25 +161,29 @@ async fn converse(child: &mut Child, bytes: &[u8], limits: ChildLimits) -> Resul
     else {
         return Err(CompileError::Run("it has no pipes".to_owned()));
     };
-    let hand_over = async {
+    let failed = |error: io::Error| CompileError::Run(error.to_string());
+    let hand_over = async move {
         // A process that ends early says why by its end.
         let _ = stdin.write_all(bytes).await;
-        drop(stdin);
+        Ok(())
     };
-    let (mut out, mut said) = (Vec::new(), Vec::new());
-    let mut stdout = stdout.take(limits.output.saturating_add(1));
-    let mut stderr = stderr.take(MESSAGE);
-    let read = async {
-        let (out, said) = tokio::join!(stdout.read_to_end(&mut out), stderr.read_to_end(&mut said));
-        out.and(said)
+    // Each block ends with its pipe: a process that goes on writing must not wait for a reader.
+    let read_out = async move {
+        let mut out = Vec::new();
+        stdout.take(limits.output.saturating_add(1)).read_to_end(&mut out).await.map_err(failed)?;
+        if out.len() as u64 > limits.output {
+            return Err(CompileError::Output(limits.output));
+        }
+        Ok(out)
     };
-    let ((), read) = tokio::join!(hand_over, read);
-    read.map_err(|error| CompileError::Run(error.to_string()))?;
-    if out.len() as u64 > limits.output {
-        return Err(CompileError::Output(limits.output));
-    }
+    let read_said = async move {
+        let mut said = Vec::new();
+        stderr.take(MESSAGE).read_to_end(&mut said).await.map_err(failed)?;
+        Ok(said)
+    };
+    let ((), out, said) = tokio::try_join!(hand_over, read_out, read_said)?;
     // Its pipes are closed, so it ends, or has closed them on purpose: then the wall limit ends it.
-    let status = child.wait().await.map_err(|error| CompileError::Run(error.to_string()))?;
+    let status = child.wait().await.map_err(failed)?;
     explain(status, out, &String::from_utf8_lossy(&said), limits)
 }
 
@@ -263,7 +265,7 @@ fn confine(words: &[String]) -> io::Result<()> {
     // What is mapped already is mostly the executable, which the operator has in memory anyway.
     let mapped = read_number_of_pages().ok_or_else(|| io::Error::other("the size of this process cannot be read"))?;
     let both = |value: u64| Rlimit { current: Some(value), maximum: Some(value) };
-    setrlimit(Resource::As, both(mapped.saturating_add(memory)))?;
+    setrlimit(Resource::As, both(mapped.saturating_add(memory.saturating_sub(ARENA))))?;
     setrlimit(Resource::Cpu, Rlimit { current: Some(cpu), maximum: Some(cpu + 1) })?;
     setrlimit(Resource::Core, both(0))?;
     setrlimit(Resource::Fsize, both(0))?;
