@@ -5,7 +5,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{Guest, ask, built, component, contract, engine, layer, load, member, snapshot};
+use common::{Guest, ask, built, component, contract, engine, layer, load, snapshot};
 use tanist_core::policy::Point;
 use tanist_engine::{Engine, Limits, LoadError, Policy, Stack};
 

@@ -207,6 +207,10 @@ fn h19_is_expensive_to_compile() {
         ("200,000 empty functions", functions(200_000, "", "")),
         ("300,000 calls", functions(1, "", &times(300_000, "call 0 "))),
         ("110,000 stores", bombs::spread(110_000, 1_000, "(param i32)", store)),
+        (
+            "20,000 copies",
+            bombs::spread(20_000, 5_000, "(param i32)", "local.get 0 local.get 0 local.get 0 memory.copy "),
+        ),
         ("13,000 stores in one function", bombs::spread(13_000, 13_000, "(param i32)", store)),
     ];
     for (name, extra) in bombs {

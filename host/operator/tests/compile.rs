@@ -16,20 +16,17 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use compile::{ChildLimits, CompileError, VERB, by};
 use tanist_engine::{Engine, Limits, Policy, Stage};
+use tokio::sync::Mutex;
 
 const LIMITS: ChildLimits =
     ChildLimits { memory: 256 << 20, cpu: Duration::from_secs(10), wall: Duration::from_secs(60), output: 16 << 20 };
 
 /// One test at a time: they look at the memory and at the children of this process.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
+static ALONE: Mutex<()> = Mutex::const_new(());
 
 fn tanist() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_tanist"))
@@ -81,7 +78,7 @@ fn memory(field: &str) -> u64 {
 
 #[tokio::test]
 async fn a_policy_is_compiled_elsewhere_and_used_here() {
-    let _alone = alone();
+    let _alone = ALONE.lock().await;
     let bytes = sequence();
     let compiled = ask(tanist(), bytes.clone(), LIMITS).await.unwrap();
     let engine = Engine::new(Limits::default()).unwrap();
@@ -91,7 +88,7 @@ async fn a_policy_is_compiled_elsewhere_and_used_here() {
 
 #[tokio::test]
 async fn h19_what_is_refused_says_by_which_gate() {
-    let _alone = alone();
+    let _alone = ALONE.lock().await;
     for (bytes, stage, kind, part) in [
         (vec![0; 64], Stage::Size, "not-webassembly", "it is not a WebAssembly component"),
         (vec![0; (1 << 20) + 1], Stage::Size, "size", "1048576 are allowed"),
@@ -113,7 +110,7 @@ async fn h19_what_is_refused_says_by_which_gate() {
 
 #[tokio::test]
 async fn h19_the_largest_component_fits_into_the_limits_and_costs_this_process_nothing() {
-    let _alone = alone();
+    let _alone = ALONE.lock().await;
     let bytes = with_loops(35, 500);
     let _ = fs::write("/proc/self/clear_refs", "5");
     let before = memory("VmRSS:");
@@ -123,7 +120,7 @@ async fn h19_the_largest_component_fits_into_the_limits_and_costs_this_process_n
 
 #[tokio::test]
 async fn h19_each_limit_has_its_words() {
-    let _alone = alone();
+    let _alone = ALONE.lock().await;
     // What takes 60 MiB to compile.
     let little = ChildLimits { memory: 40 << 20, ..LIMITS };
     let lacks = ask(tanist(), with_loops(9_000, 0), little).await.map(|out| out.len());
@@ -146,7 +143,7 @@ async fn h19_each_limit_has_its_words() {
 
 #[tokio::test]
 async fn h21_a_compiler_that_crashes_is_an_error() {
-    let _alone = alone();
+    let _alone = ALONE.lock().await;
     let crashed = ask(&standing_in("crashes"), sequence(), LIMITS).await.unwrap_err();
     assert_eq!(crashed, CompileError::Crashed("signal 11: thread main has overflowed its stack".to_owned()));
     assert!(crashed.is_the_components());
@@ -162,7 +159,7 @@ async fn h21_a_compiler_that_crashes_is_an_error() {
 
 #[tokio::test]
 async fn h21_the_process_gets_no_environment() {
-    let _alone = alone();
+    let _alone = ALONE.lock().await;
     let seen = ask(&standing_in("shows-what-it-gets"), sequence(), LIMITS).await.unwrap();
     let seen = String::from_utf8(seen).unwrap();
     // The shell sets PWD and the like itself.
@@ -176,7 +173,7 @@ async fn h21_the_process_gets_no_environment() {
 /// What the kernel says of the process that waits for its component.
 #[test]
 fn h21_the_process_limits_itself_before_it_reads() {
-    let _alone = alone();
+    let _alone = ALONE.blocking_lock();
     let mut child = Command::new(tanist())
         .args([VERB, &(64 << 20).to_string(), "7"])
         .env_clear()
@@ -209,7 +206,7 @@ fn it_does_not_run_without_limits() {
 
 #[tokio::test]
 async fn who_no_longer_waits_ends_the_process() {
-    let _alone = alone();
+    let _alone = ALONE.lock().await;
     let asked = tokio::spawn(async { ask(&standing_in("hangs"), sequence(), LIMITS).await });
     while children().is_empty() {
         tokio::task::yield_now().await;

@@ -62,7 +62,7 @@ impl ChildLimits {
     }
 
     /// The limits for a container of so many bytes in which the operator has so many. What the caps of components allow takes
-    /// some 2 s of a processor, 90 MiB, and gives 3 MB (docs/safety.md, H19).
+    /// 2.3 s of a processor, 104 MiB, and gives 2.7 MB (docs/safety.md, H19).
     #[must_use]
     pub fn within(container: u64, operator: u64) -> Self {
         let free = (container / 5 * 4).saturating_sub(operator);
