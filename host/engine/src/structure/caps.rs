@@ -307,7 +307,7 @@ impl InFunction {
         let square = blocks.saturating_mul(blocks) / 74;
         [
             80,
-            self.operators,
+            self.operators.saturating_mul(7),
             self.blocks.found.saturating_mul(14),
             self.checks.saturating_mul(64),
             self.calls.found.saturating_mul(15),
