@@ -3,7 +3,10 @@
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -14,29 +17,23 @@ use tanist_core::{
 };
 use wasmtime::{
     Store,
-    component::{
-        Component, ComponentExportIndex, ComponentNamedList, Instance, InstancePre, Lift, Linker, types::ComponentItem,
-    },
+    component::{Component, ComponentExportIndex, ComponentNamedList, Instance, InstancePre, Lift, Linker},
 };
 
 use crate::{
     bindings::exports::tanist::policy::{about, election, placement, recovery, types as wit},
+    compiled,
+    contract::{Interfaces as Names, PACKAGE, VERSION},
     convert::{self, Intake},
     error::{LoadError, ParametersError, RunError, SetupError},
     limits::Limits,
+    native,
     question::Size,
     sandbox::{self, Sandbox},
     schema::{self, Schema},
     text::{MESSAGE, short},
     ticker::{Ticker, Ticking},
 };
-
-/// The contract that is served: the package, and the part of its version that patch releases do not change.
-const PACKAGE: &str = "tanist:policy";
-const VERSION: &str = "0.1.0";
-const SERIES: &str = "0.1.";
-/// The interfaces of the package. The last two are accepted and not called.
-const INTERFACES: [&str; 7] = ["types", "about", "election", "placement", "recovery", "notes", "interpreter"];
 
 /// Compiles policies, each one once, and has the limits for them. Clones share one engine.
 #[derive(Clone)]
@@ -49,8 +46,8 @@ struct Shared {
     ticker: Ticker,
     /// Compiled components in use, by digest. The same bytes are compiled once as long as a policy of them exists.
     compiled: Mutex<BTreeMap<String, Weak<Compiled>>>,
-    /// The number of compilations. The lock is held during one, because a compilation takes tens of MiB and many groups may appear at once.
-    compiling: Mutex<u64>,
+    /// The number of compilations in this process.
+    compilations: AtomicU64,
 }
 
 impl Engine {
@@ -62,8 +59,8 @@ impl Engine {
         let engine =
             wasmtime::Engine::new(&sandbox::config(&limits)).map_err(|error| SetupError(format!("{error:#}")))?;
         let linker = Linker::new(&engine);
-        let (ticker, compiled, compiling) = (Ticker::default(), Mutex::default(), Mutex::default());
-        Ok(Self(Arc::new(Shared { engine, linker, limits, ticker, compiled, compiling })))
+        let (ticker, compiled, compilations) = (Ticker::default(), Mutex::default(), AtomicU64::new(0));
+        Ok(Self(Arc::new(Shared { engine, linker, limits, ticker, compiled, compilations })))
     }
 
     /// The limits for policies.
@@ -81,19 +78,22 @@ impl Engine {
         compiled.get(digest).and_then(Weak::upgrade)
     }
 
-    /// The number of components that this engine has compiled. It compiles one at a time, and the same bytes once as long as a policy of them exists.
+    /// The number of components that this engine has compiled: the same bytes once, as long as a policy of them exists. What another process compiled
+    /// is not counted.
     pub fn compilations(&self) -> u64 {
-        *self.0.compiling.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.compilations.load(Ordering::Relaxed)
     }
 
     fn compile(&self, bytes: &[u8], digest: String) -> Result<Arc<Compiled>, LoadError> {
-        let mut compilations = self.0.compiling.lock().unwrap_or_else(PoisonError::into_inner);
-        // Another thread may have compiled the same bytes meanwhile.
-        if let Some(compiled) = self.known(&digest) {
-            return Ok(compiled);
-        }
-        *compilations += 1;
-        let compiled = Arc::new(Compiled::new(self, bytes, digest)?);
+        self.0.compilations.fetch_add(1, Ordering::Relaxed);
+        compiled::admit(bytes)?;
+        let component = Component::from_binary(&self.0.engine, bytes).map_err(|error| compiled::refused(&error))?;
+        self.keep(component, digest)
+    }
+
+    /// Checks what was compiled, and keeps it for as long as a policy of it exists.
+    fn keep(&self, component: Component, digest: String) -> Result<Arc<Compiled>, LoadError> {
+        let compiled = Arc::new(Compiled::new(self, &component, digest)?);
         let mut cache = self.0.compiled.lock().unwrap_or_else(PoisonError::into_inner);
         cache.retain(|_, entry| entry.strong_count() > 0);
         cache.insert(compiled.digest.clone(), Arc::downgrade(&compiled));
@@ -150,7 +150,8 @@ struct Interfaces {
 }
 
 impl Policy {
-    /// Loads a policy.
+    /// Loads a policy and compiles it in this process, for as long as that takes: for tools and tests. A process that others depend on has it compiled
+    /// elsewhere ([`compiled::compile`](crate::compile)) and takes what came out ([`Policy::from_compiled`]).
     ///
     /// # Guarantees
     /// The policy imports nothing but types, each of its points has the types of the contract, and it was started once under the limits.
@@ -165,13 +166,37 @@ impl Policy {
             Some(compiled) => compiled,
             None => engine.compile(bytes, digest)?,
         };
+        Ok(Self::of(engine, source, compiled))
+    }
+
+    /// Loads a policy of which another process of this program compiled the bytes ([`compile`](crate::compile)).
+    ///
+    /// `compiled` is native code, and is run as it is: it must come from a process that this one started itself, or from this program's own
+    /// file, and never from a source of policies (docs/safety.md, H22).
+    ///
+    /// # Guarantees
+    /// Those of [`Policy::load`].
+    ///
+    /// # Errors
+    /// The reason why the bytes are not such a policy, or [`LoadError::Compiled`] when another version of the engine compiled them.
+    pub fn from_compiled(engine: &Engine, source: &str, bytes: &[u8], compiled: &[u8]) -> Result<Self, LoadError> {
+        check_form(bytes, engine.limits())?;
+        let digest = digest(bytes);
+        let compiled = match engine.known(&digest) {
+            Some(compiled) => compiled,
+            None => engine.keep(native::adopt(&engine.0.engine, compiled)?, digest)?,
+        };
+        Ok(Self::of(engine, source, compiled))
+    }
+
+    fn of(engine: &Engine, source: &str, compiled: Arc<Compiled>) -> Self {
         let name = PolicyName {
             name: compiled.description.name.clone(),
             version: compiled.description.version.clone(),
             source: source.to_owned(),
             digest: compiled.digest.clone(),
         };
-        Ok(Self { engine: engine.clone(), compiled, name })
+        Self { engine: engine.clone(), compiled, name }
     }
 
     /// The same policy as it is named when it comes from another source. It is compiled once.
@@ -292,15 +317,14 @@ enum Returned {
 }
 
 impl Compiled {
-    fn new(engine: &Engine, bytes: &[u8], digest: String) -> Result<Self, LoadError> {
+    fn new(engine: &Engine, component: &Component, digest: String) -> Result<Self, LoadError> {
         let Shared { engine, linker, limits, ticker, .. } = &*engine.0;
-        let compile = |error: wasmtime::Error| LoadError::Compile(short(&format!("{error:#}"), MESSAGE));
-        let component = Component::from_binary(engine, bytes).map_err(compile)?;
-        check_imports(engine, &component)?;
-        let exports = served_exports(engine, &component)?;
-        let pre = linker.instantiate_pre(&component).map_err(compile)?;
+        // Its names were read before it was compiled. An import of a function would fail here: nothing is linked.
+        let pre = linker.instantiate_pre(component).map_err(|error| compiled::refused(&error))?;
+        let ty = component.component_type();
+        let exports = Names::of(ty.exports(engine).map(|(name, _)| name))?;
         let interfaces = Interfaces::find(&pre, &exports)?;
-        let points = Points::find(&component);
+        let points = Points::find(component);
 
         // It is started once, to check that it starts and that every point has the right type, and to get its description.
         let _ticking = ticker.begin(engine);
@@ -318,15 +342,9 @@ impl Compiled {
 }
 
 impl Interfaces {
-    fn find(pre: &InstancePre<Sandbox>, exports: &[String]) -> Result<Self, LoadError> {
-        let has = |interface: &str| exports.iter().any(|export| export == interface);
-        if !has("about") {
-            return Err(LoadError::LacksAbout);
-        }
-        let (election, placement, recovery) = (has("election"), has("placement"), has("recovery"));
-        if !(election || placement || recovery) {
-            return Err(LoadError::LacksPoints);
-        }
+    fn find(pre: &InstancePre<Sandbox>, exports: &Names) -> Result<Self, LoadError> {
+        let (election, placement, recovery) =
+            (exports.has("election"), exports.has("placement"), exports.has("recovery"));
         let wrong = |interface: &'static str| move |error: wasmtime::Error| wrong_type(interface, &error);
         Ok(Self {
             about: about::GuestIndices::new(pre).map_err(wrong("about"))?,
@@ -357,7 +375,7 @@ fn wrong_type(interface: &str, error: &wasmtime::Error) -> LoadError {
 }
 
 /// The checks that need no parsing.
-fn check_form(bytes: &[u8], limits: &Limits) -> Result<(), LoadError> {
+pub(crate) fn check_form(bytes: &[u8], limits: &Limits) -> Result<(), LoadError> {
     if bytes.is_empty() {
         return Err(LoadError::Empty);
     }
@@ -375,47 +393,4 @@ fn check_form(bytes: &[u8], limits: &Limits) -> Result<(), LoadError> {
 fn digest(bytes: &[u8]) -> String {
     let hexadecimal = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     format!("sha256:{hexadecimal}")
-}
-
-/// Checks that only types are imported, so that an answer is a function of the snapshot.
-fn check_imports(engine: &wasmtime::Engine, component: &Component) -> Result<(), LoadError> {
-    for (name, import) in component.component_type().imports(engine) {
-        check_version(name)?;
-        let types_only = match import.ty {
-            ComponentItem::ComponentInstance(instance) => {
-                instance.exports(engine).all(|(_, export)| matches!(export.ty, ComponentItem::Type(_)))
-            }
-            _ => false,
-        };
-        if !types_only {
-            return Err(LoadError::Import(short(name, 256)));
-        }
-    }
-    Ok(())
-}
-
-/// The interfaces of the contract that a component exports, without package and version. Exports of other packages are ignored.
-fn served_exports(engine: &wasmtime::Engine, component: &Component) -> Result<Vec<String>, LoadError> {
-    let mut served = Vec::new();
-    for (name, _) in component.component_type().exports(engine) {
-        served.extend(check_version(name)?);
-    }
-    Ok(served)
-}
-
-/// The interface of the contract that a name means; `None` if it is not one of the contract.
-fn check_version(name: &str) -> Result<Option<String>, LoadError> {
-    if !name.starts_with("tanist:") {
-        return Ok(None);
-    }
-    let parts = name.split_once('@').and_then(|(path, version)| Some((path.split_once('/')?, version)));
-    match parts {
-        Some(((PACKAGE, interface), version))
-            if INTERFACES.contains(&interface)
-                && version.strip_prefix(SERIES).is_some_and(|patch| patch.parse::<u32>().is_ok()) =>
-        {
-            Ok(Some(interface.to_owned()))
-        }
-        _ => Err(LoadError::Unserved { name: short(name, 256), served: format!("{PACKAGE}@{VERSION}") }),
-    }
 }

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// The only features of WebAssembly that policies may use: those that compilers use by default. New features are off.
-const FEATURES: WasmFeatures = WasmFeatures::COMPONENT_MODEL
+pub(crate) const FEATURES: WasmFeatures = WasmFeatures::COMPONENT_MODEL
     .union(WasmFeatures::MUTABLE_GLOBAL)
     .union(WasmFeatures::SATURATING_FLOAT_TO_INT)
     .union(WasmFeatures::SIGN_EXTENSION)
