@@ -93,7 +93,7 @@ async fn h19_what_is_refused_says_by_which_gate() {
         (vec![0; 64], Stage::Size, "not-webassembly", "it is not a WebAssembly component"),
         (vec![0; (1 << 20) + 1], Stage::Size, "size", "1048576 are allowed"),
         (with_loops(1, 20_000), Stage::Structure, "structure", "4000 are allowed; split the function"),
-        (with_loops(60, 500), Stage::Structure, "structure", "50000 are allowed"),
+        (with_loops(60, 500), Stage::Structure, "structure", "2000000 are allowed"),
     ] {
         let _ = fs::write("/proc/self/clear_refs", "5");
         let before = memory("VmRSS:");
