@@ -51,10 +51,12 @@ mod policy;
 mod question;
 mod sandbox;
 mod schema;
+mod script;
 mod stack;
 mod text;
 
 pub use error::{LoadError, ParametersError, RunError, SchemaError, SetupError};
 pub use limits::Limits;
 pub use policy::{Engine, Policy};
+pub use script::Interpreter;
 pub use stack::{Layer, Stack};

@@ -35,6 +35,18 @@ pub struct Limits {
     pub schema_bytes: usize,
     /// Bytes of the parameters as JSON.
     pub parameters_bytes: usize,
+    /// Notes that are kept of one question; the contract allows no more.
+    pub notes: usize,
+    /// Bytes of a script. It is parsed for each question, some 2 microseconds for each line.
+    pub script_bytes: usize,
+}
+
+impl Limits {
+    /// The limits of the interpreter of scripts: those of every policy, but for what the interpreter itself needs.
+    #[must_use]
+    pub const fn of_interpreter(self) -> Self {
+        Self { table_elements: 20_000, fuel_base: self.fuel_base.saturating_mul(4), ..self }
+    }
 }
 
 impl Default for Limits {
@@ -56,6 +68,8 @@ impl Default for Limits {
             answer_bytes: 256 << 10,
             schema_bytes: 16 << 10,
             parameters_bytes: 16 << 10,
+            notes: 32,
+            script_bytes: 64 << 10,
         }
     }
 }

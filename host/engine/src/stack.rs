@@ -50,16 +50,18 @@ impl Policies for Stack {
         let asked = Asked::new(&question.snapshot, &lists);
         let mut fuel: u64 = 0;
         let mut last = None;
+        let mut notes = Vec::new();
         for layer in self.0.iter().filter(|layer| layer.is_asked_at(point)) {
             let policy = layer.policy.name();
-            let (reply, used) = layer.policy.ask(point, &asked.with(&layer.parameters), asked.size());
-            fuel = fuel.saturating_add(used);
-            match reply {
-                Ok(Some(reply)) => return Ok(Answered { policy: policy.clone(), reply, fuel }),
+            let outcome = layer.policy.ask(point, &asked.with(&layer.parameters), asked.size());
+            fuel = fuel.saturating_add(outcome.fuel);
+            notes.extend(outcome.notes.iter().map(|note| format!("{}: {note}", policy.name)));
+            match outcome.reply {
+                Ok(Some(reply)) => return Ok(Answered { policy: policy.clone(), reply, fuel, notes }),
                 Ok(None) => last = Some(policy),
                 Err(error) => {
                     let (kind, message) = (error.kind(), error.to_string());
-                    return Err(Unanswered { policy: policy.clone(), kind, message });
+                    return Err(Unanswered { policy: policy.clone(), kind, message, notes });
                 }
             }
         }
@@ -68,11 +70,13 @@ impl Policies for Stack {
                 policy: policy.clone(),
                 kind: "abstained-all",
                 message: format!("every policy abstained from `{point}`"),
+                notes,
             },
             None => Unanswered {
                 policy: no_policy(),
                 kind: "no-policy",
                 message: format!("no policy of the group has `{point}`"),
+                notes,
             },
         })
     }

@@ -106,7 +106,7 @@ impl Policies for Active {
                     source: String::new(),
                     digest: String::new(),
                 };
-                Err(Unanswered { policy: none, kind: "not-loaded", message })
+                Err(Unanswered { policy: none, kind: "not-loaded", message, notes: vec![] })
             }
         }
     }
