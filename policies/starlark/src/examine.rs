@@ -50,6 +50,12 @@ pub fn text(file: &str, source: &str) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Where the first tab is.
+pub fn first_tab(file: &str, source: &str) -> Option<FileSpan> {
+    let at = Pos::new(source.find('\t')? as u32);
+    Some(CodeMap::new(file.to_owned(), source.to_owned()).file_span(Span::new(at, at)))
+}
+
 /// Whether nothing in a text can be nested deep. It needs no tokens, and says no more often than necessary.
 fn is_flat(source: &str) -> bool {
     let mut brackets = 0_usize;

@@ -7,6 +7,7 @@ use starlark::{
 };
 
 use crate::{
+    budget,
     notes::cut,
     world::exports::tanist::policy::types::{Fault, Location},
 };
@@ -31,16 +32,11 @@ pub fn at(span: &FileSpan, message: String) -> Fault {
     Fault { message, location: Some(location(span)) }
 }
 
-/// A fault of the script as a whole.
-pub fn of_file(file: &str, message: String) -> Fault {
-    Fault { message, location: Some(Location { file: file.to_owned(), line: 0, column: 0 }) }
-}
-
 /// The sentence of an error, in one line.
 fn sentence(error: &starlark::Error) -> String {
     let text = match error.kind() {
-        ErrorKind::StackOverflow(_) => format!("calls are nested more than {} deep", crate::budget::CALLS),
-        _ => error.without_diagnostic().to_string(),
+        ErrorKind::StackOverflow(_) => format!("calls are nested more than {} deep", budget::CALLS),
+        _ => budget::said().unwrap_or_else(|| error.without_diagnostic().to_string()),
     };
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -49,20 +45,19 @@ fn sentence(error: &starlark::Error) -> String {
 fn stack(stack: &CallStack) -> Option<String> {
     let frames: Vec<_> = stack.frames.iter().rev().collect();
     let mut text = String::new();
+    // A frame knows where it was called, which is a place in the next one.
+    let mut called_at = None;
     for (index, frame) in frames.iter().enumerate() {
-        if index >= CALLS && index + CALLS < frames.len() {
-            if index == CALLS {
-                text.push_str(&format!(", {} more calls", frames.len() - 2 * CALLS));
+        if index < CALLS || index + CALLS >= frames.len() {
+            text.push_str(if index == 0 { "in " } else { ", called from " });
+            text.push_str(&cut(&frame.name, 64));
+            if let Some(ResolvedPos { line, column }) = called_at {
+                text.push_str(&format!(" ({}:{})", line + 1, column + 1));
             }
-            continue;
+        } else if index == CALLS {
+            text.push_str(&format!(", {} more calls", frames.len() - 2 * CALLS));
         }
-        text.push_str(if index == 0 { "in " } else { ", called from " });
-        text.push_str(&cut(&frame.name, 64));
-        // A frame knows where it was called, which is a place in the next one.
-        if let Some(from) = frames.get(index + 1).and_then(|_| frame.location.as_ref()) {
-            let ResolvedPos { line, column } = from.resolve_span().begin;
-            text.push_str(&format!(" ({}:{})", line + 1, column + 1));
-        }
+        called_at = frame.location.as_ref().map(|from| from.resolve_span().begin);
     }
     (!text.is_empty()).then_some(text)
 }

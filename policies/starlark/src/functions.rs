@@ -26,7 +26,7 @@ const REASON: usize = 256;
 /// The reason of a candidate that was chosen without one.
 const NO_REASON: &str = "the script gives no reason";
 
-/// The name under which a script's `*` calls [`limited`]'s `times`. No script can write it as a name.
+/// The name under which a script's `*` calls [`product`]'s function. No script can write it as a name.
 pub const TIMES: &str = "*";
 
 thread_local! {
@@ -97,6 +97,12 @@ pub fn globals() -> Globals {
     let mut builder = GlobalsBuilder::extended_by(&extensions);
     answers(&mut builder);
     limited(&mut builder);
+    let product = GlobalsBuilder::new().with(product).build();
+    if let Some((_, times)) = product.iter().next() {
+        builder.set(TIMES, times);
+    }
+    // Its heap has the function, and lives as long as the instance.
+    std::mem::forget(product);
     builder.build()
 }
 
@@ -184,7 +190,10 @@ fn limited(builder: &mut GlobalsBuilder) {
         within("range", distance / i64::from(step.get()).abs(), "elements")?;
         Ok(Range::new(start, stop, step))
     }
+}
 
+#[starlark_module]
+fn product(builder: &mut GlobalsBuilder) {
     /// `left * right`: see [`TIMES`].
     fn times<'v>(
         #[starlark(require = pos)] left: Value<'v>,

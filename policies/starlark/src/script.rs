@@ -47,7 +47,6 @@ thread_local! {
 
 /// A script that was loaded.
 struct Loaded {
-    file: String,
     module: FrozenModule,
     defined: Vec<Defined>,
 }
@@ -57,7 +56,12 @@ pub fn load(file: &str, source: String) -> Result<Script, Fault> {
     budget::reset();
     examine::text(file, &source)?;
     let multiplies = source.contains('*');
-    let mut ast = AstModule::parse(file, source, &DIALECT).map_err(|error| fault::of(&error))?;
+    let tab = examine::first_tab(file, &source);
+    let mut ast = AstModule::parse(file, source, &DIALECT).map_err(|error| match (fault::of(&error), tab) {
+        // The parser's place is the end of the line before.
+        (fault, Some(tab)) if fault.message.contains("tabs are not allowed") => fault::at(&tab, fault.message),
+        (fault, _) => fault,
+    })?;
     let defined = examine::points(&ast)?;
     let summary = examine::docstring(&ast).map(first_line).unwrap_or_default();
     if multiplies {
@@ -85,7 +89,7 @@ pub fn load(file: &str, source: String) -> Result<Script, Fault> {
         .filter_map(|each| POINTS.get(each.point))
         .map(|(point, interface)| format!("{interface}/{point}"))
         .collect();
-    LOADED.set(Some(Loaded { file: file.to_owned(), module, defined }));
+    LOADED.set(Some(Loaded { module, defined }));
     Ok(Script { description, points })
 }
 
@@ -113,13 +117,12 @@ pub fn ask<R: Reply>(point: &'static str, snapshot: Snapshot) -> Result<R, Fault
     snapshot::keep(snapshot);
     functions::asking(point);
     LOADED.with_borrow(|loaded| {
-        let Some(Loaded { file, module, defined }) = loaded else {
-            return Err(fault::of_file("", "no script was loaded".to_owned()));
+        let Some(Loaded { module, defined }) = loaded else {
+            return Err(Fault { message: "no script was loaded".to_owned(), location: None });
         };
         let defined = defined.iter().find(|each| POINTS.get(each.point).is_some_and(|(name, _)| *name == point));
         let function = module.get_option(point).ok().flatten();
         let (Some(defined), Some(function)) = (defined, function) else { return Ok(R::ABSTAIN) };
-        let _ = file;
         Module::with_temp_heap(|scratch| {
             let mut eval = Evaluator::new(&scratch);
             budget::limit(&mut eval).map_err(|error| fault::of(&starlark::Error::new_other(error)))?;

@@ -46,14 +46,24 @@ fn a_usual_script_uses_a_fraction_of_the_budget() {
 #[ignore = "measures time"]
 fn measure() {
     let rounds = 3_000;
-    let nothing = "def failover(s): pass\n";
-    let parsed = FORTY.replace("def failover(s):\n", "def failover(s):\n    if s: return None\n");
+    let one = "def failover(s): return wait('x')\n".to_owned();
+    let parsed = FORTY.replace("def failover(s):\n", "def failover(s):\n    if s: return wait('x')\n");
+    let many = |line: &str, times: usize| {
+        one.clone() + &(0..times).map(|n| line.replace('#', &n.to_string())).collect::<String>()
+    };
     for (what, text) in [
-        ("1 line, returns at once", nothing),
-        ("40 lines, returns at once", parsed.as_str()),
-        ("40 lines, decides", FORTY),
+        ("1 line, returns at once", one.clone()),
+        ("39 lines, 38 of them comments", one.clone() + &"# nothing is said here\n".repeat(38)),
+        ("39 lines, 38 of them assignments", many("x# = #\n", 38)),
+        ("39 lines, 19 more functions", many("def f#(a):\n    return a\n", 19)),
+        (
+            "39 lines, 19 functions of one expression",
+            many("def f#(a):\n    return [m for m in a.members if m.zone == a.name]\n", 19),
+        ),
+        ("40 lines, returns at once", parsed),
+        ("40 lines, decides", FORTY.to_owned()),
     ] {
-        let stack = stack(text);
+        let stack = stack(&text);
         let question = Question { point: Point::Failover, snapshot: five() };
         let mut times: Vec<_> = (0..rounds)
             .map(|_| {

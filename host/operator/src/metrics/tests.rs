@@ -41,7 +41,9 @@ impl Policies for Says {
             digest: String::new(),
         };
         match &self.0 {
-            Ok(reply) => Ok(Answered { policy, reply: serde_json::from_value(reply.clone()).unwrap(), fuel: 7, notes: vec![] }),
+            Ok(reply) => {
+                Ok(Answered { policy, reply: serde_json::from_value(reply.clone()).unwrap(), fuel: 7, notes: vec![] })
+            }
             Err(kind) => Err(Unanswered { policy, kind, message: "it could not".into(), notes: vec![] }),
         }
     }
