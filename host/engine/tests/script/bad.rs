@@ -108,7 +108,7 @@ fn long_loops_are_cut_with_a_place() {
 #[test]
 fn a_loop_at_the_top_ends_when_the_script_is_loaded() {
     let text = "n = 0\nfor i in range(100000):\n    for j in range(100000):\n        n += 1\ndef seed(s): pass\n";
-    says(&refusal(text), &["it took more than 50000 steps", "(mine.star:4:9)"]);
+    says(&refusal(text), &["it took more than 50000 steps", "(mine.star:3:5)"]);
 }
 
 #[test]

@@ -18,6 +18,10 @@ use tanist_core::{
 };
 use tanist_engine::{Interpreter, Layer, Limits, LoadError, Policy, Stack};
 
+/// The operator's allocator, which the cost of an instance depends on.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Compiling it takes seconds, so all tests share it.
 static INTERPRETER: LazyLock<Interpreter> =
     LazyLock::new(|| Interpreter::load(Limits::default(), &built("starlark")).expect("the interpreter is sound"));
