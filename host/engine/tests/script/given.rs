@@ -188,11 +188,8 @@ fn the_readme_lists_what_a_script_is_given() {
     for (record, prefix, _) in RECORDS {
         given.extend(fields(record).into_iter().map(|field| format!("{prefix}.{field}")));
     }
-    let listed: BTreeSet<String> = listed
-        .into_iter()
-        .filter(|name| name.contains('.') && !name.contains("..."))
-        .map(str::to_owned)
-        .collect();
+    let listed: BTreeSet<String> =
+        listed.into_iter().filter(|name| name.contains('.') && !name.contains("...")).map(str::to_owned).collect();
     assert_eq!(listed, given);
 }
 
