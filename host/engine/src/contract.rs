@@ -6,7 +6,7 @@ use crate::{error::LoadError, text::short};
 pub(crate) const PACKAGE: &str = "tanist:policy";
 pub(crate) const VERSION: &str = "0.1.0";
 const SERIES: &str = "0.1.";
-/// The interfaces of the package. The last two are accepted and not called.
+/// The interfaces of the package. The last one is called for scripts only.
 const INTERFACES: [&str; 7] = ["types", "about", "election", "placement", "recovery", "notes", "interpreter"];
 
 /// The interfaces of the contract that a component imports or exports, without package and version.

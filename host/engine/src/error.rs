@@ -80,6 +80,14 @@ pub enum LoadError {
     /// Its schema is not acceptable.
     #[error("the schema of its parameters is not acceptable")]
     Schema(#[source] SchemaError),
+    /// It is a script, and something is wrong at a place of it.
+    #[error("{}", describe(.0))]
+    Script(Fault),
+    /// It is a script that defines no point.
+    #[error(
+        "it defines none of seed(s), failover(s), join(s), demote(s), place(s) and treat(s), so there is no question for it"
+    )]
+    NoFunctions,
 }
 
 /// How a policy failed while it ran.
@@ -152,6 +160,8 @@ impl LoadError {
             Self::Start(source) | Self::Describe(source) => source.kind(),
             Self::Description(_) => "description",
             Self::Schema(_) => "schema",
+            Self::Script(_) => "script",
+            Self::NoFunctions => "lacks-points",
         }
     }
 }
@@ -210,7 +220,12 @@ impl LoadError {
             }
             Self::Compile(_) | Self::Compiled(_) => Stage::Compile,
             Self::Type { .. } => Stage::Type,
-            Self::Start(_) | Self::Describe(_) | Self::Description(_) | Self::Schema(_) => Stage::Exam,
+            Self::Script(_)
+            | Self::NoFunctions
+            | Self::Start(_)
+            | Self::Describe(_)
+            | Self::Description(_)
+            | Self::Schema(_) => Stage::Exam,
         }
     }
 }

@@ -21,7 +21,7 @@ use wasmtime::{
 };
 
 use crate::{
-    bindings::exports::tanist::policy::{about, election, placement, recovery, types as wit},
+    bindings::exports::tanist::policy::{about, election, notes, placement, recovery, types as wit},
     compiled,
     contract::{Interfaces as Names, PACKAGE, VERSION},
     convert::{self, Intake},
@@ -31,6 +31,7 @@ use crate::{
     question::Size,
     sandbox::{self, Sandbox},
     schema::{self, Schema},
+    script::Script,
     text::{MESSAGE, short},
     ticker::{Ticker, Ticking},
 };
@@ -56,8 +57,12 @@ impl Engine {
     /// # Errors
     /// The machine cannot run the generated code.
     pub fn new(limits: Limits) -> Result<Self, SetupError> {
-        let engine =
-            wasmtime::Engine::new(&sandbox::config(&limits)).map_err(|error| SetupError(format!("{error:#}")))?;
+        Self::configured(limits, &sandbox::config(&limits))
+    }
+
+    /// An engine with another configuration, which has to set every limit that the default one sets.
+    pub(crate) fn configured(limits: Limits, config: &wasmtime::Config) -> Result<Self, SetupError> {
+        let engine = wasmtime::Engine::new(config).map_err(|error| SetupError(format!("{error:#}")))?;
         let linker = Linker::new(&engine);
         let (ticker, compiled, compilations) = (Ticker::default(), Mutex::default(), AtomicU64::new(0));
         Ok(Self(Arc::new(Shared { engine, linker, limits, ticker, compiled, compilations })))
@@ -71,6 +76,16 @@ impl Engine {
     /// Keeps the wall limit running until the result is dropped.
     pub(crate) fn ticking(&self) -> Ticking {
         self.0.ticker.begin(&self.0.engine)
+    }
+
+    /// What runs the code.
+    pub(crate) fn runtime(&self) -> &wasmtime::Engine {
+        &self.0.engine
+    }
+
+    /// What is given to a component that imports nothing.
+    pub(crate) fn linker(&self) -> &Linker<Sandbox> {
+        &self.0.linker
     }
 
     fn known(&self, digest: &str) -> Option<Arc<Compiled>> {
@@ -115,25 +130,52 @@ pub struct Policy {
     name: PolicyName,
 }
 
-/// A compiled component.
-struct Compiled {
-    digest: String,
-    pre: InstancePre<Sandbox>,
-    points: Points,
-    description: Description,
-    schema: Option<Schema>,
+/// A compiled component, or a script with the interpreter's.
+pub(crate) struct Compiled {
+    pub(crate) digest: String,
+    pub(crate) pre: InstancePre<Sandbox>,
+    pub(crate) points: Points,
+    pub(crate) notes: Option<ComponentExportIndex>,
+    pub(crate) description: Description,
+    pub(crate) schema: Option<Schema>,
+    /// What the interpreter runs. `None`: the component is the policy.
+    pub(crate) script: Option<Script>,
+}
+
+/// How a policy dealt with a question.
+pub(crate) struct Outcome {
+    /// `None`: it abstains, or does not have the point.
+    pub(crate) reply: Result<Option<Reply>, RunError>,
+    /// The fuel that it used.
+    pub(crate) fuel: u64,
+    /// What it noted for its author.
+    pub(crate) notes: Vec<String>,
 }
 
 /// The export of each decision point; `None` for points that a policy does not have. They are found once at loading, because that includes a
 /// comparison of types.
-struct Points([Option<ComponentExportIndex>; Point::ALL.len()]);
+#[derive(Clone)]
+pub(crate) struct Points([Option<ComponentExportIndex>; Point::ALL.len()]);
+
+/// A function of an interface of the contract.
+pub(crate) fn function(component: &Component, interface: &str, name: &str) -> Option<ComponentExportIndex> {
+    let interface = component.get_export_index(None, format!("{PACKAGE}/{interface}@{VERSION}"))?;
+    component.get_export_index(Some(&interface), name)
+}
 
 impl Points {
-    fn find(component: &Component) -> Self {
-        Self(Point::ALL.map(|point| {
-            let interface = component.get_export_index(None, format!("{PACKAGE}/{}@{VERSION}", point.interface()))?;
-            component.get_export_index(Some(&interface), point.as_str())
-        }))
+    pub(crate) fn find(component: &Component) -> Self {
+        Self(Point::ALL.map(|point| function(component, point.interface(), point.as_str())))
+    }
+
+    /// Those of them that a script has.
+    pub(crate) fn only(mut self, has: impl Fn(Point) -> bool) -> Self {
+        for (point, function) in Point::ALL.into_iter().zip(&mut self.0) {
+            if !has(point) {
+                *function = None;
+            }
+        }
+        self
     }
 
     fn get(&self, point: Point) -> Option<&ComponentExportIndex> {
@@ -147,6 +189,7 @@ struct Interfaces {
     election: Option<election::GuestIndices>,
     placement: Option<placement::GuestIndices>,
     recovery: Option<recovery::GuestIndices>,
+    notes: Option<notes::GuestIndices>,
 }
 
 impl Policy {
@@ -189,7 +232,7 @@ impl Policy {
         Ok(Self::of(engine, source, compiled))
     }
 
-    fn of(engine: &Engine, source: &str, compiled: Arc<Compiled>) -> Self {
+    pub(crate) fn of(engine: &Engine, source: &str, compiled: Arc<Compiled>) -> Self {
         let name = PolicyName {
             name: compiled.description.name.clone(),
             version: compiled.description.version.clone(),
@@ -240,15 +283,8 @@ impl Policy {
         schema::validate(self.compiled.schema.as_ref(), parameters, self.engine.limits())
     }
 
-    /// Asks one question in a new instance, and returns the reply with the fuel that was used. `None`: it abstains, or does not have the point.
-    /// `wall`: the time that is left for the question.
-    pub(crate) fn ask(
-        &self,
-        point: Point,
-        snapshot: &wit::Snapshot<'_>,
-        size: Size,
-        wall: Duration,
-    ) -> (Result<Option<Reply>, RunError>, u64) {
+    /// Asks one question in a new instance. `wall`: the time that is left for the question.
+    pub(crate) fn ask(&self, point: Point, snapshot: &wit::Snapshot<'_>, size: Size, wall: Duration) -> Outcome {
         let limits = self.engine.limits();
         let fuel = limits
             .fuel_per_member
@@ -256,9 +292,10 @@ impl Policy {
             .saturating_add(limits.fuel_per_byte.saturating_mul(size.bytes))
             .saturating_add(limits.fuel_base);
         let mut store = sandbox::store(&self.engine.0.engine, limits, fuel, wall);
-        let reply = self.ask_in(&mut store, point, snapshot);
-        let used = fuel.saturating_sub(store.get_fuel().unwrap_or(0));
-        (reply, used)
+        let mut notes = Vec::new();
+        let reply = self.ask_in(&mut store, point, snapshot, &mut notes);
+        let fuel = fuel.saturating_sub(store.get_fuel().unwrap_or(0));
+        Outcome { reply, fuel, notes }
     }
 
     fn ask_in(
@@ -266,16 +303,22 @@ impl Policy {
         store: &mut Store<Sandbox>,
         point: Point,
         snapshot: &wit::Snapshot<'_>,
+        notes: &mut Vec<String>,
     ) -> Result<Option<Reply>, RunError> {
-        let Compiled { pre, points, .. } = &*self.compiled;
+        let Compiled { pre, points, script, .. } = &*self.compiled;
         let Some(function) = points.get(point) else { return Ok(None) };
         let instance = pre.instantiate(&mut *store).map_err(|error| sandbox::explain(&error, store))?;
+        if let Some(script) = script {
+            script.load(store, &instance)?;
+        }
         let returned = match point {
             Point::Treat => call(store, &instance, function, snapshot).map(Returned::Care),
             _ => call(store, &instance, function, snapshot).map(Returned::Answer),
         };
+        let returned = returned.map_err(|error| sandbox::explain(&error, store))?;
+        *notes = self.notes(store, &instance);
         let intake = Intake::new(self.engine.limits());
-        match returned.map_err(|error| sandbox::explain(&error, store))? {
+        match returned {
             Returned::Answer(Ok(answer)) => Ok(match intake.answer(answer)? {
                 contract::Answer::Abstain => None,
                 answer => Some(Reply::Answer(answer)),
@@ -286,6 +329,15 @@ impl Policy {
             }),
             Returned::Answer(Err(fault)) | Returned::Care(Err(fault)) => Err(RunError::Fault(convert::fault(fault))),
         }
+    }
+
+    /// What the policy notes about the question that it was just asked. Notes are for its author: without them the answer is the same, so that an
+    /// error here is none of the question.
+    fn notes(&self, store: &mut Store<Sandbox>, instance: &Instance) -> Vec<String> {
+        let Some(take) = &self.compiled.notes else { return Vec::new() };
+        let noted =
+            instance.get_typed_func::<(), (Vec<String>,)>(&mut *store, take).and_then(|take| take.call(store, ()));
+        noted.map(|(notes,)| convert::notes(notes, self.engine.limits())).unwrap_or_default()
     }
 }
 
@@ -325,6 +377,7 @@ impl Compiled {
         let exports = Names::of(ty.exports(engine).map(|(name, _)| name))?;
         let interfaces = Interfaces::find(&pre, &exports)?;
         let points = Points::find(component);
+        let notes = function(component, "notes", "take");
 
         // It is started once, to check that it starts and that every point has the right type, and to get its description.
         let _ticking = ticker.begin(engine);
@@ -337,7 +390,7 @@ impl Compiled {
         let description = convert::description(description).map_err(LoadError::Description)?;
         let schema = description.parameters.as_deref().map(|text| Schema::parse(text, limits));
         let schema = schema.transpose().map_err(LoadError::Schema)?;
-        Ok(Self { digest, pre, points, description, schema })
+        Ok(Self { digest, pre, points, notes, description, schema, script: None })
     }
 }
 
@@ -351,6 +404,7 @@ impl Interfaces {
             election: election.then(|| election::GuestIndices::new(pre)).transpose().map_err(wrong("election"))?,
             placement: placement.then(|| placement::GuestIndices::new(pre)).transpose().map_err(wrong("placement"))?,
             recovery: recovery.then(|| recovery::GuestIndices::new(pre)).transpose().map_err(wrong("recovery"))?,
+            notes: exports.has("notes").then(|| notes::GuestIndices::new(pre)).transpose().map_err(wrong("notes"))?,
         })
     }
 
@@ -365,6 +419,9 @@ impl Interfaces {
         }
         if let Some(recovery) = &self.recovery {
             recovery.load(&mut *store, instance).map_err(wrong("recovery"))?;
+        }
+        if let Some(notes) = &self.notes {
+            notes.load(&mut *store, instance).map_err(wrong("notes"))?;
         }
         self.about.load(&mut *store, instance).map_err(wrong("about"))
     }
@@ -390,7 +447,7 @@ pub(crate) fn check_form(bytes: &[u8], limits: &Limits) -> Result<(), LoadError>
     }
 }
 
-fn digest(bytes: &[u8]) -> String {
+pub(crate) fn digest(bytes: &[u8]) -> String {
     let hexadecimal = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     format!("sha256:{hexadecimal}")
 }

@@ -59,6 +59,15 @@ pub(crate) fn config(limits: &Limits) -> Config {
     config
 }
 
+/// How the interpreter of scripts is compiled: as every policy, except for its memory. Its memory is large and ready when it is built, so it is mapped
+/// and copied by the page when it is written to, instead of as a whole for each question; and it never moves, because room for all that it may
+/// grow to is reserved.
+pub(crate) fn config_of_interpreter(limits: &Limits) -> Config {
+    let mut config = config(limits);
+    config.memory_init_cow(true).memory_reservation(limits.memory_bytes as u64).memory_reservation_for_growth(0);
+    config
+}
+
 /// A store for one question, with every limit set. `wall`: the time that is left for it; somebody has to keep the epochs moving (ticker.rs).
 pub(crate) fn store(engine: &wasmtime::Engine, limits: &Limits, fuel: u64, wall: Duration) -> Store<Sandbox> {
     let mut store = Store::new(engine, Sandbox { limits: *limits, fuel, memory: 0, elements: 0, refused: None });

@@ -71,7 +71,7 @@ fn every_behaviour_ends_as_it_should_and_the_next_question_works() {
         for point in Point::ALL {
             match (ask(&told(&policy, to, *times), point, &story), expected) {
                 (Ok(answered), None) => assert!(answered.fuel > 0, "{to}"),
-                (Err(Unanswered { kind, message, policy }), Some((expected, part))) => {
+                (Err(Unanswered { kind, message, policy, .. }), Some((expected, part))) => {
                     assert_eq!(kind, *expected, "{to} {times} at {point}: {message}");
                     assert!(message.contains(part), "{to} {times} at {point}: {message}");
                     assert!(message.len() < 2_000);
