@@ -61,7 +61,7 @@ report() {
   awk -v late="$(late_ro "$work/journal" "$work/pods.labels")" '$3 == "ro" { n[$6]++ } END {
     printf "-ro led %d times to a member in recovery, %d times to the primary (%d of them within a second of its label), %d times to nobody\n",
       n["standby"], n["primary"], late, n["none"] }' "$work/journal"
-  old_entries "$work/journal" "$work/rw" "$work/nat" "$work/pods.labels" "$work/kills" | sed 's/$/, which the kernel had kept/'
+  old_entries "$work/journal" "$work/rw" "$work/nat" "$work/pods.labels" "$work/kills" | sed 's/$/, by an old entry of the kernel/'
   late_endpoints "$work/journal" "$work/rw" "$work/nat" "$work/pods.labels" "$work/kills" |
     awk 'NR == 1 { first = $0 } END { if (NR) print first ": " NR " connections while the endpoints were late after the end of an API server" }'
   echo "the rounds as JSON: $json"

@@ -71,7 +71,7 @@ impl Engine {
         &self.0.limits
     }
 
-    /// Keeps the wall limit running until the result is dropped.
+    /// The wall limit of questions runs until the result is dropped.
     pub(crate) fn ticking(&self) -> Ticking {
         self.0.ticker.begin(&self.0.engine)
     }

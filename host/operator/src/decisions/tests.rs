@@ -150,5 +150,6 @@ async fn hostile_groups_do_not_hold_up_another_groups_question() {
     let meanwhile = asked.load(Ordering::SeqCst) - before;
     assert!(meanwhile < 50 * 4, "50 answers waited for {meanwhile} questions of hostile groups");
     assert!(!decisions.is_slow("quick"));
+    assert!(hostile.iter().all(|task| !task.is_finished()), "one of them got an answer");
     hostile.iter().for_each(tokio::task::JoinHandle::abort);
 }

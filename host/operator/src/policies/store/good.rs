@@ -7,7 +7,7 @@ use tanist_core::policy::Point;
 use tanist_engine::Heard;
 
 /// How many versions of a layer are remembered, and copies of them stored: what decides, what decided before, and one more.
-pub const KEPT: usize = 3;
+pub const VERSIONS: usize = 3;
 
 /// So many questions in a row may fail before the version before decides.
 pub const FAULTS: u32 = 3;
@@ -164,7 +164,7 @@ impl<P: Clone> Goods<P> {
     }
 
     fn trim(&mut self) {
-        for gone in self.list.split_off(KEPT.min(self.list.len())) {
+        for gone in self.list.split_off(VERSIONS.min(self.list.len())) {
             self.drop_copy(Some(&gone));
         }
         // Two may have to decide at any moment; older ones are read again if they are needed.

@@ -266,11 +266,9 @@ impl<P: Clone> Group<P> {
         if self.copies == Copies::Known {
             self.drop_copies(now);
         }
-        for (name, (due, is_begun)) in
-            self.leftovers.iter_mut().filter(|(_, (due, is_begun))| due.at <= now && !is_begun)
+        for (name, (_, is_begun)) in self.leftovers.iter_mut().filter(|(_, (due, is_begun))| due.at <= now && !is_begun)
         {
             *is_begun = true;
-            let _ = due;
             work.push(Work::Remove(self.name.clone(), name.clone()));
         }
     }
