@@ -155,6 +155,11 @@ impl Policies for Nobody {
     fn ask(&self, question: &Question) -> Result<Answered, Unanswered> {
         let policy =
             PolicyName { name: "nobody".into(), version: String::new(), source: String::new(), digest: String::new() };
-        Err(Unanswered { policy, kind: "not-asked", message: format!("{} is not asked here", question.point) })
+        Err(Unanswered {
+            policy,
+            kind: "not-asked",
+            message: format!("{} is not asked here", question.point),
+            notes: vec![],
+        })
     }
 }

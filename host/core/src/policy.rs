@@ -107,6 +107,9 @@ pub struct Answered {
     pub reply: Reply,
     /// The fuel that it used: about one unit for each instruction.
     pub fuel: u64,
+    /// What the policies that were asked noted for their authors, each with the name of the policy in front. Nothing is decided by it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// A question without an answer: nothing is done.
@@ -120,6 +123,9 @@ pub struct Unanswered {
     pub kind: &'static str,
     /// A sentence that users see.
     pub message: String,
+    /// As in [`Answered`]. What a policy noted before it failed is here, unless it trapped or used up its budget.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// Nothing was asked, because a policy of the group could not be loaded.

@@ -11,6 +11,19 @@
 // What a policy gets is borrowed, what it returns is owned.
 wasmtime::component::bindgen!({
     path: "../../wit",
-    world: "policy",
+    inline: "
+        package tanist:host;
+
+        world served {
+            export tanist:policy/types@0.1.0;
+            export tanist:policy/about@0.1.0;
+            export tanist:policy/election@0.1.0;
+            export tanist:policy/placement@0.1.0;
+            export tanist:policy/recovery@0.1.0;
+            export tanist:policy/notes@0.1.0;
+            export tanist:policy/interpreter@0.1.0;
+        }
+    ",
+    world: "tanist:host/served",
     ownership: Borrowing { duplicate_if_necessary: false },
 });

@@ -135,6 +135,11 @@ pub(crate) fn fault(fault: wit::Fault) -> contract::Fault {
     }
 }
 
+/// The notes of a policy, as many and as long as the contract allows.
+pub(crate) fn notes(notes: Vec<String>, limits: &Limits) -> Vec<String> {
+    notes.into_iter().take(limits.notes).map(|note| fit(note, limits.reason_bytes)).collect()
+}
+
 /// The description of a policy. Its schema is not changed, because it is parsed and not shown.
 pub(crate) fn description(description: wit::Description) -> Result<contract::Description, String> {
     let wit::Description { name, version, summary, parameters, declares } = description;
@@ -187,6 +192,14 @@ mod tests {
         for good in ["db-0", "é-0", ""] {
             assert_eq!(named(good).ok(), Some(good.into()));
         }
+    }
+
+    #[test]
+    fn notes_are_as_many_and_as_long_as_allowed_and_printable() {
+        let limits = Limits::default();
+        let noted = notes(vec!["x".repeat(300); 40], &limits);
+        assert_eq!((noted.len(), noted.iter().all(|note| note.len() <= 256)), (32, true));
+        assert_eq!(notes(vec!["a\u{1b}b".to_owned()], &limits), ["a\\u{1b}b"]);
     }
 
     #[test]

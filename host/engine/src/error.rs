@@ -1,6 +1,10 @@
 //! Every way in which a policy can fail.
 
+use std::{fmt, str::FromStr};
+
 use tanist_core::{contract::Fault, policy::CUT_OFF};
+
+use crate::structure::StructureError;
 
 /// Why the engine could not be set up; it is not about a policy.
 #[derive(Debug, thiserror::Error)]
@@ -30,9 +34,15 @@ pub enum LoadError {
     /// It is not WebAssembly.
     #[error("it is not a WebAssembly component")]
     NotWebAssembly,
-    /// It is malformed or uses a feature that is switched off.
+    /// It is malformed, uses a feature that is switched off, or has too much of something.
+    #[error("it cannot be compiled: {0}")]
+    Structure(StructureError),
+    /// The compiler refused it.
     #[error("failed to compile it: {0}")]
     Compile(String),
+    /// What was compiled does not fit this process: another version or configuration of the engine compiled it.
+    #[error("what was compiled of it cannot be used: {0}")]
+    Compiled(String),
     /// It imports something other than types.
     #[error("it imports {0}, and a policy may import nothing but types")]
     Import(String),
@@ -70,6 +80,14 @@ pub enum LoadError {
     /// Its schema is not acceptable.
     #[error("the schema of its parameters is not acceptable")]
     Schema(#[source] SchemaError),
+    /// It is a script, and something is wrong at a place of it.
+    #[error("{}", describe(.0))]
+    Script(Fault),
+    /// It is a script that defines no point.
+    #[error(
+        "it defines none of seed(s), failover(s), join(s), demote(s), place(s) and treat(s), so there is no question for it"
+    )]
+    NoFunctions,
 }
 
 /// How a policy failed while it ran.
@@ -131,7 +149,9 @@ impl LoadError {
             Self::Gzip => "gzip",
             Self::CoreModule => "core-module",
             Self::NotWebAssembly => "not-webassembly",
+            Self::Structure(_) => "structure",
             Self::Compile(_) => "compile",
+            Self::Compiled(_) => "compiled",
             Self::Import(_) => "import",
             Self::Unserved { .. } => "unserved",
             Self::LacksAbout => "lacks-about",
@@ -140,6 +160,72 @@ impl LoadError {
             Self::Start(source) | Self::Describe(source) => source.kind(),
             Self::Description(_) => "description",
             Self::Schema(_) => "schema",
+            Self::Script(_) => "script",
+            Self::NoFunctions => "lacks-points",
+        }
+    }
+}
+
+/// The gates that a policy passes while it is loaded, in their order. Nothing is compiled before [`Stage::Compile`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// Its length and its first bytes.
+    Size,
+    /// What it consists of, and the names of what it imports and exports.
+    Structure,
+    /// The compiler.
+    Compile,
+    /// The types of the functions that it exports.
+    Type,
+    /// Its start, its description and the schema of its parameters.
+    Exam,
+}
+
+impl Stage {
+    const ALL: [(Self, &'static str); 5] = [
+        (Self::Size, "size"),
+        (Self::Structure, "structure"),
+        (Self::Compile, "compile"),
+        (Self::Type, "type"),
+        (Self::Exam, "exam"),
+    ];
+
+    /// One word for machines.
+    pub fn as_str(self) -> &'static str {
+        Self::ALL.iter().find(|(stage, _)| *stage == self).map_or("", |(_, word)| word)
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Stage {
+    type Err = ();
+
+    fn from_str(word: &str) -> Result<Self, ()> {
+        Self::ALL.iter().find(|(_, each)| *each == word).map(|(stage, _)| *stage).ok_or(())
+    }
+}
+
+impl LoadError {
+    /// The gate that it did not pass.
+    pub const fn stage(&self) -> Stage {
+        match self {
+            Self::Size { .. } | Self::Empty | Self::Gzip | Self::CoreModule | Self::NotWebAssembly => Stage::Size,
+            Self::Structure(_) | Self::Import(_) | Self::Unserved { .. } | Self::LacksAbout | Self::LacksPoints => {
+                Stage::Structure
+            }
+            Self::Compile(_) | Self::Compiled(_) => Stage::Compile,
+            Self::Type { .. } => Stage::Type,
+            Self::Script(_)
+            | Self::NoFunctions
+            | Self::Start(_)
+            | Self::Describe(_)
+            | Self::Description(_)
+            | Self::Schema(_) => Stage::Exam,
         }
     }
 }

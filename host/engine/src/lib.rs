@@ -44,18 +44,25 @@
 //! ```
 
 mod bindings;
+mod compiled;
+mod contract;
 mod convert;
 mod error;
 mod limits;
+mod native;
 mod policy;
 mod question;
 mod sandbox;
 mod schema;
+mod script;
 mod stack;
+pub mod structure;
 mod text;
 mod ticker;
 
-pub use error::{LoadError, ParametersError, RunError, SchemaError, SetupError};
+pub use compiled::compile;
+pub use error::{LoadError, ParametersError, RunError, SchemaError, SetupError, Stage};
 pub use limits::Limits;
 pub use policy::{Engine, Policy};
+pub use script::Interpreter;
 pub use stack::{Heard, Layer, Stack};

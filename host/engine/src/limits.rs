@@ -42,6 +42,20 @@ pub struct Limits {
     pub schema_bytes: usize,
     /// Bytes of the parameters as JSON.
     pub parameters_bytes: usize,
+    /// Notes that are kept of one question; the contract allows no more.
+    pub notes: usize,
+    /// Bytes of a script. It is loaded anew for each question, some 10 microseconds for each line.
+    pub script_bytes: usize,
+}
+
+impl Limits {
+    /// The limits of the interpreter of scripts: those of every policy, but for what the interpreter itself needs. Its table of functions has more than
+    /// 10,000 elements. A script of 40 lines takes 1.5 million units of fuel; the base is for the 50,000 steps that the interpreter counts, each some
+    /// hundreds of units, so that a script that runs too long ends at a line and not in the sandbox.
+    #[must_use]
+    pub const fn of_interpreter(self) -> Self {
+        Self { table_elements: 20_000, fuel_base: self.fuel_base.saturating_mul(4), ..self }
+    }
 }
 
 impl Limits {
@@ -74,6 +88,8 @@ impl Default for Limits {
             answer_bytes: 256 << 10,
             schema_bytes: 16 << 10,
             parameters_bytes: 16 << 10,
+            notes: 32,
+            script_bytes: 64 << 10,
         }
     }
 }

@@ -3,7 +3,10 @@
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -14,29 +17,24 @@ use tanist_core::{
 };
 use wasmtime::{
     Store,
-    component::{
-        Component, ComponentExportIndex, ComponentNamedList, Instance, InstancePre, Lift, Linker, types::ComponentItem,
-    },
+    component::{Component, ComponentExportIndex, ComponentNamedList, Instance, InstancePre, Lift, Linker},
 };
 
 use crate::{
-    bindings::exports::tanist::policy::{about, election, placement, recovery, types as wit},
+    bindings::exports::tanist::policy::{about, election, notes, placement, recovery, types as wit},
+    compiled,
+    contract::{Interfaces as Names, PACKAGE, VERSION},
     convert::{self, Intake},
     error::{LoadError, ParametersError, RunError, SetupError},
     limits::Limits,
+    native,
     question::Size,
     sandbox::{self, Sandbox},
     schema::{self, Schema},
+    script::Script,
     text::{MESSAGE, short},
     ticker::{Ticker, Ticking},
 };
-
-/// The contract that is served: the package, and the part of its version that patch releases do not change.
-const PACKAGE: &str = "tanist:policy";
-const VERSION: &str = "0.1.0";
-const SERIES: &str = "0.1.";
-/// The interfaces of the package. The last two are accepted and not called.
-const INTERFACES: [&str; 7] = ["types", "about", "election", "placement", "recovery", "notes", "interpreter"];
 
 /// Compiles policies, each one once, and has the limits for them. Clones share one engine.
 #[derive(Clone)]
@@ -49,8 +47,8 @@ struct Shared {
     ticker: Ticker,
     /// Compiled components in use, by digest. The same bytes are compiled once as long as a policy of them exists.
     compiled: Mutex<BTreeMap<String, Weak<Compiled>>>,
-    /// The number of compilations. The lock is held during one, because a compilation takes tens of MiB and many groups may appear at once.
-    compiling: Mutex<u64>,
+    /// The number of compilations in this process.
+    compilations: AtomicU64,
 }
 
 impl Engine {
@@ -59,11 +57,15 @@ impl Engine {
     /// # Errors
     /// The machine cannot run the generated code.
     pub fn new(limits: Limits) -> Result<Self, SetupError> {
-        let engine =
-            wasmtime::Engine::new(&sandbox::config(&limits)).map_err(|error| SetupError(format!("{error:#}")))?;
+        Self::configured(limits, &sandbox::config(&limits))
+    }
+
+    /// An engine with another configuration, which has to set every limit that the default one sets.
+    pub(crate) fn configured(limits: Limits, config: &wasmtime::Config) -> Result<Self, SetupError> {
+        let engine = wasmtime::Engine::new(config).map_err(|error| SetupError(format!("{error:#}")))?;
         let linker = Linker::new(&engine);
-        let (ticker, compiled, compiling) = (Ticker::default(), Mutex::default(), Mutex::default());
-        Ok(Self(Arc::new(Shared { engine, linker, limits, ticker, compiled, compiling })))
+        let (ticker, compiled, compilations) = (Ticker::default(), Mutex::default(), AtomicU64::new(0));
+        Ok(Self(Arc::new(Shared { engine, linker, limits, ticker, compiled, compilations })))
     }
 
     /// The limits for policies.
@@ -76,24 +78,37 @@ impl Engine {
         self.0.ticker.begin(&self.0.engine)
     }
 
+    /// What runs the code.
+    pub(crate) fn runtime(&self) -> &wasmtime::Engine {
+        &self.0.engine
+    }
+
+    /// What is given to a component that imports nothing.
+    pub(crate) fn linker(&self) -> &Linker<Sandbox> {
+        &self.0.linker
+    }
+
     fn known(&self, digest: &str) -> Option<Arc<Compiled>> {
         let compiled = self.0.compiled.lock().unwrap_or_else(PoisonError::into_inner);
         compiled.get(digest).and_then(Weak::upgrade)
     }
 
-    /// The number of components that this engine has compiled. It compiles one at a time, and the same bytes once as long as a policy of them exists.
+    /// The number of components that this engine has compiled: the same bytes once, as long as a policy of them exists. What another process compiled
+    /// is not counted.
     pub fn compilations(&self) -> u64 {
-        *self.0.compiling.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.compilations.load(Ordering::Relaxed)
     }
 
     fn compile(&self, bytes: &[u8], digest: String) -> Result<Arc<Compiled>, LoadError> {
-        let mut compilations = self.0.compiling.lock().unwrap_or_else(PoisonError::into_inner);
-        // Another thread may have compiled the same bytes meanwhile.
-        if let Some(compiled) = self.known(&digest) {
-            return Ok(compiled);
-        }
-        *compilations += 1;
-        let compiled = Arc::new(Compiled::new(self, bytes, digest)?);
+        self.0.compilations.fetch_add(1, Ordering::Relaxed);
+        compiled::admit(bytes)?;
+        let component = Component::from_binary(&self.0.engine, bytes).map_err(|error| compiled::refused(&error))?;
+        self.keep(component, digest)
+    }
+
+    /// Checks what was compiled, and keeps it for as long as a policy of it exists.
+    fn keep(&self, component: Component, digest: String) -> Result<Arc<Compiled>, LoadError> {
+        let compiled = Arc::new(Compiled::new(self, &component, digest)?);
         let mut cache = self.0.compiled.lock().unwrap_or_else(PoisonError::into_inner);
         cache.retain(|_, entry| entry.strong_count() > 0);
         cache.insert(compiled.digest.clone(), Arc::downgrade(&compiled));
@@ -115,25 +130,52 @@ pub struct Policy {
     name: PolicyName,
 }
 
-/// A compiled component.
-struct Compiled {
-    digest: String,
-    pre: InstancePre<Sandbox>,
-    points: Points,
-    description: Description,
-    schema: Option<Schema>,
+/// A compiled component, or a script with the interpreter's.
+pub(crate) struct Compiled {
+    pub(crate) digest: String,
+    pub(crate) pre: InstancePre<Sandbox>,
+    pub(crate) points: Points,
+    pub(crate) notes: Option<ComponentExportIndex>,
+    pub(crate) description: Description,
+    pub(crate) schema: Option<Schema>,
+    /// What the interpreter runs. `None`: the component is the policy.
+    pub(crate) script: Option<Script>,
+}
+
+/// How a policy dealt with a question.
+pub(crate) struct Outcome {
+    /// `None`: it abstains, or does not have the point.
+    pub(crate) reply: Result<Option<Reply>, RunError>,
+    /// The fuel that it used.
+    pub(crate) fuel: u64,
+    /// What it noted for its author.
+    pub(crate) notes: Vec<String>,
 }
 
 /// The export of each decision point; `None` for points that a policy does not have. They are found once at loading, because that includes a
 /// comparison of types.
-struct Points([Option<ComponentExportIndex>; Point::ALL.len()]);
+#[derive(Clone)]
+pub(crate) struct Points([Option<ComponentExportIndex>; Point::ALL.len()]);
+
+/// A function of an interface of the contract.
+pub(crate) fn function(component: &Component, interface: &str, name: &str) -> Option<ComponentExportIndex> {
+    let interface = component.get_export_index(None, format!("{PACKAGE}/{interface}@{VERSION}"))?;
+    component.get_export_index(Some(&interface), name)
+}
 
 impl Points {
-    fn find(component: &Component) -> Self {
-        Self(Point::ALL.map(|point| {
-            let interface = component.get_export_index(None, format!("{PACKAGE}/{}@{VERSION}", point.interface()))?;
-            component.get_export_index(Some(&interface), point.as_str())
-        }))
+    pub(crate) fn find(component: &Component) -> Self {
+        Self(Point::ALL.map(|point| function(component, point.interface(), point.as_str())))
+    }
+
+    /// Those of them that a script has.
+    pub(crate) fn only(mut self, has: impl Fn(Point) -> bool) -> Self {
+        for (point, function) in Point::ALL.into_iter().zip(&mut self.0) {
+            if !has(point) {
+                *function = None;
+            }
+        }
+        self
     }
 
     fn get(&self, point: Point) -> Option<&ComponentExportIndex> {
@@ -147,10 +189,12 @@ struct Interfaces {
     election: Option<election::GuestIndices>,
     placement: Option<placement::GuestIndices>,
     recovery: Option<recovery::GuestIndices>,
+    notes: Option<notes::GuestIndices>,
 }
 
 impl Policy {
-    /// Loads a policy.
+    /// Loads a policy and compiles it in this process, for as long as that takes: for tools and tests. A process that others depend on has it compiled
+    /// elsewhere ([`compiled::compile`](crate::compile)) and takes what came out ([`Policy::from_compiled`]).
     ///
     /// # Guarantees
     /// The policy imports nothing but types, each of its points has the types of the contract, and it was started once under the limits.
@@ -165,13 +209,37 @@ impl Policy {
             Some(compiled) => compiled,
             None => engine.compile(bytes, digest)?,
         };
+        Ok(Self::of(engine, source, compiled))
+    }
+
+    /// Loads a policy of which another process of this program compiled the bytes ([`compile`](crate::compile)).
+    ///
+    /// `compiled` is native code, and is run as it is: it must come from a process that this one started itself, or from this program's own
+    /// file, and never from a source of policies (docs/safety.md, H22).
+    ///
+    /// # Guarantees
+    /// Those of [`Policy::load`].
+    ///
+    /// # Errors
+    /// The reason why the bytes are not such a policy, or [`LoadError::Compiled`] when another version of the engine compiled them.
+    pub fn from_compiled(engine: &Engine, source: &str, bytes: &[u8], compiled: &[u8]) -> Result<Self, LoadError> {
+        check_form(bytes, engine.limits())?;
+        let digest = digest(bytes);
+        let compiled = match engine.known(&digest) {
+            Some(compiled) => compiled,
+            None => engine.keep(native::adopt(&engine.0.engine, compiled)?, digest)?,
+        };
+        Ok(Self::of(engine, source, compiled))
+    }
+
+    pub(crate) fn of(engine: &Engine, source: &str, compiled: Arc<Compiled>) -> Self {
         let name = PolicyName {
             name: compiled.description.name.clone(),
             version: compiled.description.version.clone(),
             source: source.to_owned(),
             digest: compiled.digest.clone(),
         };
-        Ok(Self { engine: engine.clone(), compiled, name })
+        Self { engine: engine.clone(), compiled, name }
     }
 
     /// The same policy as it is named when it comes from another source. It is compiled once.
@@ -215,15 +283,8 @@ impl Policy {
         schema::validate(self.compiled.schema.as_ref(), parameters, self.engine.limits())
     }
 
-    /// Asks one question in a new instance, and returns the reply with the fuel that was used. `None`: it abstains, or does not have the point.
-    /// `wall`: the time that is left for the question.
-    pub(crate) fn ask(
-        &self,
-        point: Point,
-        snapshot: &wit::Snapshot<'_>,
-        size: Size,
-        wall: Duration,
-    ) -> (Result<Option<Reply>, RunError>, u64) {
+    /// Asks one question in a new instance. `wall`: the time that is left for the question.
+    pub(crate) fn ask(&self, point: Point, snapshot: &wit::Snapshot<'_>, size: Size, wall: Duration) -> Outcome {
         let limits = self.engine.limits();
         let fuel = limits
             .fuel_per_member
@@ -231,9 +292,10 @@ impl Policy {
             .saturating_add(limits.fuel_per_byte.saturating_mul(size.bytes))
             .saturating_add(limits.fuel_base);
         let mut store = sandbox::store(&self.engine.0.engine, limits, fuel, wall);
-        let reply = self.ask_in(&mut store, point, snapshot);
-        let used = fuel.saturating_sub(store.get_fuel().unwrap_or(0));
-        (reply, used)
+        let mut notes = Vec::new();
+        let reply = self.ask_in(&mut store, point, snapshot, &mut notes);
+        let fuel = fuel.saturating_sub(store.get_fuel().unwrap_or(0));
+        Outcome { reply, fuel, notes }
     }
 
     fn ask_in(
@@ -241,16 +303,22 @@ impl Policy {
         store: &mut Store<Sandbox>,
         point: Point,
         snapshot: &wit::Snapshot<'_>,
+        notes: &mut Vec<String>,
     ) -> Result<Option<Reply>, RunError> {
-        let Compiled { pre, points, .. } = &*self.compiled;
+        let Compiled { pre, points, script, .. } = &*self.compiled;
         let Some(function) = points.get(point) else { return Ok(None) };
         let instance = pre.instantiate(&mut *store).map_err(|error| sandbox::explain(&error, store))?;
+        if let Some(script) = script {
+            script.load(store, &instance)?;
+        }
         let returned = match point {
             Point::Treat => call(store, &instance, function, snapshot).map(Returned::Care),
             _ => call(store, &instance, function, snapshot).map(Returned::Answer),
         };
+        let returned = returned.map_err(|error| sandbox::explain(&error, store))?;
+        *notes = self.notes(store, &instance);
         let intake = Intake::new(self.engine.limits());
-        match returned.map_err(|error| sandbox::explain(&error, store))? {
+        match returned {
             Returned::Answer(Ok(answer)) => Ok(match intake.answer(answer)? {
                 contract::Answer::Abstain => None,
                 answer => Some(Reply::Answer(answer)),
@@ -261,6 +329,15 @@ impl Policy {
             }),
             Returned::Answer(Err(fault)) | Returned::Care(Err(fault)) => Err(RunError::Fault(convert::fault(fault))),
         }
+    }
+
+    /// What the policy notes about the question that it was just asked. Notes are for its author: without them the answer is the same, so that an
+    /// error here is none of the question.
+    fn notes(&self, store: &mut Store<Sandbox>, instance: &Instance) -> Vec<String> {
+        let Some(take) = &self.compiled.notes else { return Vec::new() };
+        let noted =
+            instance.get_typed_func::<(), (Vec<String>,)>(&mut *store, take).and_then(|take| take.call(store, ()));
+        noted.map(|(notes,)| convert::notes(notes, self.engine.limits())).unwrap_or_default()
     }
 }
 
@@ -292,15 +369,15 @@ enum Returned {
 }
 
 impl Compiled {
-    fn new(engine: &Engine, bytes: &[u8], digest: String) -> Result<Self, LoadError> {
+    fn new(engine: &Engine, component: &Component, digest: String) -> Result<Self, LoadError> {
         let Shared { engine, linker, limits, ticker, .. } = &*engine.0;
-        let compile = |error: wasmtime::Error| LoadError::Compile(short(&format!("{error:#}"), MESSAGE));
-        let component = Component::from_binary(engine, bytes).map_err(compile)?;
-        check_imports(engine, &component)?;
-        let exports = served_exports(engine, &component)?;
-        let pre = linker.instantiate_pre(&component).map_err(compile)?;
+        // Its names were read before it was compiled. An import of a function would fail here: nothing is linked.
+        let pre = linker.instantiate_pre(component).map_err(|error| compiled::refused(&error))?;
+        let ty = component.component_type();
+        let exports = Names::of(ty.exports(engine).map(|(name, _)| name))?;
         let interfaces = Interfaces::find(&pre, &exports)?;
-        let points = Points::find(&component);
+        let points = Points::find(component);
+        let notes = function(component, "notes", "take");
 
         // It is started once, to check that it starts and that every point has the right type, and to get its description.
         let _ticking = ticker.begin(engine);
@@ -313,26 +390,21 @@ impl Compiled {
         let description = convert::description(description).map_err(LoadError::Description)?;
         let schema = description.parameters.as_deref().map(|text| Schema::parse(text, limits));
         let schema = schema.transpose().map_err(LoadError::Schema)?;
-        Ok(Self { digest, pre, points, description, schema })
+        Ok(Self { digest, pre, points, notes, description, schema, script: None })
     }
 }
 
 impl Interfaces {
-    fn find(pre: &InstancePre<Sandbox>, exports: &[String]) -> Result<Self, LoadError> {
-        let has = |interface: &str| exports.iter().any(|export| export == interface);
-        if !has("about") {
-            return Err(LoadError::LacksAbout);
-        }
-        let (election, placement, recovery) = (has("election"), has("placement"), has("recovery"));
-        if !(election || placement || recovery) {
-            return Err(LoadError::LacksPoints);
-        }
+    fn find(pre: &InstancePre<Sandbox>, exports: &Names) -> Result<Self, LoadError> {
+        let (election, placement, recovery) =
+            (exports.has("election"), exports.has("placement"), exports.has("recovery"));
         let wrong = |interface: &'static str| move |error: wasmtime::Error| wrong_type(interface, &error);
         Ok(Self {
             about: about::GuestIndices::new(pre).map_err(wrong("about"))?,
             election: election.then(|| election::GuestIndices::new(pre)).transpose().map_err(wrong("election"))?,
             placement: placement.then(|| placement::GuestIndices::new(pre)).transpose().map_err(wrong("placement"))?,
             recovery: recovery.then(|| recovery::GuestIndices::new(pre)).transpose().map_err(wrong("recovery"))?,
+            notes: exports.has("notes").then(|| notes::GuestIndices::new(pre)).transpose().map_err(wrong("notes"))?,
         })
     }
 
@@ -348,6 +420,9 @@ impl Interfaces {
         if let Some(recovery) = &self.recovery {
             recovery.load(&mut *store, instance).map_err(wrong("recovery"))?;
         }
+        if let Some(notes) = &self.notes {
+            notes.load(&mut *store, instance).map_err(wrong("notes"))?;
+        }
         self.about.load(&mut *store, instance).map_err(wrong("about"))
     }
 }
@@ -357,7 +432,7 @@ fn wrong_type(interface: &str, error: &wasmtime::Error) -> LoadError {
 }
 
 /// The checks that need no parsing.
-fn check_form(bytes: &[u8], limits: &Limits) -> Result<(), LoadError> {
+pub(crate) fn check_form(bytes: &[u8], limits: &Limits) -> Result<(), LoadError> {
     if bytes.is_empty() {
         return Err(LoadError::Empty);
     }
@@ -372,50 +447,7 @@ fn check_form(bytes: &[u8], limits: &Limits) -> Result<(), LoadError> {
     }
 }
 
-fn digest(bytes: &[u8]) -> String {
+pub(crate) fn digest(bytes: &[u8]) -> String {
     let hexadecimal = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     format!("sha256:{hexadecimal}")
-}
-
-/// Checks that only types are imported, so that an answer is a function of the snapshot.
-fn check_imports(engine: &wasmtime::Engine, component: &Component) -> Result<(), LoadError> {
-    for (name, import) in component.component_type().imports(engine) {
-        check_version(name)?;
-        let types_only = match import.ty {
-            ComponentItem::ComponentInstance(instance) => {
-                instance.exports(engine).all(|(_, export)| matches!(export.ty, ComponentItem::Type(_)))
-            }
-            _ => false,
-        };
-        if !types_only {
-            return Err(LoadError::Import(short(name, 256)));
-        }
-    }
-    Ok(())
-}
-
-/// The interfaces of the contract that a component exports, without package and version. Exports of other packages are ignored.
-fn served_exports(engine: &wasmtime::Engine, component: &Component) -> Result<Vec<String>, LoadError> {
-    let mut served = Vec::new();
-    for (name, _) in component.component_type().exports(engine) {
-        served.extend(check_version(name)?);
-    }
-    Ok(served)
-}
-
-/// The interface of the contract that a name means; `None` if it is not one of the contract.
-fn check_version(name: &str) -> Result<Option<String>, LoadError> {
-    if !name.starts_with("tanist:") {
-        return Ok(None);
-    }
-    let parts = name.split_once('@').and_then(|(path, version)| Some((path.split_once('/')?, version)));
-    match parts {
-        Some(((PACKAGE, interface), version))
-            if INTERFACES.contains(&interface)
-                && version.strip_prefix(SERIES).is_some_and(|patch| patch.parse::<u32>().is_ok()) =>
-        {
-            Ok(Some(interface.to_owned()))
-        }
-        _ => Err(LoadError::Unserved { name: short(name, 256), served: format!("{PACKAGE}@{VERSION}") }),
-    }
 }

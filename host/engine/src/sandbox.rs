@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// The only features of WebAssembly that policies may use: those that compilers use by default. New features are off.
-const FEATURES: WasmFeatures = WasmFeatures::COMPONENT_MODEL
+pub(crate) const FEATURES: WasmFeatures = WasmFeatures::COMPONENT_MODEL
     .union(WasmFeatures::MUTABLE_GLOBAL)
     .union(WasmFeatures::SATURATING_FLOAT_TO_INT)
     .union(WasmFeatures::SIGN_EXTENSION)
@@ -56,6 +56,15 @@ pub(crate) fn config(limits: &Limits) -> Config {
 
     // Beside it the wall, which only a busy machine reaches first (ticker.rs).
     config.epoch_interruption(true);
+    config
+}
+
+/// How the interpreter of scripts is compiled: as every policy, except for its memory. Its memory is large and ready when it is built, so it is mapped
+/// and copied by the page when it is written to, instead of as a whole for each question; and it never moves, because room for all that it may
+/// grow to is reserved.
+pub(crate) fn config_of_interpreter(limits: &Limits) -> Config {
+    let mut config = config(limits);
+    config.memory_init_cow(true).memory_reservation(limits.memory_bytes as u64).memory_reservation_for_growth(0);
     config
 }
 

@@ -78,20 +78,23 @@ impl Stack {
         let asked = Asked::new(&question.snapshot, &lists);
         let mut fuel: u64 = 0;
         let mut last = None;
+        let mut notes = Vec::new();
         let began = Instant::now();
-        let _ticking = self.0.first().map(|layer| layer.policy.engine().ticking());
         for (place, layer) in self.0.iter().enumerate().filter(|(_, layer)| layer.is_asked_at(point)) {
             let policy = layer.policy.name();
+            // Scripts run in an engine of their own, which has a clock of its own.
+            let _ticking = layer.policy.engine().ticking();
             let wall = layer.policy.engine().limits().wall_of(asked.size().members).saturating_sub(began.elapsed());
-            let (reply, used) = layer.policy.ask(point, &asked.with(&layer.parameters), asked.size(), wall);
-            fuel = fuel.saturating_add(used);
-            note(place, heard(&reply), used);
-            match reply {
-                Ok(Some(reply)) => return Ok(Answered { policy: policy.clone(), reply, fuel }),
+            let outcome = layer.policy.ask(point, &asked.with(&layer.parameters), asked.size(), wall);
+            fuel = fuel.saturating_add(outcome.fuel);
+            note(place, heard(&outcome.reply), outcome.fuel);
+            notes.extend(outcome.notes.iter().map(|note| format!("{}: {note}", policy.name)));
+            match outcome.reply {
+                Ok(Some(reply)) => return Ok(Answered { policy: policy.clone(), reply, fuel, notes }),
                 Ok(None) => last = Some(policy),
                 Err(error) => {
                     let (kind, message) = (error.kind(), error.to_string());
-                    return Err(Unanswered { policy: policy.clone(), kind, message });
+                    return Err(Unanswered { policy: policy.clone(), kind, message, notes });
                 }
             }
         }
@@ -100,11 +103,13 @@ impl Stack {
                 policy: policy.clone(),
                 kind: "abstained-all",
                 message: format!("every policy abstained from `{point}`"),
+                notes,
             },
             None => Unanswered {
                 policy: no_policy(),
                 kind: "no-policy",
                 message: format!("no policy of the group has `{point}`"),
+                notes,
             },
         })
     }

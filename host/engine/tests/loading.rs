@@ -5,8 +5,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{Guest, ask, built, component, contract, engine, layer, load, member, snapshot};
-use proptest::prelude::*;
+use common::{Guest, ask, built, component, contract, engine, layer, load, snapshot};
 use tanist_core::policy::Point;
 use tanist_engine::{Engine, Limits, LoadError, Policy, Stack};
 
@@ -58,103 +57,8 @@ fn instances_that_hold_only_types_may_be_imported() {
 }
 
 #[test]
-fn bytes_that_are_no_component_are_refused() {
-    // H17, H18, H22
-    let (kind, message) = refusal(b"");
-    assert_eq!((kind, message.as_str()), ("empty", "it is empty"));
-    assert_eq!(refusal(&[0x1f, 0x8b, 8, 0]).0, "gzip");
-    let module = wat::parse_str("(module)").unwrap();
-    let (kind, message) = refusal(&module);
-    assert_eq!(
-        (kind, message.as_str()),
-        ("core-module", "it is a core module, not a component; encode it as a component first")
-    );
-    for bytes in [&b"hello"[..], b"\0", b"\0asm", b"\x7fELF\x02\x01\x01", b"(component)", &[0xff; 64]] {
-        assert!(["not-webassembly", "compile"].contains(&refusal(bytes).0), "{bytes:?}");
-    }
-    let (kind, message) = refusal(&vec![0; (1 << 20) + 1]);
-    assert_eq!((kind, message.as_str()), ("size", "it has 1048577 bytes, 1048576 are allowed"));
-}
-
-#[test]
-fn a_truncated_component_is_refused() {
-    let engine = engine();
-    let bytes = Guest::default().build();
-    for end in 0..bytes.len() {
-        match Policy::load(&engine, "test/truncated", &bytes[..end]) {
-            Err(error) => assert!(!error.to_string().is_empty()),
-            // Only names for debuggers are missing.
-            Ok(policy) => assert!(end > bytes.len() / 2 && policy.name().name == "tiny", "{end}"),
-        }
-    }
-}
-
-#[test]
-fn imports_are_refused_by_name() {
-    // H14, H15
-    for (import, name) in [
-        (
-            r#"(import "wasi:clocks/monotonic-clock@0.2.6" (instance (export "now" (func (result u64)))))"#,
-            "wasi:clocks/monotonic-clock@0.2.6",
-        ),
-        (r#"(import "wasi:random/random@0.2.6" (instance (export "x" (func))))"#, "wasi:random/random@0.2.6"),
-        (r#"(import "log" (func (param "text" string)))"#, "log"),
-        (r#"(import "res" (instance (export "r" (type (sub resource)))))"#, "res"),
-        (r#"(import "m" (core module))"#, "m"),
-    ] {
-        let bytes = wat::parse_str(format!("(component {import})")).unwrap();
-        let (kind, message) = refusal(&bytes);
-        assert_eq!(kind, "import", "{message}");
-        assert_eq!(message, format!("it imports {name}, and a policy may import nothing but types"));
-    }
-}
-
-#[test]
-fn a_component_with_a_wasi_import_is_refused_with_its_name() {
-    let wasi = "package wasi:clocks@0.2.6 { interface monotonic-clock { now: func() -> u64; } }";
-    let contract = contract()
-        .replace("world election-only {", "world election-only {\n    import wasi:clocks/monotonic-clock@0.2.6;");
-    let module = Guest::default().module().replacen(
-        "(module",
-        r#"(module (import "wasi:clocks/monotonic-clock@0.2.6" "now" (func $now (result i64)))"#,
-        1,
-    );
-    let bytes = component(&module, &format!("{contract}\n{wasi}"), "election-only");
-    assert_eq!(
-        refusal(&bytes).1,
-        "it imports wasi:clocks/monotonic-clock@0.2.6, and a policy may import nothing but types"
-    );
-}
-
-#[test]
-fn other_versions_of_the_contract_are_refused_with_both_versions() {
-    // H27
-    for version in ["0.2.0", "1.0.0"] {
-        let (kind, message) = refusal_of(&Guest { version, ..Guest::default() });
-        assert_eq!(kind, "unserved");
-        let expected = format!("@{version}, this host serves tanist:policy@0.1.0");
-        assert!(message.starts_with("it uses tanist:policy/") && message.ends_with(&expected), "{message}");
-    }
-    let draft = r#"(component (import "tanist:draft/scaling@0.0.1" (instance)))"#;
-    assert_eq!(refusal(&wat::parse_str(draft).unwrap()).0, "unserved");
-}
-
-#[test]
 fn patch_releases_of_the_contract_are_served() {
     assert!(Guest { version: "0.1.7", ..Guest::default() }.load().is_ok());
-}
-
-#[test]
-fn what_is_missing_is_said() {
-    // H16
-    let (kind, message) = refusal(&wat::parse_str("(component)").unwrap());
-    assert_eq!((kind, message.as_str()), ("lacks-about", "it does not export tanist:policy/about"));
-    let contract = contract().replace(
-        "world election-only {\n    export types;\n    export about;\n    export election;",
-        "world election-only {\n    export types;\n    export about;",
-    );
-    let module = Guest::default().module().replace("tanist:policy/election@0.1.0", "x");
-    assert_eq!(refusal(&component(&module, &contract, "election-only")).0, "lacks-points");
 }
 
 #[test]
@@ -183,38 +87,6 @@ fn an_interface_of_another_type_is_refused_before_the_first_question() {
             message.contains("its tanist:policy/election is not that of the contract") && message.contains(part),
             "{message}"
         );
-    }
-}
-
-#[test]
-fn features_that_are_switched_off_are_refused() {
-    // H6
-    for core in [
-        "(module (memory i64 1))",
-        "(module (memory 1) (memory 1))",
-        "(module (memory 1 1 shared))",
-        "(module (func (result v128) (v128.const i32x4 0 0 0 0)))",
-        "(module (func (return_call 0)))",
-        "(module (type (struct)))",
-        "(module (type (func)) (func (param (ref 0))))",
-        "(module (tag))",
-        "(module (type $f (func)) (type $c (cont $f)))",
-        "(module (global i32 (i32.add (i32.const 1) (i32.const 1))))",
-    ] {
-        let text = format!("(component (core {})", core.trim_start_matches('('));
-        let bytes = wat::parse_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
-        let (kind, message) = refusal(&bytes);
-        assert_eq!(kind, "compile", "{text}: {message}");
-    }
-    for component in [
-        r#"(component (import "f" (func async)))"#,
-        r#"(component (type (map string u32)))"#,
-        r#"(component (type (list u32 4)))"#,
-    ] {
-        match wat::parse_str(component) {
-            Ok(bytes) => assert_eq!(refusal(&bytes).0, "compile", "{component}"),
-            Err(error) => panic!("{component}: {error}"),
-        }
     }
 }
 
@@ -267,22 +139,4 @@ fn the_same_bytes_share_what_was_compiled() {
 fn a_smaller_limit_refuses_what_a_larger_accepts() {
     let engine = Engine::new(Limits { component_bytes: 1_000, ..Limits::default() }).unwrap();
     assert!(matches!(Policy::load(&engine, "x", &built("prefer")), Err(LoadError::Size { limit: 1_000, .. })));
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-
-    /// H28: whatever the bytes are, there is a value.
-    #[test]
-    fn changed_bytes_never_panic(changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8)) {
-        let mut bytes = Guest::default().build();
-        for (index, byte) in changes {
-            let at = index.index(bytes.len());
-            bytes[at] = byte;
-        }
-        if let Ok(policy) = Policy::load(&engine(), "test/changed", &bytes) {
-            let stack = Stack::new(vec![tanist_engine::Layer { policy: Arc::new(policy), points: None, parameters: "{}".to_owned() }]);
-            let _ = ask(&stack, Point::Seed, &snapshot(vec![member(0, 1)]));
-        }
-    }
 }

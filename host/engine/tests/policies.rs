@@ -33,19 +33,6 @@ fn failed(ordinal: u32, command: &str) -> Member {
     Member { role: Role::Failed, failures: 1, last_failure: Some(failure), ..member(ordinal, 1) }
 }
 
-// A hundred groups that appear at once compile their policy once, and never two at a time.
-#[test]
-fn the_same_bytes_are_compiled_once_whoever_asks_at_once() {
-    let engine = engine();
-    let bytes = common::built("sequence");
-    let loaded: Vec<Policy> = std::thread::scope(|scope| {
-        let load = || Policy::load(&engine, "builtin/sequence", &bytes).unwrap();
-        let threads: Vec<_> = (0..16).map(|_| scope.spawn(load)).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    });
-    assert_eq!((loaded.len(), engine.compilations()), (16, 1));
-}
-
 #[test]
 fn the_built_in_policy_answers_every_point() {
     let sequence = stack(&[(&load(&engine(), "sequence"), "{}")]);

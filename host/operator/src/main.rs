@@ -41,9 +41,17 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Exit codes are those of kubectl: 0, or 1 for any error.
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    match words.split_first() {
+        // Before there is a runtime with its threads: the process limits itself.
+        Some((first, rest)) if first == policies::compile::VERB => policies::compile::child(rest),
+        _ => command(&words),
+    }
+}
+
+#[tokio::main]
+async fn command(words: &[String]) -> ExitCode {
     if let Some((first, rest)) = words.split_first()
         && first == cli::complete::VERB
     {

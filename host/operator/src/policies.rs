@@ -1,8 +1,10 @@
 //! Policies of groups: built in, from a `ConfigMap` or from a directory. An edited policy decides from the next question on. A broken edit changes only
 //! what the group reports: the last good policy goes on deciding. Rounds look up what is ready; loading is the [`store`]'s business.
 mod active;
+pub mod compile;
 mod copies;
 pub mod directory;
+mod in_child;
 mod read;
 mod source;
 pub mod store;
@@ -12,6 +14,7 @@ pub use active::Active;
 use crate::api::spec::Policy as PolicySpec;
 use crate::api::{LABEL_POLICY, ReplicaGroup};
 use futures::channel::mpsc::UnboundedSender;
+use in_child::InChild;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::reflector::{ObjectRef, Store as Cache};
 use kube::{Client, ResourceExt};
@@ -21,7 +24,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 use store::work::{GroupRef, Wanted};
-use store::{Compiler, InThread, Store};
+use store::{Compiler, Store};
 use tanist_engine::{Engine, LoadError, Policy};
 
 /// The built-in policies, by name: components like any other, built by `make policies` and embedded.
@@ -82,7 +85,7 @@ impl Sources {
         wake: UnboundedSender<ObjectRef<ReplicaGroup>>,
         directory: Option<PathBuf>,
     ) -> Self {
-        let compiler = Arc::new(InThread(engine.clone()));
+        let compiler = Arc::new(InChild(engine.clone()));
         Self::compiled_by(compiler, engine, client, wake, directory)
     }
 

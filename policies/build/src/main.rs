@@ -1,4 +1,7 @@
-//! `policy-build IN.wasm OUT.wasm`: makes a policy component of a core module that the SDK built.
+//! `policy-build [--prepare] IN.wasm OUT.wasm`: makes a policy component of a core module that the SDK built.
+//!
+//! With `--prepare` the module's function `prepare` is run first, and the component begins as that left it (`prepare.rs`): for the interpreter of
+//! scripts.
 //!
 //! Everything except code and contract is removed, so that the same source gives the same bytes. A component that imports anything but types is
 //! refused here, before a host refuses it.
@@ -8,15 +11,21 @@ use std::{env, fs, path::Path};
 use anyhow::{Context, Result, bail, ensure};
 use wit_component::{ComponentEncoder, DecodedWasm, decode};
 
+mod prepare;
 mod strip;
 
 fn main() -> Result<()> {
     let arguments: Vec<_> = env::args_os().skip(1).collect();
-    let [input, output] = arguments.as_slice() else { bail!("usage: policy-build IN.wasm OUT.wasm") };
+    let (prepared, files) = match arguments.as_slice() {
+        [first, files @ ..] if first == "--prepare" => (true, files),
+        files => (false, files),
+    };
+    let [input, output] = files else { bail!("usage: policy-build [--prepare] IN.wasm OUT.wasm") };
     let (input, output) = (Path::new(input), Path::new(output));
 
     let module = fs::read(input).with_context(|| format!("failed to read {}", input.display()))?;
-    let component = build(&module).with_context(|| format!("failed to make a policy of {}", input.display()))?;
+    let component =
+        build(&module, prepared).with_context(|| format!("failed to make a policy of {}", input.display()))?;
     if fs::read(output).is_ok_and(|old| old == component) {
         return Ok(());
     }
@@ -25,8 +34,11 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn build(module: &[u8]) -> Result<Vec<u8>> {
-    let module = strip::custom_sections(module, |name| name.starts_with("component-type"))?;
+fn build(module: &[u8], prepared: bool) -> Result<Vec<u8>> {
+    let mut module = strip::custom_sections(module, |name| name.starts_with("component-type"))?;
+    if prepared {
+        module = prepare::run(&module)?;
+    }
     let component = ComponentEncoder::default().validate(true).module(&module)?.encode()?;
     let component = strip::custom_sections(&component, |_| false)?;
     ensure_no_imports(&component)?;

@@ -13,7 +13,7 @@ pub fn name(name: &str) -> PolicyName {
 
 #[expect(clippy::result_large_err, reason = "it is what `Policies` returns")]
 pub fn answered(who: &str, reply: Reply) -> Result<Answered, Unanswered> {
-    Ok(Answered { policy: name(who), reply, fuel: 0 })
+    Ok(Answered { policy: name(who), reply, fuel: 0, notes: vec![] })
 }
 
 /// Highest term, then highest number, then lowest ordinal; no data comes after data, unknown last.
@@ -83,7 +83,7 @@ pub struct Broken;
 
 impl Policies for Broken {
     fn ask(&self, _: &Question) -> Result<Answered, Unanswered> {
-        Err(Unanswered { policy: name("broken"), kind: "trap", message: "it fell over".into() })
+        Err(Unanswered { policy: name("broken"), kind: "trap", message: "it fell over".into(), notes: vec![] })
     }
 }
 
@@ -92,7 +92,7 @@ pub struct Delays(pub &'static str);
 
 impl Policies for Delays {
     fn ask(&self, _: &Question) -> Result<Answered, Unanswered> {
-        Err(Unanswered { policy: name("late"), kind: self.0, message: "not now".into() })
+        Err(Unanswered { policy: name("late"), kind: self.0, message: "not now".into(), notes: vec![] })
     }
 }
 

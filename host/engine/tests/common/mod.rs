@@ -1,6 +1,10 @@
 //! What the tests of the engine share: built policies, snapshots, and policies made of text.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod bombs;
+pub mod rows;
+pub mod usage;
+
 use std::{env, fs, path::PathBuf, sync::Arc};
 
 use tanist_core::{

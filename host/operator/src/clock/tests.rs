@@ -180,7 +180,7 @@ impl Policies for NoPolicies {
     fn ask(&self, question: &Question) -> Result<Answered, Unanswered> {
         let name =
             PolicyName { name: String::new(), version: String::new(), source: String::new(), digest: String::new() };
-        Err(Unanswered { policy: name, kind: "none", message: question.point.to_string() })
+        Err(Unanswered { policy: name, kind: "none", message: question.point.to_string(), notes: vec![] })
     }
 }
 

@@ -41,8 +41,10 @@ impl Policies for Says {
             digest: String::new(),
         };
         match &self.0 {
-            Ok(reply) => Ok(Answered { policy, reply: serde_json::from_value(reply.clone()).unwrap(), fuel: 7 }),
-            Err(kind) => Err(Unanswered { policy, kind, message: "it could not".into() }),
+            Ok(reply) => {
+                Ok(Answered { policy, reply: serde_json::from_value(reply.clone()).unwrap(), fuel: 7, notes: vec![] })
+            }
+            Err(kind) => Err(Unanswered { policy, kind, message: "it could not".into(), notes: vec![] }),
         }
     }
 }

@@ -38,7 +38,7 @@ impl Policies for Active {
     fn ask(&self, question: &Question) -> Result<Answered, Unanswered> {
         let Some(stack) = &self.stack else {
             let kind = if matches!(self.health, PolicyHealth::Loading(_)) { LOADING } else { NOT_LOADED };
-            return Err(Unanswered { policy: nameless(), kind, message: self.health.text().to_owned() });
+            return Err(Unanswered { policy: nameless(), kind, message: self.health.text().to_owned(), notes: vec![] });
         };
         let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         let mut fuel: u64 = 0;

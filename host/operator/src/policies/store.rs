@@ -12,11 +12,11 @@ pub mod work;
 use super::Error;
 use super::copies;
 use super::read;
-use super::source::{Content, Kind, Origin};
+use super::source::{Content, Origin};
 use crate::api::ReplicaGroup;
+use futures::channel::mpsc::UnboundedSender;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
-use futures::{FutureExt, channel::mpsc::UnboundedSender};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use kube::runtime::reflector::{ObjectRef, Store as Cache};
@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
-use tanist_engine::{Engine, Policy};
+use tanist_engine::Policy;
 use tokio::sync::{Notify, Semaphore};
 use tracing::{info, warn};
 use work::{GroupRef, Work};
@@ -41,27 +41,6 @@ pub trait Compiler: Send + Sync + 'static {
     /// # Errors
     /// Why the bytes are no policy that can be used, or that the machine was too busy.
     fn compile(&self, content: Content) -> BoxFuture<'static, Result<Policy, Failure>>;
-}
-
-/// Compiles in a thread of this process.
-pub struct InThread(pub Engine);
-
-impl Compiler for InThread {
-    fn compile(&self, content: Content) -> BoxFuture<'static, Result<Policy, Failure>> {
-        let engine = self.0.clone();
-        async move {
-            if content.kind == Kind::Script {
-                return Err(Failure { why: Error::RunScript.to_string(), is_load: false });
-            }
-            let loading = tokio::task::spawn_blocking(move || Policy::load(&engine, "", &content.bytes));
-            match loading.await {
-                Ok(Ok(policy)) => Ok(policy),
-                Ok(Err(error)) => Err(Failure { is_load: error.is_load(), why: Error::Load(error).to_string() }),
-                Err(_) => Err(Failure { why: Error::Compile.to_string(), is_load: false }),
-            }
-        }
-        .boxed()
-    }
 }
 
 /// The store.

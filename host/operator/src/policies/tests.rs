@@ -3,6 +3,7 @@ use super::*;
 use crate::api::status::PolicyStatus;
 use crate::mock::{self, Reply};
 use futures::channel::mpsc::{UnboundedReceiver, unbounded};
+use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use http::{Method, Response};
 use kube::client::Body;
@@ -45,6 +46,20 @@ fn api_server() -> (Client, Arc<Mutex<BTreeMap<String, Value>>>) {
     (client, stored)
 }
 
+/// Compiles in a thread of this process: the executable of these tests is not the operator's, so it cannot be started to compile.
+struct InThread(Engine);
+
+impl Compiler for InThread {
+    fn compile(&self, content: source::Content) -> BoxFuture<'static, Result<Policy, store::queue::Failure>> {
+        let engine = self.0.clone();
+        async move {
+            let loading = tokio::task::spawn_blocking(move || Policy::load(&engine, "", &content.bytes));
+            in_child::adopted(loading.await)
+        }
+        .boxed()
+    }
+}
+
 /// A process that loads policies, until it is dropped.
 struct Process {
     policies: Arc<Sources>,
@@ -61,7 +76,9 @@ impl Drop for Process {
 impl Process {
     fn start(client: &Client, directory: &Path) -> Self {
         let (wake, woken) = unbounded();
-        let policies = Arc::new(Sources::new(mock::engine(), client.clone(), wake, Some(directory.to_owned())));
+        let (engine, directory) = (mock::engine(), Some(directory.to_owned()));
+        let compiler = Arc::new(InThread(engine.clone()));
+        let policies = Arc::new(Sources::compiled_by(compiler, engine, client.clone(), wake, directory));
         policies.load_builtins().unwrap();
         let loader = policies.clone();
         let runs = tokio::spawn(async move { loader.run().await });
