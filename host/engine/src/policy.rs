@@ -309,7 +309,7 @@ impl Policy {
         let Some(function) = points.get(point) else { return Ok(None) };
         let instance = pre.instantiate(&mut *store).map_err(|error| sandbox::explain(&error, store))?;
         if let Some(script) = script {
-            script.load(store, &instance)?;
+            script.load(store, &instance, &self.name.source)?;
         }
         let returned = match point {
             Point::Treat => call(store, &instance, function, snapshot).map(Returned::Care),
