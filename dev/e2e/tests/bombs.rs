@@ -41,7 +41,9 @@ fn doubling(levels: usize) -> Result<Vec<u8>> {
     let mut inner = "(component $c0)".to_owned();
     for level in 1..=levels {
         let below = level - 1;
-        inner = format!("(component $c{level} {inner} (instance (instantiate $c{below})) (instance (instantiate $c{below})))");
+        inner = format!(
+            "(component $c{level} {inner} (instance (instantiate $c{below})) (instance (instantiate $c{below})))"
+        );
     }
     wat::parse_str(inner).context("the bomb is malformed")
 }
@@ -74,13 +76,25 @@ fn bombs_cost_their_own_groups_alone() -> Outcome {
         let burning = json!({"do": "burn", "times": 2_000_000});
         let endless = "def seed(s):\n    for i in range(100000):\n        for j in range(100000):\n            pass\n";
         let bombs: [(&str, &str, Vec<u8>, Value, &str); 7] = [
-            ("nested", "p.wasm", with_functions(1, &[[0x03, 0x40].repeat(90_000), [0x0b].repeat(90_000)].concat())?, json!({}), "NotLoaded"),
+            (
+                "nested",
+                "p.wasm",
+                with_functions(1, &[[0x03, 0x40].repeat(90_000), [0x0b].repeat(90_000)].concat())?,
+                json!({}),
+                "NotLoaded",
+            ),
             ("loops", "p.wasm", with_functions(1, &[0x03, 0x40, 0x0b].repeat(200_000))?, json!({}), "NotLoaded"),
             ("doubling", "p.wasm", doubling(30)?, json!({}), "NotLoaded"),
             ("dear", "p.wasm", with_functions(35, &[0x03, 0x40, 0x0b].repeat(500))?, json!({}), "Active"),
             ("burning", "p.wasm", crate::policies::component("hostile")?, burning, "Active"),
             ("endless", "p.star", endless.as_bytes().to_vec(), json!({}), "Active"),
-            ("never-loaded", "p.star", format!("x = [0]\n{}", "x = x + x\n".repeat(60)).into_bytes(), json!({}), "NotLoaded"),
+            (
+                "never-loaded",
+                "p.star",
+                format!("x = [0]\n{}", "x = x + x\n".repeat(60)).into_bytes(),
+                json!({}),
+                "NotLoaded",
+            ),
         ];
         let mut hit = Vec::new();
         for (name, key, bytes, parameters, state) in bombs {
@@ -99,7 +113,12 @@ fn bombs_cost_their_own_groups_alone() -> Outcome {
             let seen = other.until(state, 60, says).await?;
             if *state == "NotLoaded" {
                 ensure!(!text(&seen, "/status/policies/0/message").is_empty(), "{}: no word why", other.name);
-                ensure!(condition(&seen, "Degraded").starts_with("True"), "{}: {}", other.name, condition(&seen, "Degraded"));
+                ensure!(
+                    condition(&seen, "Degraded").starts_with("True"),
+                    "{}: {}",
+                    other.name,
+                    condition(&seen, "Degraded")
+                );
             }
         }
         ensure!(stage.operator.restarts().await? == 0, "the operator was restarted");

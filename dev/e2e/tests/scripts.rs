@@ -54,7 +54,9 @@ fn a_script_decides_for_a_live_group_and_a_typo_changes_nothing() -> Outcome {
         store(stage, &PREFER.replace("choose(", "chose(")).await?;
         let says = |seen: &Value| {
             let active = condition(seen, "PolicyActive");
-            active.starts_with("False LastGoodDecides") && active.contains("chose") && active.contains("mine.star:13:16")
+            active.starts_with("False LastGoodDecides")
+                && active.contains("chose")
+                && active.contains("mine.star:13:16")
         };
         let seen = group.until("the place of the typo", 30, says).await?;
         ensure!(condition(&seen, "Ready").starts_with("True"), "{}", condition(&seen, "Ready"));

@@ -206,7 +206,9 @@ fn wanted(group: &GroupRef, object: &ReplicaGroup, specs: &[PolicySpec]) -> Vec<
         let key = if *occurrence == 1 { source.clone() } else { format!("{source}#{occurrence}") };
         let digest = said.iter().find(|policy| policy.source == source).and_then(|policy| policy.digest.clone());
         let origin = match &spec.builtin {
-            Some(name) if !builtin::POLICIES.iter().any(|each| each.name == name) => Err(Error::FindBuiltin(name.clone())),
+            Some(name) if !builtin::POLICIES.iter().any(|each| each.name == name) => {
+                Err(Error::FindBuiltin(name.clone()))
+            }
             _ => Origin::of(&group.namespace, spec),
         };
         Wanted {

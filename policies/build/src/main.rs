@@ -31,7 +31,9 @@ fn main() -> Result<()> {
         }
         [option, input, output] if option == "--prepare" => make(input, output, |module| build(module, true)),
         [input, output] => make(input, output, |module| build(module, false)),
-        _ => bail!("usage: policy-build [--prepare] IN.wasm OUT.wasm, or --compile policy|interpreter TARGET IN.wasm OUT.cwasm"),
+        _ => bail!(
+            "usage: policy-build [--prepare] IN.wasm OUT.wasm, or --compile policy|interpreter TARGET IN.wasm OUT.cwasm"
+        ),
     }
 }
 

@@ -39,6 +39,7 @@ fn line_of(text: &[u8], place: usize) -> usize {
 }
 
 fn of(interpreter: &Interpreter, content: &Content) -> Result<Policy, LoadError> {
-    let text = std::str::from_utf8(&content.bytes).map_err(|error| LoadError::NotText(line_of(&content.bytes, error.valid_up_to())))?;
+    let text = std::str::from_utf8(&content.bytes)
+        .map_err(|error| LoadError::NotText(line_of(&content.bytes, error.valid_up_to())))?;
     Policy::script(interpreter, &content.file, text)
 }

@@ -154,7 +154,8 @@ impl<P: Clone> State<P> {
     /// A copy was read. `None`: there is none of that name any more, or it is not the group's.
     pub fn fetched(&mut self, uid: &str, name: &str, read: Result<Option<Content>, String>, now: Instant) {
         let Some(group) = self.groups.get_mut(uid) else { return };
-        let all = group.layers.iter_mut().flat_map(|(key, goods)| goods.list_mut().iter_mut().map(move |good| (key, good)));
+        let all =
+            group.layers.iter_mut().flat_map(|(key, goods)| goods.list_mut().iter_mut().map(move |good| (key, good)));
         for (key, good) in all.filter(|(_, good)| matches!(&good.copied, Copied::Is(of) if of == name)) {
             let Loaded::Reading(due) = good.loaded else { continue };
             good.loaded = match &read {

@@ -139,7 +139,8 @@ mod tests {
     #[test]
     fn scripts_wait_for_no_compilation_and_are_bounded_themselves() {
         let (mut queue, now) = (Queue::default(), Instant::now());
-        let wanted = [("a", "a1"), ("b", "b1"), ("a", "mine.star"), ("a", "more.star"), ("b", "b.star"), ("c", "c.star")];
+        let wanted =
+            [("a", "a1"), ("b", "b1"), ("a", "mine.star"), ("a", "more.star"), ("b", "b.star"), ("c", "c.star")];
         let begun: Vec<_> = std::iter::from_fn(|| begin(&mut queue, &wanted, now)).collect();
         assert_eq!(begun, ["a1", "b1", "c.star", "mine.star"]);
     }
