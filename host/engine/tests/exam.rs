@@ -1,0 +1,135 @@
+//! The built policies, examined as the operator and authors have them examined.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests may panic")]
+
+mod common;
+
+use std::{collections::BTreeSet, time::Instant};
+
+use common::{Guest, engine, load, rows::hostile};
+use tanist_core::policy::Point;
+use tanist_engine::{Exam, ExamLimits, Policy, Verdict, exam};
+
+fn examine(policy: &Policy) -> Exam {
+    exam(policy, None, &ExamLimits::default())
+}
+
+fn kinds(exam: &Exam) -> BTreeSet<&'static str> {
+    exam.findings.iter().map(|finding| finding.kind).collect()
+}
+
+/// The policy that misbehaves on request, told to do that.
+fn told(to: &str, times: u32) -> Exam {
+    let policy = &hostile().1;
+    let parameters = policy.validate(&format!(r#"{{"do":"{to}","times":{times}}}"#)).unwrap();
+    exam(policy, Some(&parameters), &ExamLimits::default())
+}
+
+#[test]
+fn the_built_in_policy_passes_with_little_fuel() {
+    let sequence = load(&engine(), "sequence");
+    let exam = examine(&sequence);
+    assert!(exam.passed() && exam.declared.is_empty() && exam.not_examined.is_empty(), "{exam}");
+    assert!(exam.examined.fuel * 2 < ExamLimits::default().fuel, "{}", exam.examined.fuel);
+    assert!(exam.examined.usage.iter().any(|usage| usage.members == 1_000 && usage.point == Point::Seed));
+    assert!(exam.examined.parameters.len() >= 4, "its lists and flags are tried: {exam}");
+    assert!(exam.sentence().starts_with("passed: ") && exam.sentence().contains("1000 members use"));
+    assert_eq!(examine(&sequence), exam, "an exam is the same each time");
+}
+
+#[test]
+fn the_example_passes_although_it_requires_a_parameter() {
+    let exam = examine(&load(&engine(), "prefer"));
+    assert!(exam.passed() && exam.not_examined.is_empty(), "{exam}");
+    assert_eq!(exam.examined.parameters[0], r#"{"member":"db-1"}"#);
+}
+
+#[test]
+fn the_reversed_policy_passes_by_what_it_declares() {
+    let exam = examine(&load(&engine(), "reversed"));
+    assert!(exam.passed(), "{exam}");
+    let declared: BTreeSet<_> = exam.declared.iter().map(|finding| finding.kind).collect();
+    assert_eq!(declared, BTreeSet::from(["chooses-lower-sequence", "prefers-high-ordinals"]));
+}
+
+// H1, H3 to H5, H7, H9 to H12: each ends as a finding of its own kind.
+#[test]
+fn a_hostile_policy_fails_whatever_it_does() {
+    for (to, times, kind) in [
+        ("bad-member", 0, "unknown-member"),
+        ("bulk", 0, "fuel"),
+        ("burn", 4_000_000, "fuel"),
+        ("controls", 0, "barred-member"),
+        ("count", 0, "barred-member"),
+        ("echo", 0, "barred-member"),
+        ("empty", 0, "no-candidate"),
+        ("fault", 0, "fault"),
+        ("grow", 0, "memory"),
+        ("huge-answer", 900, "output"),
+        ("huge-text", 257, "output"),
+        ("long-fault", 1_000, "fault"),
+        ("long-name", 100, "unknown-member"),
+        ("long-reason", 300, "output"),
+        ("loop", 0, "fuel"),
+        ("many-reasons", 2, "member-twice"),
+        ("recurse", 0, "stack"),
+        ("trap", 0, "trap"),
+        ("twice", 0, "member-twice"),
+    ] {
+        let exam = told(to, times);
+        assert_eq!(exam.verdict(), Verdict::Failed, "{to}: {exam}");
+        assert!(kinds(&exam).contains(kind), "{to}: {exam}");
+        assert!(exam.sentence().len() <= 256 && exam.to_string().len() < 20_000, "{to}");
+    }
+    for to in ["abstain", "refuse", "wait"] {
+        assert!(told(to, 0).passed(), "{to}: {}", told(to, 0));
+    }
+}
+
+#[test]
+fn a_hostile_policy_is_tried_with_every_value_of_its_schema() {
+    let exam = examine(&hostile().1);
+    let expected =
+        ["fault", "trap", "fuel", "memory", "stack", "unknown-member", "barred-member", "member-twice", "no-candidate"];
+    assert!(BTreeSet::from(expected).is_subset(&kinds(&exam)), "{exam}");
+    assert!(exam.examined.parameters.len() > 20, "{exam}");
+}
+
+#[test]
+fn a_policy_written_by_hand_that_burns_more_for_each_member_fails_at_many() {
+    // It goes through the addresses of the snapshot again and again: the square of its members.
+    let seed = "(local $i i32) (local $j i32)
+        (block (loop
+            (br_if 1 (i32.ge_u (local.get $i) (i32.load offset=116 (local.get 0))))
+            (local.set $i (i32.add (local.get $i) (i32.const 1)))
+            (local.set $j (i32.const 0))
+            (block (loop
+                (br_if 1 (i32.ge_u (local.get $j) (i32.const 8000)))
+                (local.set $j (i32.add (local.get $j) (i32.const 1)))
+                (br 0)))
+            (br 0)))
+        (i32.const 2048)";
+    let policy = Guest { seed, pages: 64, ..Guest::default() }.load().unwrap();
+    let exam = examine(&policy);
+    println!("{exam}");
+}
+
+/// `cargo test --locked --workspace --test exam -- --ignored --nocapture measure`
+#[test]
+#[ignore = "measures time"]
+fn measure() {
+    let engine = engine();
+    for name in ["sequence", "prefer", "reversed", "hostile"] {
+        let policy = load(&engine, name);
+        for _ in 0..3 {
+            let began = Instant::now();
+            let exam = examine(&policy);
+            let took = began.elapsed().as_millis();
+            println!("{name}: {took} ms, {} questions, {} units of fuel", exam.examined.questions, exam.examined.fuel);
+        }
+        println!("{}", examine(&policy));
+    }
+    let began = Instant::now();
+    let members: usize =
+        tanist_core::examples::cases().iter().filter_map(|case| Some(case.question()?.snapshot.members.len())).sum();
+    println!("the questions alone, of {members} members in all: {} ms", began.elapsed().as_millis());
+}
