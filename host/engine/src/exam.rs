@@ -25,7 +25,7 @@ use crate::policy::Policy;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExamLimits {
     /// Fuel of all questions together. When it is used up, the remaining questions are not examined, which the exam says. Two thousand million
-    /// units take some two seconds; the built-in policy needs a tenth of that.
+    /// units take some two seconds; the built-in policy needs a fortieth of that.
     pub fuel: u64,
     /// The time of the whole exam. When it is over, the exam is not finished: the machine is too busy, because fuel ends far sooner.
     pub wall: Duration,

@@ -11,7 +11,12 @@ use tanist_core::{
     policy::{Point, PolicyName, Question, Reply},
 };
 
-use super::{Exam, ExamLimits, Verdict, rules::percent, run::run, subject::Subject};
+use super::{
+    Exam, ExamLimits, Verdict,
+    rules::{Asked, judge, percent},
+    run::run,
+    subject::Subject,
+};
 use crate::{error::RunError, policy::Outcome, schema::Samples};
 
 type Answers = Box<dyn Fn(&Said<'_>) -> Result<Option<Reply>, RunError>>;
@@ -355,9 +360,15 @@ fn a_higher_ordinal_is_chosen_only_by_a_policy_that_declares_it_or_was_told_to()
     assert_eq!(exam.findings[0].found, "it puts db-2 before db-0, and nothing else tells them apart");
     assert!(examine(&declaring("prefers-high-ordinals", high())).passed());
     assert!(run(&high(), Some(r#"{"prefer":["db-2"]}"#), &ExamLimits::default()).passed());
-    // A member that the user prefers goes first in the case that tells everything.
-    let told = cases().into_iter().find(|case| case.name == "everything-told" && case.point == Point::Seed).unwrap();
-    assert!(told.question().unwrap().snapshot.group.preferred_primary.is_some());
+    // Nor is it held against a policy that the user prefers that member.
+    let mut question = cases().into_iter().find(|case| case.name == "forming").unwrap().question().unwrap();
+    let outcome = Outcome { reply: Ok(Some(choose(&question, vec!["db-2"]))), fuel: 1, notes: Vec::new() };
+    let broken = |question: &Question| {
+        judge(&Asked { question, first: &outcome, second: &outcome, limit: LIMIT, plain: true }).len()
+    };
+    assert_eq!(broken(&question), 1);
+    question.snapshot.group.preferred_primary = Some("db-2".into());
+    assert_eq!(broken(&question), 0);
 }
 
 #[test]
