@@ -68,7 +68,7 @@ pub struct Examined {
     pub cases: usize,
     /// The number of different questions; each was asked twice.
     pub questions: usize,
-    /// The sets of parameters that were used, as JSON. The first was used in every case, the others in the usual case of each point.
+    /// The sets of parameters that were used, as JSON; each is cut to 1 KiB. The first was used in every case, the others in the usual case of each point.
     pub parameters: Vec<String>,
     /// The fuel of all questions.
     pub fuel: u64,
@@ -104,7 +104,7 @@ pub struct Finding {
     pub point: Point,
     /// The number of members of its snapshot.
     pub members: usize,
-    /// The parameters, as JSON.
+    /// The parameters, as JSON; cut to 1 KiB.
     pub parameters: String,
     /// What was expected.
     pub expected: String,

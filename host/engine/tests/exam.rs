@@ -122,6 +122,28 @@ fn a_policy_that_needs_too_much_at_many_members_fails_there_alone() {
     assert!(exam.sentence().ends_with("57 %, at seed of case thousand-members"), "{}", exam.sentence());
 }
 
+#[test]
+fn the_manual_has_every_case_and_every_kind() {
+    let manual = include_str!("../../../docs/exam.md");
+    for case in cases() {
+        let row = manual.lines().find(|line| {
+            let mut cells = line.split(" | ");
+            let points = cells.nth(1).unwrap_or_default();
+            line.starts_with(&format!("| `{}` |", case.name))
+                && (points == "all" || points.split(", ").any(|point| point == case.point.as_str()))
+        });
+        assert!(row.is_some_and(|row| row.contains(case.about)), "{} at {}: {row:?}", case.name, case.point);
+    }
+    for finding in examine(&hostile().1).findings {
+        assert!(manual.contains(&format!("`{}`", finding.kind)), "{}", finding.kind);
+    }
+    // What every exam leaves out is there in the same words.
+    let plain = manual.replace('`', "");
+    for what in Exam::NEVER_EXAMINED {
+        assert!(plain.contains(&format!("- {what}")), "{what}");
+    }
+}
+
 /// `cargo test --locked --workspace --test exam -- --ignored --nocapture measure`
 #[test]
 #[ignore = "measures time"]

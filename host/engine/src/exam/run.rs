@@ -120,7 +120,7 @@ impl<'a> Run<'a> {
 
     /// Returns whether the exam goes on.
     fn ask_cases(&mut self, cases: &[Case], with: With<'_>) -> bool {
-        self.exam.examined.parameters.push(with.parameters.to_owned());
+        self.exam.examined.parameters.push(short(with.parameters, MESSAGE));
         for case in cases.iter().filter(|case| self.subject.has(case.point)) {
             if self.closed.contains(&case.point) {
                 continue;
@@ -136,7 +136,7 @@ impl<'a> Run<'a> {
 
     /// Returns whether the exam goes on.
     fn ask_usual(&mut self, cases: &[Case], with: With<'_>) -> bool {
-        self.exam.examined.parameters.push(with.parameters.to_owned());
+        self.exam.examined.parameters.push(short(with.parameters, MESSAGE));
         for case in cases.iter().filter(|case| case.is_usual() && self.subject.has(case.point)) {
             if self.closed.contains(&case.point) {
                 continue;
@@ -215,7 +215,7 @@ impl<'a> Run<'a> {
             about: case.about,
             point: case.point,
             members: question.snapshot.members.len(),
-            parameters: with.parameters.to_owned(),
+            parameters: short(with.parameters, MESSAGE),
             expected,
             found: short(&found, MESSAGE),
             advice,

@@ -5,7 +5,7 @@
 use serde_json::{Map, Number, Value};
 
 use super::{Kind, Schema, canonical, validate};
-use crate::limits::Limits;
+use crate::{limits::Limits, text::short};
 
 /// Values that are tried of one part of a schema.
 const VALUES: usize = 32;
@@ -15,6 +15,9 @@ const PARTS: usize = 4_096;
 
 /// Items of a list that has no smaller limit, and characters of a text that has none.
 const LONG: u64 = 256;
+
+/// Bytes of names of parameters in a text.
+const NAMES: usize = 128;
 
 /// Texts that mean something in the example groups of `tanist_core::examples`: a member and a zone.
 const WORDS: [&str; 2] = ["db-1", "zone-a"];
@@ -46,11 +49,11 @@ pub(crate) fn samples(schema: Option<&Schema>, limits: &Limits, most: usize) -> 
         return samples;
     };
     samples.sets.push(first);
-    let mut beyond: usize = 0;
+    let (mut beyond, mut without) = (0_usize, Vec::new());
     for (name, property) in &schema.properties {
         let values = property.values();
         if values.is_empty() {
-            samples.left_out.push(format!("the parameter {name}: no value was found that its schema accepts"));
+            without.push(name.as_str());
         }
         for value in values {
             let mut fields = base.clone();
@@ -62,6 +65,10 @@ pub(crate) fn samples(schema: Option<&Schema>, limits: &Limits, most: usize) -> 
                 None => {}
             }
         }
+    }
+    if !without.is_empty() {
+        let names = short(&without.join(", "), NAMES);
+        samples.left_out.push(format!("parameters for which no value was found that its schema accepts: {names}"));
     }
     if beyond > 0 {
         samples.left_out.push(format!("{beyond} more values of its parameters"));
@@ -247,7 +254,7 @@ mod tests {
         let none = properties(r#""a":{"type":"integer","minimum":3,"maximum":2}"#, r#""a""#);
         assert!(none.sets.is_empty() && none.left_out[0].contains("no parameters were found"), "{none:?}");
         let one = properties(r#""a":{"type":"integer","minimum":3,"maximum":2}"#, "");
-        assert_eq!(one.left_out, ["the parameter a: no value was found that its schema accepts"]);
+        assert_eq!(one.left_out, ["parameters for which no value was found that its schema accepts: a"]);
         let words: Vec<_> = (0..40).map(|word| word.to_string()).collect();
         let many = properties(&format!(r#""a":{{"enum":[{}]}},"b":{{"type":"boolean"}}"#, words.join(",")), "");
         assert_eq!((many.sets.len(), many.left_out.len()), (32, 1));
