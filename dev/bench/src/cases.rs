@@ -5,7 +5,8 @@ use std::{fs, path::Path};
 use anyhow::Context as _;
 use serde_json::{Value, json};
 use tanist_core::{
-    contract::{Group, Member, MemberName, Phase, Position, Role, Sequence, Snapshot, Transition},
+    contract::{Group, Member, MemberName, Position, Sequence, Snapshot, Transition},
+    examples,
     policy::{Point, Question},
 };
 
@@ -26,40 +27,14 @@ fn name(ordinal: u32) -> String {
 pub fn lean(members: u32) -> Question {
     let member = |ordinal| Member {
         name: MemberName(name(ordinal)),
-        ordinal,
-        phase: Phase::Running,
         phase_since: NOW - 20,
-        ready: false,
-        role: Role::Stopped,
         role_since: NOW - 10,
-        role_detail: None,
-        last_primary: None,
         term: Some(TERM),
-        position: Position::Known(Sequence { history: None, number: number(ordinal) }),
-        node: None,
-        zone: None,
-        failures: 0,
-        last_failure: None,
-        marked: None,
-        conditions: vec![],
-        labels: vec![],
-        facts: vec![],
-        barred: None,
+        ..examples::member(ordinal, number(ordinal))
     };
-    let group = Group {
-        name: GROUP.to_owned(),
-        namespace: "default".to_owned(),
-        replicas: members,
-        primaries: members,
-        has_secondaries: false,
-        term: TERM,
-        preferred_primary: None,
-        high_water: None,
-        labels: vec![],
-        facts: vec![],
-    };
-    let members = (0..members).map(member).collect();
-    let snapshot = Snapshot { now: NOW, group, members, history: vec![], parameters: "{}".to_owned() };
+    let mut snapshot = Snapshot { now: NOW, ..examples::snapshot((0..members).map(member).collect()) };
+    snapshot.group =
+        Group { name: GROUP.to_owned(), primaries: members, has_secondaries: false, term: TERM, ..snapshot.group };
     Question { point: Point::Seed, snapshot }
 }
 

@@ -48,6 +48,7 @@ mod compiled;
 mod contract;
 mod convert;
 mod error;
+mod exam;
 mod limits;
 mod native;
 mod policy;
@@ -62,6 +63,7 @@ mod ticker;
 
 pub use compiled::{compile, compile_for};
 pub use error::{LoadError, ParametersError, RunError, SchemaError, SetupError, Stage};
+pub use exam::{Exam, ExamLimits, Examined, Finding, Usage, Verdict, exam};
 pub use limits::Limits;
 pub use policy::{Engine, Policy};
 pub use script::Interpreter;

@@ -30,7 +30,7 @@ use crate::{
     native,
     question::Size,
     sandbox::{self, Sandbox},
-    schema::{self, Schema},
+    schema::{self, Samples, Schema},
     script::Script,
     text::{MESSAGE, short},
     ticker::{Ticker, Ticking},
@@ -143,6 +143,7 @@ pub(crate) struct Compiled {
 }
 
 /// How a policy dealt with a question.
+#[derive(Debug, Clone)]
 pub(crate) struct Outcome {
     /// `None`: it abstains, or does not have the point.
     pub(crate) reply: Result<Option<Reply>, RunError>,
@@ -283,15 +284,25 @@ impl Policy {
         schema::validate(self.compiled.schema.as_ref(), parameters, self.engine.limits())
     }
 
-    /// Asks one question in a new instance. `wall`: the time that is left for the question.
-    pub(crate) fn ask(&self, point: Point, snapshot: &wit::Snapshot<'_>, size: Size, wall: Duration) -> Outcome {
+    /// Parameters that its schema accepts, at most so many sets.
+    pub(crate) fn samples(&self, most: usize) -> Samples {
+        schema::samples(self.compiled.schema.as_ref(), self.engine.limits(), most)
+    }
+
+    /// The fuel of a question about a snapshot of that size.
+    pub(crate) fn fuel_of(&self, size: Size) -> u64 {
         let limits = self.engine.limits();
-        let fuel = limits
+        limits
             .fuel_per_member
             .saturating_mul(size.members)
             .saturating_add(limits.fuel_per_byte.saturating_mul(size.bytes))
-            .saturating_add(limits.fuel_base);
-        let mut store = sandbox::store(&self.engine.0.engine, limits, fuel, wall);
+            .saturating_add(limits.fuel_base)
+    }
+
+    /// Asks one question in a new instance. `wall`: the time that is left for the question.
+    pub(crate) fn ask(&self, point: Point, snapshot: &wit::Snapshot<'_>, size: Size, wall: Duration) -> Outcome {
+        let fuel = self.fuel_of(size);
+        let mut store = sandbox::store(&self.engine.0.engine, self.engine.limits(), fuel, wall);
         let mut notes = Vec::new();
         let reply = self.ask_in(&mut store, point, snapshot, &mut notes);
         let fuel = fuel.saturating_sub(store.get_fuel().unwrap_or(0));

@@ -244,58 +244,34 @@ fn transition<'a>(transition: &'a contract::Transition, size: &mut Size) -> wit:
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tanist_core::examples;
 
     fn pairs(of: &[&str]) -> Vec<(String, String)> {
         of.iter().map(|word| (format!("{word}-key"), format!("{word}-value"))).collect()
     }
 
     fn member(name: &str, labels: &[&str], facts: &[&str], conditions: &[&str]) -> contract::Member {
+        let condition = |name: &&str| contract::Condition { name: (*name).to_owned(), since: 0, detail: None };
         contract::Member {
             name: name.into(),
-            ordinal: 0,
-            phase: contract::Phase::Running,
-            phase_since: 0,
-            ready: true,
-            role: contract::Role::Stopped,
-            role_since: 0,
-            role_detail: None,
-            last_primary: None,
-            term: None,
             position: contract::Position::Empty,
-            node: None,
-            zone: None,
-            failures: 0,
-            last_failure: None,
-            marked: None,
-            conditions: conditions
-                .iter()
-                .map(|name| contract::Condition { name: (*name).to_owned(), since: 0, detail: None })
-                .collect(),
+            conditions: conditions.iter().map(condition).collect(),
             labels: pairs(labels),
             facts: pairs(facts),
-            barred: None,
+            ..examples::member(0, 0)
         }
     }
 
     fn story() -> contract::Snapshot {
-        let group = contract::Group {
-            name: "g".to_owned(),
-            namespace: "n".to_owned(),
-            replicas: 3,
-            primaries: 1,
-            has_secondaries: false,
-            term: 0,
-            preferred_primary: None,
-            high_water: None,
-            labels: pairs(&["a"]),
-            facts: pairs(&["b", "c"]),
-        };
         let members = vec![
             member("m0", &["d", "e"], &[], &["x"]),
             member("m1", &[], &["f"], &[]),
             member("m2", &["g"], &["h"], &["y", "z"]),
         ];
-        contract::Snapshot { now: 1, group, members, history: vec![], parameters: String::new() }
+        let mut story = examples::snapshot(members);
+        (story.group.name, story.group.namespace) = ("g".to_owned(), "n".to_owned());
+        (story.group.labels, story.group.facts) = (pairs(&["a"]), pairs(&["b", "c"]));
+        story
     }
 
     #[test]

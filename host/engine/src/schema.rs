@@ -3,6 +3,10 @@
 //! A schema comes from an untrusted policy, so only listed keywords are accepted: no references, no patterns, nothing that takes longer than a time
 //! proportional to the text.
 
+mod samples;
+
+pub(crate) use samples::{Samples, samples};
+
 use std::{collections::BTreeMap, fmt::Write};
 
 use serde_json::{Map, Number, Value};

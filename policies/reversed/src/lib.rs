@@ -13,7 +13,7 @@ export_policy!(Reversed);
 impl Policy for Reversed {
     fn describe() -> Description {
         Description {
-            declares: vec!["chooses-lower-sequence".to_owned()],
+            declares: vec!["chooses-lower-sequence".to_owned(), "prefers-high-ordinals".to_owned()],
             ..Description::new("reversed", env!("CARGO_PKG_VERSION"), "The reverse of what is sensible; for tests.")
         }
     }

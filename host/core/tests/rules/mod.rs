@@ -1,6 +1,7 @@
 //! Single rules, one test each.
 mod answers;
 mod checks;
+mod examples;
 mod memory;
 mod numbers;
 mod objects;

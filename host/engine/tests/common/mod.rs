@@ -8,7 +8,8 @@ pub mod usage;
 use std::{env, fs, path::PathBuf, sync::Arc};
 
 use tanist_core::{
-    contract::{Group, Member, Phase, Position, Role, Sequence, Snapshot},
+    contract::{Member, Snapshot},
+    examples,
     policy::{Answered, Point, Policies, Question, Unanswered},
 };
 use tanist_engine::{Engine, Layer, Limits, LoadError, Policy, Stack};
@@ -41,44 +42,12 @@ pub fn ask(stack: &Stack, point: Point, snapshot: &Snapshot) -> Result<Answered,
 
 /// `db-ORDINAL`: running, stopped, with known data.
 pub fn member(ordinal: u32, number: u64) -> Member {
-    Member {
-        name: format!("db-{ordinal}").into(),
-        ordinal,
-        phase: Phase::Running,
-        phase_since: 100,
-        ready: false,
-        role: Role::Stopped,
-        role_since: 200,
-        role_detail: None,
-        last_primary: None,
-        term: None,
-        position: Position::Known(Sequence { history: None, number }),
-        node: None,
-        zone: None,
-        failures: 0,
-        last_failure: None,
-        marked: None,
-        conditions: vec![],
-        labels: vec![],
-        facts: vec![],
-        barred: None,
-    }
+    Member { phase_since: 100, role_since: 200, ..examples::member(ordinal, number) }
 }
 
+/// The group `db` with these members, at a time that is easy to count with.
 pub fn snapshot(members: Vec<Member>) -> Snapshot {
-    let group = Group {
-        name: "db".to_owned(),
-        namespace: "default".to_owned(),
-        replicas: u32::try_from(members.len()).unwrap(),
-        primaries: 1,
-        has_secondaries: true,
-        term: 0,
-        preferred_primary: None,
-        high_water: None,
-        labels: vec![],
-        facts: vec![],
-    };
-    Snapshot { now: 1_000, group, members, history: vec![], parameters: "{}".to_owned() }
+    Snapshot { now: 1_000, ..examples::snapshot(members) }
 }
 
 /// The contract, as it stands in `wit/`.

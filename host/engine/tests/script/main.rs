@@ -5,6 +5,7 @@
 mod common;
 
 mod bad;
+mod exam;
 mod form;
 mod given;
 mod speed;

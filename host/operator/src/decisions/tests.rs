@@ -4,47 +4,12 @@ use crate::policies::builtin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
-use tanist_core::contract::{Group, Member, Phase, Position, Role, Sequence, Snapshot};
+use tanist_core::examples;
 use tanist_core::policy::{Point, Question};
 use tanist_engine::{Layer, Policy, Stack};
 
 fn question() -> Question {
-    let member = Member {
-        name: "db-0".into(),
-        ordinal: 0,
-        phase: Phase::Running,
-        phase_since: 1,
-        ready: false,
-        role: Role::Stopped,
-        role_since: 1,
-        role_detail: None,
-        last_primary: None,
-        term: None,
-        position: Position::Known(Sequence { history: None, number: 1 }),
-        node: None,
-        zone: None,
-        failures: 0,
-        last_failure: None,
-        marked: None,
-        conditions: vec![],
-        labels: vec![],
-        facts: vec![],
-        barred: None,
-    };
-    let group = Group {
-        name: "db".into(),
-        namespace: "shop".into(),
-        replicas: 1,
-        primaries: 1,
-        has_secondaries: true,
-        term: 0,
-        preferred_primary: None,
-        high_water: None,
-        labels: vec![],
-        facts: vec![],
-    };
-    let snapshot = Snapshot { now: 1, group, members: vec![member], history: vec![], parameters: "{}".into() };
-    Question { point: Point::Seed, snapshot }
+    Question { point: Point::Seed, snapshot: examples::snapshot(vec![examples::member(0, 1)]) }
 }
 
 /// A decision that ends when the sender is dropped.

@@ -1,0 +1,60 @@
+//! Example groups: what is asked about them, made as a round makes it. For the exam of policies, for their authors, and for tests.
+//!
+//! [`cases`] lists the questions; each is what [`decide`](crate::decide::decide) asks about a [`Scene`], so members are barred by the host's own
+//! rules and for its own reasons. [`member`] and [`snapshot`] are single values of the contract, for questions that a test writes by hand.
+mod cases;
+mod scene;
+mod told;
+
+pub use cases::{Case, cases, usual};
+pub use scene::Scene;
+
+use crate::contract::{Group, Member, Phase, Position, Role, Sequence, Snapshot, Timestamp};
+
+/// The time of every example.
+pub const NOW: Timestamp = 1_795_000_000;
+
+/// `db-ORDINAL`: its pod runs, it is stopped, its data is known and of no history, and nothing else is known of it.
+#[must_use]
+pub fn member(ordinal: u32, number: u64) -> Member {
+    Member {
+        name: format!("db-{ordinal}").into(),
+        ordinal,
+        phase: Phase::Running,
+        phase_since: NOW.saturating_sub(900),
+        ready: false,
+        role: Role::Stopped,
+        role_since: NOW.saturating_sub(800),
+        role_detail: None,
+        last_primary: None,
+        term: None,
+        position: Position::Known(Sequence { history: None, number }),
+        node: None,
+        zone: None,
+        failures: 0,
+        last_failure: None,
+        marked: None,
+        conditions: Vec::new(),
+        labels: Vec::new(),
+        facts: Vec::new(),
+        barred: None,
+    }
+}
+
+/// The group `db` with these members, one primary and secondaries. It was never seeded.
+#[must_use]
+pub fn snapshot(members: Vec<Member>) -> Snapshot {
+    let group = Group {
+        name: "db".to_owned(),
+        namespace: "default".to_owned(),
+        replicas: u32::try_from(members.len()).unwrap_or(u32::MAX),
+        primaries: 1,
+        has_secondaries: true,
+        term: 0,
+        preferred_primary: None,
+        high_water: None,
+        labels: Vec::new(),
+        facts: Vec::new(),
+    };
+    Snapshot { now: NOW, group, members, history: Vec::new(), parameters: "{}".to_owned() }
+}

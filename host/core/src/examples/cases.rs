@@ -1,0 +1,252 @@
+//! The example questions, by point and by what is special about them. `docs/exam.md` has the same list for authors.
+use crate::contract::Outcome;
+use crate::contract::Role::{Primary, Secondary, Stopped};
+use crate::examples::{Scene, told};
+use crate::limits;
+use crate::policy::{Point, Question};
+
+/// A question about an example group.
+#[derive(Debug, Clone, Copy)]
+pub struct Case {
+    /// Its name. Cases of one name are about the same situation at different points.
+    pub name: &'static str,
+    /// The decision point.
+    pub point: Point,
+    /// What is special about it, in a few words.
+    pub about: &'static str,
+    made: Made,
+}
+
+/// How the question is made.
+#[derive(Debug, Clone, Copy)]
+enum Made {
+    /// As a round asks it about the usual group of its point.
+    Usual,
+    /// As a round asks it about this group.
+    Of(fn() -> Scene),
+    /// The usual question of the point, with everything that the contract has words for.
+    Told,
+    /// The usual question of the point, about so many members.
+    Many(u32),
+}
+
+impl Case {
+    /// The question. A case with many members takes some milliseconds and a megabyte.
+    ///
+    /// `None`: the question does not arise any more about the group of the case. A test of the core says that each does.
+    #[must_use]
+    pub fn question(&self) -> Option<Question> {
+        let (group, patterns) = usual(self.point);
+        match self.made {
+            Made::Usual => group.question(self.point),
+            Made::Of(other) => other().question(self.point),
+            Made::Told => group.question(self.point).map(told::everything),
+            Made::Many(members) => group.question_of_many(self.point, members, patterns),
+        }
+    }
+
+    /// Whether this is the usual question of its point: five members of different data, of which some are barred.
+    #[must_use]
+    pub fn is_usual(&self) -> bool {
+        matches!(self.made, Made::Usual)
+    }
+}
+
+/// Every case, the ones about few members first. The first of each point is its usual question.
+#[must_use]
+pub fn cases() -> Vec<Case> {
+    let ordinary = USUAL.map(|(point, name, about)| Case { name, point, about, made: Made::Usual });
+    let special = SPECIAL.map(|(point, name, about, scene)| Case { name, point, about, made: Made::Of(scene) });
+    let every = |name, about, made| Point::ALL.map(move |point| Case { name, point, about, made });
+    let many = u32::try_from(limits::MEMBERS).unwrap_or(u32::MAX);
+    ordinary
+        .into_iter()
+        .chain(special)
+        .chain(every(
+            "everything-told",
+            "facts, conditions, labels and history as long as the contract allows",
+            Made::Told,
+        ))
+        .chain(every("hundred-members", "100 members", Made::Many(100)))
+        .chain(every("thousand-members", "1,000 members", Made::Many(many)))
+        .collect()
+}
+
+/// The usual group of a point, and the ordinals whose members are repeated in turn when there are to be more
+/// ([`Scene::question_of_many`]).
+#[must_use]
+pub fn usual(point: Point) -> (Scene, &'static [u32]) {
+    match point {
+        Point::Seed => (restart(), &[0, 1, 2, 3]),
+        Point::Failover => (lost_primary(), &[1, 2, 3, 4]),
+        Point::Join => (more_primaries(), &[1, 2, 3, 4]),
+        Point::Demote => (surplus_primaries(), &[1, 2, 3]),
+        Point::Place => (new_secondary(), &[1, 2, 3, 4]),
+        Point::Treat => (failed_members(), &[1, 2, 3, 4]),
+    }
+}
+
+type Row = (Point, &'static str, &'static str, fn() -> Scene);
+
+const USUAL: [(Point, &str, &str); 6] = [
+    (Point::Seed, "restart", "every member is stopped; two have the highest data"),
+    (Point::Failover, "lost-primary", "the primary's pod is gone; two secondaries have the highest data"),
+    (Point::Join, "more-primaries", "one of three primaries serves; stopped members differ in data"),
+    (Point::Demote, "surplus-primaries", "four primaries serve, one is desired"),
+    (Point::Place, "new-secondary", "the primary serves; stopped members differ in data"),
+    (Point::Treat, "failed-members", "members failed in each way"),
+];
+
+const SPECIAL: [Row; 16] = [
+    (Point::Seed, "forming", "a new group: no member has data, and all are alike", forming),
+    (Point::Seed, "one-member", "a group of one member", one_member),
+    (Point::Treat, "one-member", "a group of one member", one_failed),
+    (Point::Seed, "one-left", "all but one member are barred", one_left_to_seed),
+    (Point::Failover, "one-left", "all but one member are barred", one_left_to_promote),
+    (Point::Join, "one-left", "all but one member are barred", one_left_to_join),
+    (Point::Place, "one-left", "all but one member are barred", one_left_to_place),
+    (Point::Seed, "equal-data", "all members have the same data", equal_stopped),
+    (Point::Failover, "equal-data", "the stopped old primary has the same data as the secondaries", equal_data),
+    (Point::Demote, "equal-data", "all members have the same data", equal_primaries),
+    (
+        Point::Failover,
+        "unreadable",
+        "one member's data cannot be read, and spec.failover.reads does without it",
+        unreadable,
+    ),
+    (
+        Point::Join,
+        "unreadable",
+        "of the members that may be chosen one cannot be read and one is empty",
+        unreadable_to_join,
+    ),
+    (
+        Point::Place,
+        "unreadable",
+        "of the members that may be chosen one cannot be read and one is empty",
+        unreadable_to_place,
+    ),
+    (
+        Point::Failover,
+        "other-history",
+        "a member of an older term has a higher number, of another history",
+        other_history,
+    ),
+    (
+        Point::Place,
+        "other-history",
+        "a member of an older term has a higher number, of another history",
+        other_history_to_place,
+    ),
+    (Point::Join, "secondaries", "no stopped member is left; secondaries may be chosen", secondaries),
+];
+
+fn restart() -> Scene {
+    let data = ["a:18", "a:15", "a:18", "a:12", "a:18"];
+    Scene::new(5).in_term(3).with_data(&data).of_term(3, 2).led(0).rests(4).labelled()
+}
+
+fn lost_primary() -> Scene {
+    let roles = [Stopped, Secondary, Secondary, Secondary, Stopped];
+    let scene = Scene::new(5).in_term(3).with_data(&["a:20", "a:20", "a:20", "a:17", "a:9"]).of_term(4, 2);
+    scene.with_roles(&roles).led(0).gone(0).labelled()
+}
+
+fn more_primaries() -> Scene {
+    let roles = [Primary, Stopped, Stopped, Stopped, Stopped];
+    let scene = Scene::new(5).primaries(3).in_term(3).with_data(&["a:20", "a:15", "a:18", "a:18", "a:20"]);
+    scene.with_roles(&roles).rests(4).labelled()
+}
+
+fn surplus_primaries() -> Scene {
+    let roles = [Primary, Primary, Primary, Primary, Secondary];
+    Scene::new(5).in_term(3).with_data(&["a:20", "a:20", "a:19", "a:20", "a:20"]).with_roles(&roles).labelled()
+}
+
+fn new_secondary() -> Scene {
+    let roles = [Primary, Stopped, Stopped, Stopped, Stopped];
+    let scene = Scene::new(5).in_term(3).with_data(&["a:20", "a:15", "a:18", "a:12", "a:20"]).of_term(3, 2);
+    scene.with_roles(&roles).rests(4).labelled()
+}
+
+fn failed_members() -> Scene {
+    let scene = Scene::new(6).in_term(3).with_data(&["a:20", "a:20", "a:19", "a:18", "a:20", "?"]);
+    let scene = scene.with_roles(&[Primary, Stopped, Stopped, Stopped, Stopped, Stopped]);
+    let scene =
+        scene.broken(1).failed(2, "stop", Outcome::Exited(1), false).failed(3, "primary", Outcome::NotStarted, false);
+    scene.failed(4, "secondary", Outcome::Unknown, false).failed(5, "stop", Outcome::Exited(-1), true).labelled()
+}
+
+fn forming() -> Scene {
+    Scene::new(3)
+}
+
+fn one_member() -> Scene {
+    Scene::new(1).in_term(2).with_data(&["7"]).led(0)
+}
+
+fn one_failed() -> Scene {
+    one_member().broken(0)
+}
+
+fn one_left_to_seed() -> Scene {
+    Scene::new(3).in_term(3).with_data(&["a:18", "a:15", "a:18"]).rests(0)
+}
+
+fn one_left_to_promote() -> Scene {
+    let scene = Scene::new(3).in_term(3).with_data(&["a:18", "a:15", "a:18"]);
+    scene.with_roles(&[Primary, Secondary, Secondary]).gone(0)
+}
+
+fn one_left_to_join() -> Scene {
+    Scene::new(3).primaries(3).in_term(3).with_data(&["18", "18", "3"]).with_roles(&[Primary, Primary, Stopped])
+}
+
+fn one_left_to_place() -> Scene {
+    Scene::new(3).in_term(3).with_data(&["18", "18", "3"]).with_roles(&[Primary, Secondary, Stopped])
+}
+
+fn equal_stopped() -> Scene {
+    Scene::new(4).in_term(3).with_data(&["a:20"; 4])
+}
+
+fn equal_data() -> Scene {
+    Scene::new(4).in_term(3).with_data(&["a:20"; 4]).with_roles(&[Stopped, Secondary, Secondary, Secondary]).led(0)
+}
+
+fn equal_primaries() -> Scene {
+    Scene::new(4).in_term(3).with_data(&["a:20"; 4]).with_roles(&[Primary; 4])
+}
+
+fn unreadable() -> Scene {
+    let scene = Scene::new(4).reads(2).in_term(3).with_data(&["a:20", "?", "a:20", "a:20"]);
+    scene.with_roles(&[Stopped, Secondary, Secondary, Secondary]).led(0).gone(0)
+}
+
+fn unreadable_to_join() -> Scene {
+    unread().primaries(3)
+}
+
+fn unreadable_to_place() -> Scene {
+    unread()
+}
+
+fn unread() -> Scene {
+    let scene = Scene::new(5).in_term(3).with_data(&["20", "?", "EMPTY", "12", "EMPTY"]);
+    scene.with_roles(&[Primary, Stopped, Stopped, Stopped, Secondary])
+}
+
+fn other_history() -> Scene {
+    let scene = Scene::new(4).in_term(3).with_data(&["a:20", "a:20", "a:20", "b:900"]).of_term(3, 2);
+    scene.with_roles(&[Stopped, Secondary, Secondary, Secondary]).led(0).gone(0)
+}
+
+fn other_history_to_place() -> Scene {
+    let scene = Scene::new(4).in_term(3).with_data(&["a:20", "a:15", "b:900", "a:12"]).of_term(2, 2);
+    scene.with_roles(&[Primary, Stopped, Stopped, Stopped])
+}
+
+fn secondaries() -> Scene {
+    let scene = Scene::new(4).primaries(3).in_term(3).with_data(&["a:20", "a:20", "a:19", "a:20"]);
+    scene.with_roles(&[Primary, Secondary, Secondary, Secondary])
+}

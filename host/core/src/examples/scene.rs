@@ -1,0 +1,392 @@
+//! A group in a few lines, as the operator observes it: the input of a decision.
+use crate::contract::{Failure, MemberName, Outcome, Phase, Position, Role};
+use crate::data;
+use crate::decide::decide;
+use crate::examples::NOW;
+use crate::policy::{Answered, Point, Policies, PolicyName, Question, Unanswered};
+use crate::question::question;
+use crate::record::{Broken, Mark, MemberRecord, Record, Seeded};
+use crate::snapshot::{
+    Claim, Command, Commands, Container, Failover, Group, Member, Node, Pod, Reading, Set, Snapshot,
+};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A group as the operator observes it. It is described by what differs from a group that runs nowhere and was never seeded; a round that decides about
+/// it has nothing left to remember first.
+#[derive(Debug, Clone)]
+pub struct Scene(Snapshot);
+
+/// The zones of the three nodes, by the number in the node's name.
+const ZONES: [&str; 3] = ["zone-a", "zone-b", "zone-c"];
+
+impl Scene {
+    /// Stopped members without data, all on one node of unknown zone. One primary is desired, and secondaries are possible.
+    #[must_use]
+    pub fn new(members: u32) -> Self {
+        let record = Record { cleared_generation: 1, last_replicas: members, ..Record::default() };
+        Scene(Snapshot {
+            now: NOW,
+            nonce: "example".into(),
+            group: group(members),
+            record,
+            objects: Vec::new(),
+            set: Some(Set { uid: "set".into(), replicas: members, ..Set::default() }),
+            members: (0..members).map(member).collect(),
+            evidence: BTreeMap::new(),
+            nodes: Some(BTreeMap::from([("node-0".to_owned(), node(None))])),
+            ended: BTreeSet::new(),
+            surplus_claims: Vec::new(),
+        })
+    }
+
+    /// The group is in that term, in which every member was confirmed, and the members are spread over three nodes in three zones.
+    #[must_use]
+    pub fn in_term(mut self, term: u64) -> Self {
+        let s = &mut self.0;
+        s.record.term = term;
+        s.record.ever_seeded = Some(Seeded { member: "db-0".into(), confirmed: true });
+        s.nodes = Some((1..).zip(ZONES).map(|(number, zone)| (format!("node-{number}"), node(Some(zone)))).collect());
+        for member in &mut s.members {
+            if let Some(pod) = &mut member.pod {
+                pod.node = Some(format!("node-{}", member.ordinal % 3 + 1));
+            }
+            let known = s.record.member_mut(&member.name);
+            known.term = Some(term);
+            known.claim_uid = crate::memory::claim_uids(&member.claims);
+            s.record.history.push(crate::contract::Transition {
+                at: NOW.saturating_sub(700),
+                what: "became-secondary".into(),
+                member: Some(member.name.clone()),
+                detail: None,
+            });
+        }
+        self
+    }
+
+    /// What `sequence` printed, member by member: `HISTORY:NUMBER`, `NUMBER` or `EMPTY`. Anything else could not be read.
+    #[must_use]
+    pub fn with_data(mut self, printed: &[&str]) -> Self {
+        for (member, text) in self.0.members.iter_mut().zip(printed) {
+            member.position = data::read_sequence(text.as_bytes()).unwrap_or_else(Position::Unknown);
+        }
+        self.remember_highest();
+        self
+    }
+
+    /// Roles, member by member. A primary is confirmed as one of the group's term, and is one of its last primaries.
+    #[must_use]
+    pub fn with_roles(mut self, roles: &[Role]) -> Self {
+        for (ordinal, role) in (0..).zip(roles) {
+            self.change(ordinal, |member, _| {
+                member.reading.role = *role;
+                let serves = matches!(role, Role::Primary | Role::Secondary);
+                if let Some(pod) = &mut member.pod {
+                    (pod.ready, pod.gate) = (serves, Some(serves));
+                }
+            });
+            if *role == Role::Primary {
+                self = self.led(ordinal);
+            }
+        }
+        self
+    }
+
+    /// The member was primary in the group's term.
+    #[must_use]
+    pub fn led(mut self, ordinal: u32) -> Self {
+        let term = self.0.record.term;
+        self.change(ordinal, |_, known| {
+            known.primary_term = Some(term);
+            known.last_primary = Some(NOW.saturating_sub(600));
+        });
+        self
+    }
+
+    /// The member's data is of that term.
+    #[must_use]
+    pub fn of_term(mut self, ordinal: u32, term: u64) -> Self {
+        self.change(ordinal, |_, known| known.term = Some(term));
+        self.remember_highest();
+        self
+    }
+
+    /// The desired number of primaries.
+    #[must_use]
+    pub fn primaries(mut self, primaries: u32) -> Self {
+        self.0.group.primaries = primaries;
+        self
+    }
+
+    /// `spec.failover.reads`: so many known positions are enough for a failover.
+    #[must_use]
+    pub fn reads(mut self, reads: u32) -> Self {
+        self.0.group.failover.reads = Some(reads);
+        self
+    }
+
+    /// The pod of the member is gone, and its application is over.
+    #[must_use]
+    pub fn gone(mut self, ordinal: u32) -> Self {
+        self.change(ordinal, |member, _| {
+            (member.pod, member.position) = (None, Position::NotAsked);
+            member.reading = Reading::default();
+        });
+        self
+    }
+
+    /// A command on the member failed a while ago, and it is not tried again for some seconds.
+    #[must_use]
+    pub fn rests(mut self, ordinal: u32) -> Self {
+        self.change(ordinal, |_, known| {
+            failure(known, "primary", Outcome::Exited(1), 2);
+            known.retry_at = Some(NOW.saturating_add(15));
+        });
+        self
+    }
+
+    /// The member's `status` says that it is broken.
+    #[must_use]
+    pub fn broken(mut self, ordinal: u32) -> Self {
+        self.change(ordinal, |member, _| {
+            member.reading.role = Role::Failed;
+            member.reading.detail = Some("its status says failed: the data directory has no version file".into());
+        });
+        self
+    }
+
+    /// A command failed on the member, so that it counts as failed. `rests`: it was treated, and is not treated again for some seconds.
+    #[must_use]
+    pub fn failed(mut self, ordinal: u32, command: &str, outcome: Outcome, rests: bool) -> Self {
+        self.change(ordinal, |member, known| {
+            failure(known, command, outcome, 1);
+            known.treat_at = rests.then(|| NOW.saturating_add(30));
+            known.broken = member.pod.as_ref().map(|pod| Broken {
+                pod_uid: pod.uid.clone(),
+                container_id: container_id(member.ordinal),
+                reason: format!("{command} failed"),
+            });
+        });
+        self
+    }
+
+    /// Labels that policies see: of the group, and of each member.
+    #[must_use]
+    pub fn labelled(mut self) -> Self {
+        self.0.group.labels = vec![pair("tier", "critical".to_owned())];
+        for member in &mut self.0.members {
+            if let Some(pod) = &mut member.pod {
+                pod.labels =
+                    vec![pair("nofailover", "false".to_owned()), pair("priority", (member.ordinal % 4).to_string())];
+            }
+        }
+        self
+    }
+
+    /// The observed group.
+    #[must_use]
+    pub fn observed(&self) -> &Snapshot {
+        &self.0
+    }
+
+    /// The question of a point that a round asks about this group. `None`: it does not arise.
+    #[must_use]
+    pub fn question(&self, point: Point) -> Option<Question> {
+        let asked = Recorder::default();
+        let _ = decide(&self.0, &asked);
+        asked.0.into_inner().into_iter().find(|question| question.point == point)
+    }
+
+    /// The same question about so many members: those beyond the present ones are copies of `patterns`, in turn.
+    ///
+    /// A copy is barred as its pattern is, for the same reason. The rules would say the same of each copy (a test of the core compares that), but
+    /// take a time that grows with the third power of the number of members.
+    #[must_use]
+    pub fn question_of_many(&self, point: Point, members: u32, patterns: &[u32]) -> Option<Question> {
+        let few = self.question(point)?;
+        let grown = self.grown(members, patterns);
+        let present = u32::try_from(self.0.members.len()).unwrap_or(u32::MAX);
+        let barred = |ordinal: u32| {
+            let pattern = pattern_of(ordinal, present, patterns);
+            few.snapshot.members.iter().find(|m| m.ordinal == pattern)?.barred.clone()
+        };
+        let bars = grown.0.members.iter().filter_map(|m| Some((m.name.clone(), barred(m.ordinal)?))).collect();
+        Some(question(&grown.0, point, &bars))
+    }
+
+    /// The group with so many members, as [`Scene::question_of_many`] makes them.
+    #[must_use]
+    pub fn grown(&self, members: u32, patterns: &[u32]) -> Self {
+        let mut grown = self.clone();
+        let s = &mut grown.0;
+        let present = u32::try_from(s.members.len()).unwrap_or(u32::MAX);
+        (s.group.replicas, s.record.last_replicas) = (members, members);
+        if let Some(set) = &mut s.set {
+            set.replicas = members;
+        }
+        for ordinal in present..members {
+            let pattern = pattern_of(ordinal, present, patterns);
+            let Some(original) = self.0.members.iter().find(|m| m.ordinal == pattern) else { continue };
+            let copy = copied(original, ordinal);
+            let known = MemberRecord {
+                claim_uid: crate::memory::claim_uids(&copy.claims),
+                broken: self.0.record.member(&original.name).broken.map(|broken| Broken {
+                    pod_uid: pod_uid(ordinal),
+                    container_id: container_id(ordinal),
+                    ..broken
+                }),
+                ..self.0.record.member(&original.name)
+            };
+            s.record.members.insert(copy.name.clone(), known);
+            s.members.push(copy);
+        }
+        grown
+    }
+
+    /// Changes a member and what is remembered of it.
+    fn change(&mut self, ordinal: u32, change: impl FnOnce(&mut Member, &mut MemberRecord)) {
+        let s = &mut self.0;
+        if let Some(member) = s.members.iter_mut().find(|m| m.ordinal == ordinal) {
+            let name = member.name.clone();
+            change(member, s.record.member_mut(&name));
+        }
+    }
+
+    /// The record has the highest data that can be seen, as it would after the round in which that was read.
+    fn remember_highest(&mut self) {
+        let record = &mut self.0.record;
+        record.high_water = None;
+        for member in &self.0.members {
+            let known = record.member_mut(&member.name);
+            if let (Position::Known(sequence), Some(term)) = (&member.position, known.term) {
+                known.sequence = Some(sequence.clone());
+                crate::memory::raise_high_water(record, Mark { term, sequence: sequence.clone() });
+            }
+        }
+    }
+}
+
+/// Answers nothing, and keeps what was asked.
+#[derive(Default)]
+struct Recorder(RefCell<Vec<Question>>);
+
+impl Policies for Recorder {
+    fn ask(&self, question: &Question) -> Result<Answered, Unanswered> {
+        self.0.borrow_mut().push(question.clone());
+        let none = String::new;
+        let policy = PolicyName { name: none(), version: none(), source: none(), digest: none() };
+        Err(Unanswered { policy, kind: "no-policy", message: none(), notes: Vec::new() })
+    }
+}
+
+fn pattern_of(ordinal: u32, present: u32, patterns: &[u32]) -> u32 {
+    let beyond = ordinal.checked_sub(present).and_then(|n| usize::try_from(n).ok());
+    beyond.and_then(|n| patterns.iter().cycle().nth(n % patterns.len().max(1))).copied().unwrap_or(ordinal)
+}
+
+fn group(members: u32) -> Group {
+    let command = |name: &str| Command { exec: vec![format!("/opt/{name}")], container: CONTAINER.into(), timeout: 60 };
+    Group {
+        name: "db".into(),
+        namespace: "default".into(),
+        uid: "group".into(),
+        generation: 1,
+        replicas: members,
+        primaries: 1,
+        commands: Commands {
+            status: command("status"),
+            sequence: command("sequence"),
+            stop: command("stop"),
+            primary: command("primary"),
+            seed: None,
+            secondary: Some(command("secondary")),
+            promote: None,
+            follow: None,
+        },
+        runner: true,
+        start_deadline: 3600,
+        unknown_grace: 900,
+        preferred_primary: None,
+        domain: "cluster.local".into(),
+        failover: Failover::default(),
+        paused: false,
+        retry: None,
+        requested_override: None,
+        override_error: None,
+        labels: Vec::new(),
+    }
+}
+
+const CONTAINER: &str = "db";
+
+fn name(ordinal: u32) -> MemberName {
+    format!("db-{ordinal}").into()
+}
+
+fn pod_uid(ordinal: u32) -> String {
+    format!("pod-{ordinal}")
+}
+
+fn container_id(ordinal: u32) -> String {
+    format!("container-{ordinal}")
+}
+
+fn member(ordinal: u32) -> Member {
+    let container = Container { id: Some(container_id(ordinal)), running: true, ready: true };
+    let pod = Pod {
+        uid: pod_uid(ordinal),
+        version: "1".into(),
+        phase: Phase::Running,
+        phase_since: NOW.saturating_sub(900),
+        ready: false,
+        node: Some("node-0".into()),
+        grace: 10,
+        containers: BTreeMap::from([(CONTAINER.to_owned(), container)]),
+        routed: None,
+        outdated: false,
+        older_template: false,
+        gate: Some(false),
+        labels: Vec::new(),
+        trouble: None,
+        stray: None,
+    };
+    let since = NOW.saturating_sub(60);
+    let reading = Reading { role: Role::Stopped, since, processes: Some(0), ..Reading::default() };
+    Member {
+        name: name(ordinal),
+        ordinal,
+        pod: Some(pod),
+        claims: vec![claim(ordinal)],
+        reading,
+        position: Position::Empty,
+        position_at: NOW.saturating_sub(1),
+        position_stale: false,
+        asked: false,
+    }
+}
+
+fn claim(ordinal: u32) -> Claim {
+    Claim { name: format!("data-db-{ordinal}"), uid: format!("claim-{ordinal}"), version: "1".into(), mark: None }
+}
+
+fn copied(original: &Member, ordinal: u32) -> Member {
+    let mut copy = Member { name: name(ordinal), ordinal, claims: vec![claim(ordinal)], ..original.clone() };
+    if let Some(pod) = &mut copy.pod {
+        pod.uid = pod_uid(ordinal);
+        pod.containers.values_mut().for_each(|container| container.id = Some(container_id(ordinal)));
+    }
+    copy
+}
+
+fn node(zone: Option<&str>) -> Node {
+    Node { ready: true, since: 0, seen: 0, out_of_service: false, cordoned: false, zone: zone.map(str::to_owned) }
+}
+
+fn failure(known: &mut MemberRecord, command: &str, outcome: Outcome, times: u32) {
+    known.failures = times;
+    known.last_failure = Some(Failure { command: command.to_owned(), outcome, at: NOW.saturating_sub(5) });
+}
+
+fn pair(key: &str, value: String) -> (String, String) {
+    (key.to_owned(), value)
+}

@@ -1,0 +1,99 @@
+//! The example questions: each is what a round asks, barred by the host's rules.
+use std::collections::BTreeSet;
+use tanist_core::check;
+use tanist_core::contract::{Answer, Candidate, Care, Position, Ranking, Remedy, Snapshot, Treatment};
+use tanist_core::examples::{cases, usual};
+use tanist_core::policy::{Point, Question, Reply};
+
+fn of(name: &str, point: Point) -> Question {
+    let case = cases().into_iter().find(|case| case.name == name && case.point == point);
+    case.and_then(|case| case.question()).unwrap_or_else(|| panic!("there is no {name} at {point}"))
+}
+
+fn eligible(snapshot: &Snapshot) -> Vec<u32> {
+    snapshot.members.iter().filter(|m| m.barred.is_none()).map(|m| m.ordinal).collect()
+}
+
+fn bars(question: &Question, ordinal: usize) -> &str {
+    question.snapshot.members[ordinal].barred.as_deref().unwrap_or_default()
+}
+
+#[test]
+fn every_case_asks_its_question_with_a_member_to_choose() {
+    let mut named = BTreeSet::new();
+    for case in cases() {
+        assert!(named.insert((case.name, case.point)), "{} at {} is listed twice", case.name, case.point);
+        let question = case.question().unwrap_or_else(|| panic!("{} does not ask {}", case.name, case.point));
+        assert_eq!(question.point, case.point);
+        assert!(!eligible(&question.snapshot).is_empty(), "{} at {}", case.name, case.point);
+        assert!(question.snapshot.members.is_sorted_by_key(|m| m.ordinal));
+        // The host accepts that one of them is chosen.
+        let member = question.snapshot.members.iter().find(|m| m.barred.is_none()).unwrap().name.clone();
+        let reply = match case.point {
+            Point::Treat => {
+                Reply::Care(Care::Treat(vec![Treatment { member, remedy: Remedy::Stop, reason: String::new() }]))
+            }
+            _ => Reply::Answer(Answer::Choose(Ranking {
+                candidates: vec![Candidate { member, reason: String::new(), source: None }],
+                passed_over: Vec::new(),
+            })),
+        };
+        assert_eq!(check::reply(&question, &reply), Ok(()), "{} at {}", case.name, case.point);
+    }
+    let usual: Vec<_> = cases().iter().filter(|case| case.is_usual()).map(|case| case.point).collect();
+    assert_eq!(usual, Point::ALL, "each point has one usual case, and it comes first");
+}
+
+#[test]
+fn the_bars_are_those_of_the_host() {
+    let seed = of("restart", Point::Seed);
+    assert_eq!(eligible(&seed.snapshot), [0, 2]);
+    assert!(bars(&seed, 1).contains("behind the highest known") && bars(&seed, 3).contains("older term"));
+    assert!(bars(&seed, 4).contains("next try in"));
+    let failover = of("lost-primary", Point::Failover);
+    assert_eq!(eligible(&failover.snapshot), [1, 2]);
+    assert!(bars(&failover, 0).contains("missing") && bars(&failover, 4).contains("older term"));
+    assert_eq!(eligible(&of("more-primaries", Point::Join).snapshot), [1, 2, 3]);
+    assert_eq!(eligible(&of("surplus-primaries", Point::Demote).snapshot), [0, 1, 2, 3]);
+    assert_eq!(eligible(&of("new-secondary", Point::Place).snapshot), [1, 2, 3]);
+    assert_eq!(eligible(&of("failed-members", Point::Treat).snapshot), [1, 2, 3, 4]);
+    assert_eq!(eligible(&of("equal-data", Point::Failover).snapshot), [0, 1, 2, 3]);
+    for case in cases().iter().filter(|case| case.name == "one-left") {
+        assert_eq!(eligible(&case.question().unwrap().snapshot).len(), 1, "{}", case.point);
+    }
+    let unread = of("unreadable", Point::Place);
+    assert_eq!(eligible(&unread.snapshot), [1, 2, 3]);
+    assert!(matches!(unread.snapshot.members[1].position, Position::Unknown(_)));
+    assert_eq!(unread.snapshot.members[2].position, Position::Empty);
+    assert_eq!(eligible(&of("other-history", Point::Place).snapshot), [1, 2, 3]);
+    assert_eq!(eligible(&of("secondaries", Point::Join).snapshot), [1, 2, 3]);
+}
+
+#[test]
+fn sizes_are_those_of_the_contract() {
+    let sizes = |name: &str| {
+        let of_name = cases().into_iter().filter(|case| case.name == name);
+        of_name.map(|case| case.question().unwrap().snapshot.members.len()).collect::<BTreeSet<_>>()
+    };
+    assert_eq!((sizes("hundred-members"), sizes("thousand-members")), (BTreeSet::from([100]), BTreeSet::from([1000])));
+    let told = of("everything-told", Point::Treat).snapshot;
+    let longest = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    assert_eq!(told.members.iter().map(|m| longest(&m.role_detail)).max(), Some(256));
+    assert!(told.members.iter().all(|m| m.labels.len() == 32 && m.facts.len() == 32 && !m.conditions.is_empty()));
+    assert!(told.members.iter().all(|m| m.labels.is_sorted() && m.facts.is_sorted() && m.conditions.len() <= 32));
+    assert!(told.history.len() == 64 && told.group.labels.is_sorted() && told.group.facts.is_sorted());
+    assert!(told.members.iter().all(|m| m.barred.is_some() == m.marked.is_some()), "a marked member is barred");
+}
+
+// The bars of many members are taken over from a few. The rules themselves say the same of each, only later.
+#[test]
+fn members_that_are_repeated_are_barred_as_the_rules_would() {
+    for point in Point::ALL {
+        let (group, patterns) = usual(point);
+        let by_the_rules = group.grown(23, patterns).question(point).unwrap();
+        let repeated = group.question_of_many(point, 23, patterns).unwrap();
+        assert_eq!(repeated, by_the_rules, "{point}");
+        let chosen = eligible(&repeated.snapshot).len();
+        assert!((6..23).contains(&chosen), "{point}: {chosen}");
+    }
+}
