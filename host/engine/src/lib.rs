@@ -63,6 +63,6 @@ mod ticker;
 pub use compiled::compile;
 pub use error::{LoadError, ParametersError, RunError, SchemaError, SetupError, Stage};
 pub use limits::Limits;
-pub use policy::{Engine, Policy};
+pub use policy::{Engine, Policy, Spent};
 pub use script::Interpreter;
-pub use stack::{Heard, Layer, Stack};
+pub use stack::{Alone, Heard, Layer, Stack};

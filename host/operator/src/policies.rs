@@ -70,6 +70,12 @@ pub enum Error {
     Compile,
 }
 
+/// Loads the built-in policy of that name. `None`: there is none.
+pub fn builtin(engine: &Engine, name: &str) -> Option<Result<Policy, LoadError>> {
+    let (_, bytes) = BUILTIN.iter().find(|(each, _)| *each == name)?;
+    Some(Policy::load(engine, &format!("builtin/{name}"), bytes))
+}
+
 /// The policies of all groups.
 pub struct Sources {
     engine: Engine,
