@@ -5,7 +5,10 @@ use std::{path::Path, sync::Arc, time::Duration};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use serde_saphyr::{Location, Spanned};
-use tanist_core::policy::{Point, Question};
+use tanist_core::{
+    contract::Member,
+    policy::{Point, Question},
+};
 use tanist_engine::{Alone, Layer};
 
 use crate::{
@@ -17,6 +20,9 @@ use crate::{
 
 /// The sizes of the groups.
 pub const MEMBERS: [u32; 3] = [5, 100, 1_000];
+
+/// Members of the group about which the core asks.
+const SMALL: u32 = 5;
 
 /// How often each question is asked at most. The 99th percentile of fewer than 100 says little.
 const TIMES: usize = 1_000;
@@ -78,30 +84,40 @@ pub fn bench(tools: &Tools, path: &Path, parameters: &Map<String, Value>) -> Res
     let mut questions = Vec::new();
     for point in policy.points() {
         for members in MEMBERS {
-            let question = ask::question(&usual(point, members)).map_err(|error| Error::Usage(error.to_string()))?;
+            let question = usual(point, members).map_err(|error| Error::Usage(error.to_string()))?;
             questions.extend(measure(&layer, &question, members));
         }
     }
     Ok(Measured { policy: policy.name().to_string(), questions })
 }
 
-/// A group in which the question arises, with nothing else to see.
-#[must_use]
-pub fn usual(point: Point, members: u32) -> Case {
-    let members = match point {
-        Point::Treat => Members::with_failed_last(members),
-        _ => Members::Count(members),
-    };
-    Case {
+/// The question about a group of that size in which nothing else is to be seen. The core asks it about a small group, and what it says of one
+/// candidate is repeated.
+///
+/// # Errors
+/// The host would not ask it.
+pub fn usual(point: Point, members: u32) -> Result<Question, ask::NotAsked> {
+    let few = members.min(SMALL);
+    let case = Case {
         name: None,
         point: Spanned::new(point, Location::UNKNOWN, Location::UNKNOWN),
         now: 1_700_000_000,
         parameters: None,
         group: crate::case::GroupCase::default(),
-        members,
+        members: if point == Point::Treat { Members::with_failed(few, 1) } else { Members::Count(few) },
         history: Vec::new(),
         expect: None,
-    }
+    };
+    let mut question = ask::question(&case)?;
+    let snapshot = &mut question.snapshot;
+    let Some(pattern) = snapshot.members.get(1).cloned() else { return Ok(question) };
+    snapshot.members.extend((few..members).map(|ordinal| Member {
+        name: format!("db-{ordinal}").into(),
+        ordinal,
+        ..pattern.clone()
+    }));
+    snapshot.group.replicas = members;
+    Ok(question)
 }
 
 fn measure(layer: &Layer, question: &Question, members: u32) -> Option<QuestionMeasured> {

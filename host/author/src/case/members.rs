@@ -88,10 +88,10 @@ pub struct Data(pub Position);
 pub type PhaseWord = Phase;
 
 impl Members {
-    /// So many members of which the last one failed.
+    /// So many members of which that one failed.
     #[must_use]
-    pub fn with_failed_last(count: u32) -> Self {
-        let role = |ordinal: u32| (ordinal.saturating_add(1) == count).then_some(Role::Failed);
+    pub fn with_failed(count: u32, failed: u32) -> Self {
+        let role = |ordinal: u32| (ordinal == failed).then_some(Role::Failed);
         let member = |ordinal: u32| {
             let name = Spanned::new(format!("db-{ordinal}"), Location::UNKNOWN, Location::UNKNOWN);
             (name, MemberCase { role: role(ordinal), ..MemberCase::default() })

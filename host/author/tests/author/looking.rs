@@ -4,7 +4,6 @@ use std::fs;
 
 use serde_json::{Map, json};
 use tanist_author::{
-    ask::question,
     bench::{MEMBERS, bench, usual},
     check::{Checked, Result as Gate, check},
     inspect::inspect,
@@ -80,11 +79,15 @@ fn an_inspection_shows_what_a_policy_is() {
 }
 
 #[test]
-fn every_question_arises_for_every_size_that_is_measured() {
+fn every_question_that_is_measured_has_candidates() {
     for point in Point::ALL {
         for members in MEMBERS {
-            let asked = question(&usual(point, members)).unwrap_or_else(|error| panic!("{members}: {error}"));
-            assert_eq!(asked.snapshot.members.len(), usize::try_from(members).unwrap());
+            let asked = usual(point, members).unwrap_or_else(|error| panic!("{members}: {error}"));
+            let all = &asked.snapshot.members;
+            assert_eq!(all.len(), usize::try_from(members).unwrap());
+            let candidates = all.iter().filter(|member| member.barred.is_none()).count();
+            assert!(candidates + 5 > all.len(), "{point}: {candidates} of {members} may be chosen");
+            assert!(all.windows(2).all(|two| two[0].ordinal < two[1].ordinal), "{point}");
         }
     }
 }
