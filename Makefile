@@ -16,7 +16,7 @@ help: ## List the targets
 
 .PHONY: demo
 demo: tools ## A Galera group forms, loses all members, comes back from the most recent data; then a policy is replaced
-	@policies/build.sh sequence prefer
+	@policies/build.sh sequence starlark
 	@dev/images tanist register galera
 	@dev/cluster up
 	@$(env) dev/demo

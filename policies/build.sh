@@ -19,6 +19,21 @@ done
 root=$(pwd -P)
 cargo_home=${CARGO_HOME:-$HOME/.cargo}
 
+builder=$CARGO_TARGET_DIR/$CARGO_BUILD_TARGET/debug/policy-build
+
+component() { # NAME [OPTION]
+  "$builder" "${@:2}" \
+    "$CARGO_TARGET_DIR/wasm32-unknown-unknown/policy/tanist_policy_$1.wasm" "$CARGO_TARGET_DIR/policies/$1.wasm"
+}
+
+# compiled WHAT NAME: for every machine of the target's kind, anew only after a change of the component or of the compiler.
+compiled() {
+  local component=$CARGO_TARGET_DIR/policies/$2.wasm to=$CARGO_TARGET_DIR/policies/$2.cwasm mark=$CARGO_TARGET_DIR/policies/.$2.compiled
+  [[ ! -e $to || $component -nt $mark || $builder -nt $mark ]] || return 0
+  "$builder" --compile "$1" "$CARGO_BUILD_TARGET" "$component" "$to"
+  touch "$mark"
+}
+
 # The crates are plain libraries for everything else: cargo complains about a `cdylib` for the machine's own target.
 build() {
   local policy
@@ -29,8 +44,10 @@ build() {
   for policy in "${policies[@]}"; do
     cargo rustc --locked --target wasm32-unknown-unknown --profile policy --crate-type cdylib -p "tanist-policy-$policy"
   done
-  # The interpreter of scripts calls itself for what is nested in a script, and nothing in it may ask for randomness.
+  # The interpreter of scripts calls itself for what is nested in a script, and nothing in it may ask for randomness. The checkout's path is in none of
+  # its texts, and among the flags it would have every checkout build a hundred crates anew.
   if [[ $starlark ]]; then
+    paths="--remap-path-prefix=$cargo_home=cargo"
     export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS="-Clink-arg=-zstack-size=1048576 $paths --cfg getrandom_backend=\"unsupported\""
     cargo build --locked --target wasm32-unknown-unknown --profile policy --manifest-path policies/starlark/Cargo.toml
   fi
@@ -39,10 +56,9 @@ build() {
   mkdir -p "$CARGO_TARGET_DIR/policies"
   for policy in "${policies[@]}"; do component "$policy"; done
   [[ ! $starlark ]] || component starlark --prepare
+  # What the operator carries with it.
+  for policy in "${policies[@]}"; do [[ $policy != sequence ]] || compiled policy sequence; done
+  [[ ! $starlark ]] || compiled interpreter starlark
 }
 
-component() { # NAME [OPTION]
-  "$CARGO_TARGET_DIR/$CARGO_BUILD_TARGET/debug/policy-build" "${@:2}" \
-    "$CARGO_TARGET_DIR/wasm32-unknown-unknown/policy/tanist_policy_$1.wasm" "$CARGO_TARGET_DIR/policies/$1.wasm"
-}
 long_build "building the policies $*" "some 5 minutes the first time on two cores" build

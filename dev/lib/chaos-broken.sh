@@ -77,7 +77,7 @@ cargo_broken() ( # COPY
   cd "$1" && export CARGO_TARGET_DIR=$broken/target
   # Its times are those of the last change: dev/env.sh of the copy must not touch all.
   mkdir -p "$CARGO_TARGET_DIR" && echo "$PWD" >"$CARGO_TARGET_DIR/checkout"
-  policies/build.sh sequence prefer
+  policies/build.sh sequence starlark
   cargo build --locked --workspace --bin tanist
   cargo build --locked -p tanist-run --profile runner
 )

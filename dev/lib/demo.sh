@@ -124,10 +124,11 @@ check_rows() {
 }
 
 swap_policy() {
-  kube create configmap -n "$NAMESPACE" prefer --from-file=policy.wasm="$CARGO_TARGET_DIR/policies/prefer.wasm" --dry-run=client -o yaml |
+  sed 's/^/   | /' examples/policies/prefer.star
+  kube create configmap -n "$NAMESPACE" rules --from-file=prefer.star=examples/policies/prefer.star --dry-run=client -o yaml |
     kube label -f - --local -o yaml tanist.dev/policy=true | kube apply --server-side -f - >/dev/null
   kube patch rg -n "$NAMESPACE" "$GROUP" --type=merge -p "{\"spec\": {\"policies\": [
-    {\"configMap\": {\"name\": \"prefer\", \"key\": \"policy.wasm\"}, \"parameters\": {\"member\": \"$GROUP-1\"}}]}}" >/dev/null
+    {\"configMap\": {\"name\": \"rules\", \"key\": \"prefer.star\"}, \"parameters\": {\"member\": \"$GROUP-1\"}}]}}" >/dev/null
   local deadline=$((SECONDS + 30))
   until [[ $(kube get rg -n "$NAMESPACE" "$GROUP" -o go-template='{{range .status.policies}}{{.name}}={{.state}} {{end}}') == prefer=Active* ]]; do
     ((SECONDS < deadline)) || fail "the policy was not loaded"

@@ -93,7 +93,7 @@ prepare_copy() {
   exec 9>"$CARGO_TARGET_DIR/lock"
   flock 9
   # Engine and operator embed policies that a recipe built before.
-  [[ $built == "$CARGO_TARGET_DIR" ]] || cp -u "$built"/policies/*.wasm "$CARGO_TARGET_DIR/policies/" 2>/dev/null || true
+  [[ $built == "$CARGO_TARGET_DIR" ]] || cp -u "$built"/policies/*.{wasm,cwasm} "$CARGO_TARGET_DIR/policies/" 2>/dev/null || true
   # Only what differs is copied, so that what a run mutated and put back is built anew, and nothing else is.
   git ls-files --cached --others --exclude-standard | sort >"$work/.files"
   (cd "$work" && find . -type f ! -name .files | sed 's,^\./,,' | sort | comm -13 .files - | xargs -r -d '\n' rm -f)

@@ -232,6 +232,41 @@ impl Operator {
         })
     }
 
+    /// The most memory, in MiB, that its container ever had, with what it compiles in processes of its own. The kernel counts; the container
+    /// runs on this machine.
+    ///
+    /// # Errors
+    /// When its control group is not found.
+    pub async fn most_memory(&self) -> Result<f64> {
+        let name = self.pod().await?;
+        let pods = self.pods().await?;
+        let pod = pods.iter().find(|pod| pod.name_any() == name).context("no operator runs")?;
+        let uid = pod.metadata.uid.clone().context("a pod without UID")?;
+        let started =
+            pod.status.as_ref().and_then(|status| status.container_statuses.as_ref()?.first()?.container_id.clone());
+        let container = started.and_then(|id| Some(id.split_once("://")?.1.to_owned())).context("no container runs")?;
+        let found = std::process::Command::new("find")
+            .args([
+                "/sys/fs/cgroup",
+                "-path",
+                &format!("*{container}*"),
+                "(",
+                "-name",
+                "memory.peak",
+                "-o",
+                "-name",
+                "memory.max_usage_in_bytes",
+                ")",
+            ])
+            .output()
+            .context("failed to look for the control group")?;
+        let paths = String::from_utf8_lossy(&found.stdout).into_owned();
+        let path =
+            paths.lines().next().with_context(|| format!("no control group of pod {uid}, container {container}"))?;
+        let bytes: f64 = std::fs::read_to_string(path)?.trim().parse()?;
+        Ok(bytes / 1024.0 / 1024.0)
+    }
+
     /// Waits until it has made this many more rounds.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! Tests on a real Kubernetes, with the operator inside, from its image, with its rights: `make e2e`. Each cites the rows of
 //! docs/requirements.md and docs/safety.md that it shows.
 mod apart;
+mod bombs;
 mod candidates;
 mod data;
 mod evidence;
@@ -16,6 +17,7 @@ mod overrides;
 mod people;
 mod policies;
 mod rights;
+mod scripts;
 mod sequences;
 mod steady;
 mod surplus;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use tanist_e2e::{Group, Outcome, Stage, condition, kubectl, play, starts, text};
 
 /// The component of a policy of this repository.
-fn component(name: &str) -> Result<Vec<u8>> {
+pub fn component(name: &str) -> Result<Vec<u8>> {
     let home = std::env::var("HOME").unwrap_or_default();
     let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| format!("{home}/.cache/tanist/target"));
     let path = format!("{target}/policies/{name}.wasm");

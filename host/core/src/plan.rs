@@ -265,6 +265,8 @@ pub struct Decision {
     pub reason: String,
     /// All members by ordinal, each with its result.
     pub candidates: Vec<Considered>,
+    /// What the policies that were asked noted for their authors. Nothing is decided by it.
+    pub notes: Vec<String>,
 }
 
 /// One member in a decision.

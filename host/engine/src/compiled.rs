@@ -18,10 +18,29 @@ use crate::{
 /// # Errors
 /// The reason why the bytes are no policy, as far as that can be said without running them.
 pub fn compile(bytes: &[u8]) -> Result<Vec<u8>, LoadError> {
-    let limits = Limits::default();
-    check_form(bytes, &limits)?;
+    compile_with(&sandbox::config(&Limits::default()), bytes)
+}
+
+/// The same for every machine of a kind: with the instructions alone that all its processors have. For policies that a program carries with it. `target`:
+/// the kind, as Rust names it.
+///
+/// # Errors
+/// As [`compile`], or the target is unknown.
+pub fn compile_for(target: &str, bytes: &[u8]) -> Result<Vec<u8>, LoadError> {
+    let mut config = sandbox::config(&Limits::default());
+    config.target(target).map_err(|error| refused(&error))?;
+    compile_with(&config, bytes)
+}
+
+fn compile_with(config: &wasmtime::Config, bytes: &[u8]) -> Result<Vec<u8>, LoadError> {
+    check_form(bytes, &Limits::default())?;
     admit(bytes)?;
-    let engine = wasmtime::Engine::new(&sandbox::config(&limits)).map_err(|error| refused(&error))?;
+    precompile(config, bytes)
+}
+
+/// What the compiler makes of a component.
+pub(crate) fn precompile(config: &wasmtime::Config, bytes: &[u8]) -> Result<Vec<u8>, LoadError> {
+    let engine = wasmtime::Engine::new(config).map_err(|error| refused(&error))?;
     engine.precompile_component(bytes).map_err(|error| refused(&error))
 }
 

@@ -83,6 +83,9 @@ pub enum LoadError {
     /// It is a script, and something is wrong at a place of it.
     #[error("{}", describe(.0))]
     Script(Fault),
+    /// It is a script that is no text.
+    #[error("it is no UTF-8 text: something in line {0} is not; save it as UTF-8")]
+    NotText(usize),
     /// It is a script that defines no point.
     #[error(
         "it defines none of seed(s), failover(s), join(s), demote(s), place(s) and treat(s), so there is no question for it"
@@ -161,6 +164,7 @@ impl LoadError {
             Self::Description(_) => "description",
             Self::Schema(_) => "schema",
             Self::Script(_) => "script",
+            Self::NotText(_) => "not-text",
             Self::NoFunctions => "lacks-points",
         }
     }
@@ -221,6 +225,7 @@ impl LoadError {
             Self::Compile(_) | Self::Compiled(_) => Stage::Compile,
             Self::Type { .. } => Stage::Type,
             Self::Script(_)
+            | Self::NotText(_)
             | Self::NoFunctions
             | Self::Start(_)
             | Self::Describe(_)

@@ -60,7 +60,7 @@ pub mod structure;
 mod text;
 mod ticker;
 
-pub use compiled::compile;
+pub use compiled::{compile, compile_for};
 pub use error::{LoadError, ParametersError, RunError, SchemaError, SetupError, Stage};
 pub use limits::Limits;
 pub use policy::{Engine, Policy, Spent};

@@ -330,7 +330,7 @@ impl Policy {
         spent.instance = began.elapsed();
         if let Some(script) = script {
             let began = Instant::now();
-            script.load(store, &instance)?;
+            script.load(store, &instance, &self.name.source)?;
             spent.load = began.elapsed();
         }
         let began = Instant::now();

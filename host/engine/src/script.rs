@@ -14,9 +14,11 @@ use wasmtime::{
 
 use crate::{
     bindings::exports::tanist::policy::{interpreter, types as wit},
+    compiled::{precompile, refused},
     convert,
     error::{LoadError, RunError, SetupError},
     limits::Limits,
+    native,
     policy::{Compiled, Engine, Points, Policy, digest, function},
     sandbox::{self, Sandbox},
     schema::Schema,
@@ -36,13 +38,30 @@ struct Loaded {
 }
 
 impl Interpreter {
-    /// Compiles the interpreter for this machine. What comes out is for an engine of the same version and the same limits.
+    /// Compiles the interpreter for every machine of a kind, with the instructions alone that all its processors have; `None`: for this machine.
+    /// What comes out is for [`Interpreter::from_compiled`] of the same version of the engine. It takes seconds.
     ///
     /// # Errors
-    /// The bytes are no component, or the machine cannot run the generated code.
-    pub fn compile(limits: Limits, bytes: &[u8]) -> Result<Vec<u8>, LoadError> {
+    /// The bytes are no component, or the target is unknown.
+    pub fn compile(target: Option<&str>, bytes: &[u8]) -> Result<Vec<u8>, LoadError> {
+        let mut config = sandbox::config_of_interpreter(&Limits::default().of_interpreter());
+        if let Some(target) = target {
+            config.target(target).map_err(|error| refused(&error))?;
+        }
+        precompile(&config, bytes)
+    }
+
+    /// Loads the interpreter from what [`Interpreter::compile`] returned; this takes milliseconds. `limits` are those of every policy.
+    ///
+    /// `compiled` is native code, and is run as it is: it must be a part of this program's own file, or come from a process that this one started
+    /// itself.
+    ///
+    /// # Errors
+    /// [`LoadError::Compiled`] when another version of the engine compiled it, or it is no such interpreter.
+    pub fn from_compiled(limits: Limits, compiled: &[u8]) -> Result<Self, LoadError> {
         let engine = engine(limits).map_err(|error| LoadError::Compile(error.to_string()))?;
-        engine.runtime().precompile_component(bytes).map_err(|error| refused(&error))
+        let component = native::adopt(engine.runtime(), compiled)?;
+        Self::of(engine, &component)
     }
 
     /// Compiles and loads the interpreter; this takes seconds. `limits` are those of every policy.
@@ -88,27 +107,24 @@ fn engine(limits: Limits) -> Result<Engine, SetupError> {
     Engine::configured(limits, &sandbox::config_of_interpreter(&limits))
 }
 
-fn refused(error: &wasmtime::Error) -> LoadError {
-    LoadError::Compile(short(&format!("{error:#}"), MESSAGE))
-}
-
 /// The text of a script, and how the interpreter is given it.
 pub(crate) struct Script {
-    file: String,
     text: String,
     load: ComponentExportIndex,
 }
 
 impl Script {
-    /// Gives the text to a new instance of the interpreter.
+    /// Gives the text to a new instance of the interpreter. Errors call it by the last part of `source`.
     pub(crate) fn load(
         &self,
         store: &mut Store<Sandbox>,
         instance: &Instance,
+        source: &str,
     ) -> Result<interpreter::Script, RunError> {
         type Returned = (Result<interpreter::Script, wit::Fault>,);
         let load = instance.get_typed_func::<(&str, &str), Returned>(&mut *store, &self.load);
-        let loaded = load.and_then(|load| load.call(&mut *store, (&self.file, &self.text)));
+        let file = source.rsplit('/').next().unwrap_or(source);
+        let loaded = load.and_then(|load| load.call(&mut *store, (file, &self.text)));
         let (loaded,) = loaded.map_err(|error| sandbox::explain(&error, store))?;
         loaded.map_err(|fault| RunError::Fault(convert::fault(fault)))
     }
@@ -131,14 +147,13 @@ impl Policy {
         if text.len() > limits.script_bytes {
             return Err(LoadError::Size { size: text.len(), limit: limits.script_bytes });
         }
-        let file = source.rsplit('/').next().unwrap_or(source).to_owned();
-        let script = Script { file, text: text.to_owned(), load: *load };
+        let script = Script { text: text.to_owned(), load: *load };
 
         let _ticking = engine.ticking();
         let mut store = sandbox::store(engine.runtime(), limits, limits.fuel_base, limits.wall);
         let instance =
             pre.instantiate(&mut store).map_err(|error| LoadError::Start(sandbox::explain(&error, &store)))?;
-        let loaded = script.load(&mut store, &instance).map_err(|error| match error {
+        let loaded = script.load(&mut store, &instance, source).map_err(|error| match error {
             RunError::Fault(fault) => LoadError::Script(fault),
             other => LoadError::Start(other),
         })?;

@@ -91,6 +91,10 @@ fn log(observed: &Observed, plan: &Plan, outcome: &Outcome) {
         let chosen = decision.chosen.as_ref().map(|m| m.as_str());
         info!(point, member = chosen, policy, term = decision.term, reason = decision.reason, "decided");
     }
+    let notes = plan.decisions.iter().flat_map(|decision| &decision.notes);
+    for note in notes.chain(plan.broken.iter().flat_map(|unanswered| &unanswered.notes)) {
+        info!(note, "a policy noted");
+    }
     for t in plan.noted(&observed.snapshot.record) {
         info!(what = t.what, member = t.member.as_ref().map(|m| m.as_str()), detail = t.detail, "noted");
     }

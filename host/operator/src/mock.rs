@@ -4,6 +4,7 @@ use crate::args::{Args, Command};
 use crate::context::{Context, Reach};
 use crate::metrics::Metrics;
 use crate::news::{Outbox, Queue};
+use crate::policies::builtin;
 use clap::Parser;
 use futures::FutureExt;
 use futures::channel::mpsc;
@@ -96,7 +97,7 @@ pub fn context(client: Client, more: &[&str]) -> (Arc<Context>, Outbox) {
     let (wake, _) = mpsc::unbounded();
     let reach = Reach { client: client.clone(), exec_client: client, clock: Arc::default() };
     let context = Context::over(reach, *settings, engine, metrics, wake, queue);
-    context.policies.load_builtins().unwrap();
+    context.policies.have_builtins();
     (Arc::new(context), outbox)
 }
 
@@ -104,7 +105,7 @@ pub fn context(client: Client, more: &[&str]) -> (Arc<Context>, Outbox) {
 pub fn engine() -> Engine {
     static ENGINE: LazyLock<(Engine, Policy)> = LazyLock::new(|| {
         let engine = Engine::new(Limits::default()).unwrap();
-        let policy = Policy::load(&engine, "", include_bytes!(env!("TANIST_POLICY_SEQUENCE"))).unwrap();
+        let policy = builtin::policy(&engine, &builtin::POLICIES[0]).unwrap();
         (engine, policy)
     });
     ENGINE.0.clone()

@@ -1,11 +1,13 @@
 //! Policies of groups: built in, from a `ConfigMap` or from a directory. An edited policy decides from the next question on. A broken edit changes only
 //! what the group reports: the last good policy goes on deciding. Rounds look up what is ready; loading is the [`store`]'s business.
 mod active;
+pub mod builtin;
 pub mod compile;
 mod copies;
 pub mod directory;
 mod in_child;
 mod read;
+mod scripts;
 mod source;
 pub mod store;
 
@@ -27,9 +29,6 @@ use store::work::{GroupRef, Wanted};
 use store::{Compiler, Store};
 use tanist_engine::{Engine, LoadError, Policy};
 
-/// The built-in policies, by name: components like any other, built by `make policies` and embedded.
-const BUILTIN: [(&str, &[u8]); 1] = [("sequence", include_bytes!(env!("TANIST_POLICY_SEQUENCE")))];
-
 /// Why a policy of a group's stack could not be loaded as the spec says.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -47,9 +46,6 @@ pub enum Error {
     /// A text under a key that is no script's.
     #[error("{0} is text: put a built component into binaryData; the key of a script ends with .star")]
     NameScript(String),
-    /// The policy is a script, which this version cannot run.
-    #[error("it is a script; this version runs components only: put the built component into binaryData")]
-    RunScript,
     /// The operator was started without a policy directory.
     #[error("the operator was started without --policy-dir, so the policy file {0} cannot be read")]
     FindDirectory(String),
@@ -70,12 +66,6 @@ pub enum Error {
     Compile,
 }
 
-/// Loads the built-in policy of that name. `None`: there is none.
-pub fn builtin(engine: &Engine, name: &str) -> Option<Result<Policy, LoadError>> {
-    let (_, bytes) = BUILTIN.iter().find(|(each, _)| *each == name)?;
-    Some(Policy::load(engine, &format!("builtin/{name}"), bytes))
-}
-
 /// The policies of all groups.
 pub struct Sources {
     engine: Engine,
@@ -91,7 +81,7 @@ impl Sources {
         wake: UnboundedSender<ObjectRef<ReplicaGroup>>,
         directory: Option<PathBuf>,
     ) -> Self {
-        let compiler = Arc::new(InChild(engine.clone()));
+        let compiler = Arc::new(InChild::new(engine.clone()));
         Self::compiled_by(compiler, engine, client, wake, directory)
     }
 
@@ -108,16 +98,24 @@ impl Sources {
         Sources { engine, store }
     }
 
-    /// Loads the built-in policies, so that the first round finds them. It blocks while they are compiled.
+    /// Loads the built-in policies, so that the first round finds them. They are compiled already, unless the engine refuses that.
     ///
     /// # Errors
     /// When one cannot be loaded: this machine cannot run any policy.
-    pub fn load_builtins(&self) -> Result<(), LoadError> {
-        for (name, bytes) in BUILTIN {
-            let policy = Policy::load(&self.engine, &format!("builtin/{name}"), bytes)?;
-            self.store.state().add_builtin(name, policy);
+    pub async fn load_builtins(&self) -> Result<(), builtin::Error> {
+        for each in &builtin::POLICIES {
+            let policy = builtin::policy_in_any_case(&self.engine, each).await?;
+            self.store.state().add_builtin(each.name, policy);
         }
         Ok(())
+    }
+
+    /// The same for a test, which has no time to wait.
+    #[cfg(test)]
+    pub fn have_builtins(&self) {
+        for each in &builtin::POLICIES {
+            self.store.state().add_builtin(each.name, builtin::policy(&self.engine, each).expect("it is sound"));
+        }
     }
 
     /// Loads policies in the background until the process ends.
@@ -208,7 +206,9 @@ fn wanted(group: &GroupRef, object: &ReplicaGroup, specs: &[PolicySpec]) -> Vec<
         let key = if *occurrence == 1 { source.clone() } else { format!("{source}#{occurrence}") };
         let digest = said.iter().find(|policy| policy.source == source).and_then(|policy| policy.digest.clone());
         let origin = match &spec.builtin {
-            Some(name) if !BUILTIN.iter().any(|(n, _)| n == name) => Err(Error::FindBuiltin(name.clone())),
+            Some(name) if !builtin::POLICIES.iter().any(|each| each.name == name) => {
+                Err(Error::FindBuiltin(name.clone()))
+            }
             _ => Origin::of(&group.namespace, spec),
         };
         Wanted {

@@ -177,6 +177,9 @@ fn awaited(wait: &tanist_core::plan::Wait) -> api::Awaited {
     }
 }
 
+/// Notes of a decision in the status, so that a policy that notes much does not fill it.
+const NOTES: usize = 8;
+
 /// The latest answer to each question, in the order of the points.
 fn decisions(plan: &Plan, old: &ReplicaGroupStatus) -> Vec<api::Decision> {
     let mut latest = old.decisions.clone();
@@ -202,11 +205,13 @@ fn decision(decision: &Decision, old: &ReplicaGroupStatus) -> api::Decision {
         chosen: decision.chosen.as_ref().map(ToString::to_string),
         reason: decision.reason.clone(),
         members: decision.candidates.iter().map(considered).collect(),
+        notes: decision.notes.iter().take(NOTES).cloned().collect(),
     };
     if let Some(old) = old.decisions.iter().find(|d| d.point == new.point) {
-        let same = api::Decision { at: new.at.clone(), ..old.clone() } == new;
+        // A note may differ each time, for instance if it tells the time.
+        let same = api::Decision { at: new.at.clone(), notes: new.notes.clone(), ..old.clone() } == new;
         if same || (new.chosen.is_none() && old.chosen.is_none() && old.point == new.point) {
-            new.at = old.at.clone();
+            (new.at, new.notes) = (old.at.clone(), old.notes.clone());
         }
     }
     new

@@ -55,7 +55,8 @@ pub async fn run(settings: Run, reach: &Reach) -> anyhow::Result<()> {
     let (queue, outbox) = news::Queue::new(metrics.clone());
     let ctx = Context::new(config, settings, engine, metrics, wake, queue).context("failed to connect")?;
     let ctx = Arc::new(ctx);
-    load_builtins(&ctx).await?;
+    // They are ready before the first round, because every group's stack ends with one.
+    ctx.policies.load_builtins().await.context("failed to load a built-in policy")?;
     tokio::spawn(news::deliver(outbox, ctx.client.clone(), ctx.settings.identity.clone(), ctx.metrics.clone()));
     let serving = tokio::spawn(telemetry::serve(ctx.clone(), ctx.settings.listen));
     let mut lease = Leadership::new(
@@ -89,13 +90,6 @@ pub async fn run(settings: Run, reach: &Reach) -> anyhow::Result<()> {
         lease.release().await;
     }
     Ok(())
-}
-
-/// The built-in policies are ready before the first round, because every group's stack ends with one.
-async fn load_builtins(ctx: &Arc<Context>) -> anyhow::Result<()> {
-    let loader = ctx.clone();
-    let loading = tokio::task::spawn_blocking(move || loader.policies.load_builtins());
-    loading.await.context("loading the built-in policies was interrupted")?.context("failed to load a built-in policy")
 }
 
 /// Why a task ended that should run for ever.

@@ -149,7 +149,7 @@ impl Stub {
         let (news, _) = Queue::new(metrics.clone());
         let reach = Reach { client, exec_client: exec, clock: Arc::default() };
         let context = Context::over(reach, *settings, engine, metrics, wake, news);
-        context.policies.load_builtins().unwrap();
+        context.policies.have_builtins();
         Arc::new(context)
     }
 

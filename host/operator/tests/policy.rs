@@ -30,7 +30,7 @@ fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
 /// The program in that folder, without a cluster.
 fn command(program: &str, folder: &Path) -> Command {
     let mut command = Command::new(program);
-    command.current_dir(folder).env("TANIST_INTERPRETER", built("starlark")).env("NO_COLOR", "1");
+    command.current_dir(folder).env("NO_COLOR", "1");
     command.env("KUBECONFIG", "/nowhere").env_remove("KUBERNETES_SERVICE_HOST");
     command
 }

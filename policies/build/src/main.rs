@@ -5,10 +5,19 @@
 //!
 //! Everything except code and contract is removed, so that the same source gives the same bytes. A component that imports anything but types is
 //! refused here, before a host refuses it.
+//!
+//! `policy-build --compile policy|interpreter TARGET IN.wasm OUT.cwasm`: compiles a component for every machine of a kind, so that a program can carry
+//! what it needs at its start and does not compile it there.
 
-use std::{env, fs, path::Path};
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    fs,
+    path::Path,
+};
 
 use anyhow::{Context, Result, bail, ensure};
+use tanist_engine::{Interpreter, compile_for};
 use wit_component::{ComponentEncoder, DecodedWasm, decode};
 
 mod prepare;
@@ -16,22 +25,39 @@ mod strip;
 
 fn main() -> Result<()> {
     let arguments: Vec<_> = env::args_os().skip(1).collect();
-    let (prepared, files) = match arguments.as_slice() {
-        [first, files @ ..] if first == "--prepare" => (true, files),
-        files => (false, files),
-    };
-    let [input, output] = files else { bail!("usage: policy-build [--prepare] IN.wasm OUT.wasm") };
-    let (input, output) = (Path::new(input), Path::new(output));
+    match arguments.as_slice() {
+        [option, what, target, input, output] if option == "--compile" => {
+            make(input, output, |component| compile(what, target, component))
+        }
+        [option, input, output] if option == "--prepare" => make(input, output, |module| build(module, true)),
+        [input, output] => make(input, output, |module| build(module, false)),
+        _ => bail!(
+            "usage: policy-build [--prepare] IN.wasm OUT.wasm, or --compile policy|interpreter TARGET IN.wasm OUT.cwasm"
+        ),
+    }
+}
 
-    let module = fs::read(input).with_context(|| format!("failed to read {}", input.display()))?;
-    let component =
-        build(&module, prepared).with_context(|| format!("failed to make a policy of {}", input.display()))?;
-    if fs::read(output).is_ok_and(|old| old == component) {
+/// Writes what is made of a file, unless it is there already.
+fn make(input: &OsString, output: &OsString, made_of: impl Fn(&[u8]) -> Result<Vec<u8>>) -> Result<()> {
+    let (input, output) = (Path::new(input), Path::new(output));
+    let bytes = fs::read(input).with_context(|| format!("failed to read {}", input.display()))?;
+    let made = made_of(&bytes).with_context(|| format!("failed to make {}", output.display()))?;
+    if fs::read(output).is_ok_and(|old| old == made) {
         return Ok(());
     }
-    fs::write(output, &component).with_context(|| format!("failed to write {}", output.display()))?;
-    println!("{} {} bytes", output.display(), component.len());
+    fs::write(output, &made).with_context(|| format!("failed to write {}", output.display()))?;
+    println!("{} {} bytes", output.display(), made.len());
     Ok(())
+}
+
+fn compile(what: &OsStr, target: &OsStr, component: &[u8]) -> Result<Vec<u8>> {
+    let target = target.to_str().context("the target is no text")?;
+    let compiled = match what.to_str() {
+        Some("policy") => compile_for(target, component),
+        Some("interpreter") => Interpreter::compile(Some(target), component),
+        _ => bail!("what is compiled is a policy or an interpreter"),
+    };
+    compiled.context("it does not compile")
 }
 
 fn build(module: &[u8], prepared: bool) -> Result<Vec<u8>> {

@@ -1,4 +1,5 @@
 //! The functions that a script has beside those of the language: its answers, and those of the language that need a limit.
+#![allow(clippy::panic, reason = "derived for values that are never written out; nothing here panics itself")]
 #![allow(unsafe_code, reason = "derived: `ProvidesStaticType` names a type without its lifetimes")]
 
 use std::{cell::Cell, collections::BTreeSet, fmt, num::NonZeroI32};

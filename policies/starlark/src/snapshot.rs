@@ -1,6 +1,7 @@
 //! The snapshot as a script sees it: `s`, `s.group` and the members.
 //!
 //! Values hold the place of a member and no data: what a script does not read is never copied.
+#![allow(clippy::panic, reason = "derived for values that are never written out; nothing here panics itself")]
 #![allow(unsafe_code, reason = "derived: `ProvidesStaticType` names a type without its lifetimes")]
 
 use std::{cell::Cell, fmt, hash::Hash as _};

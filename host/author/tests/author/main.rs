@@ -22,9 +22,11 @@ use tanist_engine::{Engine, Interpreter, Layer, Limits, Policy};
 
 static ENGINE: LazyLock<Engine> = LazyLock::new(|| Engine::new(Limits::default()).unwrap());
 
-/// Compiling it takes seconds, so all tests share it.
-static INTERPRETER: LazyLock<Interpreter> =
-    LazyLock::new(|| Interpreter::load(Limits::default(), &fs::read(built("starlark")).unwrap()).unwrap());
+/// As it was compiled with the policies: all tests share it.
+static INTERPRETER: LazyLock<Interpreter> = LazyLock::new(|| {
+    let compiled = fs::read(built("starlark").with_extension("cwasm")).unwrap();
+    Interpreter::from_compiled(Limits::default(), &compiled).unwrap()
+});
 
 static HOSTILE: LazyLock<Arc<Policy>> = LazyLock::new(|| load("hostile"));
 static SEQUENCE: LazyLock<Arc<Policy>> = LazyLock::new(|| load("sequence"));

@@ -143,6 +143,7 @@ pub fn decide_by_override(
         chosen: Some(requested.member.clone()),
         reason: reason.into(),
         candidates: candidates.collect(),
+        notes: vec![],
     });
     Some(requested.member.clone())
 }
@@ -184,6 +185,7 @@ fn report_no_candidate(s: &Snapshot, plan: &mut Plan, point: Point, bars: &Bars)
         chosen: None,
         reason: "no member can be chosen".into(),
         candidates: candidates.collect(),
+        notes: vec![],
     });
 }
 
@@ -208,6 +210,7 @@ fn policy_decision(s: &Snapshot, point: Point, answered: &Answered, ranking: &Ra
         chosen: first.map(|c| c.member.clone()),
         reason: first.map(|c| cut(&c.reason)).unwrap_or_default(),
         candidates: candidates.collect(),
+        notes: answered.notes.clone(),
     }
 }
 

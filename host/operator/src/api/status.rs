@@ -176,6 +176,10 @@ pub struct Decision {
     /// What was decided about each member, by ordinal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<Considered>,
+    /// What the policies that were asked noted for their authors: the first 8 notes, each with the name of the policy. All of them are in the
+    /// operator's log. Nothing is decided by them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// One member in a decision.

@@ -53,6 +53,9 @@ pub fn text(group: &ReplicaGroup, now: Timestamp, colors: bool) -> String {
     waits(&mut out, &view);
     for decision in view.decisions() {
         let _ = write!(out, "\n{}\n{}", headline(decision, now), candidates(decision));
+        for note in &decision.notes {
+            let _ = writeln!(out, "  noted by {note}");
+        }
     }
     out
 }
@@ -211,7 +214,8 @@ mod tests {
                     "members": [
                         {"member": "db-0", "result": "Barred", "reason": "its pod is missing"},
                         {"member": "db-1", "result": "Chosen", "reason": "data 7 of term 3", "sequence": "a:7"}
-                    ]
+                    ],
+                    "notes": ["zone: zone b has 1"]
                 }],
                 "record": {"term": 4, "intents": [stop()]}
             }
@@ -240,6 +244,7 @@ failover: db-1, in term 3, 2d ago (2026-01-01T00:00:00Z), by sequence 0.1.0: dat
 MEMBER   RESULT   SEQUENCE   REASON
 db-0     barred   -          its pod is missing
 db-1     chosen   a:7        data 7 of term 3
+  noted by zone: zone b has 1
 ";
         assert_eq!(shown, expected, "{shown}");
     }

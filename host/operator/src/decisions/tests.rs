@@ -1,5 +1,6 @@
 use super::*;
 use crate::mock;
+use crate::policies::builtin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -108,7 +109,7 @@ async fn hostile_groups_do_not_hold_up_another_groups_question() {
     let path = std::path::Path::new(env!("TANIST_POLICY_SEQUENCE")).with_file_name("hostile.wasm");
     let engine = mock::engine();
     let hostile = Arc::new(Policy::load(&engine, "file/hostile", &std::fs::read(path).unwrap()).unwrap());
-    let sequence = Policy::load(&engine, "", include_bytes!(env!("TANIST_POLICY_SEQUENCE"))).unwrap();
+    let sequence = builtin::policy(&engine, &builtin::POLICIES[0]).unwrap();
     let burns = hostile.validate(r#"{"do":"burn","times":2000000}"#).unwrap();
     let layer = Layer { policy: hostile, points: None, parameters: burns };
     let burning = Stack::new(vec![layer.clone(), layer]);

@@ -32,6 +32,9 @@ const MESSAGE: u64 = 4 << 10;
 /// The memory of a container of this operator unless the kernel says otherwise: that of deploy/.
 const CONTAINER: u64 = 512 << 20;
 
+/// Where the kernel says that, for versions 2 and 1 of its control groups.
+const LIMIT: [&str; 2] = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
+
 /// Bytes of address space that a compilation gets where the container has them. What the caps of components allow takes 104 MiB.
 const MEMORY: u64 = 160 << 20;
 
@@ -57,7 +60,7 @@ impl ChildLimits {
     /// the container's memory. Above its limit the kernel would end all of them, because it ends whole containers.
     #[must_use]
     pub fn here(at_once: usize) -> Self {
-        let container = read_number("/sys/fs/cgroup/memory.max").unwrap_or(CONTAINER);
+        let container = LIMIT.iter().find_map(|file| read_number(file)).unwrap_or(CONTAINER);
         Self::within(container, resident().unwrap_or(0), at_once)
     }
 

@@ -176,8 +176,8 @@ pub async fn read(client: &Client, group: &GroupRef, name: &str) -> Result<Optio
     let component = found.binary_data.unwrap_or_default().remove(COMPONENT);
     let script = found.data.unwrap_or_default().remove(SCRIPT);
     Ok(match (component, script) {
-        (Some(bytes), _) => Some(Content::new(Kind::Component, bytes.0)),
-        (None, Some(text)) => Some(Content::new(Kind::Script, text.into_bytes())),
+        (Some(bytes), _) => Some(Content::new(Kind::Component, COMPONENT, bytes.0)),
+        (None, Some(text)) => Some(Content::new(Kind::Script, SCRIPT, text.into_bytes())),
         (None, None) => None,
     })
 }

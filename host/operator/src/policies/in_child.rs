@@ -1,27 +1,41 @@
-//! The operator's compiler: a process of its own for each component ([`super::compile`]), and what comes out is taken over here.
+//! Makes policies: components are compiled in a process of their own ([`super::compile`]), scripts are given to the interpreter ([`super::scripts`]).
 use super::Error;
 use super::compile::{self, ChildLimits, CompileError};
+use super::scripts::Scripts;
 use super::source::{Content, Kind};
 use super::store::Compiler;
 use super::store::queue::{AT_ONCE, Failure};
+use crate::api_error;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tanist_engine::{Engine, LoadError, Policy};
 
-/// Compiles in a process of its own, for this engine.
-pub struct InChild(pub Engine);
+/// Makes policies for this engine.
+pub struct InChild {
+    engine: Engine,
+    scripts: Scripts,
+}
+
+impl InChild {
+    /// Policies that run in that engine; scripts have an engine of their own.
+    #[must_use]
+    pub fn new(engine: Engine) -> Self {
+        InChild { engine, scripts: Scripts::default() }
+    }
+}
 
 impl Compiler for InChild {
     fn compile(&self, content: Content) -> BoxFuture<'static, Result<Policy, Failure>> {
-        let engine = self.0.clone();
+        if content.kind == Kind::Script {
+            let scripts = self.scripts.clone();
+            return async move { scripts.policy(content).await }.boxed();
+        }
+        let engine = self.engine.clone();
         async move {
-            if content.kind == Kind::Script {
-                return Err(Failure { why: Error::RunScript.to_string(), is_load: false });
-            }
             // Here and not in a blocking task: the kernel ends the process together with the thread that started it.
             let limits = ChildLimits::here(AT_ONCE);
-            let compiled =
-                compile::in_child(content.bytes.clone(), limits).await.map_err(|error| not_compiled(&error))?;
+            let compiled = compile::in_child(content.bytes.clone(), limits).await;
+            let compiled = compiled.map_err(|error| not_compiled(&error))?;
             // It is started once to be asked for its description, for at most the wall limit of a question.
             adopted(
                 tokio::task::spawn_blocking(move || Policy::from_compiled(&engine, "", &content.bytes, &compiled))
@@ -41,7 +55,7 @@ fn not_compiled(error: &CompileError) -> Failure {
 pub(super) fn adopted(loaded: Result<Result<Policy, LoadError>, tokio::task::JoinError>) -> Result<Policy, Failure> {
     match loaded {
         Ok(Ok(policy)) => Ok(policy),
-        Ok(Err(error)) => Err(Failure { is_load: error.is_load(), why: Error::Load(error).to_string() }),
+        Ok(Err(error)) => Err(Failure { is_load: error.is_load(), why: api_error::chain(&error) }),
         Err(_) => Err(Failure { why: Error::Compile.to_string(), is_load: false }),
     }
 }

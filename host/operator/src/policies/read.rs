@@ -24,10 +24,10 @@ pub fn config_map(store: Option<&Store<ConfigMap>>, origin: &Origin, limit: usiz
     let map = map.ok_or_else(|| Error::FindConfigMap(name.clone()))?;
     if let Some(bytes) = map.binary_data.as_ref().and_then(|data| data.get(key)) {
         let kind = if key.ends_with(SCRIPT) { Kind::Script } else { Kind::Component };
-        return bounded(kind, bytes.0.clone(), limit);
+        return bounded(kind, key, bytes.0.clone(), limit);
     }
     match map.data.as_ref().and_then(|data| data.get(key)) {
-        Some(text) if key.ends_with(SCRIPT) => bounded(Kind::Script, text.clone().into_bytes(), limit),
+        Some(text) if key.ends_with(SCRIPT) => bounded(Kind::Script, key, text.clone().into_bytes(), limit),
         Some(_) => Err(Error::NameScript(format!("{name}/{key}"))),
         None => Err(Error::FindKey(name.clone(), key.clone())),
     }
@@ -45,7 +45,7 @@ pub fn file(directory: &Path, name: &str, limit: usize) -> Result<Content, Error
     // One byte more than allowed, which is enough to refuse it.
     let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
     io::Read::read_to_end(&mut io::Read::take(file, most), &mut bytes).map_err(fails)?;
-    bounded(kind, bytes, limit)
+    bounded(kind, name, bytes, limit)
 }
 
 /// The error for a file whose volume does not answer.
@@ -53,7 +53,7 @@ pub fn silent(name: &str) -> Error {
     Error::ReadFile(name.to_owned(), io::ErrorKind::TimedOut.into())
 }
 
-fn bounded(kind: Kind, bytes: Vec<u8>, limit: usize) -> Result<Content, Error> {
+fn bounded(kind: Kind, file: &str, bytes: Vec<u8>, limit: usize) -> Result<Content, Error> {
     let size = bytes.len();
-    if size > limit { Err(Error::Load(LoadError::Size { size, limit })) } else { Ok(Content::new(kind, bytes)) }
+    if size > limit { Err(Error::Load(LoadError::Size { size, limit })) } else { Ok(Content::new(kind, file, bytes)) }
 }

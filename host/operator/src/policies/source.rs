@@ -77,25 +77,46 @@ pub enum Kind {
     Script,
 }
 
-/// The bytes of a policy. Two contents are equal if their digests are.
+/// The bytes of a policy. Two contents are equal if their digests are, whatever their files are called.
 #[derive(Clone)]
 pub struct Content {
     /// What they are.
     pub kind: Kind,
     /// The bytes. Clones share them.
     pub bytes: Arc<[u8]>,
-    /// SHA-256 of the bytes: `sha256:` and 64 hexadecimal digits.
+    /// SHA-256 of the bytes: `sha256:` and 64 hexadecimal digits; then `.star` for a script, because the same bytes as a component are something else.
     pub digest: String,
+    /// What the errors of a script call it: the key or the name of the file.
+    pub file: Arc<str>,
 }
 
 impl Content {
     /// The content with its digest.
     #[must_use]
-    pub fn new(kind: Kind, bytes: impl Into<Arc<[u8]>>) -> Self {
+    pub fn new(kind: Kind, file: &str, bytes: impl Into<Arc<[u8]>>) -> Self {
         let bytes = bytes.into();
         let digest = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        Content { kind, bytes, digest: format!("sha256:{digest}") }
+        let end = match kind {
+            Kind::Component => "",
+            Kind::Script => ".star",
+        };
+        Content { kind, bytes, digest: format!("sha256:{digest}{end}"), file: file.into() }
     }
+}
+
+impl Content {
+    /// The same bytes under another name.
+    #[must_use]
+    pub fn called(&self, file: &str) -> Self {
+        Content { file: file.into(), ..self.clone() }
+    }
+}
+
+/// The name of the file in the text of a source, or in the key of a layer, which may have its number at the end.
+#[must_use]
+pub fn file_of(source: &str) -> &str {
+    let file = source.rsplit('/').next().unwrap_or(source);
+    file.split('#').next().unwrap_or(file)
 }
 
 impl PartialEq for Content {

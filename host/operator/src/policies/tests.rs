@@ -1,4 +1,5 @@
 //! The store at work: files, a real engine, an API server with copies.
+use super::scripts::Scripts;
 use super::*;
 use crate::api::status::PolicyStatus;
 use crate::mock::{self, Reply};
@@ -46,11 +47,15 @@ fn api_server() -> (Client, Arc<Mutex<BTreeMap<String, Value>>>) {
     (client, stored)
 }
 
-/// Compiles in a thread of this process: the executable of these tests is not the operator's, so it cannot be started to compile.
-struct InThread(Engine);
+/// Compiles components in a thread of this process: the executable of these tests is not the operator's, so it cannot be started to compile.
+struct InThread(Engine, Scripts);
 
 impl Compiler for InThread {
     fn compile(&self, content: source::Content) -> BoxFuture<'static, Result<Policy, store::queue::Failure>> {
+        if content.kind == source::Kind::Script {
+            let scripts = self.1.clone();
+            return async move { scripts.policy(content).await }.boxed();
+        }
         let engine = self.0.clone();
         async move {
             let loading = tokio::task::spawn_blocking(move || Policy::load(&engine, "", &content.bytes));
@@ -77,9 +82,9 @@ impl Process {
     fn start(client: &Client, directory: &Path) -> Self {
         let (wake, woken) = unbounded();
         let (engine, directory) = (mock::engine(), Some(directory.to_owned()));
-        let compiler = Arc::new(InThread(engine.clone()));
+        let compiler = Arc::new(InThread(engine.clone(), Scripts::default()));
         let policies = Arc::new(Sources::compiled_by(compiler, engine, client.clone(), wake, directory));
-        policies.load_builtins().unwrap();
+        policies.have_builtins();
         let loader = policies.clone();
         let runs = tokio::spawn(async move { loader.run().await });
         Process { policies, woken, runs }
@@ -192,8 +197,65 @@ async fn a_file_is_swapped_and_a_broken_one_leaves_the_last_good_one() {
 
 /// Replaces the file in one step, so that no half of it is read.
 fn replace(folder: &Path, bytes: &[u8]) {
+    write(folder, "mine.wasm", bytes);
+}
+
+fn write(folder: &Path, name: &str, bytes: &[u8]) {
     std::fs::write(folder.join("new"), bytes).unwrap();
-    std::fs::rename(folder.join("new"), folder.join("mine.wasm")).unwrap();
+    std::fs::rename(folder.join("new"), folder.join(name)).unwrap();
+}
+
+/// Rounds of the group until its script is refused with these words, while the last good one decides.
+async fn until_it_says(process: &mut Process, group: &ReplicaGroup, words: &str) {
+    let mut said = None;
+    for _ in 0..50 {
+        said = process.until(group, "mine", "LastGoodDecides").await.status[0].message.clone();
+        if said.as_ref().is_some_and(|said| said.contains(words)) {
+            return;
+        }
+        let woken = tokio::time::timeout(Duration::from_secs(30), process.woken.next()).await;
+        woken.unwrap_or_else(|_| panic!("{words:?} is not in {said:?}"));
+    }
+    panic!("{words:?} is not in {said:?}");
+}
+
+// S33: a script decides as a component does. An error in it is said with its place, before it decides anything, and the last good one goes on. The same
+// text under a name that is no script's is another thing, and fails for itself.
+#[tokio::test]
+async fn a_script_decides_and_an_error_in_it_is_said_with_its_place() {
+    let ((client, maps), folder) = (api_server(), folder("scripts"));
+    let good = b"parameters = {\"type\": \"object\"}\n\ndef seed(s):\n    return choose(s.eligible())\n";
+    write(&folder, "mine.wasm", good);
+    write(&folder, "mine.star", good);
+    let mut process = Process::start(&client, &folder);
+    let group_of = |file: &str| group(json!([{"file": file}]), Value::Null);
+    let failed = process.until(&group_of("mine.wasm"), "-", "NotLoaded").await;
+    assert_eq!(failed.status[0].message.as_deref().unwrap(), "it is not a WebAssembly component");
+
+    let group = group_of("mine.star");
+    let active = process.until(&group, "mine", "Active").await;
+    assert_eq!(active.status[0].points, [Point::Seed]);
+    stored(&maps, 1).await;
+
+    // With its causes.
+    write(&folder, "mine.star", b"parameters = {'type': 'list'}\ndef seed(s): pass\n");
+    process.policies.directory_changed();
+    let stale = process.until(&group, "mine", "LastGoodDecides").await;
+    let said = stale.status[0].message.clone().unwrap();
+    assert!(said.starts_with("the schema of its parameters is not acceptable: "), "{said}");
+
+    write(&folder, "mine.star", b"def seed(s):\n    return choos(s.eligible())\n");
+    process.policies.directory_changed();
+    until_it_says(&mut process, &group, "mine.star:2:12").await;
+
+    // A new process has only the broken file and the copy.
+    drop(process);
+    let mut process = Process::start(&client, &folder);
+    assert!(process.until(&group, "mine", "LastGoodDecides").await.is_complete());
+    write(&folder, "mine.star", b"def seed(s):\n    return '\xff'\n");
+    process.policies.directory_changed();
+    until_it_says(&mut process, &group, "line 2").await;
+    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 // S33: a group that was deleted and created again at once has a UID of its own, and so have its copies.

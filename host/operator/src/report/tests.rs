@@ -36,7 +36,23 @@ fn decision_of(result: Standing) -> Decision {
             reason: "data 7".into(),
             sequence: None,
         }],
+        notes: vec![],
     }
+}
+
+// What a policy notes for its author is in the status, and a note that differs each time causes no write.
+#[test]
+fn notes_are_shown_and_cause_no_write_by_themselves() {
+    let noted = |at: i64, note: &str| {
+        let notes = std::iter::repeat_n(format!("mine: {note}"), 9).collect();
+        Decision { at, notes, ..decision_of(Standing::Chosen) }
+    };
+    let first = decision(&noted(60, "it is 60"), &ReplicaGroupStatus::default());
+    assert_eq!(first.notes, vec!["mine: it is 60"; 8]);
+    let old = ReplicaGroupStatus { decisions: vec![first.clone()], ..ReplicaGroupStatus::default() };
+    assert_eq!(decision(&noted(70, "it is 70"), &old), first);
+    let other = Decision { chosen: Some("db-2".into()), ..noted(70, "it is 70") };
+    assert_eq!(decision(&other, &old).notes[0], "mine: it is 70");
 }
 
 #[tokio::test]

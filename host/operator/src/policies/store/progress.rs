@@ -3,7 +3,7 @@ use super::good::{Copied, Due, Good, Goods, Loaded};
 use super::queue::Failure;
 use super::state::{Copies, Group, Shown, Source, State};
 use super::work::{GroupRef, Note, Stored, Work};
-use crate::policies::source::{Content, Origin};
+use crate::policies::source::{Content, Origin, file_of};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -33,8 +33,8 @@ impl<P: Clone> State<P> {
         self.tell();
         let wanted = self.wanted();
         while let Some(content) = {
-            let begun =
-                self.queue.begin(wanted.iter().map(|(namespace, c)| (namespace.as_str(), c.digest.as_str())), now);
+            let asked = wanted.iter().map(|(namespace, c)| (namespace.as_str(), c.kind, c.digest.as_str()));
+            let begun = self.queue.begin(asked, now);
             begun.and_then(|(_, digest)| wanted.iter().find(|(_, c)| c.digest == digest)).map(|(_, c)| c.clone())
         } {
             work.push(Work::Compile(content));
@@ -154,14 +154,15 @@ impl<P: Clone> State<P> {
     /// A copy was read. `None`: there is none of that name any more, or it is not the group's.
     pub fn fetched(&mut self, uid: &str, name: &str, read: Result<Option<Content>, String>, now: Instant) {
         let Some(group) = self.groups.get_mut(uid) else { return };
-        let all = group.layers.values_mut().flat_map(Goods::list_mut);
-        for good in all.filter(|good| matches!(&good.copied, Copied::Is(of) if of == name)) {
+        let all =
+            group.layers.iter_mut().flat_map(|(key, goods)| goods.list_mut().iter_mut().map(move |good| (key, good)));
+        for (key, good) in all.filter(|(_, good)| matches!(&good.copied, Copied::Is(of) if of == name)) {
             let Loaded::Reading(due) = good.loaded else { continue };
             good.loaded = match &read {
                 Err(_) => Loaded::Due(due.again(now)),
                 Ok(Some(content)) if content.digest == good.version.digest => match self.ready.get(&content.digest) {
                     Some(policy) => Loaded::Yes(policy.clone()),
-                    None => Loaded::Read(content.clone()),
+                    None => Loaded::Read(content.called(file_of(key))),
                 },
                 Ok(_) => Loaded::Never("its copy is gone or was changed".to_owned()),
             };

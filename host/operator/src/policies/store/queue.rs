@@ -1,12 +1,16 @@
 //! Which policy is compiled next. Pure: time is an input.
 //!
-//! Compiling is the only dear step of loading, and hostile bytes make it as dear as its limits allow. So each namespace has at most one compilation
-//! at a time, a namespace that was not served for longer goes first, and all together are bounded by the memory of the operator's pod. A
+//! Compiling a component is the only dear step of loading, and hostile bytes make it as dear as its limits allow. So each namespace has at most one
+//! compilation at a time, a namespace that was not served for longer goes first, and all together are bounded by the memory of the operator's pod. A
 //! namespace full of hostile policies takes one place of [`AT_ONCE`]; the others are left to the rest (docs/safety.md, H19).
+//!
+//! Scripts are not compiled, only parsed, for at most the time of a question. They have as many places of their own, so that no script waits for a
+//! compilation.
+use crate::policies::source::Kind;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How many compilations run at the same time. Their memory counts together against the limit of the operator's pod.
+/// How many contents of a kind are made into policies at the same time. The memory of compilations counts together against the limit of the operator's pod.
 pub const AT_ONCE: usize = 2;
 
 /// How long a digest that failed is not tried again. The same bytes fail again, and cost as much again.
@@ -37,8 +41,8 @@ struct Failed {
 /// What is being compiled, and what failed.
 #[derive(Debug, Default)]
 pub struct Queue {
-    /// The digests that are being compiled, with the namespace whose turn it is.
-    running: BTreeMap<String, String>,
+    /// The digests that are being compiled, with their kind and the namespace whose turn it is.
+    running: BTreeMap<String, (Kind, String)>,
     failed: BTreeMap<String, Failed>,
     /// When each namespace had its last turn, by a counter.
     turns: BTreeMap<String, u64>,
@@ -46,24 +50,23 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Begins the next compilation. `wanted`: namespaces and digests, most urgent first. `None`: nothing can begin now.
+    /// Begins the next compilation. `wanted`: namespaces, kinds and digests, most urgent first. `None`: nothing can begin now.
     pub fn begin<'a>(
         &mut self,
-        wanted: impl Iterator<Item = (&'a str, &'a str)>,
+        wanted: impl Iterator<Item = (&'a str, Kind, &'a str)>,
         now: Instant,
     ) -> Option<(String, String)> {
-        if self.running.len() >= AT_ONCE {
-            return None;
-        }
-        let free = wanted.filter(|(namespace, digest)| {
-            let busy = self.running.contains_key(*digest) || self.running.values().any(|n| n == namespace);
-            !busy && self.failed.get(*digest).is_none_or(|failed| failed.again <= now)
+        let free = wanted.filter(|(namespace, kind, digest)| {
+            let mut others = self.running.values().filter(|(other, _)| other == kind);
+            let is_full = others.clone().count() >= AT_ONCE;
+            let is_busy = self.running.contains_key(*digest) || others.any(|(_, other)| other == namespace);
+            !is_full && !is_busy && self.failed.get(*digest).is_none_or(|failed| failed.again <= now)
         });
         let last = |namespace: &str| self.turns.get(namespace).copied().unwrap_or(0);
-        let (namespace, digest) = free.min_by_key(|(namespace, _)| last(namespace))?;
+        let (namespace, kind, digest) = free.min_by_key(|(namespace, ..)| last(namespace))?;
         self.turn = self.turn.saturating_add(1);
         self.turns.insert(namespace.to_owned(), self.turn);
-        self.running.insert(digest.to_owned(), namespace.to_owned());
+        self.running.insert(digest.to_owned(), (kind, namespace.to_owned()));
         Some((namespace.to_owned(), digest.to_owned()))
     }
 
@@ -101,7 +104,11 @@ mod tests {
     use super::*;
 
     fn begin(queue: &mut Queue, wanted: &[(&'static str, &'static str)], now: Instant) -> Option<String> {
-        queue.begin(wanted.iter().copied(), now).map(|(_, digest)| digest)
+        let wanted = wanted.iter().map(|(namespace, digest)| {
+            let kind = if digest.ends_with(".star") { Kind::Script } else { Kind::Component };
+            (*namespace, kind, *digest)
+        });
+        queue.begin(wanted, now).map(|(_, digest)| digest)
     }
 
     // H19: a namespace that wants much gets one place, and another one's policy begins at once.
@@ -126,6 +133,16 @@ mod tests {
         assert_eq!(begin(&mut queue, &wanted, now), None);
         queue.end("a1", None, now);
         assert_eq!(begin(&mut queue, &wanted, now).unwrap(), "c1");
+    }
+
+    // A script decides within half a second of its change, whatever is being compiled.
+    #[test]
+    fn scripts_wait_for_no_compilation_and_are_bounded_themselves() {
+        let (mut queue, now) = (Queue::default(), Instant::now());
+        let wanted =
+            [("a", "a1"), ("b", "b1"), ("a", "mine.star"), ("a", "more.star"), ("b", "b.star"), ("c", "c.star")];
+        let begun: Vec<_> = std::iter::from_fn(|| begin(&mut queue, &wanted, now)).collect();
+        assert_eq!(begun, ["a1", "b1", "c.star", "mine.star"]);
     }
 
     #[test]

@@ -39,7 +39,7 @@ fn map(name: &str) -> Origin {
 }
 
 fn content(text: &str) -> Content {
-    Content::new(Kind::Component, text.as_bytes())
+    Content::new(Kind::Component, "policy.wasm", text.as_bytes())
 }
 
 fn group(uid: &str) -> GroupRef {

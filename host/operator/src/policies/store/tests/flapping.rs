@@ -1,7 +1,6 @@
 //! A source that changes all the time (H25), with virtual time.
 use super::*;
 use crate::policies::active::Active;
-use tanist_engine::Policy as Loaded;
 
 // H25: A, B and a broken version in turn, once a second for a minute. The first change acts at once, three compilations are made, and the group's status,
 // which a round writes when it differs, is written a few times. At the end what the source has decides.
@@ -58,7 +57,7 @@ fn a_source_that_flips_writes_few_copies() {
 #[test]
 fn what_is_said_of_a_source_that_flips_stays_the_same() {
     let engine = crate::mock::engine();
-    let policy = Loaded::load(&engine, "", include_bytes!(env!("TANIST_POLICY_SEQUENCE"))).unwrap();
+    let policy = crate::policies::builtin::policy(&engine, &crate::policies::builtin::POLICIES[0]).unwrap();
     let version = crate::policies::store::good::Version { digest: "d".into(), parameters: "{}".into(), points: None };
     let found = Found { standing: Standing::Flapping, decides: Some((policy, "{}".into(), version)) };
     let spec =

@@ -1,0 +1,76 @@
+//! Policies that are scripts, from `ConfigMap`s, swapped while a group runs.
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::{Value, json};
+use tanist_e2e::{Group, Outcome, Stage, condition, kubectl, play, starts, text};
+
+/// The example: one member leads whenever its data is the most recent.
+const PREFER: &str = include_str!("../../../examples/policies/prefer.star");
+
+/// The `ConfigMap` `rules` with that script, as an author writes it.
+async fn store(stage: &Stage, script: &str) -> Result<()> {
+    let map = json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "rules", "labels": {"tanist.dev/policy": "true"}},
+        "data": {"mine.star": script}
+    });
+    let maps = Api::<ConfigMap>::namespaced(stage.client.clone(), &stage.namespace);
+    let params = PatchParams::apply("tanist-e2e").force();
+    maps.patch("rules", &params, &Patch::Apply(&map)).await.map(drop).context("failed to store the script")
+}
+
+fn mine(parameters: Value) -> Value {
+    json!({"policies": [{"configMap": {"name": "rules", "key": "mine.star"}, "parameters": parameters}]})
+}
+
+fn is_active(seen: &Value) -> bool {
+    text(seen, "/status/policies/0/name") == "mine" && condition(seen, "PolicyActive").starts_with("True")
+}
+
+/// Ends all members at once and returns who was seeded then.
+async fn outage(group: &Group) -> Result<String> {
+    let old = group.delete_pods(None).await?;
+    group.recovered(&old, 60).await?;
+    let seeds: Vec<_> = starts(&group.executions().await?).into_iter().filter(|s| s.starts_with("seed")).collect();
+    seeds.last().cloned().context("nobody was seeded")
+}
+
+// S33: a script in a ConfigMap decides the next outage of a running group, and an edit of it the one after. A typo is said with its place before it decides
+// anything; the last good script goes on, also in a new process that never saw it. Nothing is restarted for any of it.
+#[test]
+fn a_script_decides_for_a_live_group_and_a_typo_changes_nothing() -> Outcome {
+    play("scripts").run(async |stage| {
+        let group = stage.register(json!({})).await?;
+        group.ready(60).await?;
+        store(stage, PREFER).await?;
+        group.change(mine(json!({"member": "register-1"}))).await?;
+        group.until("the script", 30, is_active).await?;
+        ensure!(outage(&group).await? == "seed 1", "the script did not decide");
+        let events = kubectl(&["get", "events", "-n", &stage.namespace, "-o", "jsonpath={.items[*].message}"])?;
+        ensure!(events.contains("preferred, and none is more recent"), "{events}");
+
+        store(stage, &PREFER.replace("choose(", "chose(")).await?;
+        let says = |seen: &Value| {
+            let active = condition(seen, "PolicyActive");
+            active.starts_with("False LastGoodDecides")
+                && active.contains("chose")
+                && active.contains("mine.star:13:16")
+        };
+        let seen = group.until("the place of the typo", 30, says).await?;
+        ensure!(condition(&seen, "Ready").starts_with("True"), "{}", condition(&seen, "Ready"));
+        ensure!(stage.operator.restarts().await? == 0, "the operator was restarted");
+        stage.operator.kill(&stage.operator.pod().await?).await?;
+        ensure!(outage(&group).await? == "seed 1", "the last good script did not decide");
+        let name = |seen: &Value| text(seen, "/status/policies/0/name") == "mine";
+        group.until("the name of the last good script", 30, name).await?;
+
+        // The opposite order, as a script of a few lines.
+        store(stage, "def seed(s):\n    return choose(reversed(s.eligible()), 'the last one first')\n").await?;
+        group.change(mine(Value::Null)).await?;
+        group.until("the other script", 30, is_active).await?;
+        ensure!(outage(&group).await? == "seed 2", "the other script did not decide");
+        Ok(())
+    })
+}
