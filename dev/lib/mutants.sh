@@ -39,6 +39,7 @@ sources_of() {
   case $1 in
     host/core | host/runner) echo "$1" ;;
     host/engine) echo host/core host/engine policies wit ;;
+    host/author) echo host/author host/core host/engine policies wit ;;
     host/operator) echo host crds deploy policies wit ;;
     *) echo policies wit ;;
   esac

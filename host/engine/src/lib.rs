@@ -65,6 +65,6 @@ pub use compiled::{compile, compile_for};
 pub use error::{LoadError, ParametersError, RunError, SchemaError, SetupError, Stage};
 pub use exam::{Exam, ExamLimits, Examined, Finding, Usage, Verdict, exam};
 pub use limits::Limits;
-pub use policy::{Engine, Policy};
+pub use policy::{Engine, Policy, Spent};
 pub use script::Interpreter;
-pub use stack::{Heard, Layer, Stack};
+pub use stack::{Alone, Heard, Layer, Stack};

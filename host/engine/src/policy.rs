@@ -7,7 +7,7 @@ use std::{
         Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use sha2::{Digest as _, Sha256};
@@ -149,8 +149,25 @@ pub(crate) struct Outcome {
     pub(crate) reply: Result<Option<Reply>, RunError>,
     /// The fuel that it used.
     pub(crate) fuel: u64,
+    /// The fuel that it was given.
+    pub(crate) budget: u64,
+    /// Bytes of its memories at the end. Memories never shrink, so it had no more at any time.
+    pub(crate) memory: usize,
+    /// Where the time went.
+    pub(crate) spent: Spent,
     /// What it noted for its author.
     pub(crate) notes: Vec<String>,
+}
+
+/// Where the time of a question went.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// Making the instance.
+    pub instance: Duration,
+    /// Giving the text of a script to the interpreter, which parses it. Zero for components.
+    pub load: Duration,
+    /// The question itself, its snapshot and its answer included.
+    pub run: Duration,
 }
 
 /// The export of each decision point; `None` for points that a policy does not have. They are found once at loading, because that includes a
@@ -303,10 +320,10 @@ impl Policy {
     pub(crate) fn ask(&self, point: Point, snapshot: &wit::Snapshot<'_>, size: Size, wall: Duration) -> Outcome {
         let fuel = self.fuel_of(size);
         let mut store = sandbox::store(&self.engine.0.engine, self.engine.limits(), fuel, wall);
-        let mut notes = Vec::new();
-        let reply = self.ask_in(&mut store, point, snapshot, &mut notes);
-        let fuel = fuel.saturating_sub(store.get_fuel().unwrap_or(0));
-        Outcome { reply, fuel, notes }
+        let (mut notes, mut spent) = (Vec::new(), Spent::default());
+        let reply = self.ask_in(&mut store, point, snapshot, &mut notes, &mut spent);
+        let used = fuel.saturating_sub(store.get_fuel().unwrap_or(0));
+        Outcome { reply, fuel: used, budget: fuel, memory: store.data().memory(), spent, notes }
     }
 
     fn ask_in(
@@ -315,17 +332,24 @@ impl Policy {
         point: Point,
         snapshot: &wit::Snapshot<'_>,
         notes: &mut Vec<String>,
+        spent: &mut Spent,
     ) -> Result<Option<Reply>, RunError> {
         let Compiled { pre, points, script, .. } = &*self.compiled;
         let Some(function) = points.get(point) else { return Ok(None) };
+        let began = Instant::now();
         let instance = pre.instantiate(&mut *store).map_err(|error| sandbox::explain(&error, store))?;
+        spent.instance = began.elapsed();
         if let Some(script) = script {
+            let began = Instant::now();
             script.load(store, &instance, &self.name.source)?;
+            spent.load = began.elapsed();
         }
+        let began = Instant::now();
         let returned = match point {
             Point::Treat => call(store, &instance, function, snapshot).map(Returned::Care),
             _ => call(store, &instance, function, snapshot).map(Returned::Answer),
         };
+        spent.run = began.elapsed();
         let returned = returned.map_err(|error| sandbox::explain(&error, store))?;
         *notes = self.notes(store, &instance);
         let intake = Intake::new(self.engine.limits());

@@ -90,6 +90,13 @@ pub(crate) struct Sandbox {
     refused: Option<String>,
 }
 
+impl Sandbox {
+    /// Bytes of all memories of the question.
+    pub(crate) const fn memory(&self) -> usize {
+        self.memory
+    }
+}
+
 impl ResourceLimiter for Sandbox {
     /// The limit is for all memories together.
     fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {

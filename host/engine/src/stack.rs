@@ -2,11 +2,11 @@
 
 use std::{sync::Arc, time::Instant};
 
-use tanist_core::policy::{Answered, Point, Policies, PolicyName, Question, Unanswered};
+use tanist_core::policy::{Answered, Point, Policies, PolicyName, Question, Reply, Unanswered};
 
 use crate::{
     error::RunError,
-    policy::Policy,
+    policy::{Outcome, Policy, Spent},
     question::{Asked, Lists},
 };
 
@@ -22,9 +22,41 @@ pub struct Layer {
 }
 
 impl Layer {
+    /// Asks this policy alone, and says what the question cost: for tools that show each policy of a stack. `None`: it is not asked at this point.
+    pub fn ask(&self, question: &Question) -> Option<Alone> {
+        if !self.is_asked_at(question.point) {
+            return None;
+        }
+        let lists = Lists::of(&question.snapshot);
+        let asked = Asked::new(&question.snapshot, &lists);
+        let engine = self.policy.engine();
+        let _ticking = engine.ticking();
+        let wall = engine.limits().wall_of(asked.size().members);
+        let outcome = self.policy.ask(question.point, &asked.with(&self.parameters), asked.size(), wall);
+        let Outcome { reply, fuel, budget, memory, spent, notes } = outcome;
+        Some(Alone { reply, fuel, budget, memory, spent, notes })
+    }
+
     fn is_asked_at(&self, point: Point) -> bool {
         self.policy.has(point) && self.points.as_ref().is_none_or(|points| points.contains(&point))
     }
+}
+
+/// What one policy made of a question, and what that cost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Alone {
+    /// Its reply. `None`: it abstains.
+    pub reply: Result<Option<Reply>, RunError>,
+    /// The fuel that it used.
+    pub fuel: u64,
+    /// The fuel that it was given.
+    pub budget: u64,
+    /// Bytes of its memories.
+    pub memory: usize,
+    /// Where the time went.
+    pub spent: Spent,
+    /// What it noted for its author.
+    pub notes: Vec<String>,
 }
 
 /// The policies of a group. The first policy that has the point and does not abstain answers. A policy that fails ends the question, because the

@@ -1,4 +1,5 @@
 //! The arguments of the command line.
+use crate::cli::policy::Verb;
 use crate::cli::{Ask, Reach, Shell};
 use anyhow::ensure;
 use clap::{Parser, Subcommand};
@@ -24,6 +25,9 @@ pub enum Command {
     /// Show groups, or change what is to be done with them.
     #[command(flatten)]
     Ask(Ask),
+    /// Write, try, test and measure a policy on this machine, without a cluster.
+    #[command(subcommand)]
+    Policy(Verb),
     /// Print a script that completes commands, groups and members: source <(tanist completion bash).
     ///
     /// For bash, elvish, fish, powershell and zsh it is a script to source. For kubectl it is a program: put it on your PATH under the name

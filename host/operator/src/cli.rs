@@ -1,6 +1,6 @@
 //! The command line for users: `tanist status`, `explain`, `switchover`, `override`, `pause`, `resume`, `retry`; as `kubectl tanist` when the
 //! binary is called `kubectl-tanist`. Commands read the group's object and change only that object. `override` also runs the
-//! group's `sequence` command in members.
+//! group's `sequence` command in members. `tanist policy` needs no cluster.
 mod age;
 mod color;
 pub mod complete;
@@ -8,6 +8,7 @@ mod explain;
 mod find;
 mod output;
 mod overrides;
+pub mod policy;
 mod reach;
 mod scripts;
 mod status;

@@ -40,7 +40,7 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Exit codes are those of kubectl: 0, or 1 for any error.
+/// Exit codes are those of kubectl: 0, or 1 for any error. `tanist policy` has its own, for scripts (`cli/policy.rs`).
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     match words.split_first() {
@@ -64,9 +64,14 @@ async fn command(words: &[String]) -> ExitCode {
         Err(shown) => {
             // Help and version come here, too. If they cannot be printed, only the exit code tells.
             let _ = shown.print();
-            return ExitCode::from(u8::from(shown.use_stderr()));
+            let of_authors = words.iter().find(|word| !word.starts_with('-')).is_some_and(|word| word == "policy");
+            let wrong = if of_authors { cli::policy::UNUSABLE } else { 1 };
+            return ExitCode::from(if shown.use_stderr() { wrong } else { 0 });
         }
     };
+    if let Command::Policy(verb) = &args.command {
+        return cli::policy::run(verb);
+    }
     match carry_out(args).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if cli::is_closed_pipe(&error) => ExitCode::SUCCESS,
@@ -80,6 +85,8 @@ async fn command(words: &[String]) -> ExitCode {
 async fn carry_out(args: Args) -> anyhow::Result<()> {
     match args.command {
         Command::Ask(ask) => cli::run_command(&ask, &args.reach).await,
+        // It has exit codes of its own, so `command` has run it already.
+        Command::Policy(_) => Ok(()),
         Command::Completion { shell } => cli::script(shell),
         Command::Run(settings) => {
             // The allocator asks for huge pages: 32 of 51 MiB, with one group (docs/benchmarks.md). Where the kernel refuses, only memory is lost.

@@ -236,7 +236,8 @@ impl<'c> Walk<'c> {
             "member" | "to" => self.places.first().map_or(Expected::Nothing, |group| Expected::Member(group.clone())),
             "namespace" | "namespaces" => Expected::Namespace,
             "context" => Expected::Context,
-            "kubeconfig" | "policy_dir" => Expected::File,
+            "kubeconfig" | "policy_dir" | "file" | "dir" | "snapshot" | "manifest" | "policy_file" | "junit"
+            | "sdk" => Expected::File,
             _ => {
                 let values = arg.get_possible_values();
                 let words =
@@ -284,6 +285,11 @@ mod tests {
         assert_eq!(answered("status --al").await, ["--all-namespaces", ":4"]);
         assert_eq!(answered("override db db-1 --y").await, ["--yes", ":4"]);
         assert_eq!(answered("switchover db --kubeconfig ").await, [":0"], "the shell offers files");
+        assert_eq!(answered("policy ").await, ["new", "check", "run", "test", "bench", "inspect", "fmt", "help", ":4"]);
+        assert_eq!(answered("policy new --lang ").await, ["starlark", "rust", ":4"]);
+        for words in ["policy check ", "policy run x.star --snapshot ", "policy run --group ", "policy test --junit "] {
+            assert_eq!(answered(words).await, [":0"], "the shell offers files: {words}");
+        }
         assert!(answered("").await.contains(&"switchover".to_owned()));
         assert_eq!(answered("pause db ").await, [":4"], "there is no second place");
     }

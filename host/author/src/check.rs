@@ -1,0 +1,137 @@
+//! Loads a policy through every gate of the operator, and says of each what was found there.
+
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use serde::Serialize;
+use tanist_engine::{
+    LoadError, Policy, Stage,
+    structure::{Caps, examine},
+};
+
+use crate::{
+    error::{Error, chain},
+    tools::{Tools, is_script, read},
+};
+
+/// What came of a check.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Checked {
+    /// The file as it was named.
+    pub file: String,
+    /// The gates in their order.
+    pub stages: Vec<StageChecked>,
+    /// The policy, if it passed all of them.
+    #[serde(skip)]
+    pub policy: Option<Policy>,
+}
+
+/// What came of one gate.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StageChecked {
+    /// Its name.
+    pub stage: String,
+    /// How it ended.
+    pub result: Result,
+    /// What was found: figures, or why it was refused.
+    pub detail: String,
+}
+
+/// How a gate ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Result {
+    /// The policy passed.
+    Passed,
+    /// The policy was refused.
+    Refused,
+    /// It was refused before, or this gate is none for such a policy.
+    Skipped,
+}
+
+impl Checked {
+    /// Whether it passed every gate.
+    #[must_use]
+    pub const fn passed(&self) -> bool {
+        self.policy.is_some()
+    }
+}
+
+/// Checks a policy.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn check(tools: &Tools, path: &Path) -> std::result::Result<Checked, Error> {
+    let bytes = read(path)?;
+    let script = is_script(path);
+    if script {
+        // The interpreter is this program's and not the script's: what it costs to get ready is nobody's figure.
+        tools.interpreter().map_err(|error| Error::Usage(chain(&error)))?;
+    }
+    let began = Instant::now();
+    let loaded = tools.load_bytes(path, &bytes);
+    let took = began.elapsed();
+    let failed = loaded.as_ref().err().map(LoadError::stage);
+    let stage = |stage: Stage| {
+        let (result, detail) = match (failed, &loaded) {
+            (Some(at), Err(error)) if at == stage => (Result::Refused, chain(error)),
+            (Some(at), _) if at < stage => (Result::Skipped, "not reached".to_owned()),
+            _ => found(stage, tools, script, &bytes, loaded.as_ref().ok(), took),
+        };
+        StageChecked { stage: stage.to_string(), result, detail }
+    };
+    let stages = [Stage::Size, Stage::Structure, Stage::Compile, Stage::Type, Stage::Exam].map(stage).into();
+    Ok(Checked { file: path.display().to_string(), stages, policy: loaded.ok() })
+}
+
+/// What a gate that was passed found.
+fn found(
+    stage: Stage,
+    tools: &Tools,
+    script: bool,
+    bytes: &[u8],
+    policy: Option<&Policy>,
+    took: Duration,
+) -> (Result, String) {
+    let limits = tools.engine().limits();
+    let passed = |detail: String| (Result::Passed, detail);
+    match (stage, script) {
+        (Stage::Size, _) => {
+            let limit = if script { limits.script_bytes } else { limits.component_bytes };
+            passed(format!("{} of {limit} bytes", bytes.len()))
+        }
+        (Stage::Structure | Stage::Compile | Stage::Type, true) => {
+            (Result::Skipped, "a script is not compiled; the interpreter parses it".to_owned())
+        }
+        (Stage::Structure, false) => passed(structure(bytes)),
+        (Stage::Compile, false) => passed(format!("it was loaded in {} ms", took.as_millis())),
+        (Stage::Type, false) => passed(format!("its questions: {}", points(policy))),
+        (Stage::Exam, _) => {
+            let described = policy.map(|policy| format!("{} {}", policy.name().name, policy.name().version));
+            let described = described.unwrap_or_default();
+            let time = took.as_millis();
+            passed(match script {
+                true => format!("parsed and described as {described} in {time} ms; its questions: {}", points(policy)),
+                false => format!("described as {described}"),
+            })
+        }
+    }
+}
+
+/// Everything that there is some of.
+fn structure(bytes: &[u8]) -> String {
+    let Ok(structure) = examine(bytes, &Caps::default()) else { return String::new() };
+    let counts = structure.counts.iter().filter(|(_, count)| *count > 0);
+    let counts: Vec<_> = counts.map(|(what, count)| format!("{what} {count}")).collect();
+    counts.join(", ")
+}
+
+/// The points of a policy, separated by commas.
+fn points(policy: Option<&Policy>) -> String {
+    let points: Vec<_> = policy.into_iter().flat_map(Policy::points).map(|point| point.to_string()).collect();
+    points.join(", ")
+}

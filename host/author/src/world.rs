@@ -1,0 +1,262 @@
+//! Makes the core's snapshot of a case: the input of a decision, as the operator would have observed it. What the case does not say is as in a healthy group
+//! in which this question arises.
+//!
+//! This is the only place that fills in what a case leaves out. Bars and candidates are not made here: the core makes them of this snapshot.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tanist_core::{
+    contract::{Failure, MemberName, Outcome, Phase, Position, Role, Sequence, Timestamp, Transition},
+    memory,
+    policy::Point,
+    record::{Mark, Record, Seeded},
+    snapshot::{Claim, Command, Commands, Container, Failover, Group, Member, Node, Pod, Reading, Set, Snapshot},
+};
+
+use crate::case::{Case, Data, GroupCase, MemberCase, split};
+
+/// The container of every command.
+const CONTAINER: &str = "main";
+
+/// Seconds for which a member of a case has been in its role and phase.
+const SETTLED: Timestamp = 60;
+
+/// The snapshot of a case.
+#[must_use]
+pub fn snapshot(case: &Case) -> Snapshot {
+    let names = case.names();
+    let mut said: Vec<_> = (0..names.len()).map(|index| case.members.case(index)).collect();
+    fill_roles(case.point.value, &mut said);
+    let term = case.group.term.unwrap_or_else(|| highest_term(&said));
+    let replicas = case.group.replicas.unwrap_or_else(|| count(names.len()));
+    let members: Vec<_> = names.iter().zip(&said).map(|(name, said)| member(case, name, said, term)).collect();
+    let mut record = record(case, term, replicas, names.len());
+    for (member, said) in members.iter().zip(&said) {
+        remember(&mut record, case, term, member, said);
+    }
+    let nodes = names.iter().zip(&said).map(|(name, said)| node(name, said)).collect();
+    let existing = count(names.len()).max(replicas);
+    Snapshot {
+        now: case.now,
+        nonce: "case".to_owned(),
+        group: group(case, &names, replicas, primaries(case, &said)),
+        record,
+        objects: Vec::new(),
+        set: Some(Set { uid: "set".to_owned(), replicas: existing, ..Set::default() }),
+        members,
+        evidence: BTreeMap::new(),
+        nodes: Some(nodes),
+        ended: BTreeSet::new(),
+        surplus_claims: Vec::new(),
+    }
+}
+
+/// A time of a case: 0 and less are seconds before its `now`.
+fn time(case: &Case, at: Timestamp) -> Timestamp {
+    if at > 0 { at } else { case.now.saturating_add(at) }
+}
+
+fn count(members: usize) -> u32 {
+    u32::try_from(members).unwrap_or(u32::MAX)
+}
+
+/// Gives a role to members without one: the one in which the question arises.
+fn fill_roles(point: Point, members: &mut [MemberCase]) {
+    let all = |role| vec![role; members.len()];
+    let has = |role: Role| members.iter().any(|member| member.role == Some(role));
+    let led_by_first = |others: Role| {
+        let first = members.iter().position(|member| member.role.is_none()).filter(|_| !has(Role::Primary));
+        (0..members.len()).map(|index| if Some(index) == first { Role::Primary } else { others }).collect()
+    };
+    let roles: Vec<Role> = match point {
+        Point::Seed => all(Role::Stopped),
+        Point::Failover => all(Role::Secondary),
+        Point::Demote => all(Role::Primary),
+        Point::Join | Point::Place => led_by_first(Role::Stopped),
+        Point::Treat => led_by_first(Role::Secondary),
+    };
+    for (member, role) in members.iter_mut().zip(roles) {
+        member.role.get_or_insert(role);
+    }
+}
+
+/// The number of primaries with which the question arises.
+fn primaries(case: &Case, members: &[MemberCase]) -> u32 {
+    let leading = count(members.iter().filter(|member| member.role == Some(Role::Primary)).count());
+    let usual = match case.point.value {
+        Point::Join => leading.saturating_add(1),
+        Point::Demote => leading.saturating_sub(1),
+        Point::Place => leading,
+        Point::Seed | Point::Failover | Point::Treat => 1,
+    };
+    case.group.primaries.unwrap_or(usual.max(1))
+}
+
+/// The highest term of the members. Where none is named: 0 if all are empty and stopped, so that the group was never seeded, and 1 otherwise.
+fn highest_term(members: &[MemberCase]) -> u64 {
+    let blank = |member: &MemberCase| {
+        matches!(member.data, Some(Data(Position::Empty))) && matches!(member.role, Some(Role::Stopped))
+    };
+    let usual = u64::from(!members.iter().all(blank));
+    members.iter().filter_map(|member| member.term).max().unwrap_or(usual)
+}
+
+fn group(case: &Case, names: &[String], replicas: u32, primaries: u32) -> Group {
+    let GroupCase { name, namespace, has_secondaries, preferred_primary, prefer_running, reads, labels, .. } =
+        &case.group;
+    let first = names.first().and_then(|name| split(name)).map_or("db", |(group, _)| group);
+    let command = |name: &str| Command { exec: vec![name.to_owned()], container: CONTAINER.to_owned(), timeout: 60 };
+    Group {
+        name: name.as_ref().map_or_else(|| first.to_owned(), |name| name.value.clone()),
+        namespace: namespace.clone().unwrap_or_else(|| "default".to_owned()),
+        uid: "group".to_owned(),
+        generation: 1,
+        replicas,
+        primaries,
+        commands: Commands {
+            status: command("status"),
+            sequence: command("sequence"),
+            stop: command("stop"),
+            primary: command("primary"),
+            seed: None,
+            secondary: has_secondaries.unwrap_or(true).then(|| command("secondary")),
+            promote: None,
+            follow: None,
+        },
+        runner: true,
+        start_deadline: 3600,
+        unknown_grace: 900,
+        preferred_primary: preferred_primary.as_ref().map(|name| MemberName(name.value.clone())),
+        domain: "cluster.local".to_owned(),
+        failover: Failover { reads: *reads, prefer_running: *prefer_running },
+        paused: false,
+        retry: None,
+        requested_override: None,
+        override_error: None,
+        labels: pairs(labels),
+    }
+}
+
+fn pairs(map: &BTreeMap<String, String>) -> Vec<(String, String)> {
+    map.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+fn member(case: &Case, name: &str, said: &MemberCase, term: u64) -> Member {
+    let phase = match said.reachable {
+        Some(false) => Phase::Unreachable,
+        _ => said.phase.unwrap_or(Phase::Running),
+    };
+    let since = time(case, said.since.unwrap_or(-SETTLED));
+    // A role can only be read where commands arrive.
+    let role = match phase {
+        Phase::Running | Phase::Terminating => said.role.unwrap_or(Role::Stopped),
+        Phase::Missing | Phase::Pending | Phase::Ended | Phase::Unreachable => Role::Unknown,
+    };
+    let detail = match role {
+        Role::Unknown => Some("its status cannot be read".to_owned()),
+        Role::Failed => Some("its status says failed".to_owned()),
+        _ => None,
+    };
+    let known = Position::Known(Sequence { history: None, number: 1 });
+    let usual = if term == 0 { Position::Empty } else { known };
+    let position = match phase {
+        Phase::Running => said.data.clone().map_or(usual, |data| data.0),
+        _ => Position::NotAsked,
+    };
+    Member {
+        name: MemberName(name.to_owned()),
+        ordinal: split(name).map_or(0, |(_, ordinal)| ordinal),
+        pod: (phase != Phase::Missing).then_some(pod(name, said, phase, role, since)),
+        claims: vec![claim(name)],
+        reading: Reading { role, detail, since, unknown_streak: u32::from(role == Role::Unknown), processes: None },
+        position,
+        position_at: case.now,
+        position_stale: false,
+        asked: false,
+    }
+}
+
+fn pod(name: &str, said: &MemberCase, phase: Phase, role: Role, since: Timestamp) -> Pod {
+    let runs = !matches!(phase, Phase::Pending | Phase::Ended);
+    let in_role = matches!(role, Role::Primary | Role::Secondary);
+    let container = Container { id: Some(format!("{name}-container")), running: runs, ready: in_role };
+    Pod {
+        uid: format!("{name}-pod"),
+        version: "1".to_owned(),
+        phase,
+        phase_since: since,
+        ready: said.ready.unwrap_or(in_role && phase == Phase::Running),
+        node: (phase != Phase::Pending).then(|| node_name(name, said)),
+        grace: 30,
+        containers: BTreeMap::from([(CONTAINER.to_owned(), container)]),
+        routed: None,
+        outdated: false,
+        older_template: false,
+        gate: None,
+        labels: pairs(&said.labels),
+        trouble: None,
+        stray: None,
+    }
+}
+
+fn claim(name: &str) -> Claim {
+    Claim { name: format!("data-{name}"), uid: format!("{name}-claim"), version: "1".to_owned(), mark: None }
+}
+
+fn node_name(name: &str, said: &MemberCase) -> String {
+    said.node.clone().unwrap_or_else(|| format!("node-of-{name}"))
+}
+
+fn node(name: &str, said: &MemberCase) -> (String, Node) {
+    let reports = said.reachable != Some(false) && said.phase != Some(Phase::Unreachable);
+    let node = Node {
+        ready: reports,
+        since: 0,
+        seen: 0,
+        out_of_service: false,
+        cordoned: said.cordoned,
+        zone: said.zone.clone(),
+    };
+    (node_name(name, said), node)
+}
+
+/// The memory of the group: it was seeded in its term, and every last primary is over.
+fn record(case: &Case, term: u64, replicas: u32, members: usize) -> Record {
+    let high_water = case.group.high_water.as_ref().and_then(|data| match &data.value.0 {
+        Position::Known(sequence) => Some(Mark { term, sequence: sequence.clone() }),
+        _ => None,
+    });
+    let history = case.history.iter().map(|past| Transition {
+        at: time(case, past.at),
+        what: past.what.clone(),
+        member: past.member.as_ref().map(|member| MemberName(member.value.clone())),
+        detail: past.detail.clone(),
+    });
+    let first = case.names().into_iter().next().unwrap_or_default();
+    Record {
+        term,
+        ever_seeded: (term > 0).then(|| Seeded { member: MemberName(first), confirmed: true }),
+        high_water,
+        last_replicas: replicas.max(count(members)),
+        history: history.collect(),
+        cleared_generation: 1,
+        ..Record::default()
+    }
+}
+
+/// The memory of one member.
+fn remember(record: &mut Record, case: &Case, term: u64, member: &Member, said: &MemberCase) {
+    let confirmed = term > 0 && said.data != Some(Data(Position::Empty));
+    let own = said.term.or(confirmed.then_some(term));
+    let known = record.member_mut(&member.name);
+    known.term = own;
+    known.claim_uid = own.and_then(|_| memory::claim_uids(&member.claims));
+    known.last_primary = said.last_primary.map(|at| time(case, at));
+    known.primary_term = said.last_primary.and(own);
+    known.failures = said.failures;
+    known.last_failure = (said.failures > 0).then(|| Failure {
+        command: "primary".to_owned(),
+        outcome: Outcome::Exited(1),
+        at: time(case, -SETTLED),
+    });
+}

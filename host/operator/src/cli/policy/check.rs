@@ -1,0 +1,42 @@
+//! `tanist policy check`: every gate of the operator.
+use super::super::color;
+use super::super::output::Form;
+use super::super::table::{Cell, Table};
+use super::tools::tools;
+use super::{End, say};
+use std::path::PathBuf;
+use tanist_author::check::{Checked, Result as Gate, check as through};
+
+/// The arguments of `tanist policy check`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Check {
+    /// The policy: a script (.star) or a component (.wasm).
+    file: PathBuf,
+    /// The output format. Default: text.
+    #[arg(long, short, value_enum)]
+    output: Option<Form>,
+}
+
+/// Checks a policy.
+pub fn check(asked: &Check) -> anyhow::Result<End> {
+    let checked = through(&tools()?, &asked.file)?;
+    say(&checked, asked.output, || text(&checked, color::is_on()))?;
+    Ok(End::of(checked.passed()))
+}
+
+fn text(checked: &Checked, colors: bool) -> String {
+    let mut table = Table::new(&["GATE", "RESULT", "FOUND"]);
+    for stage in &checked.stages {
+        let (word, style) = match stage.result {
+            Gate::Passed => ("ok", color::good()),
+            Gate::Refused => ("REFUSED", color::bad()),
+            Gate::Skipped => ("-", anstyle::Style::new()),
+        };
+        table.add(vec![Cell::plain(stage.stage.clone()), Cell::styled(word, style), Cell::plain(stage.detail.clone())]);
+    }
+    let end = match &checked.policy {
+        Some(policy) => format!("{}: {} can be loaded\n", checked.file, policy.name()),
+        None => format!("{}: the operator would refuse it; the last good version would go on deciding\n", checked.file),
+    };
+    format!("{}{end}", table.text(colors))
+}

@@ -1,0 +1,19 @@
+//! What this program brings for authors: its engine, its interpreter of scripts, its built-in policies.
+use crate::policies::builtin;
+use anyhow::Context;
+use tanist_author::tools::Tools;
+use tanist_engine::{Engine, Limits, LoadError, Policy};
+
+/// The tools of this program.
+///
+/// # Errors
+/// This machine cannot run the engine.
+pub fn tools() -> anyhow::Result<Tools> {
+    let engine = Engine::new(Limits::default()).context("this machine cannot run policies")?;
+    Ok(Tools::new(engine, Box::new(builtin::interpreter), Box::new(policy)))
+}
+
+fn policy(engine: &Engine, name: &str) -> Option<Result<Policy, LoadError>> {
+    let found = builtin::POLICIES.iter().find(|each| each.name == name)?;
+    Some(builtin::policy(engine, found))
+}

@@ -1,0 +1,231 @@
+//! `tanist policy`, as it is called: stories with the built program, and every command of docs/policies.md.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests may panic")]
+
+use serde_json::Value;
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const DOCUMENT: &str = include_str!("../../../docs/policies.md");
+
+/// The component of a policy of this repository.
+fn built(name: &str) -> PathBuf {
+    let target = env::var("CARGO_TARGET_DIR").expect("CARGO_TARGET_DIR is set: . dev/env.sh");
+    Path::new(&target).join("policies").join(format!("{name}.wasm"))
+}
+
+/// A folder with these files, and the built policies `prefer` and `hostile`.
+fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for policy in ["prefer", "hostile"] {
+        fs::copy(built(policy), folder.path().join(format!("{policy}.wasm"))).unwrap();
+    }
+    for (name, text) in files {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    folder
+}
+
+/// The program in that folder, without a cluster.
+fn command(program: &str, folder: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(folder).env("NO_COLOR", "1");
+    command.env("KUBECONFIG", "/nowhere").env_remove("KUBERNETES_SERVICE_HOST");
+    command
+}
+
+fn policy(folder: &Path, words: &str) -> Output {
+    command(env!("CARGO_BIN_EXE_tanist"), folder).arg("policy").args(words.split(' ')).output().unwrap()
+}
+
+/// Exit code, standard output, standard error.
+fn said(folder: &Path, words: &str) -> (i32, String, String) {
+    let done = policy(folder, words);
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    (done.status.code().unwrap(), text(&done.stdout), text(&done.stderr))
+}
+
+const CASES: &str = "policy: prefer.wasm
+parameters: {member: db-1}
+cases:
+  - {name: preferred, point: seed, members: {db-0: 9, db-1: 9}, expect: {choose: db-1}}
+  - {name: behind, point: seed, members: {db-0: 9, db-1: 8}, expect: abstain}
+";
+
+#[test]
+fn exit_codes_tell_failures_from_what_cannot_be_used() {
+    let wrong = CASES.replace("choose: db-1", "choose: db-0");
+    let traps = "policy: hostile.wasm\nparameters: {do: trap}\ncases: [{point: seed, expect: fail}]\n";
+    let folder = folder(&[
+        ("good.cases.yaml", CASES),
+        ("wrong.cases.yaml", &wrong),
+        ("bad.cases.yaml", "cases: [{pont: seed}]\n"),
+        ("traps.cases.yaml", traps),
+        ("text.wasm", "hello"),
+    ]);
+    for (code, words) in [
+        (0, "test good.cases.yaml"),
+        (1, "test wrong.cases.yaml"),
+        (2, "test bad.cases.yaml"),
+        (2, "test none.cases.yaml"),
+        (2, "test ."),
+        (0, "test traps.cases.yaml"),
+        (1, "run hostile.wasm --snapshot traps.cases.yaml"),
+        (0, "run prefer.wasm --snapshot good.cases.yaml"),
+        (2, "run prefer.wasm --snapshot good.cases.yaml --case other"),
+        (2, "run prefer.wasm"),
+        (2, "run none.wasm --snapshot good.cases.yaml"),
+        (1, "run text.wasm --snapshot good.cases.yaml"),
+        (0, "check prefer.wasm"),
+        (1, "check text.wasm"),
+        (2, "check none.wasm"),
+        (0, "inspect prefer.wasm"),
+        (1, "inspect text.wasm"),
+        (2, "bench prefer.wasm --parameters {}"),
+        (2, "bench prefer.wasm --parameters 5"),
+        (2, "fmt x.star"),
+        (2, "test good.cases.yaml --coverage --threshold 80"),
+        (2, "tset"),
+        (2, "new Not-A-Name"),
+        (2, "new --lang rust mine"),
+        (0, "--help"),
+    ] {
+        let (found, out, error) = said(folder.path(), words);
+        assert_eq!(found, code, "{words}\n{out}\n{error}");
+        match code {
+            0 => assert_eq!(error, "", "{words}"),
+            1 => assert!(out.is_empty() != error.is_empty(), "{words}\n{out}\n{error}"),
+            _ => assert!(out.is_empty() && !error.is_empty(), "{words}\n{out}\n{error}"),
+        }
+    }
+    // Other commands have kubectl's exit codes.
+    let other = command(env!("CARGO_BIN_EXE_tanist"), folder.path()).arg("explian").status().unwrap();
+    assert_eq!(other.code(), Some(1));
+}
+
+#[test]
+fn errors_say_where_and_what_to_do() {
+    let folder = folder(&[("bad.cases.yaml", "cases:\n  - pont: seed\n"), ("x.star", "")]);
+    for (words, parts) in [
+        ("test bad.cases.yaml", ["error: bad.cases.yaml:2:", "pont"]),
+        ("fmt x.star", ["no maintained formatter", "buildifier"]),
+        ("test . --coverage", ["not supported yet", "does not report the lines"]),
+        ("new --lang rust mine", ["needs the SDK", "--sdk"]),
+        ("test none", ["failed to read none", "No such file"]),
+        ("run --snapshot bad.cases.yaml", ["required", "FILE"]),
+    ] {
+        let (_, _, error) = said(folder.path(), words);
+        assert!(parts.iter().all(|part| error.contains(part)), "{words}: {error}");
+    }
+}
+
+#[test]
+fn results_are_there_for_programs() {
+    let wrong = CASES.replace("choose: db-1", "choose: db-0");
+    let folder = folder(&[("wrong.cases.yaml", &wrong)]);
+    let json = |words: &str| -> Value { serde_json::from_str(&said(folder.path(), words).1).unwrap() };
+    let tested = json("test wrong.cases.yaml -o json --junit report.xml");
+    let case = &tested["files"][0]["cases"][0];
+    assert_eq!((&case["passed"], &case["line"]), (&Value::from(false), &Value::from(4)));
+    assert_eq!(case["difference"], serde_json::json!(["- choose: db-0", "+ choose: db-1"]));
+    assert!(fs::read_to_string(folder.path().join("report.xml")).unwrap().contains("failures=\"1\""));
+    let ran = json("run prefer.wasm --snapshot wrong.cases.yaml --case 1 --output json");
+    assert_eq!(ran[0]["verdict"]["answer"], "choose");
+    assert_eq!(ran[0]["layers"][0]["policy"]["source"], "file/prefer.wasm");
+    assert!(ran[0]["layers"][0]["cost"]["fuel"].as_u64().unwrap() > 0);
+    assert_eq!(json("check prefer.wasm -o json")["stages"][4]["result"], "passed");
+    assert_eq!(json("inspect prefer.wasm -o json")["name"], "prefer");
+    let (_, yaml, _) = said(folder.path(), "inspect prefer.wasm -o yaml");
+    assert!(yaml.contains("\nname: prefer\n"), "{yaml}");
+}
+
+#[test]
+fn a_run_shows_every_layer_and_every_member() {
+    let group = "kind: ReplicaGroup\nspec:\n  policies:\n    - {file: prefer.wasm, parameters: {member: db-2}}\n";
+    let cases = "cases:\n  - {point: seed, members: {db-0: 4, db-1: 9, db-2: 9}}\n  - {point: join}\n";
+    let folder = folder(&[("group.yaml", group), ("case.yaml", cases)]);
+    let (code, out, error) = said(folder.path(), "run --group group.yaml --snapshot case.yaml");
+    assert_eq!((code, error.as_str()), (0, ""));
+    for line in [
+        "seed: choose db-2",
+        "db-0     stopped   4 of term 1   barred        its data (4) is behind the highest known (9)",
+        "db-2     stopped   9 of term 1   chosen        preferred, and none is more recent",
+        "join: choose db-1, then db-2",
+    ] {
+        assert!(out.contains(line), "{line}\n{out}");
+    }
+    assert!(
+        out.contains("prefer 0.1.0 (file/prefer.wasm)") && out.contains("sequence 0.1.0 (builtin/sequence)"),
+        "{out}"
+    );
+    assert!(out.contains("not asked; it would answer: choose db-1"), "{out}");
+}
+
+/// One block of the document: what its fence says, its text, and its line.
+struct Block {
+    fence: String,
+    text: String,
+    line: usize,
+}
+
+fn blocks() -> Vec<Block> {
+    let mut blocks: Vec<Block> = Vec::new();
+    let mut inside = false;
+    for (number, line) in DOCUMENT.lines().enumerate() {
+        match (line.strip_prefix("```"), inside) {
+            (Some(fence), false) => {
+                blocks.push(Block { fence: fence.to_owned(), text: String::new(), line: number + 1 });
+                inside = true;
+            }
+            (Some(_), true) => inside = false,
+            (None, true) => blocks.last_mut().unwrap().text.push_str(&format!("{line}\n")),
+            (None, false) => {}
+        }
+    }
+    blocks
+}
+
+/// Figures and the width of columns differ from run to run.
+fn alike(line: &str) -> String {
+    let digits = |c: char| if c.is_ascii_digit() { '0' } else { c };
+    let mut text: String = line.chars().map(digits).collect();
+    while text.contains("00") {
+        text = text.replace("00", "0");
+    }
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn every_command_of_the_document_works() {
+    let folder = tempfile::tempdir().unwrap();
+    let bin = folder.path().join("bin");
+    fs::create_dir(&bin).unwrap();
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_tanist"), bin.join("tanist")).unwrap();
+    let path = format!("{}:{}", bin.display(), env::var("PATH").unwrap());
+    let work = folder.path().join("work");
+    fs::create_dir(&work).unwrap();
+    let mut last = String::new();
+    let mut ran = 0;
+    for Block { fence, text, line } in blocks() {
+        match fence.as_str() {
+            "text" => {
+                let shown: Vec<_> = last.lines().map(alike).collect();
+                for expected in text.lines().map(alike) {
+                    assert!(shown.contains(&expected), "line {line}: no `{expected}` in\n{last}");
+                }
+            }
+            "sh" | "sh fails" => {
+                let script = format!("set -e\n{text}");
+                let done = command("bash", &work).env("PATH", &path).args(["-c", &script]).output().unwrap();
+                last = String::from_utf8(done.stdout).unwrap();
+                let error = String::from_utf8(done.stderr).unwrap();
+                let code = if fence == "sh" { 0 } else { 1 };
+                assert_eq!(done.status.code(), Some(code), "line {line}:\n{text}\n{last}\n{error}");
+                ran += text.lines().filter(|line| line.starts_with("tanist ")).count();
+            }
+            other => panic!("line {line}: what is a block of {other}? Use sh, `sh fails` or text"),
+        }
+    }
+    assert!(ran >= 9, "only {ran} commands were found");
+}
