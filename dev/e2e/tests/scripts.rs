@@ -66,10 +66,20 @@ fn a_script_decides_for_a_live_group_and_a_typo_changes_nothing() -> Outcome {
         let name = |seen: &Value| text(seen, "/status/policies/0/name") == "mine";
         group.until("the name of the last good script", 30, name).await?;
 
-        // The opposite order, as a script of a few lines.
-        store(stage, "def seed(s):\n    return choose(reversed(s.eligible()), 'the last one first')\n").await?;
+        // The opposite order, as a script of a few lines. The exam finds that, and lets it pass when it is declared.
+        let reversed = "def seed(s):\n    return choose(reversed(s.eligible()), 'the last one first')\n";
+        store(stage, reversed).await?;
+        let refused = |seen: &Value| {
+            let active = condition(seen, "PolicyActive");
+            active.starts_with("False LastGoodDecides") && active.contains("its exam failed: ")
+        };
+        group.until("what the exam found", 30, refused).await?;
+        let declares = "def describe():\n    return {'declares': ['prefers-high-ordinals', 'chooses-lower-sequence']}\n\n";
+        store(stage, &format!("{declares}{reversed}")).await?;
         group.change(mine(Value::Null)).await?;
-        group.until("the other script", 30, is_active).await?;
+        let seen = group.until("the other script", 30, is_active).await?;
+        let exam = text(&seen, "/status/policies/0/exam");
+        ensure!(exam.starts_with("passed: ") && exam.contains("as declared: "), "{exam}");
         ensure!(outage(&group).await? == "seed 2", "the other script did not decide");
         Ok(())
     })

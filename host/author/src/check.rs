@@ -7,7 +7,7 @@ use std::{
 
 use serde::Serialize;
 use tanist_engine::{
-    LoadError, Policy, Stage,
+    Exam, ExamLimits, LoadError, Policy, Stage,
     structure::{Caps, examine},
 };
 
@@ -24,7 +24,10 @@ pub struct Checked {
     pub file: String,
     /// The gates in their order.
     pub stages: Vec<StageChecked>,
-    /// The policy, if it passed all of them.
+    /// The whole report of its exam. Absent: it was refused before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exam: Option<Exam>,
+    /// The policy, if it was loaded, whatever its exam found.
     #[serde(skip)]
     pub policy: Option<Policy>,
 }
@@ -56,8 +59,8 @@ pub enum Result {
 impl Checked {
     /// Whether it passed every gate.
     #[must_use]
-    pub const fn passed(&self) -> bool {
-        self.policy.is_some()
+    pub fn passed(&self) -> bool {
+        self.exam.as_ref().is_some_and(Exam::passed)
     }
 }
 
@@ -76,16 +79,27 @@ pub fn check(tools: &Tools, path: &Path) -> std::result::Result<Checked, Error> 
     let loaded = tools.load_bytes(path, &bytes);
     let took = began.elapsed();
     let failed = loaded.as_ref().err().map(LoadError::stage);
+    let exam = loaded.as_ref().ok().map(|policy| tanist_engine::exam(policy, None, &ExamLimits::default()));
     let stage = |stage: Stage| {
         let (result, detail) = match (failed, &loaded) {
             (Some(at), Err(error)) if at == stage => (Result::Refused, chain(error)),
             (Some(at), _) if at < stage => (Result::Skipped, "not reached".to_owned()),
+            _ if stage == Stage::Exam => examined(exam.as_ref()),
             _ => found(stage, tools, script, &bytes, loaded.as_ref().ok(), took),
         };
         StageChecked { stage: stage.to_string(), result, detail }
     };
     let stages = [Stage::Size, Stage::Structure, Stage::Compile, Stage::Type, Stage::Exam].map(stage).into();
-    Ok(Checked { file: path.display().to_string(), stages, policy: loaded.ok() })
+    Ok(Checked { file: path.display().to_string(), stages, exam, policy: loaded.ok() })
+}
+
+/// What the exam found, in a sentence.
+fn examined(exam: Option<&Exam>) -> (Result, String) {
+    match exam {
+        Some(exam) if exam.passed() => (Result::Passed, exam.sentence()),
+        Some(exam) => (Result::Refused, exam.sentence()),
+        None => (Result::Skipped, "not reached".to_owned()),
+    }
 }
 
 /// What a gate that was passed found.
@@ -104,20 +118,14 @@ fn found(
             let limit = if script { limits.script_bytes } else { limits.component_bytes };
             passed(format!("{} of {limit} bytes", bytes.len()))
         }
-        (Stage::Structure | Stage::Compile | Stage::Type, true) => {
+        (Stage::Structure | Stage::Compile, true) => {
             (Result::Skipped, "a script is not compiled; the interpreter parses it".to_owned())
         }
         (Stage::Structure, false) => passed(structure(bytes)),
         (Stage::Compile, false) => passed(format!("it was loaded in {} ms", took.as_millis())),
         (Stage::Type, false) => passed(format!("its questions: {}", points(policy))),
-        (Stage::Exam, _) => {
-            let described = policy.map(|policy| format!("{} {}", policy.name().name, policy.name().version));
-            let described = described.unwrap_or_default();
-            let time = took.as_millis();
-            passed(match script {
-                true => format!("parsed and described as {described} in {time} ms; its questions: {}", points(policy)),
-                false => format!("described as {described}"),
-            })
+        (Stage::Type | Stage::Exam, _) => {
+            passed(format!("it was parsed in {} ms; its questions: {}", took.as_millis(), points(policy)))
         }
     }
 }

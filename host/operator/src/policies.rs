@@ -5,6 +5,7 @@ pub mod builtin;
 pub mod compile;
 mod copies;
 pub mod directory;
+mod examined;
 mod in_child;
 mod read;
 mod scripts;
@@ -16,6 +17,7 @@ pub use active::Active;
 use crate::api::spec::Policy as PolicySpec;
 use crate::api::{LABEL_POLICY, ReplicaGroup};
 use futures::channel::mpsc::UnboundedSender;
+use examined::Examined;
 use in_child::InChild;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::reflector::{ObjectRef, Store as Cache};
@@ -27,7 +29,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use store::work::{GroupRef, Wanted};
 use store::{Compiler, Store};
-use tanist_engine::{Engine, LoadError, Policy};
+use tanist_engine::{Engine, LoadError};
 
 /// Why a policy of a group's stack could not be loaded as the spec says.
 #[derive(Debug, thiserror::Error)]
@@ -105,7 +107,7 @@ impl Sources {
     pub async fn load_builtins(&self) -> Result<(), builtin::Error> {
         for each in &builtin::POLICIES {
             let policy = builtin::policy_in_any_case(&self.engine, each).await?;
-            self.store.state().add_builtin(each.name, policy);
+            self.store.state().add_builtin(each.name, Examined::builtin(policy));
         }
         Ok(())
     }
@@ -114,7 +116,8 @@ impl Sources {
     #[cfg(test)]
     pub fn have_builtins(&self) {
         for each in &builtin::POLICIES {
-            self.store.state().add_builtin(each.name, builtin::policy(&self.engine, each).expect("it is sound"));
+            let policy = builtin::policy(&self.engine, each).expect("it is sound");
+            self.store.state().add_builtin(each.name, Examined::builtin(policy));
         }
     }
 
@@ -165,8 +168,8 @@ impl Sources {
             specs.push(PolicySpec::builtin("sequence"));
         }
         let wanted = wanted(&group, object, &specs);
-        let fit = |policy: &Policy, parameters: &str| {
-            policy.validate(parameters).map_err(|error| format!("the parameters do not fit: {error}"))
+        let fit = |made: &Examined, parameters: &str| {
+            made.policy.validate(parameters).map_err(|error| format!("the parameters do not fit: {error}"))
         };
         let mut state = self.store.state();
         let found = state.look(&group, &wanted, Instant::now(), fit);

@@ -55,9 +55,16 @@ fn a_check_names_every_gate_and_the_one_that_refused() {
     let script = checked("good.star");
     assert_eq!(
         gates(&script),
-        [("size", Passed), ("structure", Skipped), ("compile", Skipped), ("type", Skipped), ("exam", Passed)]
+        [("size", Passed), ("structure", Skipped), ("compile", Skipped), ("type", Passed), ("exam", Passed)]
     );
-    assert!(script.stages[4].detail.contains("its questions: seed"), "{:?}", script.stages[4]);
+    assert!(script.stages[3].detail.contains("its questions: seed"), "{:?}", script.stages[3]);
+    assert!(script.stages[4].detail.starts_with("passed: "), "{:?}", script.stages[4]);
+    // What loads and would choose wrongly is refused by the exam, with the whole report.
+    fs::write(files.path().join("last.star"), "def seed(s):\n    return choose(reversed(s.eligible()))\n").unwrap();
+    let last = checked("last.star");
+    assert!(!last.passed() && last.policy.is_some(), "{:?}", gates(&last));
+    assert_eq!(gates(&last)[4], ("exam", Refused));
+    assert!(!last.exam.unwrap().findings.is_empty());
     let script = checked("bad.star");
     assert_eq!((script.stages[0].result, script.stages[4].result), (Passed, Refused));
     assert!(script.stages[4].detail.contains("bad.star:2:"), "{}", script.stages[4].detail);

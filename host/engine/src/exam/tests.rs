@@ -17,7 +17,11 @@ use super::{
     run::run,
     subject::Subject,
 };
-use crate::{error::RunError, policy::Outcome, schema::Samples};
+use crate::{
+    error::RunError,
+    policy::{Outcome, Spent},
+    schema::Samples,
+};
 
 type Answers = Box<dyn Fn(&Said<'_>) -> Result<Option<Reply>, RunError>>;
 
@@ -91,7 +95,7 @@ impl Subject for Made {
         self.asked.borrow_mut().push((question.point, question.snapshot.members.len(), parameters.to_owned()));
         let reply = (self.answers)(&Said { question, parameters, before });
         let notes = if self.notes { vec![before.to_string()] } else { Vec::new() };
-        (Outcome { reply, fuel: (self.fuel)(question), notes }, LIMIT)
+        (Outcome { reply, fuel: (self.fuel)(question), budget: LIMIT, memory: 0, spent: Spent::default(), notes }, LIMIT)
     }
 }
 
@@ -362,7 +366,7 @@ fn a_higher_ordinal_is_chosen_only_by_a_policy_that_declares_it_or_was_told_to()
     assert!(run(&high(), Some(r#"{"prefer":["db-2"]}"#), &ExamLimits::default()).passed());
     // Nor is it held against a policy that the user prefers that member.
     let mut question = cases().into_iter().find(|case| case.name == "forming").unwrap().question().unwrap();
-    let outcome = Outcome { reply: Ok(Some(choose(&question, vec!["db-2"]))), fuel: 1, notes: Vec::new() };
+    let outcome = Outcome { reply: Ok(Some(choose(&question, vec!["db-2"]))), fuel: 1, budget: LIMIT, memory: 0, spent: Spent::default(), notes: Vec::new() };
     let broken = |question: &Question| {
         judge(&Asked { question, first: &outcome, second: &outcome, limit: LIMIT, plain: true }).len()
     };

@@ -151,6 +151,9 @@ pub struct PolicyStatus {
     /// Why it is not `Active`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// What the exam of what decides found, in one sentence. `tanist policy check` prints the whole. Absent: it is built in, or none decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exam: Option<String>,
 }
 
 /// A question with its answer.

@@ -1,4 +1,5 @@
 //! A group's stack as a round finds it, and what its status says of it.
+use super::examined::Examined;
 use super::source::text;
 use super::store::good::{FAULTS, Version};
 use super::store::swaps::{AT_ONCE, QUIET, WINDOW};
@@ -11,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use tanist_core::policy::{Answered, LOADING, NOT_LOADED, Point, Policies, PolicyName, Question, Unanswered};
 use tanist_core::status::PolicyHealth;
-use tanist_engine::{Heard, Layer, Policy, Stack};
+use tanist_engine::{Heard, Layer, Stack};
 
 /// Built-in policies that answer each question that they are asked, and never abstain: a policy behind one of them is not asked.
 const ANSWER_ALL: [&str; 1] = ["sequence"];
@@ -61,22 +62,25 @@ fn nameless() -> PolicyName {
 impl Active {
     /// The stack of the layers that were found for these policies of a spec, in their order. `news`: layers that began to be decided by the version before.
     #[must_use]
-    pub fn new(specs: &[PolicySpec], found: Vec<(Key, Found<Policy>)>, news: &[Key]) -> Self {
+    pub fn new(specs: &[PolicySpec], found: Vec<(Key, Found<Examined>)>, news: &[Key]) -> Self {
         let mut said = Said::default();
         let (mut layers, mut versions, mut status, mut told) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut answered = BTreeSet::new();
         for (spec, (key, found)) in specs.iter().zip(found) {
             let source = text(spec);
-            let layer = found.decides.map(|(policy, parameters, version)| {
+            let mut exam = None;
+            let layer = found.decides.map(|(made, parameters, version)| {
                 let points = version.points.clone();
                 versions.push((key.clone(), version));
-                Layer { policy: policy.from_source(&source).into(), points, parameters }
+                exam = made.sentence().map(str::to_owned);
+                Layer { policy: made.policy.from_source(&source).into(), points, parameters }
             });
             let message = said.add(&found.standing, &source, layer.as_ref());
             if news.contains(&key) {
                 told.extend(message.clone());
             }
             let mut shown = shown(&source, layer.as_ref(), &found.standing, message);
+            shown.exam = exam;
             if layer.is_some() && is_never_asked(&mut answered, spec, &shown.points) && shown.state == "Active" {
                 shown.state = "NeverAsked".into();
                 shown.message = Some(never_asked(&shown.points));
@@ -212,6 +216,7 @@ fn shown(source: &str, layer: Option<&Layer>, standing: &Standing, message: Opti
         points: layer.map(asked).unwrap_or_default(),
         state: state(standing, layer.is_some()).to_owned(),
         message: message.map(|why| why.chars().take(MESSAGE).collect()),
+        exam: None,
     }
 }
 

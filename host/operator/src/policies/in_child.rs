@@ -1,5 +1,6 @@
 //! Makes policies: components are compiled in a process of their own ([`super::compile`]), scripts are given to the interpreter ([`super::scripts`]).
 use super::Error;
+use super::examined::Examined;
 use super::compile::{self, ChildLimits, CompileError};
 use super::scripts::Scripts;
 use super::source::{Content, Kind};
@@ -25,10 +26,10 @@ impl InChild {
 }
 
 impl Compiler for InChild {
-    fn compile(&self, content: Content) -> BoxFuture<'static, Result<Policy, Failure>> {
+    fn compile(&self, content: Content) -> BoxFuture<'static, Result<Examined, Failure>> {
         if content.kind == Kind::Script {
             let scripts = self.scripts.clone();
-            return async move { scripts.policy(content).await }.boxed();
+            return async move { Examined::examine(scripts.policy(content).await?).await }.boxed();
         }
         let engine = self.engine.clone();
         async move {
@@ -37,10 +38,9 @@ impl Compiler for InChild {
             let compiled = compile::in_child(content.bytes.clone(), limits).await;
             let compiled = compiled.map_err(|error| not_compiled(&error))?;
             // It is started once to be asked for its description, for at most the wall limit of a question.
-            adopted(
-                tokio::task::spawn_blocking(move || Policy::from_compiled(&engine, "", &content.bytes, &compiled))
-                    .await,
-            )
+            let loading =
+                tokio::task::spawn_blocking(move || Policy::from_compiled(&engine, "", &content.bytes, &compiled));
+            Examined::examine(adopted(loading.await)?).await
         }
         .boxed()
     }

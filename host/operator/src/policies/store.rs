@@ -11,6 +11,7 @@ pub mod work;
 
 use super::Error;
 use super::copies;
+use super::examined::Examined;
 use super::read;
 use super::source::{Content, Origin};
 use crate::api::ReplicaGroup;
@@ -26,7 +27,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
-use tanist_engine::Policy;
 use tokio::sync::{Notify, Semaphore};
 use tracing::{info, warn};
 use work::{GroupRef, Work};
@@ -40,12 +40,12 @@ pub trait Compiler: Send + Sync + 'static {
     ///
     /// # Errors
     /// Why the bytes are no policy that can be used, or that the machine was too busy.
-    fn compile(&self, content: Content) -> BoxFuture<'static, Result<Policy, Failure>>;
+    fn compile(&self, content: Content) -> BoxFuture<'static, Result<Examined, Failure>>;
 }
 
 /// The store.
 pub struct Store {
-    state: Mutex<State<Policy>>,
+    state: Mutex<State<Examined>>,
     compiler: Arc<dyn Compiler>,
     client: Client,
     wake: UnboundedSender<ObjectRef<ReplicaGroup>>,
@@ -80,7 +80,7 @@ impl Store {
     }
 
     /// What the store knows. Nobody waits for anything while holding it.
-    pub fn state(&self) -> MutexGuard<'_, State<Policy>> {
+    pub fn state(&self) -> MutexGuard<'_, State<Examined>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -209,7 +209,7 @@ impl Store {
         let made = self.compiler.compile(content).await;
         let millis = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         match &made {
-            Ok(policy) => info!(digest, millis, policy = policy.name().name, "a policy was loaded"),
+            Ok(made) => info!(digest, millis, policy = made.policy.name().name, exam = made.sentence(), "a policy was loaded"),
             Err(failure) => info!(digest, millis, why = failure.why, "a policy could not be loaded"),
         }
         self.state().compiled(&digest, made, Instant::now());

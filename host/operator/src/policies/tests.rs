@@ -1,4 +1,5 @@
 //! The store at work: files, a real engine, an API server with copies.
+use super::examined::Examined;
 use super::scripts::Scripts;
 use super::*;
 use crate::api::status::PolicyStatus;
@@ -14,6 +15,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 use tanist_core::policy::{LOADING, NOT_LOADED, Point, Policies, Question};
 use tanist_core::status::PolicyHealth;
+use tanist_engine::Policy;
 
 /// An API server that stores ConfigMaps in memory, and what it stores.
 fn api_server() -> (Client, Arc<Mutex<BTreeMap<String, Value>>>) {
@@ -51,15 +53,15 @@ fn api_server() -> (Client, Arc<Mutex<BTreeMap<String, Value>>>) {
 struct InThread(Engine, Scripts);
 
 impl Compiler for InThread {
-    fn compile(&self, content: source::Content) -> BoxFuture<'static, Result<Policy, store::queue::Failure>> {
+    fn compile(&self, content: source::Content) -> BoxFuture<'static, Result<Examined, store::queue::Failure>> {
         if content.kind == source::Kind::Script {
             let scripts = self.1.clone();
-            return async move { scripts.policy(content).await }.boxed();
+            return async move { Examined::examine(scripts.policy(content).await?).await }.boxed();
         }
         let engine = self.0.clone();
         async move {
             let loading = tokio::task::spawn_blocking(move || Policy::load(&engine, "", &content.bytes));
-            in_child::adopted(loading.await)
+            Examined::examine(in_child::adopted(loading.await)?).await
         }
         .boxed()
     }
@@ -224,7 +226,7 @@ async fn until_it_says(process: &mut Process, group: &ReplicaGroup, words: &str)
 #[tokio::test]
 async fn a_script_decides_and_an_error_in_it_is_said_with_its_place() {
     let ((client, maps), folder) = (api_server(), folder("scripts"));
-    let good = b"parameters = {\"type\": \"object\"}\n\ndef seed(s):\n    return choose(s.eligible())\n";
+    let good = b"parameters = {\"type\": \"object\"}\n\ndef seed(s):\n    return None\n";
     write(&folder, "mine.wasm", good);
     write(&folder, "mine.star", good);
     let mut process = Process::start(&client, &folder);
@@ -236,6 +238,19 @@ async fn a_script_decides_and_an_error_in_it_is_said_with_its_place() {
     let active = process.until(&group, "mine", "Active").await;
     assert_eq!(active.status[0].points, [Point::Seed]);
     stored(&maps, 1).await;
+
+    // What breaks a rule that the author did not declare is found by the exam, on example groups.
+    write(&folder, "mine.star", b"def seed(s):\n    return choose(reversed(s.eligible()))\n");
+    process.policies.directory_changed();
+    until_it_says(&mut process, &group, "its exam failed: ").await;
+    write(&folder, "mine.star", b"def describe():\n    return {'declares': ['prefers-high-ordinals', 'chooses-lower-sequence']}\n\ndef seed(s):\n    return choose(reversed(s.eligible()))\n");
+    process.policies.directory_changed();
+    let active = process.until(&group, "mine", "Active").await;
+    let exam = active.status[0].exam.clone().unwrap();
+    assert!(exam.starts_with("passed: ") && exam.contains("as declared: "), "{exam}");
+    write(&folder, "mine.star", good);
+    process.policies.directory_changed();
+    process.until(&group, "mine", "Active").await;
 
     // With its causes.
     write(&folder, "mine.star", b"parameters = {'type': 'list'}\ndef seed(s): pass\n");

@@ -35,8 +35,9 @@ fn text(checked: &Checked, colors: bool) -> String {
         table.add(vec![Cell::plain(stage.stage.clone()), Cell::styled(word, style), Cell::plain(stage.detail.clone())]);
     }
     let end = match &checked.policy {
-        Some(policy) => format!("{}: {} can be loaded\n", checked.file, policy.name()),
-        None => format!("{}: the operator would refuse it; the last good version would go on deciding\n", checked.file),
+        Some(policy) if checked.passed() => format!("{}: {} may decide\n", checked.file, policy.name()),
+        _ => format!("{}: the operator would refuse it; the last good version would go on deciding\n", checked.file),
     };
-    format!("{}{end}", table.text(colors))
+    let report = checked.exam.as_ref().map(|exam| format!("\n{exam}\n")).unwrap_or_default();
+    format!("{}{report}{end}", table.text(colors))
 }

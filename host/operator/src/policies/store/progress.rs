@@ -1,7 +1,7 @@
 //! What is to do next, and what came of it. Pure.
 use super::good::{Copied, Due, Good, Goods, Loaded};
 use super::queue::Failure;
-use super::state::{Copies, Group, Shown, Source, State};
+use super::state::{Copies, Examinee, Group, Shown, Source, State};
 use super::work::{GroupRef, Note, Stored, Work};
 use crate::policies::source::{Content, Origin, file_of};
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// How often a file is read again where no change of it was noticed: volumes of other machines announce none.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
-impl<P: Clone> State<P> {
+impl<P: Clone + Examinee> State<P> {
     /// What is to be done now. Each thing is handed out once, until its result has come back.
     pub fn todo(&mut self, now: Instant) -> Vec<Work> {
         let mut work = Vec::new();

@@ -14,6 +14,12 @@ use tanist_engine::Heard;
 /// What a source shows: its content, or why there is none.
 pub type Shown = Result<Content, String>;
 
+/// A policy, as far as its exam is concerned.
+pub trait Examinee {
+    /// Why it may not begin to decide. One that decided before goes on nevertheless.
+    fn objection(&self) -> Option<String>;
+}
+
 /// Everything that the store knows. `P`: a policy that is ready to be asked.
 pub struct State<P> {
     pub(super) sources: BTreeMap<Origin, Source>,
@@ -91,7 +97,7 @@ impl<P> Default for State<P> {
     }
 }
 
-impl<P: Clone> State<P> {
+impl<P: Clone + Examinee> State<P> {
     /// A built-in policy is ready.
     pub fn add_builtin(&mut self, name: &str, policy: P) {
         self.builtins.insert(name.to_owned(), policy);
@@ -160,7 +166,7 @@ impl<P: Clone> State<P> {
             goods.provide(digest, policy);
         }
         let bad = match present {
-            Present::Policy(policy, digest) => match fit(&policy, &layer.parameters) {
+            Present::Policy(policy, digest) => match policy.objection().map_or_else(|| fit(&policy, &layer.parameters), Err) {
                 Ok(parameters) => {
                     let (version, needless) = version(layer, digest);
                     goods.accept(version.clone(), policy.clone(), content, needless, now);

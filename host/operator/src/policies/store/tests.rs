@@ -1,7 +1,7 @@
 //! The store's decisions against a world in memory, with a clock of its own.
 use super::good::FAULTS;
 use super::queue::{Failure, RETRY};
-use super::state::State;
+use super::state::{Examinee, State};
 use super::work::{Found, GroupRef, Note, Standing, Stored, Wanted, Work};
 use crate::policies::source::{Content, Kind, Origin};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +14,12 @@ mod loading;
 
 /// A policy of the tests: its text.
 type Policy = String;
+
+impl Examinee for Policy {
+    fn objection(&self) -> Option<String> {
+        self.contains("reckless").then(|| "its exam failed".into())
+    }
+}
 
 /// A copy: name, note, content.
 type Copied = (String, Option<Note>, Option<Content>);

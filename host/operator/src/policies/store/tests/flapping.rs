@@ -58,6 +58,7 @@ fn a_source_that_flips_writes_few_copies() {
 fn what_is_said_of_a_source_that_flips_stays_the_same() {
     let engine = crate::mock::engine();
     let policy = crate::policies::builtin::policy(&engine, &crate::policies::builtin::POLICIES[0]).unwrap();
+    let policy = crate::policies::examined::Examined::builtin(policy);
     let version = crate::policies::store::good::Version { digest: "d".into(), parameters: "{}".into(), points: None };
     let found = Found { standing: Standing::Flapping, decides: Some((policy, "{}".into(), version)) };
     let spec =

@@ -19,6 +19,32 @@ fn a_mistake_in_the_parameters_and_a_restart_leave_what_decided_before() {
     }
 }
 
+// A policy that fails its exam does not begin to decide. One that decided before, in a version of the operator that examined less, goes on.
+#[test]
+fn who_fails_the_exam_does_not_begin_to_decide_but_goes_on() {
+    let (mut world, layers) = (World::new(), [layer(map("mine"), "{}")]);
+    world.sources.insert(map("mine"), content("reckless 1"));
+    let failed = Standing::Failed("its exam failed".into());
+    assert_eq!(world.round("db", &layers), [is("-", "", failed.clone())]);
+    world.edit(&map("mine"), "prefer 1");
+    assert_eq!(world.round("db", &layers), [is("prefer 1", "{}", Standing::Active)]);
+    world.edit(&map("mine"), "reckless 2");
+    assert_eq!(world.round("db", &layers), [is("prefer 1", "{}", failed.clone())]);
+
+    // Its copy is there, and so is what it is of.
+    let copies = world.copies.get_mut("db").unwrap();
+    for (_, note, of) in copies {
+        *of = Some(content("reckless 3"));
+        note.as_mut().unwrap().version.digest = content("reckless 3").digest;
+    }
+    world.edit(&map("mine"), "reckless 3");
+    world.restart();
+    for _ in 0..3 {
+        world.round("db", &layers);
+    }
+    assert_eq!(world.round("db", &layers), [is("reckless 3", "{}", failed)]);
+}
+
 // S33: a source that is deleted leaves what it had; when it comes back it decides again.
 #[test]
 fn a_source_that_is_deleted_leaves_what_decided_before() {

@@ -1,0 +1,68 @@
+//! Policies with what their exam found (docs/exam.md). It is held on every load, beside the rounds.
+use super::Error;
+use super::store::queue::Failure;
+use super::store::state::Examinee;
+use rustix::process::nice;
+use std::sync::Arc;
+use tanist_engine::{ExamLimits, Policy, Verdict, exam};
+use tokio::sync::oneshot;
+
+/// A policy that was loaded, and examined unless it is built in.
+#[derive(Clone)]
+pub struct Examined {
+    /// The policy.
+    pub policy: Policy,
+    exam: Option<Arc<Found>>,
+}
+
+struct Found {
+    sentence: String,
+    passed: bool,
+}
+
+impl Examined {
+    /// A built-in policy. Tests of this repository examine it, not each start of the operator.
+    #[must_use]
+    pub fn builtin(policy: Policy) -> Self {
+        Examined { policy, exam: None }
+    }
+
+    /// Examines a policy, in a thread of low priority, because the rounds of groups go first.
+    ///
+    /// # Errors
+    /// When the machine was too busy to finish the exam. What an exam found is no error: a version that decided before goes on, whatever is found.
+    pub async fn examine(policy: Policy) -> Result<Self, Failure> {
+        let (tell, told) = oneshot::channel();
+        let interrupted = || Failure { why: Error::Compile.to_string(), is_load: true };
+        let examining = move || {
+            // Of this thread alone. If it is not possible, the exam has the priority of everything else.
+            let _ = nice(10);
+            let found = exam(&policy, None, &ExamLimits::default());
+            // Nobody listens any more only while the process ends.
+            let _ = tell.send((policy, found));
+        };
+        std::thread::Builder::new().name("exam".into()).spawn(examining).map_err(|_| interrupted())?;
+        let (policy, found) = told.await.map_err(|_| interrupted())?;
+        let sentence = found.sentence();
+        match found.verdict() {
+            Verdict::NotFinished => Err(Failure { why: format!("its exam was {sentence}"), is_load: true }),
+            verdict => {
+                let found = Found { sentence, passed: verdict == Verdict::Passed };
+                Ok(Examined { policy, exam: Some(Arc::new(found)) })
+            }
+        }
+    }
+
+    /// What the exam found, in one sentence. `None`: it is built in.
+    #[must_use]
+    pub fn sentence(&self) -> Option<&str> {
+        self.exam.as_ref().map(|found| found.sentence.as_str())
+    }
+}
+
+impl Examinee for Examined {
+    fn objection(&self) -> Option<String> {
+        let failed = self.exam.as_ref().filter(|found| !found.passed)?;
+        Some(format!("its exam {} (docs/exam.md)", failed.sentence))
+    }
+}
