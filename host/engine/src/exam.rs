@@ -33,9 +33,14 @@ pub struct ExamLimits {
     pub parameters: usize,
 }
 
+impl ExamLimits {
+    /// What an exam may cost in an operator.
+    pub const DEFAULT: Self = Self { fuel: 2_000_000_000, wall: Duration::from_secs(10), parameters: 32 };
+}
+
 impl Default for ExamLimits {
     fn default() -> Self {
-        Self { fuel: 2_000_000_000, wall: Duration::from_secs(10), parameters: 32 }
+        Self::DEFAULT
     }
 }
 

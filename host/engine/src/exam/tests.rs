@@ -45,7 +45,11 @@ struct Made {
     asked: RefCell<Vec<(Point, usize, String)>>,
 }
 
+/// Fuel of each question.
 const LIMIT: u64 = 1_000;
+
+/// With all the time that a busy machine may take.
+const LIMITS: ExamLimits = ExamLimits { wall: Duration::from_secs(600), ..ExamLimits::DEFAULT };
 
 /// It behaves, unless `answers` says otherwise.
 fn made(answers: impl Fn(&Said<'_>) -> Result<Option<Reply>, RunError> + 'static) -> Made {
@@ -100,7 +104,7 @@ impl Subject for Made {
 }
 
 fn examine(made: &Made) -> Exam {
-    run(made, None, &ExamLimits::default())
+    run(made, None, &LIMITS)
 }
 
 fn kinds(exam: &Exam) -> Vec<&'static str> {
@@ -305,7 +309,7 @@ fn an_exam_that_the_machine_cuts_off_is_not_finished() {
         exam.sentence(),
         "not finished: the machine was too busy: the time was over after 10 questions; it is tried again"
     );
-    let over = ExamLimits { wall: Duration::ZERO, ..ExamLimits::default() };
+    let over = ExamLimits { wall: Duration::ZERO, ..LIMITS };
     assert_eq!(run(&made(|said| Ok(Some(good(said.question)))), None, &over).verdict(), Verdict::NotFinished);
     // What was found before stays found.
     let found = examine(&made(|said| match said.before {
@@ -318,7 +322,7 @@ fn an_exam_that_the_machine_cuts_off_is_not_finished() {
 #[test]
 fn the_fuel_of_an_exam_is_bounded_and_what_is_left_out_is_said() {
     let policy = made(|said| Ok(Some(good(said.question))));
-    let limits = ExamLimits { fuel: 20 * LIMIT / 2, ..ExamLimits::default() };
+    let limits = ExamLimits { fuel: 20 * LIMIT / 2, ..LIMITS };
     let exam = run(&policy, None, &limits);
     assert_eq!((policy.asked.borrow().len(), exam.examined.questions), (20, 10));
     assert!(exam.passed());
@@ -363,7 +367,7 @@ fn a_higher_ordinal_is_chosen_only_by_a_policy_that_declares_it_or_was_told_to()
     assert_eq!(kinds(&exam), ["prefers-high-ordinals"], "{exam}");
     assert_eq!(exam.findings[0].found, "it puts db-2 before db-0, and nothing else tells them apart");
     assert!(examine(&declaring("prefers-high-ordinals", high())).passed());
-    assert!(run(&high(), Some(r#"{"prefer":["db-2"]}"#), &ExamLimits::default()).passed());
+    assert!(run(&high(), Some(r#"{"prefer":["db-2"]}"#), &LIMITS).passed());
     // Nor is it held against a policy that the user prefers that member.
     let mut question = cases().into_iter().find(|case| case.name == "forming").unwrap().question().unwrap();
     let outcome = Outcome { reply: Ok(Some(choose(&question, vec!["db-2"]))), fuel: 1, budget: LIMIT, memory: 0, spent: Spent::default(), notes: Vec::new() };
@@ -417,7 +421,7 @@ fn parameters_that_the_schema_accepts_are_tried() {
     assert_eq!(exam.examined.parameters, samples(true).sets);
     // Given parameters are the only ones.
     let given = Made { samples: samples(true), ..made(fails) };
-    assert!(run(&given, Some(r#"{"lag":9}"#), &ExamLimits::default()).passed());
+    assert!(run(&given, Some(r#"{"lag":9}"#), &LIMITS).passed());
     assert!(given.asked.borrow().iter().all(|(.., each)| each == r#"{"lag":9}"#));
     let none = Samples { sets: vec![], is_default: false, left_out: vec![set("anything: no parameters were found")] };
     let exam = examine(&Made { samples: none, ..made(|said| Ok(Some(good(said.question)))) });
@@ -430,7 +434,7 @@ fn a_sentence_fits_into_a_status_and_a_report_has_everything() {
     let parameters = format!(r#"{{"a":"{long}"}}"#);
     let named = long.clone();
     let policy = made(move |said| Ok(Some(choose(said.question, vec![&named]))));
-    let exam = run(&policy, Some(&parameters), &ExamLimits::default());
+    let exam = run(&policy, Some(&parameters), &LIMITS);
     let sentence = exam.sentence();
     assert!(sentence.len() <= 256 && sentence.contains("at seed of case restart with parameters"), "{sentence}");
     let whole = exam.to_string();
