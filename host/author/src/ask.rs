@@ -15,9 +15,12 @@ use tanist_core::{
     plan::{DecidedBy, Plan},
     policy::{Answered, Point, Policies, PolicyName, Question, Reply, Unanswered},
 };
-use tanist_engine::{Alone, Layer};
+use tanist_engine::{Alone, Layer, RunError};
 
 use crate::{case::Case, case::remedy_word, error::chain, world};
+
+/// How often a policy is asked whose time was over before its fuel.
+const ATTEMPTS: usize = 10;
 
 /// What came of a case.
 #[derive(Debug, Clone, Serialize)]
@@ -233,7 +236,7 @@ impl Policies for Traced<'_> {
         let mut policy = None;
         for layer in self.layers {
             let name = layer.policy.name();
-            let Some(alone) = layer.ask(&seen.question) else {
+            let Some(alone) = ask_calmly(layer, &seen.question) else {
                 let (decides, notes) = (false, Vec::new());
                 seen.layers.push(LayerRan { policy: name.clone(), decides, answer: None, notes, cost: None });
                 continue;
@@ -263,6 +266,18 @@ impl Policies for Traced<'_> {
         self.seen.borrow_mut().push(seen);
         answer
     }
+}
+
+/// Asks a policy again when its time was over before its fuel: that tells of the machine's load and not of the policy, as in a cluster.
+fn ask_calmly(layer: &Layer, question: &Question) -> Option<Alone> {
+    let mut alone = layer.ask(question)?;
+    for _ in 1..ATTEMPTS {
+        if !matches!(alone.reply, Err(RunError::Wall)) {
+            break;
+        }
+        alone = layer.ask(question)?;
+    }
+    Some(alone)
 }
 
 fn layer_ran(policy: &PolicyName, alone: &Alone, decides: bool) -> LayerRan {

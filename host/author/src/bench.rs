@@ -28,7 +28,7 @@ const SMALL: u32 = 5;
 const TIMES: usize = 1_000;
 
 /// How long one question is repeated at most.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// How often each question is asked at least, however long it takes.
 const LEAST: usize = 10;

@@ -120,7 +120,7 @@ fn rust(name: &str, sdk: &Sdk) -> Vec<File> {
             of(include_str!("../templates/rust/Cargo.toml.in")).replace("SDK }", &format!("{} }}", sdk.dependency())),
         ),
         ("src/lib.rs", include_str!("../templates/rust/src/lib.rs").to_owned()),
-        ("src/build.rs", include_str!("../templates/rust/src/build.rs").to_owned()),
+        ("src/component.rs", include_str!("../templates/rust/src/component.rs").to_owned()),
         ("cases.yaml", cases("policy.wasm")),
         ("README.md", of(include_str!("../templates/rust/README.md"))),
         (".gitignore", "/target\n/policy.wasm\n".to_owned()),

@@ -5,6 +5,7 @@ use std::{fs, path::Path};
 use crate::{
     case::{Cases, Expect},
     error::Error,
+    world,
 };
 
 /// Writes the expectations of some cases, by their places in the file, anew.
@@ -102,10 +103,10 @@ fn comment(line: &str) -> Option<&str> {
 fn reads_back(cases: &Cases, text: &str, wanted: &[&(usize, Expect)]) -> bool {
     let Ok(new) = Cases::parse(&cases.file, text.to_owned()) else { return false };
     let of = |cases: &Cases, index: usize| {
-        let case = cases.content.cases.get(index).map(|case| case.value.clone())?;
-        let expect = case.expect.map(|expect| expect.value);
-        let rest = (case.name, case.point.value, case.now, case.members.names(None), case.history.len());
-        Some((rest, expect))
+        let case = cases.content.cases.get(index).map(|case| &case.value)?;
+        let expect = case.expect.as_ref().map(|expect| expect.value.clone());
+        // Equal snapshots are equal questions, whatever line they are in.
+        Some(((case.name.clone(), cases.parameters(index).0, world::snapshot(case)), expect))
     };
     let same = |index: usize| match (of(cases, index), of(&new, index)) {
         (Some((old, expected)), Some((new, found))) => {

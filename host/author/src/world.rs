@@ -166,7 +166,7 @@ fn member(case: &Case, name: &str, said: &MemberCase, term: u64) -> Member {
     Member {
         name: MemberName(name.to_owned()),
         ordinal: split(name).map_or(0, |(_, ordinal)| ordinal),
-        pod: (phase != Phase::Missing).then_some(pod(name, said, phase, role, since)),
+        pod: (phase != Phase::Missing).then(|| pod(name, said, phase, role, since)),
         claims: vec![claim(name)],
         reading: Reading { role, detail, since, unknown_streak: u32::from(role == Role::Unknown), processes: None },
         position,
@@ -235,7 +235,7 @@ fn record(case: &Case, term: u64, replicas: u32, members: usize) -> Record {
     let first = case.names().into_iter().next().unwrap_or_default();
     Record {
         term,
-        ever_seeded: (term > 0).then(|| Seeded { member: MemberName(first), confirmed: true }),
+        ever_seeded: (term > 0).then_some(Seeded { member: MemberName(first), confirmed: true }),
         high_water,
         last_replicas: replicas.max(count(members)),
         history: history.collect(),

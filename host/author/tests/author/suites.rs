@@ -114,11 +114,17 @@ fn update_writes_what_is_expected_and_nothing_else() {
 
 #[test]
 fn update_writes_nothing_where_it_cannot_change_a_case_in_place() {
-    let before = "cases:\n  - {point: seed, members: 3, expect: {choose: db-2}}\n";
-    let folder = folder(&[("lowest.star", LOWEST), ("cases.yaml", before)]);
-    let said = test(&tools(), folder.path(), &Options { update: true, ..Options::default() }).unwrap_err().to_string();
-    assert!(said.contains("cases.yaml:2:") && said.contains("cannot be changed in place"), "{said}");
-    assert_eq!(fs::read_to_string(folder.path().join("cases.yaml")).unwrap(), before);
+    for before in [
+        "cases:\n  - {point: seed, members: 3, expect: {choose: db-2}}\n",
+        // The key has a line of its own, and the brace that ends the case stands behind its value.
+        "cases:\n  - {point: seed,\n    members: 3,\n    expect: {choose: db-2}}\n",
+    ] {
+        let folder = folder(&[("lowest.star", LOWEST), ("cases.yaml", before)]);
+        let options = Options { update: true, ..Options::default() };
+        let said = test(&tools(), folder.path(), &options).unwrap_err().to_string();
+        assert!(said.contains("cases.yaml:2:") && said.contains("cannot be changed in place"), "{said}");
+        assert_eq!(fs::read_to_string(folder.path().join("cases.yaml")).unwrap(), before);
+    }
 }
 
 #[test]

@@ -22,11 +22,16 @@ pub fn inspect(asked: &Inspect) -> anyhow::Result<End> {
     Ok(End::Well)
 }
 
+/// Further lines stand below the first one.
+fn below(text: &str) -> String {
+    text.replace('\n', "\n             ")
+}
+
 fn text(found: &Inspected) -> String {
     let list = |all: &[String]| if all.is_empty() { "-".to_owned() } else { all.join(", ") };
     let points: Vec<_> = found.points.iter().map(|point| point.to_string()).collect();
-    let counts: Vec<_> = found.counts.iter().map(|(what, count)| format!("{what} {count}")).collect();
-    let schema = found.parameters.as_ref().map(|schema| format!("{schema:#}").replace('\n', "\n             "));
+    let counts: Vec<_> = found.counts.iter().map(|(what, count)| format!("{count} {what}")).collect();
+    let schema = found.parameters.as_ref().map(|schema| below(&format!("{schema:#}")));
     let lines = [
         ("name", format!("{} {}", found.name.name, found.name.version)),
         ("summary", found.summary.clone()),
@@ -37,7 +42,7 @@ fn text(found: &Inspected) -> String {
         ("parameters", schema.unwrap_or_else(|| "none".to_owned())),
         ("imports", list(&found.imports)),
         ("exports", list(&found.exports)),
-        ("consists of", list(&counts)),
+        ("consists of", below(&counts.join("\n"))),
     ];
     lines.iter().map(|(name, value)| format!("{name:<12} {}\n", if value.is_empty() { "-" } else { value })).collect()
 }
