@@ -74,7 +74,8 @@ fn a_script_decides_for_a_live_group_and_a_typo_changes_nothing() -> Outcome {
             active.starts_with("False LastGoodDecides") && active.contains("its exam failed: ")
         };
         group.until("what the exam found", 30, refused).await?;
-        let declares = "def describe():\n    return {'declares': ['prefers-high-ordinals', 'chooses-lower-sequence']}\n\n";
+        let declares =
+            "def describe():\n    return {'declares': ['prefers-high-ordinals', 'chooses-lower-sequence']}\n\n";
         store(stage, &format!("{declares}{reversed}")).await?;
         group.change(mine(Value::Null)).await?;
         let seen = group.until("the other script", 30, is_active).await?;

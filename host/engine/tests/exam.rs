@@ -91,13 +91,11 @@ fn a_hostile_policy_fails_whatever_it_does() {
     }
 }
 
+// What a policy does only when it is told to, by words that its schema does not list, no exam finds: the host checks each answer all the same.
 #[test]
-fn a_hostile_policy_is_tried_with_every_value_of_its_schema() {
+fn a_hostile_policy_that_is_told_nothing_passes() {
     let exam = examine(&hostile().1);
-    let expected =
-        ["fault", "trap", "fuel", "memory", "stack", "unknown-member", "barred-member", "member-twice", "no-candidate"];
-    assert!(BTreeSet::from(expected).is_subset(&kinds(&exam)), "{exam}");
-    assert!(exam.examined.parameters.len() > 20, "{exam}");
+    assert!(exam.passed(), "{exam}");
 }
 
 // Fuel grows with the number of members; a policy whose work grows faster is found before a group of that size is.

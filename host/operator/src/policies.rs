@@ -16,8 +16,8 @@ pub use active::Active;
 
 use crate::api::spec::Policy as PolicySpec;
 use crate::api::{LABEL_POLICY, ReplicaGroup};
-use futures::channel::mpsc::UnboundedSender;
 use examined::Examined;
+use futures::channel::mpsc::UnboundedSender;
 use in_child::InChild;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::reflector::{ObjectRef, Store as Cache};

@@ -16,7 +16,9 @@ const PARAMETERS: &str = r#"{
     "additionalProperties": false,
     "required": ["do"],
     "properties": {
-        "do": {"type": "string", "maxLength": 20},
+        "do": {"type": "string", "maxLength": 20, "description":
+            "abstain, bad-member, bulk, burn, controls, count, echo, empty, fault, grow, grow-quietly, huge-answer, huge-text, long-fault, long-name, long-reason, loop, many-reasons, recurse, refuse, trap, twice, wait"
+        },
         "times": {"type": "integer", "minimum": 0, "maximum": 4000000, "default": 0}
     }
 }"#;

@@ -99,7 +99,10 @@ impl Subject for Made {
         self.asked.borrow_mut().push((question.point, question.snapshot.members.len(), parameters.to_owned()));
         let reply = (self.answers)(&Said { question, parameters, before });
         let notes = if self.notes { vec![before.to_string()] } else { Vec::new() };
-        (Outcome { reply, fuel: (self.fuel)(question), budget: LIMIT, memory: 0, spent: Spent::default(), notes }, LIMIT)
+        (
+            Outcome { reply, fuel: (self.fuel)(question), budget: LIMIT, memory: 0, spent: Spent::default(), notes },
+            LIMIT,
+        )
     }
 }
 
@@ -370,7 +373,14 @@ fn a_higher_ordinal_is_chosen_only_by_a_policy_that_declares_it_or_was_told_to()
     assert!(run(&high(), Some(r#"{"prefer":["db-2"]}"#), &LIMITS).passed());
     // Nor is it held against a policy that the user prefers that member.
     let mut question = cases().into_iter().find(|case| case.name == "forming").unwrap().question().unwrap();
-    let outcome = Outcome { reply: Ok(Some(choose(&question, vec!["db-2"]))), fuel: 1, budget: LIMIT, memory: 0, spent: Spent::default(), notes: Vec::new() };
+    let outcome = Outcome {
+        reply: Ok(Some(choose(&question, vec!["db-2"]))),
+        fuel: 1,
+        budget: LIMIT,
+        memory: 0,
+        spent: Spent::default(),
+        notes: Vec::new(),
+    };
     let broken = |question: &Question| {
         judge(&Asked { question, first: &outcome, second: &outcome, limit: LIMIT, plain: true }).len()
     };

@@ -1,7 +1,7 @@
 //! Makes policies: components are compiled in a process of their own ([`super::compile`]), scripts are given to the interpreter ([`super::scripts`]).
 use super::Error;
-use super::examined::Examined;
 use super::compile::{self, ChildLimits, CompileError};
+use super::examined::Examined;
 use super::scripts::Scripts;
 use super::source::{Content, Kind};
 use super::store::Compiler;

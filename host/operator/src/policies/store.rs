@@ -209,7 +209,9 @@ impl Store {
         let made = self.compiler.compile(content).await;
         let millis = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         match &made {
-            Ok(made) => info!(digest, millis, policy = made.policy.name().name, exam = made.sentence(), "a policy was loaded"),
+            Ok(made) => {
+                info!(digest, millis, policy = made.policy.name().name, exam = made.sentence(), "a policy was loaded")
+            }
             Err(failure) => info!(digest, millis, why = failure.why, "a policy could not be loaded"),
         }
         self.state().compiled(&digest, made, Instant::now());

@@ -166,7 +166,10 @@ impl<P: Clone + Examinee> State<P> {
             goods.provide(digest, policy);
         }
         let bad = match present {
-            Present::Policy(policy, digest) => match policy.objection().map_or_else(|| fit(&policy, &layer.parameters), Err) {
+            Present::Policy(policy, digest) => match policy
+                .objection()
+                .map_or_else(|| fit(&policy, &layer.parameters), Err)
+            {
                 Ok(parameters) => {
                     let (version, needless) = version(layer, digest);
                     goods.accept(version.clone(), policy.clone(), content, needless, now);
