@@ -166,10 +166,7 @@ impl<P: Clone + Examinee> State<P> {
             goods.provide(digest, policy);
         }
         let bad = match present {
-            Present::Policy(policy, digest) => match policy
-                .objection()
-                .map_or_else(|| fit(&policy, &layer.parameters), Err)
-            {
+            Present::Policy(policy, digest) => match may_decide(&policy, layer, fit) {
                 Ok(parameters) => {
                     let (version, needless) = version(layer, digest);
                     goods.accept(version.clone(), policy.clone(), content, needless, now);
@@ -280,6 +277,15 @@ impl<P: Clone + Examinee> State<P> {
         }
         self.ready.retain(|digest, _| used.contains(digest));
     }
+}
+
+/// The parameters of a layer in the form that its policy gets, or why the policy may not begin to decide.
+fn may_decide<P: Examinee>(
+    policy: &P,
+    layer: &Wanted,
+    fit: &impl Fn(&P, &str) -> Result<String, String>,
+) -> Result<String, String> {
+    policy.objection().map_or_else(|| fit(policy, &layer.parameters), Err)
 }
 
 /// The version of a layer whose source has that digest, and whether it needs no copy: what is built in is always there, and only what the spec
