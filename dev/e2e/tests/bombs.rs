@@ -87,7 +87,7 @@ fn bombs_cost_their_own_groups_alone() -> Outcome {
             ("doubling", "p.wasm", doubling(30)?, json!({}), "NotLoaded"),
             ("dear", "p.wasm", with_functions(35, &[0x03, 0x40, 0x0b].repeat(500))?, json!({}), "Active"),
             ("burning", "p.wasm", crate::policies::component("hostile")?, burning, "Active"),
-            ("endless", "p.star", endless.as_bytes().to_vec(), json!({}), "Active"),
+            ("endless", "p.star", endless.as_bytes().to_vec(), json!({}), "NotLoaded"),
             (
                 "never-loaded",
                 "p.star",
