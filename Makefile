@@ -36,6 +36,7 @@ check: policies ## Format, lints, core and SDK alone, advisories, charts
 .PHONY: unit
 unit: $(built) ## Tests without a cluster
 	@$(env) cargo test --locked --workspace
+	@examples/register/test
 
 .PHONY: e2e
 e2e: $(built) ## Tests on a real Kubernetes, with the operator's image and rights
