@@ -297,10 +297,8 @@ fn layer_ran(policy: &PolicyName, alone: &Alone, decides: bool) -> LayerRan {
 }
 
 fn abstained(point: Point) -> Unanswered {
-    let none = String::new;
-    let policy = PolicyName { name: "none".to_owned(), version: none(), source: none(), digest: none() };
     let message = format!("every policy abstained from `{point}`");
-    Unanswered { policy, kind: "abstained-all", message, notes: Vec::new() }
+    Unanswered { policy: PolicyName::none(), kind: "abstained-all", message, notes: Vec::new() }
 }
 
 /// Adds the facts of the case. The core sends none yet (docs/facts.md).

@@ -9,10 +9,10 @@ mod members;
 mod seed;
 
 pub use answers::reply;
-pub use failover::{failover_alone, failover_group, failover_member, is_running_secondary, position_counts};
+pub use failover::{FailoverOrder, failover_alone, is_running_secondary};
 pub use leave::{is_successor, remove_member, shrink_group, stayers_serve, switchover_member};
 pub use members::{demote_member, failed_member, follow_member, join_group, join_member, place_group, place_member};
-pub use seed::{highest_data, highest_term, of_older_term, seed_group, seed_member};
+pub use seed::{SeedOrder, highest_term};
 
 use crate::contract::{MemberName, Phase, Role};
 use crate::over::role_word;
@@ -187,20 +187,22 @@ pub fn start(s: &Snapshot, intent: &Intent) -> Held {
     match intent.verb {
         Verb::Seed => {
             no_open_primary_command(s)?;
-            seed_group(s)?;
-            seed::positions_read(s)?;
-            seed_member(s, member)
+            let order = SeedOrder::of(s);
+            order.group()?;
+            order.positions_read()?;
+            order.member(member)
         }
         Verb::Failover => {
             no_open_primary_command(s)?;
-            failover_group(s)?;
-            failover::positions_read(s)?;
-            failover_member(s, member)
+            let order = FailoverOrder::of(s);
+            order.group()?;
+            order.positions_read()?;
+            order.member(member)
         }
         Verb::Join => {
             no_open_primary_command(s)?;
             join_group(s)?;
-            join_member(s, member)
+            join_member(s, &s.may_be_primary(), member)
         }
         Verb::Place => {
             place_group(s)?;
@@ -210,7 +212,7 @@ pub fn start(s: &Snapshot, intent: &Intent) -> Held {
             members::serving(s)?;
             follow_member(s, member)
         }
-        Verb::Demote => demote_member(s, member),
+        Verb::Demote => demote_member(s, &s.serving(), member),
         Verb::Switchover => {
             no_open_primary_command(s)?;
             switchover_member(s, member)
@@ -302,7 +304,8 @@ pub fn retry_allowed(s: &Snapshot, member: &Member) -> Held {
     let memory = s.record.member(name);
     match memory.retry_at {
         Some(at) if at > s.now => {
-            let failure = memory.last_failure.map_or_else(String::new, |f| format!(" (last command: {})", f.command));
+            let failure =
+                memory.last_failure.as_ref().map_or_else(String::new, |f| format!(" (last command: {})", f.command));
             let message = format!("failures: {}{failure}; next try in {} s", memory.failures, at.saturating_sub(s.now));
             Err(Violation { until: Some(at), ..broken_by(Rule::BackOff, name, message) })
         }

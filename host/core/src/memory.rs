@@ -195,11 +195,9 @@ pub fn claim_mark(record: &Record, group: &str, member: &MemberName) -> Option<C
 /// The pods and nodes of primaries that are not proven over: the member's own first, then the others', up to the limit.
 fn primaries_to_mark(record: &Record, own: &MemberName) -> Vec<LastPrimary> {
     let placed = record.last_primaries.iter().filter(|l| !l.is_by_name());
-    let mut ran: Vec<_> = placed.map(|l| LastPrimary { gone: None, ..l.clone() }).collect();
-    let key = |l: &LastPrimary| (&l.member != own, l.member.clone(), l.pod_uid.clone(), l.container_id.clone());
-    ran.sort_by_key(key);
-    ran.truncate(limits::MARKED_PRIMARIES);
-    ran
+    let mut ran: Vec<_> = placed.map(|l| ((&l.member != own, &l.member, &l.pod_uid, &l.container_id), l)).collect();
+    ran.sort_by_key(|(key, _)| *key);
+    ran.into_iter().take(limits::MARKED_PRIMARIES).map(|(_, l)| LastPrimary { gone: None, ..l.clone() }).collect()
 }
 
 /// The number of replicas for the `StatefulSet`: never fewer than it has, because a scale-down has steps of its own (docs/safety.md, S25, S26), and

@@ -90,10 +90,26 @@ pub struct PolicyName {
     pub digest: String,
 }
 
-/// `sequence 0.1.0 (builtin/sequence)`.
+impl PolicyName {
+    /// What stands for the name where no policy was asked, or where none of those asked had an opinion.
+    #[must_use]
+    pub fn none() -> Self {
+        PolicyName { name: "none".to_owned(), version: String::new(), source: String::new(), digest: String::new() }
+    }
+
+    /// Whether it names no policy.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        self.source.is_empty() && self.digest.is_empty()
+    }
+}
+
+/// `sequence 0.1.0 (builtin/sequence)`; without the name and version of one that was never loaded.
 impl fmt::Display for PolicyName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} ({})", self.name, self.version, self.source)
+        let source = if self.is_none() { String::new() } else { format!("({})", self.source) };
+        let parts = [self.name.as_str(), self.version.as_str(), source.as_str()];
+        f.write_str(&parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" "))
     }
 }
 

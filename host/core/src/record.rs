@@ -5,6 +5,7 @@ use crate::contract::{Failure, MemberName, Position, Role, Sequence, Timestamp, 
 use crate::limits;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 /// The memory of a group. The default is an empty record.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -368,10 +369,11 @@ impl Record {
         self.term == 0 && self.ever_seeded.is_none() && self.members.values().all(|m| m.term.is_none())
     }
 
-    /// The memory of a member; the default if there is none.
+    /// The memory of a member; an empty one if there is none.
     #[must_use]
-    pub fn member(&self, name: &MemberName) -> MemberRecord {
-        self.members.get(name).cloned().unwrap_or_default()
+    pub fn member(&self, name: &MemberName) -> &MemberRecord {
+        static BLANK: LazyLock<MemberRecord> = LazyLock::new(MemberRecord::default);
+        self.members.get(name).unwrap_or(&BLANK)
     }
 
     /// The memory of a member, for changing it.

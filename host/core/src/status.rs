@@ -188,7 +188,7 @@ fn row(s: &Snapshot, plan: &Plan, m: &Member) -> Row {
         phase: pod.map_or(crate::contract::Phase::Missing, |p| p.phase),
         role,
         detail: detail.map(|d| cut(&d)),
-        sequence: memory.sequence,
+        sequence: memory.sequence.clone(),
         term: memory.term,
         pod_uid: pod.map(|p| p.uid.clone()),
         node: pod.and_then(|p| p.node.clone()),

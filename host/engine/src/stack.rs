@@ -138,7 +138,7 @@ impl Stack {
                 notes,
             },
             None => Unanswered {
-                policy: no_policy(),
+                policy: PolicyName::none(),
                 kind: "no-policy",
                 message: format!("no policy of the group has `{point}`"),
                 notes,
@@ -153,9 +153,4 @@ fn heard<T>(reply: &Result<T, RunError>) -> Heard {
         Err(RunError::Wall) => Heard::CutOff,
         Err(_) => Heard::Failed,
     }
-}
-
-/// The name that is reported if no policy was asked.
-fn no_policy() -> PolicyName {
-    PolicyName { name: "none".to_owned(), version: String::new(), source: String::new(), digest: String::new() }
 }

@@ -3,7 +3,14 @@ use super::{Held, Rule, broken, broken_by};
 use crate::contract::{Answer, Care, Delay, MemberName, Ranking, Remedy, Treatment};
 use crate::limits;
 use crate::policy::{Question, Reply};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The members of a question, with the reason why each may not be chosen.
+type Members<'a> = BTreeMap<&'a MemberName, Option<&'a str>>;
+
+fn members(question: &Question) -> Members<'_> {
+    question.snapshot.members.iter().map(|m| (&m.name, m.barred.as_deref())).collect()
+}
 
 /// Checks a reply against its question.
 ///
@@ -29,9 +36,10 @@ fn check_ranking(question: &Question, ranking: &Ranking) -> Held {
             "the policy returned a ranking without candidates; it has to answer wait or refuse instead",
         ));
     }
+    let members = members(question);
     let mut seen = BTreeSet::new();
     for candidate in &ranking.candidates {
-        may_be_chosen(question, &candidate.member)?;
+        may_be_chosen(&members, &candidate.member)?;
         if !seen.insert(&candidate.member) {
             return Err(broken_by(
                 Rule::DuplicateMember,
@@ -49,7 +57,7 @@ fn check_ranking(question: &Question, ranking: &Ranking) -> Held {
         }
     }
     for remark in &ranking.passed_over {
-        is_member(question, &remark.member)?;
+        is_member(&members, &remark.member)?;
         reason_fits(&remark.reason)?;
     }
     Ok(())
@@ -60,9 +68,10 @@ fn check_ranking(question: &Question, ranking: &Ranking) -> Held {
 /// # Errors
 /// The first rule they break.
 fn check_treatments(question: &Question, treatments: &[Treatment]) -> Held {
+    let members = members(question);
     let mut seen = BTreeSet::new();
     for treatment in treatments {
-        may_be_chosen(question, &treatment.member)?;
+        may_be_chosen(&members, &treatment.member)?;
         if !seen.insert(&treatment.member) {
             return Err(broken_by(
                 Rule::DuplicateMember,
@@ -94,8 +103,8 @@ fn check_delay(question: &Question, delay: &Delay) -> Held {
     }
 }
 
-fn is_member(question: &Question, name: &MemberName) -> Held {
-    match question.snapshot.members.iter().any(|m| &m.name == name) {
+fn is_member(members: &Members<'_>, name: &MemberName) -> Held {
+    match members.contains_key(name) {
         true => Ok(()),
         false => Err(broken_by(
             Rule::UnknownMember,
@@ -105,9 +114,9 @@ fn is_member(question: &Question, name: &MemberName) -> Held {
     }
 }
 
-fn may_be_chosen(question: &Question, name: &MemberName) -> Held {
-    is_member(question, name)?;
-    match question.snapshot.members.iter().find(|m| &m.name == name).and_then(|m| m.barred.as_ref()) {
+fn may_be_chosen(members: &Members<'_>, name: &MemberName) -> Held {
+    is_member(members, name)?;
+    match members.get(name).copied().flatten() {
         Some(why) => {
             Err(broken_by(Rule::BarredMember, name, format!("the policy chose {name}, which is barred: {why}")))
         }

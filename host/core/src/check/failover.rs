@@ -36,127 +36,273 @@ pub fn is_running_secondary(s: &Snapshot, member: &Member) -> bool {
     s.reachable(member) && s.role(member).0 == Role::Secondary
 }
 
-/// Whether the member's data counts: it is of the highest term, and `spec.failover.preferRunning` does not exclude it.
-#[must_use]
-pub fn position_counts(s: &Snapshot, member: &Member) -> bool {
-    let memory = s.record.member(&member.name);
-    highest_term(s).is_some() && memory.counts_as() == highest_term(s) && !left_out(s, member)
+/// A snapshot before a takeover, with what its members say together about the order of data. It is worked out once per question, so that judging a
+/// member does not look at all the others again.
+pub struct FailoverOrder<'a> {
+    s: &'a Snapshot,
+    highest_term: Option<u64>,
+    old_left_out: bool,
+    highest_data: Result<Option<Sequence>, Violation>,
 }
 
-/// `spec.failover.preferRunning`: a stopped old primary may have writes that were never acknowledged, so it is excluded while running
-/// secondaries stand by. Without them the old primary was alone and has every acknowledged write. If the highest data is on a member that cannot
-/// lead, the old primary is not excluded either: nobody else has that data.
-fn left_out(s: &Snapshot, member: &Member) -> bool {
-    let old = s.group.failover.prefer_running && led_highest_term(s, member) && !is_running_secondary(s, member);
-    old && s.members.iter().any(|m| stands_by(s, m)) && !unconfirmed_is_ahead(s) && replaced_volume(s).is_none()
-}
+impl<'a> FailoverOrder<'a> {
+    /// Works it out.
+    #[must_use]
+    pub fn of(s: &'a Snapshot) -> Self {
+        let mut order = FailoverOrder { s, highest_term: highest_term(s), old_left_out: false, highest_data: Ok(None) };
+        order.old_left_out = order.leaves_old_out();
+        order.highest_data = highest_among(s.members.iter().filter(|m| order.counts(m)));
+        order
+    }
 
-/// Whether a running secondary of the highest term has data and was told whom to follow. One that was not told yet that another primary of the term had
-/// stopped may have followed only that one.
-fn stands_by(s: &Snapshot, member: &Member) -> bool {
-    let memory = s.record.member(&member.name);
-    let of_highest = memory.counts_as() == highest_term(s) && !is_unconfirmed(s, member);
-    is_running_secondary(s, member) && of_highest && !memory.follow_again && member.position != Position::Empty
+    /// Whether the member's data counts: it is of the highest term, and `spec.failover.preferRunning` does not exclude it.
+    #[must_use]
+    pub fn counts(&self, member: &Member) -> bool {
+        self.highest_term.is_some() && self.is_of_highest(member) && !self.is_left_out(member)
+    }
+
+    fn is_of_highest(&self, member: &Member) -> bool {
+        self.s.record.member(&member.name).counts_as() == self.highest_term
+    }
+
+    /// `spec.failover.preferRunning`: a stopped old primary may have writes that were never acknowledged, so it is excluded while running
+    /// secondaries stand by. Without them the old primary was alone and has every acknowledged write. If the highest data is on a member that cannot
+    /// lead, the old primary is not excluded either: nobody else has that data.
+    fn leaves_old_out(&self) -> bool {
+        self.s.group.failover.prefer_running
+            && self.s.members.iter().any(|m| self.stands_by(m))
+            && !self.unconfirmed_is_ahead()
+            && self.replaced_volume().is_none()
+    }
+
+    /// Whether the member is an old primary that `spec.failover.preferRunning` excludes.
+    fn is_left_out(&self, member: &Member) -> bool {
+        self.old_left_out && self.led_highest_term(member) && !is_running_secondary(self.s, member)
+    }
+
+    /// Whether a running secondary of the highest term has data and was told whom to follow. One that was not told yet that another primary of the term
+    /// had stopped may have followed only that one.
+    fn stands_by(&self, member: &Member) -> bool {
+        let memory = self.s.record.member(&member.name);
+        let of_highest = self.is_of_highest(member) && !is_unconfirmed(self.s, member);
+        is_running_secondary(self.s, member) && of_highest && !memory.follow_again && member.position != Position::Empty
+    }
+
+    /// Whether a member whose start was never confirmed has data that no secondary that stands by has.
+    fn unconfirmed_is_ahead(&self) -> bool {
+        let ahead = |m: &Member| {
+            let Position::Known(own) = &m.position else { return false };
+            let has = |other: &Member| match &other.position {
+                Position::Known(data) => {
+                    matches!(data::compare((0, data), (0, own)), Some(Ordering::Equal | Ordering::Greater))
+                }
+                _ => false,
+            };
+            !self.s.members.iter().any(|other| self.stands_by(other) && has(other))
+        };
+        self.s.members.iter().any(|m| self.is_of_highest(m) && is_unconfirmed(self.s, m) && ahead(m))
+    }
+
+    /// A member of the highest term whose volume was replaced after its role was confirmed: the lost data may have been the most recent.
+    fn replaced_volume(&self) -> Option<&'a Member> {
+        let s = self.s;
+        let confirmed = |m: &&Member| self.highest_term.is_some() && s.record.member(&m.name).term == self.highest_term;
+        s.members.iter().filter(confirmed).find(|m| !self.led_highest_term(m) && volume_unchanged(s, m).is_err())
+    }
+
+    /// Whether the data of the lost primary was read: no member had more recent data.
+    fn leader_is_read(&self) -> bool {
+        let s = self.s;
+        let read = |m: &Member| {
+            matches!(m.position, Position::Known(_)) && s.position_is_current(m) && volume_unchanged(s, m).is_ok()
+        };
+        s.members.iter().any(|m| self.led_highest_term(m) && self.counts(m) && read(m))
+    }
+
+    /// Whether the member was primary in the highest term to the end. It is over by now, and writes that only it has were never acknowledged to a
+    /// client. One that became a secondary in that term is like any other secondary: it may have writes that were acknowledged because it had them.
+    fn led_highest_term(&self, member: &Member) -> bool {
+        let memory = self.s.record.member(&member.name);
+        memory.primary_term == self.highest_term && !memory.followed_since
+    }
+
+    /// What has to hold for the whole group before a member takes over.
+    ///
+    /// # Errors
+    /// The first rule that does not hold; an override lifts all but Over.
+    pub fn group(&self) -> Held {
+        let s = self.s;
+        failover_alone(s)?;
+        if s.active_override().is_some() {
+            return Ok(());
+        }
+        record_is_current(s)?;
+        if !self.enough_positions() {
+            let waited = |m: &&Member| self.counts(m) && !self.led_highest_term(m) && !self.only_joins(m);
+            s.members.iter().filter(waited).try_for_each(|m| readable(s, m))?;
+            if let Some(member) = self.replaced_volume().filter(|_| !self.leader_is_read()) {
+                let message = format!(
+                    "the volume of {} was replaced after it last followed; the lost data may have been the most recent, and the data of the lost primary cannot be read",
+                    member.name
+                );
+                return Err(broken_by(Rule::ClaimChanged, &member.name, message));
+            }
+        }
+        self.highest_data().map(|_| ())
+    }
+
+    /// Whether the member is becoming a secondary and cannot have data that others lack. Its data before the start has to be known and not above
+    /// the highest known now; its command still runs or `status` says starting; and it was not seen as secondary or primary since. What it copies
+    /// meanwhile comes from the lost primary, and no client relies on that copy before `status` says secondary.
+    fn only_joins(&self, member: &Member) -> bool {
+        let s = self.s;
+        let memory = s.record.member(&member.name);
+        let Some(intent) = s.record.intent_of(&member.name).filter(|i| i.verb == Verb::Place && !i.again) else {
+            return false;
+        };
+        let Some(started) = memory.started.as_ref().filter(|started| !started.target && !started.followed) else {
+            return false;
+        };
+        let on_its_way = match (s.evidence.get(&intent.token), s.role(member).0) {
+            (Some(Evidence::Running), Role::Stopped | Role::Starting) => true,
+            // The command exited 0, so a member that is stopped now may have served in between: only starting counts.
+            (Some(Evidence::Exited(0)), Role::Starting) => true,
+            _ => false,
+        };
+        on_its_way && s.reachable(member) && self.holds_no_more(&started.before, memory.term)
+    }
+
+    /// Whether data of the given term is not above the highest known data of the highest term.
+    fn holds_no_more(&self, before: &Position, term: Option<u64>) -> bool {
+        match before {
+            Position::Empty => true,
+            Position::Unknown(_) | Position::NotAsked => false,
+            Position::Known(_) if term < self.highest_term => true,
+            Position::Known(before) => {
+                let top = self.highest_data().ok().flatten();
+                let order = top.and_then(|top| data::compare((0, before), (0, top)));
+                matches!(order, Some(Ordering::Less | Ordering::Equal))
+            }
+        }
+    }
+
+    /// Whether as many positions are known as `spec.failover.reads` asks for. An empty or replaced volume does not count, because it says nothing
+    /// about acknowledged writes.
+    fn enough_positions(&self) -> bool {
+        let s = self.s;
+        let known = |m: &&Member| {
+            matches!(m.position, Position::Known(_)) && s.position_is_current(m) && volume_unchanged(s, m).is_ok()
+        };
+        let known = s.members.iter().filter(|m| self.counts(m)).filter(known).count();
+        s.group.failover.reads.is_some_and(|reads| usize::try_from(reads).is_ok_and(|reads| known >= reads))
+    }
+
+    /// Every position that counts and can be read was read after the primary was lost (S8).
+    pub(super) fn positions_read(&self) -> Held {
+        let s = self.s;
+        if s.active_override().is_some() || self.enough_positions() {
+            return Ok(());
+        }
+        let unread = |m: &&Member| self.counts(m) && can_take_command(s, m).is_ok() && !s.position_is_current(m);
+        match s.members.iter().find(unread) {
+            Some(m) => {
+                let message = format!("the data of {} has not been read since the primary was lost", m.name);
+                Err(broken_by(Rule::PositionUnknown, &m.name, message))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The highest data that counts. `None`: no member that counts has data.
+    fn highest_data(&self) -> Result<Option<&Sequence>, Violation> {
+        self.highest_data.as_ref().map(Option::as_ref).map_err(Clone::clone)
+    }
+
+    /// What has to hold for the member that takes over.
+    ///
+    /// # Errors
+    /// The first rule that does not hold.
+    pub fn member(&self, member: &Member) -> Held {
+        let s = self.s;
+        can_take_command(s, member)?;
+        role_is(s, member, &[Role::Secondary, Role::Stopped])?;
+        if let Some(requested) = s.active_override() {
+            return override_fits(s, member, requested);
+        }
+        retry_allowed(s, member)?;
+        let name = &member.name;
+        if self.is_left_out(member) {
+            let why = "it was the primary and is stopped; spec.failover.preferRunning excludes it";
+            return Err(broken_by(Rule::LeftOut, name, why));
+        }
+        if !self.counts(member) {
+            let why = "its data is of an older term and may lack the latest writes";
+            return Err(broken_by(Rule::OlderTerm, name, why));
+        }
+        if is_unconfirmed(s, member) {
+            let why = "a start on it was never confirmed, so its data may be an incomplete copy";
+            return Err(broken_by(Rule::Unconfirmed, name, why));
+        }
+        claims_not_ahead(s, member)?;
+        volume_unchanged(s, member)?;
+        let own = match &member.position {
+            Position::Known(own) if s.position_is_current(member) => own,
+            Position::Empty => {
+                return Err(broken_by(Rule::EmptyMember, name, "it has no data, and this group has data"));
+            }
+            _ => {
+                let why = "its data has not been read since the primary was lost";
+                return Err(broken_by(Rule::PositionUnknown, name, why));
+            }
+        };
+        let behind = self.highest_data()?.filter(|top| data::compare((0, own), (0, top)) != Some(Ordering::Equal));
+        if let Some(top) = behind {
+            let why = format!("its data ({own}) is behind the highest known ({top})");
+            return Err(broken_by(Rule::BelowHighest, name, why));
+        }
+        above_high_water(s, member, own)?;
+        self.yields_to_equals(member)
+    }
+
+    /// Among members with equal data the requested primary goes first and the member that gives up the lead goes last; a member that is leaving or
+    /// whose node is to be drained goes after those that stay (docs/rules.md, "Barred always"; S25). Each may lead when no other member has its data.
+    fn yields_to_equals(&self, member: &Member) -> Held {
+        let s = self.s;
+        let equal = |m: &Member| {
+            m.name != member.name
+                && self.counts(m)
+                && m.position == member.position
+                && s.position_is_current(m)
+                && can_take_command(s, m).is_ok()
+                && retry_allowed(s, m).is_ok()
+        };
+        let open = s.record.switchover.as_ref().filter(|h| h.is_open());
+        let from = |m: &Member| open.is_some_and(|h| h.from == m.name);
+        let named = open.and_then(|h| h.to.as_ref());
+        if named == Some(&member.name) {
+            return Ok(());
+        }
+        let leaves = |m: &Member| s.group.is_surplus(m) || s.is_cordoned(m);
+        let gives_way = s.is_cordoned(member) || s.group.is_surplus(member);
+        let stays = gives_way && s.members.iter().any(|m| equal(m) && !leaves(m) && !from(m));
+        let why = if let Some(named) = s.members.iter().find(|m| named == Some(&m.name) && equal(m)) {
+            format!("{} is the requested primary and has the same data", named.name)
+        } else if from(member) && s.members.iter().any(equal) {
+            "it is giving up the lead, and another member has the same data".into()
+        } else if s.group.is_surplus(member) && stays {
+            "it is leaving, and a member that stays has the same data".into()
+        } else if s.is_cordoned(member) && stays {
+            "its node is to be drained, and a member on another node has the same data".into()
+        } else {
+            return Ok(());
+        };
+        Err(broken_by(Rule::GivesUpLead, &member.name, why))
+    }
 }
 
 /// Whether a start on the member was never confirmed: it can block a decision, and not win it (docs/rules.md, "Term").
 fn is_unconfirmed(s: &Snapshot, member: &Member) -> bool {
-    s.record.member(&member.name).started.is_some_and(|started| !started.target)
-}
-
-/// Whether a member whose start was never confirmed has data that no secondary that stands by has.
-fn unconfirmed_is_ahead(s: &Snapshot) -> bool {
-    let ahead = |m: &Member| {
-        let Position::Known(own) = &m.position else { return false };
-        let has = |other: &Member| match &other.position {
-            Position::Known(data) => {
-                matches!(data::compare((0, data), (0, own)), Some(Ordering::Equal | Ordering::Greater))
-            }
-            _ => false,
-        };
-        !s.members.iter().any(|other| stands_by(s, other) && has(other))
-    };
-    let of_highest = |m: &Member| s.record.member(&m.name).counts_as() == highest_term(s);
-    s.members.iter().any(|m| of_highest(m) && is_unconfirmed(s, m) && ahead(m))
-}
-
-/// A member of the highest term whose volume was replaced after its role was confirmed: the lost data may have been the most recent.
-fn replaced_volume(s: &Snapshot) -> Option<&Member> {
-    let confirmed = |m: &&Member| highest_term(s).is_some() && s.record.member(&m.name).term == highest_term(s);
-    s.members.iter().filter(confirmed).find(|m| !led_highest_term(s, m) && volume_unchanged(s, m).is_err())
-}
-
-/// Whether the data of the lost primary was read: no member had more recent data.
-fn leader_is_read(s: &Snapshot) -> bool {
-    let read = |m: &Member| {
-        matches!(m.position, Position::Known(_)) && s.position_is_current(m) && volume_unchanged(s, m).is_ok()
-    };
-    s.members.iter().any(|m| led_highest_term(s, m) && position_counts(s, m) && read(m))
-}
-
-/// Whether the member was primary in the highest term to the end. It is over by now, and writes that only it has were never acknowledged to a client.
-/// One that became a secondary in that term is like any other secondary: it may have writes that were acknowledged because it had them.
-fn led_highest_term(s: &Snapshot, member: &Member) -> bool {
-    let memory = s.record.member(&member.name);
-    memory.primary_term == highest_term(s) && !memory.followed_since
-}
-
-/// What has to hold for the whole group before a member takes over.
-///
-/// # Errors
-/// The first rule that does not hold; an override lifts all but Over.
-pub fn failover_group(s: &Snapshot) -> Held {
-    failover_alone(s)?;
-    if s.active_override().is_some() {
-        return Ok(());
-    }
-    record_is_current(s)?;
-    if !enough_positions(s) {
-        let waited = |m: &&Member| position_counts(s, m) && !led_highest_term(s, m) && !only_joins(s, m);
-        s.members.iter().filter(waited).try_for_each(|m| readable(s, m))?;
-        if let Some(member) = replaced_volume(s).filter(|_| !leader_is_read(s)) {
-            let message = format!(
-                "the volume of {} was replaced after it last followed; the lost data may have been the most recent, and the data of the lost primary cannot be read",
-                member.name
-            );
-            return Err(broken_by(Rule::ClaimChanged, &member.name, message));
-        }
-    }
-    highest_data(s).map(|_| ())
-}
-
-/// Whether the member is becoming a secondary and cannot have data that others lack. Its data before the start has to be known and not above
-/// the highest known now; its command still runs or `status` says starting; and it was not seen as secondary or primary since. What it copies
-/// meanwhile comes from the lost primary, and no client relies on that copy before `status` says secondary.
-fn only_joins(s: &Snapshot, member: &Member) -> bool {
-    let memory = s.record.member(&member.name);
-    let Some(intent) = s.record.intent_of(&member.name).filter(|i| i.verb == Verb::Place && !i.again) else {
-        return false;
-    };
-    let Some(started) = memory.started.as_ref().filter(|started| !started.target && !started.followed) else {
-        return false;
-    };
-    let on_its_way = match (s.evidence.get(&intent.token), s.role(member).0) {
-        (Some(Evidence::Running), Role::Stopped | Role::Starting) => true,
-        // The command exited 0, so a member that is stopped now may have served in between: only starting counts.
-        (Some(Evidence::Exited(0)), Role::Starting) => true,
-        _ => false,
-    };
-    on_its_way && s.reachable(member) && holds_no_more(s, &started.before, memory.term)
-}
-
-/// Whether data of the given term is not above the highest known data of the highest term.
-fn holds_no_more(s: &Snapshot, before: &Position, term: Option<u64>) -> bool {
-    match before {
-        Position::Empty => true,
-        Position::Unknown(_) | Position::NotAsked => false,
-        Position::Known(_) if term < highest_term(s) => true,
-        Position::Known(before) => {
-            let top = highest_data(s).ok().flatten();
-            let order = top.and_then(|top| data::compare((0, before), (0, &top)));
-            matches!(order, Some(Ordering::Less | Ordering::Equal))
-        }
-    }
+    s.record.member(&member.name).started.as_ref().is_some_and(|started| !started.target)
 }
 
 fn readable(s: &Snapshot, member: &Member) -> Held {
@@ -178,112 +324,4 @@ fn why_unread(s: &Snapshot, member: &Member) -> String {
             format!("is not known, because its pod is {}", phase_word(phase))
         }
     }
-}
-
-/// Whether as many positions are known as `spec.failover.reads` asks for. An empty or replaced volume does not count, because it says nothing
-/// about acknowledged writes.
-fn enough_positions(s: &Snapshot) -> bool {
-    let known = |m: &&Member| {
-        matches!(m.position, Position::Known(_)) && s.position_is_current(m) && volume_unchanged(s, m).is_ok()
-    };
-    let known = s.members.iter().filter(|m| position_counts(s, m)).filter(known).count();
-    s.group.failover.reads.is_some_and(|reads| usize::try_from(reads).is_ok_and(|reads| known >= reads))
-}
-
-/// Every position that counts and can be read was read after the primary was lost (S8).
-pub(super) fn positions_read(s: &Snapshot) -> Held {
-    if s.active_override().is_some() || enough_positions(s) {
-        return Ok(());
-    }
-    match s
-        .members
-        .iter()
-        .find(|m| position_counts(s, m) && can_take_command(s, m).is_ok() && !s.position_is_current(m))
-    {
-        Some(m) => {
-            let message = format!("the data of {} has not been read since the primary was lost", m.name);
-            Err(broken_by(Rule::PositionUnknown, &m.name, message))
-        }
-        None => Ok(()),
-    }
-}
-
-/// The highest data that counts. `None`: no member that counts has data.
-fn highest_data(s: &Snapshot) -> Result<Option<Sequence>, Violation> {
-    highest_among(s.members.iter().filter(|m| position_counts(s, m)))
-}
-
-/// What has to hold for the member that takes over.
-///
-/// # Errors
-/// The first rule that does not hold.
-pub fn failover_member(s: &Snapshot, member: &Member) -> Held {
-    can_take_command(s, member)?;
-    role_is(s, member, &[Role::Secondary, Role::Stopped])?;
-    if let Some(requested) = s.active_override() {
-        return override_fits(s, member, requested);
-    }
-    retry_allowed(s, member)?;
-    let name = &member.name;
-    if left_out(s, member) {
-        let why = "it was the primary and is stopped; spec.failover.preferRunning excludes it";
-        return Err(broken_by(Rule::LeftOut, name, why));
-    }
-    if !position_counts(s, member) {
-        let why = "its data is of an older term and may lack the latest writes";
-        return Err(broken_by(Rule::OlderTerm, name, why));
-    }
-    if is_unconfirmed(s, member) {
-        let why = "a start on it was never confirmed, so its data may be an incomplete copy";
-        return Err(broken_by(Rule::Unconfirmed, name, why));
-    }
-    claims_not_ahead(s, member)?;
-    volume_unchanged(s, member)?;
-    let own = match &member.position {
-        Position::Known(own) if s.position_is_current(member) => own,
-        Position::Empty => return Err(broken_by(Rule::EmptyMember, name, "it has no data, and this group has data")),
-        _ => {
-            let why = "its data has not been read since the primary was lost";
-            return Err(broken_by(Rule::PositionUnknown, name, why));
-        }
-    };
-    if let Some(top) = highest_data(s)?.filter(|top| data::compare((0, own), (0, top)) != Some(Ordering::Equal)) {
-        let why = format!("its data ({own}) is behind the highest known ({top})");
-        return Err(broken_by(Rule::BelowHighest, name, why));
-    }
-    above_high_water(s, member, own)?;
-    yields_to_equals(s, member)
-}
-
-/// Among members with equal data the requested primary goes first and the member that gives up the lead goes last; a member that is leaving or
-/// whose node is to be drained goes after those that stay (docs/rules.md, "Barred always"; S25). Each may lead when no other member has its data.
-fn yields_to_equals(s: &Snapshot, member: &Member) -> Held {
-    let equal = |m: &Member| {
-        m.name != member.name
-            && position_counts(s, m)
-            && m.position == member.position
-            && s.position_is_current(m)
-            && can_take_command(s, m).is_ok()
-            && retry_allowed(s, m).is_ok()
-    };
-    let open = s.record.switchover.as_ref().filter(|h| h.is_open());
-    let from = |m: &Member| open.is_some_and(|h| h.from == m.name);
-    let named = open.and_then(|h| h.to.as_ref());
-    if named == Some(&member.name) {
-        return Ok(());
-    }
-    let leaves = |m: &Member| s.group.is_surplus(m) || s.is_cordoned(m);
-    let stays = s.members.iter().any(|m| equal(m) && !leaves(m) && !from(m));
-    let why = if let Some(named) = s.members.iter().find(|m| named == Some(&m.name) && equal(m)) {
-        format!("{} is the requested primary and has the same data", named.name)
-    } else if from(member) && s.members.iter().any(equal) {
-        "it is giving up the lead, and another member has the same data".into()
-    } else if s.group.is_surplus(member) && stays {
-        "it is leaving, and a member that stays has the same data".into()
-    } else if s.is_cordoned(member) && stays {
-        "its node is to be drained, and a member on another node has the same data".into()
-    } else {
-        return Ok(());
-    };
-    Err(broken_by(Rule::GivesUpLead, &member.name, why))
 }

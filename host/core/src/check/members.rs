@@ -1,9 +1,10 @@
 //! Which members may become a further primary or a secondary, be demoted or be treated while primaries serve.
 use super::claims::claims_not_ahead;
 use super::{Held, Rule, Violation, broken, broken_by, can_take_command, retry_allowed, role_is};
-use crate::contract::Role;
+use crate::contract::{MemberName, Role};
 use crate::over;
 use crate::snapshot::{Member, Snapshot};
+use std::collections::BTreeMap;
 
 /// At least one primary serves.
 pub(super) fn serving(s: &Snapshot) -> Held {
@@ -31,17 +32,18 @@ pub fn join_group(s: &Snapshot) -> Held {
     Err(Violation { until: over::proven_at(s), ..broken(Rule::PrimaryLimit, message) })
 }
 
-/// What has to hold for a further primary. Older data is accepted, because the new primary synchronises (A23).
+/// What has to hold for a further primary. Older data is accepted, because the new primary synchronises (A23). `maybe` is
+/// [`Snapshot::may_be_primary`], which is the same for every member.
 ///
 /// # Errors
 /// The first rule that does not hold.
-pub fn join_member(s: &Snapshot, member: &Member) -> Held {
+pub fn join_member(s: &Snapshot, maybe: &BTreeMap<MemberName, String>, member: &Member) -> Held {
     can_take_command(s, member)?;
     is_not_leaving(s, member)?;
     retry_allowed(s, member)?;
     claims_not_ahead(s, member)?;
     role_is(s, member, &[Role::Stopped, Role::Secondary])?;
-    match s.may_be_primary().get(&member.name) {
+    match maybe.get(&member.name) {
         Some(why) => Err(broken_by(Rule::MayBePrimary, &member.name, format!("it may be primary already: {why}"))),
         None => Ok(()),
     }
@@ -103,16 +105,16 @@ pub fn follow_member(s: &Snapshot, member: &Member) -> Held {
     }
 }
 
-/// More primaries serve than desired, or this one is of an older term (A13; docs/requirements.md, reading 18).
+/// More primaries serve than desired, or this one is of an older term (A13; docs/requirements.md, reading 18). `serving` is [`Snapshot::serving`],
+/// which is the same for every member.
 ///
 /// # Errors
 /// The first rule that does not hold.
-pub fn demote_member(s: &Snapshot, member: &Member) -> Held {
+pub fn demote_member(s: &Snapshot, serving: &[&Member], member: &Member) -> Held {
     can_take_command(s, member)?;
     role_is(s, member, &[Role::Primary])?;
     // A stop that could not be started waits for its back-off; otherwise every round would try it again.
     retry_allowed(s, member)?;
-    let serving = s.serving();
     let stale = !s.serves(member) && !serving.is_empty();
     if !stale && !s.group.is_surplus(member) && serving.iter().any(|m| s.group.is_surplus(m)) {
         let message = "members beyond spec.replicas are stopped first";

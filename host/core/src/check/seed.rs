@@ -9,24 +9,162 @@ use crate::over::role_word;
 use crate::snapshot::{Member, Override, Snapshot};
 use std::cmp::Ordering;
 
-/// What has to hold for the whole group before a member is seeded.
-///
-/// # Errors
-/// The first rule that does not hold; an override lifts all but Over.
-pub fn seed_group(s: &Snapshot) -> Held {
-    let has_override = s.active_override().is_some();
-    if !has_override {
-        expected_pods_run(s)?;
+/// A snapshot before a seed, with what its members say together about the order of data. It is worked out once per question, so that judging a
+/// member does not look at all the others again.
+pub struct SeedOrder<'a> {
+    s: &'a Snapshot,
+    highest_term: Option<u64>,
+    highest_data: Result<Option<Sequence>, Violation>,
+    all_empty: bool,
+}
+
+impl<'a> SeedOrder<'a> {
+    /// Works it out.
+    #[must_use]
+    pub fn of(s: &'a Snapshot) -> Self {
+        let all_empty = s.members.iter().all(|m| m.position == Position::Empty);
+        let mut order = SeedOrder { s, highest_term: highest_term(s), highest_data: Ok(None), all_empty };
+        order.highest_data =
+            highest_among(s.members.iter().filter(|m| !order.is_of_older_term(m) && s.position_is_current(m)));
+        order
     }
-    all_stopped(s)?;
-    if has_override {
-        return Ok(());
+
+    /// Whether the member's data is proven to be of an older term: such a member neither wins nor blocks.
+    #[must_use]
+    pub fn is_of_older_term(&self, member: &Member) -> bool {
+        matches!((self.s.record.member(&member.name).counts_as(), self.highest_term), (Some(own), Some(highest)) if own < highest)
     }
-    claims::no_claim_ahead(s)?;
-    positions_known(s)?;
-    memory_explains(s)?;
-    claims_unchanged(s)?;
-    highest_data(s).map(|_| ())
+
+    /// The highest data of the highest term. `None`: no member of that term has data.
+    ///
+    /// # Errors
+    /// [`Rule::HistoriesDiffer`]: two histories within the highest term; an administrator decides (S14).
+    pub fn highest_data(&self) -> Result<Option<&Sequence>, Violation> {
+        self.highest_data.as_ref().map(Option::as_ref).map_err(Clone::clone)
+    }
+
+    /// What has to hold for the whole group before a member is seeded.
+    ///
+    /// # Errors
+    /// The first rule that does not hold; an override lifts all but Over.
+    pub fn group(&self) -> Held {
+        let s = self.s;
+        let has_override = s.active_override().is_some();
+        if !has_override {
+            expected_pods_run(s)?;
+        }
+        all_stopped(s)?;
+        if has_override {
+            return Ok(());
+        }
+        claims::no_claim_ahead(s)?;
+        self.positions_known()?;
+        memory_explains(s)?;
+        self.claims_unchanged()?;
+        self.highest_data().map(|_| ())
+    }
+
+    /// An unknown position blocks, because it may be the most recent (A6; docs/requirements.md, reading 3).
+    fn positions_known(&self) -> Held {
+        for member in self.s.members.iter().filter(|m| !self.is_of_older_term(m)) {
+            if let Position::Unknown(why) = &member.position {
+                let message =
+                    format!("the data of {} cannot be read, and it may be the most recent: {why}", member.name);
+                return Err(broken_by(Rule::PositionUnknown, &member.name, message));
+            }
+        }
+        Ok(())
+    }
+
+    /// Every position that counts was read from the present container and after the primary was lost; older readings may be out of date (S8, S9).
+    pub(super) fn positions_read(&self) -> Held {
+        let s = self.s;
+        if s.active_override().is_some() {
+            return Ok(());
+        }
+        match s.members.iter().find(|m| !s.position_is_current(m) && !self.is_of_older_term(m)) {
+            Some(m) => Err(broken_by(
+                Rule::PositionUnknown,
+                &m.name,
+                format!("the data of {} has not been read since the primary was lost", m.name),
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Every last primary has the volume that it had (S16). A volume that is not recorded is no proof that it is the same one (S32).
+    fn claims_unchanged(&self) -> Held {
+        let Some(highest) = self.highest_term else { return Ok(()) };
+        for member in &self.s.members {
+            let memory = self.s.record.member(&member.name);
+            if memory.primary_term == Some(highest) && memory::claim_uids(&member.claims) != memory.claim_uid {
+                let message = format!(
+                    "{} was primary and its volume was replaced; the lost data may have been the most recent",
+                    member.name
+                );
+                return Err(broken_by(Rule::ClaimChanged, &member.name, message));
+            }
+        }
+        Ok(())
+    }
+
+    /// What has to hold for the member that is seeded.
+    ///
+    /// # Errors
+    /// The first rule that does not hold.
+    pub fn member(&self, member: &Member) -> Held {
+        let s = self.s;
+        can_take_command(s, member)?;
+        role_is(s, member, &[Role::Stopped])?;
+        if let Some(requested) = s.active_override() {
+            return override_fits(s, member, requested);
+        }
+        retry_allowed(s, member)?;
+        let name = &member.name;
+        let memory = s.record.member(name);
+        if self.is_of_older_term(member) {
+            let why = "its data is of an older term and may lack the latest writes";
+            return Err(broken_by(Rule::OlderTerm, name, why));
+        }
+        let Position::Known(own) = &member.position else { return self.empty_member(member) };
+        if memory.started.as_ref().is_some_and(|started| !started.target) {
+            return Err(broken_by(
+                Rule::Unconfirmed,
+                name,
+                "a start on it was never confirmed, and its data has changed since",
+            ));
+        }
+        let behind = self.highest_data()?.filter(|top| data::compare((0, own), (0, top)) != Some(Ordering::Equal));
+        if let Some(top) = behind {
+            return Err(broken_by(
+                Rule::BelowHighest,
+                name,
+                format!("its data ({own}) is behind the highest known ({top})"),
+            ));
+        }
+        // The volume is recorded only once a role was confirmed. Before that the target of the very first seed may be seeded again.
+        if memory.term.is_some() {
+            claims::volume_unchanged(s, member)?;
+        }
+        above_high_water(s, member, own)
+    }
+
+    fn empty_member(&self, member: &Member) -> Held {
+        let name = &member.name;
+        if member.position != Position::Empty {
+            return Err(broken_by(Rule::PositionUnknown, name, "its data could not be read"));
+        }
+        // Until the first seed is confirmed only its target can have data: that member may be seeded again, or any member while all are empty.
+        let allowed = match &self.s.record.ever_seeded {
+            None => self.all_empty,
+            Some(seeded) if seeded.confirmed => false,
+            Some(seeded) => self.all_empty || &seeded.member == name,
+        };
+        match allowed && self.s.record.high_water.is_none() {
+            true => Ok(()),
+            false => Err(broken_by(Rule::EmptyMember, name, "it has no data, and this group has or had data")),
+        }
+    }
 }
 
 /// Exactly the expected members run: as many as the `StatefulSet` has or ever had (A1, S18).
@@ -80,38 +218,6 @@ pub fn highest_term(s: &Snapshot) -> Option<u64> {
     s.members.iter().filter_map(|m| s.record.member(&m.name).counts_as()).max()
 }
 
-/// Whether the member's data is proven to be of an older term: such a member neither wins nor blocks.
-#[must_use]
-pub fn of_older_term(s: &Snapshot, member: &Member) -> bool {
-    matches!((s.record.member(&member.name).counts_as(), highest_term(s)), (Some(own), Some(highest)) if own < highest)
-}
-
-/// An unknown position blocks, because it may be the most recent (A6; docs/requirements.md, reading 3).
-fn positions_known(s: &Snapshot) -> Held {
-    for member in s.members.iter().filter(|m| !of_older_term(s, m)) {
-        if let Position::Unknown(why) = &member.position {
-            let message = format!("the data of {} cannot be read, and it may be the most recent: {why}", member.name);
-            return Err(broken_by(Rule::PositionUnknown, &member.name, message));
-        }
-    }
-    Ok(())
-}
-
-/// Every position that counts was read from the present container and after the primary was lost; older readings may be out of date (S8, S9).
-pub(super) fn positions_read(s: &Snapshot) -> Held {
-    if s.active_override().is_some() {
-        return Ok(());
-    }
-    match s.members.iter().find(|m| !s.position_is_current(m) && !of_older_term(s, m)) {
-        Some(m) => Err(broken_by(
-            Rule::PositionUnknown,
-            &m.name,
-            format!("the data of {} has not been read since the primary was lost", m.name),
-        )),
-        None => Ok(()),
-    }
-}
-
 /// Every member's data is explained by the record or a claim. An administrator decides about data that is not.
 fn memory_explains(s: &Snapshot) -> Held {
     for member in &s.members {
@@ -131,30 +237,6 @@ fn memory_explains(s: &Snapshot) -> Held {
         return Err(broken(Rule::UnrecordedClaims, message));
     }
     Ok(())
-}
-
-/// Every last primary has the volume that it had (S16). A volume that is not recorded is no proof that it is the same one (S32).
-fn claims_unchanged(s: &Snapshot) -> Held {
-    let Some(highest) = highest_term(s) else { return Ok(()) };
-    for member in &s.members {
-        let memory = s.record.member(&member.name);
-        if memory.primary_term == Some(highest) && memory::claim_uids(&member.claims) != memory.claim_uid {
-            let message = format!(
-                "{} was primary and its volume was replaced; the lost data may have been the most recent",
-                member.name
-            );
-            return Err(broken_by(Rule::ClaimChanged, &member.name, message));
-        }
-    }
-    Ok(())
-}
-
-/// The highest data of the highest term. `None`: no member of that term has data.
-///
-/// # Errors
-/// [`Rule::HistoriesDiffer`]: two histories within the highest term; an administrator decides (S14).
-pub fn highest_data(s: &Snapshot) -> Result<Option<Sequence>, Violation> {
-    highest_among(s.members.iter().filter(|m| !of_older_term(s, m) && s.position_is_current(m)))
 }
 
 /// The highest data among members of one term.
@@ -179,64 +261,6 @@ pub(super) fn highest_among<'a>(members: impl Iterator<Item = &'a Member>) -> Re
         }
     }
     Ok(best.map(|(_, sequence)| sequence.clone()))
-}
-
-/// What has to hold for the member that is seeded.
-///
-/// # Errors
-/// The first rule that does not hold.
-pub fn seed_member(s: &Snapshot, member: &Member) -> Held {
-    can_take_command(s, member)?;
-    role_is(s, member, &[Role::Stopped])?;
-    if let Some(requested) = s.active_override() {
-        return override_fits(s, member, requested);
-    }
-    retry_allowed(s, member)?;
-    let name = &member.name;
-    let memory = s.record.member(name);
-    if of_older_term(s, member) {
-        let why = "its data is of an older term and may lack the latest writes";
-        return Err(broken_by(Rule::OlderTerm, name, why));
-    }
-    let Position::Known(own) = &member.position else { return empty_member(s, member) };
-    if memory.started.as_ref().is_some_and(|started| !started.target) {
-        return Err(broken_by(
-            Rule::Unconfirmed,
-            name,
-            "a start on it was never confirmed, and its data has changed since",
-        ));
-    }
-    let behind = highest_data(s)?.filter(|top| data::compare((0, own), (0, top)) != Some(Ordering::Equal));
-    if let Some(top) = behind {
-        return Err(broken_by(
-            Rule::BelowHighest,
-            name,
-            format!("its data ({own}) is behind the highest known ({top})"),
-        ));
-    }
-    // The volume is recorded only once a role was confirmed. Before that the target of the very first seed may be seeded again.
-    if memory.term.is_some() {
-        claims::volume_unchanged(s, member)?;
-    }
-    above_high_water(s, member, own)
-}
-
-fn empty_member(s: &Snapshot, member: &Member) -> Held {
-    let name = &member.name;
-    if member.position != Position::Empty {
-        return Err(broken_by(Rule::PositionUnknown, name, "its data could not be read"));
-    }
-    // Until the first seed is confirmed only its target can have data: that member may be seeded again, or any member while all are empty.
-    let all_empty = s.members.iter().all(|m| m.position == Position::Empty);
-    let allowed = match &s.record.ever_seeded {
-        None => all_empty,
-        Some(seeded) if seeded.confirmed => false,
-        Some(seeded) => all_empty || &seeded.member == name,
-    };
-    match allowed && s.record.high_water.is_none() {
-        true => Ok(()),
-        false => Err(broken_by(Rule::EmptyMember, name, "it has no data, and this group has or had data")),
-    }
 }
 
 /// No member is seeded or promoted below the most recent data that was ever seen, except by an override (S15).

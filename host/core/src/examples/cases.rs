@@ -41,7 +41,7 @@ impl Case {
             Made::Usual => group.question(self.point),
             Made::Of(other) => other().question(self.point),
             Made::Told => group.question(self.point).map(told::everything),
-            Made::Many(members) => group.question_of_many(self.point, members, patterns),
+            Made::Many(members) => group.grown(members, patterns).question(self.point),
         }
     }
 
@@ -73,7 +73,7 @@ pub fn cases() -> Vec<Case> {
 }
 
 /// The usual group of a point, and the ordinals whose members are repeated in turn when there are to be more
-/// ([`Scene::question_of_many`]).
+/// ([`Scene::grown`]).
 #[must_use]
 pub fn usual(point: Point) -> (Scene, &'static [u32]) {
     match point {

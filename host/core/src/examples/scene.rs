@@ -4,7 +4,6 @@ use crate::data;
 use crate::decide::decide;
 use crate::examples::NOW;
 use crate::policy::{Answered, Point, Policies, PolicyName, Question, Unanswered};
-use crate::question::question;
 use crate::record::{Broken, Mark, MemberRecord, Record, Seeded};
 use crate::snapshot::{
     Claim, Command, Commands, Container, Failover, Group, Member, Node, Pod, Reading, Set, Snapshot,
@@ -197,24 +196,7 @@ impl Scene {
         asked.0.into_inner().into_iter().find(|question| question.point == point)
     }
 
-    /// The same question about so many members: those beyond the present ones are copies of `patterns`, in turn.
-    ///
-    /// A copy is barred as its pattern is, for the same reason. The rules would say the same of each copy (a test of the core compares that), but
-    /// take a time that grows with the third power of the number of members.
-    #[must_use]
-    pub fn question_of_many(&self, point: Point, members: u32, patterns: &[u32]) -> Option<Question> {
-        let few = self.question(point)?;
-        let grown = self.grown(members, patterns);
-        let present = u32::try_from(self.0.members.len()).unwrap_or(u32::MAX);
-        let barred = |ordinal: u32| {
-            let pattern = pattern_of(ordinal, present, patterns);
-            few.snapshot.members.iter().find(|m| m.ordinal == pattern)?.barred.clone()
-        };
-        let bars = grown.0.members.iter().filter_map(|m| Some((m.name.clone(), barred(m.ordinal)?))).collect();
-        Some(question(&grown.0, point, &bars))
-    }
-
-    /// The group with so many members, as [`Scene::question_of_many`] makes them.
+    /// The same group with so many members: those beyond the present ones are copies of `patterns`, in turn.
     #[must_use]
     pub fn grown(&self, members: u32, patterns: &[u32]) -> Self {
         let mut grown = self.clone();
@@ -230,12 +212,12 @@ impl Scene {
             let copy = copied(original, ordinal);
             let known = MemberRecord {
                 claim_uid: crate::memory::claim_uids(&copy.claims),
-                broken: self.0.record.member(&original.name).broken.map(|broken| Broken {
+                broken: self.0.record.member(&original.name).broken.clone().map(|broken| Broken {
                     pod_uid: pod_uid(ordinal),
                     container_id: container_id(ordinal),
                     ..broken
                 }),
-                ..self.0.record.member(&original.name)
+                ..self.0.record.member(&original.name).clone()
             };
             s.record.members.insert(copy.name.clone(), known);
             s.members.push(copy);

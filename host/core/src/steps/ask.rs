@@ -92,7 +92,10 @@ fn report_unanswered(s: &Snapshot, plan: &mut Plan, point: Point, unanswered: Un
             plan.wait_until(Reason::DecisionDelayed, None, message, Some(s.now.saturating_add(1)));
         }
         _ => {
-            let message = format!("policy {} could not answer {point}: {why}", unanswered.policy);
+            let message = match unanswered.policy.is_none() {
+                true => format!("no policy could answer {point}: {why}"),
+                false => format!("policy {} could not answer {point}: {why}", unanswered.policy),
+            };
             plan.wait(Reason::PolicyBroken, None, message);
             plan.broken.push(unanswered);
         }
@@ -191,16 +194,17 @@ fn report_no_candidate(s: &Snapshot, plan: &mut Plan, point: Point, bars: &Bars)
 
 fn policy_decision(s: &Snapshot, point: Point, answered: &Answered, ranking: &Ranking, bars: &Bars) -> Decision {
     let first = ranking.candidates.first();
+    let reasons: BTreeMap<_, _> = ranking.candidates.iter().map(|c| (&c.member, &c.reason)).collect();
+    let remarks: BTreeMap<_, _> = ranking.passed_over.iter().map(|r| (&r.member, r.reason.as_str())).collect();
     let candidates = s.members.iter().map(|m| {
         if let Some(violation) = bars.get(&m.name) {
             return considered(m, Standing::Barred, &violation.message);
         }
-        if let Some(candidate) = ranking.candidates.iter().find(|c| c.member == m.name) {
+        if let Some(reason) = reasons.get(&m.name) {
             let chosen = first.is_some_and(|f| f.member == m.name);
-            return considered(m, if chosen { Standing::Chosen } else { Standing::Fallback }, &candidate.reason);
+            return considered(m, if chosen { Standing::Chosen } else { Standing::Fallback }, reason);
         }
-        let remark = ranking.passed_over.iter().find(|r| r.member == m.name);
-        considered(m, Standing::PassedOver, remark.map_or("the policy gave no reason", |r| &r.reason))
+        considered(m, Standing::PassedOver, remarks.get(&m.name).copied().unwrap_or("the policy gave no reason"))
     });
     Decision {
         at: s.now,

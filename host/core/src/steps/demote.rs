@@ -19,7 +19,7 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     }
     let stale = s.members.iter().find(|m| {
         s.role(m).0 == Role::Primary
-            && check::demote_member(s, m).is_ok()
+            && check::demote_member(s, &serving, m).is_ok()
             && s.record.member(&m.name).term < Some(s.record.term)
     });
     if let Some(member) = stale {
@@ -28,10 +28,10 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     if serving.len() <= s.group.desired_primaries() {
         return;
     }
-    if !positions::all_known(s, plan, serving) {
+    if !positions::all_known(s, plan, serving.iter().copied()) {
         return;
     }
-    let bars = ask::bars(s, |m| check::demote_member(s, m));
+    let bars = ask::bars(s, |m| check::demote_member(s, &serving, m));
     if let Some(name) = ask::choose_member(s, policies, plan, Point::Demote, &bars) {
         begin::begin(s, plan, Verb::Demote, &name);
     }

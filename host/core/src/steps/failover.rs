@@ -20,18 +20,19 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     if let Err(violation) = check::failover_alone(s) {
         return wait(s, plan, &violation);
     }
-    // With an override only the named member's data is needed. A busy member cannot be asked; `failover_group` checks whether that matters.
+    let order = check::FailoverOrder::of(s);
+    // With an override only the named member's data is needed. A busy member cannot be asked; `FailoverOrder::group` checks whether that matters.
     let asked = |m: &&Member| match s.active_override() {
         Some(requested) => m.name == requested.member,
-        None => check::position_counts(s, m) && (m.asked || check::can_take_command(s, m).is_ok()),
+        None => order.counts(m) && (m.asked || check::can_take_command(s, m).is_ok()),
     };
     if !positions::all_current(s, plan, s.members.iter().filter(asked)) {
         return;
     }
-    if let Err(violation) = check::failover_group(s) {
+    if let Err(violation) = order.group() {
         return wait(s, plan, &violation);
     }
-    let bars = ask::bars(s, |m| check::failover_member(s, m));
+    let bars = ask::bars(s, |m| order.member(m));
     let chosen = match s.active_override() {
         Some(requested) => ask::decide_by_override(s, plan, Point::Failover, requested, &bars),
         None => ask::choose_member(s, policies, plan, Point::Failover, &bars),

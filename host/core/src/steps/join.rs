@@ -9,18 +9,21 @@ use crate::steps::{ask, begin, positions};
 
 /// Runs this step; see the documentation of the module.
 pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
-    if s.serving().is_empty() || s.primary_command().is_some() || s.group.replicas == 0 {
+    let serving = s.serving().len();
+    if serving == 0 || s.primary_command().is_some() || s.group.replicas == 0 {
         return;
     }
-    if s.serving().len() >= s.group.desired_primaries() {
+    if serving >= s.group.desired_primaries() {
         return;
     }
     if let Err(violation) = check::join_group(s) {
         return plan.wait_until(Reason::MayBePrimary, violation.member.as_ref(), violation.message, violation.until);
     }
-    let stopped_free = s.members.iter().any(|m| s.role(m).0 == Role::Stopped && check::join_member(s, m).is_ok());
+    let maybe = s.may_be_primary();
+    let stopped_free =
+        s.members.iter().any(|m| s.role(m).0 == Role::Stopped && check::join_member(s, &maybe, m).is_ok());
     let rule = |m: &Member| {
-        check::join_member(s, m)?;
+        check::join_member(s, &maybe, m)?;
         if stopped_free && s.role(m).0 == Role::Secondary {
             let message = "stopped members are chosen before running secondaries";
             return Err(check::broken_by(check::Rule::WrongRole, &m.name, message));

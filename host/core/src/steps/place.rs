@@ -14,7 +14,7 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
         return;
     }
     // One secondary at a time (A16), unless the outcome of its command is unknown. A failover does not wait for a long start that cannot
-    // matter for the data (`check::failover_group`).
+    // matter for the data (`check::FailoverOrder`).
     if s.record.intents.iter().any(|i| i.verb == Verb::Place && s.is_under_way(i)) {
         return;
     }

@@ -7,13 +7,14 @@ use crate::snapshot::{Claim, Member, Snapshot};
 
 /// Runs this step; see the documentation of the module.
 pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
+    let none_to_start = has_none_to_start(s);
     for member in &s.members {
-        route(s, plan, member);
+        route(s, plan, member, none_to_start);
         mark_claims(s, plan, member);
     }
 }
 
-fn route(s: &Snapshot, plan: &mut Plan, member: &Member) {
+fn route(s: &Snapshot, plan: &mut Plan, member: &Member, none_to_start: bool) {
     let Some(pod) = member.pod.as_ref().filter(|p| p.phase == Phase::Running) else { return };
     let (role, _) = s.role(member);
     // An open command, or a role that cannot be read for a moment, does not change the routing.
@@ -21,7 +22,7 @@ fn route(s: &Snapshot, plan: &mut Plan, member: &Member) {
         return;
     }
     let shown = if s.confirmed(member, role) { route_word(role) } else { None };
-    let ready = shown.is_some() || is_idle_on_purpose(s, member);
+    let ready = shown.is_some() || (role == Role::Stopped && none_to_start);
     let planned = plan.actions.iter().any(|a| matches!(a, Action::Route { member: m, .. } if m == &member.name));
     if shown.is_none() && planned && !ready {
         return; // the unroute step has planned it already
@@ -33,21 +34,23 @@ fn route(s: &Snapshot, plan: &mut Plan, member: &Member) {
     }
 }
 
-/// Whether the member is stopped on purpose: enough primaries serve, and no command starts the others (docs/requirements.md, reading 4). A primary
-/// whose role cannot be read for a moment counts as serving, so that its idle members stay Ready (S19).
-fn is_idle_on_purpose(s: &Snapshot, member: &Member) -> bool {
+/// Whether stopped members are stopped on purpose: enough primaries serve, and no command starts the others (docs/requirements.md, reading 4). A
+/// primary whose role cannot be read for a moment counts as serving, so that its idle members stay Ready (S19).
+fn has_none_to_start(s: &Snapshot) -> bool {
     let silent = |m: &&Member| {
         s.role(m).0 == Role::Unknown && m.pod.as_ref().is_some_and(|p| p.routed.as_deref() == Some("primary"))
     };
     let lead = s.serving().len().saturating_add(s.members.iter().filter(silent).count());
     let enough = lead >= s.group.desired_primaries();
-    let none_to_start = s.group.replicas == 0 || (enough && s.group.commands.secondary.is_none());
-    s.role(member).0 == Role::Stopped && none_to_start
+    s.group.replicas == 0 || (enough && s.group.commands.secondary.is_none())
 }
 
 fn mark_claims(s: &Snapshot, plan: &mut Plan, member: &Member) {
     let confirmed = [Role::Primary, Role::Secondary].iter().any(|r| s.confirmed(member, *r));
-    let Some(mark) = memory::claim_mark(&s.record, &s.group.name, &member.name).filter(|_| confirmed) else { return };
+    if !confirmed {
+        return;
+    }
+    let Some(mark) = memory::claim_mark(&s.record, &s.group.name, &member.name) else { return };
     // A claim with a later term is not changed: an administrator has to compare it with the record.
     let ahead = |c: &&Claim| c.mark.as_ref().is_some_and(|m| m.group == mark.group && m.term > s.record.term);
     for claim in member.claims.iter().filter(|c| c.mark.as_ref() != Some(&mark) && !ahead(c)) {

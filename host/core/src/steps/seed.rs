@@ -18,19 +18,20 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
         return; // failover's question
     }
     ask::report_unusable_override(s, plan);
-    if let Err(violation) = check::seed_group(s) {
+    let order = check::SeedOrder::of(s);
+    if let Err(violation) = order.group() {
         return wait(s, plan, &violation);
     }
     // Members of a proven older term neither win nor block, so their data is not read. With an override only the named member's data is needed.
     let counts = |m: &&Member| match s.active_override() {
         Some(requested) => m.name == requested.member,
-        None => !check::of_older_term(s, m),
+        None => !order.is_of_older_term(m),
     };
     let stopped = s.members.iter().filter(|m| s.reachable(m) && s.role(m).0 == Role::Stopped);
     if !positions::all_current(s, plan, stopped.filter(counts)) {
         return;
     }
-    let bars = ask::bars(s, |m| check::seed_member(s, m));
+    let bars = ask::bars(s, |m| order.member(m));
     let chosen = match s.active_override() {
         Some(requested) => ask::decide_by_override(s, plan, Point::Seed, requested, &bars),
         None => ask::choose_member(s, policies, plan, Point::Seed, &bars),

@@ -85,15 +85,23 @@ fn sizes_are_those_of_the_contract() {
     assert!(told.members.iter().all(|m| m.barred.is_some() == m.marked.is_some()), "a marked member is barred");
 }
 
-// The bars of many members are taken over from a few. The rules themselves say the same of each, only later.
+// A round with as many members as a group may have judges each of them: nothing is taken over from a few.
 #[test]
-fn members_that_are_repeated_are_barred_as_the_rules_would() {
+fn of_many_members_each_copy_is_barred_as_its_pattern() {
     for point in Point::ALL {
         let (group, patterns) = usual(point);
-        let by_the_rules = group.grown(23, patterns).question(point).unwrap();
-        let repeated = group.question_of_many(point, 23, patterns).unwrap();
-        assert_eq!(repeated, by_the_rules, "{point}");
-        let chosen = eligible(&repeated.snapshot).len();
-        assert!((6..23).contains(&chosen), "{point}: {chosen}");
+        let few = group.question(point).unwrap().snapshot.members;
+        let many = group.grown(1000, patterns).question(point).unwrap().snapshot;
+        assert_eq!(many.members.len(), 1000);
+        assert!(eligible(&many).len() >= 200, "{point}");
+        let pattern = |ordinal: u32| {
+            let present = u32::try_from(few.len()).unwrap();
+            let Some(beyond) = ordinal.checked_sub(present) else { return ordinal };
+            patterns[beyond as usize % patterns.len()]
+        };
+        for member in &many.members {
+            let of = few.iter().find(|m| m.ordinal == pattern(member.ordinal)).unwrap();
+            assert_eq!(member.barred, of.barred, "{point}: {} is as {}", member.name, of.name);
+        }
     }
 }

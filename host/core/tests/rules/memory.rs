@@ -25,7 +25,7 @@ fn a_recreated_group_knows_its_data() {
     assert_eq!(record.term, 3);
     assert!(record.ever_seeded.as_ref().is_some_and(|e| e.confirmed));
     assert_eq!(record.high_water, Some(Mark { term: 3, sequence: sequence("9") }));
-    let of = |o: u32| record.member(&db(o));
+    let of = |o: u32| record.member(&db(o)).clone();
     assert_eq!((of(0).term, of(0).claim_uid, of(0).primary_term), (Some(3), Some("a".into()), Some(3)));
     assert_eq!((of(1).term, of(1).sequence), (Some(2), Some(sequence("90"))));
     // db-2 led in term 3, by what db-0 remembers, and its claim says nothing: it is another one.

@@ -2,7 +2,7 @@
 use super::super::support::policies::Natural;
 use super::super::support::world::World;
 use super::super::support::{db, sequence};
-use tanist_core::check::{Rule, seed_group, seed_member, start};
+use tanist_core::check::{Rule, SeedOrder, start};
 use tanist_core::contract::{Failure, Outcome, Position};
 use tanist_core::decide::decide;
 use tanist_core::limits;
@@ -65,7 +65,7 @@ fn an_override_rests_on_a_position_read_since_the_primary_was_lost() {
     s.group.requested_override = Some(Override { member: db(0), position, term: 1, raw: "db-0 5 1".into() });
     assert_eq!(seed(&s), None);
     s.members[0].position_stale = true;
-    assert_eq!(seed_member(&s, &s.members[0]).err().map(|v| v.rule), Some(Rule::PositionUnknown));
+    assert_eq!(SeedOrder::of(&s).member(&s.members[0]).err().map(|v| v.rule), Some(Rule::PositionUnknown));
 }
 
 // Histories are compared only after positions were read again, before an administrator is asked to decide.
@@ -73,9 +73,9 @@ fn an_override_rests_on_a_position_read_since_the_primary_was_lost() {
 fn histories_read_before_are_read_anew() {
     let mut s = read();
     s.members[1].position = Position::Known(sequence("b:5"));
-    assert_eq!(seed_group(&s).err().map(|v| v.rule), Some(Rule::HistoriesDiffer));
+    assert_eq!(SeedOrder::of(&s).group().err().map(|v| v.rule), Some(Rule::HistoriesDiffer));
     s.members[1].position_stale = true;
-    assert_eq!(seed_group(&s), Ok(()));
+    assert_eq!(SeedOrder::of(&s).group(), Ok(()));
     assert!(decide(&s, &Natural).actions.iter().any(|a| matches!(a, Action::Read { .. })));
 }
 

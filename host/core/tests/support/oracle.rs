@@ -209,7 +209,7 @@ fn seems_failed(w: &World, s: &Snapshot, member: &MemberName) -> bool {
             &i.member == member && failed && !obeyed && !busy
         })
     };
-    let mark = s.record.member(member).broken.is_some_and(|b| b.container_id == body.container_id());
+    let mark = s.record.member(member).broken.as_ref().is_some_and(|b| b.container_id == body.container_id());
     let silent = body.said.2 >= 3 && body.app.processes == Some(0);
     let slow = body.said.0 == Role::Starting && body.said.1 + i64::from(s.group.start_deadline) < s.now;
     mark || silent || slow || body.said.0 == Role::Failed || newly()
@@ -315,7 +315,7 @@ fn running_first(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String>
     let target = ordinal(&intent.member);
     let stopped = w.pods.get(&target).is_some_and(|b| b.said.0 == Role::Stopped);
     let led = memory(&target).primary_term == Some(s.record.term) && !memory(&target).followed_since;
-    let own_volumes = w.volumes.iter().all(|(o, v)| memory(o).claim_uid.is_none_or(|uid| uid == v.uid));
+    let own_volumes = w.volumes.iter().all(|(o, v)| memory(o).claim_uid.as_ref().is_none_or(|uid| *uid == v.uid));
     if !(s.group.failover.prefer_running && stopped && led && own_volumes) {
         return Ok(());
     }
@@ -345,7 +345,7 @@ fn not_below_mark(w: &World, s: &Snapshot, member: &MemberName) -> Result<(), St
 
 /// An earlier start in the same term on the same member already gave the write up, and that start was not proven void.
 fn given_up(w: &World, s: &Snapshot, intent: &Intent, write: u64) -> bool {
-    let Some(started) = s.record.member(&intent.member).started else { return false };
+    let Some(started) = &s.record.member(&intent.member).started else { return false };
     let same = |i: &Intent| i.member == intent.member && i.verb.opens_term() && i.term == started.term;
     w.execs.values().any(|e| same(&e.intent) && e.gives_up.contains(&write))
 }

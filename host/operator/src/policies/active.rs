@@ -39,7 +39,12 @@ impl Policies for Active {
     fn ask(&self, question: &Question) -> Result<Answered, Unanswered> {
         let Some(stack) = &self.stack else {
             let kind = if matches!(self.health, PolicyHealth::Loading(_)) { LOADING } else { NOT_LOADED };
-            return Err(Unanswered { policy: nameless(), kind, message: self.health.text().to_owned(), notes: vec![] });
+            return Err(Unanswered {
+                policy: PolicyName::none(),
+                kind,
+                message: self.health.text().to_owned(),
+                notes: vec![],
+            });
         };
         let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         let mut fuel: u64 = 0;
@@ -52,11 +57,6 @@ impl Policies for Active {
         }
         answered
     }
-}
-
-fn nameless() -> PolicyName {
-    let (name, version, source, digest) = ("none".into(), String::new(), String::new(), String::new());
-    PolicyName { name, version, source, digest }
 }
 
 impl Active {

@@ -16,7 +16,8 @@ pub const AT_ONCE: usize = 2;
 /// How long a digest that failed is not tried again. The same bytes fail again, and cost as much again.
 pub const RETRY: Duration = Duration::from_secs(300);
 
-/// The same where only the machine's load ended it.
+/// The same where only the machine's load ended it, for the first time. Each further time in a row doubles it, up to [`RETRY`]: bytes that a busy
+/// machine cuts off again and again are not to keep it busy.
 pub const RETRY_AFTER_LOAD: Duration = Duration::from_secs(5);
 
 /// How many digests are remembered as failed: more than fit into all sources of a busy installation. The oldest are forgotten first.
@@ -36,6 +37,8 @@ struct Failed {
     why: String,
     at: Instant,
     again: Instant,
+    /// How often in a row the machine's load ended it.
+    cuts: u32,
 }
 
 /// What is being compiled, and what failed.
@@ -77,8 +80,13 @@ impl Queue {
             self.failed.remove(digest);
             return;
         };
-        let again = now + if is_load { RETRY_AFTER_LOAD } else { RETRY };
-        self.failed.insert(digest.to_owned(), Failed { why, at: now, again });
+        let before = self.failed.get(digest).map_or(0, |failed| failed.cuts);
+        let cuts = if is_load { before.saturating_add(1) } else { 0 };
+        let pause = match cuts.checked_sub(1) {
+            Some(doublings) => RETRY_AFTER_LOAD.saturating_mul(2u32.saturating_pow(doublings)).min(RETRY),
+            None => RETRY,
+        };
+        self.failed.insert(digest.to_owned(), Failed { why, at: now, again: now + pause, cuts });
         if self.failed.len() > FAILURES
             && let Some(oldest) =
                 self.failed.iter().min_by_key(|(_, failed)| failed.at).map(|(digest, _)| digest.clone())
@@ -172,6 +180,21 @@ mod tests {
             queue.end("bad", None, now);
             assert_eq!(queue.why("bad"), None);
         }
+    }
+
+    // H19: what a busy machine cuts off each time is tried ever more rarely, and as soon as before once it was loaded or failed by itself.
+    #[test]
+    fn what_the_load_ends_again_and_again_is_tried_more_rarely() {
+        let (mut queue, mut now) = (Queue::default(), Instant::now());
+        let mut pause_after = |is_load| {
+            queue.end("slow", Some(Failure { why: "cut off".into(), is_load }), now);
+            let pause = queue.again("slow").unwrap() - now;
+            now += pause;
+            pause.as_secs()
+        };
+        let pauses: Vec<_> = (0..8).map(|_| pause_after(true)).collect();
+        assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 300, 300]);
+        assert_eq!((pause_after(false), pause_after(true)), (300, 5));
     }
 
     #[test]
