@@ -272,22 +272,29 @@ impl Bench {
 }
 
 /// The samples of one way, taken some at a time.
-struct Turns {
-    samples: Samples,
+pub struct Turns {
+    /// What was taken so far.
+    pub samples: Samples,
     left: usize,
     wait: Option<Duration>,
 }
 
 impl Turns {
-    fn new(samples: usize, wait: Option<Duration>) -> Self {
+    /// So many samples in all, each after that rest.
+    pub fn new(samples: usize, wait: Option<Duration>) -> Self {
         Self { samples: Samples::default(), left: samples, wait }
     }
 
-    fn done(&self) -> bool {
+    /// Whether all were taken.
+    pub fn done(&self) -> bool {
         self.left == 0
     }
 
-    fn take(&mut self, turn: usize, mut ask: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<()> {
+    /// Takes the next `turn` of them.
+    ///
+    /// # Errors
+    /// That of `ask`.
+    pub fn take(&mut self, turn: usize, mut ask: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<()> {
         let count = turn.min(self.left);
         self.left -= count;
         for _ in 0..count {

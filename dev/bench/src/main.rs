@@ -10,6 +10,7 @@ mod machine;
 mod record;
 mod recovery;
 mod render;
+mod scripts;
 mod seen;
 mod story;
 mod takeovers;
@@ -35,6 +36,8 @@ struct Args {
 enum Command {
     /// One decision: by a policy in its sandbox, by a native call, by a webhook.
     Decisions(decisions::Args),
+    /// One decision by a script, loads of policies, and what many policies keep in memory.
+    Scripts(scripts::Args),
     /// A group of five loses every pod: from the last new pod running to every member in its role.
     Recovery(recovery::Args),
     /// The process of a primary dies: until a secondary is promoted, and what a client sees.
@@ -61,6 +64,7 @@ enum Command {
 fn main() -> anyhow::Result<()> {
     match Args::parse().command {
         Command::Decisions(args) => decisions::run(&args),
+        Command::Scripts(args) => scripts::run(&args),
         Command::Recovery(args) => recovery::run(&args),
         Command::Takeovers(args) => takeovers::run(&args),
         Command::Idle(args) => idle::run(&args),

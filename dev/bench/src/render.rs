@@ -14,6 +14,7 @@ use crate::{
     idle::Idle,
     record::{Record, Shown},
     recovery::Recoveries,
+    scripts::Scripts,
     takeovers::Takeovers,
 };
 
@@ -66,6 +67,7 @@ fn rendered(document: &str, folder: &Path) -> anyhow::Result<String> {
 fn part(name: &str, folder: &Path) -> anyhow::Result<String> {
     match name {
         Decisions::NAME => shown::<Decisions>(folder),
+        Scripts::NAME => shown::<Scripts>(folder),
         Recoveries::NAME => shown::<Recoveries>(folder),
         Takeovers::NAME => shown::<Takeovers>(folder),
         Idle::NAME => shown::<Idle>(folder),
@@ -96,7 +98,7 @@ mod tests {
     #[test]
     fn every_part_has_a_place() {
         let text = fs::read_to_string(docs().join("benchmarks.md")).unwrap();
-        for name in [Decisions::NAME, Recoveries::NAME, Takeovers::NAME, Idle::NAME, Against::NAME] {
+        for name in [Decisions::NAME, Scripts::NAME, Recoveries::NAME, Takeovers::NAME, Idle::NAME, Against::NAME] {
             assert!(text.contains(&format!("<!-- figures: {name} -->\n")), "{name} has no place");
         }
     }

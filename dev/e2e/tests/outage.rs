@@ -56,7 +56,7 @@ fn the_most_recent_member_leads_after_an_outage_without_the_runner() -> Outcome 
         let keep = json!({"runner": "None", "container_": {"command": ["sleep", "infinity"]}});
         let group = stage.register(keep).await?;
         group.ready(60).await?;
-        crate::forms::order(&group).await?;
+        crate::forms::order(stage, &group).await?;
         recovers(&group).await
     })
 }
