@@ -5,6 +5,8 @@ use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 use tanist_e2e::{Group, Outcome, Stage, condition, kubectl, play, starts, text};
 
+use crate::takeover::{KILL, led, led_by_another};
+
 /// The example: one member leads whenever its data is the most recent.
 const PREFER: &str = include_str!("../../../examples/policies/prefer.star");
 
@@ -83,5 +85,33 @@ fn a_script_decides_for_a_live_group_and_a_typo_changes_nothing() -> Outcome {
         ensure!(exam.starts_with("passed: ") && exam.contains("as declared: "), "{exam}");
         ensure!(outage(&group).await? == "seed 2", "the other script did not decide");
         Ok(())
+    })
+}
+
+// A built-in script takes over where a group names it: the secondary with the higher failover priority, and never who is tagged nofailover.
+#[test]
+fn built_in_patroni_chooses_by_priority() -> Outcome {
+    play("patroni").run(async |stage| {
+        let mut changes = led();
+        changes["policies"] = json!([{"builtin": "patroni"}]);
+        let group = stage.register(changes).await?;
+        group.ready(60).await?;
+        let tag = |member: u32, tag: &str| {
+            kubectl(&["annotate", "pod", "-n", &stage.namespace, &group.member(member).name, tag, "--overwrite"])
+        };
+        tag(2, "policy.tanist.dev/failover-priority=9")?;
+        group.member(0).write(3).await?;
+        group.copied(3).await?;
+        group.member(0).exec(&KILL).await?;
+        ensure!(led_by_another(&group, 0, 60).await? == 2, "the priority did not decide");
+        group.rows(3).await?;
+        let seen = group.get().await?;
+        let exam = text(&seen, "/status/policies/0/exam");
+        ensure!(text(&seen, "/status/policies/0/source") == "builtin/patroni" && exam.starts_with("passed: "), "{exam}");
+        tag(0, "policy.tanist.dev/nofailover=true")?;
+        group.copied(3).await?;
+        group.member(2).exec(&KILL).await?;
+        ensure!(led_by_another(&group, 2, 60).await? == 1, "who is tagged nofailover leads");
+        group.rows(3).await
     })
 }

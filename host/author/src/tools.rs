@@ -12,7 +12,20 @@ use crate::error::{Error, Place};
 pub type FindInterpreter = Box<dyn Fn() -> Result<Interpreter, LoadError>>;
 
 /// Gives a built-in policy by its name. `None`: there is no such policy.
-pub type FindBuiltin = Box<dyn Fn(&Engine, &str) -> Option<Result<Policy, LoadError>>>;
+pub type FindBuiltin = Box<dyn Fn(&Engine, &str) -> Option<Builtin>>;
+
+/// What is built in under a name.
+pub enum Builtin {
+    /// A component, and what came of loading it.
+    Component(Result<Policy, LoadError>),
+    /// A script.
+    Script {
+        /// Its file, as errors call it.
+        file: &'static str,
+        /// Its text.
+        text: &'static str,
+    },
+}
 
 /// What the host brings: its engine, its interpreter of scripts, its built-in policies.
 pub struct Tools {
@@ -76,11 +89,18 @@ impl Tools {
     /// # Errors
     /// There is none of that name.
     pub fn builtin(&self, name: &str, place: &Place) -> Result<Policy, Error> {
-        match (self.builtin)(&self.engine, name) {
-            Some(Ok(policy)) => Ok(policy),
-            Some(Err(error)) => Err(Error::Load { file: format!("builtin/{name}"), error }),
-            None => Err(Error::Wrong { place: place.clone(), message: format!("there is no built-in policy {name}") }),
-        }
+        let loaded = match (self.builtin)(&self.engine, name) {
+            Some(Builtin::Component(loaded)) => loaded,
+            Some(Builtin::Script { file, text }) => {
+                let script = self.interpreter().and_then(|interpreter| Policy::script(interpreter, file, text));
+                script.map(|policy| policy.from_source(&format!("builtin/{name}")))
+            }
+            None => {
+                let message = format!("there is no built-in policy {name}");
+                return Err(Error::Wrong { place: place.clone(), message });
+            }
+        };
+        loaded.map_err(|error| Error::Load { file: format!("builtin/{name}"), error })
     }
 }
 

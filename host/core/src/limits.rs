@@ -41,6 +41,9 @@ pub const MARKED_PRIMARIES: usize = 8;
 /// Members in one question (wit/policy.wit).
 pub const MEMBERS: usize = 1000;
 
+/// Labels of a member or a group in one question (wit/policy.wit).
+pub const LABELS: usize = 32;
+
 /// Bytes of one line of `sequence` output: a history of 255 bytes, a colon, 20 digits and white space.
 pub const SEQUENCE_BYTES: usize = 320;
 

@@ -138,6 +138,8 @@ pub(crate) struct Compiled {
     pub(crate) notes: Option<ComponentExportIndex>,
     pub(crate) description: Description,
     pub(crate) schema: Option<Schema>,
+    /// Interfaces of later patch releases of the contract that it exports: this host never calls them.
+    pub(crate) later: Vec<String>,
     /// What the interpreter runs. `None`: the component is the policy.
     pub(crate) script: Option<Script>,
 }
@@ -265,6 +267,11 @@ impl Policy {
     pub fn from_source(&self, source: &str) -> Self {
         let name = PolicyName { source: source.to_owned(), ..self.name.clone() };
         Self { engine: self.engine.clone(), compiled: Arc::clone(&self.compiled), name }
+    }
+
+    /// Interfaces of later patch releases of the contract that it exports: this host never calls them.
+    pub fn later_interfaces(&self) -> &[String] {
+        &self.compiled.later
     }
 
     /// The engine that it runs in.
@@ -425,7 +432,8 @@ impl Compiled {
         let description = convert::description(description).map_err(LoadError::Description)?;
         let schema = description.parameters.as_deref().map(|text| Schema::parse(text, limits));
         let schema = schema.transpose().map_err(LoadError::Schema)?;
-        Ok(Self { digest, pre, points, notes, description, schema, script: None })
+        let later = exports.later().to_vec();
+        Ok(Self { digest, pre, points, notes, description, schema, later, script: None })
     }
 }
 

@@ -3,11 +3,13 @@
 
 mod common;
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use common::{Guest, ask, built, component, contract, engine, layer, load, snapshot};
 use tanist_core::policy::Point;
 use tanist_engine::{Engine, Limits, LoadError, Policy, Stack};
+use wit_component::WitPrinter;
+use wit_parser::Resolve;
 
 fn refusal(bytes: &[u8]) -> (&'static str, String) {
     let error = Policy::load(&engine(), "test/bytes", bytes).unwrap_err();
@@ -59,6 +61,76 @@ fn instances_that_hold_only_types_may_be_imported() {
 #[test]
 fn patch_releases_of_the_contract_are_served() {
     assert!(Guest { version: "0.1.7", ..Guest::default() }.load().is_ok());
+}
+
+/// The contract as version 0.1.0 was released.
+const RELEASED: &str = include_str!("../../../wit/released/policy-0.1.0.wit");
+
+/// Each interface of a contract, without its comments.
+fn interfaces(contract: &str) -> BTreeMap<String, String> {
+    let mut resolve = Resolve::default();
+    let package = resolve.push_str("test.wit", contract).unwrap();
+    let print = |id| {
+        let mut printer = WitPrinter::default();
+        printer.emit_docs(false);
+        printer.print_interface(&resolve, id).unwrap();
+        String::from(printer.output)
+    };
+    resolve.packages[package].interfaces.iter().map(|(name, id)| (name.clone(), print(*id))).collect()
+}
+
+// wit/policy.wit, "HOW IT CHANGES": a published interface never changes, because for a component it would be another one.
+#[test]
+fn released_interfaces_are_as_they_were() {
+    let (released, present) = (interfaces(RELEASED), interfaces(&contract()));
+    assert_eq!(released.len(), 7, "about, election, interpreter, notes, placement, recovery, types");
+    for (name, text) in &released {
+        assert_eq!(present.get(name), Some(text), "{name} was changed; add an interface or a package version instead");
+    }
+    // The comparison sees a field more, and no comment.
+    let changed = RELEASED.replace("ready: bool,", "ready: bool,\n        more: bool,");
+    assert_ne!(interfaces(&changed)["types"], released["types"]);
+    let commented = RELEASED.replace("ready: bool,", "/// Whether.\n        ready: bool,");
+    assert_eq!(interfaces(&commented), released);
+}
+
+// What was built when 0.1.0 was released goes on deciding.
+#[test]
+fn a_policy_of_the_first_release_is_loaded() {
+    let bytes = component(&Guest::default().module(), RELEASED, "election-only");
+    let policy = Policy::load(&engine(), "test/first", &bytes).unwrap();
+    assert_eq!(policy.points().count(), 4);
+    let stack = Stack::new(vec![layer(&Arc::new(policy), "{}")]);
+    assert_eq!(ask(&stack, Point::Seed, &snapshot(vec![])).unwrap_err().kind, "abstained-all");
+}
+
+// wit/policy.wit, "HOW IT CHANGES": a patch release adds interfaces. A policy that has one of a later release decides what this host asks, also after the operator
+// was rolled back; a name that this release should know is a mistake.
+#[test]
+fn an_interface_of_a_later_patch_release_is_never_asked() {
+    let later = "interface rebalance {\n    use types.{snapshot, answer, fault};\n    swap: func(snapshot: snapshot) -> result<answer, fault>;\n}\n";
+    let with = |version: &str| {
+        let text = contract().replace("tanist:policy@0.1.0", &format!("tanist:policy@{version}"));
+        let text = text.replace("world election-only {", &format!("{later}world election-only {{\n    export rebalance;"));
+        let export = format!(
+            "(func (export \"tanist:policy/rebalance@{version}#swap\") (param i32) (result i32) unreachable)
+             (func (export \"cabi_post_tanist:policy/rebalance@{version}#swap\") (param i32))"
+        );
+        let version = version.to_owned().leak();
+        let guest = Guest { version, extra: export.leak(), ..Guest::default() };
+        component(&guest.module(), &text, "election-only")
+    };
+    let policy = Policy::load(&engine(), "test/later", &with("0.1.7")).unwrap();
+    assert_eq!(policy.later_interfaces(), ["tanist:policy/rebalance@0.1.7"]);
+    assert_eq!(policy.points().count(), 4);
+    let exam = tanist_engine::exam(&policy, None, &tanist_engine::ExamLimits::default());
+    assert!(exam.passed(), "{exam}");
+    let said = exam.not_examined.iter().filter(|said| said.contains("rebalance@0.1.7")).count();
+    assert_eq!(said, 1, "{:?}", exam.not_examined);
+
+    let (kind, message) = refusal(&with("0.1.0"));
+    assert_eq!(kind, "unserved");
+    assert!(message.starts_with("it uses tanist:policy/rebalance@0.1.0"), "{message}");
 }
 
 #[test]

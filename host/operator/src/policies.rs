@@ -35,8 +35,8 @@ use tanist_engine::{Engine, LoadError};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no built-in policy of that name.
-    #[error("there is no built-in policy {0}; built in are: sequence")]
-    FindBuiltin(String),
+    #[error("there is no built-in policy {0}; built in are: {1}")]
+    FindBuiltin(String, String),
     /// The `ConfigMap` does not exist, or lacks the label.
     #[error(
         "there is no ConfigMap {0} with the label {LABEL_POLICY}: \"true\" in this namespace; create it, or add the label"
@@ -208,15 +208,9 @@ fn wanted(group: &GroupRef, object: &ReplicaGroup, specs: &[PolicySpec]) -> Vec<
         *occurrence += 1;
         let key = if *occurrence == 1 { source.clone() } else { format!("{source}#{occurrence}") };
         let digest = said.iter().find(|policy| policy.source == source).and_then(|policy| policy.digest.clone());
-        let origin = match &spec.builtin {
-            Some(name) if !builtin::POLICIES.iter().any(|each| each.name == name) => {
-                Err(Error::FindBuiltin(name.clone()))
-            }
-            _ => Origin::of(&group.namespace, spec),
-        };
         Wanted {
             key,
-            origin: origin.map_err(|error| error.to_string()),
+            origin: Origin::of(&group.namespace, spec).map_err(|error| error.to_string()),
             parameters: serde_json::Value::Object(spec.parameters.clone()).to_string(),
             points: (!spec.points.is_empty()).then(|| spec.points.clone()),
             former: digest.map(|digest| (digest.clone(), copies::former_name(&group.name, &digest))),

@@ -6,6 +6,7 @@ use kube::ResourceExt;
 use std::collections::BTreeMap;
 use tanist_core::contract::{MemberName, Position};
 use tanist_core::data::read_sequence;
+use tanist_core::limits;
 use tanist_core::snapshot::{Command, Commands, Failover, Group, Override};
 
 /// Why a group cannot be acted upon.
@@ -84,7 +85,8 @@ pub fn policy_labels(
     let chosen = both().filter(|(k, _)| keys.contains(k)).map(|(k, v)| (k.clone(), v));
     let all: BTreeMap<String, String> =
         prefixed.chain(chosen).map(|(k, v)| (k, cut(v, VALUE_BYTES).to_owned())).collect();
-    all.into_iter().take(32).collect()
+    // One more than a policy is given: so it can be told that there were more.
+    all.into_iter().take(limits::LABELS + 1).collect()
 }
 
 /// The longest beginning of a text that has at most so many bytes and splits no character.
@@ -139,6 +141,9 @@ mod tests {
         let annotations = BTreeMap::from([("rank".to_owned(), "7".to_owned())]);
         let seen = policy_labels(&labels, &annotations, &["rank".to_owned()]);
         assert_eq!(seen, vec![("class".to_owned(), "a".to_owned()), ("rank".to_owned(), "7".to_owned())]);
+        // One more than the contract allows shows the core that there were more.
+        let many = (0..40).map(|n| (format!("policy.tanist.dev/{n}"), String::new())).collect();
+        assert_eq!(policy_labels(&many, &BTreeMap::new(), &[]).len(), 33);
     }
 
     // The contract bounds texts in bytes, and a cut must not split a character.

@@ -53,6 +53,28 @@ cases:
   - {name: behind, point: seed, members: {db-0: 9, db-1: 8}, expect: abstain}
 ";
 
+// Each built-in script decides as the system whose rules it has: its folder has a case for each row of its table.
+#[test]
+fn built_in_scripts_answer_their_cases() {
+    let policies = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../policies");
+    for (name, least) in [("patroni", 8), ("quorum", 5), ("sentinel", 8), ("zones", 8)] {
+        let (code, out, error) = said(&policies, &format!("test {name}"));
+        assert_eq!((code, error.as_str()), (0, ""), "{name}\n{out}");
+        let passed: usize = out.lines().last().unwrap().split(' ').next().unwrap().parse().unwrap();
+        assert!(passed >= least, "{name}\n{out}");
+    }
+    // As a group names them, without a file of their own.
+    let group = "kind: ReplicaGroup\nspec: {policies: [{builtin: quorum}, {builtin: patroni}]}\n";
+    let asked = "group: group.yaml\ncases:\n  - {point: failover, members: {db-0: {role: secondary, data: 9}, db-1: {role: secondary, data: 9, \
+                 labels: {failover-priority: '2'}}}, expect: {choose: [db-1, db-0]}}\n";
+    let folder = folder(&[("group.yaml", group), ("a.cases.yaml", asked)]);
+    let (code, out, _) = said(folder.path(), "test a.cases.yaml");
+    assert_eq!(code, 0, "{out}");
+    fs::write(folder.path().join("group.yaml"), group.replace("quorum", "raft")).unwrap();
+    let (code, _, error) = said(folder.path(), "test a.cases.yaml");
+    assert!(code == 2 && error.contains("there is no built-in policy raft"), "{error}");
+}
+
 #[test]
 fn exit_codes_tell_failures_from_what_cannot_be_used() {
     let other = CASES.replace("choose: db-1", "choose: db-0");

@@ -16,7 +16,7 @@ use std::{
 use tanist_author::{
     ask::{Ran, Verdict, ask},
     case::Cases,
-    tools::Tools,
+    tools::{Builtin, Tools},
 };
 use tanist_engine::{Engine, Interpreter, Layer, Limits, Policy};
 
@@ -43,7 +43,9 @@ fn load(name: &str) -> Arc<Policy> {
 
 fn tools() -> Tools {
     let builtin = |engine: &Engine, name: &str| {
-        (name == "sequence").then(|| Policy::load(engine, "builtin/sequence", &fs::read(built(name)).unwrap()))
+        (name == "sequence").then(|| {
+            Builtin::Component(Policy::load(engine, "builtin/sequence", &fs::read(built(name)).unwrap()))
+        })
     };
     Tools::new(ENGINE.clone(), Box::new(|| Ok(INTERPRETER.clone())), Box::new(builtin))
 }

@@ -8,3 +8,4 @@ mod objects;
 mod second_look;
 mod status;
 mod time;
+mod told;

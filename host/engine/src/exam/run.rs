@@ -78,12 +78,14 @@ impl<'a> Run<'a> {
         let declared = subject.description().declares.iter().filter(|word| !DECLARATIONS.contains(&word.as_str()));
         let unknown =
             declared.map(|word| format!("what it declares as `{word}`, a word that this version does not know"));
+        let later = subject.later_interfaces().iter();
+        let later = later.map(|name| format!("its interface {name}: this version of the host does not know it, and never asks it"));
         let exam = Exam {
             policy: subject.name().clone(),
             findings: Vec::new(),
             declared: Vec::new(),
             examined,
-            not_examined: samples.left_out.iter().cloned().chain(unknown).collect(),
+            not_examined: samples.left_out.iter().cloned().chain(unknown).chain(later).collect(),
             unfinished: None,
         };
         Self {

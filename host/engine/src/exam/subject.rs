@@ -24,6 +24,11 @@ pub(super) trait Subject {
     /// Parameters to examine it with, at most so many sets.
     fn samples(&self, most: usize) -> Samples;
 
+    /// Interfaces that this host never calls.
+    fn later_interfaces(&self) -> &[String] {
+        &[]
+    }
+
     /// Asks one question in a new instance. Returns the fuel that the question could have used at most, too.
     fn ask(&self, question: &Question, parameters: &str, wall: Duration) -> (Outcome, u64);
 }
@@ -43,6 +48,10 @@ impl Subject for Policy {
 
     fn samples(&self, most: usize) -> Samples {
         self.samples(most)
+    }
+
+    fn later_interfaces(&self) -> &[String] {
+        self.later_interfaces()
     }
 
     fn ask(&self, question: &Question, parameters: &str, wall: Duration) -> (Outcome, u64) {

@@ -305,7 +305,7 @@ impl Command {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Policy {
-    /// A policy that ships with Tanist, for instance `sequence`.
+    /// A policy that ships with Tanist: `sequence`, `patroni`, `quorum`, `sentinel`, `zones`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63))]
     pub builtin: Option<String>,

@@ -21,6 +21,43 @@ pub const POLICIES: [Builtin; 1] = [Builtin {
     compiled: include_bytes!(env!("TANIST_POLICY_SEQUENCE_COMPILED")),
 }];
 
+/// A policy that is embedded as a script. It is loaded like the script of a `ConfigMap` when the first group names it, with the interpreter, so that
+/// installations that use none need no memory for it.
+pub struct Script {
+    /// Its name in `spec.policies[].builtin`.
+    pub name: &'static str,
+    /// Its file, as errors call it.
+    pub file: &'static str,
+    /// Its text.
+    pub text: &'static str,
+}
+
+macro_rules! script {
+    ($name:literal) => {
+        Script {
+            name: $name,
+            file: concat!($name, ".star"),
+            text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../policies/", $name, "/", $name, ".star")),
+        }
+    };
+}
+
+/// The built-in scripts; each has a folder in `policies/` with its cases.
+pub static SCRIPTS: [Script; 4] = [script!("patroni"), script!("quorum"), script!("sentinel"), script!("zones")];
+
+/// The built-in script of that name.
+#[must_use]
+pub fn script(name: &str) -> Option<&'static Script> {
+    SCRIPTS.iter().find(|script| script.name == name)
+}
+
+/// The names of all that is built in, in the order in which a user may look for one.
+#[must_use]
+pub fn names() -> String {
+    let policies = POLICIES.iter().map(|each| each.name);
+    policies.chain(SCRIPTS.iter().map(|each| each.name)).collect::<Vec<_>>().join(", ")
+}
+
 /// What was compiled of the interpreter of scripts.
 const INTERPRETER: &[u8] = include_bytes!(env!("TANIST_INTERPRETER_COMPILED"));
 
@@ -101,6 +138,19 @@ mod tests {
         }
         assert_eq!(engine.compilations(), 0);
         assert!(Policy::script(&interpreter().unwrap(), "a.star", "def seed(s): pass\n").is_ok());
+    }
+
+    // What a user names is a policy that behaves: it passes the exam that every script of a ConfigMap takes.
+    #[test]
+    fn each_built_in_script_passes_the_exam() {
+        let interpreter = interpreter().unwrap();
+        for each in &SCRIPTS {
+            let policy = Policy::script(&interpreter, each.file, each.text).unwrap();
+            assert_eq!((policy.name().name.as_str(), script(each.name).unwrap().file), (each.name, each.file));
+            let exam = tanist_engine::exam(&policy, None, &tanist_engine::ExamLimits::default());
+            assert!(exam.passed(), "{}: {exam}", each.name);
+        }
+        assert_eq!(names(), "sequence, patroni, quorum, sentinel, zones");
     }
 
     // The interpreter's engine has another configuration, so what was compiled for it stands for another version.

@@ -35,7 +35,7 @@ const CONTAINER: u64 = 512 << 20;
 /// Where the kernel says that, for versions 2 and 1 of its control groups.
 const LIMIT: [&str; 2] = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
 
-/// Bytes of address space that a compilation gets where the container has them. What the caps of components allow takes 104 MiB.
+/// Bytes of address space that a compilation gets where the container has them. What the caps of components allow takes 99 MiB.
 const MEMORY: u64 = 160 << 20;
 
 /// Bytes by which the allocator takes address space, by default 1 GiB, which would be more than the limit. It takes the first piece before the process
@@ -65,7 +65,7 @@ impl ChildLimits {
     }
 
     /// The limits for a container of so many bytes in which the operator has so many, of each of so many compilations at the same time. What the caps of components allow takes
-    /// 2.3 s of a processor, 104 MiB, and gives 2.7 MB (docs/safety.md, H19).
+    /// 2.0 s of a processor, 99 MiB, and gives 2.4 MB (docs/safety.md, H19).
     #[must_use]
     pub fn within(container: u64, operator: u64, at_once: usize) -> Self {
         let free = (container / 5 * 4).saturating_sub(operator);

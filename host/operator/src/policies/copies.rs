@@ -31,8 +31,11 @@ const REQUEST: Duration = Duration::from_secs(10);
 /// Hexadecimal digits in a copy's name: enough to tell the copies of one group apart.
 const DIGITS: usize = 16;
 
-/// Copies in one list; a group has at most three for each of its layers, and one more of each while it is replaced.
-const LISTED: u32 = 256;
+/// Copies in one page of a list; a group has at most three for each of its layers, and one more of each while it is replaced.
+const PAGE: u32 = 256;
+
+/// Pages of a list. Other `ConfigMap`s may have the label of a group, too; so many of them are no group's own.
+const PAGES: u32 = 16;
 
 /// The annotation's text. Unknown fields are ignored, so that a later release may add some.
 #[derive(Serialize, Deserialize)]
@@ -85,10 +88,19 @@ async fn within<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, 
 /// When the API server refuses or does not answer.
 pub async fn list(client: &Client, group: &GroupRef) -> Result<Vec<Stored>, String> {
     let (maps, of_group) = (api(client, group), format!("{LABEL_GROUP}={}", group.name));
-    let params = ListParams::default().labels(&of_group).limit(LISTED);
-    let found = within(maps.list_metadata(&params)).await?;
-    let ours = found.items.into_iter().filter(|copy| is_owned(&copy.metadata, group));
-    Ok(ours.filter_map(|copy| stored(copy.metadata)).collect())
+    let mut params = ListParams::default().labels(&of_group).limit(PAGE);
+    let mut copies = Vec::new();
+    for _ in 0..PAGES {
+        let found = within(maps.list_metadata(&params)).await?;
+        let ours = found.items.into_iter().filter(|copy| is_owned(&copy.metadata, group));
+        copies.extend(ours.filter_map(|copy| stored(copy.metadata)));
+        match found.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => return Ok(copies),
+        }
+    }
+    let most = PAGE.saturating_mul(PAGES);
+    Err(format!("more than {most} ConfigMaps have the label {of_group}; remove it from those that are not the group's"))
 }
 
 fn stored(metadata: ObjectMeta) -> Option<Stored> {

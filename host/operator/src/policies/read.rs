@@ -1,5 +1,6 @@
 //! Reads sources: the cache of `ConfigMap`s, and files.
 use super::Error;
+use super::builtin;
 use super::source::{Content, Kind, Origin};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::reflector::{ObjectRef, Store};
@@ -31,6 +32,15 @@ pub fn config_map(store: Option<&Store<ConfigMap>>, origin: &Origin, limit: usiz
         Some(_) => Err(Error::NameScript(format!("{name}/{key}"))),
         None => Err(Error::FindKey(name.clone(), key.clone())),
     }
+}
+
+/// The content of a script that is embedded.
+///
+/// # Errors
+/// When there is none of that name.
+pub fn builtin_script(name: &str) -> Result<Content, Error> {
+    let script = builtin::script(name).ok_or_else(|| Error::FindBuiltin(name.to_owned(), builtin::names()))?;
+    Ok(Content::new(Kind::Script, script.file, script.text.as_bytes()))
 }
 
 /// The content of a file. It blocks for as long as the directory's volume does.

@@ -1,5 +1,6 @@
 //! Where a policy of a group's stack comes from, and what is found there.
 use super::Error;
+use super::builtin;
 use crate::api::spec::Policy as PolicySpec;
 use sha2::{Digest as _, Sha256};
 use std::fmt;
@@ -8,8 +9,16 @@ use std::sync::Arc;
 /// A source that is read. The same ConfigMap or file in another namespace is another source, so that namespaces do not wait for each other.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
-    /// Embedded in the binary.
+    /// A component that is embedded in the binary. It is ready before the first round.
     Builtin(String),
+    /// A script that is embedded in the binary. It is loaded when a group names it, and copied like one of a `ConfigMap`: the next version of the
+    /// operator may bring another text under this name.
+    BuiltinScript {
+        /// The namespace of the groups that use it.
+        namespace: String,
+        /// Its name in `spec.policies[].builtin`.
+        name: String,
+    },
     /// A key of a labelled `ConfigMap`.
     ConfigMap {
         /// The namespace of the group and of the `ConfigMap`.
@@ -32,11 +41,17 @@ impl Origin {
     /// The source that a group's spec names.
     ///
     /// # Errors
-    /// When it names none, several, or one that this version cannot read.
+    /// When it names none, several, or one that this version does not have or cannot read.
     pub fn of(namespace: &str, spec: &PolicySpec) -> Result<Self, Error> {
         let namespace = namespace.to_owned();
         match (&spec.builtin, &spec.config_map, &spec.file, &spec.image) {
-            (Some(name), None, None, None) => Ok(Self::Builtin(name.clone())),
+            (Some(name), None, None, None) if builtin::script(name).is_some() => {
+                Ok(Self::BuiltinScript { namespace, name: name.clone() })
+            }
+            (Some(name), None, None, None) if builtin::POLICIES.iter().any(|each| each.name == name) => {
+                Ok(Self::Builtin(name.clone()))
+            }
+            (Some(name), None, None, None) => Err(Error::FindBuiltin(name.clone(), builtin::names())),
             (None, Some(map), None, None) => {
                 Ok(Self::ConfigMap { namespace, name: map.name.clone(), key: map.key.clone() })
             }
@@ -52,6 +67,7 @@ impl Origin {
         match self {
             Self::Builtin(_) => "",
             Self::ConfigMap { namespace, .. } | Self::File { namespace, .. } => namespace,
+            Self::BuiltinScript { namespace, .. } => namespace,
         }
     }
 }

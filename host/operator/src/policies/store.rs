@@ -176,6 +176,7 @@ impl Store {
                 self.shows(origin, read.unwrap_or(Err(Error::Compile)));
             }
             Origin::File { name, .. } => self.read_file(origin, name).await,
+            Origin::BuiltinScript { name, .. } => self.shows(origin, read::builtin_script(name)),
             Origin::Builtin(_) => {}
         }
     }

@@ -17,6 +17,19 @@ use tanist_core::policy::{LOADING, NOT_LOADED, Point, Policies, Question};
 use tanist_core::status::PolicyHealth;
 use tanist_engine::Policy;
 
+/// A page of a list, as the API server cuts it.
+fn page(maps: &BTreeMap<String, Value>, query: &str) -> Value {
+    let number = |key: &str| {
+        query.split('&').find_map(|pair| pair.strip_prefix(key)?.strip_prefix('=')).map(|text| text.parse().unwrap())
+    };
+    let (from, limit): (usize, usize) = (number("continue").unwrap_or(0), number("limit").unwrap_or(usize::MAX));
+    let all = maps.values().skip(from).take(limit);
+    let items: Vec<_> = all.map(|map| json!({"metadata": map["metadata"]})).collect();
+    let end = from.saturating_add(items.len());
+    let token = if end < maps.len() { end.to_string() } else { String::new() };
+    json!({"apiVersion": "v1", "kind": "List", "metadata": {"continue": token}, "items": items})
+}
+
 /// An API server that stores ConfigMaps in memory, and what it stores.
 fn api_server() -> (Client, Arc<Mutex<BTreeMap<String, Value>>>) {
     let stored = Arc::new(Mutex::new(BTreeMap::<String, Value>::new()));
@@ -24,7 +37,7 @@ fn api_server() -> (Client, Arc<Mutex<BTreeMap<String, Value>>>) {
     let client = mock::client("shop", move |request| {
         let path = request.uri().path().to_owned();
         let last = path.rsplit('/').next().unwrap().to_owned();
-        let method = request.method().clone();
+        let (method, query) = (request.method().clone(), request.uri().query().unwrap_or_default().to_owned());
         // The bodies of these requests are in memory.
         let body = request.into_body().collect_bytes().now_or_never().unwrap().unwrap();
         let mut maps = maps.lock().unwrap();
@@ -35,10 +48,7 @@ fn api_server() -> (Client, Arc<Mutex<BTreeMap<String, Value>>>) {
                 Some(object)
             }
             Method::DELETE => maps.remove(&last),
-            _ if last == "configmaps" => {
-                let items: Vec<_> = maps.values().map(|map| json!({"metadata": map["metadata"]})).collect();
-                Some(json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}))
-            }
+            _ if last == "configmaps" => Some(page(&maps, &query)),
             _ => maps.get(&last).cloned(),
         };
         let missing = json!({"kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound", "message": ""});
@@ -271,6 +281,42 @@ async fn a_script_decides_and_an_error_in_it_is_said_with_its_place() {
     process.policies.directory_changed();
     until_it_says(&mut process, &group, "line 2").await;
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+// A built-in script is loaded when a group names it and passes the exam. It is copied, because the next version of the operator may bring another one.
+#[tokio::test]
+async fn a_built_in_script_decides_for_the_groups_that_name_it() {
+    let ((client, maps), folder) = (api_server(), folder("built-in"));
+    let mut process = Process::start(&client, &folder);
+    let named = group(json!([{"builtin": "patroni", "parameters": {"synchronous": true}}]), Value::Null);
+    let active = process.until(&named, "patroni", "Active").await;
+    let said = &active.status[0];
+    assert_eq!((said.source.as_str(), said.points.as_slice()), ("builtin/patroni", [Point::Seed, Point::Failover].as_slice()));
+    assert!(said.exam.as_deref().unwrap().starts_with("passed: "), "{said:?}");
+    assert!(active.is_complete());
+    stored(&maps, 1).await;
+    let none = group(json!([{"builtin": "raft"}]), Value::Null);
+    let failed = process.until(&none, "-", "NotLoaded").await;
+    let said = "there is no built-in policy raft; built in are: sequence, patroni, quorum, sentinel, zones";
+    assert_eq!(failed.status[0].message.as_deref(), Some(said));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+// S33: a list of copies may have several pages, because other ConfigMaps have the group's label, too; what stands on a later one is not lost.
+#[tokio::test]
+async fn copies_are_found_on_every_page() {
+    let (client, maps) = api_server();
+    let named = |owner: &str, n: u32| {
+        let metadata = json!({"name": format!("{owner}-{n:03}"), "ownerReferences": [{"apiVersion": "v1", "kind": "X", "name": "x", "uid": owner}]});
+        (format!("{owner}-{n:03}"), json!({"metadata": metadata}))
+    };
+    let group = GroupRef { namespace: "shop".into(), name: "db".into(), uid: "mine".into() };
+    maps.lock().unwrap().extend((0..600).map(|n| named("elses", n)).chain((0..3).map(|n| named("mine", n))));
+    let found = copies::list(&client, &group).await.unwrap();
+    assert_eq!(found.iter().map(|copy| copy.name.as_str()).collect::<Vec<_>>(), ["mine-000", "mine-001", "mine-002"]);
+    maps.lock().unwrap().extend((600..5000).map(|n| named("elses", n)));
+    let too_many = copies::list(&client, &group).await.unwrap_err();
+    assert!(too_many.contains("more than 4096 ConfigMaps have the label"), "{too_many}");
 }
 
 // S33: a group that was deleted and created again at once has a UID of its own, and so have its copies.

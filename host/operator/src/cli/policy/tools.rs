@@ -1,8 +1,8 @@
 //! What this program brings for authors: its engine, its interpreter of scripts, its built-in policies.
 use crate::policies::builtin;
 use anyhow::Context;
-use tanist_author::tools::Tools;
-use tanist_engine::{Engine, Limits, LoadError, Policy};
+use tanist_author::tools::{Builtin, Tools};
+use tanist_engine::{Engine, Limits};
 
 /// The tools of this program.
 ///
@@ -13,7 +13,10 @@ pub fn tools() -> anyhow::Result<Tools> {
     Ok(Tools::new(engine, Box::new(builtin::interpreter), Box::new(policy)))
 }
 
-fn policy(engine: &Engine, name: &str) -> Option<Result<Policy, LoadError>> {
+fn policy(engine: &Engine, name: &str) -> Option<Builtin> {
+    if let Some(script) = builtin::script(name) {
+        return Some(Builtin::Script { file: script.file, text: script.text });
+    }
     let found = builtin::POLICIES.iter().find(|each| each.name == name)?;
-    Some(builtin::policy(engine, found))
+    Some(Builtin::Component(builtin::policy(engine, found)))
 }

@@ -18,7 +18,7 @@ impl<P: Clone + Examinee> State<P> {
             source.shows.settle(now);
             let is_known = match origin {
                 Origin::ConfigMap { namespace, .. } => self.known.contains(namespace),
-                Origin::Builtin(_) | Origin::File { .. } => true,
+                Origin::Builtin(_) | Origin::BuiltinScript { .. } | Origin::File { .. } => true,
             };
             let again = look_again(origin, source.looked).is_some_and(|at| at <= now);
             if (source.is_due || again) && is_known && !source.is_being_read {

@@ -58,6 +58,7 @@ fn layer(origin: Origin, parameters: &str) -> Wanted {
         Origin::Builtin(name) => format!("builtin/{name}"),
         Origin::ConfigMap { name, .. } => format!("configmap/{name}/policy.wasm"),
         Origin::File { name, .. } => format!("file/{name}"),
+        Origin::BuiltinScript { name, .. } => format!("builtin/{name}"),
     };
     Wanted { key, origin: Ok(origin), parameters: parameters.into(), points: None, former: None }
 }
