@@ -50,7 +50,9 @@ impl Goal {
     }
 
     fn row(&self) -> String {
-        let Self { what, limit, measured, unit, .. } = self;
+        let Self { what, limit, unit, .. } = self;
+        // A difference that is nothing may be -0.0, and is nothing all the same.
+        let measured = self.measured + 0.0;
         let bound = match self.bound {
             Bound::AtLeast => "at least",
             Bound::AtMost => "at most",
@@ -107,6 +109,8 @@ mod tests {
         assert!(said.contains("| death | at most 3000 ms | 1182 ms | met |"), "{said}");
         let count = table(&[Goal::at_most("objects that changed", 0.0, 2.0, "")]);
         assert!(count.contains("| objects that changed | at most 0 | 2 | **MISSED** |"), "{count}");
+        let nothing = table(&[Goal::at_most("other executions", 0.0, -0.0, "")]);
+        assert!(nothing.contains("| other executions | at most 0 | 0 | met |"), "{nothing}");
         assert_eq!(table(&[]), "");
     }
 
