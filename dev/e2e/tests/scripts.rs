@@ -107,7 +107,10 @@ fn built_in_patroni_chooses_by_priority() -> Outcome {
         group.rows(3).await?;
         let seen = group.get().await?;
         let exam = text(&seen, "/status/policies/0/exam");
-        ensure!(text(&seen, "/status/policies/0/source") == "builtin/patroni" && exam.starts_with("passed: "), "{exam}");
+        ensure!(
+            text(&seen, "/status/policies/0/source") == "builtin/patroni" && exam.starts_with("passed: "),
+            "{exam}"
+        );
         tag(0, "policy.tanist.dev/nofailover=true")?;
         group.copied(3).await?;
         group.member(2).exec(&KILL).await?;

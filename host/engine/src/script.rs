@@ -167,7 +167,8 @@ impl Policy {
         let schema = schema.transpose().map_err(LoadError::Schema)?;
         let (pre, notes) = (pre.clone(), *notes);
         let digest = digest(text.as_bytes());
-        let compiled = Compiled { digest, pre, points, notes, description, schema, later: Vec::new(), script: Some(script) };
+        let compiled =
+            Compiled { digest, pre, points, notes, description, schema, later: Vec::new(), script: Some(script) };
         Ok(Self::of(engine, source, Arc::new(compiled)))
     }
 }

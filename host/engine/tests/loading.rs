@@ -111,13 +111,15 @@ fn an_interface_of_a_later_patch_release_is_never_asked() {
     let later = "interface rebalance {\n    use types.{snapshot, answer, fault};\n    swap: func(snapshot: snapshot) -> result<answer, fault>;\n}\n";
     let with = |version: &str| {
         let text = contract().replace("tanist:policy@0.1.0", &format!("tanist:policy@{version}"));
-        let text = text.replace("world election-only {", &format!("{later}world election-only {{\n    export rebalance;"));
+        let text =
+            text.replace("world election-only {", &format!("{later}world election-only {{\n    export rebalance;"));
         let export = format!(
             "(func (export \"tanist:policy/rebalance@{version}#swap\") (param i32) (result i32) unreachable)
              (func (export \"cabi_post_tanist:policy/rebalance@{version}#swap\") (param i32))"
         );
         let version = version.to_owned().leak();
-        let guest = Guest { version, extra: export.leak(), ..Guest::default() };
+        // Room for 1,000 members.
+        let guest = Guest { version, extra: export.leak(), pages: 64, ..Guest::default() };
         component(&guest.module(), &text, "election-only")
     };
     let policy = Policy::load(&engine(), "test/later", &with("0.1.7")).unwrap();

@@ -43,9 +43,8 @@ fn load(name: &str) -> Arc<Policy> {
 
 fn tools() -> Tools {
     let builtin = |engine: &Engine, name: &str| {
-        (name == "sequence").then(|| {
-            Builtin::Component(Policy::load(engine, "builtin/sequence", &fs::read(built(name)).unwrap()))
-        })
+        (name == "sequence")
+            .then(|| Builtin::Component(Policy::load(engine, "builtin/sequence", &fs::read(built(name)).unwrap())))
     };
     Tools::new(ENGINE.clone(), Box::new(|| Ok(INTERPRETER.clone())), Box::new(builtin))
 }

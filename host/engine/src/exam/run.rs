@@ -79,7 +79,8 @@ impl<'a> Run<'a> {
         let unknown =
             declared.map(|word| format!("what it declares as `{word}`, a word that this version does not know"));
         let later = subject.later_interfaces().iter();
-        let later = later.map(|name| format!("its interface {name}: this version of the host does not know it, and never asks it"));
+        let later = later
+            .map(|name| format!("its interface {name}: this version of the host does not know it, and never asks it"));
         let exam = Exam {
             policy: subject.name().clone(),
             findings: Vec::new(),

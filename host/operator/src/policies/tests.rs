@@ -291,7 +291,10 @@ async fn a_built_in_script_decides_for_the_groups_that_name_it() {
     let named = group(json!([{"builtin": "patroni", "parameters": {"synchronous": true}}]), Value::Null);
     let active = process.until(&named, "patroni", "Active").await;
     let said = &active.status[0];
-    assert_eq!((said.source.as_str(), said.points.as_slice()), ("builtin/patroni", [Point::Seed, Point::Failover].as_slice()));
+    assert_eq!(
+        (said.source.as_str(), said.points.as_slice()),
+        ("builtin/patroni", [Point::Seed, Point::Failover].as_slice())
+    );
     assert!(said.exam.as_deref().unwrap().starts_with("passed: "), "{said:?}");
     assert!(active.is_complete());
     stored(&maps, 1).await;
