@@ -111,7 +111,9 @@ fn built_in_patroni_chooses_by_priority() -> Outcome {
             text(&seen, "/status/policies/0/source") == "builtin/patroni" && exam.starts_with("passed: "),
             "{exam}"
         );
+        // Stopped, it would lead again: its data is as recent, and its priority higher.
         tag(0, "policy.tanist.dev/nofailover=true")?;
+        tag(2, "policy.tanist.dev/nofailover=true")?;
         group.copied(3).await?;
         group.member(2).exec(&KILL).await?;
         ensure!(led_by_another(&group, 2, 60).await? == 1, "who is tagged nofailover leads");
