@@ -3,6 +3,7 @@ pub mod convert;
 mod missing;
 mod questions;
 mod revisions;
+pub mod told;
 mod uncreated;
 
 pub use convert::every_container_ended;
