@@ -95,6 +95,11 @@ pub fn of_group(live: &Snapshot, plain: &Snapshot) -> Map<String, Value> {
 pub fn of_member(live: &Snapshot, plain: &Snapshot, member: &Member) -> Map<String, Value> {
     let usual = plain.record.member(&member.name);
     let mut known: MemberRecord = live.record.member(&member.name).clone();
+    let volumes = |member: &Member| tanist_core::memory::claim_uids(&member.claims);
+    if volumes(member) == known.claim_uid {
+        // Its volumes are the ones that it had, or it has none: a case gives each member one.
+        known.claim_uid = plain.member(&member.name).and_then(volumes);
+    }
     // No question depends on these.
     known.sequence.clone_from(&usual.sequence);
     if member.reading.role != tanist_core::contract::Role::Starting {

@@ -112,7 +112,7 @@ async fn a_present_policy_that_cannot_be_asked_is_named() {
     let trial = try_::trial(&session, &tools, &other).await.unwrap();
     let said = trial.text(false);
     assert!(said.contains("configmap/rules/mine.star: there is no ConfigMap rules with the label"), "{said}");
-    assert!(said.contains("now: choose db-0, by sequence"), "{said}");
+    assert!(said.contains("now: choose db-0, then db-1, by sequence"), "{said}");
     assert!(trial.is_well());
 }
 
