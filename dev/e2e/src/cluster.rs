@@ -37,11 +37,27 @@ pub fn kubectl(arguments: &[&str]) -> Result<String> {
 /// # Errors
 /// When it fails, with what it wrote to standard error.
 pub fn tanist(namespace: &str, arguments: &[&str]) -> Result<String> {
+    run(&mut tanist_command(namespace, arguments))
+}
+
+/// The same, however it ends: its exit code, what it printed, what it wrote to standard error.
+///
+/// # Errors
+/// When it cannot be run.
+pub fn tanist_ended(namespace: &str, arguments: &[&str]) -> Result<(i32, String, String)> {
+    let output = tanist_command(namespace, arguments).output().context("failed to run tanist")?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Ok((output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr)))
+}
+
+fn tanist_command(namespace: &str, arguments: &[&str]) -> Command {
     let home = std::env::var("HOME").unwrap_or_default();
     let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| format!("{home}/.cache/tanist/target"));
     let machine = std::env::var("CARGO_BUILD_TARGET").unwrap_or_else(|_| "x86_64-unknown-linux-musl".into());
     let binary = Path::new(&target).join(machine).join("debug/tanist");
-    run(Command::new(binary).args(arguments).args(["--namespace", namespace]))
+    let mut command = Command::new(binary);
+    command.args(arguments).args(["--namespace", namespace]);
+    command
 }
 
 /// Runs a command of dev/cluster on its machines, for instance `partition node1` or `node-kill node1`; see dev/README.md.

@@ -10,7 +10,7 @@ mod member;
 mod operator;
 mod play;
 
-pub use cluster::{kubectl, machines, root, tanist};
+pub use cluster::{kubectl, machines, root, tanist, tanist_ended};
 pub use group::{Group, condition, merge, term, text, waits};
 pub use journal::{Entry, Execution, Lead, executions, leads, starts, two_at_once};
 pub use member::{Inside, Member, Output};

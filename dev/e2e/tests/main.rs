@@ -1,6 +1,7 @@
 //! Tests on a real Kubernetes, with the operator inside, from its image, with its rights: `make e2e`. Each cites the rows of
 //! docs/requirements.md and docs/safety.md that it shows.
 mod apart;
+mod author;
 mod bombs;
 mod candidates;
 mod data;

@@ -12,12 +12,16 @@ use tanist_core::{
     data::show_position,
     decide::decide,
     over::role_word,
-    plan::{DecidedBy, Plan},
     policy::{Answered, Point, Policies, PolicyName, Question, Reply, Unanswered},
 };
 use tanist_engine::{Alone, Layer, RunError};
 
-use crate::{case::Case, case::remedy_word, error::chain, world};
+use crate::{
+    arise::{Arises, arises, nobody, not_asked},
+    case::{Case, remedy_word},
+    error::chain,
+    world,
+};
 
 /// How often a policy is asked whose time was over before its fuel.
 const ATTEMPTS: usize = 10;
@@ -177,15 +181,14 @@ pub fn ask(case: &Case, layers: &[Layer]) -> Result<Ran, NotAsked> {
         let members = rows(&seen.question, &verdict);
         return Ok(Ran { point, layers: seen.layers.clone(), verdict, members });
     }
-    let nobody =
-        plan.decisions.iter().find(|decision| decision.point == point && decision.by == DecidedBy::NoCandidate);
-    let Some(nobody) = nobody else { return Err(not_asked(point, &plan, &seen)) };
-    let bars = nobody.candidates.iter().map(|each| (each.member.clone(), each.reason.clone())).collect();
-    let question = tanist_core::question::question(&snapshot, point, &bars);
-    let start = format!("no member can be chosen for {point}");
-    let said = plan.waits.iter().find(|wait| wait.message.starts_with(&start));
-    let verdict = Verdict::Nobody { reason: said.map_or(start, |wait| wait.message.clone()) };
-    Ok(Ran { point, layers: Vec::new(), members: rows(&question, &verdict), verdict })
+    let asked: Vec<_> = seen.iter().map(|seen| seen.question.point).collect();
+    match nobody(&snapshot, &plan, point) {
+        Some(Arises::Nobody { question, reason }) => {
+            let verdict = Verdict::Nobody { reason };
+            Ok(Ran { point, layers: Vec::new(), members: rows(&question, &verdict), verdict })
+        }
+        _ => Err(not_asked(point, &plan, &asked)),
+    }
 }
 
 /// The question that the host asks about a case, without asking anybody.
@@ -194,24 +197,10 @@ pub fn ask(case: &Case, layers: &[Layer]) -> Result<Ran, NotAsked> {
 /// The host would not ask this question about this snapshot, or bars every member.
 pub fn question(case: &Case) -> Result<Question, NotAsked> {
     let point = case.point.value;
-    let traced = Traced { case, layers: &[], seen: RefCell::default() };
-    let plan = decide(&world::snapshot(case), &traced);
-    let seen = traced.seen.into_inner();
-    match seen.iter().find(|seen| seen.question.point == point) {
-        Some(found) => Ok(found.question.clone()),
-        None => Err(not_asked(point, &plan, &seen)),
+    match arises(&world::snapshot(case), point)? {
+        Arises::Asked(question) => Ok(with_facts(case, &question)),
+        Arises::Nobody { reason, .. } => Err(NotAsked { point, why: reason }),
     }
-}
-
-fn not_asked(point: Point, plan: &Plan, seen: &[Seen]) -> NotAsked {
-    let asks: Vec<_> = seen.iter().map(|seen| seen.question.point.as_str()).collect();
-    let waits: Vec<_> = plan.waits.iter().map(|wait| wait.message.as_str()).collect();
-    let why = match (asks.as_slice(), waits.as_slice()) {
-        ([], []) => "nothing is to be decided; look at the members' roles and at group.primaries".to_owned(),
-        ([], waits) => format!("it waits, because {}", waits.join("; ")),
-        (asks, _) => format!("it asks {}", asks.join(" and ")),
-    };
-    NotAsked { point, why }
 }
 
 /// Asks policies one by one.

@@ -6,7 +6,7 @@ mod expect;
 mod members;
 
 pub use expect::{Expect, remedy_word};
-pub use members::{Data, MemberCase, Members, PhaseWord, split};
+pub use members::{Data, FailureCase, MemberCase, Members, PhaseWord, split};
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -15,7 +15,10 @@ use serde_json::{Map, Value};
 use serde_saphyr::{Location, Spanned};
 use tanist_core::{contract::Timestamp, policy::Point};
 
-use crate::error::{Error, Place};
+use crate::{
+    error::{Error, Place},
+    world,
+};
 
 /// Cases in one file. More would take longer to read than to ask.
 const CASES: usize = 1_000;
@@ -94,6 +97,9 @@ pub struct GroupCase {
     /// The most recent data ever seen, `[HISTORY:]NUMBER` of the present term.
     #[serde(default)]
     pub high_water: Option<Spanned<Data>>,
+    /// The term of `high-water`. Absent: the group's.
+    #[serde(default)]
+    pub high_water_term: Option<u64>,
     /// `spec.failover.preferRunning`.
     #[serde(default)]
     pub prefer_running: bool,
@@ -106,6 +112,10 @@ pub struct GroupCase {
     /// Facts about it. The host sends none yet.
     #[serde(default)]
     pub facts: BTreeMap<String, String>,
+    /// What the operator remembers beyond that, in the words of `status.record`; it goes before the keys above. Recorded cases have it where it matters to
+    /// a question.
+    #[serde(default)]
+    pub memory: Option<Spanned<Map<String, Value>>>,
 }
 
 /// Something that happened before.
@@ -237,6 +247,7 @@ impl Case {
         for past in &self.history {
             past.member.as_ref().map_or(Ok(()), |member| known(&member.value, member.referenced))?;
         }
+        world::look(self)?;
         if let Some(expect) = &self.expect {
             expect.value.members().try_for_each(|member| known(member, expect.referenced))?;
             expect.value.fits(self.point.value).map_err(|message| (expect.referenced, message))?;

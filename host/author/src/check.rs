@@ -69,14 +69,21 @@ impl Checked {
 /// # Errors
 /// The file cannot be read.
 pub fn check(tools: &Tools, path: &Path) -> std::result::Result<Checked, Error> {
-    let bytes = read(path)?;
+    check_bytes(tools, path, &read(path)?)
+}
+
+/// Checks the bytes of a policy's file.
+///
+/// # Errors
+/// The interpreter of scripts cannot be used.
+pub fn check_bytes(tools: &Tools, path: &Path, bytes: &[u8]) -> std::result::Result<Checked, Error> {
     let script = is_script(path);
     if script {
         // The interpreter is this program's and not the script's: what it costs to get ready is nobody's figure.
         tools.interpreter().map_err(|error| Error::Usage(chain(&error)))?;
     }
     let began = Instant::now();
-    let loaded = tools.load_bytes(path, &bytes);
+    let loaded = tools.load_bytes(path, bytes);
     let took = began.elapsed();
     let failed = loaded.as_ref().err().map(LoadError::stage);
     let exam = loaded.as_ref().ok().map(|policy| tanist_engine::exam(policy, None, &ExamLimits::default()));
@@ -85,7 +92,7 @@ pub fn check(tools: &Tools, path: &Path) -> std::result::Result<Checked, Error> 
             (Some(at), Err(error)) if at == stage => (Result::Refused, chain(error)),
             (Some(at), _) if at < stage => (Result::Skipped, "not reached".to_owned()),
             _ if stage == Stage::Exam => examined(exam.as_ref()),
-            _ => found(stage, tools, script, &bytes, loaded.as_ref().ok(), took),
+            _ => found(stage, tools, script, bytes, loaded.as_ref().ok(), took),
         };
         StageChecked { stage: stage.to_string(), result, detail }
     };

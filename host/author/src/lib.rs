@@ -6,7 +6,9 @@
 //!
 //! This crate knows neither Kubernetes nor a terminal: it returns values. `tanist policy` prints them.
 
+pub mod arise;
 pub mod ask;
+pub mod assume;
 pub mod bench;
 pub mod case;
 pub mod check;
@@ -15,10 +17,12 @@ mod error;
 pub mod inspect;
 pub mod manifest;
 pub mod project;
+pub mod recorded;
 pub mod report;
 pub mod suite;
 pub mod tools;
 pub mod update;
 pub mod world;
+mod yaml;
 
 pub use error::{Error, Place};

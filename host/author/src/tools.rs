@@ -64,12 +64,20 @@ impl Tools {
     /// The policy is refused.
     pub fn load_bytes(&self, path: &Path, bytes: &[u8]) -> Result<Policy, LoadError> {
         let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-        let source = format!("file/{name}");
+        self.load_from(&format!("file/{name}"), path, bytes)
+    }
+
+    /// The same from another source than a file, for instance `configmap/rules/mine.star`.
+    ///
+    /// # Errors
+    /// The policy is refused.
+    pub fn load_from(&self, source: &str, path: &Path, bytes: &[u8]) -> Result<Policy, LoadError> {
         if !is_script(path) {
-            return Policy::load(&self.engine, &source, bytes);
+            return Policy::load(&self.engine, source, bytes);
         }
+        let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         let text = std::str::from_utf8(bytes).map_err(|error| LoadError::Script(not_text(&name, bytes, error)))?;
-        Policy::script(self.interpreter()?, &source, text)
+        Policy::script(self.interpreter()?, source, text)
     }
 
     /// The interpreter of scripts.

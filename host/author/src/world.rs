@@ -3,8 +3,11 @@
 //!
 //! This is the only place that fills in what a case leaves out. Bars and candidates are not made here: the core makes them of this snapshot.
 
+pub(crate) mod remembered;
+
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_saphyr::Location;
 use tanist_core::{
     contract::{Failure, MemberName, Outcome, Phase, Position, Role, Sequence, Timestamp, Transition},
     memory,
@@ -34,7 +37,10 @@ pub fn snapshot(case: &Case) -> Snapshot {
     for (member, said) in members.iter().zip(&said) {
         remember(&mut record, case, term, member, said);
     }
-    let nodes = names.iter().zip(&said).map(|(name, said)| node(name, said)).collect();
+    // A memory that does not fit was refused when the case was read.
+    let record = remembered::joined(case, record.clone()).unwrap_or(record);
+    let mut nodes = names.iter().zip(&said).map(|(name, said)| node(name, said)).collect();
+    remembered::add_nodes(&record, case.now, &mut nodes);
     let existing = count(names.len()).max(replicas);
     Snapshot {
         now: case.now,
@@ -49,6 +55,15 @@ pub fn snapshot(case: &Case) -> Snapshot {
         ended: BTreeSet::new(),
         surplus_claims: Vec::new(),
     }
+}
+
+/// Whether what a case says about the memory of the operator can be one.
+///
+/// # Errors
+/// What is wrong, and where.
+pub fn look(case: &Case) -> Result<(), (Location, String)> {
+    let named = case.group.memory.is_some() || (0..case.names().len()).any(|at| case.members.case(at).memory.is_some());
+    if named { remembered::joined(case, Record::default()).map(drop) } else { Ok(()) }
 }
 
 /// A time of a case: 0 and less are seconds before its `now`.
@@ -147,6 +162,7 @@ fn member(case: &Case, name: &str, said: &MemberCase, term: u64) -> Member {
         _ => said.phase.unwrap_or(Phase::Running),
     };
     let since = time(case, said.since.unwrap_or(-SETTLED));
+    let role_since = said.role_since.map_or(since, |at| time(case, at));
     // A role can only be read where commands arrive.
     let role = match phase {
         Phase::Running | Phase::Terminating => said.role.unwrap_or(Role::Stopped),
@@ -157,6 +173,7 @@ fn member(case: &Case, name: &str, said: &MemberCase, term: u64) -> Member {
         Role::Failed => Some("its status says failed".to_owned()),
         _ => None,
     };
+    let detail = said.detail.clone().or(detail);
     let known = Position::Known(Sequence { history: None, number: 1 });
     let usual = if term == 0 { Position::Empty } else { known };
     let position = match phase {
@@ -168,7 +185,13 @@ fn member(case: &Case, name: &str, said: &MemberCase, term: u64) -> Member {
         ordinal: split(name).map_or(0, |(_, ordinal)| ordinal),
         pod: (phase != Phase::Missing).then(|| pod(name, said, phase, role, since)),
         claims: vec![claim(name)],
-        reading: Reading { role, detail, since, unknown_streak: u32::from(role == Role::Unknown), processes: None },
+        reading: Reading {
+            role,
+            detail,
+            since: role_since,
+            unknown_streak: u32::from(role == Role::Unknown),
+            processes: None,
+        },
         position,
         position_at: case.now,
         position_stale: false,
@@ -223,7 +246,9 @@ fn node(name: &str, said: &MemberCase) -> (String, Node) {
 /// The memory of the group: it was seeded in its term, and every last primary is over.
 fn record(case: &Case, term: u64, replicas: u32, members: usize) -> Record {
     let high_water = case.group.high_water.as_ref().and_then(|data| match &data.value.0 {
-        Position::Known(sequence) => Some(Mark { term, sequence: sequence.clone() }),
+        Position::Known(sequence) => {
+            Some(Mark { term: case.group.high_water_term.unwrap_or(term), sequence: sequence.clone() })
+        }
         _ => None,
     });
     let history = case.history.iter().map(|past| Transition {
@@ -254,9 +279,11 @@ fn remember(record: &mut Record, case: &Case, term: u64, member: &Member, said: 
     known.last_primary = said.last_primary.map(|at| time(case, at));
     known.primary_term = said.last_primary.and(own);
     known.failures = said.failures;
-    known.last_failure = (said.failures > 0).then(|| Failure {
-        command: "primary".to_owned(),
-        outcome: Outcome::Exited(1),
-        at: time(case, -SETTLED),
+    let usual = || Failure { command: "primary".to_owned(), outcome: Outcome::Exited(1), at: time(case, -SETTLED) };
+    let told = said.last_failure.as_ref().map(|told| Failure {
+        command: told.command.clone(),
+        outcome: told.outcome,
+        at: time(case, told.at),
     });
+    known.last_failure = told.or_else(|| (said.failures > 0).then(usual));
 }

@@ -25,7 +25,7 @@ pub enum Command {
     /// Show groups, or change what is to be done with them.
     #[command(flatten)]
     Ask(Ask),
-    /// Write, try, test and measure a policy on this machine, without a cluster.
+    /// Write, test and measure a policy on this machine, try it on a live group, and put it there.
     #[command(subcommand)]
     Policy(Verb),
     /// Print a script that completes commands, groups and members: source <(tanist completion bash).

@@ -1,6 +1,6 @@
 //! The command line for users: `tanist status`, `explain`, `switchover`, `override`, `pause`, `resume`, `retry`; as `kubectl tanist` when the
 //! binary is called `kubectl-tanist`. Commands read the group's object and change only that object. `override` also runs the
-//! group's `sequence` command in members. `tanist policy` needs no cluster.
+//! group's `sequence` command in members. What `tanist policy` does, `cli/policy.rs` says.
 mod age;
 mod color;
 pub mod complete;
@@ -21,6 +21,8 @@ pub use output::print;
 pub use reach::Reach;
 pub use scripts::{Shell, script};
 pub use trouble::{is_closed_pipe, words};
+#[cfg(test)]
+pub use view::example as view_example;
 
 use crate::api::{ANNOTATION_RETRY, ReplicaGroup};
 use find::{change, find};

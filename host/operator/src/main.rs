@@ -70,7 +70,7 @@ async fn command(words: &[String]) -> ExitCode {
         }
     };
     if let Command::Policy(verb) = &args.command {
-        return cli::policy::run(verb);
+        return cli::policy::run(verb, &args.reach).await;
     }
     match carry_out(args).await {
         Ok(()) => ExitCode::SUCCESS,

@@ -3,8 +3,8 @@ pub mod convert;
 mod missing;
 mod questions;
 mod revisions;
+pub mod told;
 mod uncreated;
-
 pub use convert::every_container_ended;
 pub use questions::{ASK_AGAIN, read_position};
 

@@ -13,6 +13,8 @@ mod source;
 pub mod store;
 
 pub use active::Active;
+pub use read::content_of;
+pub use source::text as source_text;
 
 use crate::api::spec::Policy as PolicySpec;
 use crate::api::{LABEL_POLICY, ReplicaGroup};

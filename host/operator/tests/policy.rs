@@ -4,10 +4,14 @@
 use serde_json::Value;
 use std::env;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 const DOCUMENT: &str = include_str!("../../../docs/policies.md");
+
+/// The story that runs the commands that need a cluster.
+const IN_CLUSTER: &str = include_str!("../../../dev/e2e/tests/author.rs");
 
 /// The component of a policy of this repository.
 fn built(name: &str) -> PathBuf {
@@ -112,6 +116,15 @@ fn exit_codes_tell_failures_from_what_cannot_be_used() {
         (2, "tset"),
         (2, "new Not-A-Name"),
         (2, "new --lang rust mine"),
+        (2, "snapshot db"),
+        (2, "try db prefer.wasm"),
+        (2, "try db prefer.wasm --question sede"),
+        (2, "put rules prefer.wasm"),
+        (2, "put rules none.wasm"),
+        (2, "put rules prefer.wasm --key mine.star"),
+        (2, "put rules prefer.wasm --timeout soon"),
+        (2, "dev none"),
+        (2, "dev . db"),
         (0, "--help"),
     ] {
         let (found, out, error) = said(folder.path(), words);
@@ -189,6 +202,91 @@ fn a_run_shows_every_layer_and_every_member() {
     assert!(out.contains("not asked; it would answer: choose db-1"), "{out}");
 }
 
+/// `tanist policy dev` that is running. It ends with the test.
+struct Dev {
+    process: Child,
+    out: BufReader<ChildStdout>,
+}
+
+impl Dev {
+    fn begin(mut command: Command) -> Self {
+        let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let out = BufReader::new(process.stdout.take().unwrap());
+        Dev { process, out }
+    }
+
+    /// What it prints until it waits for the next save.
+    fn round(&mut self) -> String {
+        let mut said = String::new();
+        while !said.ends_with("Ctrl-C ends this\n") {
+            assert!(self.out.read_line(&mut said).unwrap() > 0, "it ended: {said}");
+        }
+        said
+    }
+
+    /// The first round in which it says that; a save in several steps may have more rounds than one.
+    fn until(&mut self, words: &str) -> String {
+        loop {
+            let said = self.round();
+            if said.contains(words) {
+                return said;
+            }
+        }
+    }
+
+    /// Ends it as Ctrl-C does, and returns its exit code.
+    fn interrupt(mut self) -> Option<i32> {
+        let id = rustix::process::Pid::from_child(&self.process);
+        rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
+        self.process.wait().unwrap().code()
+    }
+}
+
+impl Drop for Dev {
+    fn drop(&mut self) {
+        // It has ended already, unless the test failed.
+        let _ = self.process.kill();
+    }
+}
+
+// Each save is looked at: one with a typo, one that replaces the file as editors do, one that is half written. Nothing of that ends it; Ctrl-C does, with 0.
+#[test]
+fn a_project_is_looked_at_after_each_save() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(said(folder.path(), "new mine").0, 0);
+    let script = folder.path().join("mine/policy.star");
+    let good = fs::read_to_string(&script).unwrap();
+    let mut command = command(env!("CARGO_BIN_EXE_tanist"), folder.path());
+    command.args(["policy", "dev", "mine"]);
+    let mut dev = Dev::begin(command);
+    let first = dev.round();
+    assert!(first.contains("ok  mine/policy.star: its exam passed") && first.contains("3 of 3 passed"), "{first}");
+    fs::write(&script, good.replace("choose(", "chose(")).unwrap();
+    let typo = dev.until("REFUSED");
+    assert!(typo.contains("policy.star:") && typo.contains("chose"), "{typo}");
+    // As an editor does: another file is written and renamed.
+    let aside = folder.path().join("mine/.policy.star.swp");
+    fs::write(&aside, &good).unwrap();
+    fs::rename(&aside, &script).unwrap();
+    dev.until("3 of 3 passed");
+    fs::write(&script, good.get(..good.len() / 2).unwrap()).unwrap();
+    fs::write(&script, &good).unwrap();
+    fs::remove_file(&script).unwrap();
+    dev.until("has no policy");
+    fs::write(&script, &good).unwrap();
+    dev.until("3 of 3 passed");
+    // A folder with further cases that is made later is watched, too.
+    let cases = folder.path().join("mine/cases");
+    fs::create_dir(&cases).unwrap();
+    fs::write(
+        cases.join("more.yaml"),
+        "policy: ../policy.star\nparameters: {zone: a}\ncases: [{point: seed, expect: refuse}]\n",
+    )
+    .unwrap();
+    dev.until("3 of 4 passed");
+    assert_eq!(dev.interrupt(), Some(0));
+}
+
 /// One block of the document: what its fence says, its text, and its line.
 struct Block {
     fence: String,
@@ -251,7 +349,24 @@ fn every_command_of_the_document_works() {
                 assert_eq!(done.status.code(), Some(code), "line {line}:\n{text}\n{last}\n{error}");
                 ran += text.lines().filter(|line| line.starts_with("tanist ")).count();
             }
-            other => panic!("line {line}: what is a block of {other}? Use sh, `sh fails` or text"),
+            "sh waits" => {
+                let words = text.trim().strip_prefix("tanist ").expect("one command").split(' ');
+                let mut command = command(env!("CARGO_BIN_EXE_tanist"), &work);
+                command.args(words);
+                let mut dev = Dev::begin(command);
+                last = dev.round();
+                assert_eq!(dev.interrupt(), Some(0), "line {line}");
+            }
+            "sh cluster" => {
+                for verb in text.lines().map(|line| line.split(' ').nth(2).unwrap()) {
+                    let run = format!("\"policy\", \"{verb}\"");
+                    assert!(IN_CLUSTER.contains(&run), "line {line}: no test runs {verb} in a cluster");
+                }
+            }
+            "yaml" => {}
+            other => panic!(
+                "line {line}: what is a block of {other}? Use sh, `sh fails`, `sh waits`, `sh cluster`, yaml or text"
+            ),
         }
     }
     assert!(ran >= 9, "only {ran} commands were found");

@@ -6,9 +6,10 @@ use serde::{
     Deserialize, Deserializer,
     de::{Error as _, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},
 };
+use serde_json::{Map, Value};
 use serde_saphyr::{Location, Spanned};
 use tanist_core::{
-    contract::{Phase, Position, Role, Timestamp},
+    contract::{Outcome, Phase, Position, Role, Timestamp},
     data::read_sequence,
 };
 
@@ -45,6 +46,9 @@ pub struct MemberCase {
     /// Its role. Absent: what the question needs.
     #[serde(default)]
     pub role: Option<Role>,
+    /// Why its role is `unknown` or `failed`. Absent: a usual reason.
+    #[serde(default)]
+    pub detail: Option<String>,
     /// Whether commands reach it. `false` is the phase `unreachable`.
     #[serde(default)]
     pub reachable: Option<bool>,
@@ -57,6 +61,9 @@ pub struct MemberCase {
     /// Since when it is in its phase and role; 0 and less: so many seconds before `now`. Absent: 60 seconds.
     #[serde(default)]
     pub since: Option<Timestamp>,
+    /// Since when it is in its role, where that is another time; 0 and less as above.
+    #[serde(default)]
+    pub role_since: Option<Timestamp>,
     /// When it was last primary; 0 and less as above. With it the member led the group's term.
     #[serde(default)]
     pub last_primary: Option<Timestamp>,
@@ -72,12 +79,31 @@ pub struct MemberCase {
     /// Commands that failed on it in a row.
     #[serde(default)]
     pub failures: u32,
+    /// The latest of them. Absent: `primary` exited with 1, a minute ago.
+    #[serde(default)]
+    pub last_failure: Option<FailureCase>,
     /// Its labels for policies.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
     /// Facts about it. The host sends none yet.
     #[serde(default)]
     pub facts: BTreeMap<String, String>,
+    /// What the operator remembers of it beyond that, in the words of `status.record.members`; it goes before the keys above. Recorded cases have it where
+    /// it bars a member.
+    #[serde(default)]
+    pub memory: Option<Spanned<Map<String, Value>>>,
+}
+
+/// A command that failed.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct FailureCase {
+    /// The name of the command.
+    pub command: String,
+    /// How it ended: `{exited: CODE}`, `not-started` or `unknown`.
+    pub outcome: Outcome,
+    /// When; 0 and less: so many seconds before `now`.
+    pub at: Timestamp,
 }
 
 /// What is known of the data of a member.

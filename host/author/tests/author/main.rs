@@ -5,6 +5,7 @@ mod asking;
 mod cases;
 mod looking;
 mod projects;
+mod recording;
 mod suites;
 
 use std::{

@@ -285,9 +285,22 @@ mod tests {
         assert_eq!(answered("status --al").await, ["--all-namespaces", ":4"]);
         assert_eq!(answered("override db db-1 --y").await, ["--yes", ":4"]);
         assert_eq!(answered("switchover db --kubeconfig ").await, [":0"], "the shell offers files");
-        assert_eq!(answered("policy ").await, ["new", "check", "run", "test", "bench", "inspect", "fmt", "help", ":4"]);
+        assert_eq!(
+            answered("policy ").await,
+            ["new", "check", "run", "test", "bench", "inspect", "fmt", "snapshot", "try", "put", "dev", "help", ":4"]
+        );
+        let questions = ["seed", "failover", "join", "demote", "place", "treat", ":4"];
+        assert_eq!(answered("policy try db x.star --question ").await, questions);
         assert_eq!(answered("policy new --lang ").await, ["starlark", "rust", ":4"]);
-        for words in ["policy check ", "policy run x.star --snapshot ", "policy run --group ", "policy test --junit "] {
+        for words in [
+            "policy check ",
+            "policy run x.star --snapshot ",
+            "policy run --group ",
+            "policy test --junit ",
+            "policy try db ",
+            "policy put rules ",
+            "policy dev ",
+        ] {
             assert_eq!(answered(words).await, [":0"], "the shell offers files: {words}");
         }
         assert!(answered("").await.contains(&"switchover".to_owned()));
@@ -296,7 +309,17 @@ mod tests {
 
     #[test]
     fn groups_and_members_are_expected_in_their_places() {
-        for words in ["explain ", "status ", "status web ", "status -A ", "-n shop pause d", "override -y "] {
+        for words in [
+            "explain ",
+            "status ",
+            "status web ",
+            "status -A ",
+            "-n shop pause d",
+            "override -y ",
+            "policy snapshot ",
+            "policy try ",
+            "policy dev . ",
+        ] {
             assert_eq!(line(words).expected, Expected::Group, "{words}");
         }
         for words in ["switchover db --to ", "switchover db --to=d", "override db ", "override --yes db db"] {

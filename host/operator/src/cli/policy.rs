@@ -1,21 +1,28 @@
-//! `tanist policy`: what authors of policies do on their own machine. No cluster is needed, and none is asked.
+//! `tanist policy`: what authors of policies do, on their own machine and with a group in a cluster.
 //!
-//! The work is done by tanist-author, with this program's engine, interpreter and built-in policies; here are the arguments and the printing. What works on a
-//! group in a cluster (a snapshot of it, a try, putting a policy there) belongs beside these commands, with a [`Session`](super::Session).
+//! The work is done by tanist-author, with this program's engine, interpreter and built-in policies; here are the arguments and the printing. Only `snapshot`,
+//! `try`, `put` and `dev` with a group ask a cluster, by a [`Session`]; only `put` writes there, and only a ConfigMap.
 //!
-//! Exit codes, for scripts: 0 it is well; 1 the policy is refused, fails, or answers otherwise than expected; 2 the command line or a file cannot be used.
+//! Exit codes, for scripts: 0 it is well; 1 the policy is refused, fails, or answers otherwise than expected, or a group does not follow it; 2 the command
+//! line, a file or the cluster cannot be used.
 mod bench;
 mod check;
+mod dev;
 mod fmt;
+mod follow;
 mod inspect;
+mod live;
 mod new;
+mod put;
 mod run;
 mod show;
+mod snapshot;
 mod test;
 mod tools;
+mod try_;
 
 use super::output::{Form, form, print};
-use super::{is_closed_pipe, words};
+use super::{Reach, Session, is_closed_pipe, words};
 use anyhow::Context;
 use serde::Serialize;
 use std::process::ExitCode;
@@ -42,6 +49,18 @@ pub enum Verb {
     Inspect(inspect::Inspect),
     /// Format a script.
     Fmt(fmt::Fmt),
+    /// Record a live group as cases, for `test` and `run`.
+    ///
+    /// The cases go to standard output; what they cannot say, and what is not known, to standard error. Needs the role view.
+    Snapshot(snapshot::Snapshot),
+    /// Ask a policy about a live group, beside the policies that it has. Nothing is changed.
+    Try(try_::Try),
+    /// Put a policy into a ConfigMap, and wait until the groups that use it follow.
+    ///
+    /// It is checked first. Other keys of the ConfigMap are left alone.
+    Put(put::Put),
+    /// Check, test and try again after each save, until Ctrl-C.
+    Dev(dev::Dev),
 }
 
 /// How a command ended that did its work.
@@ -60,7 +79,7 @@ impl End {
 }
 
 /// Runs one command.
-pub fn run(verb: &Verb) -> ExitCode {
+pub async fn run(verb: &Verb, reach: &Reach) -> ExitCode {
     let ended = match verb {
         Verb::New(asked) => new::new(asked),
         Verb::Check(asked) => check::check(asked),
@@ -69,6 +88,7 @@ pub fn run(verb: &Verb) -> ExitCode {
         Verb::Bench(asked) => bench::bench(asked),
         Verb::Inspect(asked) => inspect::inspect(asked),
         Verb::Fmt(asked) => fmt::fmt(asked),
+        Verb::Snapshot(_) | Verb::Try(_) | Verb::Put(_) | Verb::Dev(_) => in_cluster(verb, reach).await,
     };
     match ended {
         Ok(End::Well) => ExitCode::SUCCESS,
@@ -79,6 +99,24 @@ pub fn run(verb: &Verb) -> ExitCode {
             let refused = error.downcast_ref::<tanist_author::Error>().is_some_and(tanist_author::Error::is_failure);
             if refused { ExitCode::FAILURE } else { ExitCode::from(UNUSABLE) }
         }
+    }
+}
+
+/// Runs a command that asks a cluster.
+async fn in_cluster(verb: &Verb, reach: &Reach) -> anyhow::Result<End> {
+    if let Verb::Dev(asked) = verb
+        && !asked.needs_cluster()
+    {
+        return dev::dev(None, asked).await;
+    }
+    let (client, namespace) = reach.connect().await?;
+    let session = Session { client, namespace };
+    match verb {
+        Verb::Snapshot(asked) => snapshot::snapshot(&session, asked).await,
+        Verb::Try(asked) => try_::try_out(&session, asked).await,
+        Verb::Put(asked) => put::put(&session, asked).await,
+        Verb::Dev(asked) => dev::dev(Some(&session), asked).await,
+        _ => Ok(End::Well),
     }
 }
 

@@ -3,6 +3,7 @@ use super::Error;
 use super::builtin;
 use super::source::{Content, Kind, Origin};
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube::ResourceExt;
 use kube::runtime::reflector::{ObjectRef, Store};
 use std::io;
 use std::path::Path;
@@ -23,6 +24,15 @@ pub fn config_map(store: Option<&Store<ConfigMap>>, origin: &Origin, limit: usiz
     let Origin::ConfigMap { namespace, name, key } = origin else { return Err(Error::NameNone) };
     let map = store.and_then(|store| store.get(&ObjectRef::new(name).within(namespace)));
     let map = map.ok_or_else(|| Error::FindConfigMap(name.clone()))?;
+    content_of(&map, key, limit)
+}
+
+/// The same of a `ConfigMap` that was read already.
+///
+/// # Errors
+/// When it has no such key, or its content is no policy.
+pub fn content_of(map: &ConfigMap, key: &str, limit: usize) -> Result<Content, Error> {
+    let name = map.name_any();
     if let Some(bytes) = map.binary_data.as_ref().and_then(|data| data.get(key)) {
         let kind = if key.ends_with(SCRIPT) { Kind::Script } else { Kind::Component };
         return bounded(kind, key, bytes.0.clone(), limit);
@@ -30,7 +40,7 @@ pub fn config_map(store: Option<&Store<ConfigMap>>, origin: &Origin, limit: usiz
     match map.data.as_ref().and_then(|data| data.get(key)) {
         Some(text) if key.ends_with(SCRIPT) => bounded(Kind::Script, key, text.clone().into_bytes(), limit),
         Some(_) => Err(Error::NameScript(format!("{name}/{key}"))),
-        None => Err(Error::FindKey(name.clone(), key.clone())),
+        None => Err(Error::FindKey(name, key.to_owned())),
     }
 }
 

@@ -22,7 +22,7 @@ pub struct Bench {
     output: Option<Form>,
 }
 
-fn parameters(text: &str) -> Result<Map<String, Value>, String> {
+pub fn parameters(text: &str) -> Result<Map<String, Value>, String> {
     serde_json::from_str(text).map_err(|error| format!("it is no JSON object: {error}"))
 }
 

@@ -24,7 +24,7 @@ pub fn check(asked: &Check) -> anyhow::Result<End> {
     Ok(End::of(checked.passed()))
 }
 
-fn text(checked: &Checked, colors: bool) -> String {
+pub fn text(checked: &Checked, colors: bool) -> String {
     let mut table = Table::new(&["GATE", "RESULT", "FOUND"]);
     for stage in &checked.stages {
         let (word, style) = match stage.result {

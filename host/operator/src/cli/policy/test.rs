@@ -56,7 +56,7 @@ pub fn test(asked: &Test) -> anyhow::Result<End> {
     Ok(End::of(passed == all))
 }
 
-fn text(tested: &Tested, colors: bool) -> String {
+pub fn text(tested: &Tested, colors: bool) -> String {
     let mut out = String::new();
     for file in &tested.files {
         for case in &file.cases {
