@@ -99,7 +99,7 @@ fn an_author_puts_tries_and_records() -> Outcome {
         let strict = folder.write(
             "strict.star",
             &PREFER
-                .replace("[\"member\"]", "[\"member\", \"zone\"]")
+                .replace("\"required\": [\"member\"]", "\"required\": [\"member\", \"zone\"]")
                 .replace("\"properties\": {", "\"properties\": {\"zone\": {\"type\": \"string\"}, "),
         )?;
         let out = ended(stage, 1, &["policy", "put", "rules", &strict, "--key", "mine.star", "--timeout", "30s"])?;
