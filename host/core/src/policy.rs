@@ -91,7 +91,7 @@ pub struct PolicyName {
 }
 
 impl PolicyName {
-    /// What stands for the name where no policy was asked, or where none of those asked had an opinion.
+    /// The name that is reported where no policy was asked, or where none of those asked had an opinion.
     #[must_use]
     pub fn none() -> Self {
         PolicyName { name: "none".to_owned(), version: String::new(), source: String::new(), digest: String::new() }

@@ -305,7 +305,7 @@ async fn a_built_in_script_decides_for_the_groups_that_name_it() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-// S33: a list of copies may have several pages, because other ConfigMaps have the group's label, too; what stands on a later one is not lost.
+// S33: a list of copies may have several pages, because other ConfigMaps have the group's label, too; copies on a later page are found.
 #[tokio::test]
 async fn copies_are_found_on_every_page() {
     let (client, maps) = api_server();
