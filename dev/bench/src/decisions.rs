@@ -294,13 +294,27 @@ impl Turns {
     ///
     /// # Errors
     /// That of `ask`.
-    pub fn take(&mut self, turn: usize, mut ask: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<()> {
+    pub fn take(&mut self, turn: usize, ask: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<()> {
+        self.take_after(turn, || (), ask)
+    }
+
+    /// The same, with something that is done before each sample and does not count.
+    ///
+    /// # Errors
+    /// That of `ask`.
+    pub fn take_after(
+        &mut self,
+        turn: usize,
+        mut before: impl FnMut(),
+        mut ask: impl FnMut() -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
         let count = turn.min(self.left);
         self.left -= count;
         for _ in 0..count {
             if let Some(wait) = self.wait {
                 thread::sleep(wait);
             }
+            before();
             let started = Instant::now();
             ask()?;
             self.samples.push(started.elapsed());

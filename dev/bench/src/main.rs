@@ -2,6 +2,7 @@
 
 mod against;
 mod cases;
+mod changes;
 mod decisions;
 mod figures;
 mod goals;
@@ -38,10 +39,15 @@ enum Command {
     Decisions(decisions::Args),
     /// One decision by a script, loads of policies, and what many policies keep in memory.
     Scripts(scripts::Args),
+    /// The memory that so many policies of a kind keep; started by `scripts`.
+    #[command(hide = true)]
+    Kept(scripts::KeptArgs),
     /// A group of five loses every pod: from the last new pod running to every member in its role.
     Recovery(recovery::Args),
     /// The process of a primary dies: until a secondary is promoted, and what a client sees.
     Takeovers(takeovers::Args),
+    /// A label or a script is changed: until the status has the answer, alone and beside groups that burn all their fuel.
+    Changes(changes::Args),
     /// Many groups that have nothing to do: memory, writes, executions.
     Idle(idle::Args),
     /// One takeover with the image that is measured: whether it works at all.
@@ -65,8 +71,10 @@ fn main() -> anyhow::Result<()> {
     match Args::parse().command {
         Command::Decisions(args) => decisions::run(&args),
         Command::Scripts(args) => scripts::run(&args),
+        Command::Kept(args) => scripts::kept(&args),
         Command::Recovery(args) => recovery::run(&args),
         Command::Takeovers(args) => takeovers::run(&args),
+        Command::Changes(args) => changes::run(&args),
         Command::Idle(args) => idle::run(&args),
         Command::Story => story::run(),
         Command::Against(args) => against::run(&args),

@@ -10,6 +10,7 @@ use anyhow::{Context as _, bail, ensure};
 
 use crate::{
     against::Against,
+    changes::Changes,
     decisions::Decisions,
     idle::Idle,
     record::{Record, Shown},
@@ -71,6 +72,7 @@ fn part(name: &str, folder: &Path) -> anyhow::Result<String> {
         Recoveries::NAME => shown::<Recoveries>(folder),
         Takeovers::NAME => shown::<Takeovers>(folder),
         Idle::NAME => shown::<Idle>(folder),
+        Changes::NAME => shown::<Changes>(folder),
         Against::NAME => shown::<Against>(folder),
         _ => bail!("there are no figures called {name}"),
     }
@@ -89,6 +91,7 @@ mod tests {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
     }
 
+    // P35: what docs/benchmarks.md says is what was measured.
     #[test]
     fn the_document_has_the_figures_of_its_json() {
         let args = Args { figures: docs().join("benchmarks"), document: docs().join("benchmarks.md"), check: true };
@@ -98,7 +101,15 @@ mod tests {
     #[test]
     fn every_part_has_a_place() {
         let text = fs::read_to_string(docs().join("benchmarks.md")).unwrap();
-        for name in [Decisions::NAME, Scripts::NAME, Recoveries::NAME, Takeovers::NAME, Idle::NAME, Against::NAME] {
+        for name in [
+            Decisions::NAME,
+            Scripts::NAME,
+            Recoveries::NAME,
+            Takeovers::NAME,
+            Idle::NAME,
+            Changes::NAME,
+            Against::NAME,
+        ] {
             assert!(text.contains(&format!("<!-- figures: {name} -->\n")), "{name} has no place");
         }
     }

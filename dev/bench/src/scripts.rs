@@ -4,11 +4,12 @@ use std::{
     fs,
     hint::black_box,
     path::{Path, PathBuf},
+    process::Command,
     sync::Arc,
     time::Instant,
 };
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};
 use tanist_core::policy::{Point, Policies as _, Question};
 use tanist_engine::{Engine, Interpreter, Layer, Limits, Policy, Stack};
@@ -94,15 +95,15 @@ struct Files {
 }
 
 impl Files {
-    fn read(args: &Args) -> anyhow::Result<Self> {
+    fn read(policies: &Path, script: &Path) -> anyhow::Result<Self> {
         let read = |path: &Path| fs::read(path).with_context(|| format!("failed to read {}", path.display()));
-        let built = |name: &str| read(&args.policies.join(name));
+        let built = |name: &str| read(&policies.join(name));
         Ok(Self {
             sequence: built("sequence.wasm")?,
             sequence_compiled: built("sequence.cwasm")?,
             prefer: built("prefer.wasm")?,
             interpreter: built("starlark.cwasm")?,
-            script: String::from_utf8(read(&args.script)?).context("the script is no text")?,
+            script: String::from_utf8(read(script)?).context("the script is no text")?,
         })
     }
 }
@@ -110,13 +111,12 @@ impl Files {
 /// # Errors
 /// A file cannot be read, a policy cannot be loaded, or somebody does not answer.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let files = Files::read(args)?;
+    let files = Files::read(&args.policies, &args.script)?;
     let part = if args.conditions.quick { 10 } else { 1 };
     let mut webhook = Webhook::start(&args.webhook)?;
     let children = [webhook.process()];
     let before = Busy::now(&children);
-    // Before anything else, while the program is small.
-    let kept = keep(&files)?;
+    let kept = keep(args)?;
     let loads = load(&files)?;
     let interpreter = Interpreter::from_compiled(Limits::default(), &files.interpreter)?;
     let (ways, fuel) = decide(&files, &interpreter, &mut webhook, &Recorded::read(&args.payload)?, part)?;
@@ -126,7 +126,16 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Record::new(About::now(&args.conditions), load, scripts, goals, vec![]).finish(args.json.as_deref())
 }
 
-const DECIDES: &str = "the script decides";
+/// The built-in policies that are scripts.
+const SHIPPED: [(&str, &str); 4] = [
+    ("patroni", include_str!("../../../policies/patroni/patroni.star")),
+    ("quorum", include_str!("../../../policies/quorum/quorum.star")),
+    ("sentinel", include_str!("../../../policies/sentinel/sentinel.star")),
+    ("zones", include_str!("../../../policies/zones/zones.star")),
+];
+
+/// As in the operator, which prepares an instance when a decision is made and nobody waits.
+const DECIDES: &str = "the script decides, prepared after the question before";
 
 fn goals(ways: &[Way]) -> anyhow::Result<Vec<Goal>> {
     let script = ways.iter().find(|way| way.what == DECIDES).context("the script was not measured")?;
@@ -160,7 +169,7 @@ fn decide(
     let (native, body) = (cases::native(&seed), recorded.request(&seed)?);
     let (lean, pods) = (webhook.request("/lean", &cases::short(&seed).to_string()), webhook.request("/pods", &body));
     let stacks = [
-        (DECIDES, script(&files.script)?, &asked),
+        ("the script decides, not prepared", script(&files.script)?, &asked),
         ("the script is loaded and returns at once", script(&returning(&files.script))?, &asked),
         ("a script of one line returns at once", script("def failover(s): return wait('measured')\n")?, &asked),
         (
@@ -171,13 +180,16 @@ fn decide(
     ];
     let all = SAMPLES / part;
     let mut of_stacks: Vec<_> = stacks.iter().map(|_| Turns::new(all, None)).collect();
-    let [mut library, mut of_lean, mut of_pods] = [(); 3].map(|()| Turns::new(all, None));
+    let [mut prepared, mut library, mut of_lean, mut of_pods] = [(); 4].map(|()| Turns::new(all, None));
+    let decides = script(&files.script)?;
     for (_, stack, question) in &stacks {
         for _ in 0..WARM_UP / part {
             black_box(stack.ask(question)?);
         }
     }
     while !of_stacks.iter().all(Turns::done) {
+        let ask = || decides.ask(black_box(&asked)).map(|said| _ = black_box(said)).map_err(Into::into);
+        prepared.take_after(TURN, || decides.prepare(), ask)?;
         for ((_, stack, question), turns) in stacks.iter().zip(&mut of_stacks) {
             turns.take(TURN, || stack.ask(black_box(question)).map(|said| _ = black_box(said)).map_err(Into::into))?;
         }
@@ -190,7 +202,7 @@ fn decide(
     }
     let [(_, first, _), ..] = &stacks;
     let fuel = first.ask(&asked)?.fuel;
-    let mut ways = Vec::new();
+    let mut ways = vec![Way { what: DECIDES.to_owned(), took: prepared.samples.figures()? }];
     for ((what, ..), turns) in stacks.iter().zip(of_stacks) {
         ways.push(Way { what: (*what).to_owned(), took: turns.samples.figures()? });
     }
@@ -232,43 +244,104 @@ fn load(files: &Files) -> anyhow::Result<Vec<Way>> {
         Ok(())
     })?;
     let interpreter = Interpreter::from_compiled(limits(), &files.interpreter)?;
-    measure("the script, with the interpreter there", LOADS * 10, &mut || {
-        black_box(Policy::script(&interpreter, "bench", &files.script)?);
-        Ok(())
-    })?;
+    for (name, text) in SHIPPED.into_iter().chain([("forty", files.script.as_str())]) {
+        measure(&format!("the script `{name}`, with the interpreter there"), LOADS * 10, &mut || {
+            black_box(Policy::script(&interpreter, "bench", text)?);
+            Ok(())
+        })?;
+    }
     Ok(loads)
 }
 
-/// So many different policies of a kind, kept at the same time: what is resident beside what one program needs without them.
-fn keep(files: &Files) -> anyhow::Result<Vec<Kept>> {
+/// One figure of memory: in a program of its own, because memory that one load freed is used again by the next.
+#[derive(Debug, clap::Args)]
+pub struct KeptArgs {
+    /// The folder with the built policies, compiled ones included.
+    #[arg(long)]
+    policies: PathBuf,
+    /// The script.
+    #[arg(long)]
+    script: PathBuf,
+    /// What is held in memory.
+    #[arg(long)]
+    kind: Kind,
+    /// How many different ones.
+    #[arg(long)]
+    count: usize,
+}
+
+/// A kind of policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Kind {
+    /// Components.
+    Components,
+    /// Scripts, with the interpreter that they share.
+    Scripts,
+}
+
+/// Prints how many MiB so many different policies keep.
+///
+/// # Errors
+/// A file cannot be read, or a policy cannot be loaded or asked.
+pub fn kept(args: &KeptArgs) -> anyhow::Result<()> {
+    let files = Files::read(&args.policies, &args.script)?;
+    let mib = match args.kind {
+        Kind::Components => components(&files, args.count)?,
+        Kind::Scripts => scripts(&files, args.count)?,
+    };
+    println!("{mib}");
+    Ok(())
+}
+
+/// What many policies of each kind keep, each figure by another process.
+fn keep(args: &Args) -> anyhow::Result<Vec<Kept>> {
+    let program = std::env::current_exe().context("this program does not know its file")?;
     let mut found = Vec::new();
-    let engine = Engine::new(Limits::default())?;
-    for policies in MANY {
-        let before = resident()?;
-        let load = |n| {
-            let bytes = with_name(&files.sequence, n);
-            // As the operator takes over what its child compiled.
-            Policy::from_compiled(&engine, "bench", &bytes, &files.sequence_compiled).map_err(anyhow::Error::from)
-        };
-        let kept = (0..policies).map(load).collect::<anyhow::Result<Vec<_>>>()?;
-        found.push(Kept { what: "components".to_owned(), policies, mib: resident()? - before });
-        drop(kept);
-    }
-    let before = resident()?;
-    let interpreter = Interpreter::from_compiled(Limits::default(), &files.interpreter)?;
-    for policies in MANY {
-        let load = |n| {
-            let text = format!("{}\n# {n}\n", files.script);
-            stack(Policy::script(&interpreter, "bench", &text)?)
-        };
-        let kept = (0..policies).map(load).collect::<anyhow::Result<Vec<_>>>()?;
-        let asked = Question { point: Point::Failover, ..cases::full(MEMBERS) };
-        for each in &kept {
-            black_box(each.ask(&asked)?);
+    for (kind, name, what) in [
+        (Kind::Components, "components", "components"),
+        (Kind::Scripts, "scripts", "scripts, the interpreter included"),
+    ] {
+        for policies in MANY {
+            let mut command = Command::new(&program);
+            command.args(["kept", "--kind", name, "--count", &policies.to_string()]);
+            command.arg("--policies").arg(&args.policies).arg("--script").arg(&args.script);
+            let done = command.output().with_context(|| format!("failed to measure {policies} {kind:?}"))?;
+            ensure!(done.status.success(), "{policies} {what}: {}", String::from_utf8_lossy(&done.stderr));
+            let mib = String::from_utf8(done.stdout)?.trim().parse().context("no figure")?;
+            found.push(Kept { what: what.to_owned(), policies, mib });
         }
-        found.push(Kept { what: "scripts, the interpreter included".to_owned(), policies, mib: resident()? - before });
     }
     Ok(found)
+}
+
+/// What is resident beside what one program needs without them.
+fn components(files: &Files, count: usize) -> anyhow::Result<f64> {
+    let engine = Engine::new(Limits::default())?;
+    let before = resident()?;
+    let load = |n| {
+        let bytes = with_name(&files.sequence, n);
+        // As the operator takes over what its child compiled.
+        Policy::from_compiled(&engine, "bench", &bytes, &files.sequence_compiled).map_err(anyhow::Error::from)
+    };
+    let kept = (0..count).map(load).collect::<anyhow::Result<Vec<_>>>()?;
+    let after = resident()?;
+    drop(kept);
+    Ok(after - before)
+}
+
+fn scripts(files: &Files, count: usize) -> anyhow::Result<f64> {
+    let before = resident()?;
+    let interpreter = Interpreter::from_compiled(Limits::default(), &files.interpreter)?;
+    let load = |n| {
+        let text = format!("{}\n# {n}\n", files.script);
+        stack(Policy::script(&interpreter, "bench", &text)?)
+    };
+    let kept = (0..count).map(load).collect::<anyhow::Result<Vec<_>>>()?;
+    let asked = Question { point: Point::Failover, ..cases::full(MEMBERS) };
+    for each in &kept {
+        black_box(each.ask(&asked)?);
+    }
+    Ok(resident()? - before)
 }
 
 /// The component with one more custom section: another digest, the same policy.
@@ -330,13 +403,14 @@ mod tests {
         assert!(goals(&ways[..1]).is_err());
     }
 
+    // P35: ways of a decision, loads and memory are in one table each.
     #[test]
     fn tables_show_ways_loads_and_memory() {
         let kept = vec![Kept { what: "components".to_owned(), policies: 10, mib: 12.34 }];
         let (ways, loads) = (vec![way(DECIDES, 1_000, 200.0)], vec![way("a load", 5, 1.5)]);
         let text = Scripts { lines: 40, fuel: 7, ways, loads, kept }.tables();
         for row in [
-            "| the script decides | 200.0 | 200.0 | 1000 |",
+            &format!("| {DECIDES} | 200.0 | 200.0 | 1000 |"),
             "| a load | 1.50 | - | 5 |",
             "| 10 components | 12.3 |",
             "40 lines, which uses 7 units",

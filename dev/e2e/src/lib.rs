@@ -6,6 +6,7 @@
 mod cluster;
 mod group;
 mod journal;
+mod lead;
 mod member;
 mod operator;
 mod play;
@@ -13,6 +14,7 @@ mod play;
 pub use cluster::{kubectl, machines, root, tanist, tanist_ended};
 pub use group::{Group, condition, merge, term, text, waits};
 pub use journal::{Entry, Execution, Lead, executions, leads, starts, two_at_once};
+pub use lead::{KILL, led_by_another};
 pub use member::{Inside, Member, Output};
 pub use operator::{Operator, until};
 pub use play::{Outcome, Play, Stage, play};

@@ -2,6 +2,7 @@
 use crate::cluster::{apply, manifests};
 use anyhow::{Context, Result, bail};
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, PolicyRule, Role};
 use kube::api::{Api, DeleteParams, ListParams, LogParams, Patch, PatchParams, PostParams};
@@ -198,6 +199,21 @@ impl Operator {
         let text = self.metrics(pod).await?;
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         Ok(line.map_or(Ok(0.0), str::parse)?)
+    }
+
+    /// Holder and number of changes of each of its Leases.
+    ///
+    /// # Errors
+    /// When they cannot be listed, or there is none.
+    pub async fn leases(&self) -> Result<Vec<(Option<String>, Option<i32>)>> {
+        let leases = Api::<Lease>::namespaced(self.client.clone(), &self.namespace);
+        let all = leases.list(&ListParams::default()).await?.items;
+        let said = all.into_iter().filter_map(|lease| lease.spec).map(|s| (s.holder_identity, s.lease_transitions));
+        let said: Vec<_> = said.collect();
+        if said.is_empty() {
+            bail!("the operator has no Lease");
+        }
+        Ok(said)
     }
 
     /// All of its metrics, as Prometheus reads them.

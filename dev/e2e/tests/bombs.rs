@@ -62,7 +62,7 @@ async fn store(stage: &Stage, name: &str, key: &str, bytes: Vec<u8>) -> Result<(
     maps.create(&PostParams::default(), &map).await.map(drop).context("failed to store a bomb")
 }
 
-// H1, H19, H20, H24: components made to take minutes or gigabytes to compile, one that costs as much as the caps allow, one that burns its budget at each
+// H1, H19, H20, H24, P7: components made to take minutes or gigabytes to compile, one that costs as much as the caps allow, one that burns its budget at each
 // question, and scripts without an end. Each one's group says what is wrong. Meanwhile the primary of another group dies and is replaced; the
 // operator is not restarted, and its memory, with that of its compilations, stays below four fifths of its limit.
 #[test]

@@ -76,7 +76,8 @@ fn a_slow_status_only_delays_a_takeover() -> Outcome {
         ensure!(condition(&group.get().await?, "Ready").starts_with("True"), "a slow answer is an answer");
         group.member(0).exec(&KILL).await?;
         let promoted = async || Ok(!promoted(&starts(&group.executions().await?)).is_empty());
-        until("the promotion", 60, promoted).await?;
+        // On a busy machine some of these answers come after the timeout, and then the two looks begin anew.
+        until("the promotion", 180, promoted).await?;
         for member in group.members(3) {
             member.fault("status", "clear").await?;
         }

@@ -63,8 +63,11 @@ fn a_pod_deleted_before_the_exec_is_no_success() -> Outcome {
         // The plan of the second was dropped at the second look, before anything was written.
         stage.operator.said("was replaced since the decision", 30).await?;
         let seen = group.ready(120).await?;
-        ensure!(history(&seen).contains("seed was not started"), "{}", history(&seen));
+        // On a busy machine the kubelet may still be replacing the pod when the exec comes, and then nobody says that nothing was started.
+        let ends = ["seed was not started", "the container of register-0 ended while seed ran"];
+        ensure!(ends.iter().any(|end| history(&seen).contains(end)), "{}", history(&seen));
         let all = group.executions().await?;
+        ensure!(all.iter().all(|e| (e.command.as_str(), e.ordinal) != ("seed", 0)), "{:?}", starts(&all));
         let seeds = seeds(&group).await?;
         ensure!(seeds.len() == 1, "{seeds:?}");
         ensure!(all.iter().filter(|e| e.command == "primary").count() == 2, "{:?}", starts(&all));

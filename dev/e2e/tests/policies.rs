@@ -43,7 +43,7 @@ async fn seeds(group: &Group) -> Result<Vec<String>> {
     Ok(starts(&group.executions().await?).into_iter().filter(|s| s.starts_with("seed")).collect())
 }
 
-// S33: a policy in a ConfigMap decides the next outage, and an edit of it the one after, without a restart of anything.
+// S33, P1, P13: a policy in a ConfigMap decides the next outage, and an edit of it the one after, without a restart of anything.
 #[test]
 fn a_policy_swapped_in_live_decides_the_next_outage() -> Outcome {
     play("policies").run(async |stage| {
@@ -90,7 +90,7 @@ fn a_policy_swapped_in_live_decides_the_next_outage() -> Outcome {
     })
 }
 
-// S33: whatever is wrong with it is one clear sentence; the group runs on, and the last good one decides.
+// S33, P10: whatever is wrong with it is one clear sentence; the group runs on, and the last good one decides.
 #[test]
 fn a_bad_policy_changes_nothing_but_what_the_group_says() -> Outcome {
     play("bad-policies").run(async |stage| {
@@ -150,7 +150,7 @@ fn a_bad_policy_changes_nothing_but_what_the_group_says() -> Outcome {
     })
 }
 
-// S33: without any good version a group is only observed, and says what it waits for; when the policy comes, it forms.
+// S33, P10: without any good version a group is only observed, and says what it waits for; when the policy comes, it forms.
 #[test]
 fn a_group_waits_for_a_policy_that_was_never_there() -> Outcome {
     play("no-policy").run(async |stage| {
@@ -169,7 +169,7 @@ fn a_group_waits_for_a_policy_that_was_never_there() -> Outcome {
     })
 }
 
-// Rows of decision points: the first policy of the stack is asked for joins only, the built-in one decides who is seeded.
+// P13: rows of decision points: the first policy of the stack is asked for joins only, the built-in one decides who is seeded.
 #[test]
 fn a_policy_of_a_stack_is_asked_only_its_points() -> Outcome {
     play("stack").run(async |stage| {
@@ -186,7 +186,7 @@ fn a_policy_of_a_stack_is_asked_only_its_points() -> Outcome {
     })
 }
 
-// A policy that says "not now" is asked again when its time has come; until then nobody starts and the group says who waits for what.
+// P15: a policy that says "not now" is asked again when its time has come; until then nobody starts and the group says who waits for what.
 #[test]
 fn a_policy_that_waits_is_asked_again() -> Outcome {
     play("waits").run(async |stage| {

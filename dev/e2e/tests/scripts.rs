@@ -39,7 +39,7 @@ async fn outage(group: &Group) -> Result<String> {
     seeds.last().cloned().context("nobody was seeded")
 }
 
-// S33: a script in a ConfigMap decides the next outage of a running group, and an edit of it the one after. A typo is said with its place before it decides
+// S33, P28, P32, P37: a script in a ConfigMap decides the next outage of a running group, and an edit of it the one after. A typo is said with its place before it decides
 // anything; the last good script goes on, also in a new process that never saw it. Nothing is restarted for any of it.
 #[test]
 fn a_script_decides_for_a_live_group_and_a_typo_changes_nothing() -> Outcome {
@@ -88,7 +88,7 @@ fn a_script_decides_for_a_live_group_and_a_typo_changes_nothing() -> Outcome {
     })
 }
 
-// A built-in script takes over where a group names it: the secondary with the higher failover priority, and never who is tagged nofailover.
+// P26: a built-in script takes over where a group names it: the secondary with the higher failover priority, and never who is tagged nofailover.
 #[test]
 fn built_in_patroni_chooses_by_priority() -> Outcome {
     play("patroni").run(async |stage| {

@@ -4,6 +4,7 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 use std::time::{Duration, SystemTime};
 use tanist_e2e::{Group, Outcome, Stage, condition, kubectl, play, starts, tanist, text, until};
+pub use tanist_e2e::{KILL, led_by_another};
 
 /// One primary, the others follow it.
 pub fn led() -> Value {
@@ -11,21 +12,6 @@ pub fn led() -> Value {
     let commands =
         json!({"secondary": command("secondary"), "promote": command("promote"), "follow": command("follow")});
     json!({"primaries": 1, "commands": commands})
-}
-
-/// Kills the server of a member and nothing else.
-pub const KILL: [&str; 3] = ["sh", "-c", "kill -9 $(cut -d' ' -f1 /run/register/server)"];
-
-/// Waits until another member leads and all are in their role; returns the new primary's ordinal.
-pub async fn led_by_another(group: &Group, old: u32, seconds: u64) -> Result<u32> {
-    let before = format!("{}-{old}", group.name);
-    let other = |seen: &Value| {
-        let leads = text(seen, "/status/columns/primaries");
-        !leads.is_empty() && leads != before && condition(seen, "Ready").starts_with("True AllMembersInRole")
-    };
-    let seen = group.until("another primary", seconds, other).await?;
-    let name = text(&seen, "/status/columns/primaries");
-    Ok(name.rsplit('-').next().context("no primary")?.parse()?)
 }
 
 /// The addresses behind a Service that are ready.

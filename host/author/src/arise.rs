@@ -6,8 +6,9 @@ use std::cell::RefCell;
 
 use tanist_core::{
     decide::decide,
+    examples::{why_nobody_moves, why_not},
     plan::{DecidedBy, Plan},
-    policy::{Answered, Point, Policies, PolicyName, Question, Unanswered},
+    policy::{Answered, NO_POLICY, Point, Policies, PolicyName, Question, Unanswered},
     question::question,
     snapshot::Snapshot,
 };
@@ -43,22 +44,22 @@ impl Arises {
 /// # Errors
 /// The host does not come to it: what it does instead.
 pub fn arises(snapshot: &Snapshot, point: Point) -> Result<Arises, NotAsked> {
-    let heard = Heard::default();
+    let heard = Heard::of(Some(point));
     let plan = decide(snapshot, &heard);
-    let asked = heard.0.into_inner();
+    let asked = heard.asked.into_inner();
     if let Some(found) = asked.iter().find(|question| question.point == point) {
         return Ok(Arises::Asked(Box::new(found.clone())));
     }
     let points: Vec<_> = asked.iter().map(|question| question.point).collect();
-    nobody(snapshot, &plan, point).ok_or_else(|| not_asked(point, &plan, &points))
+    nobody(snapshot, &plan, point).ok_or_else(|| not_asked(snapshot, point, &plan, &points))
 }
 
-/// The questions that arise about a snapshot, in the order in which a round comes to them.
+/// The questions that arise about a snapshot, in the order in which a round comes to them; without the optional ones, which arise all the time.
 #[must_use]
 pub fn points(snapshot: &Snapshot) -> Vec<Point> {
-    let heard = Heard::default();
+    let heard = Heard::of(None);
     let plan = decide(snapshot, &heard);
-    let asked = heard.0.into_inner().into_iter().map(|question| question.point);
+    let asked = heard.asked.into_inner().into_iter().map(|question| question.point);
     let barred = plan.decisions.iter().filter(|decision| decision.by == DecidedBy::NoCandidate);
     let mut points: Vec<_> = asked.collect();
     for decision in barred {
@@ -81,26 +82,31 @@ pub(crate) fn nobody(snapshot: &Snapshot, plan: &Plan, point: Point) -> Option<A
 }
 
 /// Why a question is not asked. `asked`: the points that are.
-pub(crate) fn not_asked(point: Point, plan: &Plan, asked: &[Point]) -> NotAsked {
-    let waits: Vec<_> = plan.waits.iter().map(|wait| wait.message.as_str()).collect();
-    let why = match (asked, waits.as_slice()) {
-        ([], []) => "nothing is to be decided; look at the members' roles and at group.primaries".to_owned(),
-        ([], waits) => format!("it waits, because {}", waits.join("; ")),
-        (asked, _) => {
-            let names: Vec<_> = asked.iter().map(|point| point.as_str()).collect();
-            format!("it asks {}", names.join(" and "))
-        }
-    };
+pub(crate) fn not_asked(snapshot: &Snapshot, point: Point, plan: &Plan, asked: &[Point]) -> NotAsked {
+    let why = why_nobody_moves(snapshot, point).unwrap_or_else(|| why_not(plan, asked.iter().copied()));
     NotAsked { point, why }
 }
 
 /// Answers nothing, and keeps what was asked.
-#[derive(Default)]
-struct Heard(RefCell<Vec<Question>>);
+struct Heard {
+    /// The optional point that is asked about. The others could change what comes after them.
+    point: Option<Point>,
+    asked: RefCell<Vec<Question>>,
+}
+
+impl Heard {
+    fn of(point: Option<Point>) -> Self {
+        Self { point, asked: RefCell::default() }
+    }
+}
 
 impl Policies for Heard {
+    fn has(&self, point: Point) -> bool {
+        !point.is_optional() || self.point == Some(point)
+    }
+
     fn ask(&self, question: &Question) -> Result<Answered, Unanswered> {
-        self.0.borrow_mut().push(question.clone());
-        Err(Unanswered { policy: PolicyName::none(), kind: "no-policy", message: String::new(), notes: Vec::new() })
+        self.asked.borrow_mut().push(question.clone());
+        Err(Unanswered { policy: PolicyName::none(), kind: NO_POLICY, message: String::new(), notes: Vec::new() })
     }
 }

@@ -12,7 +12,8 @@ use tanist_core::{
     data::show_position,
     decide::decide,
     over::role_word,
-    policy::{Answered, Point, Policies, PolicyName, Question, Reply, Unanswered},
+    policy::{ABSTAINED_ALL, Answered, Point, Policies, PolicyName, Question, Reply, Unanswered},
+    question::add_missing,
 };
 use tanist_engine::{Alone, Layer, RunError};
 
@@ -187,7 +188,7 @@ pub fn ask(case: &Case, layers: &[Layer]) -> Result<Ran, NotAsked> {
             let verdict = Verdict::Nobody { reason };
             Ok(Ran { point, layers: Vec::new(), members: rows(&question, &verdict), verdict })
         }
-        _ => Err(not_asked(point, &plan, &asked)),
+        _ => Err(not_asked(&snapshot, point, &plan, &asked)),
     }
 }
 
@@ -219,6 +220,11 @@ struct Seen {
 }
 
 impl Policies for Traced<'_> {
+    /// An optional question is asked only where the case is about it: it could change what comes after it.
+    fn has(&self, point: Point) -> bool {
+        !point.is_optional() || point == self.case.point.value
+    }
+
     fn ask(&self, question: &Question) -> Result<Answered, Unanswered> {
         let question = with_facts(self.case, question);
         let mut seen = Seen { question, layers: Vec::new(), ended: None };
@@ -287,20 +293,24 @@ fn layer_ran(policy: &PolicyName, alone: &Alone, decides: bool) -> LayerRan {
 
 fn abstained(point: Point) -> Unanswered {
     let message = format!("every policy abstained from `{point}`");
-    Unanswered { policy: PolicyName::none(), kind: "abstained-all", message, notes: Vec::new() }
+    Unanswered { policy: PolicyName::none(), kind: ABSTAINED_ALL, message, notes: Vec::new() }
 }
 
-/// Adds the facts of the case. The core sends none yet (docs/facts.md).
+/// Adds the facts of the case; they go before those of the host (docs/facts.md).
 fn with_facts(case: &Case, question: &Question) -> Question {
     let mut question = question.clone();
-    let pairs = |facts: &std::collections::BTreeMap<String, String>| {
-        facts.iter().map(|(key, value)| (key.clone(), value.clone())).collect::<Vec<_>>()
+    let said = |facts: &std::collections::BTreeMap<String, String>, own: &mut Vec<(String, String)>| {
+        let mut all = facts.iter().map(|(key, value)| (key.clone(), value.clone())).collect::<Vec<_>>();
+        add_missing(&mut all, own);
+        *own = all;
     };
-    question.snapshot.group.facts = pairs(&case.group.facts);
+    // Why the lead would move follows from the group.
+    let mut told = case.group.facts.clone();
+    told.remove("switchover");
+    said(&told, &mut question.snapshot.group.facts);
     for (index, name) in case.names().iter().enumerate() {
-        let facts = pairs(&case.members.case(index).facts);
         let member = question.snapshot.members.iter_mut().find(|member| member.name.as_str() == name);
-        member.into_iter().for_each(|member| member.facts.clone_from(&facts));
+        member.into_iter().for_each(|member| said(&case.members.case(index).facts, &mut member.facts));
     }
     question
 }

@@ -1,10 +1,11 @@
 //! What would have to happen in a group so that a question arises: a healthy group is asked nothing, and its author wants to know what a policy would answer.
 //!
-//! The change is the smallest one that a person would name, and it is said. Whether the question arises then is for the core to decide.
+//! The change is the smallest one that an author would name, and it is said. Whether the question arises then is for the core to decide.
 
 use tanist_core::{
+    check,
     contract::{MemberName, Phase, Position, Role, Sequence},
-    data,
+    data, limits,
     policy::Point,
     snapshot::{Member, Reading, Snapshot},
 };
@@ -31,6 +32,8 @@ pub fn assume(snapshot: &Snapshot, point: Point) -> Result<Assumed, String> {
         Point::Demote => one_fewer_is_desired(&mut s)?,
         Point::Place => one_secondary_stops(&mut s)?,
         Point::Treat => one_fails(&mut s)?,
+        Point::Switchover => a_drain_begins(&mut s)?,
+        Point::Rebalance => an_hour_passes(&mut s)?,
     };
     if s.group.paused {
         s.group.paused = false;
@@ -183,4 +186,27 @@ fn one_fails(s: &mut Snapshot) -> Result<String, String> {
         }
     }
     Ok(format!("{name} were failed"))
+}
+
+/// The primary's node is to be drained: then it is asked in any case who is to lead instead.
+fn a_drain_begins(s: &mut Snapshot) -> Result<String, String> {
+    let Some(primary) = check::sole_primary(s) else {
+        return Err("not exactly one primary serves of one that is desired".to_owned());
+    };
+    let (name, node) = (primary.name.clone(), primary.pod.as_ref().and_then(|pod| pod.node.clone()));
+    let found = node.and_then(|node| s.nodes.as_mut()?.get_mut(&node));
+    let Some(node) = found else { return Err(format!("the node of {name} is not known")) };
+    node.cordoned = true;
+    Ok(format!("the node of {name} were to be drained"))
+}
+
+/// Every pod has been Ready for so long that its member may be moved.
+fn an_hour_passes(s: &mut Snapshot) -> Result<String, String> {
+    if with_role(s, Role::Secondary).is_empty() {
+        return Err("no secondary runs".to_owned());
+    }
+    let began = s.now.saturating_sub(limits::MOVE_SECONDS);
+    s.members.iter_mut().filter_map(|m| m.pod.as_mut()).for_each(|pod| pod.phase_since = pod.phase_since.min(began));
+    s.record.history.iter_mut().for_each(|past| past.at = past.at.min(began));
+    Ok("every pod had been Ready for an hour".to_owned())
 }

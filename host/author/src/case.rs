@@ -6,7 +6,7 @@ mod expect;
 mod members;
 
 pub use expect::{Expect, remedy_word};
-pub use members::{Data, FailureCase, MemberCase, Members, PhaseWord, split};
+pub use members::{ConditionCase, Data, FailureCase, MemberCase, Members, PhaseWord, split};
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -106,10 +106,13 @@ pub struct GroupCase {
     /// `spec.failover.reads`.
     #[serde(default)]
     pub reads: Option<u32>,
+    /// `spec.failover.maxBehind`.
+    #[serde(default)]
+    pub max_behind: Option<u64>,
     /// Its labels for policies.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// Facts about it. The host sends none yet.
+    /// Facts about it, beside those that the host makes of the case (docs/facts.md), and in place of them.
     #[serde(default)]
     pub facts: BTreeMap<String, String>,
     /// What the operator remembers beyond that, in the words of `status.record`; it goes before the keys above. Recorded cases have it where it matters to

@@ -6,6 +6,7 @@ use std::{
 };
 
 use serde::Serialize;
+use tanist_core::policy::Point;
 use tanist_engine::{
     Exam, ExamLimits, LoadError, Policy, Stage,
     structure::{Caps, examine},
@@ -64,19 +65,19 @@ impl Checked {
     }
 }
 
-/// Checks a policy.
+/// Checks a policy. `points`: those at which it will be asked; none: all that it has.
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn check(tools: &Tools, path: &Path) -> std::result::Result<Checked, Error> {
-    check_bytes(tools, path, &read(path)?)
+pub fn check(tools: &Tools, path: &Path, points: &[Point]) -> std::result::Result<Checked, Error> {
+    check_bytes(tools, path, &read(path)?, points)
 }
 
-/// Checks the bytes of a policy's file.
+/// Checks the bytes of a policy's file, as [`check`] does.
 ///
 /// # Errors
 /// The interpreter of scripts cannot be used.
-pub fn check_bytes(tools: &Tools, path: &Path, bytes: &[u8]) -> std::result::Result<Checked, Error> {
+pub fn check_bytes(tools: &Tools, path: &Path, bytes: &[u8], points: &[Point]) -> std::result::Result<Checked, Error> {
     let script = is_script(path);
     if script {
         // The interpreter is this program's and not the script's: what it costs to get ready is nobody's figure.
@@ -86,7 +87,8 @@ pub fn check_bytes(tools: &Tools, path: &Path, bytes: &[u8]) -> std::result::Res
     let loaded = tools.load_bytes(path, bytes);
     let took = began.elapsed();
     let failed = loaded.as_ref().err().map(LoadError::stage);
-    let exam = loaded.as_ref().ok().map(|policy| tanist_engine::exam(policy, None, &ExamLimits::default()));
+    let exam = loaded.as_ref().ok().map(|policy| tanist_engine::exam(policy, None, &ExamLimits::UNHURRIED));
+    let exam = exam.map(|exam| if points.is_empty() { exam } else { exam.at(points) });
     let stage = |stage: Stage| {
         let (result, detail) = match (failed, &loaded) {
             (Some(at), Err(error)) if at == stage => (Result::Refused, chain(error)),
@@ -130,9 +132,9 @@ fn found(
         }
         (Stage::Structure, false) => passed(structure(bytes)),
         (Stage::Compile, false) => passed(format!("compiled and loaded in {} ms", took.as_millis())),
-        (Stage::Type, false) => passed(format!("its questions: {}", points(policy))),
+        (Stage::Type, false) => passed(format!("its questions: {}", questions(policy))),
         (Stage::Type | Stage::Exam, _) => {
-            passed(format!("it was parsed in {} ms; its questions: {}", took.as_millis(), points(policy)))
+            passed(format!("it was parsed in {} ms; its questions: {}", took.as_millis(), questions(policy)))
         }
     }
 }
@@ -150,7 +152,7 @@ fn structure(bytes: &[u8]) -> String {
 }
 
 /// The points of a policy, separated by commas.
-fn points(policy: Option<&Policy>) -> String {
+fn questions(policy: Option<&Policy>) -> String {
     let points: Vec<_> = policy.into_iter().flat_map(Policy::points).map(|point| point.to_string()).collect();
     points.join(", ")
 }

@@ -22,7 +22,12 @@ pub enum Sdk {
     /// A folder of this machine.
     Path(PathBuf),
     /// A Git repository.
-    Git(String),
+    Git {
+        /// Its URL.
+        url: String,
+        /// The tag that is used. Absent: the newest commit.
+        tag: Option<String>,
+    },
 }
 
 impl Sdk {
@@ -32,7 +37,7 @@ impl Sdk {
     /// There is no SDK.
     pub fn find(given: &str) -> Result<Self, Error> {
         if given.contains("://") || given.starts_with("git@") {
-            return Ok(Self::Git(given.to_owned()));
+            return Ok(Self::Git { url: given.to_owned(), tag: None });
         }
         let is_sdk = |folder: &Path| {
             let manifest = fs::read_to_string(folder.join("Cargo.toml"));
@@ -48,11 +53,20 @@ impl Sdk {
         })
     }
 
+    /// That of a released program, which was built from this repository: the SDK of the same release. `None`: there is no public repository, so a user has to
+    /// say where the SDK is.
+    #[must_use]
+    pub fn of_release(repository: &str, version: &str) -> Option<Self> {
+        let url = Some(repository).filter(|url| !url.is_empty())?;
+        Some(Self::Git { url: url.to_owned(), tag: Some(format!("v{version}")) })
+    }
+
     /// As a dependency in a Cargo.toml.
     fn dependency(&self) -> String {
         match self {
             Self::Path(path) => format!("path = {}", quoted(&path.display().to_string())),
-            Self::Git(url) => format!("git = {}", quoted(url)),
+            Self::Git { url, tag: None } => format!("git = {}", quoted(url)),
+            Self::Git { url, tag: Some(tag) } => format!("git = {}, tag = {}", quoted(url), quoted(tag)),
         }
     }
 }
@@ -113,12 +127,12 @@ fn starlark(name: &str) -> Vec<File> {
 
 fn rust(name: &str, sdk: &Sdk) -> Vec<File> {
     let of = |text: &str| text.replace("NAME", name);
-    let build = "      - run: rustup target add wasm32-unknown-unknown && cargo test && cargo run\n";
+    let build = "      - run: cargo test && cargo run\n";
+    let manifest =
+        of(include_str!("../templates/rust/Cargo.toml.in")).replace("{ SDK", &format!("{{ {}", sdk.dependency()));
     vec![
-        (
-            "Cargo.toml",
-            of(include_str!("../templates/rust/Cargo.toml.in")).replace("SDK }", &format!("{} }}", sdk.dependency())),
-        ),
+        ("Cargo.toml", manifest),
+        ("rust-toolchain.toml", include_str!("../templates/rust/rust-toolchain.toml").to_owned()),
         ("src/lib.rs", include_str!("../templates/rust/src/lib.rs").to_owned()),
         ("src/component.rs", include_str!("../templates/rust/src/component.rs").to_owned()),
         ("cases.yaml", cases("policy.wasm")),

@@ -192,6 +192,7 @@ fn group(s: &Snapshot) -> Fields {
         fields.push(("prefer-running", true.into()));
     }
     fields.extend(group.failover.reads.map(|reads| ("reads", reads.into())));
+    fields.extend(group.failover.max_behind.map(|limit| ("max-behind", limit.into())));
     fields.extend(pairs(&group.labels).map(|labels| ("labels", labels)));
     fields
 }
@@ -246,6 +247,15 @@ fn member(s: &Snapshot, m: &Member) -> Fields {
         ("last-failure", last)
     }));
     fields.extend(m.pod.as_ref().and_then(|pod| pairs(&pod.labels)).map(|labels| ("labels", labels)));
+    fields.extend(m.reading.contact.map(|at| ("last-contact", ago(s, at))));
+    if !m.conditions.is_empty() {
+        let all = m.conditions.iter().map(|each| {
+            let mut said = Map::from_iter([("since".to_owned(), ago(s, each.since))]);
+            said.extend(each.detail.clone().map(|detail| ("detail".to_owned(), detail.into())));
+            (each.name.clone(), Value::Object(said))
+        });
+        fields.push(("conditions", Value::Object(all.collect())));
+    }
     fields
 }
 

@@ -12,9 +12,10 @@ use serde::Serialize;
 use tanist_engine::{Layer, Policy};
 
 use crate::{
-    ask::{Ran, ask},
+    ask::{Ran, ask, question},
     case::Cases,
     compare::{Change, as_expected, difference, matches},
+    coverage::{Covered, Seen},
     error::{Error, Place},
     manifest,
     tools::{Tools, layer},
@@ -28,6 +29,8 @@ pub struct Options {
     pub policy: Option<PathBuf>,
     /// Whether what is expected is written anew where it differs.
     pub update: bool,
+    /// Whether the lines of scripts are noted that the cases run. Each case is then asked once more, which changes no answer.
+    pub coverage: bool,
 }
 
 /// What came of a test.
@@ -36,6 +39,9 @@ pub struct Options {
 pub struct Tested {
     /// The files with cases, in the order of their names.
     pub files: Vec<FileTested>,
+    /// The lines of each script that the cases ran, by its name. Absent: they were not noted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub coverage: Option<Vec<Covered>>,
 }
 
 /// What came of one file.
@@ -94,12 +100,14 @@ impl Tested {
 pub fn test(tools: &Tools, place: &Path, options: &Options) -> Result<Tested, Error> {
     let mut tested = Tested::default();
     let mut loaded = Loaded::default();
+    let mut seen = options.coverage.then(Seen::default);
     // Everything is read before anything is asked or written: a typing error in the last file is not found after minutes.
     let files =
         find(place)?.iter().map(|path| Ok((path.clone(), Cases::read(path)?))).collect::<Result<Vec<_>, Error>>()?;
     for (path, cases) in files {
-        tested.files.push(test_file(tools, &path, &cases, options, &mut loaded)?);
+        tested.files.push(test_file(tools, &path, &cases, options, &mut loaded, seen.as_mut())?);
     }
+    tested.coverage = seen.map(Seen::covered).transpose()?;
     Ok(tested)
 }
 
@@ -225,12 +233,16 @@ fn test_file(
     cases: &Cases,
     options: &Options,
     loaded: &mut Loaded,
+    mut seen: Option<&mut Seen>,
 ) -> Result<FileTested, Error> {
     let mut tested = FileTested { file: cases.file.clone(), cases: Vec::new() };
     let mut wanted = Vec::new();
     for index in 0..cases.content.cases.len() {
         let layers = stack(tools, path, cases, index, options.policy.as_deref(), loaded)?;
         let one = test_case(cases, index, &layers);
+        if let (Some(seen), Some(case)) = (&mut seen, cases.content.cases.get(index)) {
+            seen.add(&layers, question(&case.value).ok().as_ref(), one.ran.as_ref())?;
+        }
         if let (false, Some(ran)) = (one.passed, &one.ran)
             && let Some(case) = cases.content.cases.get(index)
         {

@@ -143,7 +143,7 @@ pub fn layer(
 }
 
 /// Where a script is not text.
-fn not_text(file: &str, bytes: &[u8], error: std::str::Utf8Error) -> tanist_core::contract::Fault {
+pub(crate) fn not_text(file: &str, bytes: &[u8], error: std::str::Utf8Error) -> tanist_core::contract::Fault {
     let before = bytes.get(..error.valid_up_to()).unwrap_or_default();
     let line = before.iter().filter(|byte| **byte == b'\n').count().saturating_add(1);
     tanist_core::contract::Fault {

@@ -9,14 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_saphyr::Location;
 use tanist_core::{
-    contract::{Failure, MemberName, Outcome, Phase, Position, Role, Sequence, Timestamp, Transition},
-    memory,
+    contract::{Condition, Failure, MemberName, Outcome, Phase, Position, Role, Sequence, Timestamp, Transition},
+    limits, memory,
     policy::Point,
-    record::{Mark, Record, Seeded},
+    record::{LostPrimary, Mark, Record, Seeded},
     snapshot::{Claim, Command, Commands, Container, Failover, Group, Member, Node, Pod, Reading, Set, Snapshot},
 };
 
-use crate::case::{Case, Data, GroupCase, MemberCase, split};
+use crate::case::{Case, ConditionCase, Data, GroupCase, MemberCase, split};
 
 /// The container of every command.
 const CONTAINER: &str = "main";
@@ -37,6 +37,7 @@ pub fn snapshot(case: &Case) -> Snapshot {
     for (member, said) in members.iter().zip(&said) {
         remember(&mut record, case, term, member, said);
     }
+    record.lost_primary = lost_primary(&record, &members, &said);
     // A memory that does not fit was refused when the case was read.
     let record = remembered::joined(case, record.clone()).unwrap_or(record);
     let mut nodes = names.iter().zip(&said).map(|(name, said)| node(name, said)).collect();
@@ -66,6 +67,15 @@ pub fn look(case: &Case) -> Result<(), (Location, String)> {
     if named { remembered::joined(case, Record::default()).map(drop) } else { Ok(()) }
 }
 
+/// Where the member that led last was: on the node and in the zone that the case gives it, even if its pod is gone.
+fn lost_primary(record: &Record, members: &[Member], said: &[MemberCase]) -> Option<LostPrimary> {
+    // As the operator remembers it: only while no member leads.
+    let led = record.last_led().filter(|_| said.iter().all(|each| each.role != Some(Role::Primary)))?;
+    let (member, said) = members.iter().zip(said).find(|(member, _)| member.name == *led)?;
+    let there = member.pod.as_ref().and_then(|pod| pod.node.clone());
+    Some(LostPrimary { member: led.clone(), node: said.node.clone().or(there), zone: said.zone.clone() })
+}
+
 /// A time of a case: 0 and less are seconds before its `now`.
 fn time(case: &Case, at: Timestamp) -> Timestamp {
     if at > 0 { at } else { case.now.saturating_add(at) }
@@ -88,7 +98,7 @@ fn fill_roles(point: Point, members: &mut [MemberCase]) {
         Point::Failover => all(Role::Secondary),
         Point::Demote => all(Role::Primary),
         Point::Join | Point::Place => led_by_first(Role::Stopped),
-        Point::Treat => led_by_first(Role::Secondary),
+        Point::Treat | Point::Switchover | Point::Rebalance => led_by_first(Role::Secondary),
     };
     for (member, role) in members.iter_mut().zip(roles) {
         member.role.get_or_insert(role);
@@ -101,8 +111,8 @@ fn primaries(case: &Case, members: &[MemberCase]) -> u32 {
     let usual = match case.point.value {
         Point::Join => leading.saturating_add(1),
         Point::Demote => leading.saturating_sub(1),
-        Point::Place => leading,
-        Point::Seed | Point::Failover | Point::Treat => 1,
+        Point::Place | Point::Rebalance => leading,
+        Point::Seed | Point::Failover | Point::Treat | Point::Switchover => 1,
     };
     case.group.primaries.unwrap_or(usual.max(1))
 }
@@ -117,8 +127,17 @@ fn highest_term(members: &[MemberCase]) -> u64 {
 }
 
 fn group(case: &Case, names: &[String], replicas: u32, primaries: u32) -> Group {
-    let GroupCase { name, namespace, has_secondaries, preferred_primary, prefer_running, reads, labels, .. } =
-        &case.group;
+    let GroupCase {
+        name,
+        namespace,
+        has_secondaries,
+        preferred_primary,
+        prefer_running,
+        reads,
+        max_behind,
+        labels,
+        ..
+    } = &case.group;
     let first = names.first().and_then(|name| split(name)).map_or("db", |(group, _)| group);
     let command = |name: &str| Command { exec: vec![name.to_owned()], container: CONTAINER.to_owned(), timeout: 60 };
     Group {
@@ -143,7 +162,7 @@ fn group(case: &Case, names: &[String], replicas: u32, primaries: u32) -> Group 
         unknown_grace: 900,
         preferred_primary: preferred_primary.as_ref().map(|name| MemberName(name.value.clone())),
         domain: "cluster.local".to_owned(),
-        failover: Failover { reads: *reads, prefer_running: *prefer_running },
+        failover: Failover { reads: *reads, prefer_running: *prefer_running, max_behind: *max_behind },
         paused: false,
         retry: None,
         requested_override: None,
@@ -161,7 +180,9 @@ fn member(case: &Case, name: &str, said: &MemberCase, term: u64) -> Member {
         Some(false) => Phase::Unreachable,
         _ => said.phase.unwrap_or(Phase::Running),
     };
-    let since = time(case, said.since.unwrap_or(-SETTLED));
+    // That a member was moved a short time ago is a matter of the host's.
+    let usual = if case.point.value == Point::Rebalance { limits::MOVE_SECONDS } else { SETTLED };
+    let since = time(case, said.since.unwrap_or(-usual));
     let role_since = said.role_since.map_or(since, |at| time(case, at));
     // A role can only be read where commands arrive.
     let role = match phase {
@@ -191,12 +212,19 @@ fn member(case: &Case, name: &str, said: &MemberCase, term: u64) -> Member {
             since: role_since,
             unknown_streak: u32::from(role == Role::Unknown),
             processes: None,
+            contact: said.last_contact.map(|at| time(case, at)),
         },
         position,
         position_at: case.now,
         position_stale: false,
         asked: false,
+        conditions: said.conditions.iter().map(|(name, said)| condition(case, name, said)).collect(),
     }
+}
+
+fn condition(case: &Case, name: &str, said: &ConditionCase) -> Condition {
+    let since = time(case, said.since.unwrap_or(-SETTLED));
+    Condition { name: name.to_owned(), since, detail: said.detail.clone() }
 }
 
 fn pod(name: &str, said: &MemberCase, phase: Phase, role: Role, since: Timestamp) -> Pod {
@@ -276,8 +304,12 @@ fn remember(record: &mut Record, case: &Case, term: u64, member: &Member, said: 
     let known = record.member_mut(&member.name);
     known.term = own;
     known.claim_uid = own.and_then(|_| memory::claim_uids(&member.claims));
-    known.last_primary = said.last_primary.map(|at| time(case, at));
-    known.primary_term = said.last_primary.and(own);
+    // A lead that moved a short time ago is no matter for a policy.
+    let leads = case.point.value == Point::Switchover && said.role == Some(Role::Primary);
+    let usual = leads.then_some(-limits::LEAD_SECONDS);
+    let last_primary = said.last_primary.or(usual);
+    known.last_primary = last_primary.map(|at| time(case, at));
+    known.primary_term = last_primary.and(own);
     known.failures = said.failures;
     let usual = || Failure { command: "primary".to_owned(), outcome: Outcome::Exited(1), at: time(case, -SETTLED) };
     let told = said.last_failure.as_ref().map(|told| Failure {

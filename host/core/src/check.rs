@@ -4,14 +4,20 @@
 mod answers;
 mod claims;
 mod failover;
+mod lead;
 mod leave;
 mod members;
+mod rebalance;
 mod seed;
 
 pub use answers::reply;
-pub use failover::{FailoverOrder, failover_alone, is_running_secondary};
+pub use failover::{Behind, FailoverOrder, failover_alone, is_running_secondary};
+pub use lead::{
+    Cause, failed_switchover, has_its_volumes, lead_candidate, lead_cause, policy_may_move_lead, sole_primary,
+};
 pub use leave::{is_successor, remove_member, shrink_group, stayers_serve, switchover_member};
 pub use members::{demote_member, failed_member, follow_member, join_group, join_member, place_group, place_member};
+pub use rebalance::{rebalance_candidate, rebalance_group, rebalance_member};
 pub use seed::{SeedOrder, highest_term};
 
 use crate::contract::{MemberName, Phase, Role};
@@ -90,6 +96,16 @@ pub enum Rule {
     LeftOut,
     /// No successor is ready to lead.
     NoSuccessor,
+    /// A policy wants to move the lead, and an administrator decides who leads: by `spec.preferredPrimary` or an override.
+    AdministratorDecides,
+    /// A policy wants to move the lead, and it moved a short time ago.
+    LeadMovedRecently,
+    /// A policy wants to move the lead, and the last switchover to a member that it chose failed.
+    SwitchoverFailed,
+    /// A policy wants to move a secondary, and not everything of the group is in its place.
+    NotAtRest,
+    /// A policy wants to move a secondary, and a member became Ready, or something else happened in the group, a short time ago.
+    ChangedRecently,
     /// The members that stay do not serve yet (S25).
     StayersFirst,
     /// The member gives up the lead, and another member has the same data.
@@ -139,6 +155,11 @@ impl Rule {
             Rule::NobodyFollows => "NobodyFollows",
             Rule::LeftOut => "LeftOut",
             Rule::NoSuccessor => "NoSuccessor",
+            Rule::AdministratorDecides => "AdministratorDecides",
+            Rule::LeadMovedRecently => "LeadMovedRecently",
+            Rule::SwitchoverFailed => "SwitchoverFailed",
+            Rule::NotAtRest => "NotAtRest",
+            Rule::ChangedRecently => "ChangedRecently",
             Rule::StayersFirst => "StayersFirst",
             Rule::GivesUpLead => "GivesUpLead",
             Rule::NotPlaceable => "NotPlaceable",

@@ -4,7 +4,7 @@
 //! second look does not compile.
 use crate::check;
 use crate::contract::MemberName;
-use crate::plan::{Action, Plan};
+use crate::plan::{Action, DeletionCause, Plan};
 use crate::policy::{Answered, Policies, PolicyName, Question, Unanswered};
 use crate::record::Intent;
 use crate::snapshot::{Evidence, Snapshot};
@@ -92,7 +92,8 @@ pub fn recheck(decided: &Snapshot, live: &Snapshot, intent: &Intent) -> Result<S
     Ok(Start { intent: intent.clone() })
 }
 
-/// The same just before a pod is deleted: its member is still failed, or the outcome of its command is still unknown.
+/// The same just before a pod is deleted. [`DeletionCause::Failure`]: its member is still failed, or the outcome of its command is still unknown.
+/// [`DeletionCause::Rebalance`]: every rule of a move holds still.
 ///
 /// # Errors
 /// Why the pod is not deleted.
@@ -101,6 +102,7 @@ pub fn recheck_deletion(
     live: &Snapshot,
     name: &MemberName,
     pod_uid: &str,
+    cause: DeletionCause,
 ) -> Result<Deletion, check::Violation> {
     let (again, settled) = look_again(decided, live);
     let last_resort =
@@ -110,8 +112,10 @@ pub fn recheck_deletion(
         let message = format!("the pod of {name} was replaced");
         return Err(check::broken_by(check::Rule::TargetReplaced, name, message));
     };
-    if !last_resort {
-        check::failed_member(&again, member)?;
+    match cause {
+        DeletionCause::Rebalance => check::rebalance_member(&again, member)?,
+        DeletionCause::Failure if last_resort => {}
+        DeletionCause::Failure => check::failed_member(&again, member)?,
     }
     Ok(Deletion { member: name.clone(), uid: pod.uid.clone(), version: pod.version.clone() })
 }

@@ -49,6 +49,12 @@ pub fn compare(a: (u64, &Sequence), b: (u64, &Sequence)) -> Option<Ordering> {
     }
 }
 
+/// How far the first is above the second, in the units of `sequence`; 0 if it is below or equal. `None`: their histories differ.
+#[must_use]
+pub fn ahead(top: &Sequence, own: &Sequence) -> Option<u64> {
+    (top.history == own.history).then(|| top.number.saturating_sub(own.number))
+}
+
 /// The text of a position as users see it.
 #[must_use]
 pub fn show_position(position: &Position) -> String {

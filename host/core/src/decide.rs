@@ -8,7 +8,7 @@ use crate::steps;
 /// One step: it passes, waits or adds actions to the plan; it asks a policy only when its question arises.
 type Step = fn(&Snapshot, &dyn Policies, &mut Plan);
 
-/// The steps in order; each is a file in `steps/` and a heading of host/README.md.
+/// The steps in order, without the last one, `rebalance`; each is a file in `steps/` and a heading of host/README.md.
 const STEPS: [Step; 14] = [
     steps::settle::step,
     steps::remember::step,
@@ -42,6 +42,10 @@ pub fn decide(snapshot: &Snapshot, policies: &dyn Policies) -> Plan {
         step(&now, policies, &mut plan);
         // A step's changes to the record hold for the next one: a command that was just begun makes its member busy.
         now.record.clone_from(&plan.record);
+    }
+    // The last step. The second look has the record from before this round: what a switchover changed in it counts in the next one.
+    if now.record.switchover == snapshot.record.switchover {
+        steps::rebalance::step(&now, policies, &mut plan);
     }
     limit_waiting(snapshot, &mut plan);
     plan.sort();

@@ -1,11 +1,14 @@
 //! Example groups: what is asked about them, made as a round makes it. For the exam of policies, for their authors, and for tests.
 //!
 //! [`cases`] lists the questions; each is what [`decide`](crate::decide::decide) asks about a [`Scene`], so members are barred by the host's own
-//! rules and for its own reasons. [`member`] and [`snapshot`] are single values of the contract, for questions that a test writes by hand.
+//! rules and for its own reasons. [`asked`] does the same for a group that a test describes as policies see it. [`member`] and [`snapshot`] are single values
+//! of the contract, for questions that a test writes by hand.
+mod asked;
 mod cases;
 mod scene;
 mod told;
 
+pub use asked::{asked, why_nobody_moves, why_not};
 pub use cases::{Case, cases, usual};
 pub use scene::Scene;
 
@@ -14,6 +17,9 @@ use crate::contract::{Group, Member, Phase, Position, Role, Sequence, Snapshot, 
 /// The time of every example.
 pub const NOW: Timestamp = 1_795_000_000;
 
+/// Seconds for which the pods of the examples have been running: long enough for every question.
+const RUNS: Timestamp = 7_200;
+
 /// `db-ORDINAL`: its pod runs, it is stopped, its data is known and of no history, and nothing else is known of it.
 #[must_use]
 pub fn member(ordinal: u32, number: u64) -> Member {
@@ -21,7 +27,7 @@ pub fn member(ordinal: u32, number: u64) -> Member {
         name: format!("db-{ordinal}").into(),
         ordinal,
         phase: Phase::Running,
-        phase_since: NOW.saturating_sub(900),
+        phase_since: NOW.saturating_sub(RUNS),
         ready: false,
         role: Role::Stopped,
         role_since: NOW.saturating_sub(800),

@@ -44,6 +44,9 @@ pub const MEMBERS: usize = 1000;
 /// Labels of a member or a group in one question (wit/policy.wit).
 pub const LABELS: usize = 32;
 
+/// Conditions of a member in one question (wit/policy.wit).
+pub const CONDITIONS: usize = 32;
+
 /// Bytes of one line of `sequence` output: a history of 255 bytes, a colon, 20 digits and white space.
 pub const SEQUENCE_BYTES: usize = 320;
 
@@ -53,6 +56,20 @@ pub const POSITION_SECONDS: i64 = 30;
 
 /// Seconds after which a sequence that could not be read is asked for again.
 pub const UNKNOWN_POSITION_SECONDS: i64 = 10;
+
+/// Seconds after a change of the primary before a policy may move the lead without a cause of the host's own. Each switchover is an interruption for
+/// clients, so two policies of different opinion, or one that follows a value that goes up and down, cost one each 5 minutes at most: as long as
+/// the longest back-off.
+pub const LEAD_SECONDS: i64 = 300;
+
+/// Seconds for which every pod of a group has been Ready before a policy may have a secondary stopped and started again. A member that was moved has
+/// copied what it missed by then, or is seen not to, before the next one goes; so one policy costs a group one such restart each 5 minutes at most,
+/// as long as the longest back-off.
+pub const REBALANCE_REST_SECONDS: i64 = 300;
+
+/// The same for the pod of the very member that is moved. A policy that always wants the same member elsewhere, although Kubernetes puts it back to
+/// where it was, costs it one orderly restart an hour.
+pub const MOVE_SECONDS: i64 = 3600;
 
 /// Seconds for which a policy may answer nothing but "wait" before the group is reported as stalled (docs/safety.md, S36): as long as the longest
 /// back-off.

@@ -25,6 +25,8 @@ pub struct Plan {
     pub stalled: Option<String>,
     /// Which data neither the record nor a claim explains. Absent: all data is explained.
     pub needs_adoption: Option<String>,
+    /// When to look again although nothing is awaited. Absent: at the next event or resync.
+    pub look_again: Option<Timestamp>,
 }
 
 /// One action of a plan.
@@ -71,6 +73,8 @@ pub enum Action {
         member: MemberName,
         /// The UID of the pod: a precondition of the call.
         pod_uid: String,
+        /// What has to hold still when it is deleted.
+        cause: DeletionCause,
         /// The reason that users see.
         reason: String,
     },
@@ -90,6 +94,16 @@ pub enum Action {
         /// The memory to write.
         mark: ClaimMark,
     },
+}
+
+/// Why a pod is deleted. The second look holds each against its own rule ([`checked::recheck_deletion`](crate::checked::recheck_deletion)): a pod that
+/// was to be deleted because its member failed is never deleted because a policy would move it, nor the other way round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeletionCause {
+    /// The member failed, and a policy chose this treatment (A26), or the outcome of its command stayed unknown (docs/requirements.md, reading 27).
+    Failure,
+    /// The member is a secondary that works, and a policy wants it moved (docs/rules.md, "Rebalance").
+    Rebalance,
 }
 
 /// Something that the group waits for.
@@ -308,6 +322,7 @@ impl Plan {
             broken: Vec::new(),
             stalled: None,
             needs_adoption: None,
+            look_again: None,
         }
     }
 
@@ -328,6 +343,11 @@ impl Plan {
         if !self.waits.contains(&wait) {
             self.waits.push(wait);
         }
+    }
+
+    /// Asks for another round at that time, or earlier, although nothing is awaited.
+    pub fn look_again_at(&mut self, at: Timestamp) {
+        self.look_again = Some(self.look_again.map_or(at, |other| other.min(at)));
     }
 
     /// Whether this round already does something with the member.
@@ -362,7 +382,7 @@ impl Plan {
     /// The earliest time at which to look again.
     #[must_use]
     pub fn wake_at(&self) -> Option<Timestamp> {
-        self.waits.iter().filter_map(|w| w.until).min()
+        self.waits.iter().filter_map(|w| w.until).chain(self.look_again).min()
     }
 }
 

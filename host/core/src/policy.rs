@@ -22,11 +22,24 @@ pub enum Point {
     Place,
     /// Members failed: what is done with them?
     Treat,
+    /// One primary leads: is another member to lead in its place?
+    Switchover,
+    /// Every member is in its role: is a secondary to be stopped and started again, so that it may run elsewhere?
+    Rebalance,
 }
 
 impl Point {
     /// All points, in the order of the contract.
-    pub const ALL: [Self; 6] = [Self::Seed, Self::Failover, Self::Join, Self::Demote, Self::Place, Self::Treat];
+    pub const ALL: [Self; 8] = [
+        Self::Seed,
+        Self::Failover,
+        Self::Join,
+        Self::Demote,
+        Self::Place,
+        Self::Treat,
+        Self::Switchover,
+        Self::Rebalance,
+    ];
 
     /// The name of its function in the contract.
     pub const fn as_str(self) -> &'static str {
@@ -37,6 +50,8 @@ impl Point {
             Self::Demote => "demote",
             Self::Place => "place",
             Self::Treat => "treat",
+            Self::Switchover => "switchover",
+            Self::Rebalance => "rebalance",
         }
     }
 
@@ -46,7 +61,16 @@ impl Point {
             Self::Seed | Self::Failover | Self::Join | Self::Demote => "election",
             Self::Place => "placement",
             Self::Treat => "recovery",
+            Self::Switchover => "switchover",
+            Self::Rebalance => "rebalance",
         }
+    }
+
+    /// Whether it arises in a group that needs nothing, in every round. It is asked only where a policy has it ([`Policies::has`]), and where all
+    /// of them abstain the host decides by itself.
+    #[must_use]
+    pub const fn is_optional(self) -> bool {
+        matches!(self, Self::Switchover | Self::Rebalance)
     }
 }
 
@@ -150,6 +174,12 @@ pub const NOT_LOADED: &str = "not-loaded";
 /// Nothing was asked, because a policy of the group is still being loaded. The group is woken when it is ready.
 pub const LOADING: &str = "loading";
 
+/// Every policy that was asked abstained.
+pub const ABSTAINED_ALL: &str = "abstained-all";
+
+/// No policy of the group has the point.
+pub const NO_POLICY: &str = "no-policy";
+
 /// The time for a question was over. Fuel bounds what a policy does, so this tells of the machine's load and is no fault of the policy.
 pub const CUT_OFF: &str = "cut-off";
 
@@ -159,6 +189,12 @@ impl Unanswered {
     pub fn is_delay(&self) -> bool {
         matches!(self.kind, LOADING | CUT_OFF)
     }
+
+    /// Whether no policy has an opinion.
+    #[must_use]
+    pub fn is_abstention(&self) -> bool {
+        matches!(self.kind, ABSTAINED_ALL | NO_POLICY)
+    }
 }
 
 /// Answers questions: the engine with a group's policies, or a stub in tests.
@@ -166,6 +202,11 @@ impl Unanswered {
 /// # Guarantees
 /// Equal questions get equal replies; nothing is remembered between questions.
 pub trait Policies {
+    /// Whether a policy has this point, or may have it because it is not loaded. Points that are not optional are asked in any case.
+    fn has(&self, point: Point) -> bool {
+        !point.is_optional()
+    }
+
     /// Asks one question.
     ///
     /// # Errors

@@ -1,10 +1,15 @@
 //! Makes the contract's snapshot, which policies see, from what the host observed.
+mod facts;
+
+pub use facts::add_missing;
+
 use crate::contract;
-use crate::contract::{MemberName, Phase};
+use crate::contract::{MemberName, Phase, Position, Role};
 use crate::limits;
 use crate::policy::{Point, Question};
+use crate::record::cut;
 use crate::snapshot::{Member, Snapshot};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Builds the question of a point; `bars` has the reason for each member that may not be chosen.
 #[must_use]
@@ -19,16 +24,17 @@ pub fn question(s: &Snapshot, point: Point, bars: &BTreeMap<MemberName, String>)
         preferred_primary: s.group.preferred_primary.clone(),
         high_water: s.record.high_water.as_ref().map(|m| m.sequence.clone()),
         labels: sorted(&s.group.labels),
-        facts: facts(s),
+        facts: facts::of_group(s, point),
     };
-    let mut members: Vec<_> = s.members.iter().map(|m| member(s, m, bars.get(&m.name).cloned())).collect();
+    let tops = facts::Tops::of(s);
+    let mut members: Vec<_> = s.members.iter().map(|m| member(s, &tops, m, bars.get(&m.name).cloned())).collect();
     members.sort_by(|a, b| (a.ordinal, &a.name).cmp(&(b.ordinal, &b.name)));
     let snapshot =
         contract::Snapshot { now: s.now, group, members, history: s.record.history.clone(), parameters: "{}".into() };
     Question { point, snapshot }
 }
 
-fn member(s: &Snapshot, m: &Member, barred: Option<String>) -> contract::Member {
+fn member(s: &Snapshot, tops: &facts::Tops<'_>, m: &Member, barred: Option<String>) -> contract::Member {
     let memory = s.record.member(&m.name);
     let (role, role_detail) = s.role(m);
     let pod = m.pod.as_ref();
@@ -40,37 +46,34 @@ fn member(s: &Snapshot, m: &Member, barred: Option<String>) -> contract::Member 
         ready: pod.is_some_and(|p| p.ready),
         role,
         role_since: m.reading.since.min(s.now),
-        role_detail,
-        last_primary: memory.last_primary.map(|at| at.min(s.now)),
+        role_detail: role_detail.as_deref().map(cut),
+        last_primary: if role == Role::Primary { Some(s.now) } else { memory.last_primary.map(|at| at.min(s.now)) },
         term: memory.term,
-        position: m.position.clone(),
+        position: match &m.position {
+            Position::Unknown(why) => Position::Unknown(cut(why)),
+            position => position.clone(),
+        },
         node: pod.and_then(|p| p.node.clone()),
         zone: zone(s, m),
         failures: memory.failures,
         last_failure: memory.last_failure.clone(),
         marked: None,
-        conditions: Vec::new(),
+        conditions: conditions(s, m),
         labels: pod.map(|p| sorted(&p.labels)).unwrap_or_default(),
-        facts: Vec::new(),
+        facts: facts::of_member(s, tops, m),
         barred,
     }
 }
 
-/// The facts about the group (docs/facts.md): the names of the lists of which a policy does not see everything.
-fn facts(s: &Snapshot) -> Vec<(String, String)> {
-    let many = |labels: &[(String, String)]| keys(labels) > limits::LABELS;
-    let labels = many(&s.group.labels) || s.members.iter().filter_map(|m| m.pod.as_ref()).any(|p| many(&p.labels));
-    // The record keeps so many, so there may have been older ones.
-    let history = s.record.history.len() >= limits::HISTORY;
-    let cut: Vec<_> = [("history", history), ("labels", labels)].into_iter().filter(|(_, cut)| *cut).collect();
-    match cut.is_empty() {
-        true => Vec::new(),
-        false => vec![("cut".into(), cut.into_iter().map(|(list, _)| list).collect::<Vec<_>>().join(","))],
-    }
-}
-
-fn keys(pairs: &[(String, String)]) -> usize {
-    pairs.iter().map(|(key, _)| key).collect::<BTreeSet<_>>().len()
+/// What holds for the member, by name, each name once; at most [`limits::CONDITIONS`].
+fn conditions(s: &Snapshot, m: &Member) -> Vec<contract::Condition> {
+    let unique: BTreeMap<_, _> = m.conditions.iter().map(|each| (&each.name, each)).collect();
+    let told = unique.into_values().take(limits::CONDITIONS).map(|each| contract::Condition {
+        name: each.name.clone(),
+        since: each.since.min(s.now),
+        detail: each.detail.as_deref().map(cut),
+    });
+    told.collect()
 }
 
 fn zone(s: &Snapshot, m: &Member) -> Option<String> {

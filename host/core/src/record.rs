@@ -1,6 +1,10 @@
 //! The memory of a group: `status.record`, which is written only with the `resourceVersion` that was read.
 //!
 //! A lost record makes the host more careful, never less. An unknown field blocks instead of being ignored (docs/safety.md, S37).
+mod primaries;
+
+pub use primaries::{LastPrimary, LostPrimary};
+
 use crate::contract::{Failure, MemberName, Position, Role, Sequence, Timestamp, Transition};
 use crate::limits;
 use serde::{Deserialize, Serialize};
@@ -23,6 +27,10 @@ pub struct Record {
     /// Members that were primary, or were told to become it, and are not proven over.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub last_primaries: Vec<LastPrimary>,
+    /// The member that led last, while none leads: policies may prefer its zone, or avoid it. Nothing else depends on it, so it is stored beside the
+    /// record: an older operator, to which an unknown field of a record is an error, goes on without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_primary: Option<LostPrimary>,
     /// The highest term of a claim above `term` whose primaries were already added to `last_primaries`. Absent while no claim is above.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recalled: Option<u64>,
@@ -80,6 +88,10 @@ pub struct Switchover {
     /// The member that has to lead afterwards. Absent: any other member.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<MemberName>,
+    /// The member that a policy chose for a switchover to any other member. Kept until the switchover has ended, and left out where no policy
+    /// chose: an older operator, which does not know this field, can read the record then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chosen: Option<MemberName>,
     /// The reason that users see.
     pub why: String,
     /// The group's term when it was requested.
@@ -96,6 +108,12 @@ pub struct Switchover {
 }
 
 impl Switchover {
+    /// The one member that is to lead: the requested one, or the one that a policy chose. `None`: any other member.
+    #[must_use]
+    pub fn target(&self) -> Option<&MemberName> {
+        self.to.as_ref().or(self.chosen.as_ref())
+    }
+
     /// Whether the primary was told to stop and no member leads yet.
     #[must_use]
     pub fn is_open(&self) -> bool {
@@ -113,51 +131,6 @@ pub struct Mark {
     pub sequence: Sequence,
 }
 
-/// A member that was primary, or was told to become it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct LastPrimary {
-    /// Its name.
-    pub member: MemberName,
-    /// The UID of the pod in which it was primary.
-    pub pod_uid: String,
-    /// The name of the container in which it was primary.
-    pub container: String,
-    /// The ID of that container.
-    pub container_id: String,
-    /// The node it ran on. Absent: not known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub node: Option<String>,
-    /// The pod's termination grace period in seconds: after a forced deletion its processes may live that long.
-    pub grace: u32,
-    /// When the pod was first seen to be gone. Absent: it is there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gone: Option<Timestamp>,
-}
-
-impl LastPrimary {
-    /// A primary of which only the name is known: from a claim that an older version wrote, or whose list was full.
-    #[must_use]
-    pub fn by_name(member: MemberName) -> Self {
-        let none = String::new;
-        LastPrimary {
-            member,
-            pod_uid: none(),
-            container: none(),
-            container_id: none(),
-            node: None,
-            grace: 0,
-            gone: None,
-        }
-    }
-
-    /// Whether only the name is known; see [`LastPrimary::by_name`].
-    #[must_use]
-    pub fn is_by_name(&self) -> bool {
-        self.pod_uid.is_empty()
-    }
-}
-
 /// The memory of one member.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -172,7 +145,7 @@ pub struct MemberRecord {
     /// Left out when false, so that after a roll-back an older operator, which does not know this field, can read the record.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub followed_since: bool,
-    /// When it was last confirmed as primary.
+    /// When it was last confirmed as primary, or last seen as one before it was proven over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_primary: Option<Timestamp>,
     /// A start that is not confirmed: until it is, the member's data counts as of this term.
@@ -387,6 +360,15 @@ impl Record {
         self.history.push(Transition { at, what: what.into(), member: member.cloned(), detail });
         let surplus = self.history.len().saturating_sub(limits::HISTORY);
         self.history.drain(..surplus);
+    }
+
+    /// The member that was last confirmed as primary: that of the highest term, and in it the latest. `None`: none was, or several may be the one.
+    #[must_use]
+    pub fn last_led(&self) -> Option<&MemberName> {
+        let led = |m: &MemberRecord| m.primary_term.map(|term| (term, m.last_primary));
+        let latest = self.members.values().filter_map(led).max()?;
+        let mut found = self.members.iter().filter(|(_, m)| led(m) == Some(latest)).map(|(name, _)| name);
+        found.next().filter(|_| found.next().is_none())
     }
 
     /// The open command of a member.

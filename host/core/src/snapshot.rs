@@ -3,7 +3,7 @@ mod commands;
 
 pub use commands::{Command, Commands};
 
-use crate::contract::{MemberName, Phase, Position, Role, Timestamp};
+use crate::contract::{Condition, MemberName, Phase, Position, Role, Timestamp};
 use crate::limits;
 use crate::over;
 use crate::record::{Intent, LastPrimary, Record, Verb};
@@ -98,6 +98,9 @@ pub struct Failover {
     pub reads: Option<u32>,
     /// Whether a stopped old primary is excluded while secondaries run, because they have all acknowledged writes.
     pub prefer_running: bool,
+    /// How far below the most recent known data a running secondary may be and take over all the same, in the units of `sequence`. Absent: not
+    /// at all.
+    pub max_behind: Option<u64>,
 }
 
 /// An administrator's decision against the record: it lifts every check of seed and failover except Over.
@@ -141,6 +144,8 @@ pub struct Set {
     pub missing: BTreeMap<MemberName, Missing>,
     /// When it was last told to try again. Absent: never.
     pub nudged: Option<Timestamp>,
+    /// Whether it was changed and its controller has not seen that yet: what it says of its pods is from before.
+    pub unseen: bool,
 }
 
 /// A pod that the `StatefulSet` should have created and has not.
@@ -190,6 +195,8 @@ pub struct Member {
     pub position_stale: bool,
     /// Whether `sequence` is running on it now. It counts as a command, so no other one may start.
     pub asked: bool,
+    /// What holds for it beside phase and role, by the words of docs/conditions.md, in any order. Policies see it; no rule of the host rests on it.
+    pub conditions: Vec<Condition>,
 }
 
 /// A pod.
@@ -283,11 +290,13 @@ pub struct Reading {
     pub unknown_streak: u32,
     /// The number of processes that the runner sees in the container of `status`; see [`Commands::counts_application`]. Absent: not counted.
     pub processes: Option<u32>,
+    /// When `status` last gave a role, for a member that gives none now. Absent: it gives one, or it is not known.
+    pub contact: Option<Timestamp>,
 }
 
 impl Default for Reading {
     fn default() -> Self {
-        Reading { role: Role::Unknown, detail: None, since: 0, unknown_streak: 0, processes: None }
+        Reading { role: Role::Unknown, detail: None, since: 0, unknown_streak: 0, processes: None, contact: None }
     }
 }
 

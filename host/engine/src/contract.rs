@@ -4,12 +4,15 @@ use crate::{error::LoadError, text::short};
 
 /// The package, and the part of its version that patch releases do not change.
 pub(crate) const PACKAGE: &str = "tanist:policy";
-pub(crate) const VERSION: &str = "0.1.0";
+pub(crate) const VERSION: &str = "0.1.2";
 const SERIES: &str = "0.1.";
 /// The patch release of this host.
-const PATCH: u32 = 0;
+const PATCH: u32 = 2;
 /// The interfaces of the package. The last one is called for scripts only.
-const INTERFACES: [&str; 7] = ["types", "about", "election", "placement", "recovery", "notes", "interpreter"];
+const INTERFACES: [&str; 9] =
+    ["types", "about", "election", "placement", "recovery", "switchover", "rebalance", "notes", "interpreter"];
+/// Those of them that have decision points.
+const POINTS: [&str; 5] = ["election", "placement", "recovery", "switchover", "rebalance"];
 
 /// The interfaces of the contract that a component imports or exports, without package and version.
 #[derive(Debug)]
@@ -52,7 +55,7 @@ impl Interfaces {
         if !self.has("about") {
             return Err(LoadError::LacksAbout);
         }
-        if !["election", "placement", "recovery"].iter().any(|point| self.has(point)) {
+        if !POINTS.iter().any(|point| self.has(point)) {
             return Err(LoadError::LacksPoints);
         }
         Ok(())

@@ -194,6 +194,7 @@ mod tests {
         }
     }
 
+    // P17: what the host keeps of notes, whatever a policy gives.
     #[test]
     fn notes_are_as_many_and_as_long_as_allowed_and_printable() {
         let limits = Limits::default();

@@ -6,6 +6,7 @@
 //!
 //! A policy that passes is not safe by that: what may be done is checked on every answer (docs/safety.md, S34), whatever the exam said.
 
+mod part;
 mod report;
 mod rules;
 mod run;
@@ -36,6 +37,9 @@ pub struct ExamLimits {
 impl ExamLimits {
     /// What an exam may cost in an operator.
     pub const DEFAULT: Self = Self { fuel: 2_000_000_000, wall: Duration::from_secs(10), parameters: 32 };
+
+    /// The same limits, but for the time: for tests and commands, where nobody waits and nothing may fail because the machine is busy.
+    pub const UNHURRIED: Self = Self { wall: Duration::from_secs(600), ..Self::DEFAULT };
 }
 
 impl Default for ExamLimits {
@@ -61,13 +65,19 @@ pub struct Exam {
     /// Why the exam could not be finished: the machine's load, which says nothing about the policy. Absent: it was finished.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unfinished: Option<String>,
+    /// Points that the policy has and that do not count here, see [`Exam::at`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_asked_at: Vec<Point>,
+    /// What the rest is counted from.
+    #[serde(skip)]
+    record: part::Record,
 }
 
 /// What was asked in an exam.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Examined {
-    /// The points that the policy has, each of which was asked about.
+    /// The points that the policy has and may be asked at, each of which was asked about.
     pub points: Vec<Point>,
     /// The number of different cases.
     pub cases: usize,

@@ -43,15 +43,19 @@
 //! }
 //! ```
 
+mod authoring;
 mod bindings;
 mod compiled;
 mod contract;
 mod convert;
 mod error;
 mod exam;
+mod frames;
+mod interfaces;
 mod limits;
 mod native;
 mod policy;
+mod prepared;
 mod question;
 mod sandbox;
 mod schema;
@@ -61,6 +65,7 @@ pub mod structure;
 mod text;
 mod ticker;
 
+pub use authoring::Lines;
 pub use compiled::{compile, compile_for};
 pub use error::{LoadError, ParametersError, RunError, SchemaError, SetupError, Stage};
 pub use exam::{Exam, ExamLimits, Examined, Finding, Usage, Verdict, exam};

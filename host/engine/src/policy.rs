@@ -21,18 +21,19 @@ use wasmtime::{
 };
 
 use crate::{
-    bindings::exports::tanist::policy::{about, election, notes, placement, recovery, types as wit},
+    bindings::exports::tanist::policy::{recovery, types as wit},
     compiled,
     contract::{Interfaces as Names, PACKAGE, VERSION},
     convert::{self, Intake},
     error::{LoadError, ParametersError, RunError, SetupError},
+    interfaces::Interfaces,
     limits::Limits,
     native,
+    prepared::Shelf,
     question::Size,
     sandbox::{self, Sandbox},
     schema::{self, Samples, Schema},
-    script::Script,
-    text::{MESSAGE, short},
+    script::{Script, file_of},
     ticker::{Ticker, Ticking},
 };
 
@@ -49,6 +50,8 @@ struct Shared {
     compiled: Mutex<BTreeMap<String, Weak<Compiled>>>,
     /// The number of compilations in this process.
     compilations: AtomicU64,
+    /// Instances that wait for a question.
+    shelf: Shelf,
 }
 
 impl Engine {
@@ -65,7 +68,8 @@ impl Engine {
         let engine = wasmtime::Engine::new(config).map_err(|error| SetupError(format!("{error:#}")))?;
         let linker = Linker::new(&engine);
         let (ticker, compiled, compilations) = (Ticker::default(), Mutex::default(), AtomicU64::new(0));
-        Ok(Self(Arc::new(Shared { engine, linker, limits, ticker, compiled, compilations })))
+        let shelf = Shelf::default();
+        Ok(Self(Arc::new(Shared { engine, linker, limits, ticker, compiled, compilations, shelf })))
     }
 
     /// The limits for policies.
@@ -76,6 +80,11 @@ impl Engine {
     /// The wall limit of questions runs until the result is dropped.
     pub(crate) fn ticking(&self) -> Ticking {
         self.0.ticker.begin(&self.0.engine)
+    }
+
+    /// Instances that wait for a question.
+    pub(crate) fn shelf(&self) -> &Shelf {
+        &self.0.shelf
     }
 
     /// What runs the code.
@@ -126,7 +135,7 @@ impl fmt::Debug for Engine {
 #[derive(Clone)]
 pub struct Policy {
     engine: Engine,
-    compiled: Arc<Compiled>,
+    pub(crate) compiled: Arc<Compiled>,
     name: PolicyName,
 }
 
@@ -166,7 +175,7 @@ pub(crate) struct Outcome {
 pub struct Spent {
     /// Making the instance.
     pub instance: Duration,
-    /// Giving the text of a script to the interpreter, which parses it. Zero for components.
+    /// Giving the text of a script to the interpreter, which parses it. Zero for components, and, like the instance, where both were done before.
     pub load: Duration,
     /// The question itself, its snapshot and its answer included.
     pub run: Duration,
@@ -198,18 +207,9 @@ impl Points {
         self
     }
 
-    fn get(&self, point: Point) -> Option<&ComponentExportIndex> {
+    pub(crate) fn get(&self, point: Point) -> Option<&ComponentExportIndex> {
         Point::ALL.iter().zip(&self.0).find(|(each, _)| **each == point)?.1.as_ref()
     }
-}
-
-/// The exported interfaces of a component.
-struct Interfaces {
-    about: about::GuestIndices,
-    election: Option<election::GuestIndices>,
-    placement: Option<placement::GuestIndices>,
-    recovery: Option<recovery::GuestIndices>,
-    notes: Option<notes::GuestIndices>,
 }
 
 impl Policy {
@@ -323,12 +323,15 @@ impl Policy {
             .saturating_add(limits.fuel_base)
     }
 
-    /// Asks one question in a new instance. `wall`: the time that is left for the question.
+    /// Asks one question in an instance that was never asked. `wall`: the time that is left for the question.
     pub(crate) fn ask(&self, point: Point, snapshot: &wit::Snapshot<'_>, size: Size, wall: Duration) -> Outcome {
         let fuel = self.fuel_of(size);
-        let mut store = sandbox::store(&self.engine.0.engine, self.engine.limits(), fuel, wall);
+        let (mut store, prepared) = match self.take_prepared(fuel, wall) {
+            Some((store, instance)) => (store, Some(instance)),
+            None => (sandbox::store(&self.engine.0.engine, self.engine.limits(), fuel, wall), None),
+        };
         let (mut notes, mut spent) = (Vec::new(), Spent::default());
-        let reply = self.ask_in(&mut store, point, snapshot, &mut notes, &mut spent);
+        let reply = self.ask_in(&mut store, prepared, point, snapshot, &mut notes, &mut spent);
         let used = fuel.saturating_sub(store.get_fuel().unwrap_or(0));
         Outcome { reply, fuel: used, budget: fuel, memory: store.data().memory(), spent, notes }
     }
@@ -336,21 +339,17 @@ impl Policy {
     fn ask_in(
         &self,
         store: &mut Store<Sandbox>,
+        prepared: Option<Instance>,
         point: Point,
         snapshot: &wit::Snapshot<'_>,
         notes: &mut Vec<String>,
         spent: &mut Spent,
     ) -> Result<Option<Reply>, RunError> {
-        let Compiled { pre, points, script, .. } = &*self.compiled;
-        let Some(function) = points.get(point) else { return Ok(None) };
-        let began = Instant::now();
-        let instance = pre.instantiate(&mut *store).map_err(|error| sandbox::explain(&error, store))?;
-        spent.instance = began.elapsed();
-        if let Some(script) = script {
-            let began = Instant::now();
-            script.load(store, &instance, &self.name.source)?;
-            spent.load = began.elapsed();
-        }
+        let Some(function) = self.compiled.points.get(point) else { return Ok(None) };
+        let instance = match prepared {
+            Some(instance) => instance,
+            None => self.instance(store, spent)?,
+        };
         let began = Instant::now();
         let returned = match point {
             Point::Treat => call(store, &instance, function, snapshot).map(Returned::Care),
@@ -373,6 +372,19 @@ impl Policy {
         }
     }
 
+    /// A new instance, which has the text if it is a script's.
+    fn instance(&self, store: &mut Store<Sandbox>, spent: &mut Spent) -> Result<Instance, RunError> {
+        let began = Instant::now();
+        let instance = self.compiled.pre.instantiate(&mut *store).map_err(|error| sandbox::explain(&error, store))?;
+        spent.instance = began.elapsed();
+        if let Some(script) = &self.compiled.script {
+            let began = Instant::now();
+            script.load(store, &instance, file_of(&self.name.source))?;
+            spent.load = began.elapsed();
+        }
+        Ok(instance)
+    }
+
     /// What the policy notes about the question that it was just asked. Notes are for its author: without them the answer is the same, so that an
     /// error here is none of the question.
     fn notes(&self, store: &mut Store<Sandbox>, instance: &Instance) -> Vec<String> {
@@ -390,7 +402,7 @@ impl fmt::Debug for Policy {
 }
 
 /// Calls one function of an instance.
-fn call<R>(
+pub(crate) fn call<R>(
     store: &mut Store<Sandbox>,
     instance: &Instance,
     function: &ComponentExportIndex,
@@ -435,43 +447,6 @@ impl Compiled {
         let later = exports.later().to_vec();
         Ok(Self { digest, pre, points, notes, description, schema, later, script: None })
     }
-}
-
-impl Interfaces {
-    fn find(pre: &InstancePre<Sandbox>, exports: &Names) -> Result<Self, LoadError> {
-        let (election, placement, recovery) =
-            (exports.has("election"), exports.has("placement"), exports.has("recovery"));
-        let wrong = |interface: &'static str| move |error: wasmtime::Error| wrong_type(interface, &error);
-        Ok(Self {
-            about: about::GuestIndices::new(pre).map_err(wrong("about"))?,
-            election: election.then(|| election::GuestIndices::new(pre)).transpose().map_err(wrong("election"))?,
-            placement: placement.then(|| placement::GuestIndices::new(pre)).transpose().map_err(wrong("placement"))?,
-            recovery: recovery.then(|| recovery::GuestIndices::new(pre)).transpose().map_err(wrong("recovery"))?,
-            notes: exports.has("notes").then(|| notes::GuestIndices::new(pre)).transpose().map_err(wrong("notes"))?,
-        })
-    }
-
-    /// Compares the type of every function with the contract's.
-    fn check(&self, store: &mut Store<Sandbox>, instance: &Instance) -> Result<about::Guest, LoadError> {
-        let wrong = |interface: &'static str| move |error: wasmtime::Error| wrong_type(interface, &error);
-        if let Some(election) = &self.election {
-            election.load(&mut *store, instance).map_err(wrong("election"))?;
-        }
-        if let Some(placement) = &self.placement {
-            placement.load(&mut *store, instance).map_err(wrong("placement"))?;
-        }
-        if let Some(recovery) = &self.recovery {
-            recovery.load(&mut *store, instance).map_err(wrong("recovery"))?;
-        }
-        if let Some(notes) = &self.notes {
-            notes.load(&mut *store, instance).map_err(wrong("notes"))?;
-        }
-        self.about.load(&mut *store, instance).map_err(wrong("about"))
-    }
-}
-
-fn wrong_type(interface: &str, error: &wasmtime::Error) -> LoadError {
-    LoadError::Type { interface: format!("{PACKAGE}/{interface}"), message: short(&format!("{error:#}"), MESSAGE) }
 }
 
 /// The checks that need no parsing.

@@ -7,6 +7,7 @@ use wasmtime::{Config, OperatorCost, ResourceLimiter, Store, Trap};
 
 use crate::{
     error::RunError,
+    frames,
     limits::Limits,
     text::{MESSAGE, short},
     ticker,
@@ -95,6 +96,11 @@ impl Sandbox {
     pub(crate) const fn memory(&self) -> usize {
         self.memory
     }
+
+    /// The fuel that errors name, when the store is given another budget.
+    pub(crate) const fn allow(&mut self, fuel: u64) {
+        self.fuel = fuel;
+    }
 }
 
 impl ResourceLimiter for Sandbox {
@@ -152,7 +158,7 @@ pub(crate) fn explain(error: &wasmtime::Error, store: &Store<Sandbox>) -> RunErr
         (None, None) if message.contains("allocated for hostcalls has been exhausted") => {
             RunError::Output("more than one call may return".to_owned())
         }
-        (None, Some(trap)) => RunError::Trap(short(&trap.to_string(), MESSAGE)),
+        (None, Some(trap)) => RunError::Trap(short(&format!("{trap}{}", frames::place(error)), MESSAGE)),
         (None, None) => RunError::Malformed(message),
     }
 }

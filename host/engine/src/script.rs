@@ -13,6 +13,7 @@ use wasmtime::{
 };
 
 use crate::{
+    authoring::Tools,
     bindings::exports::tanist::policy::{interpreter, types as wit},
     compiled::{precompile, refused},
     convert,
@@ -35,6 +36,7 @@ struct Loaded {
     points: Points,
     load: ComponentExportIndex,
     notes: Option<ComponentExportIndex>,
+    tools: Option<Tools>,
 }
 
 impl Interpreter {
@@ -91,7 +93,22 @@ impl Interpreter {
         indices.load(&mut store, &instance).map_err(wrong)?;
         let load = function(component, "interpreter", "load").ok_or(LoadError::LacksPoints)?;
         let notes = function(component, "notes", "take");
-        Ok(Self(Arc::new(Loaded { engine, points: Points::find(component), pre, load, notes })))
+        let (points, tools) = (Points::find(component), Tools::find(component));
+        Ok(Self(Arc::new(Loaded { engine, points, pre, load, notes, tools })))
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.0.engine
+    }
+
+    /// What it does for authors. `None`: it does not have that.
+    pub(crate) fn tools(&self) -> Option<&Tools> {
+        self.0.tools.as_ref()
+    }
+
+    /// A new instance, as every call gets one.
+    pub(crate) fn instantiate(&self, store: &mut Store<Sandbox>) -> wasmtime::Result<Instance> {
+        self.0.pre.instantiate(store)
     }
 }
 
@@ -111,23 +128,30 @@ fn engine(limits: Limits) -> Result<Engine, SetupError> {
 pub(crate) struct Script {
     text: String,
     load: ComponentExportIndex,
+    /// The fuel that loading it used.
+    pub(crate) fuel: u64,
+    pub(crate) tools: Option<Tools>,
 }
 
 impl Script {
-    /// Gives the text to a new instance of the interpreter. Errors call it by the last part of `source`.
+    /// Gives the text to a new instance of the interpreter. Errors call it `file`.
     pub(crate) fn load(
         &self,
         store: &mut Store<Sandbox>,
         instance: &Instance,
-        source: &str,
+        file: &str,
     ) -> Result<interpreter::Script, RunError> {
         type Returned = (Result<interpreter::Script, wit::Fault>,);
         let load = instance.get_typed_func::<(&str, &str), Returned>(&mut *store, &self.load);
-        let file = source.rsplit('/').next().unwrap_or(source);
         let loaded = load.and_then(|load| load.call(&mut *store, (file, &self.text)));
         let (loaded,) = loaded.map_err(|error| sandbox::explain(&error, store))?;
         loaded.map_err(|fault| RunError::Fault(convert::fault(fault)))
     }
+}
+
+/// What errors call the script of that source: the last part.
+pub(crate) fn file_of(source: &str) -> &str {
+    source.rsplit('/').next().unwrap_or(source)
 }
 
 impl Policy {
@@ -139,7 +163,7 @@ impl Policy {
     /// # Errors
     /// What is wrong with it, with file, line and column where there is a place.
     pub fn script(interpreter: &Interpreter, source: &str, text: &str) -> Result<Self, LoadError> {
-        let Loaded { engine, pre, points, load, notes } = &*interpreter.0;
+        let Loaded { engine, pre, points, load, notes, tools } = &*interpreter.0;
         let limits = engine.limits();
         if text.trim().is_empty() {
             return Err(LoadError::Empty);
@@ -147,16 +171,17 @@ impl Policy {
         if text.len() > limits.script_bytes {
             return Err(LoadError::Size { size: text.len(), limit: limits.script_bytes });
         }
-        let script = Script { text: text.to_owned(), load: *load };
+        let mut script = Script { text: text.to_owned(), load: *load, fuel: 0, tools: *tools };
 
         let _ticking = engine.ticking();
         let mut store = sandbox::store(engine.runtime(), limits, limits.fuel_base, limits.wall);
         let instance =
             pre.instantiate(&mut store).map_err(|error| LoadError::Start(sandbox::explain(&error, &store)))?;
-        let loaded = script.load(&mut store, &instance, source).map_err(|error| match error {
+        let loaded = script.load(&mut store, &instance, file_of(source)).map_err(|error| match error {
             RunError::Fault(fault) => LoadError::Script(fault),
             other => LoadError::Start(other),
         })?;
+        script.fuel = limits.fuel_base.saturating_sub(store.get_fuel().unwrap_or(0));
         let interpreter::Script { description, points: defined } = loaded;
         let points = points.clone().only(|point| defined.contains(&name(point)));
         if defined.is_empty() {

@@ -2,7 +2,9 @@
 
 use std::{sync::Arc, time::Instant};
 
-use tanist_core::policy::{Answered, Point, Policies, PolicyName, Question, Reply, Unanswered};
+use tanist_core::policy::{
+    ABSTAINED_ALL, Answered, NO_POLICY, Point, Policies, PolicyName, Question, Reply, Unanswered,
+};
 
 use crate::{
     error::RunError,
@@ -70,6 +72,11 @@ impl Stack {
         Self(layers)
     }
 
+    /// Has the policies ready for the next question, where that saves time ([`Policy::prepare`]): to be called when nobody waits for an answer.
+    pub fn prepare(&self) {
+        self.0.iter().for_each(|layer| layer.policy.prepare());
+    }
+
     /// The policies in the order in which they are asked.
     pub fn layers(&self) -> &[Layer] {
         &self.0
@@ -88,6 +95,10 @@ pub enum Heard {
 }
 
 impl Policies for Stack {
+    fn has(&self, point: Point) -> bool {
+        !point.is_optional() || self.0.iter().any(|layer| layer.is_asked_at(point))
+    }
+
     fn ask(&self, question: &Question) -> Result<Answered, Unanswered> {
         self.ask_and_note(question, &mut |_, _, _| {})
     }
@@ -133,13 +144,13 @@ impl Stack {
         Err(match last {
             Some(policy) => Unanswered {
                 policy: policy.clone(),
-                kind: "abstained-all",
+                kind: ABSTAINED_ALL,
                 message: format!("every policy abstained from `{point}`"),
                 notes,
             },
             None => Unanswered {
                 policy: PolicyName::none(),
-                kind: "no-policy",
+                kind: NO_POLICY,
                 message: format!("no policy of the group has `{point}`"),
                 notes,
             },

@@ -53,6 +53,9 @@ const BEHAVIOURS: &[(&str, u32, End)] = &[
     ("controls", 0, None),
     ("abstain", 0, Some(("abstained-all", "every policy abstained from"))),
     ("burn", 1_000, Some(("abstained-all", "every policy abstained from"))),
+    // H24: slow instructions, within the budget and beyond it.
+    ("grind", 1_000, Some(("abstained-all", "every policy abstained from"))),
+    ("grind", 4_000_000, Some(("fuel", "used up its budget"))),
     ("echo", 0, None),
     ("refuse", 0, None),
     ("wait", 0, None),
@@ -94,6 +97,7 @@ fn every_behaviour_of_the_guest_is_tested() {
     assert_eq!(known, tested);
 }
 
+// P14: the next policy is not asked, because it could choose what the first would have refused.
 #[test]
 fn a_failing_policy_ends_the_question() {
     let engine = engine();
@@ -105,7 +109,7 @@ fn a_failing_policy_ends_the_question() {
 
 #[test]
 fn fuel_grows_with_the_snapshot() {
-    let limits = Limits { fuel_base: 50_000, fuel_per_member: 0, fuel_per_byte: 0, ..Limits::default() };
+    let limits = Limits { fuel_base: 50_000, fuel_per_member: 0, fuel_per_byte: 0, ..Limits::default().unhurried() };
     // Describing itself must fit into the base, so the policy is loaded by an engine with enough; the cache is per engine.
     let poor = Engine::new(limits).unwrap();
     let rich = Engine::new(Limits { fuel_per_member: 100_000, ..limits }).unwrap();
@@ -117,7 +121,7 @@ fn fuel_grows_with_the_snapshot() {
 
 #[test]
 fn the_limit_of_memory_is_for_all_memories_together() {
-    let limits = Limits { memory_bytes: 2 << 20, ..Limits::default() };
+    let limits = Limits { memory_bytes: 2 << 20, ..Limits::default().unhurried() };
     let engine = Engine::new(limits).unwrap();
     let policy = load(&engine, "hostile");
     let failed = ask(&told(&policy, "grow", 0), Point::Seed, &snapshot(vec![member(0, 1)])).unwrap_err();

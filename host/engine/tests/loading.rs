@@ -6,8 +6,9 @@ mod common;
 use std::{collections::BTreeMap, sync::Arc};
 
 use common::{Guest, ask, built, component, contract, engine, layer, load, snapshot};
-use tanist_core::policy::Point;
-use tanist_engine::{Engine, Limits, LoadError, Policy, Stack};
+use tanist_core::contract::Answer;
+use tanist_core::policy::{Point, Policies as _, Reply};
+use tanist_engine::{Engine, Layer, Limits, LoadError, Policy, Stack};
 use wit_component::WitPrinter;
 use wit_parser::Resolve;
 
@@ -41,7 +42,8 @@ fn all_built_policies_are_loaded() {
     for name in ["sequence", "reversed", "prefer", "hostile"] {
         let policy = load(&engine, name);
         assert_eq!(policy.name().name, name);
-        assert_eq!(policy.points().collect::<Vec<_>>(), Point::ALL, "{name}");
+        let has = |point: &Point| !point.is_optional() || name == "hostile";
+        assert!(policy.points().eq(Point::ALL.into_iter().filter(has)), "{name}");
     }
 }
 
@@ -58,6 +60,7 @@ fn instances_that_hold_only_types_may_be_imported() {
     assert!(Policy::load(&engine(), "test/imports-types", &bytes).is_ok());
 }
 
+// P23: another patch release of the contract is the same contract.
 #[test]
 fn patch_releases_of_the_contract_are_served() {
     assert!(Guest { version: "0.1.7", ..Guest::default() }.load().is_ok());
@@ -65,6 +68,12 @@ fn patch_releases_of_the_contract_are_served() {
 
 /// The contract as version 0.1.0 was released.
 const RELEASED: &str = include_str!("../../../wit/released/policy-0.1.0.wit");
+
+/// The same of 0.1.1.
+const SECOND: &str = include_str!("../../../wit/released/policy-0.1.1.wit");
+
+/// The same of 0.1.2.
+const THIRD: &str = include_str!("../../../wit/released/policy-0.1.2.wit");
 
 /// Each interface of a contract, without its comments.
 fn interfaces(contract: &str) -> BTreeMap<String, String> {
@@ -79,12 +88,16 @@ fn interfaces(contract: &str) -> BTreeMap<String, String> {
     resolve.packages[package].interfaces.iter().map(|(name, id)| (name.clone(), print(*id))).collect()
 }
 
-// wit/policy.wit, "HOW IT CHANGES": a published interface never changes, because for a component it would be another one.
+// P23: wit/policy.wit, "HOW IT CHANGES": a published interface never changes, because for a component it would be another one.
 #[test]
 fn released_interfaces_are_as_they_were() {
     let (released, present) = (interfaces(RELEASED), interfaces(&contract()));
     assert_eq!(released.len(), 7, "about, election, interpreter, notes, placement, recovery, types");
-    for (name, text) in &released {
+    let second = interfaces(SECOND);
+    assert!(second.len() == 8 && second.contains_key("switchover"), "those of 0.1.0, and switchover");
+    let third = interfaces(THIRD);
+    assert!(third.len() == 9 && third.contains_key("rebalance"), "those of 0.1.1, and rebalance");
+    for (name, text) in released.iter().chain(&second).chain(&third) {
         assert_eq!(present.get(name), Some(text), "{name} was changed; add an interface or a package version instead");
     }
     // The comparison sees a field more, and no comment.
@@ -94,10 +107,11 @@ fn released_interfaces_are_as_they_were() {
     assert_eq!(interfaces(&commented), released);
 }
 
-// What was built when 0.1.0 was released goes on deciding.
+// P23: what was built when 0.1.0 was released goes on deciding.
 #[test]
 fn a_policy_of_the_first_release_is_loaded() {
-    let bytes = component(&Guest::default().module(), RELEASED, "election-only");
+    let guest = Guest { version: "0.1.0", ..Guest::default() };
+    let bytes = component(&guest.module(), RELEASED, "election-only");
     let policy = Policy::load(&engine(), "test/first", &bytes).unwrap();
     assert_eq!(policy.points().count(), 4);
     let stack = Stack::new(vec![layer(&Arc::new(policy), "{}")]);
@@ -108,14 +122,14 @@ fn a_policy_of_the_first_release_is_loaded() {
 // was rolled back; a name that this release should know is a mistake.
 #[test]
 fn an_interface_of_a_later_patch_release_is_never_asked() {
-    let later = "interface rebalance {\n    use types.{snapshot, answer, fault};\n    swap: func(snapshot: snapshot) -> result<answer, fault>;\n}\n";
+    let later = "interface scaling {\n    use types.{snapshot, answer, fault};\n    grow: func(snapshot: snapshot) -> result<answer, fault>;\n}\n";
     let with = |version: &str| {
-        let text = contract().replace("tanist:policy@0.1.0", &format!("tanist:policy@{version}"));
+        let text = contract().replace("tanist:policy@0.1.2", &format!("tanist:policy@{version}"));
         let text =
-            text.replace("world election-only {", &format!("{later}world election-only {{\n    export rebalance;"));
+            text.replace("world election-only {", &format!("{later}world election-only {{\n    export scaling;"));
         let export = format!(
-            "(func (export \"tanist:policy/rebalance@{version}#swap\") (param i32) (result i32) unreachable)
-             (func (export \"cabi_post_tanist:policy/rebalance@{version}#swap\") (param i32))"
+            "(func (export \"tanist:policy/scaling@{version}#grow\") (param i32) (result i32) unreachable)
+             (func (export \"cabi_post_tanist:policy/scaling@{version}#grow\") (param i32))"
         );
         let version = version.to_owned().leak();
         // Room for 1,000 members.
@@ -123,16 +137,83 @@ fn an_interface_of_a_later_patch_release_is_never_asked() {
         component(&guest.module(), &text, "election-only")
     };
     let policy = Policy::load(&engine(), "test/later", &with("0.1.7")).unwrap();
-    assert_eq!(policy.later_interfaces(), ["tanist:policy/rebalance@0.1.7"]);
+    assert_eq!(policy.later_interfaces(), ["tanist:policy/scaling@0.1.7"]);
     assert_eq!(policy.points().count(), 4);
-    let exam = tanist_engine::exam(&policy, None, &tanist_engine::ExamLimits::default());
+    let exam = tanist_engine::exam(&policy, None, &tanist_engine::ExamLimits::UNHURRIED);
     assert!(exam.passed(), "{exam}");
-    let said = exam.not_examined.iter().filter(|said| said.contains("rebalance@0.1.7")).count();
+    let said = exam.not_examined.iter().filter(|said| said.contains("scaling@0.1.7")).count();
     assert_eq!(said, 1, "{:?}", exam.not_examined);
 
-    let (kind, message) = refusal(&with("0.1.0"));
+    let (kind, message) = refusal(&with("0.1.2"));
     assert_eq!(kind, "unserved");
-    assert!(message.starts_with("it uses tanist:policy/rebalance@0.1.0"), "{message}");
+    assert!(message.starts_with("it uses tanist:policy/scaling@0.1.2"), "{message}");
+}
+
+/// A component that exports this optional interface alone beside `about`, and chooses the member `db-1`.
+fn only(interface: &str, contract: &str) -> Vec<u8> {
+    let guest = Guest { pages: 64, ..Guest::default() };
+    let module = guest.module();
+    let (about, _) = module.split_once("(func (export \"tanist:policy/election").unwrap();
+    // A ranking of one candidate at 3072, without a source: `db-1`, because `now`.
+    let module = format!(
+        r#"{about}
+            (data (i32.const 3000) "db-1now")
+            (data (i32.const 3072) "\b8\0b\00\00\04\00\00\00\bc\0b\00\00\03\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00")
+            (data (i32.const 3200) "\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\0c\00\00\01\00\00\00\00\00\00\00\00\00\00\00")
+            (func (export "tanist:policy/{interface}@0.1.2#{interface}") (param i32) (result i32) (i32.const 3200)))"#
+    );
+    component(&module, contract, &format!("{interface}-only"))
+}
+
+// P24, P50: wit/policy.wit, `switchover` and `rebalance`: a policy may have one of these questions alone, and is asked nothing else.
+#[test]
+fn a_policy_may_have_an_optional_question_alone() {
+    for (point, other) in [(Point::Switchover, Point::Rebalance), (Point::Rebalance, Point::Switchover)] {
+        let policy = Arc::new(Policy::load(&engine(), "test/one", &only(point.as_str(), &contract())).unwrap());
+        assert_eq!(policy.points().collect::<Vec<_>>(), [point]);
+        let stack = Stack::new(vec![layer(&policy, "{}")]);
+        assert!(stack.has(point) && !stack.has(other));
+        let asked = snapshot(vec![common::member(0, 9), common::member(1, 9)]);
+        let reply = ask(&stack, point, &asked).unwrap().reply;
+        let Reply::Answer(Answer::Choose(ranking)) = reply else { panic!("{reply:?}") };
+        assert_eq!((ranking.candidates[0].member.as_str(), ranking.candidates[0].reason.as_str()), ("db-1", "now"));
+        assert_eq!(ask(&stack, Point::Failover, &asked).unwrap_err().kind, "no-policy");
+    }
+}
+
+// A component that was built for the contract before it, in which another interface is optional, goes on as it is.
+#[test]
+fn a_policy_of_the_second_release_is_loaded() {
+    let guest = Guest { version: "0.1.1", ..Guest::default() };
+    let bytes = component(&guest.module(), SECOND, "election-only");
+    let policy = Policy::load(&engine(), "test/second", &bytes).unwrap();
+    assert_eq!(policy.points().count(), 4);
+}
+
+// P24: a question that arises all the time is put only to who has it: everybody else costs nothing.
+#[test]
+fn a_stack_says_whether_a_policy_has_the_question_about_the_lead() {
+    let engine = engine();
+    let (sequence, hostile) = (load(&engine, "sequence"), load(&engine, "hostile"));
+    let stack = |layers: Vec<Layer>| Stack::new(layers).has(Point::Switchover);
+    assert!(!stack(vec![layer(&sequence, "{}")]) && Stack::new(vec![]).has(Point::Seed));
+    let told = layer(&hostile, r#"{"do":"wait"}"#);
+    assert!(stack(vec![layer(&sequence, "{}"), told.clone()]));
+    let restricted = Layer { points: Some(vec![Point::Seed]), ..told };
+    assert!(!stack(vec![restricted, layer(&sequence, "{}")]), "the group does not ask it there");
+}
+
+#[test]
+fn an_optional_question_of_another_type_is_refused() {
+    for name in ["switchover", "rebalance"] {
+        let declared = format!("{name}: func(snapshot: snapshot) -> result<answer, fault>;");
+        let changed = declared.replace("result<answer, fault>", "result<fault, answer>");
+        let changed = contract().replacen(&declared, &changed, 1);
+        assert_ne!(changed, contract());
+        let (kind, message) = refusal(&only(name, &changed));
+        assert_eq!(kind, "type", "{message}");
+        assert!(message.contains(&format!("its tanist:policy/{name} is not that of the contract")), "{message}");
+    }
 }
 
 #[test]
@@ -183,6 +264,7 @@ fn descriptions_and_schemas_are_checked() {
     }
 }
 
+// P16: of a policy that is loaded: what it gets, and what is refused.
 #[test]
 fn parameters_are_checked_and_brought_into_one_form() {
     let policy = load(&engine(), "sequence");

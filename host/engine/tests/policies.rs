@@ -59,6 +59,7 @@ fn swapping_the_policy_changes_the_outcome_at_every_point() {
     assert_ne!(chosen(&sequence, Point::Treat, &ill), chosen(&reversed, Point::Treat, &ill));
 }
 
+// P13: what one policy does not answer, the next one answers.
 #[test]
 fn the_first_that_does_not_abstain_answers() {
     let engine = engine();
@@ -76,6 +77,7 @@ fn the_first_that_does_not_abstain_answers() {
     assert_eq!(ask(&both, Point::Seed, &behind).unwrap().policy.name, "sequence");
 }
 
+// P13: `points` limits what a policy is asked.
 #[test]
 fn a_policy_is_asked_only_at_the_points_it_is_given() {
     let engine = engine();
@@ -87,6 +89,7 @@ fn a_policy_is_asked_only_at_the_points_it_is_given() {
     assert_eq!(ask(&stack, Point::Seed, &story).unwrap().policy.name, "sequence");
 }
 
+// P16: parameters are of one policy of the stack.
 #[test]
 fn each_policy_is_given_its_own_parameters() {
     let engine = engine();

@@ -123,7 +123,7 @@ fn h16_lacks_an_interface() {
         "world election-only {\n    export types;\n    export about;\n    export election;",
         "world election-only {\n    export types;\n    export about;",
     );
-    let module = Guest::default().module().replace("tanist:policy/election@0.1.0", "x");
+    let module = Guest::default().module().replace("tanist:policy/election@0.1.2", "x");
     assert_eq!(refusal(&component(&module, &contract, "election-only")).0, "lacks-points");
 }
 
@@ -228,28 +228,23 @@ fn h20_nests_or_repeats() {
         bytes.push(1);
         [bytes, section].concat()
     };
-    flat(|| {
-        // 300,000 types inside of each other: a parser that recurses ends the process by its stack.
-        for levels in [100, 10_000, 300_000] {
-            assert_eq!(loading(&deep(&[0x41, 1, 1], levels)), STRUCTURE);
-            assert_eq!(loading(&deep(&[0x42, 1, 1], levels)), STRUCTURE);
-        }
-        assert_eq!(loading(&components(&within(20, "component", ""))), STRUCTURE);
-        assert_eq!(loading(&components(&times(2_000, "(component)"))), STRUCTURE);
-        assert_eq!(
-            loading(&components(&format!("(type $t u8) (component {})", times(6_000, "(alias outer 1 $t (type))")))),
-            STRUCTURE
-        );
-        assert_eq!(
-            loading(&components(&format!("(component (export \"{}\" (component 0)))", times(90_000, "a")))),
-            STRUCTURE
-        );
-        let mut wide = "(type $a (tuple u8 u8 u8 u8 u8 u8 u8 u8 u8 u8))".to_owned();
-        for level in 0..8 {
-            wide.push_str(&format!("(type (tuple{}))", times(10, &format!(" {level}"))));
-        }
-        assert_eq!(loading(&components(&wide)), STRUCTURE);
-    });
+    let mut wide = "(type $a (tuple u8 u8 u8 u8 u8 u8 u8 u8 u8 u8))".to_owned();
+    for level in 0..8 {
+        wide.push_str(&format!("(type (tuple{}))", times(10, &format!(" {level}"))));
+    }
+    let mut bombs = vec![
+        components(&within(20, "component", "")),
+        components(&times(2_000, "(component)")),
+        components(&format!("(type $t u8) (component {})", times(6_000, "(alias outer 1 $t (type))"))),
+        components(&format!("(component (export \"{}\" (component 0)))", times(90_000, "a"))),
+        components(&wide),
+    ];
+    // 300,000 types inside of each other: a parser that recurses ends the process by its stack.
+    for levels in [100, 10_000, 300_000] {
+        bombs.extend([deep(&[0x41, 1, 1], levels), deep(&[0x42, 1, 1], levels)]);
+    }
+    // Only what the gate takes counts, not what making them took.
+    flat(|| bombs.iter().for_each(|bomb| assert_eq!(loading(bomb), STRUCTURE)));
 }
 
 /// A number as WebAssembly writes it.
@@ -275,7 +270,7 @@ fn h27_is_for_another_version_of_the_contract() {
     for version in ["0.2.0", "1.0.0"] {
         let (kind, message) = refusal_of(&Guest { version, ..Guest::default() });
         assert_eq!((building(&Guest { version, ..Guest::default() }), kind), (STRUCTURE, "unserved"));
-        let expected = format!("@{version}, this host serves tanist:policy@0.1.0");
+        let expected = format!("@{version}, this host serves tanist:policy@0.1.2");
         assert!(message.starts_with("it uses tanist:policy/") && message.ends_with(&expected), "{message}");
     }
     let draft = r#"(component (import "tanist:draft/scaling@0.0.1" (instance)))"#;

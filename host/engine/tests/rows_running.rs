@@ -97,11 +97,31 @@ fn h08_has_a_hostile_allocator() {
     }
 }
 
+/// H7, P44: an author is told in which function a policy trapped, if it has names; the name is hostile text.
+#[test]
+fn h07_a_trap_says_in_which_function() {
+    let message = |extra: &'static str| seed_of(&Guest { seed: "(call $begin)", extra, ..Guest::default() }).message;
+    let said = message(
+        "(func $_ZN4mine4seed17h05af221e174051e9E (result i32) (call $_RNvC4mine4pick))
+         (func $begin (result i32) (call $_ZN4mine4seed17h05af221e174051e9E))
+         (func $_RNvC4mine4pick (result i32) (call $_ZN4core9panicking5panic17h05af221e174051e9E))
+         (func $_ZN4core9panicking5panic17h05af221e174051e9E (result i32) (unreachable))",
+    );
+    assert!(
+        said.ends_with("`unreachable` instruction executed: in mine::pick, called by mine::seed, called by begin"),
+        "{said}"
+    );
+    let only_the_toolchain = message("(func $begin (@name \"__rust_abort\") (result i32) (unreachable))");
+    assert!(only_the_toolchain.contains("executed: in "), "{only_the_toolchain}");
+    let hostile = message("(func $begin (@name \"\\1b[2J\\e2\\80\\aeend\") (result i32) (unreachable))");
+    assert!(hostile.contains("executed: in \\u{1b}[2J\\u{202e}end"), "{hostile}");
+}
+
 #[test]
 fn h08_traps_after_its_answer() {
-    let extra = r#"(func (export "cabi_post_tanist:policy/election@0.1.0#seed") (param i32) (unreachable))"#;
+    let extra = r#"(func (export "cabi_post_tanist:policy/election@0.1.2#seed") (param i32) (unreachable))"#;
     assert_eq!(seed_of(&Guest { extra, ..Guest::default() }).kind, "trap");
-    let extra = r#"(func (export "cabi_post_tanist:policy/election@0.1.0#seed") (param i32) (loop (br 0)))"#;
+    let extra = r#"(func (export "cabi_post_tanist:policy/election@0.1.2#seed") (param i32) (loop (br 0)))"#;
     assert_eq!(seed_of(&Guest { extra, ..Guest::default() }).kind, "fuel");
 }
 
@@ -209,7 +229,7 @@ fn h24_is_slow_within_its_budget() {
 #[test]
 fn h25_alternates_between_two_versions() {
     row(|| {
-        let engine = Engine::new(Limits::default()).unwrap();
+        let engine = Engine::new(Limits::default().unhurried()).unwrap();
         let load = |bytes: &[u8]| Policy::load(&engine, "test/flip", bytes);
         let kept = (
             load(&Guest::default().build()).unwrap(),
@@ -226,14 +246,14 @@ fn h25_alternates_between_two_versions() {
 /// What another process compiled is as good as what this one compiles, and what is broken is refused.
 #[test]
 fn h22_what_was_compiled_elsewhere_is_checked() {
-    let (engine, bytes) = (Engine::new(Limits::default()).unwrap(), Guest::default().build());
+    let (engine, bytes) = (Engine::new(Limits::default().unhurried()).unwrap(), Guest::default().build());
     let compiled = tanist_engine::compile(&bytes).unwrap();
     let policy = Policy::from_compiled(&engine, "test/compiled", &bytes, &compiled).unwrap();
     assert_eq!((policy.name().name.as_str(), engine.compilations()), ("tiny", 0));
     let stack = Stack::new(vec![layer(&Arc::new(policy), "{}")]);
     assert_eq!(ended(&stack, Point::Seed), Stopped::Run("abstained-all"));
 
-    let engine = Engine::new(Limits::default()).unwrap();
+    let engine = Engine::new(Limits::default().unhurried()).unwrap();
     for broken in [&b""[..], b"\x7fELF", &bytes, &built("sequence"), &compiled[..compiled.len() / 2]] {
         let error = Policy::from_compiled(&engine, "test/compiled", &bytes, broken).unwrap_err();
         assert_eq!(error.kind(), "compiled", "{error}");

@@ -42,7 +42,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tanist_core::checked::{Deletion, Scaling, Start, recheck, recheck_deletion, recheck_scaling};
 use tanist_core::contract::MemberName;
-use tanist_core::plan::{Action, Plan};
+use tanist_core::plan::{Action, DeletionCause, Plan};
 use tanist_core::record::Intent;
 use tanist_core::snapshot::{Evidence, Snapshot};
 use tracing::{Instrument, info, warn};
@@ -98,6 +98,10 @@ struct Ready {
     found: Result<(Slot, Start), Error>,
 }
 
+fn is_move(action: &Action) -> bool {
+    matches!(action, Action::DeletePod { cause: DeletionCause::Rebalance, .. })
+}
+
 /// What an action needs that only a check can make.
 enum Prepared {
     Nothing,
@@ -141,6 +145,11 @@ impl Acting<'_> {
         };
         match result {
             Ok(()) => self.outcome.done.push(action.clone()),
+            // Nobody waits for a move, so it is no trouble that something changed meanwhile.
+            Err((Error::Recheck(what, why), spoiled)) if is_move(action) => {
+                info!(reason = %why, "not done: {what}");
+                self.missing.add(spoiled);
+            }
             Err((error, spoiled)) => {
                 let is_over = matches!(error, Error::Outdated | Error::Closing);
                 self.missing.add(if is_over { Some(Need::Decision) } else { spoiled });
@@ -167,8 +176,8 @@ impl Acting<'_> {
                 };
                 Prepared::Start(slot, start)
             }
-            Action::DeletePod { member, pod_uid, .. } => {
-                Prepared::Deletion(self.look_before_deletion(member, pod_uid).await?)
+            Action::DeletePod { member, pod_uid, cause, .. } => {
+                Prepared::Deletion(self.look_before_deletion(member, pod_uid, *cause).await?)
             }
             Action::Scale { replicas } => Prepared::Scaling(self.look_before_scaling(*replicas).await?),
             Action::Apply(_) | Action::Nudge { .. } | Action::Route { .. } => return Ok(Prepared::Nothing),
@@ -191,9 +200,16 @@ impl Acting<'_> {
         Ok((slot, start))
     }
 
-    async fn look_before_deletion(&self, member: &MemberName, pod_uid: &str) -> Result<Deletion, Error> {
-        let live = look_again(self.ctx, self.observed, &self.outcome.object, Ask::Only(member)).await?;
-        recheck_deletion(&self.observed.snapshot, &live, member, pod_uid)
+    async fn look_before_deletion(
+        &self,
+        member: &MemberName,
+        pod_uid: &str,
+        cause: DeletionCause,
+    ) -> Result<Deletion, Error> {
+        // Whether a secondary may move depends on the present role of every member.
+        let ask = if cause == DeletionCause::Rebalance { Ask::Everyone } else { Ask::Only(member) };
+        let live = look_again(self.ctx, self.observed, &self.outcome.object, ask).await?;
+        recheck_deletion(&self.observed.snapshot, &live, member, pod_uid, cause)
             .map_err(|v| Error::Recheck(format!("delete the pod of {member}"), v))
     }
 
@@ -218,12 +234,12 @@ impl Acting<'_> {
             (Action::MarkClaim { claim, uid, version, mark }, _) => {
                 mark_claim(ctx, namespace, claim, uid, version, mark).await
             }
-            (Action::DeletePod { member, pod_uid, reason }, Prepared::Deletion(deletion)) => {
+            (Action::DeletePod { member, pod_uid, cause, reason }, Prepared::Deletion(deletion)) => {
                 info!(member = %member, reason, "deleting the pod");
                 match delete_pod(ctx, namespace, deletion).await {
                     // The pod's status may change often, so its version does. One more look decides whether the pod is still to be deleted.
                     Err(Error::Overtaken(_)) => {
-                        let deletion = self.look_before_deletion(member, pod_uid).await?;
+                        let deletion = self.look_before_deletion(member, pod_uid, *cause).await?;
                         delete_pod(ctx, namespace, deletion).await
                     }
                     done => done,

@@ -2,6 +2,7 @@
 //!
 //! It starts with the API server's time, from the first answer, and continues with the monotonic clock. So all stored times come from one clock,
 //! that of the API server, and every wait lasts as long as it says (docs/safety.md, S28).
+use crate::crash;
 use http::header::DATE;
 use http::{HeaderMap, Response};
 use std::fmt;
@@ -20,6 +21,8 @@ struct Base {
 /// The time for everything that is decided or stored; see the module.
 pub struct Clock {
     monotonic: Box<dyn Fn() -> Duration + Send + Sync>,
+    /// Seconds that are added to each time; 0 but in tests.
+    ahead: i64,
     start: Base,
     server: OnceLock<Base>,
 }
@@ -33,7 +36,8 @@ impl fmt::Debug for Clock {
 impl Default for Clock {
     fn default() -> Self {
         let began = Instant::now();
-        Clock::new(jiff::Timestamp::now().as_second(), move || began.elapsed())
+        let clock = Clock::new(jiff::Timestamp::now().as_second(), move || began.elapsed());
+        Clock { ahead: crash::clock_ahead(), ..clock }
     }
 }
 
@@ -41,7 +45,7 @@ impl Clock {
     /// A clock that starts at `wall`, in seconds since 1970, and advances with `monotonic`.
     pub fn new(wall: Timestamp, monotonic: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
         let start = Base { time: wall, at: monotonic() };
-        Clock { monotonic: Box::new(monotonic), start, server: OnceLock::new() }
+        Clock { monotonic: Box::new(monotonic), ahead: 0, start, server: OnceLock::new() }
     }
 
     /// Seconds since 1970 by the API server's clock; by our own until the first answer of the API server.
@@ -49,7 +53,8 @@ impl Clock {
     pub fn now(&self) -> Timestamp {
         let base = self.server.get().unwrap_or(&self.start);
         let passed = (self.monotonic)().saturating_sub(base.at);
-        base.time.saturating_add(i64::try_from(passed.as_secs()).unwrap_or(i64::MAX))
+        let passed = i64::try_from(passed.as_secs()).unwrap_or(i64::MAX);
+        base.time.saturating_add(passed).saturating_add(self.ahead)
     }
 
     /// Takes the time from the headers of an answer of the API server. Only the first answer with a time counts.

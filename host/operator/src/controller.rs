@@ -12,8 +12,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tanist_core::decide::decide;
 use tanist_core::plan::{Action, Plan};
+use tanist_core::policy::Point;
 use tanist_core::snapshot::Evidence;
-use tracing::{Instrument, info, info_span, warn};
+use tracing::{Instrument, debug, info, info_span, warn};
 
 /// Why a round failed: something could not be read or not written. Either ends the round; the next one starts anew.
 #[derive(Debug, thiserror::Error)]
@@ -72,14 +73,17 @@ async fn run_round(group: Arc<ReplicaGroup>, ctx: Arc<Context>) -> Result<Next, 
 
 /// Decides on a thread of its own, and notes how the policies took the questions.
 async fn decided(ctx: &Arc<Context>, observed: Observed, policies: &Arc<Active>) -> Result<(Observed, Plan), Error> {
-    let (shared, active) = (ctx.clone(), policies.clone());
+    let (shared, active, later) = (ctx.clone(), policies.clone(), policies.clone());
     let uid = observed.snapshot.group.uid.clone();
-    let deciding = ctx.decisions.run(&uid, move || {
+    let began = Instant::now();
+    let deciding = move || {
         let plan = decide(&observed.snapshot, &Measured { active: &*active, metrics: &shared.metrics });
         let slow = active.is_slow();
         ((observed, plan), slow)
-    });
-    let (observed, plan) = deciding.await.map_err(Error::Decide)?;
+    };
+    let (observed, plan) = ctx.decisions.run(&uid, deciding, move || later.prepare()).await.map_err(Error::Decide)?;
+    // With the time until a thread was free, which the metric of each question does not have.
+    debug!(microseconds = began.elapsed().as_secs_f64() * 1e6, "the decision is made");
     ctx.policies.note(&observed.object, policies);
     Ok((observed, plan))
 }
@@ -103,13 +107,15 @@ fn log(observed: &Observed, plan: &Plan, outcome: &Outcome) {
     }
 }
 
-/// The plan without intents for commands that were not started: the record holds only what really happened.
-fn unwritten(observed: &Observed, plan: Plan) -> Plan {
+/// The plan without intents for commands that were not started, and without the decision for a move that was not done: record and status hold only what
+/// really happened.
+fn unwritten(observed: &Observed, mut plan: Plan) -> Plan {
     let starts =
         plan.actions.iter().any(|a| matches!(a, Action::Run { .. } | Action::DeletePod { .. } | Action::Scale { .. }));
     if !starts {
         return plan;
     }
+    plan.decisions.retain(|decision| decision.point != Point::Rebalance);
     Plan { record: observed.snapshot.record.clone(), ..plan }
 }
 

@@ -1,8 +1,9 @@
-//! A test aid: ends or delays this process at a named point. It does nothing unless the environment names a point, which no installation does.
+//! Test aids: end or delay this process at a named point, or let its clock be ahead. They do nothing unless the environment says so, which no installation does.
 //!
 //! `TANIST_CRASH=POINT[:COMMAND[:MEMBER]],...` (or `write[:KIND[:OBJECT]]`) aborts the process there, as SIGKILL would: nothing is cleaned up.
 //! `TANIST_PAUSE` has the same form with `=SECONDS` after each point, and waits for that long. With `TANIST_CRASH_ONCE=DIRECTORY` each happens
-//! once: a file in that directory survives the process.
+//! once: a file in that directory survives the process. With `TANIST_CLOCK_AHEAD=SECONDS` the operator's clock is ahead of the API server's by that, as if all that was
+//! seen so far had been longer ago: what takes an hour can be seen sooner.
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -29,6 +30,11 @@ struct Trigger {
 struct Triggers {
     list: Vec<Trigger>,
     once: Option<PathBuf>,
+}
+
+/// By how many seconds the clock is ahead of the API server's.
+pub fn clock_ahead() -> i64 {
+    std::env::var("TANIST_CLOCK_AHEAD").ok().and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
 /// Marks a point in the life of a command.

@@ -1,18 +1,20 @@
 //! Decisions run on threads of their own, so that policies that compute for long never hold up the tasks that keep the Lease, serve metrics and
 //! answer watches (docs/safety.md, H24).
 //!
-//! A group whose last decision used much fuel shares all places but one with others of its kind. So one place is always there for groups that decide in
-//! microseconds, as nearly all do, however many others burn what they are allowed.
-use std::collections::BTreeSet;
+//! A group that used much fuel for a decision not long ago shares all places but one with others of its kind. So one place is always there for groups that decide in
+//! microseconds, as nearly all do, however many others burn what they are allowed. Slow groups also have a lower priority: a place is a thread, and on a busy machine
+//! threads of one priority wait for each other. And the place of a slow decision rests after it.
+use rustix::process::nice;
+use std::collections::BTreeMap;
 use std::num::NonZero;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
-use tokio::sync::Semaphore;
+use std::time::{Duration, Instant};
+use tokio::sync::{Semaphore, oneshot};
 
 /// Fuel of a question above which its group is a slow one: some milliseconds of a busy machine. Fuel and not time, because time also passes while
-/// others run. The built-in policy needs a hundredth of it for five members.
-const SLOW: u64 = 1_000_000;
+/// others run. A script of forty lines needs a third of it for five members, the built-in policy a two hundredth.
+const SLOW: u64 = 4_000_000;
 
 /// The same for each member: the budget grows with them, too, and this is the same part of it.
 const SLOW_PER_MEMBER: u64 = 5_000;
@@ -24,17 +26,28 @@ pub fn is_slow(fuel: u64, members: usize) -> bool {
     fuel > SLOW.saturating_add(SLOW_PER_MEMBER.saturating_mul(members))
 }
 
-/// How long a decision waits for a place. With 100 ms for each question, 50 slow groups pass through one place in that time.
-const WAIT: Duration = Duration::from_secs(5);
+/// How long a group stays a slow one after its last slow decision. Most rounds ask no policy, and a policy may burn its fuel at every second question:
+/// a quick decision proves nothing about the next one.
+const SLOW_FOR: Duration = Duration::from_secs(600);
+
+/// How long a decision waits for a place. With 100 ms for each question, and the pause after it, 33 slow groups pass through one place in that time.
+const WAIT: Duration = Duration::from_secs(10);
+
+/// How long the place of a slow decision stays taken after it, in times of the decision: so slow groups together use a third of a processor for each of their places, and
+/// the pod, whose share of a busy machine all its threads have in common, keeps the rest for the others. Priority alone counts within the pod only.
+const PAUSE: u32 = 2;
+
+/// The longest pause.
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// The places in which decisions are made.
 #[derive(Debug)]
 pub struct Decisions {
-    all: Semaphore,
+    all: Arc<Semaphore>,
     /// The places for groups that decide slowly.
-    slow: Semaphore,
-    /// The UIDs of the groups whose last decision was a slow one.
-    groups: Mutex<BTreeSet<String>>,
+    slow: Arc<Semaphore>,
+    /// The groups that decided slowly, by UID, each with the time from which it counts as quick again.
+    groups: Mutex<BTreeMap<String, Instant>>,
 }
 
 /// Why a decision was not made. Nothing is wrong with the group; it is tried again.
@@ -61,10 +74,15 @@ impl Decisions {
     pub fn new(places: usize) -> Self {
         let places = places.clamp(2, 16);
         let slow = places.saturating_sub(1);
-        Decisions { all: Semaphore::new(places), slow: Semaphore::new(slow), groups: Mutex::default() }
+        Decisions {
+            all: Arc::new(Semaphore::new(places)),
+            slow: Arc::new(Semaphore::new(slow)),
+            groups: Mutex::default(),
+        }
     }
 
-    /// Makes a decision of the group with that UID on another thread. `decide`: the decision, and whether it was a slow one.
+    /// Makes a decision of the group with that UID on another thread. `decide`: the decision, and whether it was a slow one. `then` runs on the same thread when
+    /// the decision is already known; not in a slow group.
     ///
     /// # Errors
     /// [`Error`].
@@ -72,27 +90,51 @@ impl Decisions {
         &self,
         group: &str,
         decide: impl FnOnce() -> (T, bool) + Send + 'static,
+        then: impl FnOnce() + Send + 'static,
     ) -> Result<T, Error> {
+        let slow = self.is_slow(group);
         let taken = async {
             // The narrower one first: who waits for it holds no place that others need.
-            let slow = if self.is_slow(group) { Some(self.slow.acquire().await) } else { None };
-            (slow, self.all.acquire().await)
+            let slow = if slow { self.slow.clone().acquire_owned().await.ok() } else { None };
+            (slow, self.all.clone().acquire_owned().await.ok())
         };
-        let _places = tokio::time::timeout(WAIT, taken).await.map_err(|_| Error::Wait)?;
-        let deciding = tokio::task::spawn_blocking(decide);
-        let (decided, is_slow) = deciding.await.map_err(|_| Error::Finish)?;
+        let places = tokio::time::timeout(WAIT, taken).await.map_err(|_| Error::Wait)?;
+        let (tell, told) = oneshot::channel();
+        let deciding = move || {
+            let (of_slow, of_all) = places;
+            let began = Instant::now();
+            let (decided, was_slow) = decide();
+            let took = began.elapsed();
+            // Nobody listens any more only while the process ends.
+            let _ = tell.send((decided, was_slow));
+            if !slow && !was_slow {
+                then();
+            }
+            drop(of_all);
+            if slow && was_slow {
+                thread::sleep((took * PAUSE).min(LONGEST_PAUSE));
+            }
+            drop(of_slow);
+        };
+        match slow {
+            true => at_low_priority(deciding)?,
+            false => drop(tokio::task::spawn_blocking(deciding)),
+        }
+        let (decided, is_slow) = told.await.map_err(|_| Error::Finish)?;
         if is_slow {
-            self.lock().insert(group.to_owned());
-        } else {
-            self.lock().remove(group);
+            self.lock().insert(group.to_owned(), Instant::now() + SLOW_FOR);
         }
         Ok(decided)
     }
 
-    /// Whether the last decision of that group was a slow one.
+    /// Whether that group decided slowly, not long ago.
     #[must_use]
     pub fn is_slow(&self, group: &str) -> bool {
-        self.lock().contains(group)
+        self.is_slow_at(group, Instant::now())
+    }
+
+    fn is_slow_at(&self, group: &str, now: Instant) -> bool {
+        self.lock().get(group).is_some_and(|until| now < *until)
     }
 
     /// Forgets a group that is gone.
@@ -100,9 +142,19 @@ impl Decisions {
         self.lock().remove(group);
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeSet<String>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Instant>> {
         self.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Runs it on a thread of its own that goes on while the others leave something of the processors: a tenth of one of them at least.
+fn at_low_priority(deciding: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+    let work = move || {
+        // Of this thread alone. If it is not possible, the decision has the priority of everything else.
+        let _ = nice(10);
+        deciding();
+    };
+    thread::Builder::new().name("slow-decision".into()).spawn(work).map(drop).map_err(|_| Error::Finish)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@ use crate::member::{StatusAnswer, unasked};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tanist_core::contract::{Phase, Position, Role, Timestamp};
+use tanist_core::contract::{MemberName, Phase, Position, Role, Timestamp};
 use tanist_core::limits;
 use tanist_core::snapshot::{Evidence, Node, Pod};
 
@@ -80,6 +80,10 @@ pub struct Group {
     pub reported: BTreeSet<String>,
     /// Members without a pod, and since when this process has seen that.
     pub missing: BTreeMap<String, Timestamp>,
+    /// When `status` last gave a role, by member.
+    pub contacts: BTreeMap<MemberName, Timestamp>,
+    /// Since when this process has seen that a condition of a member holds, by member, word, and what it is about.
+    pub holds: BTreeMap<(MemberName, &'static str, Option<String>), Timestamp>,
 }
 
 /// A `status` under way.

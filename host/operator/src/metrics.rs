@@ -16,7 +16,7 @@ use tanist_core::check;
 use tanist_core::contract::{Answer, Care, Phase, Role};
 use tanist_core::over::role_word;
 use tanist_core::plan::{Action, Plan};
-use tanist_core::policy::{Answered, Policies, Question, Reply, Unanswered};
+use tanist_core::policy::{Answered, Point, Policies, Question, Reply, Unanswered};
 use tanist_core::record::Verb;
 use tanist_core::snapshot::{Evidence, Snapshot};
 use tanist_core::status::{Condition, KINDS, Truth};
@@ -329,6 +329,10 @@ pub struct Measured<'a> {
 }
 
 impl Policies for Measured<'_> {
+    fn has(&self, point: Point) -> bool {
+        self.active.has(point)
+    }
+
     fn ask(&self, question: &Question) -> Result<Answered, Unanswered> {
         let began = Instant::now();
         let answered = self.active.ask(question);
@@ -353,6 +357,7 @@ impl Policies for Measured<'_> {
 fn outcome(question: &Question, answered: &Result<Answered, Unanswered>) -> &'static str {
     match answered {
         Err(unanswered) if unanswered.is_delay() => "delayed",
+        Err(unanswered) if question.point.is_optional() && unanswered.is_abstention() => "nobody",
         Err(_) => "broken",
         Ok(answered) if check::reply(question, &answered.reply).is_err() => "rejected",
         Ok(answered) => match &answered.reply {

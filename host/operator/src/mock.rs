@@ -104,7 +104,7 @@ pub fn context(client: Client, more: &[&str]) -> (Arc<Context>, Outbox) {
 /// The engine of all tests, in which the built-in policy is compiled once.
 pub fn engine() -> Engine {
     static ENGINE: LazyLock<(Engine, Policy)> = LazyLock::new(|| {
-        let engine = Engine::new(Limits::default()).unwrap();
+        let engine = Engine::new(Limits::default().unhurried()).unwrap();
         let policy = builtin::policy(&engine, &builtin::POLICIES[0]).unwrap();
         (engine, policy)
     });

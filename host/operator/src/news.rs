@@ -11,7 +11,8 @@ use kube::{Client, Resource};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tanist_core::contract::MemberName;
-use tanist_core::plan::{Action, Plan};
+use tanist_core::plan::{Action, DeletionCause, Plan};
+use tanist_core::record::Verb;
 use tokio::sync::mpsc;
 
 /// The most events of one round: events are news and no log.
@@ -136,7 +137,9 @@ fn gather(observed: &Observed, plan: &Plan, outcome: &Outcome) -> Vec<News> {
         match action {
             Action::Run { intent, .. } => {
                 let decision = plan.decisions.iter().find(|d| d.chosen.as_ref() == Some(&intent.member));
-                let why = decision.map(|d| format!(": {}", d.reason)).unwrap_or_default();
+                let moved = plan.record.switchover.as_ref().filter(|_| intent.verb == Verb::Switchover);
+                let why = decision.map(|d| &d.reason).or(moved.map(|moved| &moved.why));
+                let why = why.map(|why| format!(": {why}")).unwrap_or_default();
                 news.push(News {
                     kind: EventType::Normal,
                     reason: "CommandStarted",
@@ -145,8 +148,8 @@ fn gather(observed: &Observed, plan: &Plan, outcome: &Outcome) -> Vec<News> {
                     note: format!("{} on {} in term {}{why}", intent.command, intent.member, intent.term),
                 });
             }
-            Action::DeletePod { member, reason, .. } => news.push(News {
-                kind: EventType::Warning,
+            Action::DeletePod { member, reason, cause, .. } => news.push(News {
+                kind: if *cause == DeletionCause::Rebalance { EventType::Normal } else { EventType::Warning },
                 reason: "PodDeleted",
                 action: "delete".into(),
                 member: Some(member.clone()),
@@ -171,6 +174,10 @@ fn gather(observed: &Observed, plan: &Plan, outcome: &Outcome) -> Vec<News> {
         let name = member.as_ref().map(ToString::to_string).unwrap_or_default();
         let note = format!("{name}: {}", transition.detail.clone().unwrap_or_default());
         news.push(News { kind: EventType::Warning, reason: "CommandFailed", action: "settle".into(), member, note });
+    }
+    for transition in plan.noted(&observed.snapshot.record).filter(|t| t.what == "data-given-up") {
+        let (member, note) = (transition.member.clone(), transition.detail.clone().unwrap_or_default());
+        news.push(News { kind: EventType::Warning, reason: "DataGivenUp", action: "failover".into(), member, note });
     }
     let noted = plan.noted(&observed.snapshot.record);
     for transition in noted.filter(|t| matches!(&*t.what, "switched-over" | "switchover-failed")) {

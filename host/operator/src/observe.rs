@@ -1,10 +1,13 @@
 //! Observe: the only reader. It reads everything live from the API server and from the members; watches only start rounds.
+mod conditions;
 pub mod convert;
 mod missing;
+mod nodes;
 mod questions;
 mod revisions;
 pub mod told;
 mod uncreated;
+use conditions::Around;
 pub use convert::every_container_ended;
 pub use questions::{ASK_AGAIN, read_position};
 
@@ -14,9 +17,8 @@ use crate::context::Context;
 use crate::member::Target;
 use crate::objects::{self, TemplateNote};
 use crate::validate;
-use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, ResourceExt};
@@ -26,7 +28,7 @@ use std::time::{Duration, Instant};
 use tanist_core::contract::{MemberName, Phase, Position, Timestamp};
 use tanist_core::limits;
 use tanist_core::memory;
-use tanist_core::record::Record;
+use tanist_core::record::{LostPrimary, Record};
 use tanist_core::snapshot::{Group, Member, Object, Set, Snapshot};
 use tracing::debug;
 
@@ -83,9 +85,6 @@ impl Error {
 
 /// Deadline of each read, because kube has none.
 const READ_SECONDS: u64 = 20;
-
-/// Nodes that are read at the same time.
-const NODES_AT_ONCE: usize = 16;
 
 /// The input of a round: the group as it was read, and the snapshot.
 pub struct Observed {
@@ -178,8 +177,11 @@ async fn read(ctx: &Context, seen: &ReplicaGroup) -> Result<Observed, Error> {
         .map(|m| m.name.clone())
         .collect::<Vec<_>>();
     let surplus_claims = memory::surplus(&record, &group.name, &expected, world.claims());
-    let nodes = world.nodes(ctx, &members, &record).await?;
+    let (nodes, taints) = nodes::read(ctx, &members, &record).await?.unzip();
     silence(&mut members, nodes.as_ref());
+    let (templates, taints) = (conditions::templates(&object), taints.unwrap_or_default());
+    let around = Around { templates, unbound: &world.unbound, record: &record, nodes: nodes.as_ref(), taints: &taints };
+    ctx.hints.with_group(&group.uid, |hints| conditions::add(&mut members, &around, hints, now));
     if let Some(set) = &mut set {
         set.missing = uncreated::uncreated(ctx, &group, set, &members, now).await;
     }
@@ -204,9 +206,15 @@ fn silence(members: &mut [Member], nodes: Option<&BTreeMap<String, tanist_core::
 
 /// Reads the record. Another process may have written it by a clock that was ahead, so no time in it is later than now.
 fn read_record(object: &ReplicaGroup, now: Timestamp) -> Result<Record, Error> {
-    let Some(raw) = object.status.as_ref().and_then(|s| s.record.clone()) else { return Ok(Record::default()) };
+    let Some(status) = &object.status else { return Ok(Record::default()) };
+    let Some(raw) = status.record.clone() else { return Ok(Record::default()) };
     let mut record: Record = serde_json::from_value(raw).map_err(Error::ReadRecord)?;
     record.clamp(now);
+    record.lost_primary = status.lost_primary.clone().map(|lost| LostPrimary {
+        member: lost.member.into(),
+        node: lost.node,
+        zone: lost.zone,
+    });
     Ok(record)
 }
 
@@ -244,6 +252,8 @@ struct World {
     budgets: Vec<DynamicObject>,
     pods: Vec<Pod>,
     claims: Vec<(MemberName, tanist_core::snapshot::Claim)>,
+    /// The names of claims that are not bound.
+    unbound: BTreeSet<String>,
 }
 
 impl World {
@@ -265,8 +275,9 @@ impl World {
             within("claims", claims.list(&selector)),
         )?;
         ctx.seen.note(ns, pods.metadata.resource_version.as_deref());
+        let unbound = conditions::unbound(&claims.items);
         let claims = claims.items.iter().filter_map(|c| convert::claim(&group.name, c)).collect();
-        Ok(World { set, services: services.items, budgets: budgets.items, pods: pods.items, claims })
+        Ok(World { set, services: services.items, budgets: budgets.items, pods: pods.items, claims, unbound })
     }
 
     fn claims(&self) -> impl Iterator<Item = (&MemberName, &tanist_core::snapshot::Claim)> {
@@ -288,6 +299,10 @@ impl World {
                     version: set.resource_version().unwrap_or_default(),
                     missing: BTreeMap::new(),
                     nudged: set.annotations().get(api::ANNOTATION_NUDGE).and_then(|at| at.parse().ok()),
+                    unseen: set
+                        .status
+                        .as_ref()
+                        .is_some_and(|status| status.observed_generation < set.metadata.generation),
                 }))
             }
         }
@@ -375,36 +390,7 @@ impl World {
             position_at: 0,
             position_stale: false,
             asked: false,
-        }
-    }
-
-    /// The nodes of members and last primaries. `None`: the operator may not read nodes.
-    async fn nodes(
-        &self,
-        ctx: &Context,
-        members: &[Member],
-        record: &Record,
-    ) -> Result<Option<BTreeMap<String, tanist_core::snapshot::Node>>, Error> {
-        let of_pods = members.iter().filter_map(|m| m.pod.as_ref()?.node.clone());
-        let of_memory = record.last_primaries.iter().filter_map(|l| l.node.clone());
-        let names: BTreeSet<String> = of_pods.chain(of_memory).collect();
-        let nodes: Api<Node> = Api::all(ctx.client.clone());
-        let read = names.into_iter().map(|name| {
-            let nodes = &nodes;
-            async move { Ok((within("nodes", nodes.get_opt(&name)).await?, name)) }
-        });
-        let read: Result<Vec<_>, Error> = stream::iter(read).buffer_unordered(NODES_AT_ONCE).try_collect().await;
-        match read {
-            Ok(found) => {
-                let seen = found.into_iter().filter_map(|(node, name)| {
-                    let node = node?;
-                    let seen = ctx.hints.node(&name, &convert::life(&node), convert::node(&node), ctx.clock.now());
-                    Some((name, seen))
-                });
-                Ok(Some(seen.collect()))
-            }
-            Err(Error::Read(_, kube::Error::Api(status))) if status.code == 403 => Ok(None),
-            Err(error) => Err(error),
+            conditions: Vec::new(),
         }
     }
 }
@@ -461,6 +447,7 @@ mod tests {
             position_at: 0,
             position_stale: false,
             asked: false,
+            conditions: Vec::new(),
         }
     }
 
@@ -473,11 +460,13 @@ mod tests {
             "spec": {"replicas": 1, "primaries": 1, "template": {}, "commands": {
                 "status": {"exec": ["s"]}, "sequence": {"exec": ["q"]}, "stop": {"exec": ["t"]}, "primary": {"exec": ["p"]}
             }},
-            "status": {"record": {"lastPrimaries": [last]}}
+            "status": {"lostPrimary": {"member": "db-0", "zone": "a"}, "record": {"lastPrimaries": [last]}}
         }));
-        let record = object.ok().and_then(|object: ReplicaGroup| read_record(&object, 5000).ok());
-        let gone = record.and_then(|record| record.last_primaries.first().and_then(|last| last.gone));
-        assert_eq!(gone, Some(5000));
+        let record = object.ok().and_then(|object: ReplicaGroup| read_record(&object, 5000).ok()).unwrap_or_default();
+        assert_eq!(record.last_primaries.first().and_then(|last| last.gone), Some(5000));
+        // Beside the record, and joined to it.
+        let lost = LostPrimary { member: "db-0".into(), node: None, zone: Some("a".into()) };
+        assert_eq!(record.lost_primary, Some(lost));
     }
 
     // S20: pods on a silent node are not asked, long before Kubernetes marks each of them; an ended pod stays ended. If nodes cannot be read, all

@@ -85,13 +85,24 @@ impl Sources {
         wake: UnboundedSender<ObjectRef<ReplicaGroup>>,
         directory: Option<PathBuf>,
     ) -> Self {
+        // There is no other way to make them: no component is compiled in this process.
         let compiler = Arc::new(InChild::new(engine.clone()));
-        Self::compiled_by(compiler, engine, client, wake, directory)
+        Self::of(compiler, engine, client, wake, directory)
     }
 
-    /// The same with another compiler.
-    #[must_use]
+    /// The same with another compiler, for a test.
+    #[cfg(test)]
     pub fn compiled_by(
+        compiler: Arc<dyn Compiler>,
+        engine: Engine,
+        client: Client,
+        wake: UnboundedSender<ObjectRef<ReplicaGroup>>,
+        directory: Option<PathBuf>,
+    ) -> Self {
+        Self::of(compiler, engine, client, wake, directory)
+    }
+
+    fn of(
         compiler: Arc<dyn Compiler>,
         engine: Engine,
         client: Client,

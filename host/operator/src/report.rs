@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use tanist_core::contract::{Phase, Role};
 use tanist_core::plan::{DecidedBy, Decision, Plan, Standing};
+use tanist_core::record::Record;
 use tanist_core::snapshot::Snapshot;
 use tanist_core::status::{self, PolicyHealth, Report, Trouble, Truth};
 
@@ -110,7 +111,12 @@ fn build(object: &ReplicaGroup, plan: &Plan, derived: &Derived, old: &ReplicaGro
         policies: derived.policies.clone(),
         awaiting: plan.waits.iter().take(16).map(awaited).collect(),
         decisions: decisions(plan, old),
-        record: serde_json::to_value(&plan.record).ok(),
+        lost_primary: plan.record.lost_primary.as_ref().map(|lost| api::LostPrimary {
+            member: lost.member.to_string(),
+            node: lost.node.clone(),
+            zone: lost.zone.clone(),
+        }),
+        record: serde_json::to_value(Record { lost_primary: None, ..plan.record.clone() }).ok(),
     }
 }
 

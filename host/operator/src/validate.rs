@@ -61,7 +61,11 @@ pub fn group(object: &ReplicaGroup, domain: &str) -> Result<Group, Invalid> {
         unknown_grace: spec.unknown_grace_seconds,
         preferred_primary: spec.preferred_primary.as_deref().map(MemberName::from),
         domain: domain.to_owned(),
-        failover: Failover { reads: spec.failover.reads, prefer_running: spec.failover.prefer_running },
+        failover: Failover {
+            reads: spec.failover.reads,
+            prefer_running: spec.failover.prefer_running,
+            max_behind: spec.failover.max_behind,
+        },
         paused: spec.paused,
         retry: object.annotations().get(api::ANNOTATION_RETRY).cloned(),
         requested_override,
@@ -134,6 +138,7 @@ mod tests {
         }
     }
 
+    // P20: the prefix goes; what nobody meant for policies is not shown.
     #[test]
     fn policies_see_what_is_meant_for_them() {
         let labels =
@@ -146,7 +151,7 @@ mod tests {
         assert_eq!(policy_labels(&many, &BTreeMap::new(), &[]).len(), 33);
     }
 
-    // The contract bounds texts in bytes, and a cut must not split a character.
+    // P19, P20: the contract bounds texts in bytes, and a cut must not split a character.
     #[test]
     fn a_long_label_is_cut_to_the_bytes_of_the_contract() {
         let seen = |value: String| {

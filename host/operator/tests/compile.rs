@@ -86,6 +86,7 @@ async fn a_policy_is_compiled_elsewhere_and_used_here() {
     assert_eq!((policy.name().name.as_str(), engine.compilations()), ("sequence", 0));
 }
 
+// P3: the gate that refused is named, with its limit.
 #[tokio::test]
 async fn h19_what_is_refused_says_by_which_gate() {
     let _alone = ALONE.lock().await;
@@ -104,7 +105,7 @@ async fn h19_what_is_refused_says_by_which_gate() {
             }
             other => panic!("{other}"),
         }
-        assert!(memory("VmHWM:") - before <= 8 << 20);
+        assert!(memory("VmHWM:").saturating_sub(before) <= 8 << 20);
     }
 }
 
@@ -115,7 +116,7 @@ async fn h19_the_largest_component_fits_into_the_limits_and_costs_this_process_n
     let _ = fs::write("/proc/self/clear_refs", "5");
     let before = memory("VmRSS:");
     let compiled = ask(tanist(), bytes, LIMITS).await.unwrap();
-    assert!(memory("VmHWM:") - before <= (8 << 20) + compiled.len() as u64);
+    assert!(memory("VmHWM:").saturating_sub(before) <= (8 << 20) + compiled.len() as u64);
 }
 
 #[tokio::test]
@@ -216,7 +217,7 @@ async fn who_no_longer_waits_ends_the_process() {
     wait_until(|| children().is_empty());
 }
 
-/// The limit of memory is what the operator leaves of four fifths of its container, for all compilations together.
+/// P7: the limit of memory is what the operator leaves of four fifths of its container, for all compilations together.
 #[test]
 fn the_children_and_the_operator_stay_below_four_fifths() {
     let mib = |bytes: u64| bytes >> 20;

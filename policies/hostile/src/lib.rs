@@ -17,7 +17,7 @@ const PARAMETERS: &str = r#"{
     "required": ["do"],
     "properties": {
         "do": {"type": "string", "maxLength": 20, "description":
-            "abstain, bad-member, bulk, burn, controls, count, echo, empty, fault, grow, grow-quietly, huge-answer, huge-text, long-fault, long-name, long-reason, loop, many-reasons, recurse, refuse, trap, twice, wait"
+            "abstain, bad-member, bulk, burn, controls, count, echo, empty, fault, grind, grow, grow-quietly, huge-answer, huge-text, long-fault, long-name, long-reason, loop, many-reasons, recurse, refuse, trap, twice, wait"
         },
         "times": {"type": "integer", "minimum": 0, "maximum": 4000000, "default": 0}
     }
@@ -53,6 +53,14 @@ impl Policy for Hostile {
     }
 
     fn place(snapshot: &Snapshot) -> Result<Answer, Fault> {
+        misbehave(snapshot)
+    }
+
+    fn switchover(snapshot: &Snapshot) -> Result<Answer, Fault> {
+        misbehave(snapshot)
+    }
+
+    fn rebalance(snapshot: &Snapshot) -> Result<Answer, Fault> {
         misbehave(snapshot)
     }
 
@@ -93,6 +101,10 @@ fn misbehave(snapshot: &Snapshot) -> Result<Answer, Fault> {
         Some("fault") => {
             let location = Location { file: "policy.star".to_owned(), line: 3, column: 7 };
             return Err(Fault { message: "told to".to_owned(), location: Some(location) });
+        }
+        Some("grind") => {
+            black_box(grind(times));
+            Answer::Abstain
         }
         Some("grow") => grow(),
         Some("grow-quietly") => {
@@ -164,6 +176,15 @@ fn spin() -> Answer {
     loop {
         count = black_box(count.wrapping_add(1));
     }
+}
+
+/// Takes as long for its fuel as a policy can: each step needs the result of a slow instruction of the one before.
+fn grind(times: usize) -> f64 {
+    let mut number = 1e300_f64;
+    for _ in 0..times {
+        number = black_box((number / 3.0).sqrt() + 2.0);
+    }
+    number
 }
 
 /// Fills much memory again and again: bulk instructions are not cut in the middle.

@@ -55,15 +55,33 @@ fn worst_first(snapshot: &Snapshot) -> Answer {
     ranked(snapshot, false)
 }
 
+/// Least recent first. Numbers are compared inside one history only; the histories of one term stand one behind the other, so that the order is total.
 fn ranked(snapshot: &Snapshot, best_first: bool) -> Answer {
     let mut members: Vec<_> = snapshot.eligible().collect();
-    members.sort_by_key(|member| match &member.position {
-        Position::Empty => (0, None, 0, std::cmp::Reverse(member.ordinal)),
-        Position::Unknown(_) | Position::NotAsked => (1, None, 0, std::cmp::Reverse(member.ordinal)),
-        Position::Known(sequence) => (2, member.term, sequence.number, std::cmp::Reverse(member.ordinal)),
+    members.sort_by_key(|member| {
+        let (class, data) = match &member.position {
+            Position::Empty => (0, None),
+            Position::Unknown(_) | Position::NotAsked => (1, None),
+            Position::Known(sequence) => (2, Some((member.term, sequence.history.as_deref(), sequence.number))),
+        };
+        (class, data, std::cmp::Reverse(member.ordinal))
     });
     if best_first {
         members.reverse();
     }
     Answer::rank(members.into_iter().map(|member| Candidate::new(member, "reversed")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tanist_policy::testing::{member, snapshot};
+
+    #[test]
+    fn numbers_are_compared_inside_one_history_only() {
+        let at = |ordinal, history, number| member(ordinal).at_history(history, number);
+        let story = snapshot([at(0, "x", 5), at(1, "y", 1), at(2, "x", 9), at(3, "y", 7)]);
+        assert_eq!(Reversed::join(&story).unwrap().chosen(), ["db-0", "db-2", "db-1", "db-3"]);
+        assert_eq!(Reversed::demote(&story).unwrap().chosen(), ["db-3", "db-1", "db-2", "db-0"]);
+    }
 }

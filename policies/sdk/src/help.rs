@@ -3,12 +3,17 @@
 use std::panic::Location as Caller;
 
 use crate::{
-    Answer, Candidate, Delay, Description, Fault, Location, Member, Outcome, Position, Ranking, Remark, Remedy,
-    Sequence, Snapshot, Treatment,
+    Answer, Candidate, Care, Delay, Description, Fault, Group, Location, Member, Outcome, Position, Ranking, Remark,
+    Remedy, Schema, Sequence, Snapshot, Timestamp, Treatment,
 };
 
 /// The host refuses longer reasons.
 const REASON: usize = 256;
+
+/// The value of a key in a list of the contract, whose keys are unique.
+fn value<'a>(pairs: &'a [(String, String)], key: &str) -> Option<&'a str> {
+    pairs.iter().find(|(found, _)| found == key).map(|(_, value)| value.as_str())
+}
 
 /// Cuts a text to what the host accepts as a reason, at the end of a character.
 fn reason(text: impl Into<String>) -> String {
@@ -31,7 +36,30 @@ impl Snapshot {
     }
 }
 
+impl Group {
+    /// A label that the user gave it for policies: without the prefix `policy.tanist.dev/`, or as `spec.labels` names it. `None`: it has none.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        value(&self.labels, key)
+    }
+
+    /// A fact, by a word of `docs/facts.md`. `None`: unknown, which is neither zero nor false.
+    pub fn fact(&self, word: &str) -> Option<&str> {
+        value(&self.facts, word)
+    }
+}
+
 impl Member {
+    /// A label or annotation that the user gave its pod for policies: without the prefix `policy.tanist.dev/`, or as `spec.labels` names it. `None`: it has
+    /// none.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        value(&self.labels, key)
+    }
+
+    /// A fact, by a word of `docs/facts.md`. `None`: unknown, which is neither zero nor false.
+    pub fn fact(&self, word: &str) -> Option<&str> {
+        value(&self.facts, word)
+    }
+
     /// Its sequence, if known.
     pub fn sequence(&self) -> Option<&Sequence> {
         match &self.position {
@@ -64,9 +92,37 @@ impl Answer {
         Self::Choose(Ranking { candidates, passed_over: passed_over.into_iter().collect() })
     }
 
+    /// Waits until something changes; the text is cut to 256 bytes.
+    pub fn wait(why: impl Into<String>) -> Self {
+        Self::Wait(Delay { reason: reason(why), until: None })
+    }
+
+    /// Waits until something changes, and at most until that time, which has to be later than the snapshot's `now`; the text is cut to 256 bytes.
+    pub fn wait_until(time: Timestamp, why: impl Into<String>) -> Self {
+        Self::Wait(Delay { reason: reason(why), until: Some(time) })
+    }
+
+    /// Does nothing until an administrator changes something; the text says what, and is cut to 256 bytes.
+    pub fn refuse(why: impl Into<String>) -> Self {
+        Self::Refuse(reason(why))
+    }
+}
+
+/// As those of [`Answer`].
+impl Care {
     /// Waits until something changes.
     pub fn wait(why: impl Into<String>) -> Self {
         Self::Wait(Delay { reason: reason(why), until: None })
+    }
+
+    /// Waits until something changes, and at most until that time.
+    pub fn wait_until(time: Timestamp, why: impl Into<String>) -> Self {
+        Self::Wait(Delay { reason: reason(why), until: Some(time) })
+    }
+
+    /// Does nothing until an administrator changes something.
+    pub fn refuse(why: impl Into<String>) -> Self {
+        Self::Refuse(reason(why))
     }
 }
 
@@ -107,6 +163,12 @@ impl Description {
     #[must_use]
     pub fn with_parameters(self, schema: &str) -> Self {
         Self { parameters: Some(schema.to_owned()), ..self }
+    }
+
+    /// With the schema of its parameters; see [`crate::schema`].
+    #[must_use]
+    pub fn with_schema(self, schema: &Schema) -> Self {
+        Self { parameters: Some(schema.to_string()), ..self }
     }
 }
 
@@ -156,6 +218,33 @@ mod tests {
         assert_eq!(reason("x".repeat(256)).len(), 256);
         let cut = reason("é".repeat(200));
         assert!(cut.len() <= 256 && cut.ends_with('…') && cut.starts_with("éé"), "{cut}");
+    }
+
+    // P49: `wait`, `wait_until` and `refuse`, with texts that the host accepts.
+    #[test]
+    fn every_text_for_users_is_cut() {
+        let long = || "x".repeat(300);
+        for answer in [Answer::wait(long()), Answer::wait_until(9, long()), Answer::refuse(long())] {
+            match answer {
+                Answer::Wait(Delay { reason, until }) => assert!(reason.len() == 256 && until.is_none_or(|at| at == 9)),
+                Answer::Refuse(reason) => assert_eq!(reason.len(), 256),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(Answer::wait_until(9, "soon"), Answer::Wait(Delay { reason: "soon".to_owned(), until: Some(9) }));
+        assert_eq!(Care::wait_until(9, "soon"), Care::Wait(Delay { reason: "soon".to_owned(), until: Some(9) }));
+        assert_eq!(Care::wait("soon"), Care::Wait(Delay { reason: "soon".to_owned(), until: None }));
+        assert_eq!(
+            (Answer::refuse("no"), Care::refuse("no")),
+            (Answer::Refuse("no".into()), Care::Refuse("no".into()))
+        );
+    }
+
+    #[test]
+    fn a_value_is_found_by_its_whole_key() {
+        let pairs = [("zone", "a"), ("zone-of", "b"), ("", "c")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+        assert_eq!(value(&pairs, "zone-of"), Some("b"));
+        assert_eq!((value(&pairs, ""), value(&pairs, "zon")), (Some("c"), None));
     }
 
     #[test]

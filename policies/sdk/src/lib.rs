@@ -1,7 +1,7 @@
 //! The SDK for Tanist policies in Rust.
 //!
 //! A policy is a plain type with a few pure functions. A function that it does not define abstains, and the next policy of the group's stack answers.
-//! One macro line makes it a component, and `cargo test` tests it natively (see [`testing`]):
+//! One macro line makes it a component, and `cargo test` tests it natively:
 //!
 //! ```
 //! use tanist_policy::{Answer, Candidate, Description, Fault, Policy, Snapshot, export_policy};
@@ -24,14 +24,26 @@
 //! # fn main() {}
 //! ```
 //!
-//! `policies/build.sh` shows the two commands that build a `cdylib` of it and encode that as a component. The types are those of `wit/policy.wit`,
-//! which says what the host promises about a snapshot and does with an answer.
+//! `tanist policy new --lang rust DIR` makes a project that builds a component of it. The types are those of `wit/policy.wit`, which says what the host
+//! promises about a snapshot and does with an answer.
+//!
+//! | feature | what it adds |
+//! | --- | --- |
+//! | `testing` | the module `testing`: snapshots in a few lines, with the host's own bars, for native tests. Nothing in a component |
+//! | `switchover` | the question [`Policy::switchover`]: whether the lead moves on purpose. A policy with it is asked in every round of a group |
+//! | `rebalance` | the question [`Policy::rebalance`]: whether a secondary would better run elsewhere. A policy with it is asked in every round of a group |
+//! | `serde` | `snapshot.parameters::<T>()`: parameters as a type of the policy's own. Some 50 KB in a component |
 
 #[cfg(target_arch = "wasm32")]
 mod bump;
+mod data;
 mod help;
 mod parameters;
+pub mod schema;
+#[cfg(all(feature = "testing", not(target_family = "wasm")))]
 pub mod testing;
+#[cfg(feature = "serde")]
+mod typed;
 
 /// The generated bindings of `wit/policy.wit`. Use the names that the crate re-exports.
 #[doc(hidden)]
@@ -39,9 +51,48 @@ pub mod testing;
 pub mod generated {
     pub use wit_bindgen::rt;
 
+    #[cfg(not(any(feature = "switchover", feature = "rebalance")))]
     wit_bindgen::generate!({
         path: "../../wit",
         world: "policy",
+        runtime_path: "tanist_policy::generated::rt",
+        additional_derives: [PartialEq, Eq],
+        pub_export_macro: true,
+        export_macro_name: "export_world",
+        default_bindings_module: "tanist_policy::generated",
+    });
+    #[cfg(all(feature = "switchover", not(feature = "rebalance")))]
+    wit_bindgen::generate!({
+        path: "../../wit",
+        world: "policy-with-switchover",
+        runtime_path: "tanist_policy::generated::rt",
+        additional_derives: [PartialEq, Eq],
+        pub_export_macro: true,
+        export_macro_name: "export_world",
+        default_bindings_module: "tanist_policy::generated",
+    });
+    #[cfg(all(feature = "rebalance", not(feature = "switchover")))]
+    wit_bindgen::generate!({
+        path: "../../wit",
+        world: "policy-with-rebalance",
+        runtime_path: "tanist_policy::generated::rt",
+        additional_derives: [PartialEq, Eq],
+        pub_export_macro: true,
+        export_macro_name: "export_world",
+        default_bindings_module: "tanist_policy::generated",
+    });
+    #[cfg(all(feature = "switchover", feature = "rebalance"))]
+    wit_bindgen::generate!({
+        path: "../../wit",
+        inline: "
+            package tanist:sdk;
+
+            world with-both {
+                include tanist:policy/policy-with-switchover@0.1.2;
+                export tanist:policy/rebalance@0.1.2;
+            }
+        ",
+        world: "tanist:sdk/with-both",
         runtime_path: "tanist_policy::generated::rt",
         additional_derives: [PartialEq, Eq],
         pub_export_macro: true,
@@ -53,12 +104,14 @@ pub mod generated {
 // The generated code names this crate from outside, since it is also expanded in the crates of policies.
 extern crate self as tanist_policy;
 
+pub use data::Data;
 pub use generated::exports::tanist::policy::recovery::{Care, Remedy, Treatment};
 pub use generated::exports::tanist::policy::types::{
     Answer, Candidate, Condition, Delay, Description, Failure, Fault, Group, Location, Member, MemberName, Outcome,
     Phase, Position, Ranking, Remark, Role, Sequence, Snapshot, Timestamp, Transition,
 };
 pub use parameters::Parameters;
+pub use schema::Schema;
 
 /// A policy: its description, and its answer at each decision point. A function that is not defined abstains.
 ///
@@ -101,6 +154,20 @@ pub trait Policy {
     fn treat(snapshot: &Snapshot) -> Result<Care, Fault> {
         let _ = snapshot;
         Ok(Care::Abstain)
+    }
+
+    /// One primary leads: is another member to lead in its place? The group's fact `switchover` says why the host would move the lead by itself.
+    #[cfg(feature = "switchover")]
+    fn switchover(snapshot: &Snapshot) -> Result<Answer, Fault> {
+        let _ = snapshot;
+        Ok(Answer::Abstain)
+    }
+
+    /// Every member is in its role: is a secondary to be stopped and started again, so that it may run elsewhere?
+    #[cfg(feature = "rebalance")]
+    fn rebalance(snapshot: &Snapshot) -> Result<Answer, Fault> {
+        let _ = snapshot;
+        Ok(Answer::Abstain)
     }
 }
 
@@ -161,5 +228,19 @@ impl<P: Policy> exports::placement::Guest for Exported<P> {
 impl<P: Policy> exports::recovery::Guest for Exported<P> {
     fn treat(snapshot: Snapshot) -> Result<Care, Fault> {
         P::treat(&snapshot)
+    }
+}
+
+#[cfg(feature = "switchover")]
+impl<P: Policy> exports::switchover::Guest for Exported<P> {
+    fn switchover(snapshot: Snapshot) -> Result<Answer, Fault> {
+        P::switchover(&snapshot)
+    }
+}
+
+#[cfg(feature = "rebalance")]
+impl<P: Policy> exports::rebalance::Guest for Exported<P> {
+    fn rebalance(snapshot: Snapshot) -> Result<Answer, Fault> {
+        P::rebalance(&snapshot)
     }
 }

@@ -54,6 +54,12 @@ impl<'a> Parameters<'a> {
         self.0.get(start..reader.at)
     }
 
+    /// The keys of the outermost object, in their order, with the JSON texts of their values.
+    #[cfg(feature = "serde")]
+    pub(crate) fn entries(self) -> Entries<'a> {
+        Entries { text: self.0, reader: Reader { text: self.0, at: 0 } }
+    }
+
     /// A reader at the value of a key of the outermost object.
     fn find(self, key: &str) -> Option<Reader<'a>> {
         let mut reader = Reader { text: self.0, at: 0 };
@@ -74,6 +80,35 @@ impl<'a> Parameters<'a> {
                 return None;
             }
         }
+    }
+}
+
+/// See [`Parameters::entries`].
+#[cfg(feature = "serde")]
+pub(crate) struct Entries<'a> {
+    text: &'a str,
+    reader: Reader<'a>,
+}
+
+#[cfg(feature = "serde")]
+impl<'a> Iterator for Entries<'a> {
+    type Item = (String, &'a str);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let reader = &mut self.reader;
+        // The brace before the first key, and the comma before every other one.
+        let before = if reader.at == 0 { b'{' } else { b',' };
+        if !reader.eat(before) {
+            return None;
+        }
+        let key = reader.string()?;
+        if !reader.eat(b':') {
+            return None;
+        }
+        reader.white();
+        let start = reader.at;
+        reader.skip()?;
+        Some((key, self.text.get(start..reader.at)?))
     }
 }
 

@@ -1,12 +1,25 @@
-//! Snapshots of one line, for native tests of policies.
+//! Snapshots in a few lines, for native tests of policies.
+//!
+//! A story says what a test is about. [`Snapshot::asked`] makes of it what the host asks: its own decision bars members as in a cluster, and for the same
+//! reasons. Without it a story is a snapshot as it stands, with the bars that the test gives.
 //!
 //! ```
-//! use tanist_policy::testing::{member, snapshot};
+//! use tanist_policy::testing::{Point, member, snapshot};
 //!
-//! // Three stopped members; db-1 and db-2 have the most recent data, db-2 must not be chosen.
-//! let story = snapshot([member(0).at(4), member(1).at(9), member(2).at(9).barred("marked for removal")]);
-//! assert_eq!(story.eligible().count(), 2);
+//! // Three stopped members; db-1 and db-2 have the most recent data.
+//! let question = snapshot([member(0).at(4), member(1).at(9), member(2).at(9)]).asked(Point::Seed);
+//! assert_eq!(question.eligible().count(), 2);
+//! assert_eq!(question.bar_of("db-0"), Some("its data (4) is behind the highest known (9)"));
+//!
+//! // By hand.
+//! let story = snapshot([member(0).at(4), member(1).at(9).barred("of no interest")]);
+//! assert_eq!(story.eligible().count(), 1);
 //! ```
+
+mod convert;
+mod host;
+
+pub use host::Point;
 
 use crate::{Answer, Care, Failure, Group, Member, Outcome, Phase, Position, Remedy, Role, Sequence, Snapshot};
 
@@ -19,7 +32,7 @@ pub fn member(ordinal: u32) -> Member {
         name: format!("db-{ordinal}"),
         ordinal,
         phase: Phase::Running,
-        phase_since: NOW - 60,
+        phase_since: NOW - 7_200,
         ready: false,
         role: Role::Stopped,
         role_since: NOW - 30,
@@ -62,6 +75,13 @@ pub fn snapshot(members: impl IntoIterator<Item = Member>) -> Snapshot {
     }
 }
 
+/// Adds a pair, or changes its value; the contract has them sorted, and each key once.
+fn put(pairs: &mut Vec<(String, String)>, key: &str, value: &str) {
+    pairs.retain(|(found, _)| found != key);
+    pairs.push((key.to_owned(), value.to_owned()));
+    pairs.sort_unstable();
+}
+
 /// Builders: each returns the member with one thing changed.
 impl Member {
     /// Its sequence is known.
@@ -100,6 +120,32 @@ impl Member {
         Self { term: Some(term), ..self }
     }
 
+    /// The state of its pod.
+    #[must_use]
+    pub fn phase(self, phase: Phase) -> Self {
+        Self { phase, ready: self.ready && phase == Phase::Running, ..self }
+    }
+
+    /// It led until that many seconds ago.
+    #[must_use]
+    pub fn led_until(self, seconds_ago: u32) -> Self {
+        Self { last_primary: Some(NOW - i64::from(seconds_ago)), ..self }
+    }
+
+    /// A label that the user gave it for policies, without the prefix `policy.tanist.dev/`.
+    #[must_use]
+    pub fn labelled(mut self, key: &str, value: &str) -> Self {
+        put(&mut self.labels, key, value);
+        self
+    }
+
+    /// A fact, by a word of `docs/facts.md`.
+    #[must_use]
+    pub fn with_fact(mut self, word: &str, value: &str) -> Self {
+        put(&mut self.facts, word, value);
+        self
+    }
+
     /// The zone it runs in.
     #[must_use]
     pub fn in_zone(self, zone: &str) -> Self {
@@ -132,6 +178,27 @@ impl Snapshot {
     #[must_use]
     pub fn primaries(mut self, primaries: u32) -> Self {
         self.group.primaries = primaries;
+        self
+    }
+
+    /// The group is in that term. Without it, the highest term of its members.
+    #[must_use]
+    pub fn in_term(mut self, term: u64) -> Self {
+        self.group.term = term;
+        self
+    }
+
+    /// A label that the user gave the group for policies, without the prefix `policy.tanist.dev/`.
+    #[must_use]
+    pub fn labelled(mut self, key: &str, value: &str) -> Self {
+        put(&mut self.group.labels, key, value);
+        self
+    }
+
+    /// A fact of the group, by a word of `docs/facts.md`.
+    #[must_use]
+    pub fn with_fact(mut self, word: &str, value: &str) -> Self {
+        put(&mut self.group.facts, word, value);
         self
     }
 

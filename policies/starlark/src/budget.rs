@@ -50,8 +50,8 @@ pub fn said() -> Option<String> {
     })
 }
 
-/// Sets the limits of an evaluation.
-pub fn limit(eval: &mut Evaluator<'_, '_, '_>) -> anyhow::Result<()> {
+/// Sets the limits of an evaluation. They are looked at before each statement; `noted`: then this is done, too.
+pub fn limit(eval: &mut Evaluator<'_, '_, '_>, noted: Option<fn(FileSpanRef<'_>)>) -> anyhow::Result<()> {
     // Nothing lives longer than the question, and a collection would take longer than it.
     eval.disable_gc();
     eval.set_max_callstack_size(CALLS)?;
@@ -64,8 +64,26 @@ pub fn limit(eval: &mut Evaluator<'_, '_, '_>) -> anyhow::Result<()> {
         let cut = if left == 0 { Some(Cut::Steps) } else { (heap.allocated_bytes() > BYTES).then_some(Cut::Bytes) };
         cut.is_some() && CUT.replace(cut).is_none()
     }));
-    eval.before_stmt_for_dap(BeforeStmtFunc::from_dyn(Box::new(Count)));
+    eval.before_stmt_for_dap(match noted {
+        None => BeforeStmtFunc::from_dyn(Box::new(Count)),
+        Some(note) => BeforeStmtFunc::from_dyn(Box::new(CountAndNote(note))),
+    });
     Ok(())
+}
+
+/// Counts each statement, and tells where it is.
+struct CountAndNote(fn(FileSpanRef<'_>));
+
+impl<'e> BeforeStmtFuncDyn<'e> for CountAndNote {
+    fn call<'v>(
+        &mut self,
+        span: FileSpanRef<'_>,
+        continued: bool,
+        eval: &mut Evaluator<'v, '_, 'e>,
+    ) -> starlark::Result<()> {
+        (self.0)(span);
+        Count.call(span, continued, eval)
+    }
 }
 
 struct Count;

@@ -16,6 +16,7 @@ mod data;
 mod examine;
 mod fault;
 mod functions;
+mod lines;
 mod notes;
 mod preparation;
 mod script;
@@ -23,10 +24,14 @@ mod snapshot;
 mod words;
 mod world;
 
-use world::exports::tanist::policy::{
-    about, election, interpreter, notes as printed, placement,
-    recovery::{self, Care},
-    types::{Answer, Description, Fault, Snapshot},
+use world::exports::tanist::{
+    policy::{
+        about, election, interpreter, notes as printed, placement, rebalance,
+        recovery::{self, Care},
+        switchover,
+        types::{Answer, Description, Fault, Snapshot},
+    },
+    starlark::tools,
 };
 
 /// The component.
@@ -83,6 +88,32 @@ impl placement::Guest for Interpreter {
 impl recovery::Guest for Interpreter {
     fn treat(snapshot: Snapshot) -> Result<Care, Fault> {
         script::ask("treat", snapshot)
+    }
+}
+
+impl switchover::Guest for Interpreter {
+    fn switchover(snapshot: Snapshot) -> Result<Answer, Fault> {
+        script::ask("switchover", snapshot)
+    }
+}
+
+impl rebalance::Guest for Interpreter {
+    fn rebalance(snapshot: Snapshot) -> Result<Answer, Fault> {
+        script::ask("rebalance", snapshot)
+    }
+}
+
+impl tools::Guest for Interpreter {
+    fn watch() {
+        lines::watch();
+    }
+
+    fn ran() -> tools::Lines {
+        lines::ran()
+    }
+
+    fn meaning(file: String, source: String) -> Result<String, Fault> {
+        script::meaning(&file, source)
     }
 }
 

@@ -13,8 +13,8 @@ use crate::{
     answer::{self, Reply},
     budget, examine,
     examine::Defined,
-    fault, functions,
-    notes::Printer,
+    fault, functions, lines,
+    notes::{self, Printer},
     snapshot::{self, SnapshotValue},
     words::POINTS,
     world::exports::tanist::policy::{
@@ -51,27 +51,48 @@ struct Loaded {
     defined: Vec<Defined>,
 }
 
-/// Parses a script, runs its top level and says what it is.
-pub fn load(file: &str, source: String) -> Result<Script, Fault> {
-    budget::reset();
+/// The syntax of a text.
+fn parse(file: &str, source: String) -> Result<AstModule, Fault> {
     examine::text(file, &source)?;
-    let multiplies = source.contains('*');
     let tab = examine::first_tab(file, &source);
-    let mut ast = AstModule::parse(file, source, &DIALECT).map_err(|error| match (fault::of(&error), tab) {
+    AstModule::parse(file, source, &DIALECT).map_err(|error| match (fault::of(&error), tab) {
         // The parser's place is the end of the line before.
         (fault, Some(tab)) if fault.message.contains("tabs are not allowed") => fault::at(&tab, fault.message),
         (fault, _) => fault,
-    })?;
-    let defined = examine::points(&ast)?;
-    let summary = examine::docstring(&ast).map(first_line).unwrap_or_default();
+    })
+}
+
+/// Replaces what the language computes without a limit.
+fn bounded(mut ast: AstModule, multiplies: bool) -> AstModule {
     if multiplies {
         ast.replace_binary_operators(&HashMap::from([("*".to_owned(), functions::TIMES.to_owned())]));
     }
+    ast
+}
+
+/// The syntax of a text without places, white space and comments.
+pub fn meaning(file: &str, source: String) -> Result<String, Fault> {
+    budget::reset();
+    Ok(parse(file, source)?.statement().to_string())
+}
+
+/// Parses a script, runs its top level and says what it is.
+pub fn load(file: &str, source: String) -> Result<Script, Fault> {
+    budget::reset();
+    let multiplies = source.contains('*');
+    let again = lines::is_watching().then(|| source.clone());
+    let ast = parse(file, source)?;
+    if let Some(again) = again {
+        lines::loaded(file, again, &ast);
+    }
+    let defined = examine::points(&ast)?;
+    let summary = examine::docstring(&ast).map(first_line).unwrap_or_default();
+    let ast = bounded(ast, multiplies);
     let (module, description) = Module::with_temp_heap(|module| {
         let mut described = described(file, summary);
         {
             let mut eval = Evaluator::new(&module);
-            let run = budget::limit(&mut eval).map_err(starlark::Error::new_other).and_then(|()| {
+            let run = budget::limit(&mut eval, None).map_err(starlark::Error::new_other).and_then(|()| {
                 eval.set_print_handler(&Printer);
                 GLOBALS.with(|globals| eval.eval_module(ast, globals))?;
                 describe(&module, &mut eval, &mut described)
@@ -116,6 +137,9 @@ fn check(module: &Module<'_>, defined: &Defined) -> Result<(), Fault> {
 pub fn ask<R: Reply>(point: &'static str, snapshot: Snapshot) -> Result<R, Fault> {
     snapshot::keep(snapshot);
     functions::asking(point);
+    if let Some((file, source)) = lines::watched() {
+        return ask_watched(point, &file, source);
+    }
     LOADED.with_borrow(|loaded| {
         let Some(Loaded { module, defined }) = loaded else {
             return Err(Fault { message: "no script was loaded".to_owned(), location: None });
@@ -125,13 +149,35 @@ pub fn ask<R: Reply>(point: &'static str, snapshot: Snapshot) -> Result<R, Fault
         let (Some(defined), Some(function)) = (defined, function) else { return Ok(R::ABSTAIN) };
         Module::with_temp_heap(|scratch| {
             let mut eval = Evaluator::new(&scratch);
-            budget::limit(&mut eval).map_err(|error| fault::of(&starlark::Error::new_other(error)))?;
+            budget::limit(&mut eval, None).map_err(|error| fault::of(&starlark::Error::new_other(error)))?;
             eval.set_print_handler(&Printer);
             let function = scratch.heap().access_owned_frozen_value(&function);
             let asked = scratch.heap().alloc(SnapshotValue {});
             let returned = eval.eval_function(function, &[asked], &[]).map_err(|error| fault::of(&error))?;
             answer::reply(point, returned).map_err(|message| fault::at(&defined.place, message))
         })
+    })
+}
+
+/// Asks a point, and notes which lines run. The script is run once more and not frozen: in a frozen one the calls of short functions are replaced by
+/// what these return, and their lines would not be seen.
+fn ask_watched<R: Reply>(point: &'static str, file: &str, source: String) -> Result<R, Fault> {
+    budget::reset();
+    // What the top of the script printed was printed when it was loaded.
+    let _ = notes::take();
+    let multiplies = source.contains('*');
+    let ast = bounded(parse(file, source)?, multiplies);
+    let failed = |error: starlark::Error| fault::of(&error);
+    Module::with_temp_heap(|module| {
+        let mut eval = Evaluator::new(&module);
+        budget::limit(&mut eval, Some(lines::note)).map_err(starlark::Error::new_other).map_err(failed)?;
+        eval.set_print_handler(&Printer);
+        GLOBALS.with(|globals| eval.eval_module(ast, globals)).map_err(failed)?;
+        describe(&module, &mut eval, &mut described(file, String::new())).map_err(failed)?;
+        let Some(function) = module.get(point) else { return Ok(R::ABSTAIN) };
+        let asked = module.heap().alloc(SnapshotValue {});
+        let returned = eval.eval_function(function, &[asked], &[]).map_err(failed)?;
+        answer::reply(point, returned).map_err(|message| Fault { message, location: None })
     })
 }
 

@@ -3,13 +3,15 @@
 use crate::world::exports::tanist::policy::types::{Outcome, Phase, Position, Role};
 
 /// The points, in the order of the contract, and the interface of each.
-pub const POINTS: [(&str, &str); 6] = [
+pub const POINTS: [(&str, &str); 8] = [
     ("seed", "election"),
     ("failover", "election"),
     ("join", "election"),
     ("demote", "election"),
     ("place", "placement"),
     ("treat", "recovery"),
+    ("switchover", "switchover"),
+    ("rebalance", "rebalance"),
 ];
 
 pub const fn phase(phase: Phase) -> &'static str {

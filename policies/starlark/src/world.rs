@@ -1,4 +1,4 @@
-//! The generated bindings of `wit/policy.wit`: every interface of it.
+//! The generated bindings of `wit/policy.wit`: every interface of it; and of `tools.wit`, which only this interpreter has.
 #![allow(
     unsafe_code,
     missing_docs,
@@ -9,21 +9,24 @@
 )]
 
 wit_bindgen::generate!({
-    path: "../../wit",
+    path: ["../../wit", "wit"],
     inline: "
-        package tanist:starlark;
+        package tanist:interpreting;
 
         world interpreter {
-            export tanist:policy/types@0.1.0;
-            export tanist:policy/about@0.1.0;
-            export tanist:policy/election@0.1.0;
-            export tanist:policy/placement@0.1.0;
-            export tanist:policy/recovery@0.1.0;
-            export tanist:policy/notes@0.1.0;
-            export tanist:policy/interpreter@0.1.0;
+            export tanist:policy/types@0.1.2;
+            export tanist:policy/about@0.1.2;
+            export tanist:policy/election@0.1.2;
+            export tanist:policy/placement@0.1.2;
+            export tanist:policy/recovery@0.1.2;
+            export tanist:policy/switchover@0.1.2;
+            export tanist:policy/rebalance@0.1.2;
+            export tanist:policy/notes@0.1.2;
+            export tanist:policy/interpreter@0.1.2;
+            export tanist:starlark/tools@0.0.1;
         }
     ",
-    world: "tanist:starlark/interpreter",
+    world: "tanist:interpreting/interpreter",
     pub_export_macro: false,
     export_macro_name: "export_interpreter",
 });

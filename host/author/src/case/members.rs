@@ -85,13 +85,31 @@ pub struct MemberCase {
     /// Its labels for policies.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// Facts about it. The host sends none yet.
+    /// When `status` last gave a role, if it gives none now; 0 and less as above. Absent: not known.
+    #[serde(default)]
+    pub last_contact: Option<Timestamp>,
+    /// What holds for it beside phase and role, by the words of docs/conditions.md.
+    #[serde(default)]
+    pub conditions: BTreeMap<String, ConditionCase>,
+    /// Facts about it, beside those that the host makes of the case (docs/facts.md), and in place of them.
     #[serde(default)]
     pub facts: BTreeMap<String, String>,
     /// What the operator remembers of it beyond that, in the words of `status.record.members`; it goes before the keys above. Recorded cases have it where
     /// it bars a member.
     #[serde(default)]
     pub memory: Option<Spanned<Map<String, Value>>>,
+}
+
+/// Something that holds for a member.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct ConditionCase {
+    /// Since when; 0 and less: so many seconds before `now`. Absent: 60 seconds.
+    #[serde(default)]
+    pub since: Option<Timestamp>,
+    /// Details, as docs/conditions.md says for the word.
+    #[serde(default)]
+    pub detail: Option<String>,
 }
 
 /// A command that failed.

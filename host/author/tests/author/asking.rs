@@ -26,10 +26,14 @@ fn each_question_arises_without_further_words() {
     ] {
         assert_eq!(default_of(&format!("point: {point}")), results, "{point}");
     }
+    // The built-in policy does not have it.
+    assert_eq!(default_of("point: switchover"), ["db-0 barred: it leads", "db-1 -", "db-2 -"]);
+    assert_eq!(default_of("point: rebalance"), ["db-0 barred: it leads", "db-1 -", "db-2 -"]);
     let treated = default_of("point: treat\nmembers: {db-0: {}, db-1: {role: failed}, db-2: {}}");
     assert_eq!(treated[1], "db-1 stop", "{treated:?}");
 }
 
+// P40: members are barred as in a cluster.
 #[test]
 fn the_bars_are_those_of_the_host() {
     let behind = default_of("point: seed\nmembers: {db-0: 4, db-1: 9, db-2: 9}");
@@ -50,6 +54,7 @@ fn the_bars_are_those_of_the_host() {
     assert_eq!(gone, ["db-0 barred: its pod is missing", "db-1 chosen"]);
 }
 
+// P40: no question is asked that a round would not ask.
 #[test]
 fn a_question_that_does_not_arise_is_an_error_that_says_why() {
     let runs = not_asked("point: seed\nmembers: {db-0: {role: primary}}");
@@ -64,6 +69,7 @@ fn a_question_that_does_not_arise_is_an_error_that_says_why() {
     assert!(lost.contains("db-0 may be primary"), "{lost}");
 }
 
+// P19: where nobody may be chosen, no policy is asked.
 #[test]
 fn when_everybody_is_barred_nobody_is_asked() {
     let ran = ran("point: seed\ngroup: {high-water: 12}\nmembers: {db-0: 9, db-1: 4}", &[layer(&SEQUENCE, "{}")]);
@@ -72,6 +78,7 @@ fn when_everybody_is_barred_nobody_is_asked() {
     assert_eq!(results(&ran)[1], "db-1 barred: its data (4) is behind the highest known (9)");
 }
 
+// P40: an answer is checked as the host checks it.
 #[test]
 fn an_answer_that_the_host_drops_is_a_failure() {
     for (how, words) in
@@ -83,6 +90,7 @@ fn an_answer_that_the_host_drops_is_a_failure() {
     }
 }
 
+// P40: each limit of the operator ends a question here, too.
 #[test]
 fn the_limits_are_those_of_the_host() {
     for (how, kind) in
@@ -93,6 +101,7 @@ fn the_limits_are_those_of_the_host() {
     }
 }
 
+// P13, P14: the order of the stack, and what the others would have answered.
 #[test]
 fn the_first_policy_with_an_opinion_decides_and_the_others_are_shown() {
     let abstains = layer(&HOSTILE, r#"{"do":"abstain"}"#);
@@ -113,6 +122,7 @@ fn the_first_policy_with_an_opinion_decides_and_the_others_are_shown() {
     assert!(asked.layers[0].answer.is_none() && asked.layers[0].cost.is_none(), "{:?}", asked.layers);
 }
 
+// P40: fuel and memory.
 #[test]
 fn what_a_question_costs_is_shown() {
     let asked = ran("point: seed", &[layer(&SEQUENCE, "{}")]);
@@ -143,14 +153,18 @@ def seed(s):
     assert_eq!(
         notes,
         &[
-            r#"web-0 running stopped a n1 {"rank": "1"} {"lag": "5"} 0 970 4"#,
-            r#"web-1 running stopped None node-of-web-1 {} {} 2 900 4"#,
+            r#"web-0 running stopped a n1 {"rank": "1"} {"behind": "0", "lag": "5"} 0 970 4"#,
+            r#"web-1 running stopped None node-of-web-1 {} {"behind": "0"} 2 900 4"#,
             "940 demoted web-1",
-            r#"1000 web shop web-0 {"tier": "gold"} {"size": "3"} 4"#,
+            concat!(
+                r#"1000 web shop web-0 {"tier": "gold"} {"last-primary": "web-0", "last-primary-node": "n1", "#,
+                r#""last-primary-zone": "a", "size": "3"} 4"#
+            ),
         ]
     );
 }
 
+// P17: what was printed before a failure is shown.
 #[test]
 fn notes_are_kept_when_a_script_fails() {
     let asked = ran("point: seed", &[script("def seed(s):\n    print('before')\n    fail('no idea')\n")]);

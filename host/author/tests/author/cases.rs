@@ -15,6 +15,7 @@ fn refused_case(lines: &str) -> String {
     refused(&format!("cases:\n  - point: seed\n{lines}"))
 }
 
+// P41: a misspelt key.
 #[test]
 fn unknown_keys_are_errors_with_their_line() {
     for (text, line, word) in [
@@ -32,6 +33,7 @@ fn unknown_keys_are_errors_with_their_line() {
     }
 }
 
+// P41: a misspelt word.
 #[test]
 fn unknown_points_and_words_are_errors_with_their_line() {
     for (text, line, words) in [
@@ -51,6 +53,7 @@ fn unknown_points_and_words_are_errors_with_their_line() {
     }
 }
 
+// P41: a misspelt name.
 #[test]
 fn names_that_are_no_members_are_errors_with_their_line() {
     for (lines, line, word) in [

@@ -3,6 +3,8 @@
 
 mod asking;
 mod cases;
+mod coverage;
+mod formatting;
 mod looking;
 mod projects;
 mod recording;
@@ -21,12 +23,12 @@ use tanist_author::{
 };
 use tanist_engine::{Engine, Interpreter, Layer, Limits, Policy};
 
-static ENGINE: LazyLock<Engine> = LazyLock::new(|| Engine::new(Limits::default()).unwrap());
+static ENGINE: LazyLock<Engine> = LazyLock::new(|| Engine::new(Limits::default().unhurried()).unwrap());
 
 /// As it was compiled with the policies: all tests share it.
 static INTERPRETER: LazyLock<Interpreter> = LazyLock::new(|| {
     let compiled = fs::read(built("starlark").with_extension("cwasm")).unwrap();
-    Interpreter::from_compiled(Limits::default(), &compiled).unwrap()
+    Interpreter::from_compiled(Limits::default().unhurried(), &compiled).unwrap()
 });
 
 static HOSTILE: LazyLock<Arc<Policy>> = LazyLock::new(|| load("hostile"));

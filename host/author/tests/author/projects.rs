@@ -13,6 +13,7 @@ fn sdk() -> Sdk {
     Sdk::find(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).unwrap()
 }
 
+// P44: a new script is complete: its cases pass, and no word of the template is left.
 #[test]
 fn a_new_script_passes_its_cases() {
     let place = folder(&[]);
@@ -32,6 +33,7 @@ fn a_new_script_passes_its_cases() {
     }
 }
 
+// P44: a new crate needs the SDK alone, from a folder or by its URL.
 #[test]
 fn a_new_component_names_its_sdk_and_belongs_to_no_workspace() {
     let place = folder(&[]);
@@ -40,14 +42,30 @@ fn a_new_component_names_its_sdk_and_belongs_to_no_workspace() {
     let manifest = fs::read_to_string(dir.join("Cargo.toml")).unwrap();
     assert!(manifest.contains("name = \"my-zone\"") && manifest.contains("\n[workspace]\n"), "{manifest}");
     assert!(manifest.contains("tanist-policy = { path = \"/") && manifest.contains("/policies/sdk\" }"), "{manifest}");
+    assert!(manifest.contains("/policies/sdk\", features = [\"testing\"] }"), "{manifest}");
     assert!(fs::read_to_string(dir.join("cases.yaml")).unwrap().contains("policy: policy.wasm"));
-    let other = place.path().join("other");
-    create(&other, &Language::Rust(Sdk::find("https://example.org/tanist.git").unwrap())).unwrap();
+    let with = |name: &str, sdk: Sdk| {
+        let other = place.path().join(name);
+        create(&other, &Language::Rust(sdk)).unwrap();
+        fs::read_to_string(other.join("Cargo.toml")).unwrap()
+    };
+    let url = "https://example.org/tanist.git";
+    let newest = with("newest", Sdk::find(url).unwrap());
+    assert!(newest.contains("tanist-policy = { git = \"https://example.org/tanist.git\" }"), "{newest}");
+    let released = with("released", Sdk::of_release(url, "1.2.3").unwrap());
     assert!(
-        fs::read_to_string(other.join("Cargo.toml"))
-            .unwrap()
-            .contains("tanist-policy = { git = \"https://example.org/tanist.git\" }")
+        released.contains("tanist-policy = { git = \"https://example.org/tanist.git\", tag = \"v1.2.3\" }"),
+        "{released}"
     );
+    assert_eq!(Sdk::of_release("", "1.2.3"), None, "without a public repository a user has to say where the SDK is");
+}
+
+/// P44: what the manual shows is what the project begins with, which a test of the operator builds.
+#[test]
+fn the_manual_shows_the_policy_of_a_new_project() {
+    let manual = include_str!("../../../../policies/README.md");
+    let shown: Vec<_> = manual.split("```rust\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert_eq!(shown, [include_str!("../../templates/rust/src/lib.rs")]);
 }
 
 #[test]

@@ -8,10 +8,10 @@ use tanist_author::{
     world,
 };
 use tanist_core::{
-    contract::{Phase, Position, Role, Sequence},
+    contract::{Condition, Phase, Position, Role, Sequence},
     examples::{NOW, Scene, usual},
     policy::{Point, Question},
-    record::{Broken, Intent, LastPrimary, MemberRecord, Started, Switchover, Verb},
+    record::{Broken, Intent, LastPrimary, LostPrimary, MemberRecord, Started, Switchover, Verb},
     snapshot::Snapshot,
 };
 
@@ -39,6 +39,7 @@ fn bars(question: &Question) -> Vec<(String, Option<String>)> {
     question.snapshot.members.iter().map(|m| (m.name.to_string(), m.barred.clone())).collect()
 }
 
+// P45: a recorded case is the same question.
 #[test]
 fn a_recorded_group_is_asked_the_same_with_the_same_bars() {
     for point in Point::ALL {
@@ -146,14 +147,23 @@ const BARRED: [(Point, &str, Change); 15] = [
     (Point::Failover, "it is giving up the lead", |s| {
         let names = |at: usize| s.members[at].name.clone();
         let why = "an administrator wants it".to_owned();
-        let switchover =
-            Switchover { from: names(1), to: None, why, term: 3, floor: None, begun: Some(NOW - 5), led: None };
+        let switchover = Switchover {
+            from: names(1),
+            to: None,
+            chosen: None,
+            why,
+            term: 3,
+            floor: None,
+            begun: Some(NOW - 5),
+            led: None,
+        };
         s.record.switchover = Some(switchover);
     }),
     (Point::Failover, "db-2 is the requested primary and has the same data", |s| {
         let names = |at: usize| s.members[at].name.clone();
         let (why, to) = ("an administrator wants it".to_owned(), Some(names(2)));
-        let switchover = Switchover { from: names(0), to, why, term: 3, floor: None, begun: Some(NOW - 5), led: None };
+        let switchover =
+            Switchover { from: names(0), to, chosen: None, why, term: 3, floor: None, begun: Some(NOW - 5), led: None };
         s.record.switchover = Some(switchover);
     }),
     (Point::Failover, "it is leaving, and a member that stays has the same data", |s| {
@@ -215,6 +225,7 @@ fn everything_that_the_contract_shows_is_recorded() {
     }
 }
 
+// P45: what a case has no words for is not left out silently.
 #[test]
 fn what_a_case_cannot_say_is_said() {
     let mut group = lost();
@@ -224,6 +235,7 @@ fn what_a_case_cannot_say_is_said() {
     assert_eq!(recorded(&lost(), Point::Failover).cases[0].differs, Vec::<String>::new());
 }
 
+// P45: a healthy group is asked each question, and the change that leads to it is named.
 #[test]
 fn a_healthy_group_is_recorded_with_what_would_have_to_happen() {
     let roles = [Role::Primary, Role::Secondary, Role::Secondary];
@@ -238,6 +250,8 @@ fn a_healthy_group_is_recorded_with_what_would_have_to_happen() {
             "join, if 2 primaries were desired",
             "place, if db-2 were stopped",
             "treat, if db-2 were failed",
+            "switchover, as it arises now",
+            "rebalance, as it arises now",
         ]
     );
     // What follows the primary has what the primary has, whatever was read of it long ago.
@@ -293,4 +307,37 @@ fn texts_of_users_stay_texts() {
     let cases = Cases::parse("recorded.yaml", recording.text.clone()).unwrap();
     assert_eq!(cases.parameters(0).0, about.parameters, "{}", recording.text);
     assert_eq!(played(&recording).snapshot.group.labels, group.group.labels, "{}", recording.text);
+}
+
+// What the host says about a member and a lost primary is in the recording: facts, conditions, where the last primary was.
+#[test]
+fn facts_and_conditions_are_recorded() {
+    let (scene, _) = usual(Point::Failover);
+    let mut group = scene.observed().clone();
+    group.group.failover.max_behind = Some(5);
+    group.members[0].reading.contact = Some(NOW - 40);
+    let detail = Some("node-1".to_owned());
+    group.members[1].conditions = vec![Condition { name: "node-draining".into(), since: NOW - 90, detail }];
+    let (node, zone) = (Some("gone".to_owned()), Some("zone-x".to_owned()));
+    group.record.lost_primary = Some(LostPrimary { member: "db-0".into(), node, zone });
+    let recording = recorded(&group, Point::Failover);
+    let (live, case) = (asked(&group, Point::Failover).snapshot, played(&recording).snapshot);
+    assert_eq!(case.group.facts, live.group.facts, "{}", recording.text);
+    let fact = |word: &str| live.group.facts.iter().find(|(key, _)| key == word).map(|(_, value)| value.as_str());
+    assert_eq!(
+        ["max-behind", "last-primary-node", "last-primary-zone"].map(fact),
+        [Some("5"), Some("gone"), Some("zone-x")]
+    );
+    for (own, other) in live.members.iter().zip(&case.members) {
+        assert_eq!(
+            (&own.facts, &own.conditions),
+            (&other.facts, &other.conditions),
+            "{}\n{}",
+            own.name,
+            recording.text
+        );
+    }
+    assert!(live.members[0].facts.contains(&("last-contact".into(), (NOW - 40).to_string())));
+    assert_eq!(live.members[1].conditions.len(), 1);
+    assert_eq!(recording.cases[0].differs, Vec::<String>::new());
 }

@@ -33,6 +33,7 @@ fn passed(cases: &str) -> Vec<bool> {
     run(folder.path()).unwrap().cases().map(|case| case.passed).collect()
 }
 
+// P41: each form of an expectation, as it passes and as it fails.
 #[test]
 fn an_answer_passes_when_it_is_as_expected() {
     let cases = |expect: &str| format!("cases:\n  - {{point: seed, expect: {expect}}}\n");
@@ -65,6 +66,7 @@ fn an_answer_passes_when_it_is_as_expected() {
     }
 }
 
+// P41, P42: a failure has a difference and everyone's reason, also as JUnit XML.
 #[test]
 fn what_failed_is_shown_with_everyones_reason() {
     let cases = "cases:\n  - name: the last one\n    point: seed\n    members: {db-0: 4, db-1: 9, db-2: 9}\n    expect: {choose: [db-2, db-1], reason: ordinal 2}\n  - point: seed\n";
@@ -89,6 +91,7 @@ fn what_failed_is_shown_with_everyones_reason() {
     assert_eq!(json["files"][0]["cases"][0]["ran"]["verdict"]["ranking"][0]["member"], "db-1");
 }
 
+// P41: a case whose question does not arise fails with the reason of the host.
 #[test]
 fn a_question_that_is_not_asked_fails_the_case() {
     let cases = "cases:\n  - {point: seed, members: {db-0: {role: primary}}, expect: abstain}\n";
@@ -98,6 +101,7 @@ fn a_question_that_is_not_asked_fails_the_case() {
     assert!(!case.passed && case.problem.as_ref().unwrap().contains("the host does not ask seed"), "{case:?}");
 }
 
+// P41: `--update` changes expectations alone.
 #[test]
 fn update_writes_what_is_expected_and_nothing_else() {
     let before = "# On top.\npolicy: lowest.star\n\ncases:\n  # The first.\n  - name: one # of them\n    point: seed\n    expect: {choose: db-2} # why\n    members: 3\n\n  - point: seed\n    name: two\n    expect:\n      choose:\n        - db-1\n\n    # Below.\n    members: [db-0, db-1]\n  - {point: seed, expect: {choose: db-0}}\n  - point: seed\n    # Nothing yet.\n    members: 1\n";
@@ -112,6 +116,7 @@ fn update_writes_what_is_expected_and_nothing_else() {
     assert_eq!(run(folder.path()).unwrap().counts(), (4, 4));
 }
 
+// P41: a file that `--update` cannot change in place stays as it was.
 #[test]
 fn update_writes_nothing_where_it_cannot_change_a_case_in_place() {
     for before in [
@@ -184,6 +189,7 @@ fn parameters_are_checked_and_each_case_may_have_its_own() {
 
 const GROUP: &str = "apiVersion: v1\nkind: ConfigMap\n---\napiVersion: tanist.dev/v1alpha1\nkind: ReplicaGroup\nmetadata: {name: db}\nspec:\n  replicas: 3\n  policies:\n";
 
+// P13: the stack of a group has `sequence` at its end.
 #[test]
 fn the_stack_of_a_manifest_is_asked_with_its_parameters() {
     let cases = "group: group.yaml\ncases:\n  - {point: seed, expect: {choose: db-2}}\n  - {point: join, expect: {choose: db-1}}\n";
@@ -206,6 +212,7 @@ fn the_stack_of_a_manifest_is_asked_with_its_parameters() {
     }
 }
 
+// P2: an image is refused with a sentence, as everything that is not here.
 #[test]
 fn what_a_manifest_names_and_is_not_here_is_refused_with_advice() {
     for (policy, words) in [
@@ -223,4 +230,15 @@ fn what_a_manifest_names_and_is_not_here_is_refused_with_advice() {
     }
     let none = error(&[("g.yaml", "kind: Pod\n"), ("cases.yaml", "group: g.yaml\ncases: [{point: seed}]\n")]);
     assert!(none.contains("it has no ReplicaGroup"), "{none}");
+}
+
+// P26, P27: the built-in scripts answer the cases beside them.
+#[test]
+fn the_built_in_scripts_answer_their_cases() {
+    let policies = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../policies");
+    for name in ["patroni", "quorum", "sentinel", "zones"] {
+        let tested = run(&policies.join(name)).unwrap();
+        let failed: Vec<_> = tested.cases().filter(|case| !case.passed).collect();
+        assert!(failed.is_empty(), "{name}: {failed:?}");
+    }
 }

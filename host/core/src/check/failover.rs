@@ -2,6 +2,10 @@
 //!
 //! Only members of the highest term count. A secondary whose position is not known may have writes that no other member has, so the takeover
 //! waits for it, unless `spec.failover.reads` says that fewer positions are enough. It never waits for the lost primary.
+mod behind;
+
+pub use behind::Behind;
+
 use super::claims::{claims_not_ahead, record_is_current, volume_unchanged};
 use super::seed::{above_high_water, highest_among, highest_term, override_fits};
 use super::{Held, Rule, Violation, broken, broken_by, can_take_command, phase_word, retry_allowed, role_is};
@@ -255,44 +259,46 @@ impl<'a> FailoverOrder<'a> {
                 return Err(broken_by(Rule::PositionUnknown, name, why));
             }
         };
-        let behind = self.highest_data()?.filter(|top| data::compare((0, own), (0, top)) != Some(Ordering::Equal));
-        if let Some(top) = behind {
-            let why = format!("its data ({own}) is behind the highest known ({top})");
-            return Err(broken_by(Rule::BelowHighest, name, why));
+        if !self.may_be_behind(member, own)? {
+            let behind = self.highest_data()?.filter(|top| data::compare((0, own), (0, top)) != Some(Ordering::Equal));
+            if let Some(top) = behind {
+                let usual = || format!("its data ({own}) is behind the highest known ({top})");
+                let why = self.beyond(member).unwrap_or_else(usual);
+                return Err(broken_by(Rule::BelowHighest, name, why));
+            }
+            above_high_water(s, member, own)?;
         }
-        above_high_water(s, member, own)?;
         self.yields_to_equals(member)
     }
 
     /// Among members with equal data the requested primary goes first and the member that gives up the lead goes last; a member that is leaving or
-    /// whose node is to be drained goes after those that stay (docs/rules.md, "Barred always"; S25). Each may lead when no other member has its data.
+    /// whose node is to be drained goes after those that stay (docs/rules.md, "Barred always"; S25). Each may lead when no other member that can lead has its
+    /// data.
+    /// With `spec.failover.maxBehind` a member that could lead with more recent data counts like one with equal data.
     fn yields_to_equals(&self, member: &Member) -> Held {
         let s = self.s;
         let equal = |m: &Member| {
-            m.name != member.name
-                && self.counts(m)
-                && m.position == member.position
-                && s.position_is_current(m)
-                && can_take_command(s, m).is_ok()
-                && retry_allowed(s, m).is_ok()
+            m.name != member.name && (m.position == member.position || self.is_ahead(m, member)) && self.can_lead(m)
         };
         let open = s.record.switchover.as_ref().filter(|h| h.is_open());
         let from = |m: &Member| open.is_some_and(|h| h.from == m.name);
-        let named = open.and_then(|h| h.to.as_ref());
+        let named = open.and_then(|h| h.target());
         if named == Some(&member.name) {
             return Ok(());
         }
         let leaves = |m: &Member| s.group.is_surplus(m) || s.is_cordoned(m);
         let gives_way = s.is_cordoned(member) || s.group.is_surplus(member);
         let stays = gives_way && s.members.iter().any(|m| equal(m) && !leaves(m) && !from(m));
+        // Looked for only where it is said: each member looks at all others.
+        let data = || if s.members.iter().any(|m| self.is_ahead(m, member)) { "all its data" } else { "the same data" };
         let why = if let Some(named) = s.members.iter().find(|m| named == Some(&m.name) && equal(m)) {
-            format!("{} is the requested primary and has the same data", named.name)
+            format!("{} is the requested primary and has {}", named.name, data())
         } else if from(member) && s.members.iter().any(equal) {
-            "it is giving up the lead, and another member has the same data".into()
+            format!("it is giving up the lead, and another member has {}", data())
         } else if s.group.is_surplus(member) && stays {
-            "it is leaving, and a member that stays has the same data".into()
+            format!("it is leaving, and a member that stays has {}", data())
         } else if s.is_cordoned(member) && stays {
-            "its node is to be drained, and a member on another node has the same data".into()
+            format!("its node is to be drained, and a member on another node has {}", data())
         } else {
             return Ok(());
         };

@@ -21,7 +21,9 @@ pub fn switchover_member(s: &Snapshot, member: &Member) -> Held {
     retry_allowed(s, member)?;
     // With an outdated record no member could take over afterwards.
     record_is_current(s)?;
-    let requested = s.record.switchover.as_ref().and_then(|h| h.to.clone());
+    // The second look has the record from before the decision: what ended before asks for nobody any more.
+    let open = s.record.switchover.as_ref().filter(|h| h.led.is_none());
+    let requested = open.and_then(|h| h.target().cloned());
     let ready = s.members.iter().any(|m| is_successor(s, m) && requested.as_ref().is_none_or(|to| *to == m.name));
     match ready && s.serves(member) {
         true => Ok(()),

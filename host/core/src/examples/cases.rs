@@ -83,21 +83,25 @@ pub fn usual(point: Point) -> (Scene, &'static [u32]) {
         Point::Demote => (surplus_primaries(), &[1, 2, 3]),
         Point::Place => (new_secondary(), &[1, 2, 3, 4]),
         Point::Treat => (failed_members(), &[1, 2, 3, 4]),
+        Point::Switchover => (drained_primary(), &[1, 2, 4]),
+        Point::Rebalance => (crowded_zone(), &[1, 2, 3, 4]),
     }
 }
 
 type Row = (Point, &'static str, &'static str, fn() -> Scene);
 
-const USUAL: [(Point, &str, &str); 6] = [
+const USUAL: [(Point, &str, &str); 8] = [
     (Point::Seed, "restart", "every member is stopped; two have the highest data"),
     (Point::Failover, "lost-primary", "the primary's pod is gone; two secondaries have the highest data"),
     (Point::Join, "more-primaries", "one of three primaries serves; stopped members differ in data"),
     (Point::Demote, "surplus-primaries", "four primaries serve, one is desired"),
     (Point::Place, "new-secondary", "the primary serves; stopped members differ in data"),
     (Point::Treat, "failed-members", "members failed in each way"),
+    (Point::Switchover, "drained-primary", "the primary's node is to be drained; secondaries on other nodes follow it"),
+    (Point::Rebalance, "crowded-zone", "every member is in its role; three secondaries are in one zone"),
 ];
 
-const SPECIAL: [Row; 16] = [
+const SPECIAL: [Row; 23] = [
     (Point::Seed, "forming", "a new group: no member has data, and all are alike", forming),
     (Point::Seed, "one-member", "a group of one member", one_member),
     (Point::Treat, "one-member", "a group of one member", one_failed),
@@ -113,6 +117,12 @@ const SPECIAL: [Row; 16] = [
         "unreadable",
         "one member's data cannot be read, and spec.failover.reads does without it",
         unreadable,
+    ),
+    (
+        Point::Failover,
+        "may-be-behind",
+        "spec.failover.maxBehind allows secondaries that are a little behind; one is behind by more",
+        may_be_behind,
     ),
     (
         Point::Join,
@@ -138,6 +148,12 @@ const SPECIAL: [Row; 16] = [
         "a member of an older term has a higher number, of another history",
         other_history_to_place,
     ),
+    (Point::Switchover, "settled", "nothing is to be done; the primary serves, and all secondaries follow it", settled),
+    (Point::Switchover, "leaving-primary", "the primary is beyond spec.replicas and leaves", leaving_primary),
+    (Point::Switchover, "one-left", "all but one member are barred", one_left_to_lead),
+    (Point::Rebalance, "settled", "nothing is to be done; the primary serves, and all secondaries follow it", settled),
+    (Point::Rebalance, "several-primaries", "two of two desired primaries serve, and secondaries follow them", several),
+    (Point::Rebalance, "one-left", "all but one member are barred", one_left_to_move),
     (Point::Join, "secondaries", "no stopped member is left; secondaries may be chosen", secondaries),
 ];
 
@@ -175,6 +191,44 @@ fn failed_members() -> Scene {
     let scene =
         scene.broken(1).failed(2, "stop", Outcome::Exited(1), false).failed(3, "primary", Outcome::NotStarted, false);
     scene.failed(4, "secondary", Outcome::Unknown, false).failed(5, "stop", Outcome::Exited(-1), true).labelled()
+}
+
+fn drained_primary() -> Scene {
+    let roles = [Primary, Secondary, Secondary, Secondary, Secondary];
+    let scene = Scene::new(5).in_term(3).with_data(&["a:20", "a:20", "a:19", "a:20", "a:20"]).with_roles(&roles);
+    scene.drained(0).rests(4).labelled()
+}
+
+fn settled() -> Scene {
+    let roles = [Primary, Secondary, Secondary, Secondary];
+    Scene::new(4).in_term(3).with_data(&["a:20"; 4]).with_roles(&roles).labelled()
+}
+
+fn leaving_primary() -> Scene {
+    let roles = [Secondary, Secondary, Secondary, Primary];
+    Scene::new(4).in_term(3).with_data(&["a:20"; 4]).with_roles(&roles).desired(3).labelled()
+}
+
+fn one_left_to_lead() -> Scene {
+    let roles = [Primary, Stopped, Stopped, Secondary, Secondary];
+    let scene = Scene::new(5).in_term(3).with_data(&["a:20"; 5]).with_roles(&roles);
+    scene.drained(0).labelled()
+}
+
+fn crowded_zone() -> Scene {
+    let roles = [Primary, Secondary, Secondary, Secondary, Secondary];
+    let scene = Scene::new(5).in_term(3).with_data(&["a:20", "a:20", "a:19", "a:20", "a:20"]).with_roles(&roles);
+    scene.on_node_of(3, 1).rests(4).labelled()
+}
+
+fn several() -> Scene {
+    let roles = [Primary, Primary, Secondary, Secondary];
+    Scene::new(4).primaries(2).in_term(3).with_data(&["a:20"; 4]).with_roles(&roles).labelled()
+}
+
+fn one_left_to_move() -> Scene {
+    let scene = Scene::new(3).in_term(3).with_data(&["a:20"; 3]).with_roles(&[Primary, Secondary, Secondary]);
+    scene.rests(1)
 }
 
 fn forming() -> Scene {
@@ -221,6 +275,11 @@ fn equal_primaries() -> Scene {
 fn unreadable() -> Scene {
     let scene = Scene::new(4).reads(2).in_term(3).with_data(&["a:20", "?", "a:20", "a:20"]);
     scene.with_roles(&[Stopped, Secondary, Secondary, Secondary]).led(0).gone(0)
+}
+
+fn may_be_behind() -> Scene {
+    let scene = Scene::new(5).max_behind(5).in_term(3).with_data(&["?", "a:18", "a:20", "a:19", "a:12"]);
+    scene.with_roles(&[Stopped, Secondary, Secondary, Secondary, Secondary]).led(0).gone(0)
 }
 
 fn unreadable_to_join() -> Scene {

@@ -2,8 +2,8 @@
 use crate::contract::{Failure, MemberName, Outcome, Phase, Position, Role};
 use crate::data;
 use crate::decide::decide;
-use crate::examples::NOW;
-use crate::policy::{Answered, Point, Policies, PolicyName, Question, Unanswered};
+use crate::examples::{NOW, RUNS};
+use crate::policy::{Answered, NO_POLICY, Point, Policies, PolicyName, Question, Unanswered};
 use crate::record::{Broken, Mark, MemberRecord, Record, Seeded};
 use crate::snapshot::{
     Claim, Command, Commands, Container, Failover, Group, Member, Node, Pod, Reading, Set, Snapshot,
@@ -117,10 +117,24 @@ impl Scene {
         self
     }
 
+    /// The desired number of members. Those beyond it leave.
+    #[must_use]
+    pub fn desired(mut self, replicas: u32) -> Self {
+        self.0.group.replicas = replicas;
+        self
+    }
+
     /// `spec.failover.reads`: so many known positions are enough for a failover.
     #[must_use]
     pub fn reads(mut self, reads: u32) -> Self {
         self.0.group.failover.reads = Some(reads);
+        self
+    }
+
+    /// `spec.failover.maxBehind`: a running secondary may take over that is behind by no more.
+    #[must_use]
+    pub fn max_behind(mut self, limit: u64) -> Self {
+        self.0.group.failover.max_behind = Some(limit);
         self
     }
 
@@ -131,6 +145,26 @@ impl Scene {
             (member.pod, member.position) = (None, Position::NotAsked);
             member.reading = Reading::default();
         });
+        self
+    }
+
+    /// The node of the member is to be drained.
+    #[must_use]
+    pub fn drained(mut self, ordinal: u32) -> Self {
+        let pod = self.0.members.iter().find(|m| m.ordinal == ordinal).and_then(|m| m.pod.as_ref());
+        let name = pod.and_then(|pod| pod.node.clone());
+        if let Some(node) = name.and_then(|name| self.0.nodes.as_mut()?.get_mut(&name)) {
+            node.cordoned = true;
+        }
+        self
+    }
+
+    /// The member runs on the node of another one.
+    #[must_use]
+    pub fn on_node_of(mut self, ordinal: u32, other: u32) -> Self {
+        let pod = self.0.members.iter().find(|m| m.ordinal == other).and_then(|m| m.pod.as_ref());
+        let node = pod.and_then(|pod| pod.node.clone());
+        self.change(ordinal, |member, _| member.pod.iter_mut().for_each(|pod| pod.node.clone_from(&node)));
         self
     }
 
@@ -191,9 +225,9 @@ impl Scene {
     /// The question of a point that a round asks about this group. `None`: it does not arise.
     #[must_use]
     pub fn question(&self, point: Point) -> Option<Question> {
-        let asked = Recorder::default();
+        let asked = Recorder::of(point);
         let _ = decide(&self.0, &asked);
-        asked.0.into_inner().into_iter().find(|question| question.point == point)
+        asked.asked.into_inner().into_iter().find(|question| question.point == point)
     }
 
     /// The same group with so many members: those beyond the present ones are copies of `patterns`, in turn.
@@ -249,15 +283,28 @@ impl Scene {
 }
 
 /// Answers nothing, and keeps what was asked.
-#[derive(Default)]
-struct Recorder(RefCell<Vec<Question>>);
+pub(super) struct Recorder {
+    point: Point,
+    pub(super) asked: RefCell<Vec<Question>>,
+}
+
+impl Recorder {
+    /// For that point. Optional questions about other points are not asked.
+    pub(super) fn of(point: Point) -> Self {
+        Recorder { point, asked: RefCell::default() }
+    }
+}
 
 impl Policies for Recorder {
+    fn has(&self, point: Point) -> bool {
+        !point.is_optional() || point == self.point
+    }
+
     fn ask(&self, question: &Question) -> Result<Answered, Unanswered> {
-        self.0.borrow_mut().push(question.clone());
+        self.asked.borrow_mut().push(question.clone());
         let none = String::new;
         let policy = PolicyName { name: none(), version: none(), source: none(), digest: none() };
-        Err(Unanswered { policy, kind: "no-policy", message: none(), notes: Vec::new() })
+        Err(Unanswered { policy, kind: NO_POLICY, message: none(), notes: Vec::new() })
     }
 }
 
@@ -319,7 +366,7 @@ fn member(ordinal: u32) -> Member {
         uid: pod_uid(ordinal),
         version: "1".into(),
         phase: Phase::Running,
-        phase_since: NOW.saturating_sub(900),
+        phase_since: NOW.saturating_sub(RUNS),
         ready: false,
         node: Some("node-0".into()),
         grace: 10,
@@ -344,6 +391,7 @@ fn member(ordinal: u32) -> Member {
         position_at: NOW.saturating_sub(1),
         position_stale: false,
         asked: false,
+        conditions: Vec::new(),
     }
 }
 

@@ -14,13 +14,16 @@ const LABEL: usize = 63;
 const CONDITIONS: [&str; 6] =
     ["node-draining", "node-not-ready", "node-tainted", "update-pending", "volume-missing", "volume-replaced"];
 
-/// Adds what this host does not send yet (facts, conditions, marks), and fills every list and text up to what the contract allows.
+/// Adds what this host does not send (facts of applications, marks) or rarely does, and fills every list and text up to what the contract allows.
 pub(super) fn everything(mut question: Question) -> Question {
     let s = &mut question.snapshot;
     s.members.iter_mut().for_each(tell);
-    s.group.preferred_primary = s.members.iter().rev().find(|m| m.barred.is_none()).map(|m| m.name.clone());
+    // At `switchover` a preferred primary would be the only candidate, and a lead that moves to it leaves no question about a secondary.
+    let free = !question.point.is_optional();
+    s.group.preferred_primary = s.members.iter().rev().find(|m| m.barred.is_none() && free).map(|m| m.name.clone());
     s.group.labels = pairs("tier", "critical");
-    s.group.facts = vec![("cut".to_owned(), "facts,history,labels".to_owned())];
+    s.group.facts.retain(|(key, _)| key != "cut");
+    s.group.facts.insert(0, ("cut".to_owned(), "facts,history,labels".to_owned()));
     let names: Vec<_> = s.members.iter().map(|m| m.name.clone()).collect();
     s.history = (0..limits::HISTORY)
         .zip(names.iter().cycle())

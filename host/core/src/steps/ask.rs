@@ -83,7 +83,7 @@ fn ask_policies(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan, point: P
 
 /// Reports why no policy answered. A policy that is being loaded wakes the group itself; a question that the machine's load cut off is asked
 /// again after a second. Neither says that a policy is broken.
-fn report_unanswered(s: &Snapshot, plan: &mut Plan, point: Point, unanswered: Unanswered) {
+pub(super) fn report_unanswered(s: &Snapshot, plan: &mut Plan, point: Point, unanswered: Unanswered) {
     let why = cut(&unanswered.message);
     match unanswered.kind {
         policy::LOADING => plan.wait(Reason::PolicyLoading, None, format!("{point} is not answered yet: {why}")),
@@ -192,7 +192,13 @@ fn report_no_candidate(s: &Snapshot, plan: &mut Plan, point: Point, bars: &Bars)
     });
 }
 
-fn policy_decision(s: &Snapshot, point: Point, answered: &Answered, ranking: &Ranking, bars: &Bars) -> Decision {
+pub(super) fn policy_decision(
+    s: &Snapshot,
+    point: Point,
+    answered: &Answered,
+    ranking: &Ranking,
+    bars: &Bars,
+) -> Decision {
     let first = ranking.candidates.first();
     let reasons: BTreeMap<_, _> = ranking.candidates.iter().map(|c| (&c.member, &c.reason)).collect();
     let remarks: BTreeMap<_, _> = ranking.passed_over.iter().map(|r| (&r.member, r.reason.as_str())).collect();
@@ -226,19 +232,19 @@ fn considered(m: &Member, result: Standing, reason: &str) -> Considered {
     Considered { member: m.name.clone(), result, reason: cut(reason), sequence }
 }
 
-fn report_rejected<T>(plan: &mut Plan, answered: &Answered, violation: Violation) -> Option<T> {
+pub(super) fn report_rejected<T>(plan: &mut Plan, answered: &Answered, violation: Violation) -> Option<T> {
     let message = format!("the answer of policy {} was dropped: {}", answered.policy.name, violation.message);
     plan.wait(Reason::AnswerRejected, None, cut(&message));
     plan.violations.push(violation);
     None
 }
 
-fn report_refusal<T>(plan: &mut Plan, answered: &Answered, why: &str) -> Option<T> {
+pub(super) fn report_refusal<T>(plan: &mut Plan, answered: &Answered, why: &str) -> Option<T> {
     plan.wait(Reason::PolicyRefuses, None, format!("policy {} refuses: {}", answered.policy.name, cut(why)));
     None
 }
 
-fn report_mismatch<T>(plan: &mut Plan, answered: &Answered, point: Point) -> Option<T> {
+pub(super) fn report_mismatch<T>(plan: &mut Plan, answered: &Answered, point: Point) -> Option<T> {
     plan.wait(
         Reason::PolicyBroken,
         None,

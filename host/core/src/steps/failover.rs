@@ -1,10 +1,11 @@
 //! Failover: secondaries run, no primary serves and the old one is proven over; which member takes over?
 use crate::check;
-use crate::check::{Rule, Violation};
+use crate::check::{FailoverOrder, Rule, Violation};
+use crate::contract::MemberName;
 use crate::limits;
 use crate::plan::{Plan, Reason};
 use crate::policy::{Point, Policies};
-use crate::record::Verb;
+use crate::record::{Verb, cut};
 use crate::snapshot::{Member, Snapshot};
 use crate::steps::{ask, begin, positions};
 
@@ -20,7 +21,7 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     if let Err(violation) = check::failover_alone(s) {
         return wait(s, plan, &violation);
     }
-    let order = check::FailoverOrder::of(s);
+    let order = FailoverOrder::of(s);
     // With an override only the named member's data is needed. A busy member cannot be asked; `FailoverOrder::group` checks whether that matters.
     let asked = |m: &&Member| match s.active_override() {
         Some(requested) => m.name == requested.member,
@@ -39,6 +40,25 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     };
     if let Some(name) = chosen {
         begin::begin(s, plan, Verb::Failover, &name);
+        if s.active_override().is_none() {
+            report_behind(s, plan, &order, &name);
+        }
+    }
+}
+
+/// Says how much the takeover may lose (`spec.failover.maxBehind`): in the decision, which events and `tanist explain` show, and in the history.
+fn report_behind(s: &Snapshot, plan: &mut Plan, order: &FailoverOrder<'_>, name: &MemberName) {
+    let Some(behind) = s.member(name).and_then(|member| order.behind(member)) else { return };
+    let (own, highest, by) = (behind.own.number, behind.highest.number, behind.by);
+    let limit = s.group.failover.max_behind.unwrap_or_default();
+    let said = format!(
+        "{name} leads with {own}, {by} below the highest known ({highest}), within spec.failover.maxBehind {limit}"
+    );
+    if let Some(decision) = plan.decisions.iter_mut().find(|d| d.point == Point::Failover) {
+        decision.reason = cut(&format!("{said}; {}", decision.reason));
+    }
+    if plan.record.intents.iter().any(|intent| intent.verb == Verb::Failover) {
+        plan.record.note(s.now, "data-given-up", Some(name), Some(said));
     }
 }
 

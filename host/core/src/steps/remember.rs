@@ -1,10 +1,10 @@
 //! Remember: this round's observations that later rounds need go into the record. Nothing is started here.
-use crate::contract::{MemberName, Position, Role};
+use crate::contract::{MemberName, Position, Role, Timestamp};
 use crate::memory;
 use crate::over;
 use crate::plan::{Plan, Reason};
 use crate::policy::Policies;
-use crate::record::{LastPrimary, Mark, MemberRecord, Seeded, Verb};
+use crate::record::{LastPrimary, LostPrimary, Mark, MemberRecord, Seeded, Verb};
 use crate::snapshot::{Member, Snapshot};
 use crate::steps::begin::push_last_primary;
 use std::collections::BTreeSet;
@@ -25,7 +25,24 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
         record_position(s, plan, member);
     }
     update_last_primaries(s, plan);
+    note_lost_primary(s, plan);
     record_replicas(s, plan);
+}
+
+/// Notes which member led last and where, from the first round in which no primary serves until one serves again. Its node and zone are those where it
+/// led, so they are kept when its pod moves and when the node is gone.
+fn note_lost_primary(s: &Snapshot, plan: &mut Plan) {
+    let before = plan.record.lost_primary.take();
+    if s.group.replicas == 0 || !s.serving().is_empty() {
+        return;
+    }
+    let Some(led) = plan.record.last_led().cloned() else { return };
+    let known = before.filter(|lost| lost.member == led);
+    let ran = s.record.last_primaries.iter().rfind(|last| last.member == led).and_then(|last| last.node.clone());
+    let node = known.as_ref().and_then(|lost| lost.node.clone()).or(ran);
+    let seen = node.as_ref().and_then(|node| s.nodes.as_ref()?.get(node)?.zone.clone());
+    let zone = known.and_then(|lost| lost.zone).or(seen);
+    plan.record.lost_primary = Some(LostPrimary { member: led, node, zone });
 }
 
 /// Clears every back-off after a new generation or a new value of `tanist.dev/retry`.
@@ -186,6 +203,10 @@ fn update_last_primaries(s: &Snapshot, plan: &mut Plan) {
         match over::prove_over(s, &last) {
             Ok(proof) => {
                 plan.record.note(s.now, "primary-over", Some(&last.member), Some(proof.into()));
+                if led.contains(&last.member) {
+                    let known = plan.record.member_mut(&last.member);
+                    known.last_primary = known.last_primary.max(Some(last_seen(s, &last)));
+                }
                 if led.len() > 1 && led.contains(&last.member) {
                     note_stopped_peer(s, plan, &last.member);
                 }
@@ -200,6 +221,12 @@ fn update_last_primaries(s: &Snapshot, plan: &mut Plan) {
             None => Some(last.gone.unwrap_or(s.now)),
         };
     }
+}
+
+/// When a primary that is over was last seen as one: when its pod was first seen to be gone, or its role to be another one; at the latest now.
+fn last_seen(s: &Snapshot, last: &LastPrimary) -> Timestamp {
+    let since = |m: &Member| if s.seen(m).0 == Role::Unknown { s.now } else { m.reading.since };
+    last.gone.or_else(|| s.pod(&last.pod_uid).map(|(m, _)| since(m))).unwrap_or(s.now).min(s.now)
 }
 
 /// Notes for the secondaries of the present term that one of its primaries stopped beside another one. A member may follow any of its peers, so each

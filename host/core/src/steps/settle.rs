@@ -4,7 +4,7 @@ use crate::limits;
 use crate::memory;
 use crate::over;
 use crate::over::NotOver;
-use crate::plan::{Action, Plan, Reason};
+use crate::plan::{Action, DeletionCause, Plan, Reason};
 use crate::policy::Policies;
 use crate::record::{Broken, Intent, LastPrimary, Seeded, Verb, cut};
 use crate::snapshot::{Evidence, Member, Pod, Snapshot};
@@ -61,6 +61,13 @@ fn settle_intent(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
             }
             close_intent(plan, intent);
             undo_start(plan, intent);
+            // A stop that never began is no switchover that failed.
+            plan.record
+                .switchover
+                .as_mut()
+                .filter(|h| intent.verb == Verb::Switchover && h.is_open())
+                .into_iter()
+                .for_each(|h| h.begun = None);
             plan.record.note(s.now, "not-started", Some(&intent.member), Some(format!("{}: {why}", intent.command)));
         }
         (Some(Evidence::NotStarted(why)), _) => {
@@ -196,7 +203,8 @@ fn handle_unknown(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: &Membe
         let grace = s.group.unknown_grace;
         let reason = format!("the outcome of {} was still unknown {grace} s after its deadline", intent.command);
         plan.record.note(s.now, "pod-deleted", Some(&intent.member), Some(reason.clone()));
-        plan.actions.push(Action::DeletePod { member: intent.member.clone(), pod_uid: pod.uid.clone(), reason });
+        let (member, pod_uid) = (intent.member.clone(), pod.uid.clone());
+        plan.actions.push(Action::DeletePod { member, pod_uid, cause: DeletionCause::Failure, reason });
     }
 }
 

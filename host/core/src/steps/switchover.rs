@@ -1,26 +1,25 @@
-//! Switchover: the primary is stopped on purpose so that another member leads, because an administrator requests it, the primary is leaving (S25)
-//! or its node is to be drained.
+//! Switchover: the primary is stopped on purpose so that another member leads, because an administrator requests it, the primary is leaving (S25),
+//! its node is to be drained, or a policy says so. A policy that has the point may also choose who leads then, or have it wait.
 //!
 //! First the primary's sequence is read, then a successor has to reach it, then the primary is stopped. The rest is a failover: a member with all
 //! data leads, and that may be the old primary again. No data is lost. A switchover that failed is not repeated by itself.
 use crate::check;
+use crate::check::Rule;
 use crate::contract::{MemberName, Position};
 use crate::data;
 use crate::plan::{Action, Plan, Reason};
-use crate::policy::Policies;
+use crate::policy::{Point, Policies};
 use crate::record::{Switchover, Verb};
 use crate::snapshot::{Member, Snapshot};
 use crate::steps::begin;
+use crate::steps::lead::{self, Opinion};
 use std::cmp::Ordering;
 
 /// Runs this step; see the documentation of the module.
-pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
+pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     close_switchover(s, plan);
-    let Some(request) = request(s) else {
-        // Without a named member the entry goes with its cause. With one it stays, so that the switchover is not tried again.
-        plan.record.switchover.take_if(|h| h.begun.is_none() || (h.to.is_none() && h.led.is_some()));
-        return;
-    };
+    let Some(cause) = check::lead_cause(s) else { return follow_policy(s, policies, plan) };
+    let request = request(s, cause.from.clone(), cause.to.clone(), cause.why.clone());
     // A named member is tried once, whichever primary led at that time.
     let known =
         plan.record.switchover.clone().filter(|h| h.to == request.to && (h.to.is_some() || h.from == request.from));
@@ -30,48 +29,85 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
         Some(h) if h.term == request.term && h.from == request.from => h,
         _ => request,
     };
-    plan.record.switchover = Some(current.clone());
-    let Some(primary) = s.member(&current.from) else { return };
     if let Some(why) = obstacle(s, &current) {
+        plan.record.switchover = Some(current.clone());
         return plan.wait(Reason::SwitchoverPending, current.to.as_ref(), format!("{}: {why}", current.why));
     }
+    let chosen = match lead::ask(s, policies, plan, Some(&cause)) {
+        Opinion::Move { to, .. } => Some(to).filter(|_| current.to.is_none()),
+        Opinion::None => None,
+        // When it goes on, the sequence that the successor has to reach is read again.
+        Opinion::Hold => return drop(plan.record.switchover.take_if(|h| h.begun.is_none())),
+    };
+    pursue(s, plan, Switchover { chosen, ..current });
+}
+
+/// The host would leave the lead where it is: a policy may move it.
+fn follow_policy(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
+    let moves = match may_ask(s, policies, plan) {
+        true => lead::ask(s, policies, plan, None),
+        false => Opinion::None,
+    };
+    let (Opinion::Move { to, why }, Some(primary)) = (moves, check::sole_primary(s)) else {
+        // Without a named member the entry goes with its cause. With one it stays, so that the switchover is not tried again.
+        plan.record.switchover.take_if(|h| h.begun.is_none() || (h.to.is_none() && h.led.is_some()));
+        return;
+    };
+    let request = request(s, primary.name.clone(), Some(to), why);
+    let same =
+        |h: &Switchover| h.begun.is_none() && h.to == request.to && h.from == request.from && h.term == request.term;
+    let current = plan.record.switchover.clone().filter(same).unwrap_or(request);
+    pursue(s, plan, current);
+}
+
+/// Whether the policies are asked about a lead that the host would leave where it is.
+fn may_ask(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) -> bool {
+    // What was closed in this round counts in the next one.
+    if plan.record.switchover != s.record.switchover || !policies.has(Point::Switchover) {
+        return false;
+    }
+    match check::policy_may_move_lead(s) {
+        Ok(()) => true,
+        Err(violation) => {
+            if let Some(failed) = check::failed_switchover(s).filter(|_| violation.rule == Rule::SwitchoverFailed) {
+                report_failure(plan, failed);
+            }
+            violation.until.into_iter().for_each(|at| plan.look_again_at(at));
+            false
+        }
+    }
+}
+
+fn request(s: &Snapshot, from: MemberName, to: Option<MemberName>, why: String) -> Switchover {
+    Switchover { from, to, chosen: None, why, term: s.record.term, floor: None, begun: None, led: None }
+}
+
+/// Stops the primary once a successor has all its data.
+fn pursue(s: &Snapshot, plan: &mut Plan, current: Switchover) {
+    plan.record.switchover = Some(current.clone());
+    let Some(primary) = s.member(&current.from) else { return };
     let Some(floor) = required_sequence(s, plan, &current, primary) else { return };
     let successors: Vec<_> = s.members.iter().filter(|m| is_suitable(s, &current, m)).collect();
     if !successors.iter().any(|m| has_reached(m, &floor)) {
         return await_successors(s, plan, &current, &floor, &successors);
     }
+    // The second look has the record of before this round, so whoever is to lead has to be in it: with another one there the primary would be led out of
+    // its Service and then not be stopped.
+    let before = s.record.switchover.as_ref().filter(|h| h.led.is_none());
+    if before.is_some_and(|h| h.target() != current.target()) {
+        let message = format!("{}: another member was to lead until now", current.why);
+        return plan.wait_until(Reason::SwitchoverPending, current.target(), message, Some(s.now.saturating_add(1)));
+    }
     let mut intended = s.clone();
     intended.record.clone_from(&plan.record);
     if let Err(violation) = check::switchover_member(&intended, primary) {
         let message = format!("{}: {violation}", current.why);
-        return plan.wait_until(Reason::SwitchoverPending, current.to.as_ref(), message, violation.until);
+        return plan.wait_until(Reason::SwitchoverPending, current.target(), message, violation.until);
     }
     begin::begin(&intended, plan, Verb::Switchover, &current.from);
     if plan.touches(&current.from) {
         plan.record.switchover = Some(Switchover { begun: Some(s.now), ..current });
     }
-}
-
-/// The switchover that is needed or requested: first for a primary that is leaving, then for a node that is to be drained, then for the preferred
-/// primary. With several primaries none is needed: a surplus one is demoted.
-fn request(s: &Snapshot) -> Option<Switchover> {
-    let serving = s.serving();
-    let [primary] = serving.as_slice() else { return None };
-    if s.group.desired_primaries() != 1 || s.group.replicas == 0 {
-        return None;
-    }
-    let request = |to: Option<MemberName>, why: String| {
-        let (from, term) = (primary.name.clone(), s.record.term);
-        Some(Switchover { from, to, why, term, floor: None, begun: None, led: None })
-    };
-    if s.group.is_surplus(primary) {
-        return request(None, format!("{} is leaving and gives up the lead first", primary.name));
-    }
-    if s.is_cordoned(primary) && s.members.iter().any(|m| check::is_successor(s, m) && !s.is_cordoned(m)) {
-        return request(None, format!("the node of {} is to be drained", primary.name));
-    }
-    let preferred = s.group.preferred_primary.as_ref().filter(|to| **to != primary.name)?;
-    request(Some(preferred.clone()), format!("{preferred} is to lead in place of {}", primary.name))
 }
 
 /// Closes a switchover once a primary serves and no command of it is open.
@@ -85,6 +121,7 @@ fn close_switchover(s: &Snapshot, plan: &mut Plan) {
     let from = open.from.to_string();
     if let Some(h) = &mut plan.record.switchover {
         h.led = Some(leads.clone());
+        h.chosen = None;
     }
     plan.record.note(s.now, what, Some(&leads), Some(format!("from {from}")));
 }
@@ -115,7 +152,8 @@ fn obstacle(s: &Snapshot, h: &Switchover) -> Option<String> {
         return Some(format!("the node of {to} is to be drained"));
     }
     if check::is_successor(s, member) {
-        return None;
+        // A takeover would refuse it, when the primary is already stopped.
+        return check::has_its_volumes(s, member).err().map(|violation| violation.to_string());
     }
     let (role, why) = s.role(member);
     let why = why.map(|w| format!(" ({w})")).unwrap_or_default();
@@ -125,7 +163,7 @@ fn obstacle(s: &Snapshot, h: &Switchover) -> Option<String> {
 fn is_suitable(s: &Snapshot, h: &Switchover, member: &Member) -> bool {
     // A move from one node that is drained to another one would have to be repeated.
     let in_vain = s.is_cordoned(member) && s.member(&h.from).is_some_and(|from| !s.group.is_surplus(from));
-    check::is_successor(s, member) && !in_vain && h.to.as_ref().is_none_or(|to| *to == member.name)
+    check::is_successor(s, member) && !in_vain && h.target().is_none_or(|to| *to == member.name)
 }
 
 /// The primary's sequence when it was first asked for this switchover. `None`: not known yet; the plan says why.
@@ -145,12 +183,7 @@ fn required_sequence(
         }
         Position::Unknown(why) => {
             let message = format!("{}: the data of {} cannot be read: {why}", h.why, primary.name);
-            plan.wait_until(
-                Reason::SwitchoverPending,
-                h.to.as_ref(),
-                message,
-                Some(s.now.saturating_add(PAUSE_SECONDS)),
-            );
+            plan.wait_until(Reason::SwitchoverPending, h.target(), message, Some(s.now.saturating_add(PAUSE_SECONDS)));
             None
         }
         Position::NotAsked | Position::Empty => {
@@ -183,7 +216,7 @@ fn await_successors(
     let texts: Vec<_> =
         successors.iter().map(|m| format!("{} has {}", m.name, data::show_position(&m.position))).collect();
     let message = format!("{}: {} had {floor}; {}", h.why, h.from, texts.join(", "));
-    plan.wait_until(Reason::SwitchoverPending, h.to.as_ref(), message, Some(again));
+    plan.wait_until(Reason::SwitchoverPending, h.target(), message, Some(again));
 }
 
 fn read_sequence(s: &Snapshot, plan: &mut Plan, member: &Member) {

@@ -2,7 +2,7 @@
 use crate::check;
 use crate::contract::{MemberName, Remedy, Role, Treatment};
 use crate::limits;
-use crate::plan::{Action, Plan, Reason};
+use crate::plan::{Action, DeletionCause, Plan, Reason};
 use crate::policy::Policies;
 use crate::record::{Verb, backoff, cut};
 use crate::snapshot::Snapshot;
@@ -53,8 +53,8 @@ fn recreate(s: &Snapshot, plan: &mut Plan, treatment: &Treatment) {
     let name = &treatment.member;
     let Some(pod) = s.member(name).and_then(|m| m.pod.as_ref()) else { return };
     plan.record.note(s.now, "pod-deleted", Some(name), Some(treatment.reason.clone()));
-    let reason = cut(&treatment.reason);
-    plan.actions.push(Action::DeletePod { member: name.clone(), pod_uid: pod.uid.clone(), reason });
+    let (cause, reason) = (DeletionCause::Failure, cut(&treatment.reason));
+    plan.actions.push(Action::DeletePod { member: name.clone(), pod_uid: pod.uid.clone(), cause, reason });
 }
 
 /// Counts a treatment. The first two have no back-off, so that a stop and a new pod can follow at once; later ones have.

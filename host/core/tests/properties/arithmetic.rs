@@ -94,7 +94,7 @@ proptest! {
         prop_assert_eq!(seeded(&decide(&snapshot, &Reversed)), last);
     }
 
-    // S34, H12: the member that a policy chooses is seeded if and only if it may seed.
+    // S34, H12, P19: the member that a policy chooses is seeded if and only if it may seed.
     #[test]
     fn only_members_that_may_seed_do(given in members(), wanted in 0..12usize) {
         let snapshot = stopped(&given);

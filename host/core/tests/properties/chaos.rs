@@ -1,6 +1,6 @@
 //! Random faults and random policies: an oracle that knows the truth finds no broken rule, and groups reach their spec once faults stop.
 use super::super::support::policies::{Dice, Natural, Random, Reversed};
-use super::super::support::swarm::{Swarm, group};
+use super::super::support::swarm::{Swarm, group, lagging};
 use super::super::support::tally::Tally;
 use super::super::support::world::World;
 use super::super::support::{chaos, oracle, seeds};
@@ -110,7 +110,7 @@ fn race(world: &mut World, swarm: &Swarm, dice: &Dice, policies: &dyn Policies) 
 }
 
 /// The least number of events with random policies; see [`Tally::at_least`].
-const RANDOM: [(&str, usize); 17] = [
+const RANDOM: [(&str, usize); 18] = [
     ("seed", 230),
     ("failover", 80),
     ("failover with preferRunning", 20),
@@ -120,6 +120,7 @@ const RANDOM: [(&str, usize); 17] = [
     ("told again", 35),
     ("demote", 13),
     ("switchover", 13),
+    ("switchover by a policy", 2),
     ("remove", 24),
     ("treat", 210),
     ("pod deleted", 65),
@@ -202,12 +203,85 @@ fn whatever_happens_no_rule_is_broken() {
     }
 }
 
+/// The least number of events of groups in which little happens, with random policies.
+const QUIET: [(&str, usize); 3] = [("member moved", 17), ("place", 210), ("failover", 90)];
+
+// docs/rules.md, "Rebalance": with long quiet times between faults, and random answers, a member moves only where everything else is well.
+#[test]
+fn a_secondary_moves_only_while_everything_else_is_well() {
+    const TEST: &str = "a_secondary_moves_only_while_everything_else_is_well";
+    let tally = Tally::default();
+    let all = seeds::each(TEST, 200, |seed| {
+        let dice = Dice::new(seed);
+        let policies = Random::new(seed, 2);
+        let mut swarm = Swarm::new(&dice);
+        (swarm.hardship, swarm.unrest, swarm.pause) = (40, *dice.pick(&[8, 20]), 300);
+        let mut world = group(&dice);
+        world.pods.values_mut().for_each(|body| body.pod.phase_since -= 7200);
+        let insistent = Insistent { random: &policies, acts: &policies, times: 4 };
+        live(&mut world, &swarm, &dice, &policies, &|world| insistent.round(world));
+        tally.add(&world.events);
+    });
+    if all {
+        tally.at_least(TEST, &QUIET);
+    }
+}
+
+/// The least number of events of groups with `maxBehind`.
+const LAGGING: [(&str, usize); 2] = [("failover", 90), ("takeover within maxBehind", 17)];
+
+// S24 with maxBehind: the same faults and random answers. No takeover loses more acknowledged writes than that, and a seed loses none.
+#[test]
+fn no_takeover_loses_more_than_max_behind() {
+    const TEST: &str = "no_takeover_loses_more_than_max_behind";
+    let tally = Tally::default();
+    let all = seeds::each(TEST, 200, |seed| {
+        let dice = Dice::new(seed);
+        let policies = Random::new(seed, 2 + dice.below(4));
+        let (swarm, mut world) = (Swarm::new(&dice), lagging(&dice));
+        // Backwards: whoever is furthest behind among those that may lead.
+        let acts: &dyn Policies = if dice.once_in(2) { &Natural } else { &Reversed };
+        let insistent = Insistent { random: &policies, acts, times: 4 };
+        live(&mut world, &swarm, &dice, acts, &|world| insistent.round(world));
+        tally.add(&world.events);
+    });
+    if all {
+        tally.at_least(TEST, &LAGGING);
+    }
+}
+
 /// Whether a member whose start was never confirmed has data that no other one can be compared with or has: it can block a decision and not win it
 /// (docs/rules.md, "Term"), so an administrator decides. No other wait may be left once faults stop.
 fn unconfirmed_blocks(plan: &Plan) -> bool {
     let blocks = |m: &MemberRecord| m.started.as_ref().is_some_and(|started| !started.target);
     let waits = plan.stalled.is_some() || plan.waits.iter().any(|w| w.reason == Reason::HistoriesDiffer);
     waits && plan.record.members.values().any(blocks)
+}
+
+/// Faults that lose nothing happen to a group, and then stop. Whether it waits for an administrator; otherwise it reached its spec, and whoever
+/// follows does follow a primary.
+fn settle(mut world: World, swarm: &Swarm, dice: &Dice, policies: &dyn Policies, tally: &Tally) -> bool {
+    for _ in 0..60 {
+        if dice.once_in(3) {
+            chaos::mild(&mut world, swarm, dice);
+        }
+        if dice.once_in(10) {
+            chaos::spec(&mut world, swarm, dice);
+        }
+        world.serve_clients(1);
+        world.round(policies);
+    }
+    chaos::heal(&mut world);
+    let (snapshot, plan) = world.play(policies, 6000);
+    let said = report(&snapshot, &plan, &PolicyHealth::Active(String::new()), None);
+    let settled = said.conditions[0].status == Truth::True;
+    let blocked = !settled && unconfirmed_blocks(&plan);
+    assert!(settled || blocked, "{:#?}\n{}\n{:#?}", plan.waits, world.log.join("\n"), plan.record);
+    if settled {
+        oracle::followed(&mut world);
+    }
+    tally.add(&world.events);
+    blocked
 }
 
 // Promise 4, S44: once faults stop that lose nothing, the group reaches its spec, or waits for an administrator's decision; and whoever follows does
@@ -218,31 +292,27 @@ fn when_faults_stop_the_group_reaches_its_spec_and_stays() {
     let (tally, waits) = (Tally::default(), Cell::new(0));
     let all = seeds::each(TEST, 400, |seed| {
         let dice = Dice::new(seed);
-        let (swarm, mut world) = (Swarm::new(&dice), group(&dice));
-        for _ in 0..60 {
-            if dice.once_in(3) {
-                chaos::mild(&mut world, &swarm, &dice);
-            }
-            if dice.once_in(10) {
-                chaos::spec(&mut world, &swarm, &dice);
-            }
-            world.serve_clients(1);
-            world.round(&Natural);
-        }
-        chaos::heal(&mut world);
-        let (snapshot, plan) = world.play(&Natural, 6000);
-        let said = report(&snapshot, &plan, &PolicyHealth::Active(String::new()), None);
-        let settled = said.conditions[0].status == Truth::True;
-        let blocked = !settled && unconfirmed_blocks(&plan);
-        assert!(settled || blocked, "{:#?}\n{}\n{:#?}", plan.waits, world.log.join("\n"), plan.record);
-        waits.set(waits.get() + usize::from(blocked));
-        if settled {
-            oracle::followed(&mut world);
-        }
-        tally.add(&world.events);
+        let (swarm, world) = (Swarm::new(&dice), group(&dice));
+        waits.set(waits.get() + usize::from(settle(world, &swarm, &dice, &Natural, &tally)));
     });
     if all {
         assert!(waits.get() <= 8, "{} groups wait for an administrator", waits.get());
         tally.at_least(TEST, &HARMLESS);
+    }
+}
+
+// The same after takeovers by members that were behind, with maxBehind: members that were ahead join again.
+#[test]
+fn after_takeovers_within_max_behind_the_group_reaches_its_spec() {
+    const TEST: &str = "after_takeovers_within_max_behind_the_group_reaches_its_spec";
+    let (tally, waits) = (Tally::default(), Cell::new(0));
+    let all = seeds::each(TEST, 150, |seed| {
+        let dice = Dice::new(seed);
+        let (swarm, world) = (Swarm::new(&dice), lagging(&dice));
+        waits.set(waits.get() + usize::from(settle(world, &swarm, &dice, &Reversed, &tally)));
+    });
+    if all {
+        assert!(waits.get() <= 8, "{} groups wait for an administrator", waits.get());
+        tally.at_least(TEST, &LAGGING);
     }
 }

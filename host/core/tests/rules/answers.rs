@@ -50,6 +50,7 @@ fn dropped(plan: &Plan, rule: Rule) {
     assert!(plan.record.intents.is_empty());
 }
 
+// P14, P18: nothing of it is done, though its first candidate may be sound; `source` is not possible yet.
 #[test]
 fn an_answer_that_breaks_a_rule_is_dropped_as_a_whole() {
     let long = || Candidate { reason: "x".repeat(257), ..candidate("db-2") };
@@ -72,6 +73,7 @@ fn an_answer_that_breaks_a_rule_is_dropped_as_a_whole() {
     dropped(&at_seed(Reply::Answer(Answer::Choose(remarked))).0, Rule::UnknownMember);
 }
 
+// P14, P18: the same for treatments; `replace` is not possible yet.
 #[test]
 fn treatments_are_held_against_the_same_rules() {
     let stop = |name| treatment(name, Remedy::Stop);
@@ -91,6 +93,7 @@ fn to_leave_a_failed_member_is_an_answer() {
     }
 }
 
+// P15: the group looks again at the time that a policy named.
 #[test]
 fn a_delay_ends_later_than_now() {
     let now = at_seed(choose(vec![candidate("db-0")])).1.asked.borrow()[0].snapshot.now;
@@ -112,7 +115,7 @@ fn an_answer_to_another_question_is_no_answer() {
     }
 }
 
-// wit/policy.wit, `ranking`: only the first candidate is acted on.
+// P14: wit/policy.wit, `ranking`: only the first candidate is acted on.
 #[test]
 fn only_the_first_candidate_is_acted_on() {
     let (plan, _) = at_seed(choose(vec![candidate("db-2"), candidate("db-0")]));
@@ -122,7 +125,7 @@ fn only_the_first_candidate_is_acted_on() {
     assert_eq!(standing, [Standing::Fallback, Standing::Barred, Standing::Chosen]);
 }
 
-// wit/policy.wit: policies choose among safe members, which are sorted by ordinal, and see no time later than now.
+// P19: wit/policy.wit: policies choose among safe members, which are sorted by ordinal, and see no time later than now.
 #[test]
 fn a_question_says_who_may_be_chosen_and_why_not() {
     let (_, says) = at_seed(choose(vec![candidate("db-0")]));

@@ -2,8 +2,9 @@
 use super::super::support::policies::Natural;
 use super::super::support::world::World;
 use super::super::support::{db, sequence};
+use super::second_look::deletion;
 use tanist_core::check::{Rule, start};
-use tanist_core::checked::{recheck, recheck_deletion};
+use tanist_core::checked::recheck;
 use tanist_core::contract::{Phase, Position, Role};
 use tanist_core::decide::decide;
 use tanist_core::over::prove_over;
@@ -421,13 +422,13 @@ fn a_second_look_does_not_delete_a_pod_that_recovered() {
         (world, s, uid)
     };
     let (mut world, s, uid) = failed();
-    assert_eq!(recheck_deletion(&s, &world.observe(), &db(2), &uid).map(drop), Ok(()));
+    assert_eq!(deletion(&s, &world.observe(), &db(2), &uid).map(drop), Ok(()));
     world.delete(2);
-    assert_eq!(recheck_deletion(&s, &world.observe(), &db(2), &uid).unwrap_err().rule, Rule::TargetReplaced);
+    assert_eq!(deletion(&s, &world.observe(), &db(2), &uid).unwrap_err().rule, Rule::TargetReplaced);
     // Its stop worked after all, as its new container shows.
     let (mut world, s, uid) = failed();
     world.restart(2);
-    assert_eq!(recheck_deletion(&s, &world.observe(), &db(2), &uid).unwrap_err().rule, Rule::WrongRole);
+    assert_eq!(deletion(&s, &world.observe(), &db(2), &uid).unwrap_err().rule, Rule::WrongRole);
     // A command of unknown outcome: the role settles it in the last moment.
     let mut world = stopped();
     world.behaviours.push((db(0), "primary".into(), super::super::support::app::Behaviour::Vanishes, false));
@@ -435,9 +436,9 @@ fn a_second_look_does_not_delete_a_pod_that_recovered() {
     world.now += 1000;
     let s = world.observe();
     let uid = s.members[0].pod.as_ref().unwrap().uid.clone();
-    assert_eq!(recheck_deletion(&s, &world.observe(), &db(0), &uid).map(drop), Ok(()));
+    assert_eq!(deletion(&s, &world.observe(), &db(0), &uid).map(drop), Ok(()));
     world.serve(0, Role::Primary);
-    assert!(recheck_deletion(&s, &world.observe(), &db(0), &uid).is_err());
+    assert!(deletion(&s, &world.observe(), &db(0), &uid).is_err());
 }
 
 // A13, S22, A37: a member that clients must not reach is unrouted first, then stopped; its successor is routed once its role is confirmed.

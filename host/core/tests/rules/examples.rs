@@ -1,8 +1,10 @@
 //! The example questions: each is what a round asks, barred by the host's rules.
 use std::collections::BTreeSet;
 use tanist_core::check;
-use tanist_core::contract::{Answer, Candidate, Care, Position, Ranking, Remedy, Snapshot, Treatment};
-use tanist_core::examples::{cases, usual};
+use tanist_core::contract::{
+    Answer, Candidate, Care, Phase, Position, Ranking, Remedy, Role, Sequence, Snapshot, Treatment,
+};
+use tanist_core::examples::{asked, cases, member, snapshot, usual};
 use tanist_core::policy::{Point, Question, Reply};
 
 fn of(name: &str, point: Point) -> Question {
@@ -18,6 +20,7 @@ fn bars(question: &Question, ordinal: usize) -> &str {
     question.snapshot.members[ordinal].barred.as_deref().unwrap_or_default()
 }
 
+// P36: each example is what a round asks.
 #[test]
 fn every_case_asks_its_question_with_a_member_to_choose() {
     let mut named = BTreeSet::new();
@@ -44,6 +47,7 @@ fn every_case_asks_its_question_with_a_member_to_choose() {
     assert_eq!(usual, Point::ALL, "each point has one usual case, and it comes first");
 }
 
+// P36: members are barred as in a round.
 #[test]
 fn the_bars_are_those_of_the_host() {
     let seed = of("restart", Point::Seed);
@@ -69,6 +73,7 @@ fn the_bars_are_those_of_the_host() {
     assert_eq!(eligible(&of("secondaries", Point::Join).snapshot), [1, 2, 3]);
 }
 
+// P36: 5, 100 and 1,000 members, and texts as long as they may be.
 #[test]
 fn sizes_are_those_of_the_contract() {
     let sizes = |name: &str| {
@@ -104,4 +109,56 @@ fn of_many_members_each_copy_is_barred_as_its_pattern() {
             assert_eq!(member.barred, of.barred, "{point}: {} is as {}", member.name, of.name);
         }
     }
+}
+
+/// What policies see of a group is enough to ask about it again: the members are barred alike, for the same reasons. The contract does not say how long a
+/// member rests after a failure, nor `spec.failover.reads`, with which alone the group with an unreadable member has a failover.
+#[test]
+fn a_group_as_policies_see_it_is_asked_about_alike() {
+    let rests = |bar: &String| bar.contains("next try in") || bar.contains("next one in");
+    let bars_of =
+        |s: &Snapshot| s.members.iter().map(|m| m.barred.clone().filter(|bar| !rests(bar))).collect::<Vec<_>>();
+    for case in cases() {
+        let question = case.question().unwrap();
+        if question.snapshot.members.len() > 10 || (case.name, case.point) == ("unreadable", Point::Failover) {
+            continue;
+        }
+        let mut story = question.snapshot.clone();
+        story.members.iter_mut().for_each(|m| m.barred = Some("of the story".to_owned()));
+        let again = asked(case.point, &story).unwrap_or_else(|why| panic!("{} at {}: {why}", case.name, case.point));
+        assert_eq!(bars_of(&again.snapshot), bars_of(&question.snapshot), "{} at {}", case.name, case.point);
+    }
+}
+
+#[test]
+fn what_a_story_does_not_say_is_as_in_a_healthy_group() {
+    let story = snapshot(vec![member(0, 4), member(1, 9)]);
+    let seed = asked(Point::Seed, &story).unwrap();
+    assert_eq!((eligible(&seed.snapshot), seed.snapshot.group.term), (vec![1], 1));
+    assert_eq!(seed.snapshot.members[0].term, Some(1));
+    assert_eq!(asked(Point::Failover, &story).unwrap_err(), "it asks seed");
+    let mut fresh = story.clone();
+    fresh.members.iter_mut().for_each(|m| m.position = Position::Empty);
+    fresh.members[1].facts = vec![("priority".to_owned(), "3".to_owned())];
+    let first = asked(Point::Seed, &fresh).unwrap().snapshot;
+    assert_eq!((eligible(&first), first.group.term, first.members[0].term), (vec![0, 1], 0, None));
+    assert_eq!(first.members[1].facts, fresh.members[1].facts);
+}
+
+#[test]
+fn what_a_story_remembers_counts() {
+    let mut above = snapshot(vec![member(0, 4), member(1, 9)]);
+    above.group.high_water = Some(Sequence { history: None, number: 10 });
+    let nobody = asked(Point::Seed, &above).unwrap();
+    assert_eq!(eligible(&nobody.snapshot), [0; 0], "every member is barred, with its reason");
+    assert!(bars(&nobody, 1).contains("10"), "{}", bars(&nobody, 1));
+    // A primary that was lost and cannot be read does not hold up its successors; another member that cannot be read does.
+    let mut lost = snapshot(vec![member(0, 1), member(1, 9), member(2, 9)]);
+    lost.members[0].phase = Phase::Missing;
+    lost.members[0].last_primary = Some(lost.now.saturating_sub(5));
+    lost.members[1].role = Role::Secondary;
+    lost.members[2].role = Role::Secondary;
+    assert_eq!(eligible(&asked(Point::Failover, &lost).unwrap().snapshot), [1, 2]);
+    lost.members[0].last_primary = None;
+    assert!(asked(Point::Failover, &lost).unwrap_err().contains("db-0"), "{:?}", asked(Point::Failover, &lost));
 }

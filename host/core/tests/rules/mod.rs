@@ -1,10 +1,13 @@
 //! Single rules, one test each.
 mod answers;
+mod behind;
 mod checks;
 mod examples;
+mod lead;
 mod memory;
 mod numbers;
 mod objects;
+mod rebalance;
 mod second_look;
 mod status;
 mod time;

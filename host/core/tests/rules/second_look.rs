@@ -3,14 +3,19 @@ use super::super::support::db;
 use super::super::support::policies::Natural;
 use super::super::support::world::World;
 use super::checks::{intent, served, stopped};
-use tanist_core::check::Rule;
-use tanist_core::checked::{recheck_deletion, recheck_scaling};
-use tanist_core::contract::Role;
+use tanist_core::check::{Rule, Violation};
+use tanist_core::checked::{Deletion, recheck_deletion, recheck_scaling};
+use tanist_core::contract::{MemberName, Role};
 use tanist_core::decide::decide;
-use tanist_core::plan::{Action, Reason};
+use tanist_core::plan::{Action, DeletionCause, Reason};
 use tanist_core::record::{LastPrimary, Verb};
 use tanist_core::snapshot::Snapshot;
 use tanist_core::status::{PolicyHealth, Truth, report};
+
+/// The second look before the pod of a failed member is deleted.
+pub fn deletion(s: &Snapshot, live: &Snapshot, member: &MemberName, uid: &str) -> Result<Deletion, Violation> {
+    recheck_deletion(s, live, member, uid, DeletionCause::Failure)
+}
 
 // S19: the end of a command that became known after the decision counts: its pod is not deleted.
 #[test]
@@ -24,11 +29,11 @@ fn an_end_that_became_known_keeps_the_pod() {
     let uid = s.members[0].pod.as_ref().unwrap().uid.clone();
     let mut live = s.clone();
     live.members[0].pod.as_mut().unwrap().version = "7".into();
-    assert_eq!(recheck_deletion(&s, &live, &db(0), &uid).unwrap().version(), "7", "fenced by what was seen last");
+    assert_eq!(deletion(&s, &live, &db(0), &uid).unwrap().version(), "7", "fenced by what was seen last");
     live.evidence.values_mut().for_each(|e| *e = Evidence::Exited(0));
-    assert!(recheck_deletion(&s, &live, &db(0), &uid).is_err());
+    assert!(deletion(&s, &live, &db(0), &uid).is_err());
     live.evidence.values_mut().for_each(|e| *e = Evidence::Unknown("no answer".into()));
-    assert!(recheck_deletion(&s, &live, &db(0), &uid).is_ok());
+    assert!(deletion(&s, &live, &db(0), &uid).is_ok());
 }
 
 // S25: the set is scaled down only while no member that leaves runs, may be primary or has an open command, and the spec still says so.

@@ -102,7 +102,7 @@ fn a_node_has_to_be_seen_to_report() {
     assert_eq!(prove_over(&s, &last).err().and_then(|not| not.until), Some(s.now + 630), "it was silent in between");
 }
 
-// S28: times of a clock that was ahead are corrected when they are read; times in the past stay.
+// S28, P19: times of a clock that was ahead are corrected when they are read; times in the past stay.
 #[test]
 fn stored_times_are_never_later_than_now() {
     let mut world = World::new(1, 1);
@@ -121,7 +121,7 @@ fn stored_times_are_never_later_than_now() {
         (known.retry_at, known.treat_at) = (Some(time), Some(time));
         let (from, why) = (db(0), String::new());
         record.switchover =
-            Some(Switchover { from, to: None, why, term: 1, floor: None, begun: Some(time), led: None });
+            Some(Switchover { from, to: None, chosen: None, why, term: 1, floor: None, begun: Some(time), led: None });
         record.waiting_since = Some(time);
         record
     };

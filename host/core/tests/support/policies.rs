@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use tanist_core::contract::{
     Answer, Candidate, Care, Delay, Member, MemberName, Position, Ranking, Remark, Remedy, Treatment,
 };
-use tanist_core::policy::{Answered, Point, Policies, PolicyName, Question, Reply, Unanswered};
+use tanist_core::policy::{ABSTAINED_ALL, Answered, Point, Policies, PolicyName, Question, Reply, Unanswered};
 
 pub fn name(name: &str) -> PolicyName {
     PolicyName { name: name.into(), version: "1".into(), source: "test".into(), digest: String::new() }
@@ -143,6 +143,69 @@ impl Policies for Says {
     }
 }
 
+/// The default rule, with an opinion at one optional point: on the lead, or on which secondary moves.
+pub struct At(pub Point, pub Lead);
+
+impl Policies for At {
+    fn has(&self, point: Point) -> bool {
+        !point.is_optional() || point == self.0
+    }
+
+    fn ask(&self, question: &Question) -> Result<Answered, Unanswered> {
+        if question.point == self.0 { self.1.answer(question) } else { Natural.ask(question) }
+    }
+}
+
+/// The default rule, with an opinion on the lead.
+pub enum Lead {
+    /// That member is to lead, where it may be chosen.
+    To(MemberName),
+    /// Always another member than the present one.
+    Another,
+    /// That member, whether it may be chosen or not.
+    Insists(MemberName),
+    /// Not now; asked again after so many seconds at most.
+    Waits(Option<i64>),
+    Refuses,
+    Abstains,
+    /// There is no answer, for that reason.
+    Fails(&'static str),
+}
+
+impl Policies for Lead {
+    fn has(&self, point: Point) -> bool {
+        point != Point::Rebalance
+    }
+
+    fn ask(&self, question: &Question) -> Result<Answered, Unanswered> {
+        if question.point == Point::Switchover { self.answer(question) } else { Natural.ask(question) }
+    }
+}
+
+impl Lead {
+    #[expect(clippy::result_large_err, reason = "it is what `Policies` returns")]
+    fn answer(&self, question: &Question) -> Result<Answered, Unanswered> {
+        let who = if question.point == Point::Switchover { "lead" } else { "mover" };
+        let only = |name: &MemberName| question.snapshot.members.iter().filter(|m| m.name == *name).collect();
+        let answer = match self {
+            Lead::To(name) if open(question).iter().all(|m| m.name != *name) => Answer::Abstain,
+            Lead::To(name) | Lead::Insists(name) => return answered(who, choose(only(name))),
+            Lead::Another => return answered(who, choose(open(question))),
+            Lead::Waits(seconds) => Answer::Wait(Delay {
+                reason: "not now".into(),
+                until: seconds.map(|seconds| question.snapshot.now + seconds),
+            }),
+            Lead::Refuses => Answer::Refuse("an administrator has to look".into()),
+            Lead::Abstains => Answer::Abstain,
+            Lead::Fails(kind) => return Delays(kind).ask(question),
+        };
+        match answer {
+            Answer::Abstain => Delays(ABSTAINED_ALL).ask(question),
+            answer => answered(who, Reply::Answer(answer)),
+        }
+    }
+}
+
 /// A small generator, so that no test depends on a crate's stream (splitmix64).
 pub struct Dice(pub Cell<u64>);
 
@@ -248,6 +311,10 @@ impl Random {
 }
 
 impl Policies for Random {
+    fn has(&self, _: Point) -> bool {
+        true
+    }
+
     fn ask(&self, question: &Question) -> Result<Answered, Unanswered> {
         self.answers.set(self.answers.get() + 1);
         if self.sense > 0 && self.dice.once_in(self.sense) {

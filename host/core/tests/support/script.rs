@@ -7,7 +7,7 @@ use super::{db, policies, sequence};
 use std::collections::BTreeMap;
 use tanist_core::contract::{MemberName, Phase, Role};
 use tanist_core::plan::Plan;
-use tanist_core::policy::Policies;
+use tanist_core::policy::{Point, Policies};
 use tanist_core::record::{LastPrimary, Record};
 use tanist_core::snapshot::{ClaimMark, Node, Object, Override, Snapshot};
 use tanist_core::status::{PolicyHealth, report};
@@ -347,6 +347,7 @@ impl Story {
                 "set" => self.world.set.as_mut().unwrap().replicas = number(value),
                 "preferred" => group.preferred_primary = Some(MemberName::from(value)),
                 "reads" => group.failover.reads = Some(number(value)),
+                "maxBehind" => group.failover.max_behind = Some(number(value)),
                 "preferRunning" => group.failover.prefer_running = value == "true",
                 "paused" => group.paused = value == "true",
                 "runner" => group.runner = value == "true",
@@ -431,7 +432,14 @@ impl Story {
     }
 }
 
+/// `policy natural`; `policy lead db-2`: the default rule with an opinion on the lead; `policy move db-2`: on which secondary moves.
 fn policy(name: &str) -> Box<dyn Policies> {
+    if let Some(opinion) = name.strip_prefix("lead ") {
+        return Box::new(lead(opinion));
+    }
+    if let Some(opinion) = name.strip_prefix("move ") {
+        return Box::new(policies::At(Point::Rebalance, lead(opinion)));
+    }
     match name {
         "natural" => Box::new(policies::Natural),
         "reversed" => Box::new(policies::Reversed),
@@ -439,5 +447,21 @@ fn policy(name: &str) -> Box<dyn Policies> {
         "waits" => Box::new(policies::Waits),
         "refuses" => Box::new(policies::Refuses),
         other => panic!("{other:?} is no policy"),
+    }
+}
+
+fn lead(opinion: &str) -> policies::Lead {
+    use policies::Lead;
+    match opinion.split_once(' ').unwrap_or((opinion, "")) {
+        ("another", _) => Lead::Another,
+        ("insists", name) => Lead::Insists(MemberName::from(name)),
+        ("waits", seconds) => Lead::Waits(seconds.parse().ok()),
+        ("refuses", _) => Lead::Refuses,
+        ("abstains", _) => Lead::Abstains,
+        ("broken", _) => Lead::Fails("trap"),
+        ("loading", _) => Lead::Fails(tanist_core::policy::LOADING),
+        ("missing", _) => Lead::Fails(tanist_core::policy::NOT_LOADED),
+        ("late", _) => Lead::Fails(tanist_core::policy::CUT_OFF),
+        (name, _) => Lead::To(MemberName::from(name)),
     }
 }

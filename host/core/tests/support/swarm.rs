@@ -245,6 +245,16 @@ pub fn group(dice: &Dice) -> World {
     world
 }
 
+/// The same with secondaries that lag, one primary, and a limit for what a takeover may lose.
+pub fn lagging(dice: &Dice) -> World {
+    let mut world = group(dice);
+    world.group.primaries = 1;
+    world.group.commands.secondary = Some(command("secondary"));
+    world.group.failover.max_behind = Some(*dice.pick(&[1, 3, 10, 1000]));
+    world.clients.iter_mut().for_each(|clients| clients.lag = *dice.pick(&[8, 30]));
+    world
+}
+
 /// Applications differ in what they promise their clients, and in how their data moves.
 fn clients(dice: &Dice) -> Clients {
     let lag: Timestamp = *dice.pick(&[0, 2, 8, 8, 30]);

@@ -1,8 +1,8 @@
 //! How often what happened in random runs: a rule whose situation hardly ever arises is hardly tested, so each test has floors.
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use tanist_core::plan::{Action, Plan};
-use tanist_core::record::Verb;
+use tanist_core::plan::{Action, DeletionCause, Plan};
+use tanist_core::record::{Switchover, Verb};
 use tanist_core::snapshot::Snapshot;
 
 /// Events of one run, by name: verbs of commands, faults, and reasons for which the group waited.
@@ -24,11 +24,18 @@ impl Events {
                     if intent.verb == Verb::Follow && same_term {
                         self.add("told again");
                     }
+                    let by_policy = |last: &Switchover| {
+                        last.chosen.is_some() || last.to.is_some() && last.to != s.group.preferred_primary
+                    };
+                    if intent.verb == Verb::Switchover && plan.record.switchover.as_ref().is_some_and(by_policy) {
+                        self.add("switchover by a policy");
+                    }
                     if intent.verb == Verb::Failover && s.group.failover.prefer_running {
                         self.add("failover with preferRunning");
                     }
                 }
-                Action::DeletePod { .. } => self.add("pod deleted"),
+                Action::DeletePod { cause: DeletionCause::Failure, .. } => self.add("pod deleted"),
+                Action::DeletePod { cause: DeletionCause::Rebalance, .. } => self.add("member moved"),
                 Action::Scale { .. } => self.add("scaled down"),
                 _ => {}
             }
@@ -36,6 +43,8 @@ impl Events {
         if plan.record.used_override != s.record.used_override {
             self.add("override used");
         }
+        let noted = plan.noted(&s.record).filter(|t| t.what == "data-given-up");
+        noted.for_each(|_| self.add("takeover within maxBehind"));
         plan.violations.iter().for_each(|_| self.add("answer dropped"));
     }
 }

@@ -201,12 +201,13 @@ impl World {
             position_at: 0,
             position_stale: false,
             asked: false,
+            conditions: Vec::new(),
         };
         let Some(body) = self.pods.get(&ordinal) else { return member };
         let (role, since, unknown_streak) = body.said;
         let detail = (role == Role::Unknown).then(|| "no answer".to_owned());
         member.pod = Some(body.pod.clone());
-        member.reading = Reading { role, detail, since, unknown_streak, processes: body.app.processes };
+        member.reading = Reading { role, detail, since, unknown_streak, processes: body.app.processes, contact: None };
         if let Some(Read { container, position, at, role: then, led }) = &body.read {
             let patience = match position {
                 Position::Unknown(_) => 10,
@@ -256,8 +257,8 @@ impl World {
         for action in &plan.actions {
             let held = match action {
                 Action::Run { intent, .. } => recheck(snapshot, snapshot, intent).map(drop),
-                Action::DeletePod { member, pod_uid, .. } => {
-                    recheck_deletion(snapshot, snapshot, member, pod_uid).map(drop)
+                Action::DeletePod { member, pod_uid, cause, .. } => {
+                    recheck_deletion(snapshot, snapshot, member, pod_uid, *cause).map(drop)
                 }
                 Action::Scale { replicas } => recheck_scaling(snapshot, snapshot, *replicas).map(drop),
                 _ => Ok(()),

@@ -15,11 +15,12 @@ const PARAMETERS: usize = 48;
 
 impl Exam {
     /// What no exam examines. It is said in every whole report.
-    pub const NEVER_EXAMINED: [&str; 5] = [
+    pub const NEVER_EXAMINED: [&str; 6] = [
         "groups that differ from the examples; the host checks every answer all the same",
         "two histories of data within one term at join, demote and place; numbers of two histories cannot be compared",
         "values of parameters between their bounds, several changed at a time, and long texts where the schema has no maxLength",
         "labels and facts with other words than the examples have, and facts or conditions of more than 6 members",
+        "whether a policy moves the lead or a member back and forth; the host allows one move in 300 s, and one of the same secondary in an hour",
         "policies of the same group that are asked before or after this one",
     ];
 
@@ -31,6 +32,9 @@ impl Exam {
             (Verdict::NotFinished, _) => {
                 let why = self.unfinished.as_deref().unwrap_or_default();
                 short(&format!("not finished: {why}; it is tried again"), SENTENCE)
+            }
+            _ if self.examined.points.is_empty() && !self.not_asked_at.is_empty() => {
+                "nothing examined: it has none of the questions that it is asked".to_owned()
             }
             _ if self.examined.questions == 0 => {
                 let why = self.not_examined.first().map_or("there is no question for it", String::as_str);
@@ -45,10 +49,18 @@ impl Exam {
         let largest = examined.usage.iter().map(|usage| usage.members).max().unwrap_or(0);
         let of_largest = examined.usage.iter().filter(|usage| usage.members == largest);
         let share = of_largest.map(|usage| percent(usage.fuel, usage.limit)).max().unwrap_or(0);
+        let at = match self.not_asked_at.is_empty() {
+            true => String::new(),
+            false => format!(" at {}", list(&examined.points)),
+        };
         let mut text = format!(
-            "passed: {} questions of {} cases, {largest} members use {share} % of the fuel",
+            "passed{at}: {} questions of {} cases, {largest} members use {share} % of the fuel",
             examined.questions, examined.cases
         );
+        let elsewhere = self.fails_elsewhere();
+        if !elsewhere.is_empty() {
+            text = format!("{text}; it fails at {}, which it is not asked", list(&elsewhere));
+        }
         if !self.declared.is_empty() {
             let words: Vec<_> = self.declared.iter().map(|finding| finding.kind).collect();
             text = format!("{text}; as declared: {}", words.join(", "));
@@ -106,6 +118,11 @@ impl fmt::Display for Exam {
     }
 }
 
+/// Points in a sentence.
+fn list(points: &[Point]) -> String {
+    points.iter().map(|point| point.as_str()).collect::<Vec<_>>().join(", ")
+}
+
 fn write_finding(f: &mut fmt::Formatter<'_>, what: &str, finding: &Finding) -> fmt::Result {
     let Finding { kind, case, about, point, members, parameters, expected, found, advice, count, points } = finding;
     writeln!(f, "\n{what} {kind}: {point} of case {case} ({about}; members: {members})")?;
@@ -116,8 +133,7 @@ fn write_finding(f: &mut fmt::Formatter<'_>, what: &str, finding: &Finding) -> f
         writeln!(f, "  with:     parameters {parameters}")?;
     }
     if *count > 1 {
-        let points: Vec<_> = points.iter().map(|point| point.as_str()).collect();
-        writeln!(f, "  seen at:  {count} questions ({})", points.join(", "))?;
+        writeln!(f, "  seen at:  {count} questions ({})", list(points))?;
     }
     Ok(())
 }

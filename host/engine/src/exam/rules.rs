@@ -21,6 +21,27 @@ pub(super) const ENDLESS: &str = "waits-without-end";
 /// The words that a policy may declare.
 pub(super) const DECLARATIONS: [&str; 3] = [LOWER, HIGH, ENDLESS];
 
+/// What stands between a point and the word that is declared for it alone: `place:chooses-lower-sequence`.
+const FOR: char = ':';
+
+/// Whether a policy may declare this.
+pub(super) fn is_declaration(word: &str) -> bool {
+    let is_point = |name: &str| Point::ALL.iter().any(|point| point.as_str() == name);
+    match word.split_once(FOR) {
+        Some((point, kind)) => is_point(point) && DECLARATIONS.contains(&kind),
+        None => DECLARATIONS.contains(&word),
+    }
+}
+
+/// Whether a policy that declares these words declares that kind at that point. No other kinds than [`DECLARATIONS`] can be declared.
+pub(super) fn is_declared(declares: &[String], kind: &str, point: Point) -> bool {
+    let lifts = |word: &str| match word.split_once(FOR) {
+        Some((at, word)) => at == point.as_str() && word == kind,
+        None => word == kind,
+    };
+    DECLARATIONS.contains(&kind) && declares.iter().any(|word| lifts(word))
+}
+
 /// A rule that an answer breaks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Broken {
@@ -163,9 +184,10 @@ fn waits_without_end(reply: &Reply) -> Option<Broken> {
 }
 
 /// The most recent data leads, joins and follows first, and is stopped last. Only the first of a ranking is acted on. Data that cannot be compared is
-/// neither.
+/// neither. At the optional points the positions are those that were read last, and the choice is not about data: at `switchover` the host waits until
+/// the chosen member has all of it.
 fn lower_data(question: &Question, reply: &Reply) -> Option<Broken> {
-    let first = first(question, reply)?;
+    let first = first(question, reply).filter(|_| !question.point.is_optional())?;
     let stops = question.point == Point::Demote;
     let better = |other: &&Member| if stops { is_behind(other, first) } else { is_behind(first, other) };
     let other = eligible(question).find(better)?;

@@ -1,9 +1,6 @@
 //! Asks the questions of an exam, and collects what is found.
 
-use std::{
-    collections::BTreeSet,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use tanist_core::{
     examples::{Case, cases},
@@ -12,7 +9,8 @@ use tanist_core::{
 
 use super::{
     Exam, ExamLimits, Examined, Finding, Usage,
-    rules::{Asked, Broken, DECLARATIONS, judge, percent},
+    part::{Record, closed},
+    rules::{Asked, Broken, is_declaration, is_declared, judge, percent},
     subject::Subject,
 };
 use crate::{
@@ -31,6 +29,7 @@ pub(super) fn run(subject: &dyn Subject, given: Option<&str>, limits: &ExamLimit
     };
     let mut run = Run::new(subject, limits, &samples);
     run.ask_everything(&samples);
+    run.exam.count();
     run.exam
 }
 
@@ -40,10 +39,6 @@ struct Run<'a> {
     limits: &'a ExamLimits,
     began: Instant,
     exam: Exam,
-    /// Names of cases that were asked.
-    cases: BTreeSet<&'static str>,
-    /// Points that are not asked any more, because the policy failed there.
-    closed: BTreeSet<Point>,
     /// Questions that were left out because the fuel of the exam was used up.
     unasked: usize,
 }
@@ -63,7 +58,7 @@ struct With<'a> {
 enum Next {
     /// With the next question.
     Question,
-    /// The policy failed: with another point, or with other parameters.
+    /// The policy failed: with another point.
     Failed,
     /// Not at all.
     End,
@@ -75,7 +70,7 @@ impl<'a> Run<'a> {
             points: Point::ALL.into_iter().filter(|point| subject.has(*point)).collect(),
             ..Examined::default()
         };
-        let declared = subject.description().declares.iter().filter(|word| !DECLARATIONS.contains(&word.as_str()));
+        let declared = subject.description().declares.iter().filter(|word| !is_declaration(word));
         let unknown =
             declared.map(|word| format!("what it declares as `{word}`, a word that this version does not know"));
         let later = subject.later_interfaces().iter();
@@ -88,16 +83,10 @@ impl<'a> Run<'a> {
             examined,
             not_examined: samples.left_out.iter().cloned().chain(unknown).chain(later).collect(),
             unfinished: None,
+            not_asked_at: Vec::new(),
+            record: Record::default(),
         };
-        Self {
-            subject,
-            limits,
-            began: Instant::now(),
-            exam,
-            cases: BTreeSet::new(),
-            closed: BTreeSet::new(),
-            unasked: 0,
-        }
+        Self { subject, limits, began: Instant::now(), exam, unasked: 0 }
     }
 
     /// Every case with the first parameters, then the usual case of each point with each of the others.
@@ -111,26 +100,23 @@ impl<'a> Run<'a> {
                 }
             }
         }
-        for point in self.closed.clone() {
-            self.exam.not_examined.push(format!("the other questions of {point}, after it failed there"));
-        }
+        self.exam.not_examined.extend(self.exam.record.closed.iter().copied().map(closed));
         if self.unasked > 0 {
             let text = format!("{} questions, because the exam's fuel was used up", self.unasked);
             self.exam.not_examined.push(text);
         }
-        self.exam.examined.cases = self.cases.len();
     }
 
     /// Returns whether the exam goes on.
     fn ask_cases(&mut self, cases: &[Case], with: With<'_>) -> bool {
         self.exam.examined.parameters.push(short(with.parameters, MESSAGE));
         for case in cases.iter().filter(|case| self.subject.has(case.point)) {
-            if self.closed.contains(&case.point) {
+            if self.exam.record.closed.contains(&case.point) {
                 continue;
             }
             match self.ask_case(case, with) {
                 Next::Question => {}
-                Next::Failed => drop(self.closed.insert(case.point)),
+                Next::Failed => drop(self.exam.record.closed.insert(case.point)),
                 Next::End => return false,
             }
         }
@@ -141,13 +127,12 @@ impl<'a> Run<'a> {
     fn ask_usual(&mut self, cases: &[Case], with: With<'_>) -> bool {
         self.exam.examined.parameters.push(short(with.parameters, MESSAGE));
         for case in cases.iter().filter(|case| case.is_usual() && self.subject.has(case.point)) {
-            if self.closed.contains(&case.point) {
+            if self.exam.record.closed.contains(&case.point) {
                 continue;
             }
             match self.ask_case(case, with) {
-                Next::Question => {}
-                // With these parameters it most likely fails at every point.
-                Next::Failed => break,
+                // A group that asks the next point does not ask this one, perhaps.
+                Next::Question | Next::Failed => {}
                 Next::End => return false,
             }
         }
@@ -167,13 +152,13 @@ impl<'a> Run<'a> {
         let (second, _) = self.subject.ask(&question, with.parameters, self.time_left());
         let cut = [&first, &second].into_iter().any(|outcome| outcome.reply == Err(RunError::Wall));
         if cut || self.time_left().is_zero() {
-            let asked = self.exam.examined.questions;
+            let asked: usize = self.exam.record.questions.values().sum();
             self.exam.unfinished = Some(format!("the machine was too busy: the time was over after {asked} questions"));
             return Next::End;
         }
-        self.cases.insert(case.name);
+        self.exam.record.cases.insert((case.point, case.name));
+        *self.exam.record.questions.entry(case.point).or_default() += 1;
         let examined = &mut self.exam.examined;
-        examined.questions += 1;
         examined.fuel = examined.fuel.saturating_add(first.fuel).saturating_add(second.fuel);
         if first.reply.is_ok() {
             note_usage(&mut examined.usage, &question, first.fuel, limit);
@@ -196,23 +181,13 @@ impl<'a> Run<'a> {
 
     /// Adds a finding, or counts it when its kind was seen before.
     fn find(&mut self, broken: Broken, case: &Case, question: &Question, with: With<'_>) {
-        let declares = &self.subject.description().declares;
-        // No other kind than these has the name of a declaration.
-        let is_declared = DECLARATIONS.contains(&broken.kind) && declares.iter().any(|word| word == broken.kind);
-        let list = if is_declared { &mut self.exam.declared } else { &mut self.exam.findings };
-        if let Some(seen) = list.iter_mut().find(|finding| finding.kind == broken.kind) {
-            seen.count += 1;
-            if !seen.points.contains(&case.point) {
-                seen.points.push(case.point);
-            }
-            return;
-        }
+        let is_declared = is_declared(&self.subject.description().declares, broken.kind, case.point);
         let Broken { kind, expected, found, advice } = broken;
         let advice = match with.varied {
             true => format!("{advice}; or do not let the schema accept these parameters"),
             false => advice.to_owned(),
         };
-        list.push(Finding {
+        let finding = Finding {
             kind,
             case: case.name,
             about: case.about,
@@ -224,7 +199,8 @@ impl<'a> Run<'a> {
             advice,
             count: 1,
             points: vec![case.point],
-        });
+        };
+        self.exam.record.find(is_declared, finding);
     }
 }
 

@@ -11,6 +11,8 @@ use tanist_core::{
     policy::{Point, PolicyName, Question, Reply},
 };
 
+mod points;
+
 use super::{
     Exam, ExamLimits, Verdict,
     rules::{Asked, judge, percent},
@@ -173,6 +175,7 @@ fn breaks(kind: &str, name: &'static str, point: Point, other: impl Fn(&Question
     exam
 }
 
+// P36: each question of each case, twice.
 #[test]
 fn a_policy_that_behaves_passes_and_every_case_is_asked_twice() {
     let policy = made(|said| Ok(Some(good(said.question))));
@@ -186,7 +189,7 @@ fn a_policy_that_behaves_passes_and_every_case_is_asked_twice() {
     assert_eq!(exam.examined.points, Point::ALL);
     assert_eq!(exam.examined.fuel, LIMIT / 2 * asked.len() as u64);
     assert_eq!(examine(&made(|said| Ok(Some(good(said.question))))), exam, "an exam is the same each time");
-    let expected = format!("passed: {} questions of 16 cases, 1000 members use 50 % of the fuel", cases().len());
+    let expected = format!("passed: {} questions of 22 cases, 1000 members use 50 % of the fuel", cases().len());
     assert_eq!(exam.sentence(), expected);
 }
 
@@ -201,7 +204,7 @@ fn a_policy_is_asked_at_its_points_only_and_may_abstain() {
     assert!(examine(&refuses).passed());
 }
 
-// H10 to H12: what the host would refuse.
+// H10 to H12, P36: what the host would refuse.
 #[test]
 fn an_answer_that_the_host_refuses_is_found() {
     let exam = breaks("unknown-member", "lost-primary", Point::Failover, |question| choose(question, vec!["nobody"]));
@@ -235,7 +238,7 @@ fn an_answer_that_the_host_refuses_is_found() {
     });
 }
 
-// S35: nothing in the sandbox can do this, so the host would have to be broken.
+// S35, P36: nothing in the sandbox can do this, so the host would have to be broken.
 #[test]
 fn an_answer_that_differs_the_second_time_is_found() {
     let exam = examine(&made(|said| match (said.question.point, said.before % 2) {
@@ -248,6 +251,7 @@ fn an_answer_that_differs_the_second_time_is_found() {
     assert_eq!(kinds(&notes), ["differs"], "{notes}");
 }
 
+// P36: half of the fuel, at 5, 100 and 1,000 members.
 #[test]
 fn more_than_half_of_the_fuel_is_found_whatever_the_size() {
     let at = |members: usize, fuel: u64| {
@@ -298,10 +302,13 @@ fn findings_of_a_kind_are_counted() {
     let exam = examine(&made(|said| Ok(Some(choose(said.question, vec!["nobody"])))));
     assert_eq!(kinds(&exam), ["unknown-member"]);
     assert_eq!((exam.findings[0].count, &exam.findings[0].points[..]), (cases().len(), &Point::ALL[..]));
-    assert!(exam.to_string().contains("questions (seed, failover, join, demote, place, treat)"), "{exam}");
+    assert!(
+        exam.to_string().contains("questions (seed, failover, join, demote, place, treat, switchover, rebalance)"),
+        "{exam}"
+    );
 }
 
-// H24: the machine's load is no fault of a policy.
+// H24, P39: the machine's load is no fault of a policy.
 #[test]
 fn an_exam_that_the_machine_cuts_off_is_not_finished() {
     let exam =
@@ -322,6 +329,7 @@ fn an_exam_that_the_machine_cuts_off_is_not_finished() {
     assert_eq!(found.verdict(), Verdict::Failed);
 }
 
+// P39: what was left out is in the sentence and in the report.
 #[test]
 fn the_fuel_of_an_exam_is_bounded_and_what_is_left_out_is_said() {
     let policy = made(|said| Ok(Some(good(said.question))));
@@ -339,6 +347,7 @@ fn declaring(word: &str, made: Made) -> Made {
     Made { description, ..made }
 }
 
+// P36, P38: to choose less recent data has to be declared.
 #[test]
 fn less_recent_data_is_chosen_only_by_a_policy_that_declares_it() {
     let exam =
@@ -353,6 +362,8 @@ fn less_recent_data_is_chosen_only_by_a_policy_that_declares_it() {
     breaks("chooses-lower-sequence", "surplus-primaries", Point::Demote, |question| choose(question, vec!["db-3"]));
     // Data that could not be read may be the most recent.
     assert!(examine(&but_at("unreadable", Point::Join, |question| choose(question, vec!["db-1"]))).passed());
+    // The host waits until the member that is to lead has all data.
+    assert!(examine(&but_at("drained-primary", Point::Switchover, |question| choose(question, vec!["db-2"]))).passed());
     let lower = || but_at("new-secondary", Point::Place, |question| choose(question, vec!["db-1"]));
     let declared = examine(&declaring("chooses-lower-sequence", lower()));
     assert!(declared.passed() && declared.declared[0].kind == "chooses-lower-sequence", "{declared}");
@@ -363,6 +374,7 @@ fn less_recent_data_is_chosen_only_by_a_policy_that_declares_it() {
     assert_eq!(kinds(&examine(&declaring("prefers-high-ordinals", lower()))), ["chooses-lower-sequence"]);
 }
 
+// P36, P38: to prefer the last member has to be declared.
 #[test]
 fn a_higher_ordinal_is_chosen_only_by_a_policy_that_declares_it_or_was_told_to() {
     let high = || but_at("forming", Point::Seed, |question| choose(question, vec!["db-2", "db-0", "db-1"]));
@@ -389,6 +401,7 @@ fn a_higher_ordinal_is_chosen_only_by_a_policy_that_declares_it_or_was_told_to()
     assert_eq!(broken(&question), 0);
 }
 
+// P36, P38: to wait without a time has to be declared.
 #[test]
 fn a_wait_has_an_end_unless_it_is_declared() {
     breaks("waits-without-end", "restart", Point::Seed, |_| wait(None));
@@ -400,6 +413,7 @@ fn a_wait_has_an_end_unless_it_is_declared() {
     assert!(examine(&but_at("restart", Point::Seed, |question| wait(Some(question.snapshot.now + 1)))).passed());
 }
 
+// P38: no other kind can be declared.
 #[test]
 fn words_that_are_not_known_lift_nothing_and_are_said() {
     let exam = examine(&declaring("unknown-member", made(|said| Ok(Some(choose(said.question, vec!["nobody"]))))));
@@ -407,6 +421,7 @@ fn words_that_are_not_known_lift_nothing_and_are_said() {
     assert_eq!(exam.not_examined, ["what it declares as `unknown-member`, a word that this version does not know"]);
 }
 
+// P39: a policy obeys its own schema.
 #[test]
 fn parameters_that_the_schema_accepts_are_tried() {
     let set = |text: &str| text.to_owned();
@@ -424,10 +439,10 @@ fn parameters_that_the_schema_accepts_are_tried() {
     assert_eq!(kinds(&exam), ["fault"], "{exam}");
     assert!(exam.sentence().ends_with(r#"at seed of case restart with parameters {"lag":0}"#), "{}", exam.sentence());
     assert!(exam.findings[0].advice.ends_with("do not let the schema accept these parameters"));
-    // The next parameters are asked all the same, at the usual case of each point.
+    // The other points and the next parameters are asked all the same, at the usual case of each point.
     let asked = policy.asked.borrow();
     let with = |parameters: &str| asked.iter().filter(|(.., each)| each == parameters).count();
-    assert_eq!((with(r#"{"lag":0}"#), with(r#"{"lag":9}"#)), (2, Point::ALL.len() * 2));
+    assert_eq!((with(r#"{"lag":0}"#), with(r#"{"lag":9}"#)), (Point::ALL.len() * 2, Point::ALL.len() * 2));
     assert_eq!(exam.examined.parameters, samples(true).sets);
     // Given parameters are the only ones.
     let given = Made { samples: samples(true), ..made(fails) };
@@ -438,6 +453,7 @@ fn parameters_that_the_schema_accepts_are_tried() {
     assert!(exam.passed() && exam.sentence() == "nothing examined: anything: no parameters were found", "{exam}");
 }
 
+// P37: a sentence for the status, a report for the author.
 #[test]
 fn a_sentence_fits_into_a_status_and_a_report_has_everything() {
     let long = "é".repeat(400);

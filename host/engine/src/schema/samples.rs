@@ -206,6 +206,7 @@ mod tests {
         assert_eq!((none.sets, none.is_default, none.left_out), (vec!["{}".to_owned()], true, vec![]));
     }
 
+    // P39: which parameters are tried.
     #[test]
     fn defaults_come_first_then_each_value_and_bound() {
         let found = properties(

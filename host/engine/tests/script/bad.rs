@@ -13,6 +13,7 @@ fn says(said: &str, parts: &[&str]) {
     assert!(said.len() < 1_400, "{} bytes", said.len());
 }
 
+// P32: a misspelt point would never be asked.
 #[test]
 fn a_name_that_looks_like_a_point_is_refused() {
     says(
@@ -40,6 +41,7 @@ fn a_point_takes_the_snapshot() {
     says(&refusal("x = 1\n"), &["it defines none of seed(s), failover(s)"]);
 }
 
+// P33: what editors write beside the text: CRLF, a byte order mark, tabs.
 #[test]
 fn line_ends_of_windows_are_accepted_and_a_byte_order_mark_and_tabs_are_named() {
     assert_eq!(
@@ -50,6 +52,7 @@ fn line_ends_of_windows_are_accepted_and_a_byte_order_mark_and_tabs_are_named() 
     says(&refusal("def seed(s):\n\treturn None\n"), &["ab", "(mine.star:2:1)"]);
 }
 
+// P33: 1 MiB of text, and none.
 #[test]
 fn a_script_has_a_size() {
     let long = format!("# {}\ndef seed(s): pass\n", "x".repeat(1 << 20));
@@ -59,6 +62,7 @@ fn a_script_has_a_size() {
     says(&refusal(" \n\n"), &["it is empty"]);
 }
 
+// P33: recursion without an end.
 #[test]
 fn calls_that_never_end_are_cut() {
     let text = "def down(n):\n    return down(n + 1)\n\ndef seed(s):\n    return down(0)\n";
@@ -74,6 +78,7 @@ fn calls_that_never_end_are_cut() {
     );
 }
 
+// P33: a parser that recurses would end by its stack.
 #[test]
 fn what_is_nested_too_deep_is_refused_before_it_is_parsed() {
     let deep =
@@ -92,6 +97,7 @@ fn what_is_nested_too_deep_is_refused_before_it_is_parsed() {
     assert!(load(&sum).is_ok());
 }
 
+// P33: a loop of 10^9.
 #[test]
 fn long_loops_are_cut_with_a_place() {
     says(
@@ -105,12 +111,14 @@ fn long_loops_are_cut_with_a_place() {
     says(&failure(inside), &["it took more than 50000 steps", "(mine.star:2:"]);
 }
 
+// P33: a loop outside of functions never reaches a question.
 #[test]
 fn a_loop_at_the_top_ends_when_the_script_is_loaded() {
     let text = "n = 0\nfor i in range(100000):\n    for j in range(100000):\n        n += 1\ndef seed(s): pass\n";
     says(&refusal(text), &["it took more than 50000 steps", "(mine.star:3:5)"]);
 }
 
+// P33: a text of 1 GiB, a list of 10^7.
 #[test]
 fn large_texts_and_lists_are_refused_with_a_place() {
     says(
@@ -138,13 +146,14 @@ fn large_texts_and_lists_are_refused_with_a_place() {
     says(&failure(listed), &["its values take more than 2048 KiB", "(mine.star:4:9)"]);
 }
 
-// What no count of the interpreter sees ends in the sandbox, as for every policy.
+// P33: what no count of the interpreter sees ends in the sandbox, as for every policy.
 #[test]
 fn what_grows_in_one_step_ends_in_the_sandbox() {
     let text = "def seed(s):\n    x = 'x' * 90000\n    return refuse(x.replace('x', x))\n";
     says(&failure(text), &["it asked for more memory than allowed", "16777216 are allowed"]);
 }
 
+// P33: integers that the contract cannot hold.
 #[test]
 fn numbers_beyond_64_bits_are_named() {
     let said = failure("def seed(s):\n    return wait('later', until = 1 << 70)\n");
@@ -163,6 +172,7 @@ fn numbers_beyond_64_bits_are_named() {
     says(&failure("def seed(s):\n    return s.members[1 << 70]\n"), &["(mine.star:2:12)"]);
 }
 
+// P32, P33: names that are no members, one member twice, an empty list, a reason of 10 KiB.
 #[test]
 fn answers_are_checked_where_they_are_made() {
     says(
@@ -236,6 +246,7 @@ fn a_result_of_another_type_is_named() {
     }
 }
 
+// P31: nothing could be remembered in it.
 #[test]
 fn a_global_list_cannot_be_changed_by_a_question() {
     says(&failure("seen = []\ndef seed(s):\n    seen.append(1)\n"), &["mine.star:3:"]);

@@ -1,13 +1,12 @@
 //! Scripts in an exam: each rule is broken by a few lines, and what is usual passes.
 
-use std::time::Duration;
-
+use tanist_core::policy::Point;
 use tanist_engine::{Exam, ExamLimits, Verdict, exam};
 
 use crate::{common::usage::busy, load};
 
 /// With all the time that a busy machine may take.
-const LIMITS: ExamLimits = ExamLimits { wall: Duration::from_secs(600), ..ExamLimits::DEFAULT };
+const LIMITS: ExamLimits = ExamLimits::UNHURRIED;
 
 fn examine(text: &str) -> Exam {
     exam(&load(text).unwrap_or_else(|error| panic!("{error}")), None, &LIMITS)
@@ -27,6 +26,9 @@ fn the_examples_pass() {
     let zone = examine(include_str!("../../../../examples/policies/zone.star"));
     assert!(zone.passed() && zone.not_examined.is_empty(), "{zone}");
     assert_eq!(zone.examined.points.len(), 2);
+    let window = examine(include_str!("../../../../examples/policies/window.star"));
+    assert!(window.passed() && window.not_examined.is_empty(), "{window}");
+    assert_eq!(window.examined.points, [Point::Switchover]);
     let forty = examine(include_str!("forty.star"));
     assert!(forty.passed(), "{forty}");
 }
@@ -34,7 +36,7 @@ fn the_examples_pass() {
 #[test]
 fn a_script_that_sorts_by_data_passes_at_every_point() {
     let text = "def best(s): return choose(sorted(s.eligible(), key = lambda m: m.data, reverse = True), 'by data')\n\
-                seed = best\nfailover = best\njoin = best\nplace = best\n\
+                seed = best\nfailover = best\njoin = best\nplace = best\nswitchover = best\nrebalance = best\n\
                 def demote(s): return choose(sorted(s.eligible(), key = lambda m: (m.data, -m.ordinal)), 'by data')\n\
                 def treat(s): return choose([stop(m, 'it failed') for m in s.eligible()])\n";
     let exam = examine(text);
@@ -61,7 +63,7 @@ fn each_rule_is_broken_by_a_few_lines() {
     assert!(exam.findings[0].found.contains("50000"), "{exam}");
 }
 
-// A reason that quotes a long text of the snapshot, and parameters that the schema accepts and the script does not.
+// P39: a reason that quotes a long text of the snapshot, and parameters that the schema accepts and the script does not.
 #[test]
 fn long_texts_and_bounds_of_parameters_are_tried() {
     let quotes =

@@ -14,6 +14,7 @@ use crate::{
 
 const SEED: &str = "def seed(s): return choose(s.members[0], 'first')\n";
 
+// P29: name, version and summary.
 #[test]
 fn a_script_is_named_by_its_file_or_by_itself() {
     let plain = load(SEED).unwrap();
@@ -33,6 +34,7 @@ fn a_script_is_named_by_its_file_or_by_itself() {
     );
 }
 
+// P29: a mistake in `describe()` or `parameters` is found when the script is loaded.
 #[test]
 fn what_a_script_says_about_itself_is_checked() {
     let describing = |what: &str| refusal(&format!("def describe(): return {what}\n{SEED}"));
@@ -46,6 +48,7 @@ fn what_a_script_says_about_itself_is_checked() {
     assert!(refusal(&format!("parameters = {{'type': 'object', 'pattern': 'x'}}\n{SEED}")).contains("pattern"));
 }
 
+// P16, P29: parameters of a script are checked as those of a component.
 #[test]
 fn a_script_gets_parameters_that_its_schema_accepts() {
     let text = "parameters = {'type': 'object', 'properties': {'lag': {'type': 'integer', 'default': 7}}}\n\
@@ -55,7 +58,7 @@ fn a_script_gets_parameters_that_its_schema_accepts() {
     assert!(load(text).unwrap().validate(r#"{"lag":"x"}"#).is_err());
 }
 
-// What a script prints is in the notes of its decision, also when it fails.
+// P17: what a script prints is in the notes of its decision, also when it fails.
 #[test]
 fn what_is_printed_is_noted_also_when_the_script_fails() {
     let text = "def seed(s):\n    print('candidates', len(s.eligible()))\n    print('second')\n    return choose(s.members[0])\n";
@@ -66,6 +69,7 @@ fn what_is_printed_is_noted_also_when_the_script_fails() {
     assert_eq!(ask(abstains, Point::Seed, three()).unwrap_err().notes, ["mine: no opinion"]);
 }
 
+// P17: who abstains has notes, too.
 #[test]
 fn the_notes_of_all_that_were_asked_are_kept() {
     let first = layer("def seed(s):\n    print('no opinion')\n");
@@ -74,6 +78,7 @@ fn the_notes_of_all_that_were_asked_are_kept() {
     assert_eq!(answered.notes, ["mine: no opinion", "mine: the first"]);
 }
 
+// P17: 32 notes of 256 bytes.
 #[test]
 fn notes_are_bounded_and_say_what_was_left_out() {
     let text =
@@ -84,7 +89,7 @@ fn notes_are_bounded_and_say_what_was_left_out() {
     assert!(notes[0].len() < 300 && notes[0].ends_with('…'), "{notes:?}");
 }
 
-// An error names file, line and column, and who called whom.
+// P32: an error names file, line and column, and who called whom.
 #[test]
 fn errors_name_the_place_and_the_calls() {
     let text = "def worst(members):\n    return members[9]\n\ndef seed(s):\n    return choose(worst(s.members))\n";
@@ -94,6 +99,7 @@ fn errors_name_the_place_and_the_calls() {
     assert!(said.contains("out of bound") && said.contains('9'), "{said}");
 }
 
+// P31, P32: before any question, also in lines that never run; `load` and `import` are refused.
 #[test]
 fn a_typo_is_found_when_the_script_is_loaded() {
     let said = refusal("def seed(s):\n    if False:\n        return chose(s.members)\n");
@@ -108,13 +114,14 @@ fn a_typo_is_found_when_the_script_is_loaded() {
     assert!(refusal("def seed(s):\n    import os\n").contains("mine.star:2:5"));
 }
 
+// P32: a misspelt field.
 #[test]
 fn an_unknown_field_is_named_with_the_one_that_was_meant() {
     let said = failure("def seed(s):\n    return choose([m for m in s.members if m.zoen == 'a'])\n");
     assert!(said.contains("zoen") && said.contains("did you mean `zone`") && said.contains("mine.star:2:"), "{said}");
 }
 
-// The order of the contract: term first, then numbers inside one history; unknown data, then none, comes last.
+// P30: the order of the contract: term first, then numbers inside one history; unknown data, then none, comes last.
 #[test]
 fn data_is_ordered_as_the_contract_orders_it() {
     use tanist_core::contract::{Member, Position, Sequence};

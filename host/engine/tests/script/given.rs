@@ -87,7 +87,7 @@ fn full() -> Snapshot {
     story
 }
 
-// A script sees the contract's snapshot field by field.
+// P30: a script sees the contract's snapshot field by field.
 #[test]
 fn a_script_has_every_field_of_the_contract_and_no_other() {
     let extra = |record: &str| match record {
@@ -109,6 +109,7 @@ fn a_script_has_every_field_of_the_contract_and_no_other() {
     }
 }
 
+// P30: as its type, up to the ends of the range.
 #[test]
 fn every_value_arrives() {
     for (expression, value) in [
@@ -163,6 +164,7 @@ fn every_value_arrives() {
     }
 }
 
+// P30: absent is None, and never a value.
 #[test]
 fn what_is_absent_is_none() {
     let story = || snapshot(vec![Member { position: Position::Empty, ..member(0, 0) }]);
@@ -176,7 +178,7 @@ fn what_is_absent_is_none() {
     }
 }
 
-// The README is the manual of a script's author: it lists what there is, and nothing else.
+// P30: the README is the manual of a script's author: it lists what there is, and nothing else.
 #[test]
 fn the_readme_lists_what_a_script_is_given() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../policies/starlark/README.md");

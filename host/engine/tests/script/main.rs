@@ -4,10 +4,12 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod authors;
 mod bad;
 mod exam;
 mod form;
 mod given;
+mod prepared;
 mod speed;
 
 use std::sync::{Arc, LazyLock};
@@ -24,8 +26,9 @@ use tanist_engine::{Interpreter, Layer, Limits, LoadError, Policy, Stack};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Compiling it takes seconds, so all tests share it.
-static INTERPRETER: LazyLock<Interpreter> =
-    LazyLock::new(|| Interpreter::load(Limits::default(), &built("starlark")).expect("the interpreter is sound"));
+static INTERPRETER: LazyLock<Interpreter> = LazyLock::new(|| {
+    Interpreter::load(Limits::default().unhurried(), &built("starlark")).expect("the interpreter is sound")
+});
 
 fn load(text: &str) -> Result<Policy, LoadError> {
     Policy::script(&INTERPRETER, "configmap/rules/mine.star", text)
@@ -86,13 +89,13 @@ fn names(answered: Answered) -> Vec<String> {
     }
 }
 
-// What a script returns at each point becomes an answer of the contract.
+// P29: what a script returns at each point becomes an answer of the contract.
 #[test]
 fn a_script_answers_every_point() {
     let text = "def best(s): return choose(sorted(s.eligible(), key = lambda m: m.data, reverse = True), 'by data')\n\
-                seed = best\nfailover = best\njoin = best\ndemote = best\nplace = best\n\
+                seed = best\nfailover = best\njoin = best\ndemote = best\nplace = best\nswitchover = best\nrebalance = best\n\
                 def treat(s): return choose([recreate(m, 'it failed') for m in s.members if m.role == 'failed'])\n";
-    for point in [Point::Seed, Point::Failover, Point::Join, Point::Demote, Point::Place] {
+    for point in Point::ALL.into_iter().filter(|point| *point != Point::Treat) {
         assert_eq!(names(ask(text, point, three()).unwrap()), ["db-1", "db-2", "db-0"], "{point}");
     }
     let mut story = three();
@@ -107,6 +110,7 @@ fn a_script_answers_every_point() {
     }
 }
 
+// P29: reasons of members, and of those that are passed over.
 #[test]
 fn a_script_gives_reasons_and_sources_and_passes_over() {
     let text = "def join(s):\n    a, b, c = s.members\n    \
@@ -121,6 +125,7 @@ fn a_script_gives_reasons_and_sources_and_passes_over() {
     assert_eq!((ranking.passed_over[0].member.0.as_str(), ranking.passed_over[0].reason.as_str()), ("db-0", "too old"));
 }
 
+// P29: with a time and without.
 #[test]
 fn a_script_waits_and_refuses() {
     let text = "def seed(s): return wait('the disk is slow', until = s.now + 30)\ndef join(s): return refuse('not on Sundays')\n\
@@ -133,6 +138,7 @@ fn a_script_waits_and_refuses() {
     assert_eq!(delay.until, None);
 }
 
+// P13, P29: no function, or no answer.
 #[test]
 fn what_a_script_does_not_define_or_return_falls_to_the_next_policy() {
     let text = "def seed(s):\n    if len(s.members) > 5: return choose(s.members)\n";
@@ -142,7 +148,7 @@ fn what_a_script_does_not_define_or_return_falls_to_the_next_policy() {
     assert_eq!(ask(text, Point::Join, three()).unwrap_err().kind, "no-policy");
 }
 
-// Promise of the engine: an answer is a function of policy, parameters and snapshot.
+// P31: promise of the engine: an answer is a function of policy, parameters and snapshot.
 #[test]
 fn equal_questions_get_equal_answers_and_nothing_is_remembered() {
     let text = "seen = []\ndef seed(s):\n    return refuse('%d %s' % (len(seen), {m.name: hash(m.name) for m in s.members}))\n";

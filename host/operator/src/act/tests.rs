@@ -6,6 +6,9 @@ use crate::stub::{Answer, GROUP, SET, Seen, Stub, pod, remember_roles};
 use http::Method;
 use serde_json::{Value, json};
 use tanist_core::contract::Role::{self, Primary, Secondary, Stopped};
+use tanist_core::contract::{Answer as Said, Candidate, Ranking};
+use tanist_core::decide::decide;
+use tanist_core::policy::{Answered, Point, Policies, PolicyName, Question, Reply, Unanswered};
 use tanist_core::record::Verb;
 use tanist_core::snapshot::{ClaimMark, Object};
 
@@ -139,10 +142,80 @@ async fn a_pod_that_is_not_seen_to_fail_is_not_deleted() {
     let ctx = stub.context();
     let observed = stub.observe(&ctx, &[Primary, Secondary]).await;
     let mut plan = Plan::new(observed.snapshot.record.clone());
-    plan.actions.push(Action::DeletePod { member: "db-1".into(), pod_uid: "pod-1".into(), reason: "it failed".into() });
+    let cause = DeletionCause::Failure;
+    plan.actions.push(Action::DeletePod {
+        member: "db-1".into(),
+        pod_uid: "pod-1".into(),
+        cause,
+        reason: "it failed".into(),
+    });
     let outcome = carry_out(&ctx, &observed, &plan, &[Primary, Secondary]).await;
     assert!(matches!(&outcome.errors[..], [Error::Recheck(..)]), "{:?}", outcome.errors);
     assert!(stub.written().is_empty());
+}
+
+/// Wants db-1 moved.
+struct Mover;
+
+impl Policies for Mover {
+    fn has(&self, point: Point) -> bool {
+        point == Point::Rebalance || !point.is_optional()
+    }
+
+    fn ask(&self, _: &Question) -> Result<Answered, Unanswered> {
+        let reason = "there is room elsewhere".to_owned();
+        let candidates = vec![Candidate { member: "db-1".into(), reason, source: None }];
+        let reply = Reply::Answer(Said::Choose(Ranking { candidates, passed_over: Vec::new() }));
+        let policy = PolicyName { name: "mover".to_owned(), ..PolicyName::none() };
+        Ok(Answered { policy, reply, fuel: 0, notes: Vec::new() })
+    }
+}
+
+/// Both members have been Ready in their roles for years.
+fn at_rest() -> Stub {
+    let stub = Stub::new();
+    for (ordinal, role) in [(0, "primary"), (1, "secondary")] {
+        stub.change(&pod(ordinal), |pod| {
+            let condition =
+                |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": "2020-01-01T00:00:00Z"});
+            pod["status"]["conditions"] = json!([condition("Ready"), condition("tanist.dev/member")]);
+            pod["metadata"]["labels"]["tanist.dev/role"] = role.into();
+        });
+    }
+    stub
+}
+
+// docs/rules.md, "Rebalance": the pod of a secondary that a policy moves is deleted, with UID and version of the second look, after the record says so.
+// What changed since the decision, in any member, keeps it.
+#[tokio::test]
+async fn a_secondary_moves_only_if_every_member_is_well_at_the_second_look() {
+    let stub = at_rest();
+    let ctx = stub.context();
+    let mut observed = stub.observe(&ctx, &[Primary, Secondary]).await;
+    observed.snapshot.objects.clear();
+    let plan = decide(&observed.snapshot, &Mover);
+    let reason = "policy mover moves db-1: there is room elsewhere";
+    let deletes = |a: &Action| matches!(a, Action::DeletePod { reason: why, cause: DeletionCause::Rebalance, .. } if why == reason);
+    assert!(plan.actions.len() == 1 && plan.actions.iter().all(deletes), "{:?} {:?}", plan.actions, plan.waits);
+    // The primary died in between, or the member did.
+    for roles in [[Stopped, Secondary], [Primary, Stopped], [Primary, Role::Failed]] {
+        let outcome = carry_out(&ctx, &observed, &plan, &roles).await;
+        // Nobody waits for it: it is no trouble, and nothing is said to have been done.
+        assert!(outcome.errors.is_empty() && outcome.done.is_empty() && !outcome.recorded, "{:?}", outcome.errors);
+        assert!(stub.written().is_empty(), "{roles:?}");
+    }
+    let outcome = carry_out(&ctx, &observed, &plan, &[Primary, Secondary]).await;
+    assert!(outcome.errors.is_empty(), "{:?}", outcome.errors);
+    let written = stub.written();
+    let [(Method::PUT, path, status), (Method::DELETE, gone, deletion)] = &written[..] else { panic!("{written:?}") };
+    assert_eq!((path.as_str(), gone.as_str()), ("db/status", "pods/db-1"));
+    let noted = &status["status"]["record"]["history"][0];
+    assert_eq!(
+        (&noted["what"], &noted["member"], &noted["detail"]),
+        (&"pod-deleted".into(), &"db-1".into(), &reason.into())
+    );
+    let version = &observed.snapshot.members[1].pod.as_ref().unwrap().version;
+    assert_eq!(deletion["preconditions"], json!({"uid": "pod-1", "resourceVersion": version}));
 }
 
 // S25: the StatefulSet does not shrink while a leaving member runs.
@@ -171,7 +244,7 @@ fn failing(s: &Snapshot, live: &Snapshot) -> Deletion {
         s.members[1].reading.role = Role::Failed;
         s
     };
-    recheck_deletion(&fails(s), &fails(live), &"db-1".into(), "pod-1").unwrap()
+    recheck_deletion(&fails(s), &fails(live), &"db-1".into(), "pod-1", DeletionCause::Failure).unwrap()
 }
 
 // A deletion names UID and version of the pod from the second look.

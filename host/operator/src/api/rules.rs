@@ -58,6 +58,13 @@ const RULES: &[Rule] = &[
     },
     Rule {
         at: "spec",
+        point_to: ".failover.maxBehind",
+        cel: "!has(self.failover) || !has(self.failover.maxBehind) || has(self.commands.secondary)",
+        say: "failover.maxBehind has no effect without commands.secondary: only a running secondary may take over with less data; remove it, or \
+              add the command",
+    },
+    Rule {
+        at: "spec",
         point_to: ".container",
         cel: "!has(self.container) || self.template.spec.containers.exists(c, c.name == self.container)",
         say: "container has to name one of template.spec.containers",

@@ -128,7 +128,8 @@ pub struct ReplicaGroupSpec {
     /// Keys of labels and annotations that policies see, of the group and of the members' pods, in addition to those under
     /// `policy.tanist.dev/`, for instance `topology.example.org/rack`. A policy sees at most 32 of each object.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 32), inner(length(min = 1, max = 317)))]
+    // As long as the contract lets a text be: Kubernetes allows 317.
+    #[schemars(length(max = 32), inner(length(min = 1, max = 256)))]
     pub policy_label_keys: Vec<String>,
 
     /// The former name of `policyLabelKeys`, refused in new groups. A group that was stored with it goes on with it until you change it.
@@ -380,6 +381,14 @@ pub struct Failover {
     /// A stopped old primary is not considered while secondaries run. Set it for synchronous standbys, which have all data of the primary.
     #[serde(default)]
     pub prefer_running: bool,
+    /// How many writes a takeover may lose, in the units in which `sequence` counts. A running secondary may take over although it is that far below
+    /// the most recent known data of the present term, if a policy prefers it; the built-in `sequence` goes on choosing the highest of those that may
+    /// lead. What only the lost primary had and nobody has read is not known and not counted. Default: nobody below the highest known data takes over. It
+    /// never counts for a seed, nor in a switchover while a member that has everything can lead. `secondary` and `follow` have to discard what the new
+    /// primary does not have, or fail: members that are ahead of it follow it afterwards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 9_007_199_254_740_991_u64))]
+    pub max_behind: Option<u64>,
 }
 
 /// The values of fields that the user does not set.

@@ -6,7 +6,8 @@
 //! changed its name (`decisions[].members` was `candidates`, whose `result` had other words).
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use tanist_core::policy::Point;
 
@@ -50,14 +51,38 @@ pub struct ReplicaGroupStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub awaiting: Vec<Awaited>,
     /// The latest answer to each question that was put to the policies. The last decision of all is the one with the highest `at`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "known")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["point"]))]
     pub decisions: Vec<Decision>,
+    /// Where the last primary was. Absent while one serves, and in a group of 0 members. Policies see it; nothing else depends on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_primary: Option<LostPrimary>,
     /// The memory of the group: its term, its last primaries, the commands that were started. It cannot be computed anew: do not edit or
     /// remove it. Without it Tanist waits for more proofs, and takes what the annotations of the claims remember.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "super::spec::anything")]
     pub record: Option<Value>,
+}
+
+/// Reads a list, and leaves out what a later version wrote and this one does not know: questions of a later contract. They are computed anew, and without
+/// this the whole group could not be read after a roll-back.
+fn known<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    let all = Vec::<Value>::deserialize(deserializer)?;
+    Ok(all.into_iter().filter_map(|each| serde_json::from_value(each).ok()).collect())
+}
+
+/// The member that led last, and where.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LostPrimary {
+    /// Its name.
+    pub member: String,
+    /// The node on which it led. Absent: not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// The zone of that node. Absent: not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
 }
 
 /// Texts for the columns of `kubectl get`.
@@ -138,8 +163,8 @@ pub struct PolicyStatus {
     /// The SHA-256 of the component that decides: `sha256:` and 64 hexadecimal digits. Absent: none decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// The questions that it is asked: seed, failover, join, demote, place, treat.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// The questions that it is asked: seed, failover, join, demote, place, treat, switchover, rebalance.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "known")]
     #[schemars(with = "Vec<String>")]
     pub points: Vec<Point>,
     /// `Active`: it decides. `LastGoodDecides`: it could not be loaded as it is now, and the component that was loaded before goes on to
@@ -162,7 +187,7 @@ pub struct PolicyStatus {
 pub struct Decision {
     /// When it was answered. An answer that is repeated keeps its time.
     pub at: Time,
-    /// Which question: seed, failover, join, demote, place or treat.
+    /// Which question: seed, failover, join, demote, place, treat, switchover or rebalance.
     #[schemars(with = "String")]
     pub point: Point,
     /// The policy that answered: name, version and source. Absent: no policy was asked, because no member could be chosen or an
@@ -227,4 +252,25 @@ pub struct Awaited {
     /// The member that it is about. Absent: the whole group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub member: Option<String>,
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests may")]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    // S37: what a later operator wrote does not keep this one from reading the group.
+    #[test]
+    fn questions_of_a_later_contract_are_left_out() {
+        let at = "2026-11-23T00:00:00Z";
+        let decision = |point: &str| json!({"at": at, "point": point, "term": 1, "reason": "first"});
+        let status: ReplicaGroupStatus = serde_json::from_value(json!({
+            "decisions": [decision("seed"), decision("grow")],
+            "policies": [{"source": "builtin/x", "points": ["seed", "grow", "rebalance"], "state": "Active"}],
+        }))
+        .unwrap();
+        assert_eq!(status.decisions.iter().map(|decision| decision.point).collect::<Vec<_>>(), [Point::Seed]);
+        assert_eq!(status.policies[0].points, [Point::Seed, Point::Rebalance]);
+    }
 }

@@ -2,10 +2,10 @@
 //! one candidate on each line with its meaning behind a tab, and at the end a colon and a number that tells the shell what to do itself.
 use super::Reach;
 use super::view::View;
-use crate::api::ReplicaGroup;
+use crate::api::{LABEL_POLICY, ReplicaGroup};
 use crate::args::Args;
 use clap::{Arg, Command, CommandFactory};
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::ListParams;
 use kube::config::Kubeconfig;
 use kube::{Api, ResourceExt};
@@ -39,6 +39,8 @@ enum Expected {
     Group,
     /// A member of that group.
     Member(String),
+    /// A ConfigMap with policies.
+    ConfigMap,
     /// A namespace.
     Namespace,
     /// A context of the kubeconfig.
@@ -87,6 +89,7 @@ async fn candidates(line: &Line) -> Vec<Candidate> {
             let members = found.map(|g| View::new(g).members()).unwrap_or_default();
             members.iter().map(|m| (m.name.clone(), m.role.clone())).collect()
         }
+        Expected::ConfigMap => config_maps(&line.reach).await.unwrap_or_default(),
         Expected::Namespace => namespaces(&line.reach).await.unwrap_or_default(),
         Expected::Context => contexts(&line.reach),
         Expected::File | Expected::Nothing => Vec::new(),
@@ -102,6 +105,14 @@ fn group(group: &ReplicaGroup) -> Candidate {
     let primaries = View::new(group).primaries().join(", ");
     let meaning = if primaries.is_empty() { "no primary".into() } else { format!("primary {primaries}") };
     (group.name_any(), meaning)
+}
+
+/// The ConfigMaps that the operator looks at.
+async fn config_maps(reach: &Reach) -> Option<Vec<Candidate>> {
+    let (client, namespace) = reach.connect().await.ok()?;
+    let labelled = ListParams::default().labels(&format!("{LABEL_POLICY}=true"));
+    let all = Api::<ConfigMap>::namespaced(client, &namespace).list_metadata(&labelled).await.ok()?;
+    Some(all.items.iter().map(|map| (map.name_any(), String::new())).collect())
 }
 
 async fn namespaces(reach: &Reach) -> Option<Vec<Candidate>> {
@@ -234,6 +245,7 @@ impl<'c> Walk<'c> {
         match arg.get_id().as_str() {
             "group" | "groups" => Expected::Group,
             "member" | "to" => self.places.first().map_or(Expected::Nothing, |group| Expected::Member(group.clone())),
+            "config_map" => Expected::ConfigMap,
             "namespace" | "namespaces" => Expected::Namespace,
             "context" => Expected::Context,
             "kubeconfig" | "policy_dir" | "file" | "dir" | "snapshot" | "manifest" | "policy_file" | "junit"
@@ -274,7 +286,7 @@ mod tests {
         answer(&words).await.lines().map(|l| l.split('\t').next().unwrap().to_owned()).collect()
     }
 
-    // A space at the end is an empty last word: the next word is expected.
+    // P42: a space at the end is an empty last word: the next word is expected.
     #[tokio::test]
     async fn commands_flags_and_values_are_completed() {
         assert_eq!(answered("stat").await, ["status", ":4"]);
@@ -289,7 +301,7 @@ mod tests {
             answered("policy ").await,
             ["new", "check", "run", "test", "bench", "inspect", "fmt", "snapshot", "try", "put", "dev", "help", ":4"]
         );
-        let questions = ["seed", "failover", "join", "demote", "place", "treat", ":4"];
+        let questions = ["seed", "failover", "join", "demote", "place", "treat", "switchover", "rebalance", ":4"];
         assert_eq!(answered("policy try db x.star --question ").await, questions);
         assert_eq!(answered("policy new --lang ").await, ["starlark", "rust", ":4"]);
         for words in [
@@ -299,6 +311,7 @@ mod tests {
             "policy test --junit ",
             "policy try db ",
             "policy put rules ",
+            "policy fmt a.star ",
             "policy dev ",
         ] {
             assert_eq!(answered(words).await, [":0"], "the shell offers files: {words}");
@@ -325,6 +338,8 @@ mod tests {
         for words in ["switchover db --to ", "switchover db --to=d", "override db ", "override --yes db db"] {
             assert_eq!(line(words).expected, Expected::Member("db".into()), "{words}");
         }
+        assert_eq!(line("policy put ").expected, Expected::ConfigMap);
+        assert_eq!(line("policy put ru").expected, Expected::ConfigMap);
         assert_eq!(line("status -n ").expected, Expected::Namespace);
         assert_eq!(line("--context ").expected, Expected::Context);
         assert_eq!(line("status web ").taken, ["web"], "it is there already");

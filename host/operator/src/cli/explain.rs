@@ -222,6 +222,7 @@ mod tests {
         }))
     }
 
+    // P17: the notes stand under the decision.
     #[test]
     fn a_group_is_explained_from_its_state_to_its_reasons() {
         let shown = text(&group(), now(), false);

@@ -47,7 +47,10 @@ pub enum Verb {
     Bench(bench::Bench),
     /// Show what a policy is: name, digest, questions, parameters, what it consists of.
     Inspect(inspect::Inspect),
-    /// Format a script.
+    /// Write scripts in their usual form.
+    ///
+    /// Only white space changes: line ends, indentation by tabs, blanks between tokens and at the end of lines, blank lines. Texts, comments and the breaks of
+    /// lines stay. A script that would mean something else afterwards is left alone.
     Fmt(fmt::Fmt),
     /// Record a live group as cases, for `test` and `run`.
     ///

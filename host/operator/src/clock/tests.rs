@@ -94,11 +94,19 @@ pub fn snapshot(now: Timestamp, node: Node) -> Snapshot {
         ordinal,
         pod: Some(tanist_core::snapshot::Pod { uid: format!("u{ordinal}"), ..pod("c", false, Phase::Running) }),
         claims: Vec::new(),
-        reading: Reading { role: Role::Starting, detail: None, since: now, unknown_streak: 0, processes: None },
+        reading: Reading {
+            role: Role::Starting,
+            detail: None,
+            since: now,
+            unknown_streak: 0,
+            processes: None,
+            contact: None,
+        },
         position: Position::NotAsked,
         position_at: 0,
         position_stale: false,
         asked: false,
+        conditions: Vec::new(),
     };
     let group: Group = Group {
         name: "db".into(),

@@ -73,6 +73,30 @@ fn a_question_is_counted_by_its_outcome() {
     has(&metrics, "tanist_decision_seconds_count{point=\"seed\"} 4");
 }
 
+// A question that is put only to policies that have it, and that decides nothing when they abstain: no policy is broken.
+#[test]
+fn to_abstain_from_an_optional_question_is_no_failure() {
+    let metrics = Metrics::default();
+    let ask = |point: &str, kind| {
+        let question: Question = serde_json::from_value(json!({"point": point, "snapshot": {
+            "now": 0, "parameters": "{}",
+            "group": {"name": "db", "namespace": "shop", "replicas": 1, "primaries": 1, "has-secondaries": false, "term": 0},
+            "members": []
+        }}))
+        .unwrap();
+        let says = Says(Err(kind));
+        let measured = Measured { active: &says, metrics: &metrics };
+        assert!(measured.ask(&question).is_err() && !measured.has(Point::Switchover) && measured.has(Point::Seed));
+    };
+    let (abstained, trap) = (tanist_core::policy::ABSTAINED_ALL, "trap");
+    for (point, kind, result) in
+        [("switchover", abstained, "nobody"), ("switchover", trap, "broken"), ("seed", abstained, "broken")]
+    {
+        ask(point, kind);
+        has(&metrics, &format!("tanist_decisions_total{{point=\"{point}\",policy=\"mine\",result=\"{result}\"}} 1"));
+    }
+}
+
 // An alert on a condition has to end with it.
 #[test]
 fn a_condition_that_is_gone_has_no_number() {

@@ -1,7 +1,7 @@
 //! Converts Kubernetes objects to the types of the core.
 use crate::api;
 use crate::validate::policy_labels;
-use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use kube::core::ObjectMeta;
@@ -104,12 +104,11 @@ pub fn pod(
         _ if containers.get(container).is_some_and(|c| c.running) => Phase::Running,
         _ => Phase::Pending,
     };
-    let since = ready.and_then(|c| seconds(c.last_transition_time.as_ref()));
     tanist_core::snapshot::Pod {
         uid: pod.uid().unwrap_or_default(),
         version: pod.resource_version().unwrap_or_default(),
         phase,
-        phase_since: since.or(seconds(pod.metadata.creation_timestamp.as_ref())).unwrap_or(now).min(now),
+        phase_since: since(pod, ready).unwrap_or(now).min(now),
         ready: ready.is_some_and(|c| c.status == "True"),
         node: spec.and_then(|s| s.node_name.clone()).filter(|n| !n.is_empty()),
         grace: spec.and_then(|s| s.termination_grace_period_seconds).and_then(|g| u32::try_from(g).ok()).unwrap_or(30),
@@ -122,6 +121,12 @@ pub fn pod(
         trouble: (phase == Phase::Pending).then(|| trouble(pod)).flatten(),
         stray: None,
     }
+}
+
+/// Since when the pod is, or is not, Ready. The clock of its node may be behind that of the API server, but a pod is in no phase before it is created.
+fn since(pod: &Pod, ready: Option<&PodCondition>) -> Option<Timestamp> {
+    let changed = ready.and_then(|condition| seconds(condition.last_transition_time.as_ref()));
+    changed.max(seconds(pod.metadata.creation_timestamp.as_ref()))
 }
 
 /// Waiting reasons of containers that are just starting, and are no trouble.
@@ -232,6 +237,21 @@ mod tests {
         for other in ["db-", "db-01", "db-x", "dbx-1", "db-1-2", "other-1", "db-+1"] {
             assert_eq!(ordinal("db", other), None, "{other}");
         }
+    }
+
+    // S28: how long a pod has been Ready limits how often it is moved (docs/rules.md, "Rebalance"). Its node says since when, by a clock that may be wrong.
+    #[test]
+    fn no_pod_is_ready_before_it_is_created() {
+        let since = |ready: &str| {
+            let condition = json!({"type": "Ready", "status": "True", "lastTransitionTime": ready});
+            let metadata = json!({"name": "db-0", "creationTimestamp": "2026-11-23T10:00:00Z"});
+            let pod: Pod =
+                serde_json::from_value(json!({"metadata": metadata, "status": {"conditions": [condition]}})).unwrap();
+            let ready = pod.status.as_ref().and_then(|status| status.conditions.as_ref()?.first().cloned());
+            let created = seconds(pod.metadata.creation_timestamp.as_ref()).unwrap();
+            super::since(&pod, ready.as_ref()).unwrap() - created
+        };
+        assert_eq!((since("2026-11-23T10:00:20Z"), since("2026-11-23T08:00:20Z")), (20, 0));
     }
 
     #[test]

@@ -226,8 +226,12 @@ pub fn apply(ctx: &Context, group: &Group, members: &mut [Member], mut said: Sta
         hints.answers.retain(|uid, _| alive.contains(uid));
         hints.touched.retain(|uid, _| alive.contains(uid));
         hints.pace.retain(|uid, _| alive.contains(uid));
+        hints.contacts.retain(|name, _| members.iter().any(|m| m.name == *name));
         for member in members {
-            let Some(pod) = &member.pod else { continue };
+            let Some(pod) = &member.pod else {
+                member.reading.contact = hints.contacts.get(&member.name).copied();
+                continue;
+            };
             let asked = said.contains_key(&member.name);
             let said = said.remove(&member.name).unwrap_or_else(|| silent(group, pod.phase));
             let hint =
@@ -236,6 +240,13 @@ pub fn apply(ctx: &Context, group: &Group, members: &mut [Member], mut said: Sta
                 info!(member = %member.name, from = role_word(hint.role), to = role_word(said.role), "role changed");
                 (hint.role, hint.since) = (said.role, now);
             }
+            if said.role != Role::Unknown
+                && let Some(answer) = hints.answers.get(&pod.uid)
+            {
+                let ago = i64::try_from(answer.ended.elapsed().as_secs()).unwrap_or(i64::MAX);
+                hints.contacts.insert(member.name.clone(), now.saturating_sub(ago));
+            }
+            let contact = hints.contacts.get(&member.name).copied().filter(|_| said.role == Role::Unknown);
             member.reading = Reading {
                 role: said.role,
                 detail: said.detail,
@@ -243,6 +254,7 @@ pub fn apply(ctx: &Context, group: &Group, members: &mut [Member], mut said: Sta
                 // Only members that were asked have a streak: a container that does not run yet was not asked.
                 unknown_streak: hints.answers.get(&pod.uid).filter(|_| asked).map_or(0, |h| h.streak),
                 processes: said.processes,
+                contact,
             };
             member.asked = hints.reading.contains(&pod.uid);
             let container = pod.containers.get(&group.commands.sequence.container);
@@ -338,7 +350,7 @@ mod tests {
         let args = Args::parse_from(["tanist", "run", "--namespaces", "ns", "--runner-image", "i"]);
         let Command::Run(settings) = args.command else { panic!("these are no settings") };
         let config = kube::Config::new("http://localhost:1".parse().unwrap());
-        let engine = tanist_engine::Engine::new(tanist_engine::Limits::default()).unwrap();
+        let engine = tanist_engine::Engine::new(tanist_engine::Limits::default().unhurried()).unwrap();
         let (wake, _) = futures::channel::mpsc::unbounded();
         let metrics = Metrics::default();
         let (news, _) = Queue::new(metrics.clone());

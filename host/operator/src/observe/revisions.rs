@@ -128,7 +128,7 @@ mod tests {
         assert!(!set.manifest["spec"]["template"].to_string().contains(ANNOTATION_TEMPLATE));
     }
 
-    // `spec.policyLabelKeys` is about the group and its members; a group that was stored with the former name goes on with it.
+    // P20: `spec.policyLabelKeys` is about the group and its members; a group that was stored with the former name goes on with it.
     #[tokio::test]
     async fn policies_see_the_named_labels_of_the_group_and_of_its_members() {
         for field in ["policyLabelKeys", "labels"] {

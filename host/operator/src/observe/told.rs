@@ -1,8 +1,10 @@
 //! A group as its objects tell it, without asking its members: for the command line, whose user may look and not execute. It uses what a round uses, so
 //! that both see the same group; only roles and data are those of the status.
+use super::conditions::{self, Around};
 use super::{Error, World, convert, expected, missing, read_record, silence};
 use crate::api::ReplicaGroup;
 use crate::api::status::MemberStatus;
+use crate::hints::Group;
 use crate::validate;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
@@ -43,8 +45,9 @@ pub fn told(objects: Objects, now: Timestamp) -> Result<Told, Error> {
     let Objects { group: object, set, pods, claims, nodes } = objects;
     let group = validate::group(&object, "cluster.local").map_err(Error::ReadSpec)?;
     let record = read_record(&object, now)?;
+    let unbound = conditions::unbound(&claims);
     let claims = claims.iter().filter_map(|claim| convert::claim(&group.name, claim)).collect();
-    let world = World { set, services: Vec::new(), budgets: Vec::new(), pods, claims };
+    let world = World { set, services: Vec::new(), budgets: Vec::new(), pods, claims, unbound };
     let record = memory::recall(record, &group.name, world.claims());
     let set = world.set.as_ref().map(|set| Set {
         uid: set.uid().unwrap_or_default(),
@@ -53,9 +56,14 @@ pub fn told(objects: Objects, now: Timestamp) -> Result<Told, Error> {
     });
     let known = missing::known(&object, &record);
     let mut members = world.members(&object, &group, set.as_ref(), &record, &known, now);
-    let nodes: Option<BTreeMap<_, _>> =
-        nodes.map(|nodes| nodes.iter().map(|node| (node.name_any(), convert::node(node))).collect());
+    let of_nodes = |node: &Node| ((node.name_any(), convert::node(node)), (node.name_any(), conditions::taints(node)));
+    let (nodes, taints): (Option<BTreeMap<_, _>>, Option<_>) =
+        nodes.map(|nodes| nodes.iter().map(of_nodes).unzip()).unzip();
     silence(&mut members, nodes.as_ref());
+    let (templates, taints) = (conditions::templates(&object), taints.unwrap_or_default());
+    let around = Around { templates, unbound: &world.unbound, record: &record, nodes: nodes.as_ref(), taints: &taints };
+    // Who looks from outside sees what no object dates for the first time.
+    conditions::add(&mut members, &around, &mut Group::default(), now);
     let rows = object.status.as_ref().map(|status| status.members.as_slice()).unwrap_or_default();
     let mut guessed = Vec::new();
     for member in &mut members {

@@ -129,7 +129,7 @@ fn data_that_was_never_read_is_a_guess() {
     assert!(matches!(snapshot.members[1].position, Position::Unknown(_)), "{data:?}");
 }
 
-// The group, the case that is recorded of it, and what the core asks about either: the same bars.
+// P45: the group, the case that is recorded of it, and what the core asks about either: the same bars.
 #[test]
 fn a_live_group_and_its_recorded_case_have_the_same_bars() {
     let replaced =

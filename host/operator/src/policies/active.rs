@@ -36,6 +36,11 @@ pub struct Active {
 }
 
 impl Policies for Active {
+    /// A policy that is not loaded may have any point.
+    fn has(&self, point: Point) -> bool {
+        self.stack.as_ref().is_none_or(|stack| stack.has(point))
+    }
+
     fn ask(&self, question: &Question) -> Result<Answered, Unanswered> {
         let Some(stack) = &self.stack else {
             let kind = if matches!(self.health, PolicyHealth::Loading(_)) { LOADING } else { NOT_LOADED };
@@ -72,7 +77,7 @@ impl Active {
             let layer = found.decides.map(|(made, parameters, version)| {
                 let points = version.points.clone();
                 versions.push((key.clone(), version));
-                exam = made.sentence().map(str::to_owned);
+                exam = made.sentence(points.as_deref());
                 Layer { policy: made.policy.from_source(&source).into(), points, parameters }
             });
             let message = said.add(&found.standing, &source, layer.as_ref());
@@ -100,6 +105,13 @@ impl Active {
         let heard = std::mem::take(&mut *self.heard.lock().unwrap_or_else(PoisonError::into_inner));
         let known = |(place, how)| self.versions.get(place).map(|(key, version)| (key, version, how));
         heard.into_iter().filter_map(known).collect()
+    }
+
+    /// Has the policies ready for the next question, when nobody waits for an answer. Not those of a slow group, which would take the processor from the others twice.
+    pub fn prepare(&self) {
+        if let Some(stack) = self.stack.as_ref().filter(|_| !self.is_slow()) {
+            stack.prepare();
+        }
     }
 
     /// Whether a question used so much fuel that the group counts as a slow one.

@@ -120,8 +120,8 @@ fn load(engine: &Engine, builtin: &Builtin, compiled: &[u8]) -> Result<Policy, L
 ///
 /// # Errors
 /// When another version of the engine compiled it, which is an error of the build.
-pub fn interpreter() -> Result<Interpreter, LoadError> {
-    Interpreter::from_compiled(Limits::default(), INTERPRETER)
+pub fn interpreter(limits: Limits) -> Result<Interpreter, LoadError> {
+    Interpreter::from_compiled(limits, INTERPRETER)
 }
 
 #[cfg(test)]
@@ -129,35 +129,38 @@ pub fn interpreter() -> Result<Interpreter, LoadError> {
 mod tests {
     use super::*;
 
-    // What was compiled when the operator was built is what this version of the engine takes: nothing is compiled at the start of a process.
+    // P5: what was compiled when the operator was built is what this version of the engine takes: nothing is compiled at the start of a process.
     #[test]
     fn what_is_built_in_fits_this_engine() {
-        let engine = Engine::new(Limits::default()).unwrap();
+        let engine = Engine::new(Limits::default().unhurried()).unwrap();
         for each in &POLICIES {
             assert_eq!(policy(&engine, each).unwrap().name().source, format!("builtin/{}", each.name));
         }
         assert_eq!(engine.compilations(), 0);
-        assert!(Policy::script(&interpreter().unwrap(), "a.star", "def seed(s): pass\n").is_ok());
+        assert!(
+            Policy::script(&interpreter(Limits::default().unhurried()).unwrap(), "a.star", "def seed(s): pass\n")
+                .is_ok()
+        );
     }
 
     // What a user names is a policy that behaves: it passes the exam that every script of a ConfigMap takes.
     #[test]
     fn each_built_in_script_passes_the_exam() {
-        let interpreter = interpreter().unwrap();
+        let interpreter = interpreter(Limits::default().unhurried()).unwrap();
         for each in &SCRIPTS {
             let policy = Policy::script(&interpreter, each.file, each.text).unwrap();
             assert_eq!((policy.name().name.as_str(), script(each.name).unwrap().file), (each.name, each.file));
-            let exam = tanist_engine::exam(&policy, None, &tanist_engine::ExamLimits::default());
+            let exam = tanist_engine::exam(&policy, None, &tanist_engine::ExamLimits::UNHURRIED);
             assert!(exam.passed(), "{}: {exam}", each.name);
         }
         assert_eq!(names(), "sequence, patroni, quorum, sentinel, zones");
     }
 
-    // The interpreter's engine has another configuration, so what was compiled for it stands for another version.
+    // P5: the interpreter's engine has another configuration, so what was compiled for it stands for another version.
     #[tokio::test]
     async fn what_another_engine_compiled_is_compiled_anew() {
         static OTHER: Builtin = Builtin { name: "other", component: POLICIES[0].component, compiled: INTERPRETER };
-        let engine = Engine::new(Limits::default()).unwrap();
+        let engine = Engine::new(Limits::default().unhurried()).unwrap();
         assert!(matches!(policy(&engine, &OTHER), Err(LoadError::Compiled(_))));
         let anew = policy_by(&engine, &OTHER, async |component| Ok(tanist_engine::compile(component).unwrap())).await;
         assert_eq!(anew.unwrap().name().source, "builtin/other");

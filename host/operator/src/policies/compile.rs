@@ -21,7 +21,12 @@ use tokio::process::{Child, Command};
 pub const VERB: &str = "compile";
 
 /// This executable, also when its file was replaced or removed meanwhile.
+#[cfg(not(test))]
 const PROGRAM: &str = "/proc/self/exe";
+
+/// That of the tests would run tests. There is none, so what does not ask for a process is noticed.
+#[cfg(test)]
+const PROGRAM: &str = "/proc/self/exe/none";
 
 /// The child's exit code when it refuses the component. Its standard output then has a line with the gate and the kind, and the reason.
 const REFUSED: u8 = 3;

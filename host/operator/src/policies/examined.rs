@@ -4,7 +4,8 @@ use super::store::queue::Failure;
 use super::store::state::Examinee;
 use rustix::process::nice;
 use std::sync::Arc;
-use tanist_engine::{ExamLimits, Policy, Verdict, exam};
+use tanist_core::policy::Point;
+use tanist_engine::{Exam, ExamLimits, Policy, exam};
 use tokio::sync::oneshot;
 
 /// A policy that was loaded, and examined unless it is built in.
@@ -12,12 +13,7 @@ use tokio::sync::oneshot;
 pub struct Examined {
     /// The policy.
     pub policy: Policy,
-    exam: Option<Arc<Found>>,
-}
-
-struct Found {
-    sentence: String,
-    passed: bool,
+    exam: Option<Arc<Exam>>,
 }
 
 impl Examined {
@@ -27,7 +23,7 @@ impl Examined {
         Examined { policy, exam: None }
     }
 
-    /// Examines a policy, in a thread of low priority, because the rounds of groups go first.
+    /// Examines a policy at every point that it has, because groups may ask it at different ones, in a thread of low priority, because the rounds of groups go first.
     ///
     /// # Errors
     /// When the machine was too busy to finish the exam. What an exam found is no error: a version that decided before goes on, whatever is found.
@@ -43,26 +39,29 @@ impl Examined {
         };
         std::thread::Builder::new().name("exam".into()).spawn(examining).map_err(|_| interrupted())?;
         let (policy, found) = told.await.map_err(|_| interrupted())?;
-        let sentence = found.sentence();
-        match found.verdict() {
-            Verdict::NotFinished => Err(Failure { why: format!("its exam was {sentence}"), is_load: true }),
-            verdict => {
-                let found = Found { sentence, passed: verdict == Verdict::Passed };
-                Ok(Examined { policy, exam: Some(Arc::new(found)) })
-            }
+        // What was not asked may be what a group asks.
+        if let Some(why) = &found.unfinished {
+            return Err(Failure { why: format!("its exam was not finished: {why}; it is tried again"), is_load: true });
         }
+        Ok(Examined { policy, exam: Some(Arc::new(found)) })
     }
 
-    /// What the exam found, in one sentence. `None`: it is built in.
+    /// What the exam found at these points, in one sentence; at all that the policy has where there are none. `None`: it is built in.
     #[must_use]
-    pub fn sentence(&self) -> Option<&str> {
-        self.exam.as_ref().map(|found| found.sentence.as_str())
+    pub fn sentence(&self, points: Option<&[Point]>) -> Option<String> {
+        Some(self.found(points)?.sentence())
+    }
+
+    /// The part of the exam that concerns a group that asks the policy at these points.
+    fn found(&self, points: Option<&[Point]>) -> Option<Exam> {
+        let exam = self.exam.as_deref()?;
+        Some(points.map_or_else(|| exam.clone(), |points| exam.at(points)))
     }
 }
 
 impl Examinee for Examined {
-    fn objection(&self) -> Option<String> {
-        let failed = self.exam.as_ref().filter(|found| !found.passed)?;
-        Some(format!("its exam {} (docs/exam.md)", failed.sentence))
+    fn objection(&self, points: Option<&[Point]>) -> Option<String> {
+        let failed = self.found(points).filter(|found| !found.passed())?;
+        Some(format!("its exam {} (docs/exam.md)", failed.sentence()))
     }
 }

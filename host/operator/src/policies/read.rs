@@ -77,3 +77,46 @@ fn bounded(kind: Kind, file: &str, bytes: Vec<u8>, limit: usize) -> Result<Conte
     let size = bytes.len();
     if size > limit { Err(Error::Load(LoadError::Size { size, limit })) } else { Ok(Content::new(kind, file, bytes)) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::source::Origin;
+    use super::{ConfigMap, content_of};
+    use crate::api::spec::Policy;
+    use serde_json::{Value, json};
+
+    fn map(value: Value) -> ConfigMap {
+        serde_json::from_value(value).unwrap()
+    }
+
+    // P10: each says what to do, and where.
+    #[test]
+    fn a_key_that_is_missing_or_of_another_kind_is_refused_with_what_helps() {
+        let map =
+            map(json!({"metadata": {"name": "rules"}, "data": {"a.star": "x = 1", "note": "hello", "b.wasm": "text"}}));
+        let refused =
+            |key: &str, limit: usize| content_of(&map, key, limit).map(|_| ()).map_err(|error| error.to_string());
+        assert_eq!(refused("a.star", 5), Ok(()));
+        let none = "ConfigMap rules has no key c.star in binaryData (components) or data (scripts)";
+        assert_eq!(refused("c.star", 5), Err(none.to_owned()));
+        for key in ["note", "b.wasm"] {
+            let text = "is text: put a built component into binaryData; the key of a script ends with .star";
+            assert_eq!(refused(key, 5), Err(format!("rules/{key} {text}")));
+        }
+        assert!(refused("a.star", 4).unwrap_err().contains('5'));
+    }
+
+    // P2: the schema has the field, and this version says that it cannot use it.
+    #[test]
+    fn a_policy_from_an_image_is_refused_with_what_can_be_used_instead() {
+        let spec: Policy = serde_json::from_value(json!({"image": "example.org/policy:1"})).unwrap();
+        let said = Origin::of("ns", &spec).map(|_| ()).unwrap_err().to_string();
+        assert_eq!(
+            said,
+            "policies from images are not supported by this version; use builtin, configMap or file (example.org/policy:1)"
+        );
+        let two: Policy = serde_json::from_value(json!({"builtin": "sequence", "file": "mine.wasm"})).unwrap();
+        let said = Origin::of("ns", &two).map(|_| ()).unwrap_err().to_string();
+        assert_eq!(said, "a policy names exactly one of builtin, configMap, file and image");
+    }
+}

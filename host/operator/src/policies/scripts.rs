@@ -4,7 +4,7 @@ use super::builtin;
 use super::source::Content;
 use super::store::queue::Failure;
 use std::sync::Arc;
-use tanist_engine::{Interpreter, LoadError, Policy};
+use tanist_engine::{Interpreter, Limits, LoadError, Policy};
 use tokio::sync::OnceCell;
 
 /// Loads scripts. Clones share one interpreter.
@@ -18,7 +18,7 @@ impl Scripts {
     /// What is wrong with it, with file, line and column; or that the interpreter could not be loaded, which is not the script's fault.
     pub async fn policy(&self, content: Content) -> Result<Policy, Failure> {
         let interpreter = self.0.get_or_try_init(|| async {
-            match tokio::task::spawn_blocking(builtin::interpreter).await {
+            match tokio::task::spawn_blocking(|| builtin::interpreter(Limits::default())).await {
                 Ok(Ok(interpreter)) => Ok(interpreter),
                 Ok(Err(error)) => Err(error.to_string()),
                 Err(_) => Err(Error::Compile.to_string()),

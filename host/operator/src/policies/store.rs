@@ -211,7 +211,13 @@ impl Store {
         let millis = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         match &made {
             Ok(made) => {
-                info!(digest, millis, policy = made.policy.name().name, exam = made.sentence(), "a policy was loaded")
+                info!(
+                    digest,
+                    millis,
+                    policy = made.policy.name().name,
+                    exam = made.sentence(None),
+                    "a policy was loaded"
+                )
             }
             Err(failure) => info!(digest, millis, why = failure.why, "a policy could not be loaded"),
         }

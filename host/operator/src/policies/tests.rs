@@ -95,7 +95,11 @@ impl Process {
         let (wake, woken) = unbounded();
         let (engine, directory) = (mock::engine(), Some(directory.to_owned()));
         let compiler = Arc::new(InThread(engine.clone(), Scripts::default()));
-        let policies = Arc::new(Sources::compiled_by(compiler, engine, client.clone(), wake, directory));
+        Self::of(Sources::compiled_by(compiler, engine, client.clone(), wake, directory), woken)
+    }
+
+    fn of(policies: Sources, woken: UnboundedReceiver<ObjectRef<ReplicaGroup>>) -> Self {
+        let policies = Arc::new(policies);
         policies.have_builtins();
         let loader = policies.clone();
         let runs = tokio::spawn(async move { loader.run().await });
@@ -166,7 +170,7 @@ fn mine() -> Value {
     json!([{"file": "mine.wasm"}])
 }
 
-// S33: a file is replaced without a restart. A broken one changes only what is reported. After a restart the copy is found.
+// S33, P1, P9: a file is replaced without a restart. A broken one changes only what is reported. After a restart the copy is found.
 #[tokio::test]
 async fn a_file_is_swapped_and_a_broken_one_leaves_the_last_good_one() {
     let ((client, maps), folder) = (api_server(), folder("swapped"));
@@ -231,7 +235,24 @@ async fn until_it_says(process: &mut Process, group: &ReplicaGroup, words: &str)
     panic!("{words:?} is not in {said:?}");
 }
 
-// S33: a script decides as a component does. An error in it is said with its place, before it decides anything, and the last good one goes on. The same
+// H19, H21: what the operator itself makes policies with starts a process for each component; where none can be started, nothing is compiled. These tests have
+// none to start.
+#[tokio::test]
+async fn no_component_is_compiled_in_this_process() {
+    let ((client, _), folder) = (api_server(), folder("in-child"));
+    write(&folder, "mine.wasm", &component("prefer"));
+    let (wake, woken) = unbounded();
+    let engine = Engine::new(tanist_engine::Limits::default().unhurried()).unwrap();
+    let mut process = Process::of(Sources::new(engine.clone(), client, wake, Some(folder.clone())), woken);
+    let group = group(json!([{"file": "mine.wasm", "parameters": {"member": "db-0"}}]), Value::Null);
+    let failed = process.until(&group, "-", "NotLoaded").await;
+    let said = failed.status[0].message.as_deref().unwrap_or_default();
+    assert!(said.starts_with("the process that compiles could not be run"), "{said}");
+    assert_eq!(engine.compilations(), 0);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+// S33, P10, P28, P32, P37: a script decides as a component does. An error in it is said with its place, before it decides anything, and the last good one goes on. The same
 // text under a name that is no script's is another thing, and fails for itself.
 #[tokio::test]
 async fn a_script_decides_and_an_error_in_it_is_said_with_its_place() {
@@ -258,6 +279,15 @@ async fn a_script_decides_and_an_error_in_it_is_said_with_its_place() {
     let active = process.until(&group, "mine", "Active").await;
     let exam = active.status[0].exam.clone().unwrap();
     assert!(exam.starts_with("passed: ") && exam.contains("as declared: "), "{exam}");
+    // Where the group asks it elsewhere it decides, and the status says which points were examined.
+    let limited = b"def seed(s):\n    return choose(reversed(s.eligible()))\n\ndef treat(s):\n    return None\n";
+    write(&folder, "mine.star", limited);
+    process.policies.directory_changed();
+    until_it_says(&mut process, &group, "its exam failed: ").await;
+    let treats = self::group(json!([{"file": "mine.star", "points": ["treat"]}]), Value::Null);
+    let active = process.until(&treats, "mine", "Active").await;
+    let exam = active.status[0].exam.clone().unwrap();
+    assert!(exam.starts_with("passed at treat: ") && exam.contains("it fails at seed"), "{exam}");
     write(&folder, "mine.star", good);
     process.policies.directory_changed();
     process.until(&group, "mine", "Active").await;
@@ -283,7 +313,7 @@ async fn a_script_decides_and_an_error_in_it_is_said_with_its_place() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-// A built-in script is loaded when a group names it and passes the exam. It is copied, because the next version of the operator may bring another one.
+// P1, P5: a built-in script is loaded when a group names it and passes the exam. It is copied, because the next version of the operator may bring another one.
 #[tokio::test]
 async fn a_built_in_script_decides_for_the_groups_that_name_it() {
     let ((client, maps), folder) = (api_server(), folder("built-in"));
@@ -297,15 +327,18 @@ async fn a_built_in_script_decides_for_the_groups_that_name_it() {
     );
     assert!(said.exam.as_deref().unwrap().starts_with("passed: "), "{said:?}");
     assert!(active.is_complete());
+    // What no layer has is not asked; what is not loaded yet may have it.
+    assert!(!active.has(Point::Switchover) && active.has(Point::Join));
     stored(&maps, 1).await;
     let none = group(json!([{"builtin": "raft"}]), Value::Null);
     let failed = process.until(&none, "-", "NotLoaded").await;
     let said = "there is no built-in policy raft; built in are: sequence, patroni, quorum, sentinel, zones";
     assert_eq!(failed.status[0].message.as_deref(), Some(said));
+    assert!(failed.has(Point::Switchover));
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-// S33: a list of copies may have several pages, because other ConfigMaps have the group's label, too; copies on a later page are found.
+// S33, P9: a list of copies may have several pages, because other ConfigMaps have the group's label, too; copies on a later page are found.
 #[tokio::test]
 async fn copies_are_found_on_every_page() {
     let (client, maps) = api_server();
@@ -322,7 +355,7 @@ async fn copies_are_found_on_every_page() {
     assert!(too_many.contains("more than 4096 ConfigMaps have the label"), "{too_many}");
 }
 
-// S33: a group that was deleted and created again at once has a UID of its own, and so have its copies.
+// S33, P9: a group that was deleted and created again at once has a UID of its own, and so have its copies.
 #[tokio::test]
 async fn a_new_group_of_the_same_name_has_copies_of_its_own() {
     let ((client, maps), folder) = (api_server(), folder("again"));
@@ -349,7 +382,7 @@ async fn a_new_group_of_the_same_name_has_copies_of_its_own() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-// A policy that is never asked is reported: here because the built-in one before it answers everything, or because it has none of its points.
+// P11: a policy that is never asked is reported: here because the built-in one before it answers everything, or because it has none of its points.
 #[tokio::test]
 async fn a_policy_that_is_never_asked_is_reported() {
     let ((client, _), folder) = (api_server(), folder("never"));
@@ -374,7 +407,7 @@ async fn a_policy_that_is_never_asked_is_reported() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-// A question without a policy says whether it is worth waiting: one that is being loaded comes by itself.
+// P10: a question without a policy says whether it is worth waiting: one that is being loaded comes by itself.
 #[tokio::test]
 async fn a_group_without_its_policy_says_whether_it_comes() {
     let ((client, _), folder) = (api_server(), folder("comes"));

@@ -7,6 +7,7 @@ use tanist_core::contract::MemberName;
 use tanist_core::decide::decide;
 use tanist_core::plan::Considered;
 use tanist_core::policy::Point;
+use tanist_core::record::LostPrimary;
 
 /// The status after a round of the test group, whose members have these roles. `change` alters the plan first.
 async fn written_status(stub: &Stub, roles: &[Role], change: impl FnOnce(&mut Plan)) -> Value {
@@ -40,7 +41,7 @@ fn decision_of(result: Standing) -> Decision {
     }
 }
 
-// What a policy notes for its author is in the status, and a note that differs each time causes no write.
+// P17: what a policy notes for its author is in the status, and a note that differs each time causes no write.
 #[test]
 fn notes_are_shown_and_cause_no_write_by_themselves() {
     let noted = |at: i64, note: &str| {
@@ -129,6 +130,15 @@ async fn the_previous_release_reads_the_status() {
         assert!(status.get(name).is_none(), "{name}");
     }
     assert!(status["members"][0]["role"].is_string() && status["policies"][0]["state"].is_string());
+}
+
+// Roll-back in the middle of an outage: what only policies want to know is beside the record, in which an older operator accepts no unknown field.
+#[tokio::test]
+async fn where_the_lost_primary_was_is_no_part_of_the_record() {
+    let lost = LostPrimary { member: "db-0".into(), node: Some("n1".into()), zone: None };
+    let status = written_status(&Stub::new(), &SERVE, |plan| plan.record.lost_primary = Some(lost)).await;
+    assert_eq!(status["lostPrimary"], json!({"member": "db-0", "node": "n1"}));
+    assert!(status["record"].is_object() && !status["record"].to_string().contains("lost"), "{}", status["record"]);
 }
 
 // Upgrade: the status of the previous release is read, and fields with a new form are computed anew.

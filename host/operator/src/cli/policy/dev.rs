@@ -3,7 +3,7 @@ use super::super::output::{Form, form, print};
 use super::super::trouble::words;
 use super::super::{Session, color};
 use super::tools::tools;
-use super::{End, test, try_};
+use super::{End, live, test, try_};
 use crate::policies::directory;
 use anyhow::Context;
 use futures::StreamExt;
@@ -18,6 +18,7 @@ use tanist_author::Error;
 use tanist_author::check::{Checked, check_bytes};
 use tanist_author::suite::{Options, test as run_all};
 use tanist_author::tools::{Tools, read};
+use tanist_core::policy::Point;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, timeout_at};
 
@@ -37,6 +38,9 @@ pub struct Dev {
     dir: PathBuf,
     /// A group on which the policy is tried, too. Nothing is changed there.
     group: Option<String>,
+    /// The questions that the policies will be asked, as `points` of a group say; the exam counts at these alone. Default: all that they have.
+    #[arg(long, value_name = "QUESTION", value_delimiter = ',', value_parser = live::points())]
+    points: Vec<Point>,
     /// The output format: one result after each save. Default: text.
     #[arg(long, short, value_enum)]
     output: Option<Form>,
@@ -67,8 +71,9 @@ pub async fn dev(session: Option<&Session>, asked: &Dev) -> anyhow::Result<End> 
         if further.is_none() && folder.is_dir() {
             further = Some(watch(&folder)?);
         }
+        let began = Instant::now();
         let round = round(session, &tools, asked, &mut known).await;
-        print(&shown(&round, asked)?)?;
+        print(&shown(&round, began.elapsed(), asked)?)?;
         let more = async {
             match &mut further {
                 Some((_, changes)) => changes.next().await,
@@ -114,7 +119,7 @@ async fn round(session: Option<&Session>, tools: &Tools, asked: &Dev, known: &mu
     known.retain(|path, _| policies.contains(path));
     let (mut text, mut checks) = (String::new(), Vec::new());
     for path in &policies {
-        let (said, value) = match checked(tools, path, known) {
+        let (said, value) = match checked(tools, path, &asked.points, known) {
             Ok(checked) => (summary(checked, colors), json!(checked)),
             Err(error) => (format!("{error}\n"), json!({"error": error.to_string()})),
         };
@@ -159,10 +164,10 @@ fn policies(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(found)
 }
 
-fn checked<'k>(tools: &Tools, path: &Path, known: &'k mut Known) -> Result<&'k Checked, Error> {
+fn checked<'k>(tools: &Tools, path: &Path, points: &[Point], known: &'k mut Known) -> Result<&'k Checked, Error> {
     let bytes = read(path)?;
     if known.get(path).is_none_or(|(old, _)| *old != bytes) {
-        let checked = check_bytes(tools, path, &bytes)?;
+        let checked = check_bytes(tools, path, &bytes, points)?;
         known.insert(path.to_owned(), (bytes, checked));
     }
     let gone = || Error::Usage(format!("{} is gone", path.display()));
@@ -186,11 +191,17 @@ fn summary(checked: &Checked, colors: bool) -> String {
 }
 
 /// A screen of its own on a terminal, else one result below the other.
-fn shown(round: &Round, asked: &Dev) -> anyhow::Result<String> {
+fn shown(round: &Round, took: Duration, asked: &Dev) -> anyhow::Result<String> {
+    let took = took.as_millis();
     if let Some(how) = asked.output {
-        return form(&round.value, how);
+        let mut value = round.value.clone();
+        if let Some(fields) = value.as_object_mut() {
+            fields.insert("millis".to_owned(), json!(u64::try_from(took).unwrap_or(u64::MAX)));
+        }
+        return form(&value, how);
     }
     let clear = if std::io::stdout().is_terminal() { "\u{1b}[H\u{1b}[2J\u{1b}[3J" } else { "" };
     let time = Timestamp::now().strftime("%H:%M:%SZ");
-    Ok(format!("{clear}{} at {time}\n{}waiting for the next save; Ctrl-C ends this\n", asked.dir.display(), round.text))
+    let (dir, text) = (asked.dir.display(), &round.text);
+    Ok(format!("{clear}{dir} at {time}, looked at in {took} ms\n{text}waiting for the next save; Ctrl-C ends this\n"))
 }

@@ -21,7 +21,7 @@ fn group(policy: Value) -> ReplicaGroup {
     example(&json!({"spec": {"policies": uses}, "status": {"policies": [policy]}}))
 }
 
-// What was wrong before the policy was put says nothing about this version.
+// P45: what was wrong before the policy was put says nothing about this version.
 #[test]
 fn a_group_follows_or_keeps_what_it_had() {
     let old = read(policy("LastGoodDecides", "sha256:old", Some("line 3")));
@@ -95,6 +95,7 @@ async fn each_group_is_told_as_it_follows() {
     assert!(followed[0].is_well() && followed[0].result == "gone");
 }
 
+// P45: who does not follow in time is named.
 #[tokio::test]
 async fn the_end_of_the_time_names_the_groups_that_are_missing() {
     let answers = vec![Some(policy("Loading", "sha256:old", Some("it is being loaded")))];

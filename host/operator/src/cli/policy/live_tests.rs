@@ -57,6 +57,7 @@ fn session(map: Value) -> (Session, mock::Asked) {
     (Session { client, namespace: "shop".into() }, asked)
 }
 
+// P45: nothing is written, and what cannot be read is said.
 #[tokio::test]
 async fn a_group_is_read_with_the_role_view() {
     let (session, asked) = session(labelled());
@@ -80,7 +81,7 @@ fn of(name: &str, text: &str, parameters: Option<Value>) -> (tempfile::TempDir, 
     (folder, Try::of("db", file, parameters.and_then(|value| value.as_object().cloned())))
 }
 
-// The policy is tried in its place, beside what decides now; nothing is written.
+// P45: the policy is tried in its place, beside what decides now; nothing is written.
 #[tokio::test]
 async fn a_policy_is_tried_beside_the_present_one() {
     let tools = tools().unwrap();

@@ -14,7 +14,7 @@ pub struct New {
     /// The language of the policy.
     #[arg(long, value_enum, default_value_t = Lang::Starlark)]
     lang: Lang,
-    /// For Rust: the SDK, a Git URL or the folder policies/sdk of a checkout of Tanist.
+    /// For Rust: the SDK, a Git URL or the folder policies/sdk of a checkout of Tanist. Without it: that of this release, if it has a public repository.
     #[arg(long, value_name = "PATH|URL")]
     sdk: Option<String>,
 }
@@ -37,10 +37,10 @@ pub fn new(asked: &New) -> anyhow::Result<End> {
         (Lang::Starlark, None) => Language::Starlark,
         (Lang::Starlark, Some(_)) => return Err(Error::Usage("--sdk is for --lang rust".to_owned()).into()),
         (Lang::Rust, Some(sdk)) => Language::Rust(Sdk::find(sdk)?),
-        (Lang::Rust, None) if !REPOSITORY.is_empty() => Language::Rust(Sdk::Git(REPOSITORY.to_owned())),
         (Lang::Rust, None) => {
             let message = "a policy in Rust needs the SDK: give --sdk with a Git URL, or with the folder policies/sdk of a checkout of Tanist";
-            return Err(Error::Usage(message.to_owned()).into());
+            let released = Sdk::of_release(REPOSITORY, env!("CARGO_PKG_VERSION"));
+            Language::Rust(released.ok_or_else(|| Error::Usage(message.to_owned()))?)
         }
     };
     let files = create(&asked.dir, &language)?;

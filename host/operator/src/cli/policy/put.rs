@@ -16,20 +16,24 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
 use tanist_author::Error;
-use tanist_author::check::check as through;
+use tanist_author::check::check_bytes as through;
 use tanist_author::tools::{is_script, read};
-use tanist_core::policy::PolicyName;
+use tanist_core::policy::{Point, PolicyName};
 
 /// The arguments of `tanist policy put`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Put {
     /// The ConfigMap. It is created if there is none.
+    #[arg(id = "config_map", value_name = "NAME")]
     name: String,
     /// The policy: a script (.star) or a component (.wasm).
     file: PathBuf,
     /// The key in the ConfigMap. Default: the name of the file.
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
+    /// The questions that it will be asked, as `points` of the groups say; the exam counts at these alone. Default: all that it has.
+    #[arg(long, value_name = "QUESTION", value_delimiter = ',', value_parser = live::points())]
+    points: Vec<Point>,
     /// How long to wait for the groups that use it, for instance 60s or 2m.
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "60s")]
     timeout: Duration,
@@ -60,7 +64,9 @@ struct Stored {
 
 /// Puts a policy.
 pub async fn put(session: &Session, asked: &Put) -> anyhow::Result<End> {
-    let checked = through(&tools()?, &asked.file)?;
+    // Read once: what is checked is what is put, whatever is saved meanwhile.
+    let bytes = read(&asked.file)?;
+    let checked = through(&tools()?, &asked.file, &bytes, &asked.points)?;
     let Some(policy) = checked.policy.as_ref().filter(|_| checked.passed()) else {
         say(&checked, asked.output, || check::text(&checked, color::is_on()))?;
         eprintln!("error: it was not put; nothing is changed");
@@ -71,7 +77,7 @@ pub async fn put(session: &Session, asked: &Put) -> anyhow::Result<End> {
     let groups = session.groups().list(&ListParams::default()).await;
     let groups = groups.map_err(|error| failed("list groups", &error))?.items;
     let users = follow::users(&groups, &asked.name, &key);
-    store(session, asked, &key).await?;
+    store(session, asked, &key, &bytes).await?;
     let place = format!("{}/{}", session.namespace, asked.name);
     if asked.output.is_none() {
         print(&format!("{} is the key {key} of the ConfigMap {place} ({})\n", shown(&name), name.digest))?;
@@ -144,11 +150,10 @@ fn object(name: &str, key: &str, script: bool, bytes: &[u8]) -> Value {
     object
 }
 
-async fn store(session: &Session, asked: &Put, key: &str) -> anyhow::Result<()> {
-    let bytes = read(&asked.file)?;
+async fn store(session: &Session, asked: &Put, key: &str, bytes: &[u8]) -> anyhow::Result<()> {
     let maps = Api::<ConfigMap>::namespaced(session.client.clone(), &session.namespace);
     let params = PatchParams { force: asked.force_conflicts, ..PatchParams::apply(&manager(key)) };
-    let object = object(&asked.name, key, is_script(&asked.file), &bytes);
+    let object = object(&asked.name, key, is_script(&asked.file), bytes);
     match maps.patch(&asked.name, &params, &Patch::Apply(&object)).await {
         Ok(stored) => {
             if stored.labels().get(LABEL_POLICY).is_none_or(|value| value != "true") {

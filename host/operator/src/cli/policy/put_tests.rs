@@ -9,7 +9,8 @@ const SCRIPT: &str = "def seed(s):\n    return choose([s.eligible()[0]], 'the fi
 fn asked(folder: &tempfile::TempDir, file: &str, text: &str) -> Put {
     let path = folder.path().join(file);
     fs::write(&path, text).unwrap();
-    Put { name: "rules".into(), file: path, key: None, timeout: Duration::ZERO, force_conflicts: false, output: None }
+    let (key, points, timeout) = (None, Vec::new(), Duration::ZERO);
+    Put { name: "rules".into(), file: path, key, points, timeout, force_conflicts: false, output: None }
 }
 
 /// What the command does with an API server that has these groups and answers the write so.
@@ -36,7 +37,7 @@ fn fine() -> mock::Said {
     Some((200, json!({})))
 }
 
-// Only the label and this key are applied, by a manager that the key has for itself: with one for all, the keys that were put before would go.
+// P45: only the label and this key are applied, by a manager that the key has for itself: with one for all, the keys that were put before would go.
 #[tokio::test]
 async fn only_the_own_key_is_applied() {
     let folder = tempfile::tempdir().unwrap();
@@ -60,6 +61,7 @@ async fn only_the_own_key_is_applied() {
     assert!(long("1.star").len() <= 128 && long("1.star") != long("2.star"), "a manager has at most 128 characters");
 }
 
+// P45: what the gates refuse does not reach the cluster.
 #[tokio::test]
 async fn a_policy_that_does_not_pass_is_not_put() {
     let folder = tempfile::tempdir().unwrap();
@@ -69,6 +71,35 @@ async fn a_policy_that_does_not_pass_is_not_put() {
         assert_eq!(ended.unwrap(), End::Failed, "{text}");
         assert!(requests.is_empty(), "{requests:?}");
     }
+}
+
+// P45: what is saved between the check and the write was not checked, so it is not written.
+#[tokio::test]
+async fn what_is_put_is_what_was_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let asked = asked(&folder, "mine.star", SCRIPT);
+    let file = asked.file.clone();
+    let (client, requests) = mock::server(move |method, _, body| {
+        // The groups are listed after the check.
+        fs::write(&file, "def seed(s):\n    return choose(reversed(s.eligible()))\n").unwrap();
+        Some((200, if method == "PATCH" { body.clone() } else { none() }))
+    });
+    let session = Session { client, namespace: "shop".into() };
+    assert_eq!(put(&session, &asked).await.unwrap(), End::Well);
+    let requests = requests.lock().unwrap().clone();
+    let written = requests.iter().find(|(method, ..)| method == "PATCH").unwrap();
+    assert_eq!(written.2["data"]["mine.star"], SCRIPT);
+}
+
+// P38: what it does where no group asks it is no reason against it.
+#[tokio::test]
+async fn the_exam_counts_at_the_questions_that_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let reversed = "def seed(s):\n    return choose(reversed(s.eligible()))\n\ndef treat(s):\n    return None\n";
+    let asked = Put { points: vec![Point::Treat], ..asked(&folder, "mine.star", reversed) };
+    assert_eq!(put_to(&asked, none(), fine()).await.0.unwrap(), End::Well);
+    let elsewhere = Put { points: vec![Point::Treat, Point::Seed], ..asked };
+    assert_eq!(put_to(&elsewhere, none(), fine()).await.0.unwrap(), End::Failed);
 }
 
 #[tokio::test]
@@ -87,6 +118,7 @@ async fn a_conflict_names_the_other_client_and_what_to_do() {
     assert!(requests.iter().any(|(_, path, _)| path.contains("force=true")), "{requests:?}");
 }
 
+// P45: the exit code says that a group does not follow.
 #[tokio::test]
 async fn a_group_that_does_not_follow_is_a_failure() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,11 +1,13 @@
 //! `tanist policy test`: the cases of a folder.
 use super::super::color;
 use super::super::output::Form;
+use super::super::table::{Cell, Table};
 use super::tools::tools;
 use super::{End, say, show};
 use anyhow::Context;
 use std::path::PathBuf;
 use tanist_author::Error;
+use tanist_author::coverage::Covered;
 use tanist_author::report::junit;
 use tanist_author::suite::{CaseTested, Options, Tested, test as run_all};
 
@@ -24,11 +26,13 @@ pub struct Test {
     /// Write the results as JUnit XML into this file, for CI.
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// Show which lines of scripts were executed.
+    /// Show how many lines of each script the cases ran, and which they did not reach.
+    ///
+    /// A line counts when a statement begins there that does something. What is built in is not counted.
     #[arg(long)]
     coverage: bool,
-    /// Fail when fewer lines of a script were executed, in percent.
-    #[arg(long, value_name = "PERCENT", requires = "coverage")]
+    /// Fail when the cases ran fewer lines of a script, in percent of them.
+    #[arg(long, value_name = "PERCENT", requires = "coverage", value_parser = clap::value_parser!(u8).range(0..=100))]
     threshold: Option<u8>,
     /// The output format. Default: text.
     #[arg(long, short, value_enum)]
@@ -37,23 +41,44 @@ pub struct Test {
 
 /// Runs the tests.
 pub fn test(asked: &Test) -> anyhow::Result<End> {
-    if asked.coverage {
-        // The interpreter does not say which lines it executed. Once it does, the lines of each case come with its notes.
-        let message =
-            "--coverage is not supported yet: the interpreter of scripts does not report the lines that it executed";
-        return Err(Error::Usage(message.to_owned()).into());
-    }
     let tools = tools()?;
-    let options = Options { policy: asked.policy.clone(), update: asked.update };
+    let options = Options { policy: asked.policy.clone(), update: asked.update, coverage: asked.coverage };
     let tested = run_all(&tools, &asked.dir, &options)?;
     if let Some(path) = &asked.junit {
         let xml = junit(&tested).context("failed to write the results as JUnit XML")?;
         std::fs::write(path, xml).map_err(|source| Error::Write { path: path.clone(), source })?;
     }
     let colors = color::is_on();
-    say(&tested, asked.output, || text(&tested, colors))?;
+    let covered = tested.coverage.as_deref().unwrap_or_default();
+    let below: Vec<_> = asked.threshold.iter().flat_map(|least| below(covered, *least)).collect();
+    let lines = tested.coverage.as_deref().map(|covered| table(covered).text(colors)).unwrap_or_default();
+    say(&tested, asked.output, || format!("{}{lines}{}", text(&tested, colors), below.concat()))?;
     let (passed, all) = tested.counts();
-    Ok(End::of(passed == all))
+    Ok(End::of(passed == all && below.is_empty()))
+}
+
+/// A sentence for each script of which the cases ran fewer lines than that, in percent.
+fn below(covered: &[Covered], least: u8) -> Vec<String> {
+    let short = covered.iter().filter(|each| !each.reaches(least));
+    short
+        .map(|each| format!("{}: {} % of its lines ran, {least} % are asked for\n", each.file(), each.percent))
+        .collect()
+}
+
+/// The lines of each script.
+fn table(covered: &[Covered]) -> Table {
+    let mut table = Table::new(&["SCRIPT", "LINES", "RAN", "PERCENT", "NOT REACHED"]);
+    for each in covered {
+        let style = if each.missed.is_empty() { color::good() } else { color::open() };
+        table.add(vec![
+            Cell::plain(each.file()),
+            Cell::plain(each.lines.to_string()),
+            Cell::plain(each.ran.to_string()),
+            Cell::styled(format!("{} %", each.percent), style),
+            Cell::plain(each.missed_in_short()),
+        ]);
+    }
+    table
 }
 
 pub fn text(tested: &Tested, colors: bool) -> String {

@@ -119,7 +119,7 @@ mod tests {
         queue.begin(wanted, now).map(|(_, digest)| digest)
     }
 
-    // H19: a namespace that wants much gets one place, and another one's policy begins at once.
+    // H19, P6: a namespace that wants much gets one place, and another one's policy begins at once.
     #[test]
     fn a_namespace_compiles_one_at_a_time_and_holds_up_no_other() {
         let (mut queue, now) = (Queue::default(), Instant::now());
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(begin(&mut queue, &wanted[..3], now), None, "one at a time in a namespace");
     }
 
-    // H19: the memory of all compilations counts together against the limit of the pod.
+    // H19, P6: the memory of all compilations counts together against the limit of the pod.
     #[test]
     fn compilations_are_bounded_over_all_namespaces() {
         let (mut queue, now) = (Queue::default(), Instant::now());
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(begin(&mut queue, &wanted, now).unwrap(), "c1");
     }
 
-    // A script decides within half a second of its change, whatever is being compiled.
+    // P8: a script decides within half a second of its change, whatever is being compiled.
     #[test]
     fn scripts_wait_for_no_compilation_and_are_bounded_themselves() {
         let (mut queue, now) = (Queue::default(), Instant::now());

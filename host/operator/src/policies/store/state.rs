@@ -9,6 +9,7 @@ use super::work::{Found, GroupRef, Key, Standing, Wanted};
 use crate::policies::source::{Content, Origin};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
+use tanist_core::policy::Point;
 use tanist_engine::Heard;
 
 /// What a source shows: its content, or why there is none.
@@ -16,8 +17,8 @@ pub type Shown = Result<Content, String>;
 
 /// A policy, as far as its exam is concerned.
 pub trait Examinee {
-    /// Why it may not begin to decide. One that decided before goes on nevertheless.
-    fn objection(&self) -> Option<String>;
+    /// Why it may not begin to decide where it is asked at these points; `None`: at all that it has. One that decided before goes on nevertheless.
+    fn objection(&self, points: Option<&[Point]>) -> Option<String>;
 }
 
 /// Everything that the store knows. `P`: a policy that is ready to be asked.
@@ -285,7 +286,7 @@ fn may_decide<P: Examinee>(
     layer: &Wanted,
     fit: &impl Fn(&P, &str) -> Result<String, String>,
 ) -> Result<String, String> {
-    policy.objection().map_or_else(|| fit(policy, &layer.parameters), Err)
+    policy.objection(layer.points.as_deref()).map_or_else(|| fit(policy, &layer.parameters), Err)
 }
 
 /// The version of a layer whose source has that digest, and whether it needs no copy: what is built in is always there, and only what the spec

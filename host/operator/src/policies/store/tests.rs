@@ -6,6 +6,7 @@ use super::work::{Found, GroupRef, Note, Standing, Stored, Wanted, Work};
 use crate::policies::source::{Content, Kind, Origin};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
+use tanist_core::policy::Point;
 use tanist_engine::Heard;
 
 mod flapping;
@@ -16,8 +17,10 @@ mod loading;
 type Policy = String;
 
 impl Examinee for Policy {
-    fn objection(&self) -> Option<String> {
-        self.contains("reckless").then(|| "its exam failed".into())
+    fn objection(&self, points: Option<&[Point]>) -> Option<String> {
+        let at_failover =
+            self.contains("at failover") && points.is_some_and(|points| !points.contains(&Point::Failover));
+        (self.contains("reckless") && !at_failover).then(|| "its exam failed".into())
     }
 }
 

@@ -1,7 +1,7 @@
 //! What decides when a source is broken, in the same process and after a restart (S33).
 use super::*;
 
-// S33: last good is component, parameters and points together, so a mistake in the parameters leaves the former parameters in force.
+// S33, P9: last good is component, parameters and points together, so a mistake in the parameters leaves the former parameters in force.
 #[test]
 fn a_mistake_in_the_parameters_and_a_restart_leave_what_decided_before() {
     for origin in [map("mine"), Origin::Builtin("sequence".into())] {
@@ -19,7 +19,7 @@ fn a_mistake_in_the_parameters_and_a_restart_leave_what_decided_before() {
     }
 }
 
-// A policy that fails its exam does not begin to decide. One that decided before, in a version of the operator that examined less, goes on.
+// P37: a policy that fails its exam does not begin to decide. One that decided before, in a version of the operator that examined less, goes on.
 #[test]
 fn who_fails_the_exam_does_not_begin_to_decide_but_goes_on() {
     let (mut world, layers) = (World::new(), [layer(map("mine"), "{}")]);
@@ -45,7 +45,24 @@ fn who_fails_the_exam_does_not_begin_to_decide_but_goes_on() {
     assert_eq!(world.round("db", &layers), [is("reckless 3", "{}", failed)]);
 }
 
-// S33: a source that is deleted leaves what it had; when it comes back it decides again.
+// P38: the exam counts at the points at which a layer is asked: the same policy decides in one group, and not in another.
+#[test]
+fn who_fails_the_exam_at_other_points_decides() {
+    let mut world = World::new();
+    world.sources.insert(map("mine"), content("reckless at failover"));
+    let asked = |points| [Wanted { points, ..layer(map("mine"), "{}") }];
+    let failed = [is("-", "", Standing::Failed("its exam failed".into()))];
+    let decides = [is("reckless at failover", "{}", Standing::Active)];
+    assert_eq!(world.round("db", &asked(Some(vec![Point::Place]))), decides);
+    assert_eq!(world.round("other", &asked(Some(vec![Point::Failover, Point::Place]))), failed);
+    assert_eq!(world.round("third", &asked(None)), failed);
+    // More points make a new version, which is not accepted; the last good one keeps its own points.
+    let wider = world.round("db", &asked(None));
+    assert_eq!(wider, [is("reckless at failover", "{}", Standing::Failed("its exam failed".into()))]);
+    assert_eq!(world.compiled.len(), 1, "one exam is for all of them");
+}
+
+// S33, P10: a source that is deleted leaves what it had; when it comes back it decides again.
 #[test]
 fn a_source_that_is_deleted_leaves_what_decided_before() {
     let (mut world, layers) = (World::new(), [layer(map("mine"), "{}")]);
@@ -57,7 +74,7 @@ fn a_source_that_is_deleted_leaves_what_decided_before() {
     assert_eq!(world.look("db", &layers), [is("prefer 1", "{}", Standing::Active)]);
 }
 
-// S33: a layer is found by its source and not by its place.
+// S33, P9: a layer is found by its source and not by its place.
 #[test]
 fn a_layer_before_a_broken_one_and_a_restart_change_nothing() {
     let mut world = World::new();
@@ -74,7 +91,7 @@ fn a_layer_before_a_broken_one_and_a_restart_change_nothing() {
     assert_eq!(world.round("db", &both), expected);
 }
 
-// After a restart the copy decides while the source is still being compiled, which may take long if that is a hostile one.
+// P9: after a restart the copy decides while the source is still being compiled, which may take long if that is a hostile one.
 #[test]
 fn after_a_restart_the_copy_decides_before_a_source_that_takes_long() {
     let (mut world, layers) = (World::new(), [layer(map("mine"), "{}")]);
@@ -98,7 +115,7 @@ fn after_a_restart_the_copy_decides_before_a_source_that_takes_long() {
     assert_eq!((world.compiled.len(), world.failing.len()), (1, 1));
 }
 
-// S33: a copy that could not be written, or listed, or read, is tried again.
+// S33, P9: a copy that could not be written, or listed, or read, is tried again.
 #[test]
 fn requests_about_copies_are_tried_again() {
     let (mut world, layers) = (World::new(), [layer(map("mine"), "{}")]);
@@ -123,7 +140,7 @@ fn requests_about_copies_are_tried_again() {
     assert_eq!(world.look("db", &layers)[0].0, "prefer 1");
 }
 
-// S33: copies belong to a group with its UID. One that is deleted and created again at once takes nothing of its predecessor's.
+// S33, P9: copies belong to a group with its UID. One that is deleted and created again at once takes nothing of its predecessor's.
 #[test]
 fn a_group_that_is_created_again_does_not_take_what_its_predecessor_stored() {
     let (mut world, layers) = (World::new(), [layer(map("mine"), "{}")]);
@@ -141,7 +158,7 @@ fn a_group_that_is_created_again_does_not_take_what_its_predecessor_stored() {
     );
 }
 
-// At most three copies for each source; what returns is the newest again; those of sources that are not used any more go when all is well.
+// P9: at most three copies for each source; what returns is the newest again; those of sources that are not used any more go when all is well.
 #[test]
 fn old_copies_are_removed() {
     let (mut world, layers) = (World::new(), [layer(map("mine"), "{}")]);

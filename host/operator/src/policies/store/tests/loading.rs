@@ -1,7 +1,7 @@
 //! What a round finds while sources are read and compiled.
 use super::*;
 
-// S33, H19: a round finds what is ready and waits for nothing. Its group is woken when there is more, and no other group is.
+// S33, H19, P4, P5: a round finds what is ready and waits for nothing. Its group is woken when there is more, and no other group is.
 #[test]
 fn a_round_finds_what_is_ready_and_is_woken_for_the_rest() {
     let mut world = World::new();
@@ -23,7 +23,7 @@ fn a_round_finds_what_is_ready_and_is_woken_for_the_rest() {
     assert_eq!(world.compiled, ["prefer 1"]);
 }
 
-// While an edit is compiled, what was there before decides, and nobody is woken. Then it is swapped.
+// P4: while an edit is compiled, what was there before decides, and nobody is woken. Then it is swapped.
 #[test]
 fn what_was_loaded_before_decides_while_an_edit_is_compiled() {
     let (mut world, layers) = (World::new(), [layer(map("mine"), "{}")]);
@@ -51,7 +51,7 @@ fn a_source_that_may_still_be_listed_is_not_missing() {
     assert_eq!(world.look("db", &layers), [is("-", "", Standing::Failed("there is none".into()))]);
 }
 
-// H19: a bomb in one namespace holds up nothing in another.
+// H19, P6: a bomb in one namespace holds up nothing in another.
 #[test]
 fn a_compilation_that_does_not_end_holds_up_no_other_namespace() {
     let mut world = World::new();
@@ -111,7 +111,7 @@ fn what_no_group_uses_any_more_is_dropped() {
     assert_eq!(in_memory(&world), (0, 0));
 }
 
-// A file is read again from time to time, because not every volume announces changes.
+// P1: a file is read again from time to time, because not every volume announces changes.
 #[test]
 fn a_file_is_read_again_without_an_announcement() {
     let file = Origin::File { namespace: "shop".into(), name: "mine.wasm".into() };

@@ -1,17 +1,20 @@
 //! `tanist policy`, as it is called: stories with the built program, and every command of docs/policies.md.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests may panic")]
 
+mod rust;
+
 use serde_json::Value;
 use std::env;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
-const DOCUMENT: &str = include_str!("../../../docs/policies.md");
+const DOCUMENT: &str = include_str!("../../../../docs/policies.md");
 
 /// The story that runs the commands that need a cluster.
-const IN_CLUSTER: &str = include_str!("../../../dev/e2e/tests/author.rs");
+const IN_CLUSTER: &str = include_str!("../../../../dev/e2e/tests/author.rs");
 
 /// The component of a policy of this repository.
 fn built(name: &str) -> PathBuf {
@@ -57,7 +60,15 @@ cases:
   - {name: behind, point: seed, members: {db-0: 9, db-1: 8}, expect: abstain}
 ";
 
-// Each built-in script decides as the system whose rules it has: its folder has a case for each row of its table.
+/// It chooses the last member, which the exam refuses at `seed`.
+const LAST: &str = "def seed(s):
+    return choose(reversed(s.eligible()))
+
+def treat(s):
+    return None
+";
+
+// P26, P27: each built-in script decides as the system whose rules it has: its folder has a case for each row of its table.
 #[test]
 fn built_in_scripts_answer_their_cases() {
     let policies = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../policies");
@@ -79,6 +90,7 @@ fn built_in_scripts_answer_their_cases() {
     assert!(code == 2 && error.contains("there is no built-in policy raft"), "{error}");
 }
 
+// P42: 0, 1 and 2 of each command.
 #[test]
 fn exit_codes_tell_failures_from_what_cannot_be_used() {
     let other = CASES.replace("choose: db-1", "choose: db-0");
@@ -89,6 +101,9 @@ fn exit_codes_tell_failures_from_what_cannot_be_used() {
         ("bad.cases.yaml", "cases: [{pont: seed}]\n"),
         ("traps.cases.yaml", traps),
         ("text.wasm", "hello"),
+        ("last.star", LAST),
+        ("last.cases.yaml", "policy: last.star\ncases: [{point: seed, expect: {choose: db-2}}]\n"),
+        ("wild.star", "def seed( s ):\r\n\treturn None\r\n"),
     ]);
     let mut wrong = Vec::new();
     for (code, words) in [
@@ -111,8 +126,20 @@ fn exit_codes_tell_failures_from_what_cannot_be_used() {
         (1, "inspect text.wasm"),
         (2, "bench prefer.wasm --parameters {}"),
         (2, "bench prefer.wasm --parameters 5"),
-        (2, "fmt x.star"),
-        (2, "test good.cases.yaml --coverage --threshold 80"),
+        (0, "check last.star --points treat"),
+        (1, "check last.star --points treat,seed"),
+        (2, "check last.star --points sede"),
+        (0, "fmt --check last.star"),
+        (1, "fmt --check wild.star"),
+        (2, "fmt none.star"),
+        (2, "fmt last.star prefer.wasm"),
+        (0, "fmt wild.star last.star"),
+        (0, "fmt --check wild.star"),
+        (0, "test last.cases.yaml --coverage --threshold 75"),
+        (1, "test last.cases.yaml --coverage --threshold 76"),
+        (2, "test last.cases.yaml --threshold 76"),
+        (2, "test last.cases.yaml --coverage --threshold 101"),
+        (2, "test good.cases.yaml --coverage"),
         (2, "tset"),
         (2, "new Not-A-Name"),
         (2, "new --lang rust mine"),
@@ -144,13 +171,14 @@ fn exit_codes_tell_failures_from_what_cannot_be_used() {
     assert_eq!(mistyped.status.code(), Some(1));
 }
 
+// P42: an error has its place and what to do.
 #[test]
 fn errors_say_where_and_what_to_do() {
-    let folder = folder(&[("bad.cases.yaml", "cases:\n  - pont: seed\n"), ("x.star", "")]);
+    let folder = folder(&[("bad.cases.yaml", "cases:\n  - pont: seed\n"), ("x.star", "\nx = = 1\n")]);
     for (words, parts) in [
         ("test bad.cases.yaml", ["error: bad.cases.yaml:2:", "pont"]),
-        ("fmt x.star", ["no maintained formatter", "buildifier"]),
-        ("test . --coverage", ["not supported yet", "does not report the lines"]),
+        ("fmt x.star", ["x.star:2:5", "error"]),
+        ("fmt bad.cases.yaml", ["bad.cases.yaml is no script", "ends with .star"]),
         ("new --lang rust mine", ["needs the SDK", "--sdk"]),
         ("test none", ["failed to read none", "No such file"]),
         ("run --snapshot bad.cases.yaml", ["required", "FILE"]),
@@ -160,6 +188,7 @@ fn errors_say_where_and_what_to_do() {
     }
 }
 
+// P42: JSON, YAML and JUnit.
 #[test]
 fn results_are_there_for_programs() {
     let wrong = CASES.replace("choose: db-1", "choose: db-0");
@@ -180,6 +209,30 @@ fn results_are_there_for_programs() {
     assert!(yaml.contains("\nname: prefer\n"), "{yaml}");
 }
 
+// P41: the lines that no case reached are named, for people and for programs; what was asked for and not reached is said.
+#[test]
+fn lines_that_no_case_reached_are_shown() {
+    let cases = "policy: last.star\ncases: [{point: seed, expect: {choose: db-2}}]\n";
+    let folder = folder(&[("last.star", LAST), ("last.cases.yaml", cases)]);
+    let (code, out, _) = said(folder.path(), "test last.cases.yaml --coverage --threshold 80");
+    assert_eq!(code, 1);
+    for line in [
+        "1 of 1 passed",
+        "SCRIPT      LINES   RAN   PERCENT   NOT REACHED",
+        "last.star   4       3     75 %      5",
+        "last.star: 75 % of its lines ran, 80 % are asked for",
+    ] {
+        assert!(out.lines().any(|each| each == line), "{line}\n{out}");
+    }
+    let (_, json, _) = said(folder.path(), "test last.cases.yaml --coverage -o json");
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let covered = serde_json::json!([{"source": "file/last.star", "lines": 4, "ran": 3, "percent": 75, "missed": [5]}]);
+    assert_eq!(json["coverage"], covered);
+    let (_, json, _) = said(folder.path(), "test last.cases.yaml -o json");
+    assert!(!json.contains("coverage"), "{json}");
+}
+
+// P40: the whole stack of a manifest, with everyone's reason.
 #[test]
 fn a_run_shows_every_layer_and_every_member() {
     let group = "kind: ReplicaGroup\nspec:\n  policies:\n    - {file: prefer.wasm, parameters: {member: db-2}}\n";
@@ -249,7 +302,7 @@ impl Drop for Dev {
     }
 }
 
-// Each save is looked at: one with a typo, one that replaces the file as editors do, one that is half written. Nothing of that ends it; Ctrl-C does, with 0.
+// P46: each save is looked at: one with a typo, one that replaces the file as editors do, one that is half written. Nothing of that ends it; Ctrl-C does, with 0.
 #[test]
 fn a_project_is_looked_at_after_each_save() {
     let folder = tempfile::tempdir().unwrap();
@@ -261,6 +314,7 @@ fn a_project_is_looked_at_after_each_save() {
     let mut dev = Dev::begin(command);
     let first = dev.round();
     assert!(first.contains("ok  mine/policy.star: its exam passed") && first.contains("3 of 3 passed"), "{first}");
+    assert!(first.contains("Z, looked at in ") && first.contains(" ms\n"), "{first}");
     fs::write(&script, good.replace("choose(", "chose(")).unwrap();
     let typo = dev.until("REFUSED");
     assert!(typo.contains("policy.star:") && typo.contains("chose"), "{typo}");
@@ -285,6 +339,20 @@ fn a_project_is_looked_at_after_each_save() {
     .unwrap();
     dev.until("3 of 4 passed");
     assert_eq!(dev.interrupt(), Some(0));
+}
+
+// A script whose exam fails at one point is well where it is asked at another one alone.
+#[test]
+fn a_project_is_looked_at_for_the_points_of_its_group() {
+    let folder = folder(&[("last.star", LAST)]);
+    for (more, word) in [(&[][..], "REFUSED  ./last.star"), (&["--points", "treat"], "ok  ./last.star")] {
+        let mut command = command(env!("CARGO_BIN_EXE_tanist"), folder.path());
+        command.args(["policy", "dev", "."]).args(more);
+        let mut dev = Dev::begin(command);
+        let first = dev.round();
+        assert!(first.contains(word), "{first}");
+        assert_eq!(dev.interrupt(), Some(0));
+    }
 }
 
 /// One block of the document: what its fence says, its text, and its line.
@@ -321,53 +389,95 @@ fn alike(line: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// An empty folder in which the commands of the document are typed, with `tanist` on the path.
+struct Desk {
+    folder: tempfile::TempDir,
+    /// What the last command wrote to its standard output.
+    last: String,
+    /// The number of commands that were run and begin with `tanist` or `cargo`.
+    ran: usize,
+    /// How long they took.
+    took: Duration,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["bin", "work"] {
+            fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_tanist"), folder.path().join("bin/tanist")).unwrap();
+        Desk { folder, last: String::new(), ran: 0, took: Duration::ZERO }
+    }
+
+    fn work(&self) -> PathBuf {
+        self.folder.path().join("work")
+    }
+
+    /// A shell in which these lines are run until one of them fails.
+    fn shell(&self, lines: &str) -> Command {
+        let path = format!("{}:{}", self.folder.path().join("bin").display(), env::var("PATH").unwrap());
+        let mut shell = command("bash", &self.work());
+        shell.env("PATH", path).args(["-c", &format!("set -e\n{lines}")]);
+        shell
+    }
+
+    /// Runs the lines of a block and expects its exit code.
+    fn run(&mut self, mut shell: Command, Block { text, line, .. }: &Block, code: i32) {
+        let began = Instant::now();
+        let done = shell.output().unwrap();
+        self.took += began.elapsed();
+        self.last = String::from_utf8(done.stdout).unwrap();
+        let error = String::from_utf8(done.stderr).unwrap();
+        assert_eq!(done.status.code(), Some(code), "line {line}:\n{text}\n{}\n{error}", self.last);
+        self.ran += text.lines().filter(|line| line.starts_with("tanist ") || line.starts_with("cargo ")).count();
+    }
+
+    /// Whether the block is among what the last one wrote.
+    fn compare(&self, Block { text, line, .. }: &Block) {
+        let shown: Vec<_> = self.last.lines().map(alike).collect();
+        for expected in text.lines().map(alike) {
+            assert!(shown.contains(&expected), "line {line}: no `{expected}` in\n{}", self.last);
+        }
+    }
+}
+
+// P47: docs/policies.md is typed as it stands, with its outputs and its three minutes.
 #[test]
 fn every_command_of_the_document_works() {
-    let folder = tempfile::tempdir().unwrap();
-    let bin = folder.path().join("bin");
-    fs::create_dir(&bin).unwrap();
-    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_tanist"), bin.join("tanist")).unwrap();
-    let path = format!("{}:{}", bin.display(), env::var("PATH").unwrap());
-    let work = folder.path().join("work");
-    fs::create_dir(&work).unwrap();
-    let mut last = String::new();
-    let mut ran = 0;
-    for Block { fence, text, line } in blocks() {
-        match fence.as_str() {
-            "text" => {
-                let shown: Vec<_> = last.lines().map(alike).collect();
-                for expected in text.lines().map(alike) {
-                    assert!(shown.contains(&expected), "line {line}: no `{expected}` in\n{last}");
-                }
-            }
-            "sh" | "sh fails" => {
-                let script = format!("set -e\n{text}");
-                let done = command("bash", &work).env("PATH", &path).args(["-c", &script]).output().unwrap();
-                last = String::from_utf8(done.stdout).unwrap();
-                let error = String::from_utf8(done.stderr).unwrap();
-                let code = if fence == "sh" { 0 } else { 1 };
-                assert_eq!(done.status.code(), Some(code), "line {line}:\n{text}\n{last}\n{error}");
-                ran += text.lines().filter(|line| line.starts_with("tanist ")).count();
-            }
+    let mut desk = Desk::new();
+    let first_policy = DOCUMENT.lines().position(|line| line == "## Look closely").expect("the heading is there");
+    let mut first = Duration::ZERO;
+    for block in blocks() {
+        if block.line < first_policy {
+            first = desk.took;
+        }
+        match block.fence.as_str() {
+            "text" => desk.compare(&block),
+            "sh" => desk.run(desk.shell(&block.text), &block, 0),
+            "sh fails" => desk.run(desk.shell(&block.text), &block, 1),
             "sh waits" => {
-                let words = text.trim().strip_prefix("tanist ").expect("one command").split(' ');
-                let mut command = command(env!("CARGO_BIN_EXE_tanist"), &work);
+                let words = block.text.trim().strip_prefix("tanist ").expect("one command").split(' ');
+                let mut command = command(env!("CARGO_BIN_EXE_tanist"), &desk.work());
                 command.args(words);
                 let mut dev = Dev::begin(command);
-                last = dev.round();
-                assert_eq!(dev.interrupt(), Some(0), "line {line}");
+                desk.last = dev.round();
+                assert_eq!(dev.interrupt(), Some(0), "line {}", block.line);
             }
             "sh cluster" => {
-                for verb in text.lines().map(|line| line.split(' ').nth(2).unwrap()) {
+                for verb in block.text.lines().map(|line| line.split(' ').nth(2).unwrap()) {
                     let run = format!("\"policy\", \"{verb}\"");
-                    assert!(IN_CLUSTER.contains(&run), "line {line}: no test runs {verb} in a cluster");
+                    assert!(IN_CLUSTER.contains(&run), "line {}: no test runs {verb} in a cluster", block.line);
                 }
             }
-            "yaml" => {}
+            "sh rust" | "text rust" | "yaml" => {}
             other => panic!(
-                "line {line}: what is a block of {other}? Use sh, `sh fails`, `sh waits`, `sh cluster`, yaml or text"
+                "line {}: what is a block of {other}? Use sh, `sh fails`, `sh waits`, `sh cluster`, `sh rust`, yaml or text",
+                block.line
             ),
         }
     }
-    assert!(ran >= 9, "only {ran} commands were found");
+    assert!(desk.ran >= 9, "only {} commands were found", desk.ran);
+    // What the heading promises, without the time that an author takes to type.
+    assert!(first > Duration::ZERO && first < Duration::from_secs(180), "a policy in three minutes took {first:?}");
 }

@@ -1,0 +1,57 @@
+//! Zones are labels of nodes, so policies that go by them are tried where there are several nodes: `make e2e-nodes`.
+use crate::{node_of, spread};
+use anyhow::{Result, ensure};
+use serde_json::json;
+use tanist_e2e::{KILL, Outcome, kubectl, led_by_another, play};
+
+/// A node that is said to be in another zone, until this value is dropped.
+struct Moved {
+    node: String,
+    from: String,
+}
+
+impl Moved {
+    fn new(node: String, zone: &str) -> Result<Self> {
+        let path = "jsonpath={.metadata.labels.topology\\.kubernetes\\.io/zone}";
+        let from = kubectl(&["get", "node", &node, "-o", path])?.trim().to_owned();
+        label(&node, zone)?;
+        Ok(Moved { node, from })
+    }
+}
+
+impl Drop for Moved {
+    fn drop(&mut self) {
+        let _ = label(&self.node, &self.from);
+    }
+}
+
+fn label(node: &str, zone: &str) -> Result<()> {
+    kubectl(&["label", "node", node, &format!("topology.kubernetes.io/zone={zone}"), "--overwrite"]).map(drop)
+}
+
+// P27, `zones`: all members have the same data. The primary's zone goes before the lower ordinal; with another parameter, which the running group takes over, the other
+// zone does, and the lower ordinal would again have been another one.
+#[test]
+fn the_zone_of_the_last_primary_decides_among_equals() -> Outcome {
+    play("zones").on("node4").run(async |stage| {
+        let group = spread(stage).await?;
+        let mut moved = Vec::new();
+        for (ordinal, zone) in [(0, "a"), (1, "b"), (2, "a")] {
+            moved.push(Moved::new(node_of(&group, ordinal).await?, zone)?);
+        }
+        group.change(json!({"policies": [{"builtin": "zones", "parameters": {"failover": "same"}}]})).await?;
+        group.ready(60).await?;
+        group.member(0).exec(&KILL).await?;
+        ensure!(led_by_another(&group, 0, 60).await? == 2, "not the member in the zone of the last primary");
+        group.rows(3).await?;
+
+        group.member(2).write(2).await?;
+        group.copied(5).await?;
+        group.change(json!({"policies": [{"builtin": "zones", "parameters": {"failover": "other"}}]})).await?;
+        group.ready(60).await?;
+        group.member(2).exec(&KILL).await?;
+        ensure!(led_by_another(&group, 2, 60).await? == 1, "not the member in the other zone");
+        group.rows(5).await?;
+        group.had_one_primary_at_a_time().await
+    })
+}

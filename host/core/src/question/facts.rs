@@ -1,0 +1,108 @@
+//! The facts that policies see beside the fields of the contract (docs/facts.md). Each list has far fewer than the contract allows, so none is cut.
+use crate::check;
+use crate::contract::{Position, Role, Sequence};
+use crate::limits;
+use crate::policy::Point;
+use crate::snapshot::{Member, Snapshot};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Facts by their words.
+type Facts = BTreeMap<&'static str, String>;
+
+fn sorted(facts: Facts) -> Vec<(String, String)> {
+    facts.into_iter().map(|(word, value)| (word.to_owned(), value)).collect()
+}
+
+/// Adds pairs whose keys are missing. The result is sorted by key.
+pub fn add_missing(pairs: &mut Vec<(String, String)>, more: &[(String, String)]) {
+    let own: BTreeMap<_, _> = more.iter().cloned().chain(pairs.drain(..)).collect();
+    pairs.extend(own);
+}
+
+/// The highest known number of each history in each term: of the members, and of the high-water mark.
+pub(super) struct Tops<'a>(BTreeMap<(u64, Option<&'a str>), u64>);
+
+impl<'a> Tops<'a> {
+    pub(super) fn of(s: &'a Snapshot) -> Self {
+        let mut tops = BTreeMap::new();
+        let mut count = |term, sequence: &'a Sequence| {
+            let top = tops.entry((term, sequence.history.as_deref())).or_insert(sequence.number);
+            *top = sequence.number.max(*top);
+        };
+        for member in &s.members {
+            if let (Position::Known(own), Some(term)) = (&member.position, s.record.member(&member.name).counts_as()) {
+                count(term, own);
+            }
+        }
+        if let Some(mark) = &s.record.high_water {
+            count(mark.term, &mark.sequence);
+        }
+        Tops(tops)
+    }
+
+    /// How far the member's number is below the highest. `None`: its position or its term is not known.
+    fn behind(&self, s: &Snapshot, member: &Member) -> Option<u64> {
+        let Position::Known(own) = &member.position else { return None };
+        let term = s.record.member(&member.name).counts_as()?;
+        self.0.get(&(term, own.history.as_deref())).map(|top| top.saturating_sub(own.number))
+    }
+}
+
+/// The facts of a member.
+pub(super) fn of_member(s: &Snapshot, tops: &Tops<'_>, member: &Member) -> Vec<(String, String)> {
+    let mut facts = Facts::new();
+    facts.extend(tops.behind(s, member).map(|by| ("behind", by.to_string())));
+    let silent = member.pod.is_none() || s.seen(member).0 == Role::Unknown;
+    let contact = member.reading.contact.filter(|_| silent).map(|at| at.min(s.now));
+    facts.extend(contact.map(|at| ("last-contact", at.to_string())));
+    sorted(facts)
+}
+
+/// The facts of the group.
+pub(super) fn of_group(s: &Snapshot, point: Point) -> Vec<(String, String)> {
+    let mut facts = Facts::new();
+    facts.extend(cut(s).map(|lists| ("cut", lists)));
+    facts.extend(s.group.failover.max_behind.map(|limit| ("max-behind", limit.to_string())));
+    // Why the host would move the lead by itself.
+    let cause = check::lead_cause(s).filter(|_| point == Point::Switchover);
+    facts.extend(cause.map(|cause| ("switchover", cause.word.to_owned())));
+    let (led, node, zone) = last_primary(s);
+    facts.extend(
+        [("last-primary", led), ("last-primary-node", node), ("last-primary-zone", zone)]
+            .into_iter()
+            .filter_map(|(word, value)| Some((word, value?))),
+    );
+    sorted(facts)
+}
+
+/// The member that leads, or led last, and where it was then. With several primaries: the one that became it last.
+fn last_primary(s: &Snapshot) -> (Option<String>, Option<String>, Option<String>) {
+    let led = s.record.last_led();
+    let serving = s.serving();
+    let leads = match serving.as_slice() {
+        [one] => Some(*one),
+        all => all.iter().copied().find(|m| led == Some(&m.name)),
+    };
+    match (leads, led) {
+        (Some(m), _) => (Some(m.name.to_string()), m.pod.as_ref().and_then(|pod| pod.node.clone()), super::zone(s, m)),
+        (None, Some(led)) if serving.is_empty() => {
+            let lost = s.record.lost_primary.as_ref().filter(|lost| lost.member == *led);
+            (Some(led.to_string()), lost.and_then(|l| l.node.clone()), lost.and_then(|l| l.zone.clone()))
+        }
+        _ => (None, None, None),
+    }
+}
+
+/// The names of the lists of which a policy does not see everything.
+fn cut(s: &Snapshot) -> Option<String> {
+    let many = |labels: &[(String, String)]| keys(labels) > limits::LABELS;
+    let labels = many(&s.group.labels) || s.members.iter().filter_map(|m| m.pod.as_ref()).any(|p| many(&p.labels));
+    // The record keeps so many, so there may have been older ones.
+    let history = s.record.history.len() >= limits::HISTORY;
+    let cut: Vec<_> = [("history", history), ("labels", labels)].into_iter().filter(|(_, cut)| *cut).collect();
+    (!cut.is_empty()).then(|| cut.into_iter().map(|(list, _)| list).collect::<Vec<_>>().join(","))
+}
+
+fn keys(pairs: &[(String, String)]) -> usize {
+    pairs.iter().map(|(key, _)| key).collect::<BTreeSet<_>>().len()
+}

@@ -1,0 +1,240 @@
+//! When the lead moves on purpose, and when a policy may move it.
+use super::super::support::db;
+use super::super::support::policies::{Lead, Natural, Says};
+use super::super::support::world::{START, World, command};
+use std::cell::RefCell;
+use tanist_core::check::{Rule, policy_may_move_lead, switchover_member};
+use tanist_core::checked::recheck;
+use tanist_core::contract::{Answer, Position, Role, Sequence};
+use tanist_core::decide::decide;
+use tanist_core::plan::{Action, Reason};
+use tanist_core::policy::{Answered, Point, Policies, Question, Reply, Unanswered};
+use tanist_core::record::Switchover;
+
+/// A primary of long standing and two secondaries, settled.
+fn settled() -> World {
+    let mut world = World::new(3, 1);
+    world.group.commands.secondary = Some(command("secondary"));
+    for ordinal in 0..3 {
+        world.remember(ordinal, 1, "9");
+    }
+    world.serve(0, Role::Primary);
+    world.serve(1, Role::Secondary);
+    world.serve(2, Role::Secondary);
+    world.play(&Natural, 0);
+    world.now = START + 1000;
+    world
+}
+
+fn held(world: &mut World) -> Result<(), Rule> {
+    policy_may_move_lead(&world.observe()).map_err(|violation| violation.rule)
+}
+
+/// Keeps the questions about the lead, and has no opinion.
+#[derive(Default)]
+struct Curious(RefCell<Vec<Question>>);
+
+impl Policies for Curious {
+    fn has(&self, point: Point) -> bool {
+        point != Point::Rebalance
+    }
+
+    fn ask(&self, question: &Question) -> Result<Answered, Unanswered> {
+        if question.point == Point::Switchover {
+            self.0.borrow_mut().push(question.clone());
+        }
+        Lead::Abstains.ask(question)
+    }
+}
+
+fn questions(world: &mut World) -> Vec<Question> {
+    let curious = Curious::default();
+    let _ = decide(&world.observe(), &curious);
+    curious.0.into_inner()
+}
+
+// P24: wit/policy.wit, `switchover`: only a policy that exports it is asked.
+#[test]
+fn a_settled_group_asks_only_a_policy_that_has_the_question() {
+    let mut world = settled();
+    let says = Says::new(Reply::Answer(Answer::Refuse("no".into())));
+    let plan = decide(&world.observe(), &says);
+    assert!(says.asked.borrow().is_empty() && plan.waits.is_empty(), "{:?}", plan.waits);
+    assert_eq!(questions(&mut world).len(), 1);
+}
+
+// A4, P21, P24: nothing is read for it.
+#[test]
+fn the_question_about_the_lead_reads_nothing_and_names_the_cause() {
+    let mut world = settled();
+    let asked = questions(&mut world).remove(0);
+    assert!(asked.snapshot.members.iter().all(|m| m.position == Position::NotAsked));
+    let cause = |facts: &[(String, String)]| facts.iter().find(|(key, _)| key == "switchover").map(|(_, v)| v.clone());
+    assert_eq!(cause(&asked.snapshot.group.facts), None);
+    let barred: Vec<_> = asked.snapshot.members.iter().map(|m| m.barred.as_deref()).collect();
+    assert_eq!(barred, [Some("it leads"), None, None]);
+    let plan = decide(&world.observe(), &Curious::default());
+    assert!(plan.actions.iter().all(|a| !matches!(a, Action::Read { .. })), "{:?}", plan.actions);
+
+    world.nodes.get_mut("node-0").unwrap().cordoned = true;
+    world.nodes.get_mut("node-1").unwrap().cordoned = true;
+    let asked = questions(&mut world).remove(0);
+    assert_eq!(cause(&asked.snapshot.group.facts).as_deref(), Some("drain"));
+    assert_eq!(asked.snapshot.members[1].barred.as_deref(), Some("its node is to be drained"));
+    world.group.replicas = 0;
+    assert_eq!(questions(&mut world), []);
+}
+
+// P25: each of the host's reasons against it.
+#[test]
+fn a_policy_moves_the_lead_only_while_nothing_else_is_going_on() {
+    assert_eq!(held(&mut settled()), Ok(()));
+    let broken = |change: &dyn Fn(&mut World)| {
+        let mut world = settled();
+        change(&mut world);
+        held(&mut world).unwrap_err()
+    };
+    assert_eq!(broken(&|w| w.group.primaries = 2), Rule::NobodyServes);
+    assert_eq!(broken(&|w| w.group.replicas = 0), Rule::NobodyServes);
+    assert_eq!(broken(&|w| w.group.preferred_primary = Some(db(0))), Rule::AdministratorDecides);
+    assert_eq!(broken(&|w| w.body(1).app.probe = Some(Role::Unknown)), Rule::MayBePrimary);
+    assert_eq!(broken(&|w| w.record.member_mut(&db(0)).last_primary = Some(w.now - 299)), Rule::LeadMovedRecently);
+    assert_eq!(broken(&|w| w.record.member_mut(&db(1)).last_primary = Some(w.now - 299)), Rule::LeadMovedRecently);
+    let mut world = settled();
+    world.record.member_mut(&db(0)).last_primary = Some(world.now - 300);
+    assert_eq!(held(&mut world), Ok(()));
+}
+
+// What a policy chose is in the record until the switchover is over: an older operator can read it then (docs/safety.md, S37).
+#[test]
+fn what_a_policy_chose_leaves_the_record_with_its_switchover() {
+    let text = |world: &World| serde_json::to_string(&world.record.switchover).unwrap();
+    let mut world = settled();
+    world.nodes.get_mut("node-0").unwrap().cordoned = true;
+    let policy = Lead::To(db(2));
+    let mut chosen = false;
+    for _ in 0..40 {
+        world.round(&policy);
+        chosen |= text(&world).contains(r#""chosen":"db-2""#);
+    }
+    world.play(&policy, 60);
+    assert!(chosen && world.body(2).app.leads());
+    assert!(!text(&world).contains("chosen"), "{}", text(&world));
+    world.nodes.get_mut("node-0").unwrap().cordoned = false;
+    world.play(&Natural, 60);
+    assert_eq!(text(&world), "null");
+
+    // One that failed stays in the record as long as its cause, so that it is not repeated.
+    let mut world = settled();
+    world.nodes.get_mut("node-0").unwrap().cordoned = true;
+    let (from, chosen, why) = (db(0), Some(db(2)), "the node of db-0 is to be drained".to_owned());
+    world.record.switchover =
+        Some(Switchover { from, to: None, chosen, why, term: 1, floor: None, begun: Some(START), led: None });
+    world.play(&policy, 0);
+    assert!(text(&world).contains(r#""led":"db-0""#) && !text(&world).contains("chosen"), "{}", text(&world));
+}
+
+// P24: wit/policy.wit, `switchover`: the host bars who could not take over. What is barred here would be barred in the failover, too.
+#[test]
+fn only_members_that_could_take_over_may_be_chosen() {
+    let bar = |change: &dyn Fn(&mut World)| {
+        let mut world = settled();
+        change(&mut world);
+        let asked = questions(&mut world).remove(0);
+        assert_eq!(asked.snapshot.members[2].barred, None);
+        asked.snapshot.members[1].barred.clone().unwrap()
+    };
+    assert_eq!(bar(&|w| w.serve(1, Role::Stopped)), "it is stopped and has to follow the primary first");
+    assert_eq!(
+        bar(&|w| w.record.member_mut(&db(1)).follow_again = true),
+        "it is secondary and has to follow the primary first"
+    );
+    let rests = |w: &mut World| w.record.member_mut(&db(1)).retry_at = Some(w.now + 7);
+    assert_eq!(bar(&rests), "failures: 0; next try in 7 s");
+    assert_eq!(
+        bar(&|w| w.record.member_mut(&db(1)).claim_uid = Some("another".into())),
+        "its volume was replaced after its role was last confirmed"
+    );
+    assert_eq!(bar(&|w| w.nodes.get_mut("node-1").unwrap().cordoned = true), "its node is to be drained");
+
+    let mut world = settled();
+    world.group.replicas = 2;
+    let asked = questions(&mut world).remove(0);
+    let barred: Vec<_> = asked.snapshot.members.iter().map(|m| m.barred.as_deref()).collect();
+    assert_eq!(barred, [Some("it leads"), None, Some("it is beyond spec.replicas")]);
+}
+
+// P25: another member's wish of an administrator goes before a policy's, also in a switchover with another cause.
+#[test]
+fn the_preferred_primary_goes_before_what_a_policy_chooses() {
+    let mut world = settled();
+    world.nodes.get_mut("node-0").unwrap().cordoned = true;
+    world.group.preferred_primary = Some(db(2));
+    let asked = questions(&mut world).remove(0);
+    let barred: Vec<_> = asked.snapshot.members.iter().map(|m| m.barred.as_deref()).collect();
+    assert_eq!(barred, [Some("it leads"), Some("db-2 is spec.preferredPrimary, and can lead"), None]);
+    world.nodes.get_mut("node-2").unwrap().cordoned = true;
+    let asked = questions(&mut world).remove(0);
+    assert_eq!(asked.snapshot.members[1].barred, None, "the preferred one is on a node that is to be drained, too");
+}
+
+// Before a command starts, the record is that from before the decision. What is over in it says nothing about who has to lead now.
+#[test]
+fn a_switchover_that_ended_does_not_hold_up_the_next_one() {
+    let mut world = settled();
+    world.serve(1, Role::Stopped);
+    let (from, to, why) = (db(0), Some(db(1)), String::new());
+    let mut last = Switchover { from, to, chosen: None, why, term: 1, floor: None, begun: Some(START), led: None };
+    let mut stops = |last: &Switchover| {
+        world.record.switchover = Some(last.clone());
+        let s = world.observe();
+        switchover_member(&s, &s.members[0]).map_err(|violation| violation.rule)
+    };
+    assert_eq!(stops(&last), Err(Rule::NoSuccessor), "it is to db-1, which is stopped");
+    (last.to, last.chosen) = (None, last.to);
+    assert_eq!(stops(&last), Err(Rule::NoSuccessor), "a policy chose db-1");
+    last.led = Some(db(0));
+    assert_eq!(stops(&last), Ok(()));
+}
+
+// docs/rules.md, "Switchover": the second look has the record of before the round. If that names another member, the primary would be led out of its
+// Service, and then not be stopped.
+#[test]
+fn a_policy_that_names_another_member_is_followed_in_the_next_round() {
+    let mut world = settled();
+    world.nodes.get_mut("node-0").unwrap().cordoned = true;
+    let mut seen = world.observe();
+    let nine = Sequence { history: None, number: 9 };
+    seen.members[2].position = Position::Known(nine.clone());
+    let why = "the node of db-0 is to be drained".to_owned();
+    let (from, chosen, floor) = (db(0), Some(db(1)), Some(nine));
+    seen.record.switchover = Some(Switchover { from, to: None, chosen, why, term: 1, floor, begun: None, led: None });
+    let plan = decide(&seen, &Lead::To(db(2)));
+    assert!(plan.actions.iter().all(|a| !matches!(a, Action::Run { .. } | Action::Route { .. })), "{:?}", plan.actions);
+    let wait = plan.waits.iter().find(|w| w.reason == Reason::SwitchoverPending).unwrap();
+    assert_eq!(wait.until, Some(seen.now + 1));
+
+    let mut live = seen.clone();
+    live.members[1].asked = true;
+    seen.record = plan.record;
+    let plan = decide(&seen, &Lead::To(db(2)));
+    let intent = plan.actions.iter().find_map(|a| if let Action::Run { intent, .. } = a { Some(intent) } else { None });
+    assert!(recheck(&seen, &live, intent.unwrap()).is_ok());
+}
+
+// docs/rules.md, "Switchover": a drain begins another switchover. What failed before is forgotten with it.
+#[test]
+fn after_a_drain_that_was_called_off_a_policy_may_try_again() {
+    let mut world = settled();
+    let (from, to, led) = (db(0), Some(db(2)), Some(db(0)));
+    let (why, begun) = ("policy lead moves the lead to db-2: in order".to_owned(), Some(START));
+    world.record.switchover = Some(Switchover { from, to, chosen: None, why, term: 1, floor: None, begun, led });
+    assert_eq!(held(&mut world), Err(Rule::SwitchoverFailed));
+    world.round(&Lead::To(db(2)));
+    assert_eq!(held(&mut world), Err(Rule::SwitchoverFailed), "it is not repeated by itself");
+    world.nodes.get_mut("node-0").unwrap().cordoned = true;
+    world.round(&Natural);
+    world.nodes.get_mut("node-0").unwrap().cordoned = false;
+    world.round(&Natural);
+    assert_eq!(held(&mut world), Ok(()));
+}
