@@ -61,18 +61,37 @@ sources_key() {
 
 mode() { if [[ -n $random ]]; then echo "random-${MUTANTS_SEEDS:-100}"; else echo "tests${MUTANTS_FILTER:+-$(sha256sum <<<"$MUTANTS_FILTER" | cut -c1-8)}"; fi; }
 
-# result_of CRATE MUTATION: where its result is kept. The name has the change and the file that it changes: a result holds while these two are the same.
-# The tests may have become weaker since; for that the row says which commit it was tried with, and samples are always tried anew.
+# result_of CRATE MUTATION: where its result is kept. The name is a key of the change and of the file that it changes: a result holds while these two are
+# the same. The tests may have become weaker since; for that samples are always tried anew.
 result_of() {
   local file
   file=$(cut -d'~' -f2 <<<"$2")
-  { echo "$1"; cut -d'~' -f2- <<<"$2"; cat "$1/src/$file"; } | sha256sum | cut -c1-24 | sed "s,^,$RESULTS/$(mode)/,"
+  { echo "$1"; cut -d'~' -f2- <<<"$2"; cat "$1/src/$file"; } | sha256sum | cut -c1-12 | sed "s,^,$RESULTS/$(mode)/,"
+}
+
+# document: where the table of the mode is. The tables know results, too, so that a new machine or a clone begins with what was found elsewhere.
+document() { if [[ -n $random ]]; then echo docs/mutations-random.md; else echo docs/mutations.md; fi; }
+
+# part CRATE: the name of its marks in the document.
+part() { if [[ -n $random ]]; then echo random; else echo "$1"; fi; }
+
+# from_table CRATE RESULT: the cells of the row with the key of this result; fails when there is none.
+from_table() {
+  # Rows were found with the usual arguments and seeds only.
+  [[ -z ${MUTANTS_FILTER:-} && ${MUTANTS_SEEDS:-100} == 100 ]] || return 1
+  awk -v mark="<!-- $(part "$1") -->" -v end="<!-- /$(part "$1") -->" -v key="${2##*/}" -v first="$([[ -n $random ]] && echo 3 || echo 4)" -F ' [|] ' '
+    $0 == mark { inside = 1 } $0 == end { inside = 0 }
+    inside && $NF == key " |" { cells = $first; for (i = first + 1; i < NF; i++) cells = cells " | " $i; print cells; found = 1 }
+    END { exit !found }' "$(document)"
 }
 
 # is_known CRATE RESULT: there is a result, and one of the tests that it names exists still. What survived is tried again: there may be a test by now.
 is_known() {
   local cells name names
-  [[ -f $2 ]] || return 1
+  if [[ ! -f $2 ]]; then
+    cells=$(from_table "$1" "$2") || return 1
+    mkdir -p "${2%/*}" && echo "$cells" >"$2"
+  fi
   read -r cells <"$2"
   [[ $cells != "$SURVIVED" ]] || return 1
   names=$(grep -oE '[a-z0-9]+(_[a-z0-9]+)+' <<<"$cells" || true)
@@ -165,6 +184,10 @@ run_either() { if [[ -n $random ]]; then run_random; else run_tests; fi; }
 seen() { sed -nE "s/^.*$1[a-z_]*: ([0-9]+) of ([0-9]+) seeds fail, the first is (.*)$/\1 of \2 (\3)/p" <<<"$2" | sed -E 's/^0 of .*/-/'; }
 
 SURVIVED='**none: it survived**'
+UNTRIED='not tried yet in this form'
+
+# survived RESULT: no test noticed it.
+survived() { [[ -f $1 ]] && grep -qF "$SURVIVED" "$1"; }
 
 # outcome STATUS OUTPUT: the last cells of the row: the tests that failed, or in how many seeds each random test did.
 outcome() {
@@ -194,23 +217,23 @@ try() {
   if grep -q "could not compile" <<<"$said"; then echo "$said" >&2; echo "mutants: $crate $1 does not compile" >&2; return 1; fi
   # Above 128: a signal ended the tests, so nothing is known.
   if ((status > 128)); then echo "mutants: a signal ended the tests of $crate $1" >&2; exit "$status"; fi
-  { outcome "$status" "$said"; git log -1 --format=%h; } >"$3.new" && mv "$3.new" "$3"
+  outcome "$status" "$said" >"$3.new" && mv "$3.new" "$3"
 }
 
 headings() {
   if [[ -n $random ]]; then
-    printf '| | rule | any answer | the default rule | faults stop | commit |\n| --- | --- | --- | --- | --- | --- |\n'
+    printf '| | rule | any answer | the default rule | faults stop | key |\n| --- | --- | --- | --- | --- | --- |\n'
   else
-    printf '| | rule | file | tests that fail | commit |\n| --- | --- | --- | --- | --- |\n'
+    printf '| | rule | file | tests that fail | key |\n| --- | --- | --- | --- | --- |\n'
   fi
 }
 
-# print_row NUMBER MUTATION RESULT
+# print_row NUMBER MUTATION RESULT: the key in the last column names the change and the file that the result was found with.
 print_row() {
-  local rule file cells commit
+  local rule file cells key=${3##*/}
   IFS='~' read -r rule file _ <<<"$2"
-  { read -r cells; read -r commit; } <"$3"
-  if [[ -n $random ]]; then echo "| $1 | $rule | $cells | $commit |"; else echo "| $1 | $rule | $file | $cells | $commit |"; fi
+  if [[ -f $3 ]]; then read -r cells <"$3"; else key=- cells=$UNTRIED${random:+ | - | -}; fi
+  if [[ -n $random ]]; then echo "| $1 | $rule | $cells | $key |"; else echo "| $1 | $rule | $file | $cells | $key |"; fi
 }
 
 # The unchanged crate passes, which also builds what all its mutations share. Known once for the same sources.
@@ -259,7 +282,7 @@ run_crate() {
     fi
     print_row "$number" "${list[number - 1]}" "$result"
     # The random tests see a part only; they are not expected to see all.
-    if [[ -z $random ]] && grep -qF "$SURVIVED" "$result"; then survived=$((survived + 1)); fi
+    if [[ -z $random ]] && survived "$result"; then survived=$((survived + 1)); fi
   done
   ((left == 0)) || echo "mutants: $left of $crate are left for the next run" >&2
   if ((survived > 0)); then echo "mutants: $survived of $crate survived" >&2; fi
@@ -295,16 +318,20 @@ run_sample() {
   return "$failed"
 }
 
-# table CRATE: its whole table from known results. Fails when one is missing.
+# table CRATE: its whole table from known results, and a sentence that counts them.
 table() {
-  local number=0 line result
-  headings
+  local number=0 known=0 line result rows=''
   while read -r line; do
     number=$((number + 1))
     result=$(result_of "$1" "$line")
-    is_known "$1" "$result" || return 1
-    print_row "$number" "$line" "$result"
+    if is_known "$1" "$result"; then known=$((known + 1)); elif ! survived "$result"; then result=''; fi
+    rows+=$(print_row "$number" "$line" "$result")$'\n'
   done < <(mutations_of "$1")
+  if ((known == number)); then echo -n "All $number were tried"; else echo -n "$known of $number were tried"; fi
+  if [[ -n $random ]]; then echo " with ${MUTANTS_SEEDS:-100} seeds."; else echo "."; fi
+  echo
+  headings
+  echo -n "$rows"
 }
 
 # replace FILE NAME: what stands between the marks of that name becomes the standard input.
@@ -322,18 +349,11 @@ replace() {
   rm -f "$new" "$new.whole"
 }
 
-# Puts the tables into the documents, those of crates of which every mutation has a result.
+# Puts the tables into the documents. What was not tried since it or its file changed says so.
 write_tables() {
-  local each text found
-  for each in $(crates); do
-    if ! text=$(table "$each"); then echo "mutants: $each is not complete: dev/mutants $each" >&2; continue; fi
-    found="All $(mutations_of "$each" | wc -l) were tried; $(date -u +%F)."
-    printf '%s\n\n%s\n' "$found" "$text" | replace docs/mutations.md "$each"
-    echo "mutants: docs/mutations.md has the table of $each"
-  done
+  local each
+  for each in $(crates); do table "$each" | replace docs/mutations.md "$each"; done
   random=1
-  if ! text=$(table host/core); then echo "mutants: host/core --random is not complete: dev/mutants --random" >&2; return; fi
-  found="All were tried with ${MUTANTS_SEEDS:-100} seeds; $(date -u +%F)."
-  printf '%s\n\n%s\n' "$found" "$text" | replace docs/mutations-random.md random
-  echo "mutants: docs/mutations-random.md has its table"
+  table host/core | replace docs/mutations-random.md random
+  echo "mutants: docs/mutations.md and docs/mutations-random.md have what is known"
 }
