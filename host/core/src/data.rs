@@ -65,3 +65,10 @@ pub fn show_position(position: &Position) -> String {
         Position::NotAsked => "not asked".into(),
     }
 }
+
+/// Whether data of that position has everything up to that sequence of the same term.
+#[must_use]
+pub fn has_reached(position: &Position, floor: &Sequence) -> bool {
+    let Position::Known(own) = position else { return false };
+    matches!(compare((0, own), (0, floor)), Some(Ordering::Equal | Ordering::Greater))
+}

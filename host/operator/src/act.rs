@@ -43,7 +43,7 @@ use std::time::{Duration, Instant};
 use tanist_core::checked::{Deletion, Scaling, Start, recheck, recheck_deletion, recheck_scaling};
 use tanist_core::contract::MemberName;
 use tanist_core::plan::{Action, DeletionCause, Plan};
-use tanist_core::record::Intent;
+use tanist_core::record::{Intent, Verb};
 use tanist_core::snapshot::{Evidence, Snapshot};
 use tracing::{Instrument, info, warn};
 use writes::{Shown, delete_pod, mark_claim, route, scale};
@@ -122,8 +122,14 @@ impl Acting<'_> {
         let mut ready = None;
         let first = others.iter().find_map(|a| if let Action::Run { intent, .. } = a { Some(intent) } else { None });
         if let Some(intent) = first.filter(|_| !self.ctx.is_closing()) {
-            let found = self.make_ready(intent).await;
-            ready = Some(Ready { token: intent.token.clone(), at: Instant::now(), found });
+            match self.make_ready(intent).await {
+                // A primary that goes on is not led out of its Service.
+                Err(error) if intent.verb == Verb::Switchover => {
+                    self.missing.add(Some(Need::Routing(intent.member.clone())));
+                    self.fail(error, Some(Need::Record));
+                }
+                found => ready = Some(Ready { token: intent.token.clone(), at: Instant::now(), found }),
+            }
         }
         for action in others {
             self.carry_out_action(action, &mut ready).await;
@@ -150,12 +156,15 @@ impl Acting<'_> {
                 info!(reason = %why, "not done: {what}");
                 self.missing.add(spoiled);
             }
-            Err((error, spoiled)) => {
-                let is_over = matches!(error, Error::Outdated | Error::Closing);
-                self.missing.add(if is_over { Some(Need::Decision) } else { spoiled });
-                self.outcome.errors.push(error);
-            }
+            Err((error, spoiled)) => self.fail(error, spoiled),
         }
+    }
+
+    /// Notes an error, and what is missing after it.
+    fn fail(&mut self, error: Error, spoiled: Option<Need>) {
+        let is_over = matches!(error, Error::Outdated | Error::Closing);
+        self.missing.add(if is_over { Some(Need::Decision) } else { spoiled });
+        self.outcome.errors.push(error);
     }
 
     /// Before a command, a deletion and a shrink: observes again, then writes the record, which explains what follows. The record is written only

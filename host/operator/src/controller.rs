@@ -78,8 +78,8 @@ async fn decided(ctx: &Arc<Context>, observed: Observed, policies: &Arc<Active>)
     let began = Instant::now();
     let deciding = move || {
         let plan = decide(&observed.snapshot, &Measured { active: &*active, metrics: &shared.metrics });
-        let slow = active.is_slow();
-        ((observed, plan), slow)
+        let pace = active.pace();
+        ((observed, plan), pace)
     };
     let (observed, plan) = ctx.decisions.run(&uid, deciding, move || later.prepare()).await.map_err(Error::Decide)?;
     // With the time until a thread was free, which the metric of each question does not have.

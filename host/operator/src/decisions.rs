@@ -2,14 +2,18 @@
 //! answer watches (docs/safety.md, H24).
 //!
 //! A group that used much fuel for a decision not long ago shares all places but one with others of its kind. So one place is always there for groups that decide in
-//! microseconds, as nearly all do, however many others burn what they are allowed. Slow groups also have a lower priority: a place is a thread, and on a busy machine
-//! threads of one priority wait for each other. And the place of a slow decision rests after it.
+//! microseconds, as nearly all do, however many others burn what they are allowed. Slow groups also give way on the processors: a place is a thread, and threads of one
+//! priority wait some milliseconds for each other. And the place of a slow decision rests after it.
 use rustix::process::nice;
 use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+use thread_priority::unix::{
+    NormalThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
+};
+use thread_priority::ThreadPriority;
 use tokio::sync::{Semaphore, oneshot};
 
 /// Fuel of a question above which its group is a slow one: some milliseconds of a busy machine. Fuel and not time, because time also passes while
@@ -24,6 +28,26 @@ const SLOW_PER_MEMBER: u64 = 5_000;
 pub fn is_slow(fuel: u64, members: usize) -> bool {
     let members = u64::try_from(members).unwrap_or(u64::MAX);
     fuel > SLOW.saturating_add(SLOW_PER_MEMBER.saturating_mul(members))
+}
+
+/// How a decision went, as far as it matters for the next ones of its group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// It needed little.
+    Quick,
+    /// It used much fuel ([`is_slow`]).
+    Slow,
+    /// It used much fuel, and a question of it was cut off at the wall limit: it did not get enough of a processor.
+    CutOff,
+}
+
+/// What is known of a group that decided slowly.
+#[derive(Debug, Clone, Copy)]
+struct Slow {
+    /// When it counts as quick again.
+    until: Instant,
+    /// Whether its last slow decision was cut off.
+    cut_off: bool,
 }
 
 /// How long a group stays a slow one after its last slow decision. Most rounds ask no policy, and a policy may burn its fuel at every second question:
@@ -46,8 +70,8 @@ pub struct Decisions {
     all: Arc<Semaphore>,
     /// The places for groups that decide slowly.
     slow: Arc<Semaphore>,
-    /// The groups that decided slowly, by UID, each with the time from which it counts as quick again.
-    groups: Mutex<BTreeMap<String, Instant>>,
+    /// The groups that decided slowly, by UID.
+    groups: Mutex<BTreeMap<String, Slow>>,
 }
 
 /// Why a decision was not made. Nothing is wrong with the group; it is tried again.
@@ -81,21 +105,21 @@ impl Decisions {
         }
     }
 
-    /// Makes a decision of the group with that UID on another thread. `decide`: the decision, and whether it was a slow one. `then` runs on the same thread when
-    /// the decision is already known; not in a slow group.
+    /// Makes a decision of the group with that UID on another thread. `decide`: the decision, and how it went. `then` runs on the same thread when the decision is
+    /// already known; not in a slow group.
     ///
     /// # Errors
     /// [`Error`].
     pub async fn run<T: Send + 'static>(
         &self,
         group: &str,
-        decide: impl FnOnce() -> (T, bool) + Send + 'static,
+        decide: impl FnOnce() -> (T, Pace) + Send + 'static,
         then: impl FnOnce() + Send + 'static,
     ) -> Result<T, Error> {
-        let slow = self.is_slow(group);
+        let slow = self.slow_at(group, Instant::now());
         let taken = async {
             // The narrower one first: who waits for it holds no place that others need.
-            let slow = if slow { self.slow.clone().acquire_owned().await.ok() } else { None };
+            let slow = if slow.is_some() { self.slow.clone().acquire_owned().await.ok() } else { None };
             (slow, self.all.clone().acquire_owned().await.ok())
         };
         let places = tokio::time::timeout(WAIT, taken).await.map_err(|_| Error::Wait)?;
@@ -103,38 +127,34 @@ impl Decisions {
         let deciding = move || {
             let (of_slow, of_all) = places;
             let began = Instant::now();
-            let (decided, was_slow) = decide();
-            let took = began.elapsed();
+            let (decided, pace) = decide();
+            let (took, was_slow) = (began.elapsed(), pace != Pace::Quick);
             // Nobody listens any more only while the process ends.
-            let _ = tell.send((decided, was_slow));
-            if !slow && !was_slow {
+            let _ = tell.send((decided, pace));
+            if slow.is_none() && !was_slow {
                 then();
             }
             drop(of_all);
-            if slow && was_slow {
+            if slow.is_some() && was_slow {
                 thread::sleep((took * PAUSE).min(LONGEST_PAUSE));
             }
             drop(of_slow);
         };
         match slow {
-            true => at_low_priority(deciding)?,
-            false => drop(tokio::task::spawn_blocking(deciding)),
+            Some(known) => give_way(known.cut_off, deciding)?,
+            None => drop(tokio::task::spawn_blocking(deciding)),
         }
-        let (decided, is_slow) = told.await.map_err(|_| Error::Finish)?;
-        if is_slow {
-            self.lock().insert(group.to_owned(), Instant::now() + SLOW_FOR);
+        let (decided, pace) = told.await.map_err(|_| Error::Finish)?;
+        if pace != Pace::Quick {
+            let known = Slow { until: Instant::now() + SLOW_FOR, cut_off: pace == Pace::CutOff };
+            self.lock().insert(group.to_owned(), known);
         }
         Ok(decided)
     }
 
-    /// Whether that group decided slowly, not long ago.
-    #[must_use]
-    pub fn is_slow(&self, group: &str) -> bool {
-        self.is_slow_at(group, Instant::now())
-    }
-
-    fn is_slow_at(&self, group: &str, now: Instant) -> bool {
-        self.lock().get(group).is_some_and(|until| now < *until)
+    /// What is known of that group if it decided slowly, not long ago.
+    fn slow_at(&self, group: &str, now: Instant) -> Option<Slow> {
+        self.lock().get(group).copied().filter(|slow| now < slow.until)
     }
 
     /// Forgets a group that is gone.
@@ -142,16 +162,21 @@ impl Decisions {
         self.lock().remove(group);
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Instant>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Slow>> {
         self.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Runs it on a thread of its own that goes on while the others leave something of the processors: a tenth of one of them at least.
-fn at_low_priority(deciding: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+/// Runs it on a thread of its own that stops as soon as another thread has something to do. A thread of a low priority would not do: one that is awakened waits
+/// until the other one has used up its slice of some milliseconds, each time. `insist`: it did not get enough of a processor the last time, so it may wait less politely
+/// now, and has a tenth of a processor at least.
+fn give_way(insist: bool, deciding: impl FnOnce() + Send + 'static) -> Result<(), Error> {
     let work = move || {
-        // Of this thread alone. If it is not possible, the decision has the priority of everything else.
-        let _ = nice(10);
+        // Both are of this thread alone. If neither is possible, the decision has the priority of everything else.
+        let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
+        if insist || set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, idle).is_err() {
+            let _ = nice(10);
+        }
         deciding();
     };
     thread::Builder::new().name("slow-decision".into()).spawn(work).map(drop).map_err(|_| Error::Finish)

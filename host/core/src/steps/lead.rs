@@ -2,10 +2,11 @@
 //! has it, and without an opinion the host goes on as if nobody had been asked. No sequence is read for it.
 use crate::check::{self, Cause};
 use crate::contract::{Answer, Care, MemberName, Ranking};
+use crate::data;
 use crate::plan::{Plan, Reason};
 use crate::policy::{self, Answered, Point, Policies, Reply, Unanswered};
 use crate::question::question;
-use crate::record::cut;
+use crate::record::{Switchover, cut};
 use crate::snapshot::Snapshot;
 use crate::steps::ask::{self, Bars};
 
@@ -81,13 +82,25 @@ fn no_answer(s: &Snapshot, plan: &mut Plan, cause: Option<&Cause>, unanswered: U
 }
 
 fn moves(s: &Snapshot, plan: &mut Plan, answered: &Answered, ranking: &Ranking, bars: &Bars) -> Opinion {
+    let known = plan.record.switchover.clone().filter(|last| last.begun.is_none() && last.term == s.record.term);
+    if let Some((to, why)) = known.as_ref().and_then(|last| settled_choice(s, last, ranking)) {
+        return Opinion::Move { to, why };
+    }
     let decision = ask::policy_decision(s, Point::Switchover, answered, ranking, bars);
     let Some(to) = decision.chosen.clone() else { return Opinion::Hold };
     let why = cut(&format!("policy {} moves the lead to {to}: {}", answered.policy.name, decision.reason));
     // While the successor catches up the answer stays the same: it is said once.
-    let known = plan.record.switchover.as_ref().filter(|last| last.begun.is_none() && last.term == s.record.term);
-    if known.and_then(|last| last.target()) != Some(&to) {
+    if known.as_ref().and_then(|last| last.target()) != Some(&to) {
         plan.decisions.push(decision);
     }
     Opinion::Move { to, why }
+}
+
+/// The member that was to lead before, if it has all data by now and the policy still names it: a policy that has several good candidates and changes their order all
+/// the time would otherwise hold up a drain for ever, because each change begins anew.
+fn settled_choice(s: &Snapshot, last: &Switchover, ranking: &Ranking) -> Option<(MemberName, String)> {
+    let (to, floor) = (last.target()?, last.floor.as_ref()?);
+    let named = ranking.candidates.iter().any(|c| c.member == *to);
+    let ready = s.member(to).is_some_and(|m| data::has_reached(&m.position, floor));
+    (named && ready).then(|| (to.clone(), last.why.clone()))
 }

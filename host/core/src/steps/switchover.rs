@@ -13,7 +13,6 @@ use crate::record::{Switchover, Verb};
 use crate::snapshot::{Member, Snapshot};
 use crate::steps::begin;
 use crate::steps::lead::{self, Opinion};
-use std::cmp::Ordering;
 
 /// Runs this step; see the documentation of the module.
 pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
@@ -88,7 +87,7 @@ fn pursue(s: &Snapshot, plan: &mut Plan, current: Switchover) {
     let Some(primary) = s.member(&current.from) else { return };
     let Some(floor) = required_sequence(s, plan, &current, primary) else { return };
     let successors: Vec<_> = s.members.iter().filter(|m| is_suitable(s, &current, m)).collect();
-    if !successors.iter().any(|m| has_reached(m, &floor)) {
+    if !successors.iter().any(|m| data::has_reached(&m.position, &floor)) {
         return await_successors(s, plan, &current, &floor, &successors);
     }
     // The second look has the record of before this round, so whoever is to lead has to be in it: with another one there the primary would be led out of
@@ -191,11 +190,6 @@ fn required_sequence(
             None
         }
     }
-}
-
-fn has_reached(member: &Member, floor: &crate::contract::Sequence) -> bool {
-    let Position::Known(own) = &member.position else { return false };
-    matches!(data::compare((0, own), (0, floor)), Some(Ordering::Equal | Ordering::Greater))
 }
 
 /// Reads the sequences of the possible successors again, every two seconds, until one has reached that of the primary.

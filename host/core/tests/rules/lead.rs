@@ -10,6 +10,7 @@ use tanist_core::decide::decide;
 use tanist_core::plan::{Action, Reason};
 use tanist_core::policy::{Answered, Point, Policies, Question, Reply, Unanswered};
 use tanist_core::record::Switchover;
+use tanist_core::snapshot::Snapshot;
 
 /// A primary of long standing and two secondaries, settled.
 fn settled() -> World {
@@ -220,6 +221,53 @@ fn a_policy_that_names_another_member_is_followed_in_the_next_round() {
     let plan = decide(&seen, &Lead::To(db(2)));
     let intent = plan.actions.iter().find_map(|a| if let Action::Run { intent, .. } = a { Some(intent) } else { None });
     assert!(recheck(&seen, &live, intent.unwrap()).is_ok());
+}
+
+/// Names both secondaries, the later one first.
+struct Backwards;
+
+impl Policies for Backwards {
+    fn has(&self, point: Point) -> bool {
+        point != Point::Rebalance
+    }
+
+    fn ask(&self, question: &Question) -> Result<Answered, Unanswered> {
+        let mut answered = Lead::Another.ask(question)?;
+        if let (Point::Switchover, Reply::Answer(Answer::Choose(ranking))) = (question.point, &mut answered.reply) {
+            ranking.candidates.reverse();
+        }
+        Ok(answered)
+    }
+}
+
+// docs/rules.md, "Switchover": a policy that names two members and changes their order all the time holds up no drain.
+#[test]
+fn a_member_that_may_lead_at_once_does_while_the_policy_names_it() {
+    let mut world = settled();
+    world.nodes.get_mut("node-0").unwrap().cordoned = true;
+    for node in 1..3 {
+        let copy = world.nodes["node-0"].clone();
+        world.nodes.entry(format!("node-{node}")).or_insert(copy).cordoned = false;
+    }
+    let mut seen = world.observe();
+    for (ordinal, node) in [(1, "node-1"), (2, "node-2")] {
+        seen.members[ordinal].pod.as_mut().unwrap().node = Some(node.into());
+    }
+    let at = |number| Sequence { history: None, number };
+    let begins = |seen: &Snapshot, policy: &dyn Policies| {
+        let plan = decide(seen, policy);
+        let began = plan.actions.iter().any(|a| matches!(a, Action::Run { intent, .. } if intent.member == db(0)));
+        (began, plan.record.switchover.and_then(|open| open.chosen))
+    };
+    seen.members[1].position = Position::Known(at(9));
+    seen.members[2].position = Position::Known(at(9));
+    let (from, chosen, floor) = (db(0), Some(db(1)), Some(at(9)));
+    let why = "the node of db-0 is to be drained".to_owned();
+    seen.record.switchover = Some(Switchover { from, to: None, chosen, why, term: 1, floor, begun: None, led: None });
+    assert_eq!(begins(&seen, &Backwards), (true, Some(db(1))), "it named db-1 before, and names it still");
+    assert_eq!(begins(&seen, &Lead::To(db(2))), (false, Some(db(2))), "it does not name db-1 any more");
+    seen.members[1].position = Position::Known(at(8));
+    assert_eq!(begins(&seen, &Backwards), (false, Some(db(2))), "db-1 lags, and db-2 does not");
 }
 
 // docs/rules.md, "Switchover": a drain begins another switchover. What failed before is forgotten with it.

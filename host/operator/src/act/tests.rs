@@ -14,16 +14,21 @@ use tanist_core::snapshot::{ClaimMark, Object};
 
 /// A plan that places db-1, with the intent in its record.
 fn place(s: &Snapshot) -> Plan {
+    runs(s, Verb::Place, "secondary", "pod-1")
+}
+
+/// A plan that executes a command in a pod, with the intent in its record.
+fn runs(s: &Snapshot, verb: Verb, command: &str, uid: &str) -> Plan {
     let mut plan = Plan::new(s.record.clone());
-    let (member, pod) = s.members.iter().find_map(|m| Some((m, m.pod.as_ref().filter(|p| p.uid == "pod-1")?))).unwrap();
+    let (member, pod) = s.members.iter().find_map(|m| Some((m, m.pod.as_ref().filter(|p| p.uid == uid)?))).unwrap();
     let intent = Intent {
         token: "place-1".into(),
-        verb: Verb::Place,
-        command: "secondary".into(),
+        verb,
+        command: command.into(),
         member: member.name.clone(),
         pod_uid: pod.uid.clone(),
         container: "db".into(),
-        container_id: "c1".into(),
+        container_id: pod.containers.get("db").and_then(|c| c.id.clone()).unwrap_or_default(),
         generation: 1,
         started: s.now,
         timeout: 60,
@@ -33,7 +38,7 @@ fn place(s: &Snapshot) -> Plan {
         had_role: false,
     };
     plan.record.intents.push(intent.clone());
-    plan.actions.push(Action::Run { intent, argv: vec!["secondary".into()] });
+    plan.actions.push(Action::Run { intent, argv: vec![command.into()] });
     plan
 }
 
@@ -86,6 +91,33 @@ async fn a_command_starts_after_a_second_look_and_a_record() {
     assert_eq!(seen.iter().filter(|s| s.method == Method::PUT).count(), 1);
     // Start and settle were both refused, so the outcome is unknown.
     assert!(matches!(evidence(&ctx, "place-1"), Some(Evidence::Unknown(_))));
+}
+
+// A primary that is stopped on purpose leaves its Service first. If the second look refuses the stop, it goes on, and keeps its clients. One that must not lead loses
+// them in any case.
+#[tokio::test]
+async fn a_primary_that_goes_on_keeps_its_clients() {
+    for (verb, is_led_away) in [(Verb::Switchover, false), (Verb::Demote, true)] {
+        let stub = Stub::new();
+        let ctx = stub.context();
+        let observed = stub.observe(&ctx, &[Primary, Secondary]).await;
+        // Nothing is there that would allow either of them.
+        let mut plan = runs(&observed.snapshot, verb, "stop", "pod-0");
+        let away = Action::Route {
+            member: "db-0".into(),
+            pod_uid: "pod-0".into(),
+            role: None,
+            ready: false,
+            version: None,
+        };
+        plan.actions.insert(0, away);
+        let outcome = carry_out(&ctx, &observed, &plan, &[Primary, Secondary]).await;
+        assert!(matches!(&outcome.errors[..], [Error::Recheck(..)]), "{:?}", outcome.errors);
+        let seen = until_settled(&ctx, &stub).await;
+        assert!(!seen.iter().any(|s| executes(s, "place-1")), "{seen:?}");
+        let routed = seen.iter().any(|s| s.method == Method::PATCH && s.path.contains("/pods/db-0"));
+        assert_eq!(routed, is_led_away, "{verb:?}: {seen:?}");
+    }
 }
 
 // S6: a process that loses the race for the record starts nothing.

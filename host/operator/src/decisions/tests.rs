@@ -2,6 +2,7 @@ use super::*;
 use crate::mock;
 use crate::policies::builtin;
 use rustix::process::getpriority_process;
+use thread_priority::unix::thread_schedule_policy;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -9,21 +10,25 @@ use tanist_core::examples;
 use tanist_core::policy::{Point, Question};
 use tanist_engine::{Layer, Policy, Stack};
 
+fn is_slow_group(decisions: &Decisions, group: &str) -> bool {
+    decisions.slow_at(group, Instant::now()).is_some()
+}
+
 fn question() -> Question {
     Question { point: Point::Seed, snapshot: examples::snapshot(vec![examples::member(0, 1)]) }
 }
 
-fn panics() -> ((), bool) {
+fn panics() -> ((), Pace) {
     std::panic::resume_unwind(Box::new(()))
 }
 
 /// A decision that ends when the sender is dropped.
-fn blocked() -> (mpsc::Sender<()>, impl FnOnce() -> ((), bool) + Send + 'static) {
+fn blocked() -> (mpsc::Sender<()>, impl FnOnce() -> ((), Pace) + Send + 'static) {
     let (sender, receiver) = mpsc::channel::<()>();
     let wait = move || {
         // The end of the channel is what is waited for.
         let _ = receiver.recv();
-        ((), true)
+        ((), Pace::Slow)
     };
     (sender, wait)
 }
@@ -33,8 +38,8 @@ fn blocked() -> (mpsc::Sender<()>, impl FnOnce() -> ((), bool) + Send + 'static)
 async fn slow_groups_leave_a_place_free() {
     let decisions = Arc::new(Decisions::new(2));
     for group in ["slow-1", "slow-2"] {
-        decisions.run(group, || ((), true), || ()).await.unwrap();
-        assert!(decisions.is_slow(group));
+        decisions.run(group, || ((), Pace::Slow), || ()).await.unwrap();
+        assert!(is_slow_group(&decisions, group));
     }
     let mut ends = Vec::new();
     for group in ["slow-1", "slow-2"] {
@@ -44,8 +49,8 @@ async fn slow_groups_leave_a_place_free() {
         tokio::spawn(async move { decisions.run(group, decide, || ()).await });
         tokio::task::yield_now().await;
     }
-    assert_eq!(decisions.run("quick", || (1, false), || ()).await, Ok(1), "both slow groups share one place");
-    assert!(!decisions.is_slow("quick"));
+    assert_eq!(decisions.run("quick", || (1, Pace::Quick), || ()).await, Ok(1), "both slow groups share one place");
+    assert!(!is_slow_group(&decisions, "quick"));
     drop(ends);
 }
 
@@ -54,29 +59,44 @@ async fn slow_groups_leave_a_place_free() {
 #[tokio::test]
 async fn a_group_is_slow_for_ten_minutes_after_a_slow_decision() {
     let decisions = Decisions::new(2);
-    decisions.run("a", || ((), true), || ()).await.unwrap();
-    decisions.run("a", || ((), false), || ()).await.unwrap();
-    assert!(decisions.is_slow("a"));
+    decisions.run("a", || ((), Pace::Slow), || ()).await.unwrap();
+    decisions.run("a", || ((), Pace::Quick), || ()).await.unwrap();
+    assert!(is_slow_group(&decisions, "a"));
     let now = Instant::now();
-    assert!(decisions.is_slow_at("a", now + Duration::from_secs(590)));
-    assert!(!decisions.is_slow_at("a", now + Duration::from_secs(600)));
-    decisions.run("a", || ((), true), || ()).await.unwrap();
+    assert!(decisions.slow_at("a", now + Duration::from_secs(590)).is_some());
+    assert!(decisions.slow_at("a", now + Duration::from_secs(600)).is_none());
+    decisions.run("a", || ((), Pace::Slow), || ()).await.unwrap();
     decisions.forget("a");
-    assert!(!decisions.is_slow("a"));
+    assert!(!is_slow_group(&decisions, "a"));
+}
+
+/// How the thread of a decision is scheduled: whether it stops for any other one, and its niceness.
+fn scheduled() -> (bool, i32) {
+    let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
+    (thread_schedule_policy().unwrap() == idle, getpriority_process(None).unwrap())
 }
 
 // H24: a slow group gives way on the processors, too, and nobody else does. A panic there costs one round.
 #[tokio::test]
-async fn slow_groups_have_a_lower_priority() {
-    let priority = || (getpriority_process(None).unwrap(), true);
+async fn slow_groups_give_way_on_the_processors() {
     let decisions = Decisions::new(2);
-    let usual = decisions.run("a", priority, || ()).await.unwrap();
-    assert!(decisions.is_slow("a"));
-    assert_eq!(decisions.run("a", priority, || ()).await.unwrap(), (usual + 10).min(19));
-    assert_eq!(decisions.run("b", priority, || ()).await.unwrap(), usual);
+    let (waits, usual) = decisions.run("a", || (scheduled(), Pace::Slow), || ()).await.unwrap();
+    assert!(!waits);
+    assert!(is_slow_group(&decisions, "a"));
+    assert_eq!(decisions.run("a", || (scheduled(), Pace::Slow), || ()).await, Ok((true, usual)));
+    assert_eq!(decisions.run("b", || (scheduled(), Pace::Quick), || ()).await, Ok((false, usual)));
     let interrupted = decisions.run("a", panics, || ()).await;
     assert_eq!(interrupted, Err(Error::Finish));
-    assert_eq!(decisions.run("a", || (1, false), || ()).await, Ok(1));
+    assert_eq!(decisions.run("a", || (1, Pace::Quick), || ()).await, Ok(1));
+}
+
+// H24: a slow group that did not get enough of a processor has its part of one the next time, so that it decides on a machine that is always busy.
+#[tokio::test]
+async fn a_slow_group_that_was_cut_off_insists_once() {
+    let decisions = Decisions::new(2);
+    let (_, usual) = decisions.run("a", || (scheduled(), Pace::CutOff), || ()).await.unwrap();
+    assert_eq!(decisions.run("a", || (scheduled(), Pace::Slow), || ()).await, Ok((false, (usual + 10).min(19))));
+    assert_eq!(decisions.run("a", || (scheduled(), Pace::Slow), || ()).await, Ok((true, usual)));
 }
 
 // H24: after a slow decision its place stays taken for twice as long, so that slow groups together leave most of a processor to the others.
@@ -84,16 +104,16 @@ async fn slow_groups_have_a_lower_priority() {
 async fn the_place_of_a_slow_decision_rests() {
     let decisions = Decisions::new(2);
     let work = Duration::from_millis(30);
-    let burn = |slow: bool| {
+    let burn = || {
         move || {
             thread::sleep(work);
-            ((), slow)
+            ((), Pace::Slow)
         }
     };
-    decisions.run("a", burn(true), || ()).await.unwrap();
-    decisions.run("a", burn(true), || ()).await.unwrap();
+    decisions.run("a", burn(), || ()).await.unwrap();
+    decisions.run("a", burn(), || ()).await.unwrap();
     let decided = Instant::now();
-    assert_eq!(decisions.run("quick", || (1, false), || ()).await, Ok(1), "the others do not wait for it");
+    assert_eq!(decisions.run("quick", || (1, Pace::Quick), || ()).await, Ok(1), "the others do not wait for it");
     assert_eq!(decisions.slow.available_permits(), 0);
     drop(decisions.slow.acquire().await.unwrap());
     assert!(decided.elapsed() >= work, "it rested for {:?}", decided.elapsed());
@@ -111,15 +131,15 @@ async fn the_next_question_is_prepared_after_the_decision_and_not_in_slow_groups
         let _ = wait.recv();
         told.send("prepared").unwrap();
     };
-    assert_eq!(decisions.run("a", || (1, false), then).await, Ok(1));
+    assert_eq!(decisions.run("a", || (1, Pace::Quick), then).await, Ok(1));
     drop(known);
     assert_eq!(receiver.recv(), Ok("prepared"));
     for _ in 0..2 {
         let told = sender.clone();
-        decisions.run("slow", || ((), true), move || told.send("slow").unwrap()).await.unwrap();
+        decisions.run("slow", || ((), Pace::Slow), move || told.send("slow").unwrap()).await.unwrap();
     }
     let told = sender.clone();
-    decisions.run("slow", || ((), false), move || told.send("slow").unwrap()).await.unwrap();
+    decisions.run("slow", || ((), Pace::Quick), move || told.send("slow").unwrap()).await.unwrap();
     drop(sender);
     assert!(receiver.recv().is_err(), "a slow group was prepared");
 }
@@ -132,7 +152,7 @@ async fn a_decision_that_is_interrupted_leaves_its_place() {
         let interrupted = decisions.run("a", panics, || ()).await;
         assert_eq!(interrupted, Err(Error::Finish));
     }
-    assert_eq!(decisions.run("a", || (1, false), || ()).await, Ok(1));
+    assert_eq!(decisions.run("a", || (1, Pace::Quick), || ()).await, Ok(1));
 }
 
 // H24: twenty groups whose policies burn all but a little of their budget and abstain, again and again. Meanwhile another group's question is
@@ -154,7 +174,7 @@ async fn hostile_groups_do_not_hold_up_another_groups_question() {
         let (stack, mut fuel) = (stack.clone(), 0);
         move || {
             let said = stack.ask_and_note(&question(), &mut |_, _, used| fuel += used);
-            (said.is_ok(), is_slow(fuel, 1))
+            (said.is_ok(), if is_slow(fuel, 1) { Pace::Slow } else { Pace::Quick })
         }
     };
     let hostile: Vec<_> = (0..20)
@@ -165,7 +185,7 @@ async fn hostile_groups_do_not_hold_up_another_groups_question() {
                     let decided = decisions.run(&format!("hostile-{number}"), decide(&burning), || ()).await;
                     assert_ne!(decided, Ok(true), "it answers nothing");
                     // As a round that asks nothing.
-                    let _ = decisions.run(&format!("hostile-{number}"), || ((), false), || ()).await;
+                    let _ = decisions.run(&format!("hostile-{number}"), || ((), Pace::Quick), || ()).await;
                     asked.fetch_add(1, Ordering::SeqCst);
                 }
             })
@@ -173,7 +193,7 @@ async fn hostile_groups_do_not_hold_up_another_groups_question() {
         .collect();
     // All of them are known to be slow, and go on.
     let all_slow = async {
-        while !(0..20).all(|number| decisions.is_slow(&format!("hostile-{number}"))) {
+        while !(0..20).all(|number| is_slow_group(&decisions, &format!("hostile-{number}"))) {
             tokio::task::yield_now().await;
         }
     };
@@ -185,7 +205,7 @@ async fn hostile_groups_do_not_hold_up_another_groups_question() {
     // In one queue each answer would wait for ten of theirs.
     let meanwhile = asked.load(Ordering::SeqCst) - before;
     assert!(meanwhile < 50 * 4, "50 answers waited for {meanwhile} questions of hostile groups");
-    assert!(!decisions.is_slow("quick"));
+    assert!(!is_slow_group(&decisions, "quick"));
     assert!(hostile.iter().all(|task| !task.is_finished()), "one of them got an answer");
     hostile.iter().for_each(tokio::task::JoinHandle::abort);
 }

@@ -6,11 +6,11 @@ use super::store::swaps::{AT_ONCE, QUIET, WINDOW};
 use super::store::work::{Found, Key, Standing};
 use crate::api::spec::Policy as PolicySpec;
 use crate::api::status::PolicyStatus;
-use crate::decisions;
+use crate::decisions::{self, Pace};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
-use tanist_core::policy::{Answered, LOADING, NOT_LOADED, Point, Policies, PolicyName, Question, Unanswered};
+use tanist_core::policy::{Answered, CUT_OFF, LOADING, NOT_LOADED, Point, Policies, PolicyName, Question, Unanswered};
 use tanist_core::status::PolicyHealth;
 use tanist_engine::{Heard, Layer, Stack};
 
@@ -33,6 +33,7 @@ pub struct Active {
     pub(super) versions: Vec<(Key, Version)>,
     heard: Mutex<Vec<(usize, Heard)>>,
     slow: AtomicBool,
+    cut_off: AtomicBool,
 }
 
 impl Policies for Active {
@@ -59,6 +60,9 @@ impl Policies for Active {
         });
         if decisions::is_slow(fuel, question.snapshot.members.len()) {
             self.slow.store(true, Ordering::Relaxed);
+        }
+        if answered.as_ref().is_err_and(|unanswered| unanswered.kind == CUT_OFF) {
+            self.cut_off.store(true, Ordering::Relaxed);
         }
         answered
     }
@@ -97,7 +101,7 @@ impl Active {
         let (health, is_complete) = said.health(&names);
         // If one policy is missing, the group is only observed: the other policies alone may decide differently from what the user intends.
         let stack = is_complete.then(|| Stack::new(layers));
-        Active { stack, health, status, news: told, versions, heard: Mutex::default(), slow: AtomicBool::new(false) }
+        Active { stack, health, status, news: told, versions, heard: Mutex::default(), slow: AtomicBool::default(), cut_off: AtomicBool::default() }
     }
 
     /// How the policies took the questions since the last call: the key of the layer, what decided there, what was heard.
@@ -109,15 +113,19 @@ impl Active {
 
     /// Has the policies ready for the next question, when nobody waits for an answer. Not those of a slow group, which would take the processor from the others twice.
     pub fn prepare(&self) {
-        if let Some(stack) = self.stack.as_ref().filter(|_| !self.is_slow()) {
+        if let Some(stack) = self.stack.as_ref().filter(|_| self.pace() == Pace::Quick) {
             stack.prepare();
         }
     }
 
-    /// Whether a question used so much fuel that the group counts as a slow one.
+    /// How the questions so far went, together.
     #[must_use]
-    pub fn is_slow(&self) -> bool {
-        self.slow.load(Ordering::Relaxed)
+    pub fn pace(&self) -> Pace {
+        match (self.slow.load(Ordering::Relaxed), self.cut_off.load(Ordering::Relaxed)) {
+            (false, _) => Pace::Quick,
+            (true, false) => Pace::Slow,
+            (true, true) => Pace::CutOff,
+        }
     }
 
     /// Whether there are policies to be asked.
