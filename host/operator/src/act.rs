@@ -29,22 +29,22 @@ pub use error::Error;
 use crate::api::ReplicaGroup;
 use crate::context::Context;
 use crate::crash;
-use crate::hints::FRESH;
 use crate::member::{self, Looks};
 use crate::metrics::Metrics;
 use crate::observe;
-use crate::observe::{Ask, Observed};
+use crate::observe::Observed;
 use crate::report;
 use crate::slots::Slot;
 use kube::ResourceExt;
 use order::{Missing, Need};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tanist_core::checked::{Deletion, Scaling, Start, recheck, recheck_deletion, recheck_scaling};
 use tanist_core::contract::MemberName;
+use tanist_core::freshness::{Ask, FRESH, Moment};
 use tanist_core::plan::{Action, DeletionCause, Plan};
 use tanist_core::record::{Intent, Verb};
-use tanist_core::snapshot::{Evidence, Snapshot};
+use tanist_core::snapshot::Snapshot;
 use tracing::{Instrument, info, warn};
 use writes::{Shown, delete_pod, mark_claim, route, scale};
 
@@ -71,13 +71,7 @@ pub async fn act(ctx: &Arc<Context>, observed: &Observed, plan: &Plan, report: &
     let outcome = Outcome { object: observed.object.clone(), recorded: false, done: Vec::new(), errors: Vec::new() };
     let mut acting = Acting { ctx, observed, plan, report, outcome, missing: Missing::default() };
     acting.carry_out_plan().await;
-    // A promised command that was not begun never started, and no other process can start it. `void` is the runner's word for that: nothing
-    // failed, and the next round decides anew.
-    ctx.hints.with_group(&observed.snapshot.group.uid, |h| {
-        while let Some(token) = h.promised.pop_first() {
-            h.results.insert(token, Evidence::NotStarted("void".into()));
-        }
-    });
+    ctx.hints.with_group(&observed.snapshot.group.uid, |h| h.commands.withdraw());
     acting.outcome
 }
 
@@ -94,7 +88,7 @@ struct Acting<'a> {
 /// A command whose slot was taken and whose second look was made at that time.
 struct Ready {
     token: String,
-    at: Instant,
+    at: Moment,
     found: Result<(Slot, Start), Error>,
 }
 
@@ -128,7 +122,7 @@ impl Acting<'_> {
                     self.missing.add(Some(Need::Routing(intent.member.clone())));
                     self.fail(error, Some(Need::Record));
                 }
-                found => ready = Some(Ready { token: intent.token.clone(), at: Instant::now(), found }),
+                found => ready = Some(Ready { token: intent.token.clone(), at: self.ctx.clock.moment(), found }),
             }
         }
         for action in others {
@@ -176,7 +170,7 @@ impl Acting<'_> {
         let prepared = match action {
             Action::Run { intent, .. } => {
                 let (slot, start) = match ready.take() {
-                    Some(seen) if seen.token == intent.token && seen.at.elapsed() < FRESH => seen.found?,
+                    Some(seen) if seen.token == intent.token && self.ctx.clock.moment().since(seen.at) < FRESH => seen.found?,
                     old => {
                         // The slot of an outdated look is freed before the next one is requested.
                         drop(old);
@@ -330,8 +324,7 @@ async fn record(ctx: &Context, plan: &Plan, report: &report::Derived, outcome: &
         .actions
         .iter()
         .filter_map(|a| if let Action::Run { intent, .. } = a { Some(intent.token.clone()) } else { None });
-    // Noted before the write: the write may succeed although an error comes back, and then only this process knows that nothing was started.
-    ctx.hints.with_group(&uid, |h| h.promised.extend(tokens));
+    ctx.hints.with_group(&uid, |h| h.commands.promise(tokens));
     let object = report::write(ctx, &outcome.object, plan, report).await?;
     (outcome.object, outcome.recorded) = (object, true);
     Ok(())
@@ -342,7 +335,7 @@ fn read(ctx: &Arc<Context>, observed: &Observed, member: &tanist_core::contract:
     let s = &observed.snapshot;
     let Some(found) = s.member(member) else { return };
     let Some(target) = observe::target(&s.group, found).filter(|t| t.uid == pod_uid) else { return };
-    let first = ctx.hints.with_group(&s.group.uid, |h| h.reading.insert(pod_uid.to_owned()));
+    let first = ctx.hints.with_group(&s.group.uid, |h| h.readings.begin_reading(pod_uid));
     if !first {
         return;
     }
@@ -367,24 +360,27 @@ async fn run(ctx: &Arc<Context>, object: &ReplicaGroup, s: &Snapshot, start: Sta
     let uid = s.group.uid.clone();
     // A start that opens a term follows a look at every member, in which a runner says whether it can read the position itself.
     let position = member::rests_on(s.group.runner, &s.group.commands.sequence, &member.position, &intent)
-        .filter(|_| ctx.hints.with_group(&uid, |h| h.can_look(&intent.pod_uid)))
+        .filter(|_| ctx.hints.with_group(&uid, |h| h.readings.can_look(&intent.pod_uid)))
         .map(|(command, position)| (command.clone(), position));
-    ctx.hints.with_group(&uid, |h| {
-        h.promised.remove(&intent.token);
-        h.running.insert(intent.token.clone());
-        h.touch(&intent.pod_uid, Instant::now());
+    let begins = ctx.hints.with_group(&uid, |h| {
+        h.readings.touch(&intent.pod_uid, ctx.clock.moment());
+        h.commands.begin(&intent.token)
     });
+    if !begins {
+        return;
+    }
     let with_status = asks_in_place(s, &intent);
     let role = with_status.then(|| s.role(member).0);
     let (ctx, object) = (ctx.clone(), object.clone());
     info!(member = %intent.member, command = intent.command, token = intent.token, "command starts");
     tokio::spawn(async move {
-        let started = Instant::now();
+        let started = ctx.clock.moment();
         let looks = Looks { role, position: position.as_ref().map(|(command, position)| (command, position.clone())) };
         let (evidence, said) = target.run(slot, &ctx, &intent, &looks, &argv).await;
         crash::point(crash::ENDED, &intent).await;
         let result = Metrics::result(&evidence);
-        let seconds = started.elapsed().as_secs_f64();
+        let ended = ctx.clock.moment();
+        let seconds = ended.since(started).as_secs_f64();
         match result {
             "ok" => {
                 info!(member = %intent.member, command = intent.command, token = intent.token, seconds, "command ended well")
@@ -393,20 +389,19 @@ async fn run(ctx: &Arc<Context>, object: &ReplicaGroup, s: &Snapshot, start: Sta
                 warn!(member = %intent.member, command = intent.command, token = intent.token, seconds, ?evidence, "command ended")
             }
         }
-        ctx.metrics.executed(&intent.command, result, started.elapsed());
+        ctx.metrics.executed(&intent.command, result, ended.since(started));
         if result == "unknown" {
             ctx.metrics.unknown();
         }
         ctx.hints.with_group(&uid, |h| {
-            h.running.remove(&intent.token);
             match said.filter(|_| with_status) {
                 Some(said) => {
-                    h.touch(&intent.pod_uid, started + said.after);
-                    h.remember_status(&pod, &intent.container, started, said);
+                    h.readings.touch(&intent.pod_uid, started + said.after);
+                    h.readings.remember_status(&pod, &intent.container, (started, ended), said);
                 }
-                None => h.touch(&intent.pod_uid, Instant::now()),
+                None => h.readings.touch(&intent.pod_uid, ended),
             }
-            h.results.insert(intent.token.clone(), evidence);
+            h.commands.end(&intent.token, evidence);
         });
         ctx.wake(&object);
     }.in_current_span());

@@ -9,6 +9,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tanist_core::contract::Timestamp;
+use tanist_core::freshness::Moment;
 use tower::util::MapResponseLayer;
 
 /// A time, and the reading of the monotonic clock at that moment.
@@ -55,6 +56,12 @@ impl Clock {
         let passed = (self.monotonic)().saturating_sub(base.at);
         let passed = i64::try_from(passed.as_secs()).unwrap_or(i64::MAX);
         base.time.saturating_add(passed).saturating_add(self.ahead)
+    }
+
+    /// The present moment by the monotonic clock: how old something is.
+    #[must_use]
+    pub fn moment(&self) -> Moment {
+        Moment::after_start((self.monotonic)())
     }
 
     /// Takes the time from the headers of an answer of the API server. Only the first answer with a time counts.

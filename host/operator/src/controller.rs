@@ -146,7 +146,7 @@ fn again(ctx: &Context, group: &ReplicaGroup, observed: &Observed, plan: &Plan, 
     let resync = Duration::from_secs(u64::from(group.spec.resync_interval_seconds));
     let elsewhere = observed.snapshot.evidence.iter().any(|(token, evidence)| {
         *evidence == Evidence::Running
-            && !ctx.hints.with_group(&observed.snapshot.group.uid, |h| h.running.contains(token))
+            && !ctx.hints.with_group(&observed.snapshot.group.uid, |h| h.commands.is_running(token))
     });
     // Routing, memory or a settled command may change the next decision.
     let changed = plan.record != observed.snapshot.record || !outcome.done.is_empty();

@@ -1,11 +1,11 @@
 //! What this process remembers between rounds. Safety never depends on it: losing it costs only time.
-use crate::member::{StatusAnswer, unasked};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tanist_core::contract::{MemberName, Phase, Position, Role, Timestamp};
-use tanist_core::limits;
-use tanist_core::snapshot::{Evidence, Node, Pod};
+use tanist_core::contract::{MemberName, Timestamp};
+use tanist_core::evidence::Commands;
+use tanist_core::freshness::{Readings, StatusAnswer};
+use tanist_core::snapshot::{Node, Pod};
 
 /// The hints of every group, by UID.
 #[derive(Debug, Default)]
@@ -14,13 +14,6 @@ pub struct Hints {
     ended: Mutex<VecDeque<String>>,
     nodes: Mutex<BTreeMap<String, NodeHint>>,
 }
-
-/// How long an answer of `status` is reused: long enough for a burst of rounds.
-pub const RECENT: Duration = Duration::from_secs(2);
-
-/// How old an observation may be to count as present; an execution takes about as long. Before a term opens no older answer counts, and no
-/// command starts on an older second look.
-pub const FRESH: Duration = Duration::from_millis(250);
 
 /// How many ended pods are remembered: far more than end in the few minutes in which the answer matters.
 const ENDED: usize = 4096;
@@ -42,28 +35,10 @@ struct NodeHint {
 /// The hints of one group.
 #[derive(Debug, Default)]
 pub struct Group {
-    /// The last known role and since when, by pod UID.
-    pub roles: BTreeMap<String, RoleHint>,
-    /// The last answer of `status`, by pod UID.
-    pub answers: BTreeMap<String, StatusHint>,
-    /// When a command was last started or ended, by pod UID. Answers from before that moment do not count any more.
-    pub touched: BTreeMap<String, Instant>,
-    /// The last position that was read, by pod UID.
-    pub positions: BTreeMap<String, PositionHint>,
-    /// When data may last have changed: a member may have been primary, the group was paused, or spec or override changed. No seed and no
-    /// failover rests on a position that was asked for before.
-    pub moved: Option<Instant>,
-    /// The generation and the override at the last look. When one of them changes, known positions count as old.
-    pub question: Option<(i64, Option<String>)>,
-    /// UIDs of pods whose sequence is being read.
-    pub reading: BTreeSet<String>,
-    /// Commands whose intent is written and that this process is about to start, by token: they must not be
-    /// taken for lost.
-    pub promised: BTreeSet<String>,
-    /// Commands that this process waits for, by token.
-    pub running: BTreeSet<String>,
-    /// How commands ended, by token.
-    pub results: BTreeMap<String, Evidence>,
+    /// What its members said of themselves, and when.
+    pub readings: Readings,
+    /// What is known about how its commands ended.
+    pub commands: Commands,
     /// How many rounds of the group this process has begun.
     pub rounds: u64,
     /// Fingerprints of the objects as the API server returned them after the last apply, by kind and name.
@@ -80,8 +55,6 @@ pub struct Group {
     pub reported: BTreeSet<String>,
     /// Members without a pod, and since when this process has seen that.
     pub missing: BTreeMap<String, Timestamp>,
-    /// When `status` last gave a role, by member.
-    pub contacts: BTreeMap<MemberName, Timestamp>,
     /// Since when this process has seen that a condition of a member holds, by member, word, and what it is about.
     pub holds: BTreeMap<(MemberName, &'static str, Option<String>), Timestamp>,
 }
@@ -112,178 +85,13 @@ pub struct Unwritten {
     pub why: String,
 }
 
-/// A role of a member, and when it began.
-#[derive(Debug, Clone)]
-pub struct RoleHint {
-    /// The last role that `status` gave.
-    pub role: Role,
-    /// Since when it has been so, in seconds since 1970.
-    pub since: Timestamp,
-}
-
-/// An answer of `status` with its circumstances.
-#[derive(Debug, Clone)]
-pub struct StatusHint {
-    /// When it was asked, before the answer came.
-    pub asked: Instant,
-    /// When the answer came.
-    pub ended: Instant,
-    /// The answer.
-    pub answer: StatusAnswer,
-    /// How many executions in a row gave no role.
-    pub streak: u32,
-    /// Whether that container was ready then.
-    pub ready: bool,
-    /// The ID of the container in which it ran.
-    pub container_id: Option<String>,
-}
-
-/// A position with its circumstances.
-#[derive(Debug, Clone)]
-pub struct PositionHint {
-    /// The ID of the container in which it ran.
-    pub container_id: String,
-    /// The position.
-    pub position: Position,
-    /// When it was read, in seconds since 1970, by the clock of decisions.
-    pub at: Timestamp,
-    /// When it was asked for, before the answer came.
-    pub asked: Instant,
-    /// When the answer came.
-    pub answered: Instant,
-    /// The role at that time: a position does not outlive the role in which it was read.
-    pub role: Role,
-    /// Whether that container was ready at that time.
-    pub ready: bool,
-    /// Whether a member may have been primary when it was asked for, so that data may have changed.
-    pub led: bool,
-}
-
-/// The present state of a member, against which a remembered position is compared.
-#[derive(Debug, Clone, Copy)]
-pub struct Sight<'a> {
-    /// The container in which `sequence` runs.
-    pub container_id: Option<&'a str>,
-    /// The role of the member.
-    pub role: Role,
-    /// Whether that container is ready.
-    pub ready: bool,
-    /// The time of this look.
-    pub at: Instant,
-    /// When data may last have changed. `None`: never seen.
-    pub moved: Option<Instant>,
-}
-
-/// What a remembered position may still be used for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Worth {
-    /// Nothing: the member is not in the state in which it was read. The position is forgotten.
-    Gone,
-    /// Nothing: it is too old, and has to be read again.
-    Old,
-    /// Enough to choose who joins, for joiners synchronise; not enough for a seed or a failover.
-    Moved,
-    /// Every decision: the data has not changed since.
-    Stands,
-}
-
-impl PositionHint {
-    /// What the position may be used for now: nothing in another container, in another role, or once a stopped member became ready; and never
-    /// longer than [`limits::POSITION_SECONDS`], because a stopped member may have run in between without being observed.
-    #[must_use]
-    pub fn worth(&self, now: Sight<'_>) -> Worth {
-        let same = now.container_id == Some(self.container_id.as_str()) && now.role == self.role;
-        let woke = self.role == Role::Stopped && now.ready && !self.ready;
-        if !same || woke {
-            return Worth::Gone;
-        }
-        let patience = match self.position {
-            Position::Unknown(_) => limits::UNKNOWN_POSITION_SECONDS,
-            Position::Known(_) | Position::Empty | Position::NotAsked => limits::POSITION_SECONDS,
-        };
-        let patience = Duration::from_secs(u64::try_from(patience).unwrap_or(0));
-        if now.at.saturating_duration_since(self.answered) >= patience {
-            return Worth::Old;
-        }
-        match self.led || now.moved.is_some_and(|moved| self.asked <= moved) {
-            true => Worth::Moved,
-            false => Worth::Stands,
-        }
-    }
-}
-
 impl Group {
-    /// A command starts or has ended in that pod, at that moment at the latest: earlier answers do not count any more.
-    pub fn touch(&mut self, pod_uid: &str, at: Instant) {
-        self.positions.remove(pod_uid);
-        self.answers.remove(pod_uid);
-        self.touched.insert(pod_uid.to_owned(), at);
-    }
-
-    /// The last answer of `status`, if it is at most `patience` old, or `settled` in a container that was ready then and still is; `None` if a
-    /// command started or ended since.
-    ///
-    /// An answer ends with the container's readiness, and with the container: the runner reports the death of an application through readiness.
-    pub fn recent(&self, pod: &Pod, container: &str, patience: Duration, settled: Duration) -> Option<StatusAnswer> {
-        let hint = self.answers.get(&pod.uid)?;
-        let before = self.touched.get(&pod.uid).is_some_and(|touched| hint.asked < *touched);
-        let now = pod.containers.get(container).filter(|c| c.id == hint.container_id)?;
-        let fell = hint.ready && !now.ready;
-        let is_settled = hint.ready && now.ready && pod.phase == Phase::Running && hint.answer.role != Role::Unknown;
-        let patience = if is_settled { settled } else { patience };
-        // The age of an unknown answer counts from its end: an execution that hangs for its whole timeout is an answer too, and a cautious one.
-        let at = if hint.answer.role == Role::Unknown { hint.ended } else { hint.asked };
-        (!before && !fell && at.elapsed() < patience).then(|| hint.answer.clone())
-    }
-
-    /// What is known of a member whose `status` has been running for that long: its last answer if that was unknown too, else nothing.
-    pub fn pending(&mut self, pod: &Pod, container: &str, waited: Duration) -> StatusAnswer {
+    /// A round goes on without waiting for the `status` that runs in that pod for so long. Returns what is known of the member.
+    pub fn go_on(&mut self, pod: &Pod, container: &str, waited: Duration) -> StatusAnswer {
         if let Some(asking) = self.asking.get_mut(&pod.uid) {
             asking.late = true;
         }
-        let id = pod.containers.get(container).and_then(|c| c.id.as_ref());
-        let before = self
-            .answers
-            .get(&pod.uid)
-            .filter(|hint| hint.answer.role == Role::Unknown && hint.container_id.as_ref() == id);
-        match before {
-            Some(hint) => hint.answer.clone(),
-            None => unasked(format!("status has been running for {} s", waited.as_secs())),
-        }
-    }
-
-    /// Forgets the results of commands without an open intent, except of those that run or are about to start.
-    pub fn forget_results(&mut self, open: &BTreeSet<&str>) {
-        let (promised, running) = (&self.promised, &self.running);
-        self.results.retain(|token, _| open.contains(&**token) || promised.contains(token) || running.contains(token));
-    }
-
-    /// Notes whether data may have changed up to now, so that positions have to be read again: a member may be primary (`moves`), or generation or
-    /// override differ from those of the last look. Returns whether it may.
-    pub fn moves(&mut self, question: (i64, Option<String>), moves: bool, now: Instant) -> bool {
-        let moved = moves || self.question.as_ref() != Some(&question);
-        self.question = Some(question);
-        if moved {
-            self.moved = Some(now);
-        }
-        moved
-    }
-
-    /// Whether the runner of that pod has said that it can check the sequence just before it starts a command. An older runner would not
-    /// understand the option.
-    pub fn can_look(&self, pod_uid: &str) -> bool {
-        self.answers.get(pod_uid).is_some_and(|hint| hint.answer.looks)
-    }
-
-    /// Remembers the answer of a `status` whose execution began at `asked`.
-    pub fn remember_status(&mut self, pod: &Pod, container: &str, asked: Instant, answer: StatusAnswer) {
-        let asked = asked + answer.after;
-        let before = self.answers.get(&pod.uid).map_or(0, |hint| hint.streak);
-        let streak = if answer.role == Role::Unknown { before.saturating_add(1) } else { 0 };
-        let within = pod.containers.get(container);
-        let (container_id, ready) = (within.and_then(|c| c.id.clone()), within.is_some_and(|c| c.ready));
-        self.answers
-            .insert(pod.uid.clone(), StatusHint { asked, ended: Instant::now(), answer, streak, ready, container_id });
+        self.readings.pending(pod, container, waited)
     }
 }
 
@@ -325,7 +133,7 @@ impl Hints {
 
     /// The number of commands that this process waits for, in all groups.
     pub fn running(&self) -> usize {
-        self.lock().values().map(|g| g.running.len().saturating_add(g.reading.len())).sum()
+        self.lock().values().map(|g| g.commands.under_way().saturating_add(g.readings.under_way())).sum()
     }
 
     /// Remembers that, by its last status, every container of a pod has ended.

@@ -9,6 +9,7 @@ use kube::Api;
 use std::time::Duration;
 use tanist_core::contract::{Position, Role};
 use tanist_core::data::read_sequence;
+use tanist_core::freshness::StatusAnswer;
 use tanist_core::record::Intent;
 use tanist_core::snapshot::{Command, Evidence};
 
@@ -31,21 +32,6 @@ pub struct Target {
     pub uid: String,
     /// Whether the runner is PID 1.
     pub runner: bool,
-}
-
-/// An answer of `status`.
-#[derive(Debug, Clone)]
-pub struct StatusAnswer {
-    /// The role.
-    pub role: Role,
-    /// Why the role is unknown or failed.
-    pub detail: Option<String>,
-    /// The number of processes of the application. Absent: the runner did not count them.
-    pub processes: Option<u32>,
-    /// How long after the start of the execution `status` began, at least: the answer is no older than that moment.
-    pub after: Duration,
-    /// Whether the pod's runner can check the sequence just before it starts a command.
-    pub looks: bool,
 }
 
 /// What the runner checks once more, just before it starts a command and with no other command in between.
@@ -107,7 +93,7 @@ impl Target {
             let ended = self.exec_in(slot, ctx, &command.container, &command.exec, seconds.saturating_add(1)).await;
             return match ended {
                 Ended::Exited(code, _) => status_answer(code, None),
-                Ended::NotStarted(why) | Ended::Unknown(why) => unknown(why, None),
+                Ended::NotStarted(why) | Ended::Unknown(why) => unknown(&why, None),
             };
         }
         // The runner's own poll may be under way and has to end first, so this takes up to two timeouts.
@@ -117,9 +103,9 @@ impl Target {
         match whole(ended, "-") {
             Ok((frame, _)) => match frame.outcome {
                 Outcome::Exited(code) => StatusAnswer { looks: frame.looks, ..status_answer(code, frame.processes) },
-                other => StatusAnswer { looks: frame.looks, ..unknown(other.to_string(), frame.processes) },
+                other => StatusAnswer { looks: frame.looks, ..unknown(&other.to_string(), frame.processes) },
             },
-            Err(ended) => unknown(reason(&ended), None),
+            Err(ended) => unknown(&reason(&ended), None),
         }
     }
 
@@ -279,20 +265,8 @@ fn reason(ended: &Ended) -> String {
     }
 }
 
-/// The answer in place of a `status` that was not run, or has not ended yet.
-#[must_use]
-pub fn unasked(why: String) -> StatusAnswer {
-    unknown(why, None)
-}
-
-fn unknown(why: String, processes: Option<u32>) -> StatusAnswer {
-    StatusAnswer {
-        role: Role::Unknown,
-        detail: Some(format!("status could not be read: {why}")),
-        processes,
-        after: Duration::ZERO,
-        looks: false,
-    }
+fn unknown(why: &str, processes: Option<u32>) -> StatusAnswer {
+    StatusAnswer { processes, ..StatusAnswer::unread(why) }
 }
 
 /// The exit code of `status` that means a role. `None`: a failed member is treated, whatever its role is at the start.
@@ -315,7 +289,7 @@ fn status_answer(code: i32, processes: Option<u32>) -> StatusAnswer {
         10 => (Role::Starting, None),
         code => (Role::Unknown, Some(format!("status exited {code}; 0, 7, 8, 9 and 10 have a meaning"))),
     };
-    StatusAnswer { role, detail, processes, after: Duration::ZERO, looks: false }
+    StatusAnswer { detail, processes, ..StatusAnswer::of(role) }
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tanist_core::contract::{MemberName, Phase, Position, Timestamp};
+use tanist_core::freshness::{Ask, Statuses};
 use tanist_core::limits;
 use tanist_core::memory;
 use tanist_core::record::{LostPrimary, Record};
@@ -94,20 +95,6 @@ pub struct Observed {
     pub snapshot: Snapshot,
 }
 
-/// In which members `status` is run anew. For the others an answer of the last two seconds counts, if no command ran there since.
-#[derive(Debug, Clone, Copy)]
-pub enum Ask<'a> {
-    /// A round's first look: like [`Ask::Recent`], but an answer from a container that was ready then and still is counts for this long, the
-    /// resync interval, because its runner would have reported the application's death. Nothing dangerous rests on this look alone.
-    Changed(Duration),
-    /// In members whose last answer is older than two seconds.
-    Recent,
-    /// In every member without an answer of this moment: before the first primary of a term is started.
-    Everyone,
-    /// In this member: before any other action on it.
-    Only(&'a MemberName),
-}
-
 /// Reads everything that a decision may use. `before`: what was seen a moment ago. Its members are asked at once, while the API server is read;
 /// their answers count only if the pods and containers turn out to be the same.
 ///
@@ -122,8 +109,8 @@ pub async fn observe(
     let started = Instant::now();
     let asked = async {
         match before {
-            Some(s) => questions::statuses(ctx, &s.group, &s.members, ask, questions::Statuses::new()).await,
-            None => questions::Statuses::new(),
+            Some(s) => questions::statuses(ctx, &s.group, &s.members, ask, Statuses::new()).await,
+            None => Statuses::new(),
         }
     };
     let (said, observed) = tokio::join!(asked, read(ctx, seen));
@@ -143,12 +130,11 @@ pub async fn observe(
 }
 
 /// Adds the answers of the members and the outcomes of open commands to the snapshot.
-async fn ask_members(ctx: &Arc<Context>, s: &mut Snapshot, ask: Ask<'_>, said: questions::Statuses) {
+async fn ask_members(ctx: &Arc<Context>, s: &mut Snapshot, ask: Ask<'_>, said: Statuses) {
     s.evidence = questions::evidence(ctx, &s.group, &s.record, &s.members).await;
     let statuses = questions::statuses(ctx, &s.group, &s.members, ask, said).await;
     s.now = ctx.clock.now();
-    questions::apply(ctx, &s.group, &mut s.members, statuses, s.now);
-    questions::led(ctx, s);
+    questions::apply(ctx, s, statuses);
 }
 
 /// Reads the group and its objects from the API server.

@@ -4,11 +4,10 @@
 use crate::api::ReplicaGroup;
 use crate::args::{Args, Command};
 use crate::context::{Context, Reach};
-use crate::member::StatusAnswer;
 use crate::metrics::Metrics;
 use crate::mock::{self, Reply};
 use crate::news::Queue;
-use crate::observe::{Ask, Observed, observe};
+use crate::observe::{Observed, observe};
 use clap::Parser;
 use futures::FutureExt;
 use futures::channel::mpsc;
@@ -18,8 +17,9 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tanist_core::contract::Role;
+use tanist_core::freshness::{Ask, StatusAnswer};
 
 /// The path of the test group: `db` in `ns`, two members, one primary.
 pub const GROUP: &str = "/apis/tanist.dev/v1alpha1/namespaces/ns/replicagroups/db";
@@ -320,9 +320,10 @@ pub fn remember_roles(ctx: &Context, observed: &Observed, roles: &[Role]) {
     let s = &observed.snapshot;
     for (member, role) in s.members.iter().zip(roles) {
         let Some(pod) = &member.pod else { continue };
-        let said = StatusAnswer { role: *role, detail: None, processes: None, after: Duration::ZERO, looks: false };
+        let now = ctx.clock.moment();
+        let container = &s.group.commands.status.container;
         ctx.hints.with_group(&s.group.uid, |h| {
-            h.remember_status(pod, &s.group.commands.status.container, Instant::now(), said)
+            h.readings.remember_status(pod, container, (now, now), StatusAnswer::of(*role));
         });
     }
 }

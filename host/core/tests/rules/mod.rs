@@ -3,6 +3,7 @@ mod answers;
 mod behind;
 mod checks;
 mod examples;
+mod freshness;
 mod lead;
 mod memory;
 mod numbers;

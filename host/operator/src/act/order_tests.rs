@@ -1,12 +1,11 @@
 //! Whole rounds against an API server that refuses one thing: a failover happens nevertheless.
 use super::*;
 use crate::controller::round;
-use crate::hints::{PositionHint, RoleHint};
-use crate::member::StatusAnswer;
 use crate::mock::{self, Asked, refusal};
 use serde_json::{Value, json};
 use std::sync::Mutex;
 use tanist_core::contract::{Position, Role, Sequence};
+use tanist_core::freshness::{PositionHint, StatusAnswer};
 
 const UID: &str = "00000000-0000-0000-0000-000000000001";
 
@@ -122,24 +121,22 @@ async fn play_with(
 
 /// Remembers fresh answers of both members, so that no member has to be asked.
 fn remember(ctx: &Context) {
+    // The same question as before, so that known positions stay valid; and they were asked for after data could have moved last. Answers from the future stay
+    // fresh for as long as the test takes.
+    let (now, later) = (ctx.clock.moment(), ctx.clock.moment() + Duration::from_secs(60));
     ctx.hints.with_group(UID, |h| {
-        // The same question as before, so that known positions stay valid.
-        h.question = Some((1, None));
+        h.readings.moves((1, None), false, now);
         for (ordinal, role) in [(0, Role::Stopped), (1, Role::Secondary)] {
             let (uid, id) = (format!("pod-{ordinal}"), format!("c{ordinal}"));
             let mut seen = crate::hints::tests::pod(&id, true, tanist_core::contract::Phase::Running);
             seen.uid = uid.clone();
-            let said = StatusAnswer { role, detail: None, processes: Some(1), after: Duration::ZERO, looks: false };
-            // An answer from the future stays fresh for as long as the test takes.
-            h.remember_status(&seen, "db", Instant::now() + Duration::from_secs(60), said);
-            h.roles.insert(uid.clone(), RoleHint { role, since: 0 });
+            let said = StatusAnswer { processes: Some(1), ..StatusAnswer::of(role) };
+            h.readings.remember_status(&seen, "db", (later, later), said);
             let position = Position::Known(Sequence { history: None, number: 5 });
-            // The position was asked for after data could have moved last.
-            let later = Instant::now() + Duration::from_secs(60);
             let (at, ready) = (ctx.clock.now(), true);
             let (asked, answered) = (later, later);
             let hint = PositionHint { container_id: id, position, at, asked, answered, role, ready, led: false };
-            h.positions.insert(uid, hint);
+            h.readings.remember_position(&uid, hint);
         }
     });
 }
@@ -277,10 +274,10 @@ async fn a_status_that_hangs_delays_no_round() {
     });
     let (ctx, _outbox) = mock::context(client, &[]);
     remember(&ctx);
-    ctx.hints.with_group(UID, |h| h.answers.remove("pod-0"));
+    ctx.hints.with_group(UID, |h| h.readings.touch("pod-0", ctx.clock.moment()));
     let object: ReplicaGroup = serde_json::from_value(group()).unwrap();
     for _ in 0..2 {
-        let began = Instant::now();
+        let began = std::time::Instant::now();
         let seen = observe::observe(&ctx, &object, Ask::Recent, None).await.unwrap();
         assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
         let role = |ordinal: usize| seen.snapshot.members[ordinal].reading.role;

@@ -54,7 +54,7 @@ async fn carry_out(ctx: &Arc<Context>, observed: &Observed, plan: &Plan, roles: 
 async fn until_settled(ctx: &Context, stub: &Stub) -> Vec<Seen> {
     let mut seen = stub.seen();
     for _ in 0..200 {
-        if ctx.hints.with_group("group", |h| h.running.is_empty() && h.promised.is_empty()) {
+        if ctx.hints.with_group("group", |h| h.commands.is_idle()) {
             break;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -68,7 +68,7 @@ fn executes(seen: &Seen, word: &str) -> bool {
 }
 
 fn evidence(ctx: &Context, token: &str) -> Option<Evidence> {
-    ctx.hints.with_group("group", |h| h.results.get(token).cloned())
+    ctx.hints.with_group("group", |h| h.commands.known(token))
 }
 
 // The order is: second look, record, execution. A refused start is followed by the `settle` that voids its token.

@@ -1,0 +1,264 @@
+//! How old what a decision rests on may be (decision 0008): what members said of themselves, when, and how long it counts.
+//!
+//! Everything here is a hint: losing it costs another question, and never safety. Time is an input, as a [`Moment`].
+mod apply;
+mod position;
+
+pub use apply::{Change, Statuses, silent};
+pub use position::{PositionHint, Sight, Worth};
+
+use crate::contract::{MemberName, Phase, Role, Timestamp};
+use crate::snapshot::Pod;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Add;
+use std::time::Duration;
+
+/// How long an answer of `status` is reused: long enough for a burst of rounds.
+pub const RECENT: Duration = Duration::from_secs(2);
+
+/// How old an observation may be to count as present; an execution takes about as long. Before a term opens no older answer counts, and no
+/// command starts on an older second look.
+pub const FRESH: Duration = Duration::from_millis(250);
+
+/// A moment by a clock that never steps, counted from any moment before: only differences mean something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Moment(Duration);
+
+impl Moment {
+    /// The moment that long after the one from which the clock counts.
+    #[must_use]
+    pub const fn after_start(passed: Duration) -> Self {
+        Moment(passed)
+    }
+
+    /// The time from `earlier` to this moment; zero if `earlier` is later.
+    #[must_use]
+    pub fn since(self, earlier: Moment) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+impl Add<Duration> for Moment {
+    type Output = Moment;
+
+    fn add(self, later: Duration) -> Moment {
+        Moment(self.0.saturating_add(later))
+    }
+}
+
+/// In which members `status` is run anew. For the others an answer of the last two seconds counts, if no command ran there since.
+#[derive(Debug, Clone, Copy)]
+pub enum Ask<'a> {
+    /// A round's first look: like [`Ask::Recent`], but an answer from a container that was ready then and still is counts for this long, the
+    /// resync interval, because its runner would have reported the application's death. Nothing dangerous rests on this look alone.
+    Changed(Duration),
+    /// In members whose last answer is older than two seconds.
+    Recent,
+    /// In every member without an answer of this moment: before the first primary of a term is started.
+    Everyone,
+    /// In this member: before any other action on it.
+    Only(&'a MemberName),
+}
+
+/// How old an answer may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ages {
+    /// In any container.
+    pub any: Duration,
+    /// In a container that was ready then and still is.
+    pub settled: Duration,
+}
+
+impl Ages {
+    const fn both(age: Duration) -> Self {
+        Ages { any: age, settled: age }
+    }
+}
+
+impl Ask<'_> {
+    /// How old an answer of that member may be (decision 0008). `runner`: whether the group's members have one; without it readiness says nothing about
+    /// roles.
+    #[must_use]
+    pub fn ages(self, runner: bool, name: &MemberName) -> Ages {
+        match self {
+            Ask::Changed(within) if runner => Ages { any: RECENT, settled: within.max(RECENT) },
+            Ask::Everyone => Ages::both(FRESH),
+            Ask::Only(only) if only == name => Ages::both(Duration::ZERO),
+            Ask::Only(_) | Ask::Recent | Ask::Changed(_) => Ages::both(RECENT),
+        }
+    }
+
+    /// Whether a round waits for that member's answer until its deadline, because something dangerous rests on it.
+    #[must_use]
+    pub fn awaits(self, name: &MemberName) -> bool {
+        match self {
+            Ask::Everyone => true,
+            Ask::Only(only) => only == name,
+            Ask::Recent | Ask::Changed(_) => false,
+        }
+    }
+}
+
+/// An answer of `status`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StatusAnswer {
+    /// The role.
+    pub role: Role,
+    /// Why the role is unknown or failed.
+    pub detail: Option<String>,
+    /// The number of processes of the application. Absent: the runner did not count them.
+    pub processes: Option<u32>,
+    /// How long after the start of the execution `status` began, at least: the answer is no older than that moment.
+    pub after: Duration,
+    /// Whether the pod's runner can check the sequence just before it starts a command.
+    pub looks: bool,
+}
+
+impl StatusAnswer {
+    /// An answer that has only a role.
+    #[must_use]
+    pub fn of(role: Role) -> Self {
+        StatusAnswer { role, detail: None, processes: None, after: Duration::ZERO, looks: false }
+    }
+
+    /// The answer in place of a `status` that was not run, gave no answer, or has not ended yet.
+    #[must_use]
+    pub fn unread(why: &str) -> Self {
+        StatusAnswer { detail: Some(format!("status could not be read: {why}")), ..Self::of(Role::Unknown) }
+    }
+}
+
+/// An answer of `status` with its circumstances.
+#[derive(Debug, Clone)]
+struct StatusHint {
+    /// When it was asked, before the answer came.
+    asked: Moment,
+    /// When the answer came.
+    ended: Moment,
+    answer: StatusAnswer,
+    /// How many executions in a row gave no role.
+    streak: u32,
+    /// Whether that container was ready then.
+    ready: bool,
+    /// The ID of the container in which it ran.
+    container_id: Option<String>,
+}
+
+/// A role of a member, and when it began.
+#[derive(Debug, Clone)]
+struct RoleHint {
+    role: Role,
+    since: Timestamp,
+}
+
+/// What the members of one group said of themselves, by pod UID, and when. What is about pods that are gone is forgotten.
+#[derive(Debug, Default)]
+pub struct Readings {
+    /// The last known role and since when.
+    roles: BTreeMap<String, RoleHint>,
+    /// The last answer of `status`.
+    answers: BTreeMap<String, StatusHint>,
+    /// When a command was last started or ended. Answers from before that moment do not count any more.
+    touched: BTreeMap<String, Moment>,
+    /// The last position that was read.
+    positions: BTreeMap<String, PositionHint>,
+    /// When data may last have changed: a member may have been primary, the group was paused, or spec or override changed. No seed and no
+    /// failover rests on a position that was asked for before.
+    moved: Option<Moment>,
+    /// The generation and the override at the last look. When one of them changes, known positions count as old.
+    question: Option<(i64, Option<String>)>,
+    /// Pods whose sequence is being read.
+    reading: BTreeSet<String>,
+    /// When `status` last gave a role, by member.
+    contacts: BTreeMap<MemberName, Timestamp>,
+}
+
+impl Readings {
+    /// A command starts or has ended in that pod, at that moment at the latest: earlier answers do not count any more.
+    pub fn touch(&mut self, pod_uid: &str, at: Moment) {
+        self.positions.remove(pod_uid);
+        self.answers.remove(pod_uid);
+        self.touched.insert(pod_uid.to_owned(), at);
+    }
+
+    /// The last answer of `status`, if it is not older than `ages` allow; `None` if a command started or ended since.
+    ///
+    /// An answer ends with the container's readiness, and with the container: the runner reports the death of an application through readiness.
+    #[must_use]
+    pub fn recent(&self, pod: &Pod, container: &str, ages: Ages, now: Moment) -> Option<StatusAnswer> {
+        let hint = self.answers.get(&pod.uid)?;
+        let before = self.touched.get(&pod.uid).is_some_and(|touched| hint.asked < *touched);
+        let within = pod.containers.get(container).filter(|c| c.id == hint.container_id)?;
+        let fell = hint.ready && !within.ready;
+        let is_settled = hint.ready && within.ready && pod.phase == Phase::Running && hint.answer.role != Role::Unknown;
+        let patience = if is_settled { ages.settled } else { ages.any };
+        // The age of an unknown answer counts from its end: an execution that hangs for its whole timeout is an answer too, and a cautious one.
+        let at = if hint.answer.role == Role::Unknown { hint.ended } else { hint.asked };
+        (!before && !fell && now.since(at) < patience).then(|| hint.answer.clone())
+    }
+
+    /// What is known of a member whose `status` has been running for that long: its last answer if that was unknown too, else nothing.
+    #[must_use]
+    pub fn pending(&self, pod: &Pod, container: &str, waited: Duration) -> StatusAnswer {
+        let id = pod.containers.get(container).and_then(|c| c.id.as_ref());
+        let before = self
+            .answers
+            .get(&pod.uid)
+            .filter(|hint| hint.answer.role == Role::Unknown && hint.container_id.as_ref() == id);
+        match before {
+            Some(hint) => hint.answer.clone(),
+            None => StatusAnswer::unread(&format!("status has been running for {} s", waited.as_secs())),
+        }
+    }
+
+    /// Remembers the answer of a `status` whose execution began at `asked` and ended at `ended`.
+    pub fn remember_status(
+        &mut self,
+        pod: &Pod,
+        container: &str,
+        (asked, ended): (Moment, Moment),
+        answer: StatusAnswer,
+    ) {
+        let asked = asked + answer.after;
+        let before = self.answers.get(&pod.uid).map_or(0, |hint| hint.streak);
+        let streak = if answer.role == Role::Unknown { before.saturating_add(1) } else { 0 };
+        let within = pod.containers.get(container);
+        let (container_id, ready) = (within.and_then(|c| c.id.clone()), within.is_some_and(|c| c.ready));
+        self.answers.insert(pod.uid.clone(), StatusHint { asked, ended, answer, streak, ready, container_id });
+    }
+
+    /// Whether the runner of that pod has said that it can check the sequence just before it starts a command. An older runner would not
+    /// understand the option.
+    #[must_use]
+    pub fn can_look(&self, pod_uid: &str) -> bool {
+        self.answers.get(pod_uid).is_some_and(|hint| hint.answer.looks)
+    }
+
+    /// Notes that the sequence of that pod is being read. False: it is being read already.
+    pub fn begin_reading(&mut self, pod_uid: &str) -> bool {
+        self.reading.insert(pod_uid.to_owned())
+    }
+
+    /// How many sequences are being read.
+    #[must_use]
+    pub fn under_way(&self) -> usize {
+        self.reading.len()
+    }
+
+    /// Remembers the sequence of that pod, which was being read.
+    pub fn remember_position(&mut self, pod_uid: &str, hint: PositionHint) {
+        self.reading.remove(pod_uid);
+        self.positions.insert(pod_uid.to_owned(), hint);
+    }
+
+    /// Notes whether data may have changed up to now, so that positions have to be read again: a member may be primary (`moves`), or generation or
+    /// override differ from those of the last look. Returns whether it may.
+    pub fn moves(&mut self, question: (i64, Option<String>), moves: bool, now: Moment) -> bool {
+        let moved = moves || self.question.as_ref() != Some(&question);
+        self.question = Some(question);
+        if moved {
+            self.moved = Some(now);
+        }
+        moved
+    }
+}
