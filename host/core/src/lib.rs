@@ -14,6 +14,7 @@ pub mod checked;
 pub mod contract;
 pub mod data;
 pub mod decide;
+pub mod due;
 pub mod evidence;
 pub mod examples;
 pub mod freshness;

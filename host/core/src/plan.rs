@@ -384,6 +384,19 @@ impl Plan {
     pub fn wake_at(&self) -> Option<Timestamp> {
         self.waits.iter().filter_map(|w| w.until).chain(self.look_again).min()
     }
+
+    /// The plan whose record was not written: without intents for commands that did not start, and without the decision for a move that was not made. Record and
+    /// status hold only what really happened. `before`: the record that was read.
+    #[must_use]
+    pub fn unwritten(mut self, before: &Record) -> Plan {
+        let needs_record =
+            |a: &Action| matches!(a, Action::Run { .. } | Action::DeletePod { .. } | Action::Scale { .. });
+        if self.actions.iter().any(needs_record) {
+            self.decisions.retain(|decision| decision.point != Point::Rebalance);
+            self.record = before.clone();
+        }
+        self
+    }
 }
 
 /// The value of the label `tanist.dev/role` for a role. `None`: no Service leads to such a pod.

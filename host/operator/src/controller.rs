@@ -3,7 +3,7 @@ use crate::act::{self, Outcome, act};
 use crate::api::ReplicaGroup;
 use crate::context::Context;
 use crate::metrics::Measured;
-use crate::observe::{self, ASK_AGAIN, Ask, Observed, observe};
+use crate::observe::{self, Observed, observe};
 use crate::policies::Active;
 use crate::{decisions, news, report};
 use kube::ResourceExt;
@@ -11,9 +11,9 @@ use kube::runtime::controller::Action as Next;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tanist_core::decide::decide;
-use tanist_core::plan::{Action, Plan};
-use tanist_core::policy::Point;
-use tanist_core::snapshot::Evidence;
+use tanist_core::due::{Carried, due};
+use tanist_core::freshness::Ask;
+use tanist_core::plan::Plan;
 use tracing::{Instrument, debug, info, info_span, warn};
 
 /// Why a round failed: something could not be read or not written. Either ends the round; the next one starts anew.
@@ -53,7 +53,7 @@ async fn run_round(group: Arc<ReplicaGroup>, ctx: Arc<Context>) -> Result<Next, 
     let (observed, plan) = decided(&ctx, observed, &policies).await?; // neither
     let mut said = report::derive(&observed.snapshot, &plan, &policies, &[]); // neither
     let outcome = act(&ctx, &observed, &plan, &said).await; // writes
-    let plan = if outcome.recorded { plan } else { unwritten(&observed, plan) };
+    let plan = if outcome.recorded { plan } else { plan.unwritten(&observed.snapshot.record) };
     if !outcome.recorded || !outcome.errors.is_empty() {
         // writes
         said = report::derive(&observed.snapshot, &plan, &policies, &outcome.errors);
@@ -107,18 +107,6 @@ fn log(observed: &Observed, plan: &Plan, outcome: &Outcome) {
     }
 }
 
-/// The plan without intents for commands that were not started, and without the decision for a move that was not done: record and status hold only what
-/// really happened.
-fn unwritten(observed: &Observed, mut plan: Plan) -> Plan {
-    let starts =
-        plan.actions.iter().any(|a| matches!(a, Action::Run { .. } | Action::DeletePod { .. } | Action::Scale { .. }));
-    if !starts {
-        return plan;
-    }
-    plan.decisions.retain(|decision| decision.point != Point::Rebalance);
-    Plan { record: observed.snapshot.record.clone(), ..plan }
-}
-
 async fn unobserved(
     ctx: &Context,
     group: &ReplicaGroup,
@@ -135,7 +123,7 @@ async fn unobserved(
     Err(Error::Observe(error))
 }
 
-/// When the next round begins if no event starts one earlier: soon, if not everything could be done.
+/// When the next round begins if no event starts one earlier.
 fn again(ctx: &Context, group: &ReplicaGroup, observed: &Observed, plan: &Plan, outcome: &Outcome) -> Next {
     if !outcome.errors.is_empty() {
         ctx.metrics.round_errors.inc();
@@ -143,31 +131,14 @@ fn again(ctx: &Context, group: &ReplicaGroup, observed: &Observed, plan: &Plan, 
     if outcome.errors.iter().any(|error| matches!(error, act::Error::Closing)) {
         return Next::await_change();
     }
-    let resync = Duration::from_secs(u64::from(group.spec.resync_interval_seconds));
-    let elsewhere = observed.snapshot.evidence.iter().any(|(token, evidence)| {
-        *evidence == Evidence::Running
-            && !ctx.hints.with_group(&observed.snapshot.group.uid, |h| h.commands.is_running(token))
-    });
-    // Routing, memory or a settled command may change the next decision.
-    let changed = plan.record != observed.snapshot.record || !outcome.done.is_empty();
-    let wake = plan
-        .wake_at()
-        .map(|at| Duration::from_secs(u64::try_from(at.saturating_sub(ctx.clock.now())).unwrap_or(0).max(1)));
-    let soonest = [
-        Some(resync),
-        wake,
-        elsewhere.then_some(ASK_AGAIN),
-        (changed && !waits_for_end(&outcome.done)).then_some(Duration::from_millis(50)),
-        outcome.errors.iter().filter_map(act::Error::again).min(),
-    ];
-    Next::requeue(soonest.into_iter().flatten().min().unwrap_or(resync))
-}
-
-/// Whether something was begun whose end starts the next round.
-fn waits_for_end(done: &[Action]) -> bool {
-    let begins =
-        |a: &Action| matches!(a, Action::Run { .. } | Action::Read { .. } | Action::Apply(_) | Action::Nudge { .. });
-    done.iter().any(begins)
+    let carried = Carried {
+        done: &outcome.done,
+        retry: outcome.errors.iter().filter_map(act::Error::again).min(),
+        resync: Duration::from_secs(u64::from(group.spec.resync_interval_seconds)),
+        now: ctx.clock.now(),
+    };
+    let s = &observed.snapshot;
+    Next::requeue(ctx.hints.with_group(&s.group.uid, |h| due(s, plan, &h.commands, carried)))
 }
 
 /// When a failed round is tried again.

@@ -9,7 +9,7 @@ pub mod told;
 mod uncreated;
 use conditions::Around;
 pub use convert::every_container_ended;
-pub use questions::{ASK_AGAIN, read_position};
+pub use questions::read_position;
 
 use crate::api::{self, ReplicaGroup};
 use crate::api_error;

@@ -2,6 +2,7 @@
 mod answers;
 mod behind;
 mod checks;
+mod due;
 mod examples;
 mod freshness;
 mod lead;

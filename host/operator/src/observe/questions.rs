@@ -236,9 +236,6 @@ pub async fn read_position(ctx: &Context, group: &Group, member: &Member, target
     });
 }
 
-/// The pause before the runner is asked again about a command that still runs.
-pub const ASK_AGAIN: Duration = Duration::from_secs(1);
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests may")]

@@ -43,9 +43,10 @@ impl World {
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests may")]
 mod tests {
     use crate::api::{ANNOTATION_TEMPLATE, ReplicaGroup};
-    use crate::observe::{Ask, observe};
+    use crate::observe::observe;
     use crate::stub::{GROUP, SET, Stub, pod};
     use serde_json::{Value, json};
+    use tanist_core::freshness::Ask;
     use tanist_core::snapshot::Snapshot;
 
     /// A group that runs, whose pods are of the revision `a`.
