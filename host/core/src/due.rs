@@ -27,10 +27,8 @@ pub struct Carried<'a> {
 /// After how long the next round begins: soon, if something was changed that may change the next decision, or if not everything could be done.
 #[must_use]
 pub fn due(s: &Snapshot, plan: &Plan, commands: &Commands, carried: Carried<'_>) -> Duration {
-    let elsewhere = s
-        .evidence
-        .iter()
-        .any(|(token, evidence)| *evidence == Evidence::Running && !commands.is_running(token));
+    let elsewhere =
+        s.evidence.iter().any(|(token, evidence)| *evidence == Evidence::Running && !commands.is_running(token));
     // Routing, memory or a settled command may change the next decision.
     let changed = plan.record != s.record || !carried.done.is_empty();
     let wake = plan.wake_at().map(|at| seconds(at.saturating_sub(carried.now)));

@@ -20,6 +20,7 @@ pub mod examples;
 pub mod freshness;
 pub mod limits;
 pub mod memory;
+pub mod order;
 pub mod over;
 pub mod plan;
 pub mod policy;

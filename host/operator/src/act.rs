@@ -16,7 +16,6 @@
 //! | memory on a claim | UID and version of the claim |
 //! | deletion of a pod, fewer members | UID and version in the second look |
 mod error;
-mod order;
 #[cfg(test)]
 mod order_tests;
 #[cfg(test)]
@@ -36,12 +35,12 @@ use crate::observe::Observed;
 use crate::report;
 use crate::slots::Slot;
 use kube::ResourceExt;
-use order::{Missing, Need};
 use std::sync::Arc;
 use std::time::Duration;
 use tanist_core::checked::{Deletion, Scaling, Start, recheck, recheck_deletion, recheck_scaling};
 use tanist_core::contract::MemberName;
 use tanist_core::freshness::{Ask, FRESH, Moment};
+use tanist_core::order::{self, Missing, Need};
 use tanist_core::plan::{Action, DeletionCause, Plan};
 use tanist_core::record::{Intent, Verb};
 use tanist_core::snapshot::Snapshot;
@@ -170,7 +169,9 @@ impl Acting<'_> {
         let prepared = match action {
             Action::Run { intent, .. } => {
                 let (slot, start) = match ready.take() {
-                    Some(seen) if seen.token == intent.token && self.ctx.clock.moment().since(seen.at) < FRESH => seen.found?,
+                    Some(seen) if seen.token == intent.token && self.ctx.clock.moment().since(seen.at) < FRESH => {
+                        seen.found?
+                    }
                     old => {
                         // The slot of an outdated look is freed before the next one is requested.
                         drop(old);

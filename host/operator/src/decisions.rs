@@ -10,10 +10,10 @@ use std::num::NonZero;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+use thread_priority::ThreadPriority;
 use thread_priority::unix::{
     NormalThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
 };
-use thread_priority::ThreadPriority;
 use tokio::sync::{Semaphore, oneshot};
 
 /// Fuel of a question above which its group is a slow one: some milliseconds of a busy machine. Fuel and not time, because time also passes while

@@ -9,6 +9,7 @@ mod lead;
 mod memory;
 mod numbers;
 mod objects;
+mod order;
 mod rebalance;
 mod second_look;
 mod status;

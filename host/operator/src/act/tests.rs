@@ -103,13 +103,8 @@ async fn a_primary_that_goes_on_keeps_its_clients() {
         let observed = stub.observe(&ctx, &[Primary, Secondary]).await;
         // Nothing is there that would allow either of them.
         let mut plan = runs(&observed.snapshot, verb, "stop", "pod-0");
-        let away = Action::Route {
-            member: "db-0".into(),
-            pod_uid: "pod-0".into(),
-            role: None,
-            ready: false,
-            version: None,
-        };
+        let away =
+            Action::Route { member: "db-0".into(), pod_uid: "pod-0".into(), role: None, ready: false, version: None };
         plan.actions.insert(0, away);
         let outcome = carry_out(&ctx, &observed, &plan, &[Primary, Secondary]).await;
         assert!(matches!(&outcome.errors[..], [Error::Recheck(..)]), "{:?}", outcome.errors);

@@ -2,13 +2,13 @@ use super::*;
 use crate::mock;
 use crate::policies::builtin;
 use rustix::process::getpriority_process;
-use thread_priority::unix::thread_schedule_policy;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use tanist_core::examples;
 use tanist_core::policy::{Point, Question};
 use tanist_engine::{Layer, Policy, Stack};
+use thread_priority::unix::thread_schedule_policy;
 
 fn is_slow_group(decisions: &Decisions, group: &str) -> bool {
     decisions.slow_at(group, Instant::now()).is_some()

@@ -101,7 +101,16 @@ impl Active {
         let (health, is_complete) = said.health(&names);
         // If one policy is missing, the group is only observed: the other policies alone may decide differently from what the user intends.
         let stack = is_complete.then(|| Stack::new(layers));
-        Active { stack, health, status, news: told, versions, heard: Mutex::default(), slow: AtomicBool::default(), cut_off: AtomicBool::default() }
+        Active {
+            stack,
+            health,
+            status,
+            news: told,
+            versions,
+            heard: Mutex::default(),
+            slow: AtomicBool::default(),
+            cut_off: AtomicBool::default(),
+        }
     }
 
     /// How the policies took the questions since the last call: the key of the layer, what decided there, what was heard.

@@ -1,6 +1,6 @@
 //! Which actions of a round depend on others: an action that fails stops those that need it, and no others.
-use tanist_core::contract::MemberName;
-use tanist_core::plan::Action;
+use crate::contract::MemberName;
+use crate::plan::Action;
 
 /// A precondition of actions.
 #[derive(Debug, Clone, PartialEq, Eq)]
