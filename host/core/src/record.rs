@@ -1,8 +1,10 @@
 //! The memory of a group: `status.record`, which is written only with the `resourceVersion` that was read.
 //!
 //! A lost record makes the host more careful, never less. An unknown field blocks instead of being ignored (docs/safety.md, S37).
+mod event;
 mod primaries;
 
+pub use event::Event;
 pub use primaries::{LastPrimary, LostPrimary};
 
 use crate::contract::{Failure, MemberName, Position, Role, Sequence, Timestamp, Transition};
@@ -355,9 +357,9 @@ impl Record {
     }
 
     /// Adds an entry to the history and drops the oldest ones beyond the limit.
-    pub fn note(&mut self, at: Timestamp, what: &str, member: Option<&MemberName>, detail: Option<String>) {
+    pub fn note(&mut self, at: Timestamp, what: Event, member: Option<&MemberName>, detail: Option<String>) {
         let detail = detail.map(|text| cut(&text));
-        self.history.push(Transition { at, what: what.into(), member: member.cloned(), detail });
+        self.history.push(Transition { at, what: what.word().into(), member: member.cloned(), detail });
         let surplus = self.history.len().saturating_sub(limits::HISTORY);
         self.history.drain(..surplus);
     }

@@ -6,6 +6,7 @@ use super::{Held, Rule, Violation, broken, broken_by, can_take_command, has_its_
 use crate::contract::{MemberName, Role, Timestamp};
 use crate::limits;
 use crate::over::role_word;
+use crate::record::Event;
 use crate::snapshot::{Member, Snapshot};
 
 /// Whether a policy may have any secondary moved: no administrator decides otherwise, no command is open, the lead stays where it is, as many primaries
@@ -135,6 +136,6 @@ fn has_been_ready(s: &Snapshot, member: &Member, seconds: i64) -> Held {
 fn ready_since(s: &Snapshot, member: &Member) -> Timestamp {
     let pod = member.pod.as_ref().map_or(s.now, |pod| pod.phase_since);
     let deleted =
-        s.record.history.iter().filter(|t| t.what == "pod-deleted" && t.member.as_ref() == Some(&member.name));
+        s.record.history.iter().filter(|t| Event::PodDeleted.is(&t.what) && t.member.as_ref() == Some(&member.name));
     deleted.map(|t| t.at).chain([pod]).max().unwrap_or(pod)
 }

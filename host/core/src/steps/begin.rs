@@ -3,7 +3,7 @@ use crate::check;
 use crate::contract::{MemberName, Position, Role};
 use crate::memory;
 use crate::plan::{Action, Plan, Reason};
-use crate::record::{Intent, LastPrimary, Seeded, Started, Verb};
+use crate::record::{Event, Intent, LastPrimary, Seeded, Started, Verb};
 use crate::snapshot::{Member, Snapshot};
 
 /// Plans a command on a member. If a check does not hold, nothing is planned and the plan says which. If this round already does something with
@@ -74,7 +74,7 @@ fn record_intent(s: &Snapshot, plan: &mut Plan, member: &Member, intent: &Intent
     record.term = intent.term;
     if intent.verb.opens_term() && s.active_override().is_some() {
         record.used_override = s.active_override().map(|o| o.raw.clone());
-        record.note(s.now, "override-used", Some(&member.name), None);
+        record.note(s.now, Event::OverrideUsed, Some(&member.name), None);
     }
     if intent.verb == Verb::Seed && record.ever_seeded.as_ref().is_none_or(|e| !e.confirmed) {
         record.ever_seeded = Some(Seeded { member: member.name.clone(), confirmed: false });
@@ -89,7 +89,7 @@ fn record_intent(s: &Snapshot, plan: &mut Plan, member: &Member, intent: &Intent
     if intent.verb.makes_primary() {
         record_last_primary(plan, s, intent);
     }
-    plan.record.note(s.now, "command-started", Some(&member.name), Some(intent.command.clone()));
+    plan.record.note(s.now, Event::CommandStarted, Some(&member.name), Some(intent.command.clone()));
     plan.record.intents.push(intent.clone());
 }
 

@@ -5,7 +5,7 @@ use crate::contract::MemberName;
 use crate::limits;
 use crate::plan::{Plan, Reason};
 use crate::policy::{Point, Policies};
-use crate::record::{Verb, cut};
+use crate::record::{Event, Verb, cut};
 use crate::snapshot::{Member, Snapshot};
 use crate::steps::{ask, begin, positions};
 
@@ -58,7 +58,7 @@ fn report_behind(s: &Snapshot, plan: &mut Plan, order: &FailoverOrder<'_>, name:
         decision.reason = cut(&format!("{said}; {}", decision.reason));
     }
     if plan.record.intents.iter().any(|intent| intent.verb == Verb::Failover) {
-        plan.record.note(s.now, "data-given-up", Some(name), Some(said));
+        plan.record.note(s.now, Event::DataGivenUp, Some(name), Some(said));
     }
 }
 

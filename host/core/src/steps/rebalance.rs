@@ -8,7 +8,7 @@ use crate::contract::{Answer, Ranking};
 use crate::plan::{Action, DeletionCause, Plan};
 use crate::policy::{self, Answered, Point, Policies, Reply, Unanswered};
 use crate::question::question;
-use crate::record::cut;
+use crate::record::{Event, cut};
 use crate::snapshot::Snapshot;
 use crate::steps::ask::{self, Bars};
 
@@ -68,7 +68,7 @@ fn move_member(s: &Snapshot, plan: &mut Plan, answered: &Answered, ranking: &Ran
         return;
     };
     let reason = cut(&format!("policy {} moves {member}: {}", answered.policy.name, decision.reason));
-    plan.record.note(s.now, "pod-deleted", Some(&member), Some(reason.clone()));
+    plan.record.note(s.now, Event::PodDeleted, Some(&member), Some(reason.clone()));
     let (pod_uid, cause) = (pod.uid.clone(), DeletionCause::Rebalance);
     plan.actions.push(Action::DeletePod { member, pod_uid, cause, reason });
     plan.decisions.push(decision);

@@ -4,7 +4,7 @@ use crate::memory;
 use crate::over;
 use crate::plan::{Plan, Reason};
 use crate::policy::Policies;
-use crate::record::{LastPrimary, LostPrimary, Mark, MemberRecord, Seeded, Verb};
+use crate::record::{Event, LastPrimary, LostPrimary, Mark, MemberRecord, Seeded, Verb};
 use crate::snapshot::{Member, Snapshot};
 use crate::steps::begin::push_last_primary;
 use std::collections::BTreeSet;
@@ -90,7 +90,7 @@ fn adopt(s: &Snapshot, plan: &mut Plan) {
     }
     plan.record.note(
         s.now,
-        "adopted",
+        Event::Adopted,
         None,
         Some(format!("running primaries: {}; nothing was recorded", primaries.len())),
     );
@@ -202,7 +202,7 @@ fn update_last_primaries(s: &Snapshot, plan: &mut Plan) {
     for last in std::mem::take(&mut plan.record.last_primaries) {
         match over::prove_over(s, &last) {
             Ok(proof) => {
-                plan.record.note(s.now, "primary-over", Some(&last.member), Some(proof.into()));
+                plan.record.note(s.now, Event::PrimaryOver, Some(&last.member), Some(proof.into()));
                 if led.contains(&last.member) {
                     let known = plan.record.member_mut(&last.member);
                     known.last_primary = known.last_primary.max(Some(last_seen(s, &last)));

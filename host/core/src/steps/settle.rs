@@ -6,7 +6,7 @@ use crate::over;
 use crate::over::NotOver;
 use crate::plan::{Action, DeletionCause, Plan, Reason};
 use crate::policy::Policies;
-use crate::record::{Broken, Intent, LastPrimary, Seeded, Verb, cut};
+use crate::record::{Broken, Event, Intent, LastPrimary, Seeded, Verb, cut};
 use crate::snapshot::{Evidence, Member, Pod, Snapshot};
 use crate::steps::begin::push_last_primary;
 
@@ -68,7 +68,12 @@ fn settle_intent(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
                 .filter(|h| intent.verb == Verb::Switchover && h.is_open())
                 .into_iter()
                 .for_each(|h| h.begun = None);
-            plan.record.note(s.now, "not-started", Some(&intent.member), Some(format!("{}: {why}", intent.command)));
+            plan.record.note(
+                s.now,
+                Event::NotStarted,
+                Some(&intent.member),
+                Some(format!("{}: {why}", intent.command)),
+            );
         }
         (Some(Evidence::NotStarted(why)), _) => {
             close_failed(
@@ -202,7 +207,7 @@ fn handle_unknown(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: &Membe
     if pod.phase == Phase::Running {
         let grace = s.group.unknown_grace;
         let reason = format!("the outcome of {} was still unknown {grace} s after its deadline", intent.command);
-        plan.record.note(s.now, "pod-deleted", Some(&intent.member), Some(reason.clone()));
+        plan.record.note(s.now, Event::PodDeleted, Some(&intent.member), Some(reason.clone()));
         let (member, pod_uid) = (intent.member.clone(), pod.uid.clone());
         plan.actions.push(Action::DeletePod { member, pod_uid, cause: DeletionCause::Failure, reason });
     }
@@ -260,7 +265,7 @@ fn record_started(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: Option
             push_last_primary(plan, entry);
         }
     }
-    let what = if primary { "became-primary" } else { "became-secondary" };
+    let what = if primary { Event::BecamePrimary } else { Event::BecameSecondary };
     plan.record.note(s.now, what, Some(&intent.member), None);
 }
 
@@ -270,7 +275,7 @@ fn seeded_by(plan: &Plan, intent: &Intent) -> MemberName {
 
 fn record_stopped(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
     plan.record.member_mut(&intent.member).broken = None;
-    plan.record.note(s.now, "stopped", Some(&intent.member), Some(intent.verb.as_str().to_owned()));
+    plan.record.note(s.now, Event::Stopped, Some(&intent.member), Some(intent.verb.as_str().to_owned()));
 }
 
 fn close_failed(s: &Snapshot, plan: &mut Plan, intent: &Intent, outcome: Outcome, pod: Option<&Pod>, why: &str) {
@@ -282,7 +287,7 @@ fn close_failed(s: &Snapshot, plan: &mut Plan, intent: &Intent, outcome: Outcome
         known.broken =
             Some(Broken { pod_uid: pod.uid.clone(), container_id: status.unwrap_or_default(), reason: cut(why) });
     }
-    plan.record.note(s.now, "command-failed", Some(&intent.member), Some(why.to_owned()));
+    plan.record.note(s.now, Event::CommandFailed, Some(&intent.member), Some(why.to_owned()));
 }
 
 /// Removes from the record what was noted in case the command ran: it was not started and never will be under this token. The last-primary entry

@@ -8,7 +8,7 @@ use crate::over;
 use crate::over::role_word;
 use crate::plan::{Action, Plan, Reason};
 use crate::policy::Policies;
-use crate::record::Verb;
+use crate::record::{Event, Verb};
 use crate::snapshot::{Member, Snapshot};
 use crate::steps::{begin, positions, remember};
 
@@ -67,6 +67,6 @@ fn shrink(s: &Snapshot, plan: &mut Plan, leaving: &[&Member]) {
         leaving.iter().for_each(|m| remember::note_position(plan, m));
     }
     plan.record.retired.extend(leaving.iter().map(|m| m.name.clone()));
-    plan.record.note(s.now, "shrunk", None, Some(format!("to {} members", s.group.replicas)));
+    plan.record.note(s.now, Event::Shrunk, None, Some(format!("to {} members", s.group.replicas)));
     plan.actions.push(Action::Scale { replicas: s.group.replicas });
 }

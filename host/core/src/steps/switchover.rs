@@ -9,7 +9,7 @@ use crate::contract::{MemberName, Position};
 use crate::data;
 use crate::plan::{Action, Plan, Reason};
 use crate::policy::{Point, Policies};
-use crate::record::{Switchover, Verb};
+use crate::record::{Event, Switchover, Verb};
 use crate::snapshot::{Member, Snapshot};
 use crate::steps::begin;
 use crate::steps::lead::{self, Opinion};
@@ -116,7 +116,7 @@ fn close_switchover(s: &Snapshot, plan: &mut Plan) {
         return;
     }
     let Some(leads) = s.serving().first().map(|m| m.name.clone()) else { return };
-    let what = if leads == open.from { "switchover-failed" } else { "switched-over" };
+    let what = if leads == open.from { Event::SwitchoverFailed } else { Event::SwitchedOver };
     let from = open.from.to_string();
     if let Some(h) = &mut plan.record.switchover {
         h.led = Some(leads.clone());

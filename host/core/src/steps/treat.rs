@@ -4,7 +4,7 @@ use crate::contract::{MemberName, Remedy, Role, Treatment};
 use crate::limits;
 use crate::plan::{Action, DeletionCause, Plan, Reason};
 use crate::policy::Policies;
-use crate::record::{Verb, backoff, cut};
+use crate::record::{Event, Verb, backoff, cut};
 use crate::snapshot::Snapshot;
 use crate::steps::{ask, begin};
 
@@ -52,7 +52,7 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
 fn recreate(s: &Snapshot, plan: &mut Plan, treatment: &Treatment) {
     let name = &treatment.member;
     let Some(pod) = s.member(name).and_then(|m| m.pod.as_ref()) else { return };
-    plan.record.note(s.now, "pod-deleted", Some(name), Some(treatment.reason.clone()));
+    plan.record.note(s.now, Event::PodDeleted, Some(name), Some(treatment.reason.clone()));
     let (cause, reason) = (DeletionCause::Failure, cut(&treatment.reason));
     plan.actions.push(Action::DeletePod { member: name.clone(), pod_uid: pod.uid.clone(), cause, reason });
 }

@@ -5,7 +5,7 @@ use tanist_core::check::{FailoverOrder, Rule};
 use tanist_core::contract::{Failure, Outcome, Position, Role};
 use tanist_core::decide::decide;
 use tanist_core::examples::Scene;
-use tanist_core::record::{Mark, Switchover};
+use tanist_core::record::{Event, Mark, Switchover};
 use tanist_core::snapshot::Snapshot;
 
 /// The primary db-0 of term 3 is lost with its pod, db-1 has 95 and db-2 has 100, and both follow; 10 may be lost.
@@ -118,7 +118,7 @@ fn a_takeover_says_what_it_may_lose() {
     let said = "db-1 leads with 95, 5 below the highest known (100), within spec.failover.maxBehind 10";
     let decision = plan.decisions.iter().find(|d| d.chosen == Some(db(1))).unwrap();
     assert_eq!(decision.reason, format!("{said}; in order"));
-    let noted = plan.record.history.iter().find(|t| t.what == "data-given-up").unwrap();
+    let noted = plan.record.history.iter().find(|t| Event::DataGivenUp.is(&t.what)).unwrap();
     assert_eq!((noted.member.as_ref(), noted.detail.as_deref()), (Some(&db(1)), Some(said)));
 
     let plan = decide(&s, &Natural);
@@ -126,7 +126,7 @@ fn a_takeover_says_what_it_may_lose() {
         plan.decisions.iter().any(|d| d.chosen == Some(db(2)) && d.reason == "in order"),
         "the highest lost nothing"
     );
-    assert!(plan.record.history.iter().all(|t| t.what != "data-given-up"));
+    assert!(plan.record.history.iter().all(|t| !Event::DataGivenUp.is(&t.what)));
 }
 
 // In a switchover who has everything goes first, also while it rests because its stop failed: that is soon over. Whose start failed may never start.

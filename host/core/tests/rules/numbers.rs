@@ -7,7 +7,7 @@ use tanist_core::data::{read_sequence, show_position};
 use tanist_core::decide::decide;
 use tanist_core::limits;
 use tanist_core::plan::Action;
-use tanist_core::record::{MemberRecord, Record, backoff, cut};
+use tanist_core::record::{Event, MemberRecord, Record, backoff, cut};
 
 // A5, reading 3: exactly one line, EMPTY or [HISTORY:]NUMBER.
 #[test]
@@ -112,7 +112,7 @@ fn texts_for_users_are_short_and_without_control_characters() {
     assert_eq!(cut(&"é".repeat(200)).len(), 256);
     let mut record = Record::default();
     for n in 0..100 {
-        record.note(n, "stopped", None, Some("x".repeat(1000)));
+        record.note(n, Event::Stopped, None, Some("x".repeat(1000)));
     }
     assert_eq!((record.history.len(), record.history[0].at), (limits::HISTORY, 36));
     assert!(record.history.iter().all(|t| t.detail.as_ref().is_some_and(|d| d.len() == 256)));

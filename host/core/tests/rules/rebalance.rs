@@ -11,7 +11,7 @@ use tanist_core::contract::{Answer, Position, Role};
 use tanist_core::decide::decide;
 use tanist_core::plan::{Action, DeletionCause, Plan};
 use tanist_core::policy::{Answered, CUT_OFF, Point, Policies, Question, Reply, Unanswered};
-use tanist_core::record::{Switchover, Verb};
+use tanist_core::record::{Event, Switchover, Verb};
 use tanist_core::snapshot::{Object, Override};
 
 /// A primary and two secondaries that have been in their roles for hours.
@@ -152,11 +152,11 @@ fn a_member_moves_only_in_a_group_at_rest() {
     assert_eq!(broken(&|w| w.body(0).pod.outdated = true), Rule::NotAtRest, "a rollout is under way");
     assert_eq!(broken(&|w| w.body(0).pod.older_template = true), Rule::NotAtRest, "one begins");
     assert_eq!(broken(&|w| w.body(0).pod.phase_since = w.now - 299), Rule::ChangedRecently);
-    let noted = |w: &mut World| w.record.note(w.now - 299, "became-secondary", Some(&db(2)), None);
+    let noted = |w: &mut World| w.record.note(w.now - 299, Event::BecameSecondary, Some(&db(2)), None);
     assert_eq!(broken(&noted), Rule::ChangedRecently);
     let mut world = settled();
     world.body(0).pod.phase_since = world.now - 300;
-    world.record.note(world.now - 300, "became-secondary", Some(&db(2)), None);
+    world.record.note(world.now - 300, Event::BecameSecondary, Some(&db(2)), None);
     world.group.requested_override = override_of(7);
     assert_eq!(held(&mut world), Ok(()), "an override of another term is no wish");
     // The set was changed a moment ago: what its controller says of revisions is from before.
@@ -226,8 +226,8 @@ fn only_a_secondary_that_was_not_moved_a_short_time_ago_may_be_chosen() {
     assert_eq!(bar(&|w| w.body(1).pod.phase_since = w.now - 3599), recent);
     assert_eq!(bar(&|w| w.body(1).pod.phase_since = w.now - 3600), "");
     // The clock of the node is hours behind: what this operator noted counts, too.
-    assert_eq!(bar(&|w| w.record.note(w.now - 3599, "pod-deleted", Some(&db(1)), None)), recent);
-    assert_eq!(bar(&|w| w.record.note(w.now - 3599, "pod-deleted", Some(&db(0)), None)), "");
+    assert_eq!(bar(&|w| w.record.note(w.now - 3599, Event::PodDeleted, Some(&db(1)), None)), recent);
+    assert_eq!(bar(&|w| w.record.note(w.now - 3599, Event::PodDeleted, Some(&db(0)), None)), "");
 
     // Each rule by itself: in a group at rest these do not occur.
     let mut world = settled();
@@ -256,7 +256,7 @@ fn a_group_whose_secondaries_are_new_is_looked_at_again() {
     assert_eq!(decide(&world.observe(), &moves(1)).look_again, Some(world.now + 200));
     world.record.history.clear();
     world.body(0).pod.phase_since = world.now - 400;
-    world.record.note(world.now - 50, "became-secondary", Some(&db(1)), None);
+    world.record.note(world.now - 50, Event::BecameSecondary, Some(&db(1)), None);
     assert_eq!(decide(&world.observe(), &moves(1)).look_again, Some(world.now + 250));
 }
 

@@ -8,7 +8,7 @@ use tanist_core::decide::decide;
 use tanist_core::limits;
 use tanist_core::over::prove_over;
 use tanist_core::plan::Action;
-use tanist_core::record::{Intent, LastPrimary, Record, Switchover, Verb};
+use tanist_core::record::{Event, Intent, LastPrimary, Record, Switchover, Verb};
 use tanist_core::snapshot::{Override, Snapshot};
 
 /// Two stopped members of the same data, read.
@@ -114,7 +114,7 @@ fn stored_times_are_never_later_than_now() {
         let mut record: Record = plan.record.clone();
         record.last_primaries.iter_mut().for_each(|l| l.gone = Some(time));
         record.intents.iter_mut().for_each(|i| (i.started, i.exited) = (time, Some(time)));
-        record.note(time, "command-started", None, None);
+        record.note(time, Event::CommandStarted, None, None);
         let failure = Failure { command: "primary".into(), outcome: Outcome::Unknown, at: time };
         let known = record.member_mut(&db(0));
         (known.last_primary, known.last_failure) = (Some(time), Some(failure));

@@ -3,12 +3,12 @@ use super::super::support::app::App;
 use super::super::support::policies::Natural;
 use super::super::support::world::World;
 use super::super::support::{db, sequence};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tanist_core::contract::{self, Condition, Position, Role};
 use tanist_core::examples::usual;
 use tanist_core::policy::Point;
 use tanist_core::question::question;
-use tanist_core::record::Mark;
+use tanist_core::record::{Event, Mark};
 use tanist_core::snapshot::Snapshot;
 
 fn observed() -> Snapshot {
@@ -78,10 +78,10 @@ fn lists_that_were_cut_are_named() {
     assert_eq!(told(&s).members.iter().map(|m| m.labels.len()).max(), Some(32));
 
     for n in 0..63 {
-        s.record.note(s.now, "adopted", None, Some(n.to_string()));
+        s.record.note(s.now, Event::Adopted, None, Some(n.to_string()));
     }
     assert_eq!(cut(&s).as_deref(), Some("labels"));
-    s.record.note(s.now, "adopted", None, None);
+    s.record.note(s.now, Event::Adopted, None, None);
     assert_eq!((cut(&s).as_deref(), told(&s).history.len()), (Some("history,labels"), 64));
 }
 
@@ -239,4 +239,13 @@ fn long_texts_are_cut() {
     let told = told(&s);
     assert_eq!(told.members[1].role_detail.as_ref().map(String::len), Some(256));
     assert_eq!(told.members[2].position, Position::Unknown("é".repeat(128)));
+}
+
+// docs/transitions.md has every word of the history.
+#[test]
+fn every_word_of_the_history_is_documented() {
+    let document = include_str!("../../../../docs/transitions.md");
+    let words: BTreeSet<&str> =
+        document.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    assert_eq!(words, Event::ALL.iter().map(|event| event.word()).collect());
 }

@@ -2,7 +2,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use tanist_core::plan::{Action, DeletionCause, Plan};
-use tanist_core::record::{Switchover, Verb};
+use tanist_core::record::{Event, Switchover, Verb};
 use tanist_core::snapshot::Snapshot;
 
 /// Events of one run, by name: verbs of commands, faults, and reasons for which the group waited.
@@ -43,7 +43,7 @@ impl Events {
         if plan.record.used_override != s.record.used_override {
             self.add("override used");
         }
-        let noted = plan.noted(&s.record).filter(|t| t.what == "data-given-up");
+        let noted = plan.noted(&s.record).filter(|t| Event::DataGivenUp.is(&t.what));
         noted.for_each(|_| self.add("takeover within maxBehind"));
         plan.violations.iter().for_each(|_| self.add("answer dropped"));
     }

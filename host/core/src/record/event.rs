@@ -1,0 +1,88 @@
+//! The words of a group's history, which policies and users see (docs/transitions.md).
+use std::fmt;
+
+/// What happened in a group. A record of another version may have words that are not listed here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// A command is about to start; its intent is written with this.
+    CommandStarted,
+    /// The runner did not start a command.
+    NotStarted,
+    /// A command exited with an error, was ended by a restart, or could not be started.
+    CommandFailed,
+    /// A seed, failover or join is settled: `status` says primary.
+    BecamePrimary,
+    /// A place or follow is settled: `status` says secondary.
+    BecameSecondary,
+    /// A stop is settled.
+    Stopped,
+    /// A pod is about to be deleted.
+    PodDeleted,
+    /// There was no record and the application ran.
+    Adopted,
+    /// An administrator's override decided a seed or a failover.
+    OverrideUsed,
+    /// A takeover gives up data, as the spec allows.
+    DataGivenUp,
+    /// A member that may have been primary is proven over.
+    PrimaryOver,
+    /// A switchover ended, and another member leads.
+    SwitchedOver,
+    /// A switchover ended, and the same member leads again.
+    SwitchoverFailed,
+    /// Members beyond `replicas` leave.
+    Shrunk,
+}
+
+impl Event {
+    /// All of them.
+    pub const ALL: [Event; 14] = [
+        Event::CommandStarted,
+        Event::NotStarted,
+        Event::CommandFailed,
+        Event::BecamePrimary,
+        Event::BecameSecondary,
+        Event::Stopped,
+        Event::PodDeleted,
+        Event::Adopted,
+        Event::OverrideUsed,
+        Event::DataGivenUp,
+        Event::PrimaryOver,
+        Event::SwitchedOver,
+        Event::SwitchoverFailed,
+        Event::Shrunk,
+    ];
+
+    /// The word in the history.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Event::CommandStarted => "command-started",
+            Event::NotStarted => "not-started",
+            Event::CommandFailed => "command-failed",
+            Event::BecamePrimary => "became-primary",
+            Event::BecameSecondary => "became-secondary",
+            Event::Stopped => "stopped",
+            Event::PodDeleted => "pod-deleted",
+            Event::Adopted => "adopted",
+            Event::OverrideUsed => "override-used",
+            Event::DataGivenUp => "data-given-up",
+            Event::PrimaryOver => "primary-over",
+            Event::SwitchedOver => "switched-over",
+            Event::SwitchoverFailed => "switchover-failed",
+            Event::Shrunk => "shrunk",
+        }
+    }
+
+    /// Whether an entry of the history is this event.
+    #[must_use]
+    pub fn is(self, what: &str) -> bool {
+        self.word() == what
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
