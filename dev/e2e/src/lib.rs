@@ -10,6 +10,7 @@ mod lead;
 mod member;
 mod operator;
 mod play;
+mod policies;
 
 pub use cluster::{kubectl, machines, root, tanist, tanist_ended};
 pub use group::{Group, condition, merge, term, text, waits};
@@ -18,3 +19,4 @@ pub use lead::{KILL, led_by_another};
 pub use member::{Inside, Member, Output};
 pub use operator::{Operator, until};
 pub use play::{Outcome, Play, Stage, play};
+pub use policies::{Source, component};

@@ -1,12 +1,8 @@
 //! Policies that were made to harm: they cost their own group its progress, and no other group anything.
 use crate::takeover::{KILL, led, led_by_another};
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{Api, ObjectMeta, PostParams};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
-use tanist_e2e::{Outcome, Stage, condition, play, text};
+use tanist_e2e::{Outcome, Source, component, condition, play, text};
 
 /// The memory limit of the operator's pod, in MiB, as deploy/ has it.
 const LIMIT: f64 = 512.0;
@@ -22,7 +18,7 @@ fn with_functions(count: usize, body: &[u8]) -> Result<Vec<u8>> {
         section(3, [leb(count), vec![0; count]].concat()),
         section(10, [leb(count), code].concat()),
     ];
-    Ok([crate::policies::component("sequence")?, section(1, module.concat())].concat())
+    Ok([component("sequence")?, section(1, module.concat())].concat())
 }
 
 /// A number as WebAssembly writes it.
@@ -46,20 +42,6 @@ fn doubling(levels: usize) -> Result<Vec<u8>> {
         );
     }
     wat::parse_str(inner).context("the bomb is malformed")
-}
-
-async fn store(stage: &Stage, name: &str, key: &str, bytes: Vec<u8>) -> Result<()> {
-    let map = ConfigMap {
-        metadata: ObjectMeta {
-            name: Some(name.into()),
-            labels: Some(BTreeMap::from([("tanist.dev/policy".into(), "true".into())])),
-            ..ObjectMeta::default()
-        },
-        binary_data: Some(BTreeMap::from([(key.into(), ByteString(bytes))])),
-        ..ConfigMap::default()
-    };
-    let maps = Api::<ConfigMap>::namespaced(stage.client.clone(), &stage.namespace);
-    maps.create(&PostParams::default(), &map).await.map(drop).context("failed to store a bomb")
 }
 
 // H1, H19, H20, H24, P7: components made to take minutes or gigabytes to compile, one that costs as much as the caps allow, one that burns its budget at each
@@ -86,7 +68,7 @@ fn bombs_cost_their_own_groups_alone() -> Outcome {
             ("loops", "p.wasm", with_functions(1, &[0x03, 0x40, 0x0b].repeat(200_000))?, json!({}), "NotLoaded"),
             ("doubling", "p.wasm", doubling(30)?, json!({}), "NotLoaded"),
             ("dear", "p.wasm", with_functions(35, &[0x03, 0x40, 0x0b].repeat(500))?, json!({}), "Active"),
-            ("burning", "p.wasm", crate::policies::component("hostile")?, burning, "Active"),
+            ("burning", "p.wasm", component("hostile")?, burning, "Active"),
             ("endless", "p.star", endless.as_bytes().to_vec(), json!({}), "NotLoaded"),
             (
                 "never-loaded",
@@ -98,7 +80,7 @@ fn bombs_cost_their_own_groups_alone() -> Outcome {
         ];
         let mut hit = Vec::new();
         for (name, key, bytes, parameters, state) in bombs {
-            store(stage, name, key, bytes).await?;
+            stage.store(name, [(key, Source::Component(bytes))]).await?;
             let other = stage.group(name);
             let policies = json!([{"configMap": {"name": name, "key": key}, "parameters": parameters}]);
             other.create(json!({"replicas": 1, "policies": policies})).await?;

@@ -1,10 +1,8 @@
 //! Many groups whose policies burn all that they are allowed.
-use anyhow::{Context as _, Result, ensure};
+use anyhow::ensure;
 use futures::future::try_join_all;
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
-use tanist_e2e::{Outcome, Stage, play, waits};
+use tanist_e2e::{Outcome, Source, component, play, waits};
 
 use crate::takeover::{KILL, led, led_by_another};
 
@@ -25,7 +23,8 @@ fn groups_that_burn_their_fuel_hold_up_nobody() -> Outcome {
         group.copied(3).await?;
         let before = stage.operator.leases().await?;
 
-        store(stage).await?;
+        let both = [("burning.wasm", Source::Component(component("hostile")?)), ("again.star", Source::Script(AGAIN.into()))];
+        stage.store("hostile", both).await?;
         let burns = json!({"configMap": {"name": "hostile", "key": "burning.wasm"}, "parameters": {"do": "grind", "times": 300_000}});
         let again = json!({"configMap": {"name": "hostile", "key": "again.star"}});
         let policies = json!([burns, burns, burns, again]);
@@ -51,16 +50,4 @@ fn groups_that_burn_their_fuel_hold_up_nobody() -> Outcome {
         ensure!(count > 0.0, "the metrics have no {asked}");
         tanist_e2e::until("more questions", 30, async || Ok(stage.operator.metric(&pod, asked).await? > count)).await
     })
-}
-
-/// Both policies in one `ConfigMap`.
-async fn store(stage: &Stage) -> Result<()> {
-    let component = k8s_openapi::ByteString(crate::policies::component("hostile")?);
-    let map: ConfigMap = serde_json::from_value(json!({
-        "metadata": {"name": "hostile", "labels": {"tanist.dev/policy": "true"}},
-        "data": {"again.star": AGAIN},
-        "binaryData": {"burning.wasm": component}
-    }))?;
-    let maps = Api::<ConfigMap>::namespaced(stage.client.clone(), &stage.namespace);
-    maps.create(&PostParams::default(), &map).await.map(drop).context("failed to store the policies")
 }

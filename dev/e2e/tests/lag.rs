@@ -1,9 +1,7 @@
 //! `spec.failover.maxBehind`: a secondary that is not far behind may take over.
-use anyhow::{Context, ensure};
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{Api, PostParams};
+use anyhow::ensure;
 use serde_json::json;
-use tanist_e2e::{Outcome, kubectl, play, term, until};
+use tanist_e2e::{Outcome, Source, kubectl, play, term, until};
 
 use crate::takeover::{KILL, led, led_by_another};
 
@@ -19,12 +17,7 @@ def failover(s):
 #[test]
 fn a_secondary_that_is_a_little_behind_may_take_over() -> Outcome {
     play("lag").run(async |stage| {
-        let map: ConfigMap = serde_json::from_value(json!({
-            "metadata": {"name": "rules", "labels": {"tanist.dev/policy": "true"}},
-            "data": {"first.star": SCRIPT}
-        }))?;
-        let maps = Api::<ConfigMap>::namespaced(stage.client.clone(), &stage.namespace);
-        maps.create(&PostParams::default(), &map).await.context("failed to store the script")?;
+        stage.store("rules", [("first.star", Source::Script(SCRIPT.into()))]).await?;
         let mut changes = led();
         changes["policies"] = json!([{"configMap": {"name": "rules", "key": "first.star"}}]);
         changes["failover"] = json!({"maxBehind": 2});

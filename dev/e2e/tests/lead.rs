@@ -1,9 +1,7 @@
 //! A policy that says when the lead moves, and to whom.
-use anyhow::{Context, ensure};
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{Api, PostParams};
+use anyhow::ensure;
 use serde_json::{Value, json};
-use tanist_e2e::{Outcome, condition, kubectl, play, term, text, waits};
+use tanist_e2e::{Outcome, Source, condition, kubectl, play, term, text, waits};
 
 use crate::takeover::led;
 
@@ -22,12 +20,7 @@ def switchover(s):
 #[test]
 fn a_policy_holds_a_switchover_and_later_moves_the_lead() -> Outcome {
     play("lead").run(async |stage| {
-        let map: ConfigMap = serde_json::from_value(json!({
-            "metadata": {"name": "rules", "labels": {"tanist.dev/policy": "true"}},
-            "data": {"lead.star": SCRIPT}
-        }))?;
-        let maps = Api::<ConfigMap>::namespaced(stage.client.clone(), &stage.namespace);
-        maps.create(&PostParams::default(), &map).await.context("failed to store the script")?;
+        stage.store("rules", [("lead.star", Source::Script(SCRIPT.into()))]).await?;
         let mut changes = led();
         changes["policies"] = json!([{"configMap": {"name": "rules", "key": "lead.star"}}]);
         let group = stage.register(changes).await?;

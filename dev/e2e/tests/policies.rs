@@ -1,34 +1,14 @@
 //! Policies from `ConfigMap`s, swapped while groups run.
-use anyhow::{Context, Result, ensure};
-use k8s_openapi::ByteString;
+use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{Api, ObjectMeta, Patch, PatchParams};
+use kube::api::Api;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
-use tanist_e2e::{Group, Outcome, Stage, condition, kubectl, play, starts, text};
-
-/// The component of a policy of this repository.
-pub fn component(name: &str) -> Result<Vec<u8>> {
-    let home = std::env::var("HOME").unwrap_or_default();
-    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| format!("{home}/.cache/tanist/target"));
-    let path = format!("{target}/policies/{name}.wasm");
-    std::fs::read(&path).with_context(|| format!("failed to read {path}; run `make policies`"))
-}
+use tanist_e2e::{Group, Outcome, Source, Stage, component, condition, kubectl, play, starts, text};
 
 /// The `ConfigMap` `mine` with that component, labelled or not.
 async fn store(stage: &Stage, bytes: Vec<u8>, labelled: bool) -> Result<()> {
     let label = if labelled { "true" } else { "false" };
-    let map = ConfigMap {
-        metadata: ObjectMeta {
-            name: Some("mine".into()),
-            labels: Some(BTreeMap::from([("tanist.dev/policy".into(), label.into())])),
-            ..ObjectMeta::default()
-        },
-        binary_data: Some(BTreeMap::from([("policy.wasm".into(), ByteString(bytes))])),
-        ..ConfigMap::default()
-    };
-    let params = PatchParams::apply("tanist-e2e").force();
-    maps(stage).patch("mine", &params, &Patch::Apply(&map)).await.map(drop).context("failed to store the policy")
+    stage.store_labelled("mine", label, [("policy.wasm", Source::Component(bytes))]).await
 }
 
 fn maps(stage: &Stage) -> Api<ConfigMap> {

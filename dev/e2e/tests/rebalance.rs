@@ -1,9 +1,7 @@
 //! A policy that wants secondaries elsewhere: not while they are new; an hour later one at a time.
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{Api, PostParams};
 use serde_json::json;
-use tanist_e2e::{Group, Outcome, Stage, condition, kubectl, merge, play, tanist, term, text, waits};
+use tanist_e2e::{Group, Outcome, Source, Stage, condition, kubectl, merge, play, tanist, term, text, waits};
 
 use crate::takeover::led;
 
@@ -15,12 +13,7 @@ def rebalance(s):
 
 /// One primary and two secondaries, of which the script wants each elsewhere.
 async fn wanted(stage: &Stage) -> Result<Group> {
-    let map: ConfigMap = serde_json::from_value(json!({
-        "metadata": {"name": "rules", "labels": {"tanist.dev/policy": "true"}},
-        "data": {"away.star": SCRIPT}
-    }))?;
-    let maps = Api::<ConfigMap>::namespaced(stage.client.clone(), &stage.namespace);
-    maps.create(&PostParams::default(), &map).await.context("failed to store the script")?;
+    stage.store("rules", [("away.star", Source::Script(SCRIPT.into()))]).await?;
     let policies = json!([{"configMap": {"name": "rules", "key": "away.star"}}]);
     let mut spec = led();
     merge(&mut spec, json!({"resyncIntervalSeconds": 1, "policies": policies}));

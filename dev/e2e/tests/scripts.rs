@@ -1,9 +1,7 @@
 //! Policies that are scripts, from `ConfigMap`s, swapped while a group runs.
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
-use tanist_e2e::{Group, Outcome, Stage, condition, kubectl, play, starts, text};
+use tanist_e2e::{Group, Outcome, Source, Stage, condition, kubectl, play, starts, text};
 
 use crate::takeover::{KILL, led, led_by_another};
 
@@ -12,15 +10,7 @@ const PREFER: &str = include_str!("../../../examples/policies/prefer.star");
 
 /// The `ConfigMap` `rules` with that script, as an author writes it.
 async fn store(stage: &Stage, script: &str) -> Result<()> {
-    let map = json!({
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "rules", "labels": {"tanist.dev/policy": "true"}},
-        "data": {"mine.star": script}
-    });
-    let maps = Api::<ConfigMap>::namespaced(stage.client.clone(), &stage.namespace);
-    let params = PatchParams::apply("tanist-e2e").force();
-    maps.patch("rules", &params, &Patch::Apply(&map)).await.map(drop).context("failed to store the script")
+    stage.store("rules", [("mine.star", Source::Script(script.to_owned()))]).await
 }
 
 fn mine(parameters: Value) -> Value {
