@@ -26,7 +26,6 @@ mod writes;
 
 pub use error::Error;
 
-use crate::api::ReplicaGroup;
 use crate::context::Context;
 use crate::crash;
 use crate::hints::FRESH;
@@ -40,6 +39,7 @@ use kube::ResourceExt;
 use order::{Missing, Need};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tanist_api::ReplicaGroup;
 use tanist_core::checked::{Deletion, Scaling, Start, recheck, recheck_deletion, recheck_scaling};
 use tanist_core::contract::MemberName;
 use tanist_core::plan::{Action, DeletionCause, Plan};
