@@ -42,6 +42,7 @@ check() {
 sources_of() {
   case $1 in
     host/core | host/runner) echo "$1" ;;
+    host/api) echo host/api host/core ;;
     host/engine) echo host/core host/engine policies wit ;;
     host/author) echo host/author host/core host/engine policies wit ;;
     host/operator) echo host crds deploy policies wit ;;

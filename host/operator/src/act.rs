@@ -25,7 +25,6 @@ mod writes;
 
 pub use error::Error;
 
-use crate::api::ReplicaGroup;
 use crate::context::Context;
 use crate::crash;
 use crate::member::{self, Looks};
@@ -37,6 +36,7 @@ use crate::slots::Slot;
 use kube::ResourceExt;
 use std::sync::Arc;
 use std::time::Duration;
+use tanist_api::ReplicaGroup;
 use tanist_core::checked::{Deletion, Scaling, Start, recheck, recheck_deletion, recheck_scaling};
 use tanist_core::contract::MemberName;
 use tanist_core::freshness::{Ask, FRESH, Moment};

@@ -1,7 +1,6 @@
 //! The command line for users: `tanist status`, `explain`, `switchover`, `override`, `pause`, `resume`, `retry`; as `kubectl tanist` when the
 //! binary is called `kubectl-tanist`. Commands read the group's object and change only that object. `override` also runs the
 //! group's `sequence` command in members. What `tanist policy` does, `cli/policy.rs` says.
-mod age;
 mod color;
 pub mod complete;
 mod explain;
@@ -15,22 +14,19 @@ mod status;
 mod switchover;
 mod table;
 mod trouble;
-mod view;
 
 pub use output::print;
 pub use reach::Reach;
 pub use scripts::{Shell, script};
 pub use trouble::{is_closed_pipe, words};
-#[cfg(test)]
-pub use view::example as view_example;
 
-use crate::api::{ANNOTATION_RETRY, ReplicaGroup};
 use find::{change, find};
 use jiff::Timestamp;
 use kube::{Api, Client};
 use output::{Form, form};
 use serde_json::json;
 use std::path::Path;
+use tanist_api::{ANNOTATION_RETRY, ReplicaGroup};
 
 /// The commands for users.
 #[derive(Debug, Clone, clap::Subcommand)]
@@ -102,7 +98,7 @@ pub async fn run_command(command: &Ask, reach: &Reach) -> anyhow::Result<()> {
         Ask::Explain { group, output } => {
             let found = find(&session.groups(), group).await?;
             print(&match output {
-                Some(how) => form(&explain::value(&found), *how)?,
+                Some(how) => form(&tanist_api::explain::value(&found), *how)?,
                 None => explain::text(&found, Timestamp::now(), color::is_on()),
             })
         }
@@ -133,4 +129,11 @@ pub fn me() -> &'static str {
         true => "kubectl tanist",
         false => "tanist",
     }
+}
+
+/// A group for the tests of the command line: that of the examples, with changes.
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests may")]
+pub fn example(changes: &serde_json::Value) -> ReplicaGroup {
+    tanist_api::examples::group(changes).unwrap()
 }

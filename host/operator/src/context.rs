@@ -1,5 +1,4 @@
 //! What all rounds share: clients, settings, clock, hints, policies, bounds and metrics.
-use crate::api::ReplicaGroup;
 use crate::args::Run;
 use crate::clock::{self, Clock};
 use crate::decisions::Decisions;
@@ -16,6 +15,7 @@ use kube::{Client, Config, ResourceExt};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tanist_api::ReplicaGroup;
 use tanist_engine::Engine;
 
 /// What all rounds share.

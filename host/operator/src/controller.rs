@@ -1,6 +1,5 @@
 //! The loop: observe, decide, act, report.
 use crate::act::{self, Outcome, act};
-use crate::api::ReplicaGroup;
 use crate::context::Context;
 use crate::metrics::Measured;
 use crate::observe::{self, Observed, observe};
@@ -10,6 +9,7 @@ use kube::ResourceExt;
 use kube::runtime::controller::Action as Next;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tanist_api::ReplicaGroup;
 use tanist_core::decide::decide;
 use tanist_core::due::{Carried, due};
 use tanist_core::freshness::Ask;

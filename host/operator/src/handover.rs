@@ -4,7 +4,6 @@
 //! process that watched remembers it until a round has written the record. So the Lease has an annotation with a version from before, and the process
 //! that takes the Lease reads the changes of pods from that version on. The API server keeps changes for 75 s at least; later, or after a restart
 //! of the API server, they cannot be read any more, and the node has to prove the end (docs/decisions/0015-handover.md).
-use crate::api;
 use crate::api_error;
 use crate::context::Context;
 use crate::run::pod_changed;
@@ -18,6 +17,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tanist_api as api;
 use tracing::{info, warn};
 
 /// The annotation of the Lease: a JSON object with a version of pods for each namespace.

@@ -1,6 +1,5 @@
 //! `tanist`: the operator and its command line.
 mod act;
-mod api;
 mod api_error;
 mod args;
 mod cli;
@@ -8,6 +7,7 @@ mod clock;
 mod context;
 mod controller;
 mod crash;
+mod crds;
 mod decisions;
 mod exec;
 mod frame;
@@ -29,7 +29,6 @@ mod slots;
 #[cfg(test)]
 mod stub;
 mod telemetry;
-mod validate;
 
 use args::{Args, Command};
 use clap::{CommandFactory, FromArgMatches};
@@ -93,6 +92,6 @@ async fn carry_out(args: Args) -> anyhow::Result<()> {
             let _ = rustix::thread::disable_transparent_huge_pages(true);
             run::run(settings.watching(&args.reach)?, &args.reach).await
         }
-        Command::Crds => cli::print(&api::crd_yaml()?),
+        Command::Crds => cli::print(&crds::yaml()?),
     }
 }

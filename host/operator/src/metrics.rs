@@ -1,5 +1,4 @@
 //! The metrics, under the names that the alerts and the dashboard of deploy/ use.
-use crate::api::ReplicaGroup;
 use crate::policies::Active;
 use kube::ResourceExt;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -12,6 +11,7 @@ use prometheus_client::registry::Registry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tanist_api::ReplicaGroup;
 use tanist_core::check;
 use tanist_core::contract::{Answer, Care, Phase, Role};
 use tanist_core::over::role_word;

@@ -1,5 +1,4 @@
 //! Watches nodes. A node that is lost, comes back, is drained or is declared out of service starts rounds of the groups with members there.
-use crate::api::ReplicaGroup;
 use crate::context::Context;
 use crate::observe::convert;
 use futures::StreamExt;
@@ -11,6 +10,7 @@ use kube::{Api, ResourceExt};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use tanist_api::ReplicaGroup;
 use tanist_core::snapshot;
 use tracing::{info, warn};
 

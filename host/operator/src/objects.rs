@@ -16,11 +16,11 @@ mod template_note;
 
 pub use template_note::TemplateNote;
 
-use crate::api::{ANNOTATION_APPLIED, ANNOTATION_INSTALLATION, LABEL_GROUP, ReplicaGroup};
 use kube::{Resource, ResourceExt};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
+use tanist_api::{ANNOTATION_APPLIED, ANNOTATION_INSTALLATION, LABEL_GROUP, ReplicaGroup};
 
 /// The settings of the installation that the objects of every group contain.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,7 +107,7 @@ fn app_labels(group: &ReplicaGroup) -> Map<String, Value> {
     let labels = [
         (NAME, application),
         ("app.kubernetes.io/instance", &name),
-        ("app.kubernetes.io/managed-by", crate::api::FIELD_MANAGER),
+        ("app.kubernetes.io/managed-by", tanist_api::FIELD_MANAGER),
     ];
     labels.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect()
 }

@@ -16,8 +16,6 @@ pub use active::Active;
 pub use read::content_of;
 pub use source::text as source_text;
 
-use crate::api::spec::Policy as PolicySpec;
-use crate::api::{LABEL_POLICY, ReplicaGroup};
 use examined::Examined;
 use futures::channel::mpsc::UnboundedSender;
 use in_child::InChild;
@@ -31,6 +29,8 @@ use std::sync::Arc;
 use std::time::Instant;
 use store::work::{GroupRef, Wanted};
 use store::{Compiler, Store};
+use tanist_api::spec::Policy as PolicySpec;
+use tanist_api::{LABEL_POLICY, ReplicaGroup};
 use tanist_engine::{Engine, LoadError};
 
 /// Why a policy of a group's stack could not be loaded as the spec says.

@@ -1,6 +1,5 @@
 //! Report: writes to the status what was observed and why nothing more is done. The status is written only when it has changed.
 use crate::act::Error;
-use crate::api::{ReplicaGroup, ReplicaGroupStatus, status as api};
 use crate::context::Context;
 use crate::policies::Active;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -8,6 +7,7 @@ use kube::api::PostParams;
 use kube::{Api, ResourceExt};
 use std::collections::BTreeSet;
 use std::time::Duration;
+use tanist_api::{ReplicaGroup, ReplicaGroupStatus, status as api};
 use tanist_core::contract::{Phase, Role};
 use tanist_core::plan::{DecidedBy, Decision, Plan, Standing};
 use tanist_core::record::Record;
@@ -53,7 +53,7 @@ pub fn derive(snapshot: &Snapshot, plan: &Plan, active: &Active, errors: &[Error
         phases: pods.map(|p| p.map_or((false, false), |p| (p.ready, p.routed.is_some()))).collect(),
         replicas: u32::try_from(snapshot.members.iter().filter(|m| m.pod.is_some()).count()).unwrap_or(u32::MAX),
         desired: snapshot.group.replicas,
-        selector: format!("{}={}", crate::api::LABEL_GROUP, snapshot.group.name),
+        selector: format!("{}={}", tanist_api::LABEL_GROUP, snapshot.group.name),
     }
 }
 

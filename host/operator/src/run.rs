@@ -1,5 +1,4 @@
 //! Connects watches to rounds. Watches only say when to look; a round reads everything itself.
-use crate::api::{self, ReplicaGroup};
 use crate::args::Run;
 use crate::cli::Reach;
 use crate::context::Context;
@@ -27,6 +26,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tanist_api::{self as api, ReplicaGroup};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{info, warn};
 

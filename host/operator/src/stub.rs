@@ -1,7 +1,6 @@
 //! An API server in memory, for tests of `observe` and `act`: it has versions, UIDs and field managers, and notes every request. It refuses
 //! executions.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests may")]
-use crate::api::ReplicaGroup;
 use crate::args::{Args, Command};
 use crate::context::{Context, Reach};
 use crate::metrics::Metrics;
@@ -18,6 +17,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
+use tanist_api::ReplicaGroup;
 use tanist_core::contract::Role;
 use tanist_core::freshness::{Ask, StatusAnswer};
 

@@ -2,7 +2,6 @@
 //! object has one write at a time. A failed write is repeated with growing pauses, and its error is reported until it succeeds.
 use super::Error;
 use super::writes::{self, within};
-use crate::api;
 use crate::context::Context;
 use crate::hints::Unwritten;
 use crate::observe::Observed;
@@ -12,6 +11,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tanist_api as api;
 use tanist_core::snapshot::{Object, Snapshot};
 use tracing::{Instrument, info};
 

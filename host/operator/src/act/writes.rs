@@ -1,6 +1,5 @@
 //! Each kind of write, with its fence: the table is in `act.rs`.
 use super::{Error, WRITE_SECONDS};
-use crate::api;
 use crate::context::Context;
 use crate::crash;
 use crate::observe;
@@ -13,6 +12,7 @@ use kube::core::DynamicObject;
 use kube::{Api, ResourceExt};
 use serde_json::json;
 use std::time::Duration;
+use tanist_api as api;
 use tanist_core::checked::{Deletion, Scaling};
 use tanist_core::snapshot::{ClaimMark, Object, Snapshot};
 use tracing::info;

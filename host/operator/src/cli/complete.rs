@@ -1,8 +1,6 @@
 //! `tanist __complete WORD...`: completions of the last word, for shells and for kubectl. The output has the form that kubectl expects of plugins:
 //! one candidate on each line with its meaning behind a tab, and at the end a colon and a number that tells the shell what to do itself.
 use super::Reach;
-use super::view::View;
-use crate::api::{LABEL_POLICY, ReplicaGroup};
 use crate::args::Args;
 use clap::{Arg, Command, CommandFactory};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -11,6 +9,8 @@ use kube::config::Kubeconfig;
 use kube::{Api, ResourceExt};
 use std::collections::BTreeMap;
 use std::time::Duration;
+use tanist_api::view::View;
+use tanist_api::{LABEL_POLICY, ReplicaGroup};
 
 /// The hidden command. Users do not type it, so clap does not know it.
 pub const VERB: &str = "__complete";
@@ -357,7 +357,7 @@ mod tests {
 
     #[test]
     fn a_group_is_offered_with_its_primary() {
-        let well = super::super::view::example(&serde_json::json!({}));
+        let well = crate::cli::example(&serde_json::json!({}));
         assert_eq!(group(&well), ("db".to_owned(), "primary db-1".to_owned()));
     }
 }

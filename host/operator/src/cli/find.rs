@@ -1,10 +1,10 @@
 //! Finds a group by its name, and suggests a similar name if there is none.
 use super::trouble::failed;
-use crate::api::ReplicaGroup;
 use anyhow::bail;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::Value;
+use tanist_api::ReplicaGroup;
 
 /// How many groups are listed for a suggestion.
 const LOOKED_AT: u32 = 500;

@@ -1,10 +1,10 @@
 //! Output formats. JSON and YAML are for programs and show objects as kubectl does.
-use crate::api::ReplicaGroup;
 use anyhow::Context;
 use clap::ValueEnum;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use std::io::Write;
+use tanist_api::ReplicaGroup;
 
 /// The output formats for groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -66,8 +66,8 @@ pub fn name(group: &ReplicaGroup) -> String {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests may")]
 mod tests {
-    use super::super::view::example;
     use super::*;
+    use crate::cli::example;
 
     #[test]
     fn one_is_the_object_itself_and_several_are_a_list() {

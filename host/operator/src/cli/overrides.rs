@@ -6,10 +6,7 @@ mod read;
 use super::find::find;
 use super::output::print;
 use super::trouble::failed;
-use super::view::View;
 use super::{Session, color, me};
-use crate::api::{ANNOTATION_OVERRIDE, ReplicaGroup, ReplicaGroupStatus};
-use crate::validate::read_override;
 use anyhow::{Context, anyhow, bail, ensure};
 use assess::{Assessment, Positions, assess};
 use jiff::Timestamp;
@@ -18,6 +15,9 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use std::io::{BufRead, IsTerminal, Write};
 use std::time::{Duration, Instant};
+use tanist_api::validate::read_override;
+use tanist_api::view::View;
+use tanist_api::{ANNOTATION_OVERRIDE, ReplicaGroup, ReplicaGroupStatus};
 use tanist_core::data::read_sequence;
 
 /// How often the group is looked at while the end is awaited.

@@ -1,12 +1,9 @@
 //! `tanist status`: groups in a table or as objects, once or for as long as they change.
-use super::age::age;
 use super::find::find;
 use super::output::{self, Form, Output, print};
 use super::table::{Cell, Table};
 use super::trouble::failed;
-use super::view::View;
 use super::{Session, color};
-use crate::api::ReplicaGroup;
 use anyhow::bail;
 use futures::{StreamExt, pin_mut};
 use jiff::Timestamp;
@@ -15,6 +12,9 @@ use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, ResourceExt};
 use std::collections::BTreeMap;
+use tanist_api::ReplicaGroup;
+use tanist_api::age::age;
+use tanist_api::view::View;
 
 /// The arguments of `tanist status`.
 #[derive(Debug, Clone, clap::Args)]
@@ -264,8 +264,8 @@ impl Screen {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests may")]
 mod tests {
-    use super::super::view::example;
     use super::*;
+    use crate::cli::example;
     use crate::mock;
     use serde_json::{Value, json};
 

@@ -2,14 +2,14 @@
 //! one has all its data.
 use super::find::{change, find, missing};
 use super::output::print;
-use super::view::{View, is, role};
 use super::{Session, me};
-use crate::api::ReplicaGroup;
 use anyhow::{Context, bail};
 use futures::{StreamExt, pin_mut};
 use kube::runtime::watcher::watch_object;
 use serde_json::json;
 use std::time::{Duration, Instant};
+use tanist_api::ReplicaGroup;
+use tanist_api::view::{View, is, role};
 
 /// Why the request is refused before anything is written. `None`: it is not.
 fn refusal(group: &ReplicaGroup, to: &str) -> Option<String> {
@@ -98,8 +98,8 @@ fn progress(group: &ReplicaGroup, to: &str, generation: Option<i64>) -> Progress
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests may")]
 mod tests {
-    use super::super::view::example;
     use super::*;
+    use crate::cli::example;
     use serde_json::Value;
 
     fn group(role: &str, primary: &str, waiting: Value) -> ReplicaGroup {

@@ -1,9 +1,9 @@
 //! Builds the `StatefulSet` and its pod template.
 use super::{BuildError, Settings, TemplateNote, app_labels, runner};
-use crate::api::spec::{Runner, default};
-use crate::api::{ANNOTATION_TEMPLATE, GATE_MEMBER, LABEL_GROUP, ReplicaGroup};
 use kube::ResourceExt;
 use serde_json::{Map, Value, json};
+use tanist_api::spec::{Runner, default};
+use tanist_api::{ANNOTATION_TEMPLATE, GATE_MEMBER, LABEL_GROUP, ReplicaGroup};
 
 /// The label of a node, and that of its zone.
 const HOST: &str = "kubernetes.io/hostname";

@@ -1,10 +1,10 @@
 //! Prepares pods for commands: `tanist-run` becomes the command of the containers that commands name, or only a hook is added.
 use super::pods::{containers, list, object, unless_set};
 use super::{BuildError, Settings, probe};
-use crate::api::ReplicaGroup;
-use crate::api::spec::default;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
+use tanist_api::ReplicaGroup;
+use tanist_api::spec::default;
 
 /// The volume that holds the runner and its state.
 const VOLUME: &str = "tanist";

@@ -1,8 +1,8 @@
 //! Builds the Services of a group and its PodDisruptionBudget.
-use crate::api::{LABEL_GROUP, LABEL_ROLE, ReplicaGroup};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use tanist_api::{LABEL_GROUP, LABEL_ROLE, ReplicaGroup};
 
 /// The port of a Service when no container names one (row A43), because a Service needs a port.
 const DUMMY_PORT: u64 = 12345;

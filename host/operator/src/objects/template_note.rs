@@ -3,10 +3,10 @@
 //! Kubernetes distinguishes pods by the revision of the StatefulSet's template. A new version of the operator may make another revision of the same
 //! `spec.template`, for instance with another image of the runner. Only a change by the user makes a group unready, so the two have to be
 //! distinguished: a note on the StatefulSet holds the hash of `spec.template`, and the revisions that existed when it last changed.
-use crate::api::{ANNOTATION_TEMPLATE, ReplicaGroup};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
+use tanist_api::{ANNOTATION_TEMPLATE, ReplicaGroup};
 
 /// The value of the annotation [`ANNOTATION_TEMPLATE`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,11 +2,11 @@
 //!
 //! It is made of what a round reads anyway. Since when something holds is taken from the object that says it; where none says it, from when this process
 //! first saw it, so that it stays the same from round to round and begins anew with another process.
-use crate::api::ReplicaGroup;
 use crate::hints;
 use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Taint};
 use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};
+use tanist_api::ReplicaGroup;
 use tanist_core::contract::{Condition, Timestamp};
 use tanist_core::record::Record;
 use tanist_core::snapshot::{self, Member};

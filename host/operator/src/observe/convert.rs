@@ -1,12 +1,12 @@
 //! Converts Kubernetes objects to the types of the core.
-use crate::api;
-use crate::validate::policy_labels;
 use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use kube::core::ObjectMeta;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use tanist_api as api;
+use tanist_api::validate::policy_labels;
 use tanist_core::contract::{MemberName, Phase, Timestamp};
 use tanist_core::data::read_sequence;
 use tanist_core::limits;

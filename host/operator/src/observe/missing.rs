@@ -1,7 +1,6 @@
 //! Reads by name what the lists by label do not show. Only a GET by name proves that something is gone: one `kubectl label` removes a label, and
 //! the pod goes on running.
 use super::{Error, World, resource, within};
-use crate::api::{self, ReplicaGroup};
 use crate::context::Context;
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
@@ -9,6 +8,7 @@ use kube::core::DynamicObject;
 use kube::{Api, ResourceExt};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use tanist_api::{self as api, ReplicaGroup};
 use tanist_core::memory;
 use tanist_core::record::Record;
 use tanist_core::snapshot::{Group, Set};

@@ -1,10 +1,10 @@
 //! Finds the pods that run the group's `spec.template`: see [`TemplateNote`].
 use super::World;
 use super::convert::LABEL_REVISION;
-use crate::api::ReplicaGroup;
 use crate::objects::TemplateNote;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
+use tanist_api::ReplicaGroup;
 
 impl World {
     /// The note that the StatefulSet should have.
@@ -42,10 +42,10 @@ impl World {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests may")]
 mod tests {
-    use crate::api::{ANNOTATION_TEMPLATE, ReplicaGroup};
     use crate::observe::observe;
     use crate::stub::{GROUP, SET, Stub, pod};
     use serde_json::{Value, json};
+    use tanist_api::{ANNOTATION_TEMPLATE, ReplicaGroup};
     use tanist_core::freshness::Ask;
     use tanist_core::snapshot::Snapshot;
 

@@ -1,6 +1,5 @@
 //! Objects that the lists by label do not show, and settles that get no answer.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests may")]
-use crate::api::ReplicaGroup;
 use crate::context::Context;
 use crate::member::{Looks, Target};
 use crate::observe::{Error, observe};
@@ -9,6 +8,7 @@ use crate::stub::{Answer, GROUP, SET, Stub, member, pod};
 use http::Method;
 use serde_json::{Value, json};
 use std::time::Duration;
+use tanist_api::ReplicaGroup;
 use tanist_core::contract::{MemberName, Role};
 use tanist_core::freshness::Ask;
 use tanist_core::record::{Intent, Verb};

@@ -2,14 +2,14 @@
 //! that both see the same group; only roles and data are those of the status.
 use super::conditions::{self, Around};
 use super::{Error, World, convert, expected, missing, read_record, silence};
-use crate::api::ReplicaGroup;
-use crate::api::status::MemberStatus;
 use crate::hints::Group;
-use crate::validate;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
 use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};
+use tanist_api::ReplicaGroup;
+use tanist_api::status::MemberStatus;
+use tanist_api::validate;
 use tanist_core::contract::{Phase, Position, Role, Sequence, Timestamp};
 use tanist_core::memory;
 use tanist_core::record::Record;

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests may")]
 use super::*;
-use crate::cli::view_example;
+use crate::cli::example;
 use serde_json::{Value, json};
 use tanist_author::case::Cases;
 use tanist_author::recorded::{About, record};
@@ -57,7 +57,7 @@ fn confirmed(claim: &str) -> Value {
 
 /// The group with those rows and that record, all three pods running.
 fn objects(rows: Value, record: Value) -> Objects {
-    let group = view_example(&json!({
+    let group = example(&json!({
         "spec": {"replicas": 3, "commands": {"secondary": {"exec": ["x"]}}},
         "status": {"primaries": null, "members": rows, "record": record}
     }));

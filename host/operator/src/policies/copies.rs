@@ -3,7 +3,6 @@
 use super::source::{Content, Kind};
 use super::store::good::Version;
 use super::store::work::{GroupRef, Note, Stored};
-use crate::api::{LABEL_GROUP, ReplicaGroup};
 use crate::api_error;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -14,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::time::Duration;
+use tanist_api::{LABEL_GROUP, ReplicaGroup};
 use tanist_core::policy::Point;
 
 /// The key of a component in a copy.

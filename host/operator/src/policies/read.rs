@@ -82,8 +82,8 @@ fn bounded(kind: Kind, file: &str, bytes: Vec<u8>, limit: usize) -> Result<Conte
 mod tests {
     use super::super::source::Origin;
     use super::{ConfigMap, content_of};
-    use crate::api::spec::Policy;
     use serde_json::{Value, json};
+    use tanist_api::spec::Policy;
 
     fn map(value: Value) -> ConfigMap {
         serde_json::from_value(value).unwrap()

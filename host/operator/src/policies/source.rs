@@ -1,10 +1,10 @@
 //! Where a policy of a group's stack comes from, and what is found there.
 use super::Error;
 use super::builtin;
-use crate::api::spec::Policy as PolicySpec;
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 use std::sync::Arc;
+use tanist_api::spec::Policy as PolicySpec;
 
 /// A source that is read. The same ConfigMap or file in another namespace is another source, so that namespaces do not wait for each other.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,7 +2,6 @@
 use super::examined::Examined;
 use super::scripts::Scripts;
 use super::*;
-use crate::api::status::PolicyStatus;
 use crate::mock::{self, Reply};
 use futures::channel::mpsc::{UnboundedReceiver, unbounded};
 use futures::future::BoxFuture;
@@ -13,6 +12,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
+use tanist_api::status::PolicyStatus;
 use tanist_core::policy::{LOADING, NOT_LOADED, Point, Policies, Question};
 use tanist_core::status::PolicyHealth;
 use tanist_engine::Policy;

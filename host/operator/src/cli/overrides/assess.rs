@@ -1,10 +1,6 @@
 //! Assesses an override from what is known of every member: what would be lost, and why the operator would refuse it. Without I/O.
-use crate::api::ANNOTATION_OVERRIDE;
-use crate::api::ReplicaGroup;
-use crate::cli::explain::command;
 use crate::cli::find::missing;
 use crate::cli::table::{Cell, Table};
-use crate::cli::view::{View, is};
 use crate::cli::{color, me};
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -12,6 +8,10 @@ use serde_json::json;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use tanist_api::ANNOTATION_OVERRIDE;
+use tanist_api::ReplicaGroup;
+use tanist_api::explain::command;
+use tanist_api::view::{View, is};
 use tanist_core::contract::{MemberName, Position, Sequence};
 use tanist_core::data::{compare, show_position};
 use tanist_core::record::{Mark, Record};
@@ -217,7 +217,7 @@ fn unfit(view: &View<'_>, name: &str) -> Option<String> {
     }
     let fit = is(&member.role, "stopped") || is(&member.role, "secondary");
     (!fit).then(|| {
-        let role = crate::cli::view::role(member);
+        let role = tanist_api::view::role(member);
         format!("the role of {name} is {role}; only a stopped member or a secondary can be chosen")
     })
 }

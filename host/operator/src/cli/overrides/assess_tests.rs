@@ -1,8 +1,8 @@
 #![allow(clippy::unwrap_used, reason = "tests may")]
 use super::*;
-use crate::cli::view::example;
-use crate::validate::read_override;
+use crate::cli::example;
 use serde_json::Value;
+use tanist_api::validate::read_override;
 
 /// A group of three that runs nowhere: db-0 led term 5 on a node that is gone, db-1 and db-2 followed in term 5 and 4.
 fn lost_node(more: &Value) -> ReplicaGroup {

@@ -1,14 +1,14 @@
 //! Reads the sequences of members as the operator does.
 use super::assess::Positions;
-use crate::api::ReplicaGroup;
-use crate::api::status::MemberStatus;
 use crate::cli::Session;
-use crate::cli::view::{View, is};
 use crate::member::Target;
-use crate::validate;
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, ResourceExt};
+use tanist_api::ReplicaGroup;
+use tanist_api::status::MemberStatus;
+use tanist_api::validate;
+use tanist_api::view::{View, is};
 use tanist_core::contract::Position;
 use tanist_core::record::Record;
 use tanist_core::snapshot::Command;
@@ -66,7 +66,7 @@ fn why_not(member: &MemberStatus, record: &Record, paused: bool) -> Option<Strin
 #[allow(clippy::unwrap_used, reason = "tests may")]
 mod tests {
     use super::*;
-    use crate::cli::view::example;
+    use crate::cli::example;
     use crate::mock;
     use serde_json::json;
 

@@ -1,12 +1,12 @@
 //! Whether the groups that use a policy follow it: by what their status says of its source.
 use super::super::Session;
 use super::show::printable;
-use crate::api::ReplicaGroup;
-use crate::api::status::PolicyStatus;
 use crate::policies::source_text;
 use kube::ResourceExt;
 use serde::Serialize;
 use std::time::{Duration, Instant};
+use tanist_api::ReplicaGroup;
+use tanist_api::status::PolicyStatus;
 
 /// The pause between two looks at a group.
 const LOOK: Duration = Duration::from_millis(300);

@@ -1,8 +1,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests may")]
 use super::super::try_::{self, Try};
 use super::*;
+use crate::cli::example;
 use crate::cli::policy::tools::tools;
-use crate::cli::view::example;
 use crate::mock;
 use serde_json::{Value, json};
 use std::fs;

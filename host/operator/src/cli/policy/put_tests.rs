@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests may")]
 use super::*;
-use crate::cli::view::example;
+use crate::cli::example;
 use crate::mock;
 use std::fs;
 

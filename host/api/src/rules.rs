@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::spec::default;
 
-/// Why the definition cannot be generated. Each is a mistake in this folder, which its tests find.
+/// Why the definition cannot be generated. Each is a mistake in this crate, which its tests find.
 #[derive(Debug, thiserror::Error)]
 pub enum Misfit {
     /// A rule is about a field that the types do not have.
@@ -16,9 +16,6 @@ pub enum Misfit {
     /// The result is not a valid definition.
     #[error("failed to read the definition back")]
     Form(#[source] serde_json::Error),
-    /// The definition cannot be written as YAML.
-    #[error("failed to write the definition as YAML")]
-    Text(#[source] serde_yaml_ng::Error),
 }
 
 /// One rule.

@@ -1,12 +1,12 @@
 //! Read access to a group's status: everything that the command line shows or decides comes from here.
-use crate::api::status::{Awaited, Decision, MemberStatus};
-use crate::api::{ReplicaGroup, ReplicaGroupStatus};
+use crate::spec::ReplicaGroup;
+use crate::status::{Awaited, Decision, MemberStatus, ReplicaGroupStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 use tanist_core::record::Record;
 
-/// A group for the command line.
+/// A group with what its status says. Before an operator has looked at it everything is empty or `None`.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'g> {
     /// The object as it was read.
@@ -128,55 +128,5 @@ pub fn role(member: &MemberStatus) -> String {
     match &member.role_detail {
         Some(why) => format!("{} ({why})", member.role),
         None => member.role.clone(),
-    }
-}
-
-/// A group for the tests of the command line: `shop/db` of two members, term 4, led by db-1, with changes.
-#[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests may")]
-pub fn example(changes: &serde_json::Value) -> ReplicaGroup {
-    let mut group = serde_json::json!({
-        "apiVersion": "tanist.dev/v1alpha1",
-        "kind": "ReplicaGroup",
-        "metadata": {
-            "name": "db", "namespace": "shop", "generation": 2, "resourceVersion": "9", "uid": "group",
-            "creationTimestamp": "2026-01-01T00:00:00Z"
-        },
-        "spec": {
-            "replicas": 2, "primaries": 1,
-            "template": {"spec": {"containers": [{"name": "db", "image": "example.org/db:1"}]}},
-            "commands": {"status": {"exec": ["s"]}, "sequence": {"exec": ["q"]}, "stop": {"exec": ["t"]}, "primary": {"exec": ["p"]}}
-        },
-        "status": {
-            "observedGeneration": 2, "primaries": ["db-1"], "columns": {"primaries": "db-1", "members": "2/2", "policies": "sequence"},
-            "conditions": [{
-                "type": "Ready", "status": "True", "reason": "AllMembersInRole", "message": "fine",
-                "lastTransitionTime": "2026-01-01T00:01:00Z"
-            }],
-            "members": [
-                {"name": "db-0", "ordinal": 0, "phase": "Running", "role": "Secondary", "ready": true, "podUID": "u0"},
-                {"name": "db-1", "ordinal": 1, "phase": "Running", "role": "Primary", "ready": true, "podUID": "u1"}
-            ],
-            "record": {"term": 4}
-        }
-    });
-    merge(&mut group, changes);
-    serde_json::from_value(group).unwrap()
-}
-
-/// A merge patch; lists are replaced.
-#[cfg(test)]
-fn merge(into: &mut serde_json::Value, changes: &serde_json::Value) {
-    use serde_json::Value;
-    match (into, changes) {
-        (Value::Object(into), Value::Object(changes)) => {
-            for (key, change) in changes {
-                match change {
-                    Value::Null => drop(into.remove(key)),
-                    _ => merge(into.entry(key.clone()).or_insert(Value::Null), change),
-                }
-            }
-        }
-        (into, changes) => *into = changes.clone(),
     }
 }

@@ -430,3 +430,35 @@ pub mod default {
         vec![Policy::builtin("sequence")]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_group_of_thirty_lines_is_read_with_its_defaults() {
+        let group: ReplicaGroup = serde_json::from_value(json!({
+            "apiVersion": "tanist.dev/v1alpha1", "kind": "ReplicaGroup", "metadata": {"name": "db"},
+            "spec": {"replicas": 3, "primaries": "All", "template": {"spec": {"containers": [{"name": "db"}]}}, "commands": {
+                "status": {"exec": ["a"]}, "sequence": {"exec": ["b"]}, "stop": {"exec": ["c"]}, "primary": {"exec": ["d"]}
+            }}
+        }))
+        .unwrap();
+        let spec = &group.spec;
+        assert_eq!(spec.primaries.count(spec.replicas), 3);
+        assert_eq!((spec.commands.status.timeout(), spec.commands.stop.timeout()), (5, 600));
+        assert_eq!((spec.start_deadline_seconds, spec.unknown_grace_seconds), (3600, 900));
+        assert_eq!((spec.resync_interval_seconds, spec.status_interval_seconds), (60, 2));
+        assert_eq!(spec.container(), Some("db"));
+        assert_eq!(spec.policies, vec![Policy::builtin("sequence")]);
+        assert_eq!(spec.runner, Runner::Injected);
+    }
+    // P20: a group that was stored with the former name goes on with it.
+    #[test]
+    fn both_names_of_the_keys_for_policies_count() {
+        let spec = json!({"policyLabelKeys": ["rack"], "labels": ["tier"]});
+        let group = crate::examples::group(&json!({"spec": spec})).unwrap();
+        assert_eq!(group.spec.policy_keys(), ["rack", "tier"]);
+    }
+}

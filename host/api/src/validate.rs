@@ -1,7 +1,6 @@
 //! Turns the resource into the group that decisions use. What the schema cannot refuse is refused here, with a sentence for the user.
-use crate::api;
-use crate::api::ReplicaGroup;
-use crate::api::spec::Runner;
+use crate::spec::{self, ReplicaGroup, Runner};
+use crate::{ANNOTATION_OVERRIDE, ANNOTATION_RETRY, POLICY_PREFIX};
 use kube::ResourceExt;
 use std::collections::BTreeMap;
 use tanist_core::contract::{MemberName, Position};
@@ -20,18 +19,21 @@ pub enum Invalid {
     Container(&'static str),
 }
 
-/// Reads the spec.
+/// Reads the spec as the group that the core decides about. `domain`: the DNS domain of the cluster, for instance `cluster.local`; names of members
+/// end with it.
+///
+/// An override that is not understood is no error: the group has the reason (`override_error`), and nothing is overridden.
 ///
 /// # Errors
 /// [`Invalid`]: nothing is done until the spec is changed.
 pub fn group(object: &ReplicaGroup, domain: &str) -> Result<Group, Invalid> {
     let spec = &object.spec;
     let commands = &spec.commands;
-    let required = |name: &'static str, command: &api::Command| {
+    let required = |name: &'static str, command: &spec::Command| {
         let container = spec.container_of(command).ok_or(Invalid::Container(name))?;
         Ok(Command { exec: command.exec.clone(), container: container.to_owned(), timeout: command.timeout() })
     };
-    let optional = |name, command: &Option<api::Command>| command.as_ref().map(|c| required(name, c)).transpose();
+    let optional = |name, command: &Option<spec::Command>| command.as_ref().map(|c| required(name, c)).transpose();
     let commands = Commands {
         status: required("status", &commands.status)?,
         sequence: required("sequence", &commands.sequence)?,
@@ -43,7 +45,7 @@ pub fn group(object: &ReplicaGroup, domain: &str) -> Result<Group, Invalid> {
         follow: optional("follow", &commands.follow)?,
     };
     let (requested_override, override_error) =
-        match object.annotations().get(api::ANNOTATION_OVERRIDE).map(|raw| read_override(raw)) {
+        match object.annotations().get(ANNOTATION_OVERRIDE).map(|raw| read_override(raw)) {
             Some(Ok(requested)) => (Some(requested), None),
             Some(Err(why)) => (None, Some(why)),
             None => (None, None),
@@ -67,7 +69,7 @@ pub fn group(object: &ReplicaGroup, domain: &str) -> Result<Group, Invalid> {
             max_behind: spec.failover.max_behind,
         },
         paused: spec.paused,
-        retry: object.annotations().get(api::ANNOTATION_RETRY).cloned(),
+        retry: object.annotations().get(ANNOTATION_RETRY).cloned(),
         requested_override,
         override_error,
         labels: policy_labels(object.labels(), object.annotations(), &spec.policy_keys()),
@@ -77,7 +79,8 @@ pub fn group(object: &ReplicaGroup, domain: &str) -> Result<Group, Invalid> {
 /// Bytes of a label's value that a policy sees, as `wit/policy.wit` promises; longer values are cut.
 const VALUE_BYTES: usize = 256;
 
-/// The labels and annotations of an object that policies see: those under the prefix, which is removed, and those whose keys `spec` names.
+/// The labels and annotations of an object that policies see: those under the prefix, which is removed, and those with one of these keys. Sorted by
+/// key; values are cut to 256 bytes. At most 33, one more than a policy is given, so that it can be told that there were more.
 #[must_use]
 pub fn policy_labels(
     labels: &BTreeMap<String, String>,
@@ -85,7 +88,7 @@ pub fn policy_labels(
     keys: &[String],
 ) -> Vec<(String, String)> {
     let both = || labels.iter().chain(annotations);
-    let prefixed = both().filter_map(|(k, v)| Some((k.strip_prefix(api::POLICY_PREFIX)?.to_owned(), v)));
+    let prefixed = both().filter_map(|(k, v)| Some((k.strip_prefix(POLICY_PREFIX)?.to_owned(), v)));
     let chosen = both().filter(|(k, _)| keys.contains(k)).map(|(k, v)| (k.clone(), v));
     let all: BTreeMap<String, String> =
         prefixed.chain(chosen).map(|(k, v)| (k, cut(v, VALUE_BYTES).to_owned())).collect();
@@ -113,9 +116,9 @@ pub fn read_override(raw: &str) -> Result<Override, String> {
     }
     let form = "write {\"member\": \"NAME-0\", \"sequence\": \"EMPTY or [HISTORY:]NUMBER\", \"term\": N}";
     let text: OverrideText = serde_json::from_str(raw)
-        .map_err(|e| format!("{} is not understood ({e}); {form}", api::ANNOTATION_OVERRIDE))?;
+        .map_err(|e| format!("{} is not understood ({e}); {form}", ANNOTATION_OVERRIDE))?;
     let position =
-        read_sequence(text.sequence.as_bytes()).map_err(|e| format!("{}: {e}; {form}", api::ANNOTATION_OVERRIDE))?;
+        read_sequence(text.sequence.as_bytes()).map_err(|e| format!("{}: {e}; {form}", ANNOTATION_OVERRIDE))?;
     debug_assert!(!matches!(position, Position::NotAsked));
     Ok(Override { member: MemberName::from(text.member), position, term: text.term, raw: raw.to_owned() })
 }

@@ -1,0 +1,61 @@
+//! The resource `ReplicaGroup` v1alpha1, for every program that reads or writes one: the operator, its command line, tests, a web page.
+//!
+//! - [`spec`] and [`status`] have the types, as a user writes and reads them. They are the only source: `crds/replicagroups.tanist.dev.yaml` is
+//!   generated from them by [`definition`], and their comments are what `kubectl explain` shows.
+//! - Whatever can be refused without looking at the cluster is refused by the API server itself, by rules of the definition, with a sentence that
+//!   says what to do; what is left (a template that Kubernetes does not accept) shows as a condition.
+//! - [`validate`] reads a spec as the group that the core decides about.
+//! - [`view`] reads a status, and [`explain`] says it in sentences.
+//!
+//! **The promise.** Nothing here does anything: there is no client, no runtime, no clock and no terminal. Times are arguments.
+pub mod age;
+pub mod examples;
+pub mod explain;
+mod generate;
+mod rules;
+pub mod spec;
+pub mod status;
+mod template;
+pub mod validate;
+pub mod view;
+
+pub use generate::{crd, definition};
+pub use rules::Misfit;
+pub use spec::{Command, ReplicaGroup};
+pub use status::ReplicaGroupStatus;
+
+/// The field manager of everything that is applied.
+pub const FIELD_MANAGER: &str = "tanist";
+
+/// Label of every object of a group, and of its pods and claims: the group's name.
+pub const LABEL_GROUP: &str = "tanist.dev/group";
+
+/// Label of a pod that may be reached: `primary` or `secondary`. Absent: no Service leads to it.
+pub const LABEL_ROLE: &str = "tanist.dev/role";
+
+/// Label of a `ConfigMap` that policies may be read from; its value is `true`.
+pub const LABEL_POLICY: &str = "tanist.dev/policy";
+
+/// Prefix of the labels and annotations of pods that policies see.
+pub const POLICY_PREFIX: &str = "policy.tanist.dev/";
+
+/// Readiness gate of every pod of a group: the member serves in its role, or is meant to be idle.
+pub const GATE_MEMBER: &str = "tanist.dev/member";
+
+/// Annotation of every applied object: the SHA-256 of the desired object, so that a change is seen without comparing objects.
+pub const ANNOTATION_APPLIED: &str = "tanist.dev/applied";
+
+/// Annotation of a StatefulSet: when the operator last made its controller retry at once, in seconds since 1970.
+pub const ANNOTATION_NUDGE: &str = "tanist.dev/nudge";
+
+/// Annotation of a StatefulSet: which `spec.template` it has, and which revisions of pods are older. Only the operator reads it.
+pub const ANNOTATION_TEMPLATE: &str = "tanist.dev/template";
+
+/// Annotation of every applied object: which installation of the operator applied it.
+pub const ANNOTATION_INSTALLATION: &str = "tanist.dev/installation";
+
+/// Annotation of a group: anything new in it clears `Stalled`.
+pub const ANNOTATION_RETRY: &str = "tanist.dev/retry";
+
+/// Annotation of a group: an administrator overrides the order of data (docs/rules.md, "Override").
+pub const ANNOTATION_OVERRIDE: &str = "tanist.dev/override";
