@@ -156,6 +156,14 @@ mod tests {
         for length in 0..WHOLE.len() {
             assert_eq!(Printed::read(&WHOLE[..length], "t1"), None, "cut at {length}");
         }
+    }
+
+    #[test]
+    fn the_first_and_the_last_line_are_about_the_same_token() {
         assert_eq!(Printed::read(WHOLE, "t2"), None);
+        let other = String::from_utf8_lossy(WHOLE).replace("end t1", "end t2");
+        for token in ["t1", "t2"] {
+            assert_eq!(Printed::read(other.as_bytes(), token), None, "{token}");
+        }
     }
 }

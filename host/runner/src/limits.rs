@@ -1,4 +1,4 @@
-//! Every limit of the runner, with its reason.
+//! Every limit of the runner, with its reason. How much of a command's output is kept the operator knows too: [`tanist_protocol::frame`].
 use std::time::Duration;
 
 /// How long output is read after the command itself has ended: a daemon that keeps the pipe open must not delay the answer.
