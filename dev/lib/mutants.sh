@@ -9,7 +9,7 @@ export TANIST_CACHE="${TANIST_CACHE:-$HOME/.cache/tanist}"
 RESULTS=${MUTANTS_TARGET:-$TANIST_CACHE/mutants}/results
 
 # Crates whose tests are built in seconds, because they need neither wasmtime nor kube.
-QUICK=(host/core host/runner policies/sdk policies/sequence)
+QUICK=(host/core host/protocol host/runner policies/sdk policies/sequence)
 
 # Seconds of a processor until a mutation that makes a test run for ever counts as noticed. Of the processor, because what runs only when nothing else
 # does may wait for hours.
@@ -41,7 +41,8 @@ check() {
 # What the tests of a crate depend on, besides the versions of its dependencies.
 sources_of() {
   case $1 in
-    host/core | host/runner) echo "$1" ;;
+    host/core | host/protocol) echo "$1" ;;
+    host/runner) echo host/protocol host/runner ;;
     host/api) echo host/api host/core ;;
     host/engine) echo host/core host/engine policies wit ;;
     host/author) echo host/author host/core host/engine policies wit ;;

@@ -115,8 +115,8 @@ pub fn read_override(raw: &str) -> Result<Override, String> {
         term: u64,
     }
     let form = "write {\"member\": \"NAME-0\", \"sequence\": \"EMPTY or [HISTORY:]NUMBER\", \"term\": N}";
-    let text: OverrideText = serde_json::from_str(raw)
-        .map_err(|e| format!("{} is not understood ({e}); {form}", ANNOTATION_OVERRIDE))?;
+    let text: OverrideText =
+        serde_json::from_str(raw).map_err(|e| format!("{} is not understood ({e}); {form}", ANNOTATION_OVERRIDE))?;
     let position =
         read_sequence(text.sequence.as_bytes()).map_err(|e| format!("{}: {e}; {form}", ANNOTATION_OVERRIDE))?;
     debug_assert!(!matches!(position, Position::NotAsked));

@@ -8,10 +8,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use kube::Api;
 use kube::api::{AttachParams, AttachedProcess};
 use std::time::{Duration, Instant};
+use tanist_protocol::frame::{STDERR_KEPT, STDOUT_KEPT};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Bytes of output that are stored; the rest is read and dropped (docs/safety.md, S39). The runner's largest answer is 80 KiB and two heads.
+/// Bytes of output that are stored; the rest is read and dropped (docs/safety.md, S39).
 const KEPT_BYTES: usize = 96 * 1024;
+
+// The runner's largest answer has room: the output of a command, and the first and last lines of two frames.
+const _: () = assert!(STDOUT_KEPT + STDERR_KEPT + 4096 <= KEPT_BYTES);
 
 /// How long output is still read after the status frame.
 const AFTER_STATUS: Duration = Duration::from_millis(500);

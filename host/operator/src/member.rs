@@ -1,8 +1,7 @@
 //! Executes commands in a member's container, with or without the runner as PID 1.
 use crate::context::Context;
 use crate::exec::{Ended, exec};
-use crate::frame;
-use crate::frame::Outcome;
+use crate::outcome::{clause, evidence};
 use crate::slots::{self, Slot};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -12,9 +11,11 @@ use tanist_core::data::read_sequence;
 use tanist_core::freshness::StatusAnswer;
 use tanist_core::record::Intent;
 use tanist_core::snapshot::{Command, Evidence};
-
-/// The path of the runner in a container.
-const RUNNER: &str = "/tanist/tanist-run";
+use tanist_protocol::call::{Ask, Call, Exec, Expect, IfSequence};
+use tanist_protocol::feature::Feature;
+use tanist_protocol::frame::NO_TOKEN;
+use tanist_protocol::outcome::Outcome;
+use tanist_protocol::printed::Printed;
 
 /// Seconds that API server and kubelet may need in addition to the command itself.
 const WAY: u64 = 15;
@@ -80,10 +81,9 @@ impl Target {
         exec(&pods, &self.pod, container, argv, Duration::from_secs(seconds)).await
     }
 
-    fn wrapped(&self, verb: &str, container: &str, more: &[&str], argv: &[String]) -> Vec<String> {
-        let state = format!("/tanist/{container}");
-        let head = [RUNNER, verb, "--state", &state, "--uid", &self.uid];
-        head.iter().chain(more).map(|s| (*s).to_owned()).chain(argv.iter().cloned()).collect()
+    /// The argv of the runner's client in a container.
+    fn call(&self, container: &str, ask: Ask<'_>) -> Vec<String> {
+        Call { container, uid: &self.uid, ask }.to_args()
     }
 
     /// Runs `status` anew (row A28, docs/requirements.md, reading 17), in a slot that was taken before.
@@ -97,13 +97,15 @@ impl Target {
             };
         }
         // The runner's own poll may be under way and has to end first, so this takes up to two timeouts.
-        let argv = self.wrapped("status", &command.container, &[], &[]);
+        let argv = self.call(&command.container, Ask::Status);
         let deadline = seconds.saturating_mul(2).saturating_add(WAY);
         let ended = self.exec_in(slot, ctx, &command.container, &argv, deadline).await;
-        match whole(ended, "-") {
-            Ok((frame, _)) => match frame.outcome {
-                Outcome::Exited(code) => StatusAnswer { looks: frame.looks, ..status_answer(code, frame.processes) },
-                other => StatusAnswer { looks: frame.looks, ..unknown(&other.to_string(), frame.processes) },
+        match whole(ended, NO_TOKEN) {
+            Ok((said, _)) => match &said.outcome {
+                Outcome::Exited(code) => {
+                    StatusAnswer { looks: looks(&said), ..status_answer((*code).into(), said.processes) }
+                }
+                other => StatusAnswer { looks: looks(&said), ..unknown(&clause(other), said.processes) },
             },
             Err(ended) => unknown(&reason(&ended), None),
         }
@@ -130,9 +132,16 @@ impl Target {
         if !self.runner {
             return (command.exec.clone(), seconds.saturating_add(1));
         }
-        let deadline = command.timeout.to_string();
-        let more = ["--token", token, "--deadline", &deadline, "--quiet-status", "--"];
-        (self.wrapped("exec", &command.container, &more, &command.exec), seconds.saturating_add(WAY))
+        let exec = Exec {
+            token,
+            deadline: command.timeout,
+            expect: None,
+            quiet: true,
+            if_status: None,
+            if_sequence: None,
+            argv: &command.exec,
+        };
+        (self.call(&command.container, Ask::Exec(exec)), seconds.saturating_add(WAY))
     }
 
     fn sequence_answer(&self, ended: Ended, token: &str) -> (Position, Option<StatusAnswer>) {
@@ -143,9 +152,9 @@ impl Target {
             };
         }
         match whole(ended, token) {
-            Ok((frame, after)) => match frame.outcome {
-                Outcome::Exited(code) => (position(code, &frame.stdout, frame.cut), after.and_then(role_after)),
-                other => (Position::Unknown(format!("sequence did not run to its end: {other}")), None),
+            Ok((said, after)) => match &said.outcome {
+                Outcome::Exited(code) => (position((*code).into(), &said.stdout, said.cut), after.and_then(role_after)),
+                other => (Position::Unknown(format!("sequence did not run to its end: {}", clause(other))), None),
             },
             Err(ended) => (Position::Unknown(reason(&ended)), None),
         }
@@ -175,7 +184,7 @@ impl Target {
         let argv = start(self, intent, looks, argv);
         let ended = self.exec_in(slot, ctx, &intent.container, &argv, seconds.saturating_add(WAY)).await;
         match whole(ended, &intent.token) {
-            Ok((frame, after)) => (Evidence::from(&frame.outcome), after.and_then(role_after)),
+            Ok((said, after)) => (evidence(&said.outcome), after.and_then(role_after)),
             // A refused start counts as not started only when the runner has voided its token: then a late request starts nothing either.
             Err(Ended::NotStarted(why)) => {
                 (refused(why, self.settle(ctx, &intent.container, &intent.token).await), None)
@@ -192,7 +201,7 @@ impl Target {
         if !self.runner {
             return Evidence::Unknown("without the runner a command cannot be asked about again".into());
         }
-        let argv = self.wrapped("settle", container, &["--token", token], &[]);
+        let argv = self.call(container, Ask::Settle(token));
         settled(self.exec(ctx, container, &argv, WAY).await, token)
     }
 }
@@ -209,34 +218,41 @@ fn refused(why: String, settled: Evidence) -> Evidence {
 /// What the outcome of a `settle` execution says about the command.
 fn settled(ended: Ended, token: &str) -> Evidence {
     match whole(ended, token) {
-        Ok((frame, _)) => Evidence::from(&frame.outcome),
+        Ok((said, _)) => evidence(&said.outcome),
         Err(ended) => Evidence::Unknown(format!("its runner could not be asked: {}", reason(&ended))),
     }
 }
 
 /// The argv of the runner's client that starts a command.
 fn start(target: &Target, intent: &Intent, looks: &Looks<'_>, argv: &[String]) -> Vec<String> {
-    let expect = if intent.verb.intended() == Role::Stopped { "stopped" } else { "running" };
-    let deadline = intent.timeout.to_string();
-    let mut more = vec!["--token", &intent.token, "--deadline", &deadline, "--expect", expect];
-    if let Some(code) = looks.role.and_then(code) {
-        more.extend(["--if-status", code]);
-    }
-    let Some((sequence, position)) = &looks.position else {
-        more.push("--");
-        return target.wrapped("exec", &intent.container, &more, argv);
+    let is_stop = intent.verb.intended() == Role::Stopped;
+    let if_sequence = looks.position.as_ref().map(|(sequence, position)| IfSequence {
+        expected: position,
+        deadline: sequence.timeout,
+        argv: &sequence.exec,
+    });
+    let exec = Exec {
+        token: &intent.token,
+        deadline: intent.timeout,
+        expect: Some(if is_stop { Expect::Stopped } else { Expect::Running }),
+        quiet: false,
+        if_status: looks.role.and_then(code),
+        if_sequence,
+        argv,
     };
-    let (timeout, count) = (sequence.timeout.to_string(), sequence.exec.len().to_string());
-    more.extend(["--if-sequence", position, "--sequence-deadline", &timeout, "--sequence-args", &count, "--"]);
-    let both: Vec<String> = sequence.exec.iter().chain(argv).cloned().collect();
-    target.wrapped("exec", &intent.container, &more, &both)
+    target.call(&intent.container, Ask::Exec(exec))
 }
 
 /// The role right after a command. `None`: `status` gave none, or its age is unknown, so `status` is run again.
-fn role_after(frame: frame::Frame) -> Option<StatusAnswer> {
-    let Outcome::Exited(code) = frame.outcome else { return None };
-    let said = StatusAnswer { after: frame.after?, looks: frame.looks, ..status_answer(code, frame.processes) };
-    (said.role != Role::Unknown).then_some(said)
+fn role_after(said: Printed) -> Option<StatusAnswer> {
+    let Outcome::Exited(code) = said.outcome else { return None };
+    let answer = StatusAnswer { after: said.after?, looks: looks(&said), ..status_answer(code.into(), said.processes) };
+    (answer.role != Role::Unknown).then_some(answer)
+}
+
+/// Whether the runner that said this can check a position just before it starts a command.
+fn looks(said: &Printed) -> bool {
+    said.features.has(Feature::IfSequence)
 }
 
 /// The position that the exit code and the output of `sequence` mean.
@@ -250,9 +266,9 @@ fn position(code: i32, stdout: &[u8], cut: bool) -> Position {
     }
 }
 
-fn whole(ended: Ended, token: &str) -> Result<(frame::Frame, Option<frame::Frame>), Ended> {
+fn whole(ended: Ended, token: &str) -> Result<(Printed, Option<Printed>), Ended> {
     match ended {
-        Ended::Exited(_, output) => frame::read_with_status(&output.stdout, token)
+        Ended::Exited(_, output) => Printed::read_with_status(&output.stdout, token)
             .ok_or_else(|| Ended::Unknown("the runner's answer was not whole".into())),
         other => Err(other),
     }
@@ -270,11 +286,11 @@ fn unknown(why: &str, processes: Option<u32>) -> StatusAnswer {
 }
 
 /// The exit code of `status` that means a role. `None`: a failed member is treated, whatever its role is at the start.
-fn code(role: Role) -> Option<&'static str> {
+fn code(role: Role) -> Option<u8> {
     match role {
-        Role::Secondary => Some("0"),
-        Role::Stopped => Some("7"),
-        Role::Primary => Some("8"),
+        Role::Secondary => Some(0),
+        Role::Stopped => Some(7),
+        Role::Primary => Some(8),
         // A failed member is treated whatever it says by then.
         Role::Failed | Role::Starting | Role::Unknown => None,
     }
@@ -302,7 +318,7 @@ mod tests {
     fn what_came_of_a_command_counts_only_with_its_age() {
         let answer = |line: &str| {
             let bytes = format!("tanist-run/1 - {line}\n\ntanist-end -\n");
-            frame::read(bytes.as_bytes(), "-").and_then(role_after).map(|said| (said.role, said.after))
+            Printed::read(bytes.as_bytes(), NO_TOKEN).and_then(role_after).map(|said| (said.role, said.after))
         };
         let at = Duration::from_millis(41);
         assert_eq!(answer("exited:8 stdout=0 stderr=0 cut=0 processes=2 after=41"), Some((Role::Primary, at)));

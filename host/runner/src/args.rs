@@ -1,14 +1,15 @@
 //! Parses the command line. No parser crate is used: there are few options, and values may begin with a dash.
-use crate::frame::number;
 use crate::limits::LONGEST;
 use crate::probe::{Check, Plan};
 use crate::tokens;
-use crate::wire::{Exec, Expect, IfSequence, Request, read_codes};
+use crate::wire::{Exec, IfSequence, Request, read_codes};
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
+use tanist_protocol::call::Expect;
+use tanist_protocol::{number, options as o, place};
 
 /// The command of the command line.
 #[derive(Debug)]
@@ -72,10 +73,6 @@ usage: tanist-run install DEST
 
 type Parsed<T> = Result<T, String>;
 
-/// The environment variable with further options of `serve`: an older runner ignores variables that it does not know. It has one word on each
-/// line; in a word `\\n` stands for the end of a line and `\\\\` for a backslash.
-pub const OPTIONS: &str = "TANIST_RUN_OPTIONS";
-
 /// Parses the command line after the program's name, and the options from the environment.
 pub fn parse(
     mut items: impl Iterator<Item = OsString>,
@@ -83,78 +80,63 @@ pub fn parse(
     more: Option<&str>,
 ) -> Parsed<Command> {
     let verb = items.next().ok_or("a command is missing")?;
-    match verb.as_bytes() {
-        b"install" => match (items.next(), items.next()) {
+    match verb.to_str().unwrap_or_default() {
+        o::INSTALL => match (items.next(), items.next()) {
             (Some(destination), None) => Ok(Command::Install(destination.into())),
             _ => Err("install takes one destination".into()),
         },
-        b"serve" => parse_serve(Options::new(items.chain(words(more))), pod_uid),
-        b"exec" => parse_exec(Options::new(items)),
-        b"settle" => {
+        o::SERVE => {
+            let more = more.into_iter().flat_map(o::words).map(OsString::from);
+            parse_serve(Options::new(items.chain(more)), pod_uid)
+        }
+        o::EXEC => parse_exec(Options::new(items)),
+        o::SETTLE => {
             let mut options = Options::new(items);
-            options.read(&["--state", "--token", "--uid"])?;
-            let request = Request::Settle { token: options.token()?, uid: options.text("--uid")? };
+            options.read(&[o::STATE, o::TOKEN, o::UID])?;
+            let request = Request::Settle { token: options.token()?, uid: options.text(o::UID)? };
             Ok(Command::Ask(Box::new(AskArgs { state: options.state()?, request })))
         }
-        b"status" => {
+        o::STATUS => {
             let mut options = Options::new(items);
-            options.read(&["--state", "--uid"])?;
-            let request = Request::Status { uid: options.text("--uid")? };
+            options.read(&[o::STATE, o::UID])?;
+            let request = Request::Status { uid: options.text(o::UID)? };
             Ok(Command::Ask(Box::new(AskArgs { state: options.state()?, request })))
         }
         _ => Err(format!("no such command: {}", verb.display())),
     }
 }
 
-fn words(lines: Option<&str>) -> impl Iterator<Item = OsString> {
-    lines.into_iter().flat_map(str::lines).map(|line| {
-        let mut word = String::new();
-        let mut characters = line.chars();
-        while let Some(character) = characters.next() {
-            word.push(match character {
-                '\\' => match characters.next() {
-                    Some('n') => '\n',
-                    Some(other) => other,
-                    None => '\\',
-                },
-                other => other,
-            });
-        }
-        OsString::from(word)
-    })
-}
-
 fn parse_serve(mut options: Options<impl Iterator<Item = OsString>>, pod_uid: Option<String>) -> Parsed<Command> {
     options.read(&[
-        "--state",
-        "--listen",
-        "--uid",
-        "--status-interval",
-        "--status-timeout",
-        "--status-arg",
-        "--stop-timeout",
-        "--stop-arg",
-        "--grace",
-        "--probe-exec-arg",
-        "--probe-tcp-port",
-        "--probe-http-port",
-        "--probe-http-path",
-        "--probe-http-header",
-        "--probe-delay",
-        "--probe-period",
-        "--probe-timeout",
-        "--probe-success",
-        "--probe-failure",
+        o::STATE,
+        o::LISTEN,
+        o::UID,
+        o::STATUS_INTERVAL,
+        o::STATUS_TIMEOUT,
+        o::STATUS_ARG,
+        o::STOP_TIMEOUT,
+        o::STOP_ARG,
+        o::GRACE,
+        o::PROBE_EXEC_ARG,
+        o::PROBE_TCP_PORT,
+        o::PROBE_HTTP_PORT,
+        o::PROBE_HTTP_PATH,
+        o::PROBE_HTTP_HEADER,
+        o::PROBE_DELAY,
+        o::PROBE_PERIOD,
+        o::PROBE_TIMEOUT,
+        o::PROBE_SUCCESS,
+        o::PROBE_FAILURE,
     ])?;
-    let uid = match options.find("--uid") {
-        Some(_) => options.text("--uid")?,
+    let uid = match options.find(o::UID) {
+        Some(_) => options.text(o::UID)?,
         None => pod_uid.unwrap_or_default(),
     };
     if uid.is_empty() || uid.contains(char::is_whitespace) {
         return Err("--uid or TANIST_POD_UID must be one word".into());
     }
-    let listen = match options.find("--listen") {
-        Some(_) => Some(options.text("--listen")?.parse().map_err(|_| "--listen takes ADDR:PORT")?),
+    let listen = match options.find(o::LISTEN) {
+        Some(_) => Some(options.text(o::LISTEN)?.parse().map_err(|_| "--listen takes ADDR:PORT")?),
         None => None,
     };
     Ok(Command::Serve(Box::new(ServeArgs {
@@ -162,26 +144,26 @@ fn parse_serve(mut options: Options<impl Iterator<Item = OsString>>, pod_uid: Op
         listen,
         uid,
         // There is always a pause, so that a status command that ends at once does not keep a processor busy.
-        status_interval: options.seconds("--status-interval", Some(2))?.max(Duration::from_millis(50)),
-        status_timeout: options.seconds("--status-timeout", Some(5))?,
-        status: options.values("--status-arg"),
-        stop_timeout: options.seconds("--stop-timeout", Some(600))?,
-        stop: options.values("--stop-arg"),
-        grace: options.seconds("--grace", Some(600))?,
+        status_interval: options.seconds(o::STATUS_INTERVAL, Some(2))?.max(Duration::from_millis(50)),
+        status_timeout: options.seconds(o::STATUS_TIMEOUT, Some(5))?,
+        status: options.values(o::STATUS_ARG),
+        stop_timeout: options.seconds(o::STOP_TIMEOUT, Some(600))?,
+        stop: options.values(o::STOP_ARG),
+        grace: options.seconds(o::GRACE, Some(600))?,
         probe: parse_probe(&options)?,
     })))
 }
 
 fn parse_probe(options: &Options<impl Iterator<Item = OsString>>) -> Parsed<Option<Plan>> {
     let given = |name| options.find(name).is_some();
-    let check = match (given("--probe-exec-arg"), given("--probe-tcp-port"), given("--probe-http-port")) {
+    let check = match (given(o::PROBE_EXEC_ARG), given(o::PROBE_TCP_PORT), given(o::PROBE_HTTP_PORT)) {
         (false, false, false) => return Ok(None),
-        (true, false, false) => Check::Exec(options.values("--probe-exec-arg")),
-        (false, true, false) => Check::Tcp(options.number("--probe-tcp-port", 0)?),
+        (true, false, false) => Check::Exec(options.values(o::PROBE_EXEC_ARG)),
+        (false, true, false) => Check::Tcp(options.number(o::PROBE_TCP_PORT, 0)?),
         (false, false, true) => Check::Http {
-            port: options.number("--probe-http-port", 0)?,
-            path: options.text("--probe-http-path")?,
-            headers: options.texts("--probe-http-header")?,
+            port: options.number(o::PROBE_HTTP_PORT, 0)?,
+            path: options.text(o::PROBE_HTTP_PATH)?,
+            headers: options.texts(o::PROBE_HTTP_HEADER)?,
         },
         _ => return Err("only one probe is allowed: --probe-exec-arg, --probe-tcp-port or --probe-http-port".into()),
     };
@@ -195,44 +177,44 @@ fn parse_probe(options: &Options<impl Iterator<Item = OsString>>) -> Parsed<Opti
     }
     Ok(Some(Plan {
         check,
-        delay: options.seconds("--probe-delay", Some(0))?,
-        period: options.seconds("--probe-period", Some(10))?.max(Duration::from_millis(50)),
-        timeout: options.seconds("--probe-timeout", Some(1))?.max(Duration::from_millis(50)),
-        success: options.number("--probe-success", 1)?,
-        failure: options.number("--probe-failure", 3)?,
-        address: std::env::var("TANIST_POD_IP").ok().and_then(|text| text.parse().ok()),
+        delay: options.seconds(o::PROBE_DELAY, Some(0))?,
+        period: options.seconds(o::PROBE_PERIOD, Some(10))?.max(Duration::from_millis(50)),
+        timeout: options.seconds(o::PROBE_TIMEOUT, Some(1))?.max(Duration::from_millis(50)),
+        success: options.number(o::PROBE_SUCCESS, 1)?,
+        failure: options.number(o::PROBE_FAILURE, 3)?,
+        address: std::env::var(place::POD_IP).ok().and_then(|text| text.parse().ok()),
     }))
 }
 
 fn parse_exec(mut options: Options<impl Iterator<Item = OsString>>) -> Parsed<Command> {
-    options.flags = &["--quiet-status"];
+    options.flags = &[o::QUIET_STATUS];
     let argv = options.read(&[
-        "--state",
-        "--token",
-        "--uid",
-        "--deadline",
-        "--expect",
-        "--if-status",
-        "--if-sequence",
-        "--sequence-deadline",
-        "--sequence-args",
+        o::STATE,
+        o::TOKEN,
+        o::UID,
+        o::DEADLINE,
+        o::EXPECT,
+        o::IF_STATUS,
+        o::IF_SEQUENCE,
+        o::SEQUENCE_DEADLINE,
+        o::SEQUENCE_ARGS,
     ])?;
     let mut argv = argv.filter(|argv| !argv.is_empty()).ok_or("exec needs -- and an argv")?;
     let if_sequence = parse_sequence(&options, &mut argv)?;
-    let expect = match options.find("--expect") {
+    let expect = match options.find(o::EXPECT) {
         Some(word) => Some(Expect::parse(word.as_bytes()).ok_or("--expect takes running or stopped")?),
         None => None,
     };
-    let if_status = match options.find("--if-status") {
-        Some(_) => Some(read_codes(&options.text("--if-status")?).ok_or("--if-status takes CODE[,CODE]...")?),
+    let if_status = match options.find(o::IF_STATUS) {
+        Some(_) => Some(read_codes(&options.text(o::IF_STATUS)?).ok_or("--if-status takes CODE[,CODE]...")?),
         None => None,
     };
     let exec = Exec {
         token: options.token()?,
-        uid: options.text("--uid")?,
-        deadline: options.seconds("--deadline", None)?,
+        uid: options.text(o::UID)?,
+        deadline: options.seconds(o::DEADLINE, None)?,
         expect,
-        quiet: options.find("--quiet-status").is_some(),
+        quiet: options.find(o::QUIET_STATUS).is_some(),
         if_status,
         if_sequence,
         argv,
@@ -245,19 +227,19 @@ fn parse_sequence(
     options: &Options<impl Iterator<Item = OsString>>,
     argv: &mut Vec<OsString>,
 ) -> Parsed<Option<IfSequence>> {
-    let names = ["--if-sequence", "--sequence-deadline", "--sequence-args"];
+    let names = [o::IF_SEQUENCE, o::SEQUENCE_DEADLINE, o::SEQUENCE_ARGS];
     if names.iter().all(|name| options.find(name).is_none()) {
         return Ok(None);
     }
-    let count: usize = options.number("--sequence-args", 0)?;
+    let count: usize = options.number(o::SEQUENCE_ARGS, 0)?;
     if count == 0 || count >= argv.len() {
         return Err(
             "--sequence-args takes the number of words of the sequence command, which the command has to follow".into(),
         );
     }
     let command = argv.split_off(count);
-    let expected = options.text("--if-sequence")?;
-    let deadline = options.seconds("--sequence-deadline", None)?;
+    let expected = options.text(o::IF_SEQUENCE)?;
+    let deadline = options.seconds(o::SEQUENCE_DEADLINE, None)?;
     Ok(Some(IfSequence { expected, deadline, argv: std::mem::replace(argv, command) }))
 }
 
@@ -276,7 +258,7 @@ impl<I: Iterator<Item = OsString>> Options<I> {
     /// Reads all options; returns the words after `--`.
     fn read(&mut self, known: &[&'static str]) -> Parsed<Option<Vec<OsString>>> {
         while let Some(item) = self.items.next() {
-            if item == "--" {
+            if item == o::ARGV {
                 return Ok(Some(self.items.by_ref().collect()));
             }
             if let Some(flag) = self.flags.iter().find(|flag| item == **flag) {
@@ -321,11 +303,11 @@ impl<I: Iterator<Item = OsString>> Options<I> {
     }
 
     fn state(&self) -> Parsed<PathBuf> {
-        self.find("--state").map(PathBuf::from).ok_or_else(|| "--state is missing".into())
+        self.find(o::STATE).map(PathBuf::from).ok_or_else(|| "--state is missing".into())
     }
 
     fn token(&self) -> Parsed<String> {
-        let token = self.text("--token")?;
+        let token = self.text(o::TOKEN)?;
         if tokens::valid(&token) { Ok(token) } else { Err("--token takes 1 to 128 of A-Z a-z 0-9 . _ -".into()) }
     }
 
@@ -350,6 +332,7 @@ impl<I: Iterator<Item = OsString>> Options<I> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tanist_protocol::call::{self, Ask, Call};
 
     fn parse_words(words: &[&str]) -> Parsed<Command> {
         parse(words.iter().map(OsString::from), Some("pod".into()), None)
@@ -364,6 +347,53 @@ mod tests {
         assert_eq!(exec.argv, ["--", "-x"]);
     }
 
+    fn asked(call: &Call<'_>) -> AskArgs {
+        let Ok(Command::Ask(ask)) = parse(call.to_args().into_iter().skip(1).map(OsString::from), None, None) else {
+            panic!("not understood: {call:?}")
+        };
+        *ask
+    }
+
+    // Decision 0027: the operator writes command lines with the other half of the protocol.
+    #[test]
+    fn every_question_of_the_operator_is_understood() {
+        let words = ["--", "-x", "", "a b"].map(str::to_owned);
+        let argv: Vec<OsString> = words.iter().map(OsString::from).collect();
+        let look = call::IfSequence { expected: "h:7", deadline: 10, argv: &words };
+        let read_look = IfSequence { expected: "h:7".into(), deadline: Duration::from_secs(10), argv: argv.clone() };
+        for choice in 0..16 {
+            let on = |bit: u8| choice & (1 << bit) != 0;
+            let expect = on(0).then_some(Expect::Stopped);
+            let (quiet, if_status) = (on(1), on(2).then_some(8));
+            let exec = call::Exec {
+                token: "t",
+                deadline: 60,
+                expect,
+                quiet,
+                if_status,
+                if_sequence: on(3).then_some(look),
+                argv: &words,
+            };
+            let read = Exec {
+                token: "t".into(),
+                uid: "u".into(),
+                deadline: Duration::from_secs(60),
+                expect,
+                quiet,
+                if_status: if_status.map(|code| vec![code]),
+                if_sequence: on(3).then(|| read_look.clone()),
+                argv: argv.clone(),
+            };
+            let ask = asked(&Call { container: "db", uid: "u", ask: Ask::Exec(exec) });
+            assert_eq!((ask.state, ask.request), (PathBuf::from("/tanist/db"), Request::Exec(read)));
+        }
+        let (token, uid) = ("t".to_owned(), "u".to_owned());
+        let settle = asked(&Call { container: "db", uid: "u", ask: Ask::Settle("t") });
+        assert_eq!(settle.request, Request::Settle { token, uid: uid.clone() });
+        let status = asked(&Call { container: "db", uid: "u", ask: Ask::Status });
+        assert_eq!((status.state, status.request), (PathBuf::from("/tanist/db"), Request::Status { uid }));
+    }
+
     #[test]
     fn the_pods_uid_may_come_from_the_environment() {
         let Ok(Command::Serve(args)) = parse_words(&["serve", "--state", "/s", "--stop-arg", "--grace"]) else {
@@ -374,10 +404,10 @@ mod tests {
 
     #[test]
     fn further_options_come_from_the_environment() {
-        let more =
-            "--probe-exec-arg\nsh\n--probe-exec-arg\n-c\n--probe-exec-arg\necho 'a\\nb' \\\\n\n--probe-period\n7";
+        let probe = [o::PROBE_EXEC_ARG, "sh", o::PROBE_EXEC_ARG, "-c", o::PROBE_EXEC_ARG, "echo 'a\nb' \\n"];
+        let more = o::lines(probe.into_iter().chain([o::PROBE_PERIOD, "7"]));
         let words = ["serve", "--state", "/s"].map(OsString::from);
-        let Ok(Command::Serve(args)) = parse(words.into_iter(), Some("pod".into()), Some(more)) else {
+        let Ok(Command::Serve(args)) = parse(words.into_iter(), Some("pod".into()), Some(&more)) else {
             panic!("not understood")
         };
         let plan = args.probe.unwrap();

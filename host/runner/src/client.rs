@@ -1,7 +1,6 @@
 //! The client: sends a request to PID 1 and prints its frame; after a command it prints a second frame with the status. It has no state that could be
 //! lost with it.
 use crate::args::AskArgs;
-use crate::frame::{Frame, Outcome};
 use crate::limits::{ANSWER_SLACK, CONNECT_TIME, STATUS_AFTER};
 use crate::processes;
 use crate::serve::SOCKET;
@@ -14,6 +13,9 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use tanist_protocol::frame::{Frame, NO_TOKEN};
+use tanist_protocol::outcome::Outcome;
+use tanist_protocol::why::Word;
 
 /// Sends the request and prints the answer.
 ///
@@ -68,7 +70,8 @@ fn exchange(stream: UnixStream, request: &Request) -> Frame {
         Request::Settle { .. } | Request::Status { .. } => ANSWER_SLACK * 2,
     };
     // PID 1 ended, or closed the connection without a complete answer: the request may have been carried out.
-    exchange_within(stream, request, patience).unwrap_or_else(|| local(request, Outcome::Unknown("no-answer".into())))
+    exchange_within(stream, request, patience)
+        .unwrap_or_else(|| local(request, Outcome::Unknown(Word::NoAnswer.into())))
 }
 
 fn exchange_within(mut stream: UnixStream, request: &Request, patience: Duration) -> Option<Frame> {
@@ -85,9 +88,9 @@ fn exchange_within(mut stream: UnixStream, request: &Request, patience: Duration
 fn unreachable_runner(args: &AskArgs) -> Frame {
     let never_used = |token: &str| matches!(Tokens::at(&args.state).look_up(token), Ok(None));
     let outcome = match &args.request {
-        Request::Exec(exec) if never_used(&exec.token) => Outcome::NotStarted("no-runner".into()),
-        Request::Status { .. } => Outcome::NotStarted("no-runner".into()),
-        _ => Outcome::Unknown("no-runner".into()),
+        Request::Exec(exec) if never_used(&exec.token) => Outcome::NotStarted(Word::NoRunner.into()),
+        Request::Status { .. } => Outcome::NotStarted(Word::NoRunner.into()),
+        _ => Outcome::Unknown(Word::NoRunner.into()),
     };
     local(&args.request, outcome)
 }
@@ -96,7 +99,7 @@ fn local(request: &Request, outcome: Outcome) -> Frame {
     let token = match request {
         Request::Exec(exec) => exec.token.as_str(),
         Request::Settle { token, .. } => token.as_str(),
-        Request::Status { .. } => "-",
+        Request::Status { .. } => NO_TOKEN,
     };
     Frame::bare(token, outcome, processes::count(Vec::new))
 }

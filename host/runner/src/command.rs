@@ -6,8 +6,7 @@
 //! at its next line. An answer whose stdout was still open is marked as cut, because more may belong to it; for commands that start a daemon this
 //! is normal.
 use crate::children::{Children, Exit, Purpose, Spawned, read_exit};
-use crate::frame::Outcome;
-use crate::limits::{AFTER_EXIT, AFTER_KILL, LOOK_AGAIN, STDERR_KEPT, STDOUT_KEPT, TERM_TO_KILL};
+use crate::limits::{AFTER_EXIT, AFTER_KILL, LOOK_AGAIN, TERM_TO_KILL};
 use crate::shutdown::Shutdown;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
@@ -16,6 +15,9 @@ use std::io::{self, ErrorKind, PipeReader, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use tanist_protocol::frame::{STDERR_KEPT, STDOUT_KEPT};
+use tanist_protocol::outcome::Outcome;
+use tanist_protocol::why::Word;
 
 /// How one argv is to be run.
 #[derive(Debug)]
@@ -76,7 +78,7 @@ impl Bounded {
 /// Runs an argv to its end, its deadline, or the shutdown.
 pub fn run(children: &Children, order: &Order<'_>) -> Ran {
     let mut ran = Ran {
-        outcome: Outcome::NotStarted("empty-argv".into()),
+        outcome: Outcome::NotStarted(Word::EmptyArgv.into()),
         by_signal: false,
         stdout: Bounded::new(STDOUT_KEPT),
         stderr: Bounded::new(STDERR_KEPT),
@@ -86,7 +88,7 @@ pub fn run(children: &Children, order: &Order<'_>) -> Ran {
     };
     let Some((program, arguments)) = order.argv.split_first() else { return ran };
     if order.shutdown.is_some_and(|shutdown| shutdown.began().is_some()) {
-        ran.outcome = Outcome::NotStarted("shutting-down".into());
+        ran.outcome = Outcome::NotStarted(Word::ShuttingDown.into());
         return ran;
     }
     let output = || if order.to_log { Stdio::inherit() } else { Stdio::piped() };
@@ -100,14 +102,14 @@ pub fn run(children: &Children, order: &Order<'_>) -> Ran {
 }
 
 /// The reason of a failed start. std reports failures of exec itself, so each of these proves that argv did not run.
-fn spawn_reason(error: &io::Error) -> &'static str {
+fn spawn_reason(error: &io::Error) -> Word {
     match error.kind() {
-        ErrorKind::NotFound => "no-such-file",
-        ErrorKind::PermissionDenied => "permission-denied",
-        ErrorKind::ArgumentListTooLong => "argument-list-too-long",
-        ErrorKind::WouldBlock | ErrorKind::OutOfMemory => "no-resources",
-        ErrorKind::InvalidInput => "bad-argument",
-        _ => "spawn-failed",
+        ErrorKind::NotFound => Word::NoSuchFile,
+        ErrorKind::PermissionDenied => Word::PermissionDenied,
+        ErrorKind::ArgumentListTooLong => Word::ArgumentListTooLong,
+        ErrorKind::WouldBlock | ErrorKind::OutOfMemory => Word::NoResources,
+        ErrorKind::InvalidInput => Word::BadArgument,
+        _ => Word::SpawnFailed,
     }
 }
 
@@ -130,7 +132,7 @@ fn watch(spawned: Spawned, order: &Order<'_>, ran: &mut Ran) {
         let _ = rustix::io::ioctl_fionbio(pipe, true);
     }
     let mut phase = Phase::Running;
-    let mut reason = "deadline";
+    let mut reason = Word::Deadline;
     let mut ended: Option<(Exit, Instant)> = None;
     loop {
         let now = Instant::now();
@@ -148,12 +150,12 @@ fn watch(spawned: Spawned, order: &Order<'_>, ran: &mut Ran) {
                     }
                     phase = Phase::Terminating(shutdown.unwrap_or(now + patience));
                     if shutdown.is_some() {
-                        reason = "shutting-down";
+                        reason = Word::ShuttingDown;
                     }
                 }
             }
             // At the shutdown only the command itself has to end: `stop` comes next for the processes that it left.
-            (Phase::Terminating(_), Some(_)) if reason == "shutting-down" || group_is_empty(pid) => break,
+            (Phase::Terminating(_), Some(_)) if reason == Word::ShuttingDown || group_is_empty(pid) => break,
             (Phase::Terminating(kill), _) if now >= *kill => {
                 let _ = kill_process_group(pid, Signal::KILL);
                 phase = Phase::Killed(now + AFTER_KILL);

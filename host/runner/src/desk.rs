@@ -1,16 +1,19 @@
 //! Answers requests: one command at a time, each token once.
 use crate::children::{Children, Purpose, read_exit};
 use crate::command::{self, Order};
-use crate::frame::{Frame, Outcome};
 use crate::limits::CLIENT_CHECK;
 use crate::shutdown::Shutdown;
 use crate::status::{Poller, Quiet};
 use crate::tokens::{self, Record, Tokens, Writer};
-use crate::wire::{Exec, Expect, IfSequence, Request};
+use crate::wire::{Exec, IfSequence, Request};
 use crate::{lock, log, wait_until};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
+use tanist_protocol::call::Expect;
+use tanist_protocol::frame::{Frame, NO_TOKEN};
+use tanist_protocol::outcome::Outcome;
+use tanist_protocol::why::Word;
 
 /// Answers the requests of clients.
 #[derive(Debug)]
@@ -79,7 +82,7 @@ impl Desk {
             Request::Exec(exec) => self.exec(exec, gone),
             Request::Settle { token, uid } => Some(self.settle(&token, &uid)),
             Request::Status { uid } if uid != self.writer.uid => {
-                Some(self.bare("-", Outcome::NotStarted("wrong-uid".into())))
+                Some(self.bare(NO_TOKEN, Outcome::NotStarted(Word::WrongUid.into())))
             }
             Request::Status { .. } => self.poller.fresh(None, gone),
         }
@@ -103,10 +106,10 @@ impl Desk {
     fn exec(self: &Arc<Self>, exec: Exec, gone: &dyn Fn() -> bool) -> Option<Frame> {
         let accepted = Instant::now();
         if !tokens::valid(&exec.token) {
-            return Some(self.bare("-", Outcome::NotStarted("bad-token".into())));
+            return Some(self.bare(NO_TOKEN, Outcome::NotStarted(Word::BadToken.into())));
         }
         if exec.uid != self.writer.uid {
-            return Some(self.refusal(&exec.token, "wrong-uid"));
+            return Some(self.refusal(&exec.token, Word::WrongUid));
         }
         let token = exec.token.clone();
         let (done, mine) = match self.claim(&exec) {
@@ -119,7 +122,7 @@ impl Desk {
             let result = done.clone();
             let worker = std::thread::Builder::new().name("command".into());
             if worker.spawn(move || desk.carry_out(&exec, accepted, &result)).is_err() {
-                let frame = self.refusal(&token, "no-resources");
+                let frame = self.refusal(&token, Word::NoResources);
                 self.release();
                 done.set(&frame);
             }
@@ -133,38 +136,38 @@ impl Desk {
     /// The answer, if nothing has to be run.
     fn claim(&self, exec: &Exec) -> Result<(Arc<Done>, bool), Box<Frame>> {
         let token = exec.token.as_str();
-        let refuse = |reason| Err(Box::new(self.refusal(token, reason)));
+        let refuse = |why| Err(Box::new(self.refusal(token, why)));
         let mut slot = lock(&self.slot);
         // A known token comes first, so that a repeated request gets the same answer whatever else happens.
         if let Some((_, done)) = slot.current.as_ref().filter(|(current, _)| current == token) {
             return Ok((done.clone(), false));
         }
         match self.remembered(&slot, token) {
-            Some(frame) if frame.outcome == Outcome::Void => return refuse("void"),
+            Some(frame) if frame.outcome == Outcome::Void => return refuse(Word::Void),
             Some(frame) => return Err(Box::new(frame)),
             None => {}
         }
         if self.shutdown.began().is_some() {
-            return refuse("shutting-down");
+            return refuse(Word::ShuttingDown);
         }
         match self.tokens.is_full() {
             Ok(false) => {}
             Ok(true) => {
                 log("no room for further tokens: the pod has to be replaced");
-                return refuse("tokens-full");
+                return refuse(Word::TokensFull);
             }
-            Err(_) => return refuse("storage"),
+            Err(_) => return refuse(Word::Storage),
         }
         if let Some((current, _)) = &slot.current {
-            let mut frame = self.refusal(token, "busy");
+            let mut frame = self.refusal(token, Word::Busy);
             frame.stderr = format!("busy: {current}\n").into_bytes();
             return Err(Box::new(frame));
         }
         if exec.argv.is_empty() {
-            return refuse("empty-argv");
+            return refuse(Word::EmptyArgv);
         }
         if exec.if_status.is_some() && !self.poller.can_poll() {
-            return refuse("no-status-command");
+            return refuse(Word::NoStatusCommand);
         }
         let done = Arc::new(Done::default());
         slot.current = Some((token.to_owned(), done.clone()));
@@ -228,7 +231,7 @@ impl Desk {
         }
         let late = || Instant::now() >= deadline;
         if quiet.as_ref().is_some_and(|quiet| !quiet.begins(deadline)) || late() {
-            return Err(Box::new(self.refusal(&exec.token, "deadline")));
+            return Err(Box::new(self.refusal(&exec.token, Word::Deadline)));
         }
         if let Some(look) = &exec.if_sequence {
             self.check_sequence(&exec.token, look, deadline, done)?;
@@ -238,7 +241,7 @@ impl Desk {
         }
         lock(&self.board).changing = exec.expect.is_some();
         if self.tokens.start(&exec.token, &self.writer, exec.argv.len()).is_err() {
-            return Err(Box::new(self.refusal(&exec.token, "storage")));
+            return Err(Box::new(self.refusal(&exec.token, Word::Storage)));
         }
         Ok(quiet)
     }
@@ -254,16 +257,16 @@ impl Desk {
         let ending = || self.shutdown.began().is_some();
         let status = self.poller.fresh(quiet, &|| Instant::now() >= deadline || ending());
         if ending() {
-            return Err(Box::new(self.refusal(token, "shutting-down")));
+            return Err(Box::new(self.refusal(token, Word::ShuttingDown)));
         }
         let wrong = match status.map(|frame| frame.outcome) {
             Some(Outcome::Exited(code)) if codes.contains(&code) => return Ok(()),
             Some(Outcome::Exited(code)) => format!("status exited {code}\n"),
             Some(Outcome::NotStarted(reason) | Outcome::Unknown(reason)) => format!("status unknown: {reason}\n"),
             Some(other) => format!("status unknown: {other}\n"),
-            None => return Err(Box::new(self.refusal(token, "deadline"))),
+            None => return Err(Box::new(self.refusal(token, Word::Deadline))),
         };
-        Err(Box::new(Frame { stderr: wrong.into_bytes(), ..self.refusal(token, "role") }))
+        Err(Box::new(Frame { stderr: wrong.into_bytes(), ..self.refusal(token, Word::Role) }))
     }
 
     /// The sequence command, run now, has to print the expected position.
@@ -278,8 +281,8 @@ impl Desk {
         let ran = command::run(&self.children, &order);
         command::carry_to_log(ran.held);
         let wrong = match ran.outcome {
-            _ if self.shutdown.began().is_some() => return Err(Box::new(self.refusal(token, "shutting-down"))),
-            _ if Instant::now() >= deadline => Err("deadline"),
+            _ if self.shutdown.began().is_some() => return Err(Box::new(self.refusal(token, Word::ShuttingDown))),
+            _ if Instant::now() >= deadline => Err(Word::Deadline),
             Outcome::Exited(0) if ran.stdout.cut => Ok("sequence was cut\n".to_owned()),
             Outcome::Exited(0) if is_position(&ran.stdout.kept, &look.expected) => return Ok(()),
             Outcome::Exited(0) => Ok("sequence printed another position\n".to_owned()),
@@ -288,7 +291,7 @@ impl Desk {
             other => Ok(format!("sequence unknown: {other}\n")),
         };
         let frame = match wrong {
-            Ok(line) => Frame { stderr: line.into_bytes(), ..self.refusal(token, "sequence") },
+            Ok(line) => Frame { stderr: line.into_bytes(), ..self.refusal(token, Word::Sequence) },
             Err(reason) => self.refusal(token, reason),
         };
         if let Some(exit) = ran.unreaped {
@@ -310,11 +313,11 @@ impl Desk {
 
     fn settle(&self, token: &str, uid: &str) -> Frame {
         if !tokens::valid(token) {
-            return self.bare("-", Outcome::Unknown("bad-token".into()));
+            return self.bare(NO_TOKEN, Outcome::Unknown(Word::BadToken.into()));
         }
         // Not `not-started`, because it may have run in the pod that it was meant for.
         if uid != self.writer.uid {
-            return self.bare(token, Outcome::Unknown("wrong-uid".into()));
+            return self.bare(token, Outcome::Unknown(Word::WrongUid.into()));
         }
         let slot = lock(&self.slot);
         if slot.current.as_ref().is_some_and(|(current, _)| current == token) {
@@ -330,7 +333,7 @@ impl Desk {
         // The lock is still held, so no exec of this token can come in between.
         match self.tokens.void(token, &self.writer) {
             Ok(()) => self.bare(token, Outcome::Void),
-            Err(_) => self.bare(token, Outcome::Unknown("storage".into())),
+            Err(_) => self.bare(token, Outcome::Unknown(Word::Storage.into())),
         }
     }
 
@@ -345,14 +348,14 @@ impl Desk {
             Ok(Some(Record::Void)) => Outcome::Void,
             Ok(Some(Record::Started(incarnation))) if incarnation != self.writer.incarnation => Outcome::Interrupted,
             // Written by this incarnation but not running: the sync failed, so argv did not start, but the file does not show that.
-            Ok(Some(Record::Started(_))) | Err(_) => Outcome::Unknown("storage".into()),
-            Ok(Some(Record::Used)) => Outcome::Unknown("forgotten".into()),
+            Ok(Some(Record::Started(_))) | Err(_) => Outcome::Unknown(Word::Storage.into()),
+            Ok(Some(Record::Used)) => Outcome::Unknown(Word::Forgotten.into()),
         };
         Some(self.bare(token, outcome))
     }
 
-    fn refusal(&self, token: &str, reason: &'static str) -> Frame {
-        self.bare(token, Outcome::NotStarted(reason.into()))
+    fn refusal(&self, token: &str, why: Word) -> Frame {
+        self.bare(token, Outcome::NotStarted(why.into()))
     }
 
     fn bare(&self, token: &str, outcome: Outcome) -> Frame {

@@ -4,12 +4,13 @@ use crate::limits::{HTTP_BYTES, HTTP_CONNECTIONS, HTTP_TIME};
 use crate::probe::Probe;
 use crate::shutdown::Shutdown;
 use crate::status::Poller;
-use crate::wire::Expect;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use tanist_protocol::call::Expect;
+use tanist_protocol::place;
 
 /// The sources of the answers.
 #[derive(Debug)]
@@ -69,7 +70,7 @@ fn exchange(mut stream: TcpStream, readiness: &Readiness) -> std::io::Result<()>
     let line = request.split(|b| *b == b'\r').next().unwrap_or_default();
     let mut words = line.split(|b| *b == b' ');
     let (status, kind, body) = match (words.next(), words.next()) {
-        (Some(b"GET"), Some(b"/ready")) => ready(readiness),
+        (Some(b"GET"), Some(path)) if path == place::READY.as_bytes() => ready(readiness),
         (Some(b"GET"), Some(b"/status")) => ("200 OK", "application/json", status(readiness)),
         (Some(b"GET"), _) => ("404 Not Found", "text/plain", "only /ready and /status\n".to_owned()),
         _ => ("405 Method Not Allowed", "text/plain", "only GET\n".to_owned()),

@@ -1,10 +1,6 @@
-//! Every limit of the runner, with its reason.
+//! Every limit of the runner, with its reason. How much of a command's output is kept the operator knows too: [`tanist_protocol::frame`].
 use std::time::Duration;
 
-/// Bytes of a command's stdout in its answer; the rest is read and dropped. Normal answers are one line; the room is for error messages.
-pub const STDOUT_KEPT: usize = 64 * 1024;
-/// Bytes of a command's stderr in its answer.
-pub const STDERR_KEPT: usize = 16 * 1024;
 /// How long output is read after the command itself has ended: a daemon that keeps the pipe open must not delay the answer.
 pub const AFTER_EXIT: Duration = Duration::from_millis(200);
 /// The time between TERM and KILL at the deadline.

@@ -6,8 +6,8 @@
 //!    as long as the pod exists.
 //! 2. **A lost stream changes nothing.** The client that is executed in the container only asks and prints; PID 1 runs the command, one
 //!    at a time.
-//! 3. **An answer is complete or it does not count**: it has lengths and an end mark ([`frame`]). `exited` means that the command ended by
-//!    itself and was reaped; a command that the runner killed is `unknown`, because it may have left daemons.
+//! 3. **An answer is complete or it does not count**: it has lengths and an end mark ([`tanist_protocol::frame`]). `exited` means that
+//!    the command ended by itself and was reaped; a command that the runner killed is `unknown`, because it may have left daemons.
 //! 4. **The runner never hangs on the application**: deadlines end process groups, output is limited, daemons that keep a pipe open do not
 //!    delay an answer, and after a status poll that hangs no other one starts until it is killed and reaped.
 //! 5. **The shutdown is orderly**: on SIGTERM (or the image's own stop signal) the running command is ended, `stop` runs, all other
@@ -37,7 +37,6 @@ mod children;
 mod client;
 mod command;
 mod desk;
-mod frame;
 mod http;
 mod limits;
 mod listen;
@@ -55,11 +54,12 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+use tanist_protocol::place;
 
 fn main() -> ExitCode {
-    let more = std::env::var(args::OPTIONS).ok();
-    let command = match args::parse(std::env::args_os().skip(1), std::env::var("TANIST_POD_UID").ok(), more.as_deref())
-    {
+    let more = std::env::var(place::OPTIONS).ok();
+    let pod_uid = std::env::var(place::POD_UID).ok();
+    let command = match args::parse(std::env::args_os().skip(1), pod_uid, more.as_deref()) {
         Ok(command) => command,
         Err(mistake) => {
             log(&format!("{mistake}\n{}", args::USAGE));

@@ -7,7 +7,6 @@
 //! output is dropped.
 use crate::children::{Children, Purpose, read_exit};
 use crate::command::{self, Order};
-use crate::frame::Outcome;
 use crate::limits::PROBE_BYTES;
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -16,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use tanist_protocol::outcome::Outcome;
 
 /// The check of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,12 +1,14 @@
 //! Polls the application's status: never two polls at once, and none while a quiet command runs.
 use crate::children::{Children, Purpose, read_exit};
 use crate::command::{self, Order};
-use crate::frame::{Frame, Outcome};
 use crate::limits::{LOOK_AGAIN, POLLS_FAILED, STIRRED};
 use crate::{lock, wait_until};
 use std::ffi::OsString;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
+use tanist_protocol::frame::{Frame, NO_TOKEN};
+use tanist_protocol::outcome::Outcome;
+use tanist_protocol::why::Word;
 
 /// The poller and its latest results.
 #[derive(Debug)]
@@ -98,7 +100,7 @@ impl Poller {
             // Counting reads all of /proc, so it is only done for a client.
             let processes = if requested { self.children.count_others(ran.group) } else { 0 };
             let frame = Frame {
-                token: "-".into(),
+                token: NO_TOKEN.into(),
                 outcome: ran.outcome,
                 stdout: ran.stdout.kept,
                 stderr: ran.stderr.kept,
@@ -166,12 +168,11 @@ impl Poller {
     /// The result of a poll that begins after this call. With `within`, the quiet time of the caller, it is the only poll in that time. `None`: the
     /// caller gave up.
     pub fn fresh(&self, within: Option<&Quiet<'_>>, gave_up: &dyn Fn() -> bool) -> Option<Frame> {
-        let unknown = |reason: &'static str| {
-            Some(Frame::bare("-", Outcome::Unknown(reason.into()), self.children.count_others(None)))
-        };
+        let unknown =
+            |why: Word| Some(Frame::bare(NO_TOKEN, Outcome::Unknown(why.into()), self.children.count_others(None)));
         if !self.can_poll() {
-            let outcome = Outcome::NotStarted("no-status-command".into());
-            return Some(Frame::bare("-", outcome, self.children.count_others(None)));
+            let outcome = Outcome::NotStarted(Word::NoStatusCommand.into());
+            return Some(Frame::bare(NO_TOKEN, outcome, self.children.count_others(None)));
         }
         // First the poll that may be running, then the new one, each with the time to kill it.
         let limit = Instant::now() + (self.timeout + crate::limits::AFTER_KILL) * 2 + Duration::from_secs(5);
@@ -187,11 +188,11 @@ impl Poller {
             let ours_runs = state.running && state.begun > before;
             if state.quiet > 0 && !ours_runs && within.is_none() {
                 drop(state);
-                return unknown("quiet");
+                return unknown(Word::Quiet);
             }
             if Instant::now() >= limit {
                 drop(state);
-                return unknown("stuck");
+                return unknown(Word::Stuck);
             }
             if gave_up() {
                 return None;

@@ -13,16 +13,16 @@
 //! for it, and a token that is not stored could start twice. The pod has to be replaced.
 //!
 //! Earlier runners wrote names and kinds, one on each line, to `DIR/retired`. These tokens are refused too.
-use crate::frame::Frame;
 use crate::limits::{RETIRED_KEPT, TOKEN_BYTES, TOKENS_KEPT};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use tanist_protocol::frame::{Frame, NO_TOKEN};
 
-/// Whether a text may be a token. `.` and `..` cannot be file names, and `-` means "no token" in a frame.
+/// Whether a text may be a token. `.` and `..` cannot be file names, and [`NO_TOKEN`] means "no token" in a frame.
 pub fn valid(token: &str) -> bool {
-    !matches!(token, "." | ".." | "-")
+    !matches!(token, "." | ".." | NO_TOKEN)
         && (1..=TOKEN_BYTES).contains(&token.len())
         && token.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
 }
@@ -260,7 +260,7 @@ fn sync_dir(dir: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::Outcome;
+    use tanist_protocol::outcome::Outcome;
 
     fn store(name: &str) -> (Tokens, Writer, PathBuf) {
         let dir = std::env::temp_dir().join(format!("tanist-run-{}-{name}", std::process::id()));

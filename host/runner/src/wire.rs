@@ -1,40 +1,13 @@
 //! The requests of clients to PID 1: a length, then fields that each end with a NUL byte (which an argv cannot contain).
 //!
 //! The length shows whether a request is complete: a client that dies while it writes never starts an incomplete argv.
-use crate::frame::number;
 use crate::limits::{LONGEST, REQUEST_BYTES};
 use std::ffi::OsString;
 use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
-
-/// The expected state of the application after a command has succeeded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expect {
-    /// It runs as primary or secondary.
-    Running,
-    /// It is stopped.
-    Stopped,
-}
-
-impl Expect {
-    /// The word on the command line and in answers.
-    pub fn word(self) -> &'static str {
-        match self {
-            Expect::Running => "running",
-            Expect::Stopped => "stopped",
-        }
-    }
-
-    /// Reads the word.
-    pub fn parse(word: &[u8]) -> Option<Expect> {
-        match word {
-            b"running" => Some(Expect::Running),
-            b"stopped" => Some(Expect::Stopped),
-            _ => None,
-        }
-    }
-}
+use tanist_protocol::call::Expect;
+use tanist_protocol::number;
 
 /// Parses comma-separated status codes. An empty list is an error, because the command could never start.
 pub fn read_codes(text: &str) -> Option<Vec<u8>> {

@@ -4,6 +4,7 @@ use kube::ResourceExt;
 use serde_json::{Map, Value, json};
 use tanist_api::spec::{Runner, default};
 use tanist_api::{ANNOTATION_TEMPLATE, GATE_MEMBER, LABEL_GROUP, ReplicaGroup};
+use tanist_protocol::place;
 
 /// The label of a node, and that of its zone.
 const HOST: &str = "kubernetes.io/hostname";
@@ -87,7 +88,7 @@ fn introduce(group: &ReplicaGroup, container: &mut Map<String, Value>) -> Result
         json!({"name": "POD_NAME", "valueFrom": from("metadata.name")}),
         json!({"name": "POD_NAMESPACE", "valueFrom": from("metadata.namespace")}),
         json!({"name": "SERVICE_NAME", "value": group.name_any()}),
-        json!({"name": "TANIST_POD_UID", "valueFrom": from("metadata.uid")}),
+        json!({"name": place::POD_UID, "valueFrom": from("metadata.uid")}),
     ];
     let env = list(container, "env", "a container of template.spec")?;
     let missing = |own: &Value| !env.iter().any(|theirs| theirs.get("name") == own.get("name"));

@@ -1,5 +1,6 @@
 //! Translates the readiness probe of a pod template into options of the runner (decision 0013).
 use serde_json::{Map, Value};
+use tanist_protocol::options as o;
 
 /// A probe that the runner carries out in place of the kubelet.
 #[derive(Debug, PartialEq, Eq)]
@@ -11,11 +12,9 @@ pub(super) struct Probe {
 }
 
 impl Probe {
-    /// The options in the form that the runner reads: one word on each line.
+    /// The options in the form that the runner reads from its environment.
     pub(super) fn lines(&self) -> String {
-        let words = self.options.iter().flat_map(|(option, value)| [*option, value.as_str()]);
-        let escaped = words.map(|word| word.replace('\\', "\\\\").replace('\n', "\\n"));
-        escaped.collect::<Vec<_>>().join("\n")
+        o::lines(self.options.iter().flat_map(|(option, value)| [*option, value.as_str()]))
     }
 }
 
@@ -30,17 +29,17 @@ pub(super) fn read(container: &Map<String, Value>) -> Option<Probe> {
         [None, Some(get), None, None] => (http(container, get)?, true),
         [None, None, Some(tcp), None] => {
             let port = own(tcp).then(|| port(container, tcp.get("port")?)).flatten()?;
-            (vec![("--probe-tcp-port", port.to_string())], true)
+            (vec![(o::PROBE_TCP_PORT, port.to_string())], true)
         }
         _ => return None,
     };
     // A field that is missing or 0 has the API server's default.
     let numbers = [
-        ("initialDelaySeconds", "--probe-delay", 0),
-        ("periodSeconds", "--probe-period", 10),
-        ("timeoutSeconds", "--probe-timeout", 1),
-        ("successThreshold", "--probe-success", 1),
-        ("failureThreshold", "--probe-failure", 3),
+        ("initialDelaySeconds", o::PROBE_DELAY, 0),
+        ("periodSeconds", o::PROBE_PERIOD, 10),
+        ("timeoutSeconds", o::PROBE_TIMEOUT, 1),
+        ("successThreshold", o::PROBE_SUCCESS, 1),
+        ("failureThreshold", o::PROBE_FAILURE, 3),
     ];
     for (key, option, default) in numbers {
         let number = given(key).map_or(Some(default), Value::as_u64)?;
@@ -51,7 +50,7 @@ pub(super) fn read(container: &Map<String, Value>) -> Option<Probe> {
 
 fn command(exec: &Value) -> Option<Vec<(&'static str, String)>> {
     let argv = exec.get("command")?.as_array().filter(|argv| !argv.is_empty())?;
-    argv.iter().map(|word| Some(("--probe-exec-arg", word.as_str()?.to_owned()))).collect()
+    argv.iter().map(|word| Some((o::PROBE_EXEC_ARG, word.as_str()?.to_owned()))).collect()
 }
 
 fn http(container: &Map<String, Value>, get: &Value) -> Option<Vec<(&'static str, String)>> {
@@ -59,14 +58,14 @@ fn http(container: &Map<String, Value>, get: &Value) -> Option<Vec<(&'static str
     if !plain || !own(get) {
         return None;
     }
-    let mut options = vec![("--probe-http-port", port(container, get.get("port")?)?.to_string())];
+    let mut options = vec![(o::PROBE_HTTP_PORT, port(container, get.get("port")?)?.to_string())];
     let path = get.get("path").and_then(Value::as_str).unwrap_or_default();
     // Like the kubelet, this completes a path that lacks its slash.
     let slash = if path.starts_with('/') { "" } else { "/" };
-    options.push(("--probe-http-path", format!("{slash}{path}")));
+    options.push((o::PROBE_HTTP_PATH, format!("{slash}{path}")));
     for header in get.get("httpHeaders").and_then(Value::as_array).into_iter().flatten() {
         let text = |key| header.get(key).and_then(Value::as_str);
-        options.push(("--probe-http-header", format!("{}: {}", text("name")?, text("value").unwrap_or_default())));
+        options.push((o::PROBE_HTTP_HEADER, format!("{}: {}", text("name")?, text("value").unwrap_or_default())));
     }
     // The runner refuses header values that the kubelet would send unchanged.
     let sound = options.iter().all(|(_, value)| !value.contains(char::is_control));

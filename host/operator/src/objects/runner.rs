@@ -5,36 +5,16 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use tanist_api::ReplicaGroup;
 use tanist_api::spec::default;
+use tanist_protocol::{options as o, place};
 
 /// The volume that holds the runner and its state.
 const VOLUME: &str = "tanist";
 
-/// Where that volume is mounted.
-const MOUNT: &str = "/tanist";
-
 /// The init container that copies the runner to that volume.
 const INSTALLER: &str = "tanist-run";
 
-/// The path of the runner in a member's container.
-const PATH: &str = "/tanist/tanist-run";
-
-/// The port on which the runner in the container of `status` answers the kubelet's probe.
-const PORT: u16 = 8099;
-
-/// The environment variable with further options of the runner. They are no arguments, because an older runner (`runnerImage`) would not start
-/// with arguments that it does not know.
-const OPTIONS: &str = "TANIST_RUN_OPTIONS";
-
-/// The environment variable with the pod's address, at which a kubelet would probe.
-const POD_IP: &str = "TANIST_POD_IP";
-
 /// The user ID of the installer, which belongs to no user. Every user of the pod may write to the volume, so any ID works.
 const INSTALLER_USER: u32 = 65532;
-
-/// The folder in which the runner of a container stores its state: its `--state`.
-fn state(container: &str) -> String {
-    format!("{MOUNT}/{container}")
-}
 
 /// Makes the runner the command of every container that a command names (docs/rules.md, "Runner").
 pub(super) fn inject(
@@ -109,8 +89,8 @@ fn installer(settings: &Settings, resources: Value) -> Value {
         "name": INSTALLER,
         "image": settings.runner_image,
         "imagePullPolicy": "IfNotPresent",
-        "command": ["/tanist-run", "install", PATH],
-        "volumeMounts": [{"name": VOLUME, "mountPath": MOUNT}],
+        "command": [place::PROGRAM_IN_IMAGE, o::INSTALL, place::PROGRAM],
+        "volumeMounts": [{"name": VOLUME, "mountPath": place::MOUNT}],
         "securityContext": {
             "runAsNonRoot": true,
             "runAsUser": INSTALLER_USER,
@@ -134,32 +114,33 @@ fn wrap(group: &ReplicaGroup, name: &str, grace: u64, container: &mut Map<String
     let starts = [Some(&commands.primary), commands.seed.as_ref(), commands.secondary.as_ref()];
     let probed = here(&commands.status) && starts.into_iter().flatten().all(here);
     let own = probed.then(|| probe::read(container)).flatten();
-    let mut argv: Vec<String> = vec![PATH.into(), "serve".into(), "--state".into(), state(name)];
+    let mut argv: Vec<String> = vec![place::PROGRAM.into(), o::SERVE.into(), o::STATE.into(), place::state(name)];
     let mut add = |option: &str, value: String| argv.extend([option.to_owned(), value]);
     if here(&commands.status) {
-        add("--listen", format!("0.0.0.0:{PORT}"));
-        add("--status-interval", group.spec.status_interval_seconds.to_string());
-        add("--status-timeout", commands.status.timeout().to_string());
-        commands.status.exec.iter().for_each(|arg| add("--status-arg", literal(arg)));
+        add(o::LISTEN, format!("0.0.0.0:{}", place::PORT));
+        add(o::STATUS_INTERVAL, group.spec.status_interval_seconds.to_string());
+        add(o::STATUS_TIMEOUT, commands.status.timeout().to_string());
+        commands.status.exec.iter().for_each(|arg| add(o::STATUS_ARG, literal(arg)));
     }
     if here(&commands.stop) {
-        add("--stop-timeout", commands.stop.timeout().to_string());
-        commands.stop.exec.iter().for_each(|arg| add("--stop-arg", literal(arg)));
+        add(o::STOP_TIMEOUT, commands.stop.timeout().to_string());
+        commands.stop.exec.iter().for_each(|arg| add(o::STOP_ARG, literal(arg)));
     }
-    add("--grace", grace.to_string());
+    add(o::GRACE, grace.to_string());
     container.insert("command".into(), json!(argv));
     container.remove("args");
 
     let mounts = list(container, "volumeMounts", "a container")?;
+    let below = format!("{}/", place::MOUNT);
     let path = |mount: &Value| Some(mount.get("mountPath")?.as_str()?.trim_end_matches('/').to_owned());
-    if mounts.iter().filter_map(path).any(|path| path == MOUNT || path.starts_with("/tanist/")) {
-        return Err(BuildError::Taken(format!("the path {MOUNT}")));
+    if mounts.iter().filter_map(path).any(|path| path == place::MOUNT || path.starts_with(&below)) {
+        return Err(BuildError::Taken(format!("the path {}", place::MOUNT)));
     }
-    mounts.push(json!({"name": VOLUME, "mountPath": MOUNT}));
+    mounts.push(json!({"name": VOLUME, "mountPath": place::MOUNT}));
     if probed {
         // One result is enough in both directions: the runner itself waits for three failures in a row.
         let probe = json!({
-            "httpGet": {"path": "/ready", "port": PORT},
+            "httpGet": {"path": place::READY, "port": place::PORT},
             "periodSeconds": 1,
             "timeoutSeconds": 2,
             "failureThreshold": 1
@@ -169,10 +150,12 @@ fn wrap(group: &ReplicaGroup, name: &str, grace: u64, container: &mut Map<String
             Some(own) => {
                 container.insert("readinessProbe".into(), probe);
                 let env = list(container, "env", "a container of template.spec")?;
-                env.retain(|variable| variable.get("name").is_none_or(|name| name != OPTIONS && name != POD_IP));
-                env.push(json!({"name": OPTIONS, "value": literal(&own.lines())}));
+                env.retain(|variable| {
+                    variable.get("name").is_none_or(|name| name != place::OPTIONS && name != place::POD_IP)
+                });
+                env.push(json!({"name": place::OPTIONS, "value": literal(&own.lines())}));
                 if own.connects {
-                    env.push(json!({"name": POD_IP, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}));
+                    env.push(json!({"name": place::POD_IP, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}));
                 }
             }
             // A probe that the runner cannot carry out stays as it is. Then a death is noticed within `resyncIntervalSeconds`.
