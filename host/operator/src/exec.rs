@@ -8,6 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use kube::Api;
 use kube::api::{AttachParams, AttachedProcess};
 use std::time::{Duration, Instant};
+use tanist_core::evidence::{Ended, Output};
 use tanist_protocol::frame::{STDERR_KEPT, STDOUT_KEPT};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
@@ -25,26 +26,6 @@ const AFTER_OUTPUT: Duration = Duration::from_secs(5);
 
 /// Characters of the API server's reason that are repeated: enough for the name of a webhook, its address and its error.
 const SAID: usize = 400;
-
-/// How an execution ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
-    /// The process exited with this code, and printed this.
-    Exited(i32, Output),
-    /// This request has not started it and never will: no layer below repeats a request.
-    NotStarted(String),
-    /// It may have run, may be running, or may never have started.
-    Unknown(String),
-}
-
-/// The output of a process.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Output {
-    /// The beginning of its standard output.
-    pub stdout: Vec<u8>,
-    /// Whether more was printed than was stored.
-    pub cut: bool,
-}
 
 /// Executes argv in a container of a pod.
 pub async fn exec(pods: &Api<Pod>, pod: &str, container: &str, argv: &[String], deadline: Duration) -> Ended {

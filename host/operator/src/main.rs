@@ -21,7 +21,6 @@ mod news;
 mod nodes;
 mod objects;
 mod observe;
-mod outcome;
 mod policies;
 mod report;
 mod run;

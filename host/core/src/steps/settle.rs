@@ -9,10 +9,11 @@ use crate::policy::Policies;
 use crate::record::{Broken, Event, Intent, LastPrimary, Seeded, Verb, cut};
 use crate::snapshot::{Evidence, Member, Pod, Snapshot};
 use crate::steps::begin::push_last_primary;
+use tanist_protocol::why::Word;
 
 /// Reasons for which the runner did not start a command at all: role or sequence had changed just before the start, the operator ended before it
 /// began the command, another command was faster, or the pod is ending.
-const NEVER_TRIED: [&str; 5] = ["role", "sequence", "void", "busy", "shutting-down"];
+const NEVER_TRIED: [Word; 5] = [Word::Role, Word::Sequence, Word::Void, Word::Busy, Word::ShuttingDown];
 
 /// Runs this step; see the documentation of the module.
 pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
@@ -23,7 +24,11 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
 
 /// What the runner says of a command that it started and that no longer runs, without an exit code: it was ended at its deadline or by the shutdown
 /// of its container, or its result was pruned. Its token cannot be started again.
-const ENDED: [&str; 3] = ["deadline", "shutting-down", "forgotten"];
+const ENDED: [Word; 3] = [Word::Deadline, Word::ShuttingDown, Word::Forgotten];
+
+fn is_one_of(words: &[Word], why: &str) -> bool {
+    Word::read(why).is_some_and(|word| words.contains(&word))
+}
 
 /// Where the command of an intent ran, as it is now.
 enum CommandPlace<'a> {
@@ -53,7 +58,7 @@ fn settle_intent(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
             close_failed(s, plan, intent, Outcome::Exited(*code), None, &format!("{} exited {code}", intent.command));
         }
         // The command was not started, so it did not fail: the question is asked again, after a short pause.
-        (Some(Evidence::NotStarted(why)), _) if NEVER_TRIED.contains(&why.as_str()) => {
+        (Some(Evidence::NotStarted(why)), _) if is_one_of(&NEVER_TRIED, why) => {
             let again = intent.started.saturating_add(limits::AGAIN_SECONDS);
             if s.now < again {
                 let message = format!("{} on {} was not started: {why}", intent.command, intent.member);
@@ -220,7 +225,7 @@ fn why_repeatable(s: &Snapshot, intent: &Intent, why: &str) -> Option<String> {
     if intent.role_proves() {
         return None;
     }
-    if s.group.runner && ENDED.contains(&why) {
+    if s.group.runner && is_one_of(&ENDED, why) {
         return Some(format!("{} did not run to its end: {why}", intent.command));
     }
     let waited = !s.group.runner && intent.verb == Verb::Follow && s.now >= last_resort(s, intent);
