@@ -64,7 +64,7 @@ impl Play {
         self
     }
 
-    /// Runs the test. After success its namespaces are removed; after a failure its state is printed and they stay.
+    /// Runs the test. After success its namespaces are removed; after a failure its state is printed and they stay, without a running operator.
     ///
     /// # Errors
     /// Those of the test.
@@ -86,6 +86,8 @@ impl Play {
                 }
                 Err(error) => {
                     stage.explain(&error, seconds).await;
+                    // What stays must not take the processors from the tests that follow: one failure would be followed by many.
+                    let _ = stage.operator.scale(0).await;
                     Err(told(error))
                 }
             }
@@ -157,7 +159,7 @@ impl Stage {
         let ns = &self.namespace;
         println!("==== {ns} failed after {seconds:.1} s: {error:#}");
         println!(
-            "==== it stays, to look at; remove it with: kubectl delete namespace {ns} {}; kubectl delete clusterrolebinding {0}",
+            "==== it stays, to look at, and its operator is scaled to 0; remove it with: kubectl delete namespace {ns} {}; kubectl delete clusterrolebinding {0}",
             self.operator.namespace
         );
         let show = |title: &str, arguments: &[&str]| {

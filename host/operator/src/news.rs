@@ -12,7 +12,7 @@ use std::time::Duration;
 use tanist_api::validate::cut;
 use tanist_core::contract::MemberName;
 use tanist_core::plan::{Action, DeletionCause, Plan};
-use tanist_core::record::{Event, Verb};
+use tanist_core::record::{self, Verb};
 use tokio::sync::mpsc;
 
 /// The most events of one round: events are news and no log.
@@ -169,19 +169,21 @@ fn gather(observed: &Observed, plan: &Plan, outcome: &Outcome) -> Vec<News> {
             | Action::MarkClaim { .. } => {}
         }
     }
-    for transition in plan.noted(&observed.snapshot.record).filter(|t| Event::CommandFailed.is(&t.what)) {
+    for transition in plan.noted(&observed.snapshot.record).filter(|t| record::Event::CommandFailed.is(&t.what)) {
         let member = transition.member.clone();
         let name = member.as_ref().map(ToString::to_string).unwrap_or_default();
         let note = format!("{name}: {}", transition.detail.clone().unwrap_or_default());
         news.push(News { kind: EventType::Warning, reason: "CommandFailed", action: "settle".into(), member, note });
     }
-    for transition in plan.noted(&observed.snapshot.record).filter(|t| Event::DataGivenUp.is(&t.what)) {
+    for transition in plan.noted(&observed.snapshot.record).filter(|t| record::Event::DataGivenUp.is(&t.what)) {
         let (member, note) = (transition.member.clone(), transition.detail.clone().unwrap_or_default());
         news.push(News { kind: EventType::Warning, reason: "DataGivenUp", action: "failover".into(), member, note });
     }
     let noted = plan.noted(&observed.snapshot.record);
-    for transition in noted.filter(|t| Event::SwitchedOver.is(&t.what) || Event::SwitchoverFailed.is(&t.what)) {
-        let done = Event::SwitchedOver.is(&transition.what);
+    for transition in
+        noted.filter(|t| record::Event::SwitchedOver.is(&t.what) || record::Event::SwitchoverFailed.is(&t.what))
+    {
+        let done = record::Event::SwitchedOver.is(&transition.what);
         let leads = transition.member.as_ref().map(ToString::to_string).unwrap_or_default();
         let detail = transition.detail.clone().unwrap_or_default();
         let note = if done {

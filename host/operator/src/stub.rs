@@ -16,7 +16,6 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
 use tanist_api::ReplicaGroup;
 use tanist_core::contract::Role;
 use tanist_core::freshness::{Ask, StatusAnswer};

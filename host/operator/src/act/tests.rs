@@ -10,7 +10,7 @@ use tanist_core::contract::{Answer as Said, Candidate, Ranking};
 use tanist_core::decide::decide;
 use tanist_core::policy::{Answered, Point, Policies, PolicyName, Question, Reply, Unanswered};
 use tanist_core::record::Verb;
-use tanist_core::snapshot::{ClaimMark, Object};
+use tanist_core::snapshot::{ClaimMark, Evidence, Object};
 
 /// A plan that places db-1, with the intent in its record.
 fn place(s: &Snapshot) -> Plan {
