@@ -95,6 +95,13 @@ fn is_move(action: &Action) -> bool {
     matches!(action, Action::DeletePod { cause: DeletionCause::Rebalance, .. })
 }
 
+/// Why the second look refused this switchover, if it did. The action is left out, for its member is not routed, and the error is reported all the same.
+fn refused_switchover(action: &Action, ready: &mut Option<Ready>) -> Option<Error> {
+    let Action::Run { intent, .. } = action else { return None };
+    let is_it = |seen: &mut Ready| seen.token == intent.token && seen.found.is_err();
+    ready.take_if(|seen| intent.verb == Verb::Switchover && is_it(seen)).and_then(|seen| seen.found.err())
+}
+
 /// What an action needs that only a check can make.
 enum Prepared {
     Nothing,
@@ -115,14 +122,12 @@ impl Acting<'_> {
         let mut ready = None;
         let first = others.iter().find_map(|a| if let Action::Run { intent, .. } = a { Some(intent) } else { None });
         if let Some(intent) = first.filter(|_| !self.ctx.is_closing()) {
-            match self.make_ready(intent).await {
-                // A primary that goes on is not led out of its Service.
-                Err(error) if intent.verb == Verb::Switchover => {
-                    self.missing.add(Some(Need::Routing(intent.member.clone())));
-                    self.fail(error, Some(Need::Record));
-                }
-                found => ready = Some(Ready { token: intent.token.clone(), at: self.ctx.clock.moment(), found }),
+            let found = self.make_ready(intent).await;
+            // A primary that goes on is not led out of its Service.
+            if found.is_err() && intent.verb == Verb::Switchover {
+                self.missing.add(Some(Need::Routing(intent.member.clone())));
             }
+            ready = Some(Ready { token: intent.token.clone(), at: self.ctx.clock.moment(), found });
         }
         for action in others {
             self.carry_out_action(action, &mut ready).await;
@@ -133,6 +138,9 @@ impl Acting<'_> {
         // An apply of an older manifest may still be running, and would undo the new size.
         if matches!(action, Action::Scale { .. }) && upkeep::is_applying_set(self.ctx, &self.observed.snapshot) {
             self.missing.add(Some(Need::Set));
+        }
+        if let Some(error) = refused_switchover(action, ready) {
+            return self.fail(error, Some(Need::Record));
         }
         if self.missing.stops(action) {
             return;
@@ -258,8 +266,7 @@ impl Acting<'_> {
                 Ok(())
             }
             (Action::Run { argv, .. }, Prepared::Start(slot, start)) => {
-                run(ctx, &self.outcome.object, snapshot, start, argv.clone(), slot).await;
-                Ok(())
+                run(ctx, &self.outcome.object, snapshot, start, argv.clone(), slot).await
             }
             // Not reached: `prepare` makes what these actions need, or fails.
             (Action::DeletePod { .. } | Action::Scale { .. } | Action::Run { .. }, _) => Ok(()),
@@ -353,11 +360,18 @@ fn read(ctx: &Arc<Context>, observed: &Observed, member: &tanist_core::contract:
 }
 
 /// Starts a command in the background; its end starts the next round.
-async fn run(ctx: &Arc<Context>, object: &ReplicaGroup, s: &Snapshot, start: Start, argv: Vec<String>, slot: Slot) {
+async fn run(
+    ctx: &Arc<Context>,
+    object: &ReplicaGroup,
+    s: &Snapshot,
+    start: Start,
+    argv: Vec<String>,
+    slot: Slot,
+) -> Result<(), Error> {
     let intent = start.into_intent();
     crash::point(crash::RECORDED, &intent).await;
-    let Some(member) = s.member(&intent.member) else { return };
-    let (Some(target), Some(pod)) = (observe::target(&s.group, member), member.pod.clone()) else { return };
+    let Some(member) = s.member(&intent.member) else { return Ok(()) };
+    let (Some(target), Some(pod)) = (observe::target(&s.group, member), member.pod.clone()) else { return Ok(()) };
     let uid = s.group.uid.clone();
     // A start that opens a term follows a look at every member, in which a runner says whether it can read the position itself.
     let position = member::rests_on(s.group.runner, &s.group.commands.sequence, &member.position, &intent)
@@ -368,7 +382,7 @@ async fn run(ctx: &Arc<Context>, object: &ReplicaGroup, s: &Snapshot, start: Sta
         h.commands.begin(&intent.token)
     });
     if !begins {
-        return;
+        return Err(Error::Outdated);
     }
     let with_status = asks_in_place(s, &intent);
     let role = with_status.then(|| s.role(member).0);
@@ -406,4 +420,5 @@ async fn run(ctx: &Arc<Context>, object: &ReplicaGroup, s: &Snapshot, start: Sta
         });
         ctx.wake(&object);
     }.in_current_span());
+    Ok(())
 }

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use thread_priority::ThreadPriority;
 use thread_priority::unix::{
     NormalThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
+    thread_schedule_policy,
 };
 use tokio::sync::{Semaphore, oneshot};
 
@@ -31,14 +32,12 @@ pub fn is_slow(fuel: u64, members: usize) -> bool {
 }
 
 /// How a decision went, as far as it matters for the next ones of its group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pace {
-    /// It needed little.
-    Quick,
-    /// It used much fuel ([`is_slow`]).
-    Slow,
-    /// It used much fuel, and a question of it was cut off at the wall limit: it did not get enough of a processor.
-    CutOff,
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Pace {
+    /// Whether it used much fuel ([`is_slow`]).
+    pub slow: bool,
+    /// Whether a question of it was cut off at the wall limit: it did not get enough of a processor. The less it got, the less fuel it used.
+    pub cut_off: bool,
 }
 
 /// What is known of a group that decided slowly.
@@ -46,7 +45,7 @@ pub enum Pace {
 struct Slow {
     /// When it counts as quick again.
     until: Instant,
-    /// Whether its last slow decision was cut off.
+    /// Whether a decision was cut off since the last slow one that was not.
     cut_off: bool,
 }
 
@@ -128,14 +127,14 @@ impl Decisions {
             let (of_slow, of_all) = places;
             let began = Instant::now();
             let (decided, pace) = decide();
-            let (took, was_slow) = (began.elapsed(), pace != Pace::Quick);
+            let took = began.elapsed();
             // Nobody listens any more only while the process ends.
             let _ = tell.send((decided, pace));
-            if slow.is_none() && !was_slow {
+            if slow.is_none() && !pace.slow {
                 then();
             }
             drop(of_all);
-            if slow.is_some() && was_slow {
+            if slow.is_some() && pace.slow {
                 thread::sleep((took * PAUSE).min(LONGEST_PAUSE));
             }
             drop(of_slow);
@@ -145,16 +144,22 @@ impl Decisions {
             None => drop(tokio::task::spawn_blocking(deciding)),
         }
         let (decided, pace) = told.await.map_err(|_| Error::Finish)?;
-        if pace != Pace::Quick {
-            let known = Slow { until: Instant::now() + SLOW_FOR, cut_off: pace == Pace::CutOff };
-            self.lock().insert(group.to_owned(), known);
-        }
+        self.note(group, pace);
         Ok(decided)
     }
 
     /// What is known of that group if it decided slowly, not long ago.
     fn slow_at(&self, group: &str, now: Instant) -> Option<Slow> {
         self.lock().get(group).copied().filter(|slow| now < slow.until)
+    }
+
+    fn note(&self, group: &str, pace: Pace) {
+        let mut groups = self.lock();
+        if pace.slow {
+            groups.insert(group.to_owned(), Slow { until: Instant::now() + SLOW_FOR, cut_off: pace.cut_off });
+        } else if let Some(known) = groups.get_mut(group).filter(|_| pace.cut_off) {
+            known.cut_off = true;
+        }
     }
 
     /// Forgets a group that is gone.
@@ -173,13 +178,20 @@ impl Decisions {
 fn give_way(insist: bool, deciding: impl FnOnce() + Send + 'static) -> Result<(), Error> {
     let work = move || {
         // Both are of this thread alone. If neither is possible, the decision has the priority of everything else.
-        let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
-        if insist || set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, idle).is_err() {
+        if insist || !becomes_idle() {
             let _ = nice(10);
         }
         deciding();
     };
     thread::Builder::new().name("slow-decision".into()).spawn(work).map(drop).map_err(|_| Error::Finish)
+}
+
+/// Puts this thread into the class that runs only while no other thread wants the processor, and says whether it is there.
+fn becomes_idle() -> bool {
+    let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
+    // It sets the niceness afterwards, which means nothing in that class, and may be refused.
+    let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, idle);
+    thread_schedule_policy().is_ok_and(|now| now == idle)
 }
 
 #[cfg(test)]

@@ -81,9 +81,8 @@ impl Commands {
         self.promised.is_empty() && self.running.is_empty()
     }
 
-    /// Forgets how commands without an open intent ended, except those that run or are about to start.
+    /// Forgets how commands without an open intent ended.
     pub fn forget_closed(&mut self, open: &BTreeSet<&str>) {
-        let (promised, running) = (&self.promised, &self.running);
-        self.ended.retain(|token, _| open.contains(&**token) || promised.contains(token) || running.contains(token));
+        self.ended.retain(|token, _| open.contains(&**token));
     }
 }

@@ -1,7 +1,7 @@
 //! Asks whether the lead moves, and to whom. It is a question of its own kind: it arises in a group that needs nothing, so it is asked only where a policy
 //! has it, and without an opinion the host goes on as if nobody had been asked. No sequence is read for it.
 use crate::check::{self, Cause};
-use crate::contract::{Answer, Care, MemberName, Ranking};
+use crate::contract::{Answer, Candidate, Care, MemberName, Ranking};
 use crate::data;
 use crate::plan::{Plan, Reason};
 use crate::policy::{self, Answered, Point, Policies, Reply, Unanswered};
@@ -46,7 +46,7 @@ pub fn ask(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan, cause: Option
         return Opinion::Hold;
     }
     match &answered.reply {
-        Reply::Answer(Answer::Choose(ranking)) => moves(s, plan, &answered, ranking, &bars),
+        Reply::Answer(Answer::Choose(ranking)) => moves(s, plan, cause, &answered, ranking, &bars),
         Reply::Answer(Answer::Wait(delay)) => {
             match cause {
                 Some(cause) => {
@@ -81,26 +81,41 @@ fn no_answer(s: &Snapshot, plan: &mut Plan, cause: Option<&Cause>, unanswered: U
     Opinion::Hold
 }
 
-fn moves(s: &Snapshot, plan: &mut Plan, answered: &Answered, ranking: &Ranking, bars: &Bars) -> Opinion {
+fn moves(
+    s: &Snapshot,
+    plan: &mut Plan,
+    cause: Option<&Cause>,
+    answered: &Answered,
+    ranking: &Ranking,
+    bars: &Bars,
+) -> Opinion {
     let known = plan.record.switchover.clone().filter(|last| last.begun.is_none() && last.term == s.record.term);
-    if let Some((to, why)) = known.as_ref().and_then(|last| settled_choice(s, last, ranking)) {
-        return Opinion::Move { to, why };
+    let why = |choice: &Candidate| {
+        cut(&format!("policy {} moves the lead to {}: {}", answered.policy.name, choice.member, choice.reason))
+    };
+    if let Some(choice) = known.as_ref().and_then(|last| settled_choice(s, last, cause, ranking)) {
+        return Opinion::Move { to: choice.member.clone(), why: why(choice) };
     }
-    let decision = ask::policy_decision(s, Point::Switchover, answered, ranking, bars);
-    let Some(to) = decision.chosen.clone() else { return Opinion::Hold };
-    let why = cut(&format!("policy {} moves the lead to {to}: {}", answered.policy.name, decision.reason));
+    let Some(choice) = ranking.candidates.first() else { return Opinion::Hold };
     // While the successor catches up the answer stays the same: it is said once.
-    if known.as_ref().and_then(|last| last.target()) != Some(&to) {
-        plan.decisions.push(decision);
+    if known.as_ref().and_then(|last| last.target()) != Some(&choice.member) {
+        plan.decisions.push(ask::policy_decision(s, Point::Switchover, answered, ranking, bars));
     }
-    Opinion::Move { to, why }
+    Opinion::Move { to: choice.member.clone(), why: why(choice) }
 }
 
-/// The member that was to lead before, if it has all data by now and the policy still names it: a policy that has several good candidates and changes their order all
-/// the time would otherwise hold up a drain for ever, because each change begins anew.
-fn settled_choice(s: &Snapshot, last: &Switchover, ranking: &Ranking) -> Option<(MemberName, String)> {
-    let (to, floor) = (last.target()?, last.floor.as_ref()?);
-    let named = ranking.candidates.iter().any(|c| c.member == *to);
+/// The member that was to lead before for the same kind of cause, if it has all data by now and the policy still names it: a policy that has several good candidates
+/// and changes their order all the time would otherwise hold up a drain for ever, because each change begins anew.
+fn settled_choice<'r>(
+    s: &Snapshot,
+    last: &Switchover,
+    cause: Option<&Cause>,
+    ranking: &'r Ranking,
+) -> Option<&'r Candidate> {
+    // What a policy chose for a cause of the host's is `chosen`; what it chose by itself is `to`.
+    let before = if cause.is_some() { last.chosen.as_ref() } else { last.to.as_ref() };
+    let (to, floor) = (before?, last.floor.as_ref()?);
+    let named = ranking.candidates.iter().find(|c| c.member == *to);
     let ready = s.member(to).is_some_and(|m| data::has_reached(&m.position, floor));
-    (named && ready).then(|| (to.clone(), last.why.clone()))
+    named.filter(|_| ready)
 }

@@ -280,9 +280,12 @@ fn roles_streaks_and_contacts_are_joined_to_the_members() {
     let pod = look.s.members[1].pod.take();
     look.join(Statuses::new(), 80);
     assert_eq!(look.s.members[1].reading.contact, Some(60));
-    look.s.members[1].pod = pod.map(|pod| Pod { uid: "another".into(), ..pod });
-    assert_eq!(look.hear(Role::Unknown, 90), []);
+    look.s.members[1].pod = pod.clone();
+    assert_eq!(look.hear(Role::Unknown, 90), [], "what was known of a pod is forgotten when it is gone");
     assert_eq!(look.reading(), (Role::Unknown, 90, 1, Some(60)));
+    look.s.members[1].pod = pod.map(|pod| Pod { uid: "another".into(), ..pod });
+    look.hear(Role::Unknown, 95);
+    assert_eq!(look.reading(), (Role::Unknown, 95, 1, Some(60)), "another pod begins anew");
 }
 
 // Only what stands is joined: a position is gone with the role in which it was read, and stale once data may have moved.
@@ -298,15 +301,46 @@ fn remembered_positions_are_joined_to_the_members() {
         look.s.members[1].position = Position::NotAsked;
         look.s.members[1].position_stale = false;
         look.hear(role, second);
-        look.readings.note_moves(&mut look.s, Moment::after_start(Duration::from_secs(second)));
-        (look.s.members[1].position.clone(), look.s.position_is_current(&look.s.members[1]), look.s.members[1].asked)
+        let member = &look.s.members[1];
+        (member.position.clone(), member.position_stale, member.asked)
     };
     assert!(look.readings.begin_reading(&pod.uid) && !look.readings.begin_reading(&pod.uid), "once at a time");
     assert_eq!(read(&mut look, Role::Stopped, 5), (Position::NotAsked, false, true), "it is being read");
     look.readings.remember_position(&pod.uid, hint);
     assert_eq!(look.readings.under_way(), 0);
-    let (position, _, asked) = read(&mut look, Role::Stopped, 11);
-    assert_eq!((position, asked), (Position::Empty, false));
-    assert_eq!(read(&mut look, Role::Secondary, 12).0, Position::NotAsked, "its role is another one");
-    assert_eq!(read(&mut look, Role::Stopped, 13).0, Position::NotAsked, "and it is forgotten");
+    assert_eq!(read(&mut look, Role::Stopped, 11), (Position::Empty, false, false));
+    look.readings.moves((1, None), true, at(12_000));
+    look.readings.moves((1, None), false, at(13_000));
+    assert_eq!(read(&mut look, Role::Stopped, 14), (Position::Empty, true, false), "data may have moved since");
+    assert_eq!(read(&mut look, Role::Secondary, 15).0, Position::NotAsked, "its role is another one");
+    assert_eq!(read(&mut look, Role::Stopped, 16).0, Position::NotAsked, "and it is forgotten");
+}
+
+// A look at which nothing moves leaves the time of the last move as it was: what is read after that counts.
+#[test]
+fn a_quiet_look_makes_nothing_old() {
+    let mut look = Look::new();
+    let pod = look.s.members[1].pod.clone().unwrap();
+    let container = look.s.group.commands.sequence.container.clone();
+    let id = pod.containers[&container].id.clone().unwrap();
+    look.readings.moves((1, None), true, at(9_000));
+    let (asked, answered) = (at(10_000), at(10_000));
+    let hint = PositionHint { container_id: id, asked, answered, ready: true, ..position(Position::Empty) };
+    look.readings.remember_position(&pod.uid, hint);
+    for second in 11..13 {
+        assert!(!look.readings.moves((1, None), false, at(second * 1000)));
+        look.hear(Role::Stopped, second);
+        let member = &look.s.members[1];
+        assert_eq!((member.position.clone(), member.position_stale), (Position::Empty, false), "{second}");
+    }
+}
+
+// Both looks of a round: a group in which a member may be primary has no current position.
+#[test]
+fn where_a_member_may_be_primary_positions_are_stale() {
+    let mut look = Look::new();
+    look.s.members.iter_mut().for_each(|m| m.position_stale = false);
+    look.s.group.paused = true;
+    look.readings.note_moves(&mut look.s, at(1000));
+    assert!(look.s.members.iter().all(|m| m.position_stale), "an administrator may change anything by hand");
 }

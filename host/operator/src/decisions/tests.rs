@@ -8,7 +8,12 @@ use std::sync::mpsc;
 use tanist_core::examples;
 use tanist_core::policy::{Point, Question};
 use tanist_engine::{Layer, Policy, Stack};
-use thread_priority::unix::thread_schedule_policy;
+
+const QUICK: Pace = Pace { slow: false, cut_off: false };
+const SLOW: Pace = Pace { slow: true, cut_off: false };
+const CUT_OFF: Pace = Pace { slow: true, cut_off: true };
+/// It hardly got a processor, so it used hardly any fuel.
+const STARVED: Pace = Pace { slow: false, cut_off: true };
 
 fn is_slow_group(decisions: &Decisions, group: &str) -> bool {
     decisions.slow_at(group, Instant::now()).is_some()
@@ -28,7 +33,7 @@ fn blocked() -> (mpsc::Sender<()>, impl FnOnce() -> ((), Pace) + Send + 'static)
     let wait = move || {
         // The end of the channel is what is waited for.
         let _ = receiver.recv();
-        ((), Pace::Slow)
+        ((), SLOW)
     };
     (sender, wait)
 }
@@ -38,7 +43,7 @@ fn blocked() -> (mpsc::Sender<()>, impl FnOnce() -> ((), Pace) + Send + 'static)
 async fn slow_groups_leave_a_place_free() {
     let decisions = Arc::new(Decisions::new(2));
     for group in ["slow-1", "slow-2"] {
-        decisions.run(group, || ((), Pace::Slow), || ()).await.unwrap();
+        decisions.run(group, || ((), SLOW), || ()).await.unwrap();
         assert!(is_slow_group(&decisions, group));
     }
     let mut ends = Vec::new();
@@ -49,7 +54,7 @@ async fn slow_groups_leave_a_place_free() {
         tokio::spawn(async move { decisions.run(group, decide, || ()).await });
         tokio::task::yield_now().await;
     }
-    assert_eq!(decisions.run("quick", || (1, Pace::Quick), || ()).await, Ok(1), "both slow groups share one place");
+    assert_eq!(decisions.run("quick", || (1, QUICK), || ()).await, Ok(1), "both slow groups share one place");
     assert!(!is_slow_group(&decisions, "quick"));
     drop(ends);
 }
@@ -59,13 +64,13 @@ async fn slow_groups_leave_a_place_free() {
 #[tokio::test]
 async fn a_group_is_slow_for_ten_minutes_after_a_slow_decision() {
     let decisions = Decisions::new(2);
-    decisions.run("a", || ((), Pace::Slow), || ()).await.unwrap();
-    decisions.run("a", || ((), Pace::Quick), || ()).await.unwrap();
+    decisions.run("a", || ((), SLOW), || ()).await.unwrap();
+    decisions.run("a", || ((), QUICK), || ()).await.unwrap();
     assert!(is_slow_group(&decisions, "a"));
     let now = Instant::now();
     assert!(decisions.slow_at("a", now + Duration::from_secs(590)).is_some());
     assert!(decisions.slow_at("a", now + Duration::from_secs(600)).is_none());
-    decisions.run("a", || ((), Pace::Slow), || ()).await.unwrap();
+    decisions.run("a", || ((), SLOW), || ()).await.unwrap();
     decisions.forget("a");
     assert!(!is_slow_group(&decisions, "a"));
 }
@@ -80,23 +85,29 @@ fn scheduled() -> (bool, i32) {
 #[tokio::test]
 async fn slow_groups_give_way_on_the_processors() {
     let decisions = Decisions::new(2);
-    let (waits, usual) = decisions.run("a", || (scheduled(), Pace::Slow), || ()).await.unwrap();
+    let (waits, usual) = decisions.run("a", || (scheduled(), SLOW), || ()).await.unwrap();
     assert!(!waits);
     assert!(is_slow_group(&decisions, "a"));
-    assert_eq!(decisions.run("a", || (scheduled(), Pace::Slow), || ()).await, Ok((true, usual)));
-    assert_eq!(decisions.run("b", || (scheduled(), Pace::Quick), || ()).await, Ok((false, usual)));
+    assert!(decisions.run("a", || (scheduled(), SLOW), || ()).await.unwrap().0);
+    assert_eq!(decisions.run("b", || (scheduled(), QUICK), || ()).await, Ok((false, usual)));
     let interrupted = decisions.run("a", panics, || ()).await;
     assert_eq!(interrupted, Err(Error::Finish));
-    assert_eq!(decisions.run("a", || (1, Pace::Quick), || ()).await, Ok(1));
+    assert_eq!(decisions.run("a", || (1, QUICK), || ()).await, Ok(1));
 }
 
-// H24: a slow group that did not get enough of a processor has its part of one the next time, so that it decides on a machine that is always busy.
+// H24: a slow group that did not get enough of a processor has its part of one the next time, so that it decides on a machine that is always busy. One that got so
+// little that it used hardly any fuel does, too; a group that is not known as slow is not concerned.
 #[tokio::test]
 async fn a_slow_group_that_was_cut_off_insists_once() {
     let decisions = Decisions::new(2);
-    let (_, usual) = decisions.run("a", || (scheduled(), Pace::CutOff), || ()).await.unwrap();
-    assert_eq!(decisions.run("a", || (scheduled(), Pace::Slow), || ()).await, Ok((false, (usual + 10).min(19))));
-    assert_eq!(decisions.run("a", || (scheduled(), Pace::Slow), || ()).await, Ok((true, usual)));
+    let (_, usual) = decisions.run("a", || (scheduled(), SLOW), || ()).await.unwrap();
+    for starved in [CUT_OFF, STARVED] {
+        assert!(decisions.run("a", || (scheduled(), starved), || ()).await.unwrap().0);
+        assert_eq!(decisions.run("a", || (scheduled(), QUICK), || ()).await, Ok((false, (usual + 10).min(19))));
+        assert_eq!(decisions.run("a", || (scheduled(), SLOW), || ()).await, Ok((false, (usual + 10).min(19))));
+    }
+    decisions.run("b", || ((), STARVED), || ()).await.unwrap();
+    assert!(!is_slow_group(&decisions, "b"));
 }
 
 // H24: after a slow decision its place stays taken for twice as long, so that slow groups together leave most of a processor to the others.
@@ -107,13 +118,13 @@ async fn the_place_of_a_slow_decision_rests() {
     let burn = || {
         move || {
             thread::sleep(work);
-            ((), Pace::Slow)
+            ((), SLOW)
         }
     };
     decisions.run("a", burn(), || ()).await.unwrap();
     decisions.run("a", burn(), || ()).await.unwrap();
     let decided = Instant::now();
-    assert_eq!(decisions.run("quick", || (1, Pace::Quick), || ()).await, Ok(1), "the others do not wait for it");
+    assert_eq!(decisions.run("quick", || (1, QUICK), || ()).await, Ok(1), "the others do not wait for it");
     assert_eq!(decisions.slow.available_permits(), 0);
     drop(decisions.slow.acquire().await.unwrap());
     assert!(decided.elapsed() >= work, "it rested for {:?}", decided.elapsed());
@@ -131,15 +142,15 @@ async fn the_next_question_is_prepared_after_the_decision_and_not_in_slow_groups
         let _ = wait.recv();
         told.send("prepared").unwrap();
     };
-    assert_eq!(decisions.run("a", || (1, Pace::Quick), then).await, Ok(1));
+    assert_eq!(decisions.run("a", || (1, QUICK), then).await, Ok(1));
     drop(known);
     assert_eq!(receiver.recv(), Ok("prepared"));
     for _ in 0..2 {
         let told = sender.clone();
-        decisions.run("slow", || ((), Pace::Slow), move || told.send("slow").unwrap()).await.unwrap();
+        decisions.run("slow", || ((), SLOW), move || told.send("slow").unwrap()).await.unwrap();
     }
     let told = sender.clone();
-    decisions.run("slow", || ((), Pace::Quick), move || told.send("slow").unwrap()).await.unwrap();
+    decisions.run("slow", || ((), QUICK), move || told.send("slow").unwrap()).await.unwrap();
     drop(sender);
     assert!(receiver.recv().is_err(), "a slow group was prepared");
 }
@@ -152,7 +163,7 @@ async fn a_decision_that_is_interrupted_leaves_its_place() {
         let interrupted = decisions.run("a", panics, || ()).await;
         assert_eq!(interrupted, Err(Error::Finish));
     }
-    assert_eq!(decisions.run("a", || (1, Pace::Quick), || ()).await, Ok(1));
+    assert_eq!(decisions.run("a", || (1, QUICK), || ()).await, Ok(1));
 }
 
 // H24: twenty groups whose policies burn all but a little of their budget and abstain, again and again. Meanwhile another group's question is
@@ -174,7 +185,7 @@ async fn hostile_groups_do_not_hold_up_another_groups_question() {
         let (stack, mut fuel) = (stack.clone(), 0);
         move || {
             let said = stack.ask_and_note(&question(), &mut |_, _, used| fuel += used);
-            (said.is_ok(), if is_slow(fuel, 1) { Pace::Slow } else { Pace::Quick })
+            (said.is_ok(), Pace { slow: is_slow(fuel, 1), cut_off: false })
         }
     };
     let hostile: Vec<_> = (0..20)
@@ -185,7 +196,7 @@ async fn hostile_groups_do_not_hold_up_another_groups_question() {
                     let decided = decisions.run(&format!("hostile-{number}"), decide(&burning), || ()).await;
                     assert_ne!(decided, Ok(true), "it answers nothing");
                     // As a round that asks nothing.
-                    let _ = decisions.run(&format!("hostile-{number}"), || ((), Pace::Quick), || ()).await;
+                    let _ = decisions.run(&format!("hostile-{number}"), || ((), QUICK), || ()).await;
                     asked.fetch_add(1, Ordering::SeqCst);
                 }
             })

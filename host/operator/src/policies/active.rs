@@ -122,7 +122,7 @@ impl Active {
 
     /// Has the policies ready for the next question, when nobody waits for an answer. Not those of a slow group, which would take the processor from the others twice.
     pub fn prepare(&self) {
-        if let Some(stack) = self.stack.as_ref().filter(|_| self.pace() == Pace::Quick) {
+        if let Some(stack) = self.stack.as_ref().filter(|_| !self.pace().slow) {
             stack.prepare();
         }
     }
@@ -130,11 +130,7 @@ impl Active {
     /// How the questions so far went, together.
     #[must_use]
     pub fn pace(&self) -> Pace {
-        match (self.slow.load(Ordering::Relaxed), self.cut_off.load(Ordering::Relaxed)) {
-            (false, _) => Pace::Quick,
-            (true, false) => Pace::Slow,
-            (true, true) => Pace::CutOff,
-        }
+        Pace { slow: self.slow.load(Ordering::Relaxed), cut_off: self.cut_off.load(Ordering::Relaxed) }
     }
 
     /// Whether there are policies to be asked.
