@@ -102,7 +102,7 @@ async fn a_slow_group_that_was_cut_off_insists_once() {
     let decisions = Decisions::new(2);
     let (_, usual) = decisions.run("a", || (scheduled(), SLOW), || ()).await.unwrap();
     for starved in [CUT_OFF, STARVED] {
-        assert!(decisions.run("a", || (scheduled(), starved), || ()).await.unwrap().0);
+        assert!(decisions.run("a", move || (scheduled(), starved), || ()).await.unwrap().0);
         assert_eq!(decisions.run("a", || (scheduled(), QUICK), || ()).await, Ok((false, (usual + 10).min(19))));
         assert_eq!(decisions.run("a", || (scheduled(), SLOW), || ()).await, Ok((false, (usual + 10).min(19))));
     }
