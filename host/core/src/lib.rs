@@ -29,3 +29,4 @@ pub mod record;
 pub mod snapshot;
 pub mod status;
 pub mod steps;
+mod words;

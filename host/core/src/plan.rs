@@ -4,6 +4,7 @@ use crate::contract::{MemberName, Role, Sequence, Timestamp, Transition};
 use crate::policy::{Point, PolicyName, Unanswered};
 use crate::record::{Intent, Record};
 use crate::snapshot::{ClaimMark, Object};
+use crate::words::words;
 
 /// The result of a decision.
 #[derive(Debug, Clone, PartialEq)]
@@ -119,113 +120,73 @@ pub struct Wait {
     pub until: Option<Timestamp>,
 }
 
-/// Why a group waits: the reasons in conditions, explained in docs/runbook.md.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reason {
-    /// `spec.paused`.
-    Paused,
-    /// An object is being applied.
-    CreatingObjects,
-    /// Pods are missing or do not run.
-    PodsNotRunning,
-    /// Kubernetes cannot start a pod, and says why.
-    PodCannotStart,
-    /// A living pod of a member lost its label or its owner.
-    PodStray,
-    /// A command runs.
-    CommandRunning,
-    /// The outcome of a command is unknown.
-    OutcomeUnknown,
-    /// A command exited 0, and `status` does not show the intended role yet.
-    ConfirmingRole,
-    /// Sequences are being read.
-    ReadingPositions,
-    /// A sequence could not be read.
-    PositionUnknown,
-    /// A member may be primary that does not serve.
-    MayBePrimary,
-    /// A member is not stopped, and the first primary waits for that.
-    MembersNotStopped,
-    /// Two members have data of different histories.
-    HistoriesDiffer,
-    /// The best data present is below the most recent data that was ever seen.
-    BelowHighWater,
-    /// The volume of a last primary was replaced, or a claim has a later term than the record.
-    ClaimChanged,
-    /// Claims exist of members beyond those expected.
-    UnrecordedClaims,
-    /// A member has data that neither the record nor a claim explains.
-    NeedsAdoption,
-    /// No member can be chosen, and at least one candidate failed.
-    CandidatesFailed,
-    /// No member can be chosen.
-    NoCandidate,
-    /// The policy answered that it waits.
-    PolicyWaits,
-    /// The policy answered that an administrator has to change something.
-    PolicyRefuses,
-    /// The policy could not answer.
-    PolicyBroken,
-    /// A policy is being loaded.
-    PolicyLoading,
-    /// The machine's load cut off the question.
-    DecisionDelayed,
-    /// The policy's answer broke a check.
-    AnswerRejected,
-    /// A member failed.
-    MemberFailed,
-    /// A secondary has to take over and cannot yet.
-    FailoverPending,
-    /// A switchover was requested and cannot begin yet.
-    SwitchoverPending,
-    /// A switchover ended, and the requested member does not lead: it did not have all data.
-    SwitchoverFailed,
-    /// Secondaries of an older term have to follow the new primary.
-    FollowPending,
-    /// There are more members than desired; they are removed one after the other.
-    ShrinkPending,
-    /// The override cannot be used.
-    OverrideInvalid,
-}
-
-impl Reason {
-    /// The word in conditions, in `status.awaiting` and in docs/runbook.md.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Reason::Paused => "Paused",
-            Reason::CreatingObjects => "CreatingObjects",
-            Reason::PodsNotRunning => "PodsNotRunning",
-            Reason::PodCannotStart => "PodCannotStart",
-            Reason::PodStray => "PodStray",
-            Reason::CommandRunning => "CommandRunning",
-            Reason::OutcomeUnknown => "OutcomeUnknown",
-            Reason::ConfirmingRole => "ConfirmingRole",
-            Reason::ReadingPositions => "ReadingPositions",
-            Reason::PositionUnknown => "PositionUnknown",
-            Reason::MayBePrimary => "MayBePrimary",
-            Reason::MembersNotStopped => "MembersNotStopped",
-            Reason::HistoriesDiffer => "HistoriesDiffer",
-            Reason::BelowHighWater => "BelowHighWater",
-            Reason::ClaimChanged => "ClaimChanged",
-            Reason::UnrecordedClaims => "UnrecordedClaims",
-            Reason::NeedsAdoption => "NeedsAdoption",
-            Reason::CandidatesFailed => "CandidatesFailed",
-            Reason::NoCandidate => "NoCandidate",
-            Reason::PolicyWaits => "PolicyWaits",
-            Reason::PolicyRefuses => "PolicyRefuses",
-            Reason::PolicyBroken => "PolicyBroken",
-            Reason::PolicyLoading => "PolicyLoading",
-            Reason::DecisionDelayed => "DecisionDelayed",
-            Reason::AnswerRejected => "AnswerRejected",
-            Reason::MemberFailed => "MemberFailed",
-            Reason::FailoverPending => "FailoverPending",
-            Reason::SwitchoverPending => "SwitchoverPending",
-            Reason::SwitchoverFailed => "SwitchoverFailed",
-            Reason::FollowPending => "FollowPending",
-            Reason::ShrinkPending => "ShrinkPending",
-            Reason::OverrideInvalid => "OverrideInvalid",
-        }
+words! {
+    /// Why a group waits: the reasons in conditions, explained in docs/runbook.md.
+    pub enum Reason {
+        /// `spec.paused`.
+        Paused,
+        /// An object is being applied.
+        CreatingObjects,
+        /// Pods are missing or do not run.
+        PodsNotRunning,
+        /// Kubernetes cannot start a pod, and says why.
+        PodCannotStart,
+        /// A living pod of a member lost its label or its owner.
+        PodStray,
+        /// A command runs.
+        CommandRunning,
+        /// The outcome of a command is unknown.
+        OutcomeUnknown,
+        /// A command exited 0, and `status` does not show the intended role yet.
+        ConfirmingRole,
+        /// Sequences are being read.
+        ReadingPositions,
+        /// A sequence could not be read.
+        PositionUnknown,
+        /// A member may be primary that does not serve.
+        MayBePrimary,
+        /// A member is not stopped, and the first primary waits for that.
+        MembersNotStopped,
+        /// Two members have data of different histories.
+        HistoriesDiffer,
+        /// The best data present is below the most recent data that was ever seen.
+        BelowHighWater,
+        /// The volume of a last primary was replaced, or a claim has a later term than the record.
+        ClaimChanged,
+        /// Claims exist of members beyond those expected.
+        UnrecordedClaims,
+        /// A member has data that neither the record nor a claim explains.
+        NeedsAdoption,
+        /// No member can be chosen, and at least one candidate failed.
+        CandidatesFailed,
+        /// No member can be chosen.
+        NoCandidate,
+        /// The policy answered that it waits.
+        PolicyWaits,
+        /// The policy answered that an administrator has to change something.
+        PolicyRefuses,
+        /// The policy could not answer.
+        PolicyBroken,
+        /// A policy is being loaded.
+        PolicyLoading,
+        /// The machine's load cut off the question.
+        DecisionDelayed,
+        /// The policy's answer broke a check.
+        AnswerRejected,
+        /// A member failed.
+        MemberFailed,
+        /// A secondary has to take over and cannot yet.
+        FailoverPending,
+        /// A switchover was requested and cannot begin yet.
+        SwitchoverPending,
+        /// A switchover ended, and the requested member does not lead: it did not have all data.
+        SwitchoverFailed,
+        /// Secondaries of an older term have to follow the new primary.
+        FollowPending,
+        /// There are more members than desired; they are removed one after the other.
+        ShrinkPending,
+        /// The override cannot be used.
+        OverrideInvalid,
     }
 }
 

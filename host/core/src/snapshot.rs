@@ -4,6 +4,7 @@ mod commands;
 pub use commands::{Command, Commands};
 
 use crate::contract::{Condition, MemberName, Phase, Position, Role, Timestamp};
+use crate::evidence::Cause;
 use crate::limits;
 use crate::over;
 use crate::record::{Intent, LastPrimary, Record, Verb};
@@ -307,12 +308,12 @@ pub enum Evidence {
     Running,
     /// It ended with this exit code.
     Exited(i32),
-    /// It was not started and never will be under this token; the text says why.
-    NotStarted(String),
+    /// It was not started and never will be under this token, for this reason.
+    NotStarted(Cause),
     /// It was started and ended by a restart of its container.
     Interrupted,
-    /// It may have run, may be running, or may never have started; the text says why.
-    Unknown(String),
+    /// It may have run, may be running, or may never have started, for this reason.
+    Unknown(Cause),
 }
 
 impl Snapshot {

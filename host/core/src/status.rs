@@ -1,56 +1,14 @@
 //! What users see: conditions and the table of members, computed from snapshot and plan alone.
+mod condition;
+mod trouble;
+
+pub use condition::{Condition, ConditionReason, Finding, Kind, Truth};
+pub use trouble::{Failed, Trouble};
+
 use crate::contract::{MemberName, Role, Sequence};
 use crate::plan::{Action, Plan, Reason, Wait};
 use crate::record::cut;
 use crate::snapshot::{Member, Snapshot};
-
-/// The status of a condition, as in Kubernetes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Truth {
-    /// The condition holds.
-    True,
-    /// The condition does not hold.
-    False,
-    /// It cannot be determined.
-    Unknown,
-}
-
-impl Truth {
-    /// The word in conditions and metrics.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Truth::True => "True",
-            Truth::False => "False",
-            Truth::Unknown => "Unknown",
-        }
-    }
-}
-
-/// The types of conditions. The first five are always present, the others only while they hold.
-pub const KINDS: [&str; 8] = [
-    "Ready",
-    "Progressing",
-    "Degraded",
-    "PolicyActive",
-    "Stalled",
-    "NeedsAdoption",
-    "UpdatePending",
-    "TemplateRejected",
-];
-
-/// One condition.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Condition {
-    /// One of [`KINDS`].
-    pub kind: &'static str,
-    /// Whether it holds.
-    pub status: Truth,
-    /// One `CamelCase` word for machines.
-    pub reason: String,
-    /// The sentence that users see.
-    pub message: String,
-}
 
 /// A row of the table of members.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,15 +37,6 @@ pub struct Row {
     pub failures: u32,
     /// What the group waits for on this member.
     pub waits_for: Option<String>,
-}
-
-/// What failed while a round observed or acted, as users see it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trouble {
-    /// One `CamelCase` word.
-    pub reason: String,
-    /// A sentence without secrets.
-    pub message: String,
 }
 
 /// How the group's policies are, as the host found them.
@@ -146,10 +95,10 @@ pub fn report(s: &Snapshot, plan: &Plan, policies: &PolicyHealth, trouble: Optio
         stalled(plan),
     ];
     if let Some(why) = &plan.needs_adoption {
-        conditions.push(condition("NeedsAdoption", Truth::True, "DataWithoutMemory", why));
+        conditions.push(Condition::new(Kind::NeedsAdoption, Truth::True, Finding::DataWithoutMemory, why));
     }
     if let Some(message) = outdated(&now) {
-        conditions.push(condition("UpdatePending", Truth::True, "PodsOfAnOlderTemplate", &message));
+        conditions.push(Condition::new(Kind::UpdatePending, Truth::True, Finding::PodsOfAnOlderTemplate, &message));
     }
     Report { conditions, members, primaries, settled: u32::try_from(settled).unwrap_or(u32::MAX) }
 }
@@ -157,25 +106,12 @@ pub fn report(s: &Snapshot, plan: &Plan, policies: &PolicyHealth, trouble: Optio
 /// The conditions when nothing could be observed: all that depend on an observation are Unknown.
 #[must_use]
 pub fn unobserved(trouble: &Trouble, policies: &PolicyHealth) -> Vec<Condition> {
-    let mut conditions: Vec<_> = ["Ready", "Progressing", "Degraded", "Stalled"]
+    let mut conditions: Vec<_> = [Kind::Ready, Kind::Progressing, Kind::Degraded, Kind::Stalled]
         .into_iter()
-        .map(|kind| condition(kind, Truth::Unknown, &trouble.reason, &trouble.message))
+        .map(|kind| Condition::new(kind, Truth::Unknown, trouble.reason, &trouble.message))
         .collect();
     conditions.insert(3, policy_condition(policies));
     conditions
-}
-
-fn condition(kind: &'static str, status: Truth, reason: &str, message: &str) -> Condition {
-    Condition { kind, status, reason: reason.to_owned(), message: long_cut(message) }
-}
-
-/// The text cut to 1024 bytes, the limit for messages of conditions, with control characters replaced by spaces.
-fn long_cut(text: &str) -> String {
-    let mut end = text.len().min(1024);
-    while !text.is_char_boundary(end) {
-        end = end.saturating_sub(1);
-    }
-    text.get(..end).unwrap_or_default().chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 fn row(s: &Snapshot, plan: &Plan, m: &Member) -> Row {
@@ -227,10 +163,10 @@ fn settled(s: &Snapshot, m: &Member) -> bool {
 
 fn ready(s: &Snapshot, plan: &Plan, primaries: &[MemberName], settled: usize) -> Condition {
     if plan.waits.iter().any(|w| w.reason == Reason::Paused) {
-        return condition("Ready", Truth::Unknown, "Paused", "the group is paused");
+        return Condition::new(Kind::Ready, Truth::Unknown, Reason::Paused, "the group is paused");
     }
     if s.group.replicas == 0 && s.members.iter().all(|m| s.role(m).0 != Role::Primary) {
-        return condition("Ready", Truth::True, "Stopped", "spec.replicas is 0");
+        return Condition::new(Kind::Ready, Truth::True, Finding::Stopped, "spec.replicas is 0");
     }
     let unknown = s.members.iter().filter(|m| m.pod.is_some() && s.role(m).0 == Role::Unknown).count();
     let desired = usize::try_from(s.group.replicas).unwrap_or(usize::MAX);
@@ -244,25 +180,25 @@ fn ready(s: &Snapshot, plan: &Plan, primaries: &[MemberName], settled: usize) ->
         let lags = s.members.iter().find(|m| m.pod.as_ref().is_some_and(|p| !p.ready));
         if let Some(m) = lags {
             let message = format!("{text}; the pod of {} is not Ready yet", m.name);
-            return condition("Ready", Truth::False, "PodsNotReady", &message);
+            return Condition::new(Kind::Ready, Truth::False, Finding::PodsNotReady, &message);
         }
         if only_older_templates(s) {
             let message = format!("{text}; no pod runs the new spec.template yet: it reaches a pod when you delete it");
-            return condition("Ready", Truth::False, "UpdatePending", &message);
+            return Condition::new(Kind::Ready, Truth::False, Finding::UpdatePending, &message);
         }
-        return condition("Ready", Truth::True, "AllMembersInRole", &text);
+        return Condition::new(Kind::Ready, Truth::True, Finding::AllMembersInRole, &text);
     }
     if primaries.is_empty() && unknown > 0 {
-        return condition(
-            "Ready",
+        return Condition::new(
+            Kind::Ready,
             Truth::Unknown,
-            "RolesUnknown",
+            Finding::RolesUnknown,
             &format!("{text}; the role of {unknown} members is unknown"),
         );
     }
     let why = plan.waits.first().map_or(String::new(), |w| format!("; {}", w.message));
-    let reason = if primaries.is_empty() { "NoPrimary" } else { "MembersNotInRole" };
-    condition("Ready", Truth::False, reason, &format!("{text}{why}"))
+    let reason = if primaries.is_empty() { Finding::NoPrimary } else { Finding::MembersNotInRole };
+    Condition::new(Kind::Ready, Truth::False, reason, &format!("{text}{why}"))
 }
 
 /// Whether a wait ends by itself, without an administrator.
@@ -284,98 +220,109 @@ fn moves(wait: &Wait) -> bool {
 fn calm(s: &Snapshot) -> Condition {
     let in_role = |role| s.members.iter().find(|m| s.role(m).0 == role).map(|m| &m.name);
     if let Some(name) = in_role(Role::Starting) {
-        return condition("Progressing", Truth::True, "MemberStarting", &format!("{name} is starting"));
+        return Condition::new(Kind::Progressing, Truth::True, Finding::MemberStarting, &format!("{name} is starting"));
     }
     if let Some(name) = in_role(Role::Unknown) {
-        return condition("Progressing", Truth::Unknown, "RolesUnknown", &format!("the role of {name} is unknown"));
+        return Condition::new(
+            Kind::Progressing,
+            Truth::Unknown,
+            Finding::RolesUnknown,
+            &format!("the role of {name} is unknown"),
+        );
     }
-    condition("Progressing", Truth::False, "Settled", "nothing is left to do")
+    Condition::new(Kind::Progressing, Truth::False, Finding::Settled, "nothing is left to do")
 }
 
 fn progressing(s: &Snapshot, plan: &Plan, trouble: Option<&Trouble>) -> Condition {
     if let Some(trouble) = trouble {
-        return condition("Progressing", Truth::Unknown, &trouble.reason, &trouble.message);
+        return Condition::new(Kind::Progressing, Truth::Unknown, trouble.reason, &trouble.message);
     }
     let run = plan.actions.iter().find_map(|a| match a {
         Action::Run { intent, .. } => Some(format!("{} on {}", intent.command, intent.member)),
         _ => None,
     });
     if let Some(run) = run {
-        return condition("Progressing", Truth::True, "CommandStarted", &run);
+        return Condition::new(Kind::Progressing, Truth::True, Finding::CommandStarted, &run);
     }
     // A policy that has answered nothing but "wait" for long makes no progress.
     let stuck = |w: &Wait| plan.stalled.is_some() && w.reason == Reason::PolicyWaits;
     match plan.waits.iter().find(|w| moves(w) && !stuck(w)) {
-        Some(wait) => condition("Progressing", Truth::True, wait.reason.as_str(), &wait.message),
-        None if plan.waits.is_empty() => calm(s),
-        None => {
-            let (reason, message) = plan.waits.first().map_or(("", ""), |w| (w.reason.as_str(), w.message.as_str()));
-            condition("Progressing", Truth::False, reason, message)
-        }
+        Some(wait) => Condition::new(Kind::Progressing, Truth::True, wait.reason, &wait.message),
+        None => match plan.waits.first() {
+            Some(wait) => Condition::new(Kind::Progressing, Truth::False, wait.reason, &wait.message),
+            None => calm(s),
+        },
     }
 }
 
 fn degraded(s: &Snapshot, plan: &Plan, trouble: Option<&Trouble>) -> Condition {
     if let Some(wait) = plan.waits.iter().find(|w| !moves(w) && w.reason != Reason::Paused) {
-        return condition("Degraded", Truth::True, wait.reason.as_str(), &wait.message);
+        return Condition::new(Kind::Degraded, Truth::True, wait.reason, &wait.message);
     }
     if let Some(why) = &plan.stalled {
-        return condition("Degraded", Truth::True, "Stalled", why);
+        return Condition::new(Kind::Degraded, Truth::True, Finding::Stalled, why);
     }
     if let Some(wait) = plan.waits.iter().find(|w| w.reason == Reason::MemberFailed) {
-        return condition("Degraded", Truth::True, "MemberFailed", &wait.message);
+        return Condition::new(Kind::Degraded, Truth::True, Reason::MemberFailed, &wait.message);
     }
     if let Some(trouble) = trouble {
-        return condition("Degraded", Truth::True, &trouble.reason, &trouble.message);
+        return Condition::new(Kind::Degraded, Truth::True, trouble.reason, &trouble.message);
     }
     if plan.waits.iter().any(|w| w.reason == Reason::Paused) {
-        return condition("Degraded", Truth::Unknown, "Paused", "the group is paused");
+        return Condition::new(Kind::Degraded, Truth::Unknown, Reason::Paused, "the group is paused");
     }
     if s.record.term > 0 && s.group.replicas > 0 && s.serving().is_empty() {
-        return condition("Degraded", Truth::True, "NoPrimary", "the group served before and no primary serves now");
+        return Condition::new(
+            Kind::Degraded,
+            Truth::True,
+            Finding::NoPrimary,
+            "the group served before and no primary serves now",
+        );
     }
     if let Some(member) = s.members.iter().find(|m| s.reachable(m) && s.role(m).0 == Role::Unknown) {
-        return condition(
-            "Degraded",
+        return Condition::new(
+            Kind::Degraded,
             Truth::Unknown,
-            "RolesUnknown",
+            Finding::RolesUnknown,
             &format!("the role of {} is unknown", member.name),
         );
     }
-    condition("Degraded", Truth::False, "Healthy", "nothing needs an administrator")
+    Condition::new(Kind::Degraded, Truth::False, Finding::Healthy, "nothing needs an administrator")
 }
 
 fn policy_active(plan: &Plan, policies: &PolicyHealth) -> Condition {
     if let Some(unanswered) = plan.broken.iter().find(|u| u.kind != crate::policy::NOT_LOADED) {
         let message = format!("{} could not answer ({}): {}", unanswered.policy, unanswered.kind, unanswered.message);
-        return condition("PolicyActive", Truth::False, "PolicyFailed", &message);
+        return Condition::new(Kind::PolicyActive, Truth::False, Finding::PolicyFailed, &message);
     }
     if let Some(violation) = plan.violations.first() {
-        return condition("PolicyActive", Truth::False, "AnswerRejected", &violation.message);
+        return Condition::new(Kind::PolicyActive, Truth::False, Reason::AnswerRejected, &violation.message);
     }
     policy_condition(policies)
 }
 
 fn policy_condition(policies: &PolicyHealth) -> Condition {
     match policies {
-        PolicyHealth::Active(text) => condition("PolicyActive", Truth::True, "Loaded", text),
-        PolicyHealth::Stale(text) => condition("PolicyActive", Truth::False, "LastGoodDecides", text),
-        PolicyHealth::Missing(text) => condition("PolicyActive", Truth::Unknown, "NoPolicy", text),
-        PolicyHealth::Loading(text) => condition("PolicyActive", Truth::Unknown, "PolicyLoading", text),
-        PolicyHealth::Flapping(text) => condition("PolicyActive", Truth::False, "Flapping", text),
-        PolicyHealth::Reverted(text) => condition("PolicyActive", Truth::False, "PreviousDecides", text),
+        PolicyHealth::Active(text) => Condition::new(Kind::PolicyActive, Truth::True, Finding::Loaded, text),
+        PolicyHealth::Stale(text) => Condition::new(Kind::PolicyActive, Truth::False, Finding::LastGoodDecides, text),
+        PolicyHealth::Missing(text) => Condition::new(Kind::PolicyActive, Truth::Unknown, Finding::NoPolicy, text),
+        PolicyHealth::Loading(text) => Condition::new(Kind::PolicyActive, Truth::Unknown, Reason::PolicyLoading, text),
+        PolicyHealth::Flapping(text) => Condition::new(Kind::PolicyActive, Truth::False, Finding::Flapping, text),
+        PolicyHealth::Reverted(text) => {
+            Condition::new(Kind::PolicyActive, Truth::False, Finding::PreviousDecides, text)
+        }
     }
 }
 
 fn stalled(plan: &Plan) -> Condition {
     if plan.waits.iter().any(|w| w.reason == Reason::Paused) {
-        return condition("Stalled", Truth::Unknown, "Paused", "the group is paused");
+        return Condition::new(Kind::Stalled, Truth::Unknown, Reason::Paused, "the group is paused");
     }
     match &plan.stalled {
         Some(why) if plan.waits.iter().any(|w| w.reason == Reason::PolicyWaits) => {
-            condition("Stalled", Truth::True, "PolicyNeverDecides", why)
+            Condition::new(Kind::Stalled, Truth::True, Finding::PolicyNeverDecides, why)
         }
-        Some(why) => condition("Stalled", Truth::True, "NoCandidateLeft", why),
-        None => condition("Stalled", Truth::False, "Moving", "there is a candidate, or none is needed"),
+        Some(why) => Condition::new(Kind::Stalled, Truth::True, Finding::NoCandidateLeft, why),
+        None => Condition::new(Kind::Stalled, Truth::False, Finding::Moving, "there is a candidate, or none is needed"),
     }
 }

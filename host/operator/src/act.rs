@@ -401,7 +401,7 @@ async fn run(
                 info!(member = %intent.member, command = intent.command, token = intent.token, seconds, "command ended well")
             }
             _ => {
-                warn!(member = %intent.member, command = intent.command, token = intent.token, seconds, ?evidence, "command ended")
+                warn!(member = %intent.member, command = intent.command, token = intent.token, seconds, %evidence, "command ended")
             }
         }
         ctx.metrics.executed(&intent.command, result, ended.since(started));

@@ -1,48 +1,28 @@
 //! Describes errors between the operator and the API server in words: kube's own text for a refusal is a dump of its types.
+use crate::cluster;
 use kube::Error;
 use std::fmt::Write;
 
 /// The answer as a sentence without its subject, for instance `forbidden (403): ...`.
 #[must_use]
 pub fn words(error: &Error) -> String {
-    match error {
-        Error::Api(status) => {
-            let reason = apart(&status.reason);
-            let reason = if reason.is_empty() { "error" } else { &reason };
-            let message = if status.message.is_empty() { "it gave no reason" } else { &status.message };
-            format!("{reason} ({}): {message}{}", status.code, advice(message))
+    cluster::Error::from(error).words()
+}
+
+/// What the API server answered, or why there was no answer.
+impl From<&Error> for cluster::Error {
+    fn from(error: &Error) -> Self {
+        match error {
+            Error::Api(status) => cluster::Error::Answered {
+                code: status.code,
+                reason: status.reason.clone(),
+                message: status.message.clone(),
+            },
+            Error::Service(source) => cluster::Error::Unreachable(format!("no connection: {}", chain(source.as_ref()))),
+            Error::HyperError(source) => cluster::Error::Unreachable(format!("no connection: {}", chain(source))),
+            other => cluster::Error::Unreachable(chain(other)),
         }
-        Error::Service(source) => format!("no connection: {}", chain(source.as_ref())),
-        Error::HyperError(source) => format!("no connection: {}", chain(source)),
-        other => chain(other),
     }
-}
-
-/// What an administrator can do, where the API server's own words do not say it: with `failurePolicy: Fail` a webhook that does not answer blocks
-/// every request that it is asked about.
-fn advice(message: &str) -> &'static str {
-    match message.contains("failed calling webhook") {
-        true => "; repair that webhook, or remove its configuration",
-        false => "",
-    }
-}
-
-/// Whether the API server refused the request: repeating it is useless until something changes.
-#[must_use]
-pub fn is_refusal(error: &Error) -> bool {
-    matches!(error, Error::Api(status) if (400..500).contains(&status.code) && !matches!(status.code, 408 | 429))
-}
-
-/// `InternalError` as `internal error`.
-fn apart(reason: &str) -> String {
-    let mut words = String::new();
-    for c in reason.chars() {
-        if c.is_uppercase() && !words.is_empty() {
-            words.push(' ');
-        }
-        words.extend(c.to_lowercase());
-    }
-    words
 }
 
 /// An error with its causes, each text once.
@@ -72,24 +52,9 @@ pub mod tests {
         Error::Api(Box::new(status))
     }
 
-    // Users read a sentence and not a dump of the program's types.
     #[test]
-    fn a_refusal_is_described_in_words() {
-        let message = "poddisruptionbudgets.policy is forbidden: User \"tanist\" cannot patch resource";
-        let forbidden = refused(403, "Forbidden", message);
-        assert_eq!(words(&forbidden), format!("forbidden (403): {message}"));
-        let webhook = refused(500, "InternalError", "failed calling webhook \"w\": no endpoints");
-        let said = "internal error (500): failed calling webhook \"w\": no endpoints; repair that webhook, or remove its configuration";
-        assert_eq!(words(&webhook), said);
+    fn a_connection_that_fails_is_told_with_its_cause() {
+        assert_eq!(words(&Error::Service("connection refused".into())), "no connection: connection refused");
         assert_eq!(words(&refused(418, "", "")), "error (418): it gave no reason");
-        let cut = Error::Service("connection refused".into());
-        assert_eq!(words(&cut), "no connection: connection refused");
-    }
-
-    #[test]
-    fn too_many_requests_is_no_refusal() {
-        assert!(is_refusal(&refused(403, "Forbidden", "")) && is_refusal(&refused(422, "Invalid", "")));
-        assert!(!is_refusal(&refused(429, "TooManyRequests", "")) && !is_refusal(&refused(503, "", "")));
-        assert!(!is_refusal(&Error::Service("x".into())));
     }
 }

@@ -1,6 +1,8 @@
 //! What all rounds share: clients, settings, clock, hints, policies, bounds and metrics.
 use crate::args::Run;
 use crate::clock::{self, Clock};
+use crate::cluster::Cluster;
+use crate::cluster::kube::Kube;
 use crate::decisions::Decisions;
 use crate::handover::Seen;
 use crate::hints::Hints;
@@ -20,6 +22,8 @@ use tanist_engine::Engine;
 
 /// What all rounds share.
 pub struct Context {
+    /// The cluster that rounds read and write, and in whose members they execute.
+    pub cluster: Arc<dyn Cluster>,
     /// The client for single requests. Each request has a deadline of ours, within which kube may retry answers 429, 503 and 504.
     pub client: Client,
     /// The client for exec and for watches, which never retries. A command must not run twice; and kube's pauses between retries grow to minutes,
@@ -103,6 +107,7 @@ impl Context {
     ) -> Self {
         let Reach { client, exec_client, clock } = reach;
         Context {
+            cluster: Arc::new(Kube::new(client.clone(), exec_client.clone())),
             exec_client,
             clock,
             questions: Slots::new(settings.execs),

@@ -103,7 +103,7 @@ fn log(observed: &Observed, plan: &Plan, outcome: &Outcome) {
         info!(what = t.what, member = t.member.as_ref().map(|m| m.as_str()), detail = t.detail, "noted");
     }
     for error in &outcome.errors {
-        info!(reason = error.reason(), %error, "not done");
+        info!(reason = error.reason().as_str(), %error, "not done");
     }
 }
 

@@ -6,6 +6,7 @@ use tanist_core::contract::{MemberName, Timestamp};
 use tanist_core::evidence::Commands;
 use tanist_core::freshness::{Readings, StatusAnswer};
 use tanist_core::snapshot::{Node, Pod};
+use tanist_core::status::Failed;
 
 /// The hints of every group, by UID.
 #[derive(Debug, Default)]
@@ -79,8 +80,8 @@ pub struct Unwritten {
     pub pause: Duration,
     /// What was tried, for events: `apply Service db`.
     pub action: String,
-    /// The reason in one word, for conditions.
-    pub reason: &'static str,
+    /// What kind of trouble it is, for conditions.
+    pub reason: Failed,
     /// The reason as a sentence.
     pub why: String,
 }

@@ -4,6 +4,7 @@ mod api_error;
 mod args;
 mod cli;
 mod clock;
+mod cluster;
 mod context;
 mod controller;
 mod crash;

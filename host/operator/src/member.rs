@@ -1,9 +1,7 @@
 //! Executes commands in a member's container, with or without the runner as PID 1.
+use crate::cluster::{Cluster, Exec as Execution};
 use crate::context::Context;
-use crate::exec::exec;
 use crate::slots::{self, Slot};
-use k8s_openapi::api::core::v1::Pod;
-use kube::Api;
 use std::time::Duration;
 use tanist_core::contract::{Position, Role};
 use tanist_core::evidence::{self, Ended, Started, Told, status_code};
@@ -73,8 +71,17 @@ impl Target {
 
     /// Executes in a slot, which is freed afterwards.
     async fn exec_in(&self, _slot: Slot, ctx: &Context, container: &str, argv: &[String], seconds: u64) -> Ended {
-        let pods: Api<Pod> = Api::namespaced(ctx.exec_client.clone(), &self.namespace);
-        exec(&pods, &self.pod, container, argv, Duration::from_secs(seconds)).await
+        ctx.cluster.exec(self.execution(container, argv, seconds)).await
+    }
+
+    fn execution(&self, container: &str, argv: &[String], seconds: u64) -> Execution {
+        Execution {
+            namespace: self.namespace.clone(),
+            pod: self.pod.clone(),
+            container: container.to_owned(),
+            argv: argv.to_vec(),
+            deadline: Duration::from_secs(seconds),
+        }
     }
 
     /// The argv of the runner's client in a container.
@@ -108,9 +115,9 @@ impl Target {
 
     /// The same for an administrator's command line, outside of the operator: it takes no slot and counts in no metric. The runner refuses it
     /// while another command runs in the member.
-    pub async fn sequence_by_hand(&self, pods: &Api<Pod>, command: &Command, token: &str) -> Position {
+    pub async fn sequence_by_hand(&self, cluster: &dyn Cluster, command: &Command, token: &str) -> Position {
         let (argv, seconds) = self.sequence_call(command, token);
-        let ended = exec(pods, &self.pod, &command.container, &argv, Duration::from_secs(seconds)).await;
+        let ended = cluster.exec(self.execution(&command.container, &argv, seconds)).await;
         evidence::sequence(ended, self.told(token)).0
     }
 

@@ -19,7 +19,7 @@ use tanist_core::plan::{Action, Plan};
 use tanist_core::policy::{Answered, Point, Policies, Question, Reply, Unanswered};
 use tanist_core::record::Verb;
 use tanist_core::snapshot::{Evidence, Snapshot};
-use tanist_core::status::{Condition, KINDS, Truth};
+use tanist_core::status::{Condition, Kind, Truth};
 
 /// Labels of a decision.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -113,7 +113,6 @@ pub struct Metrics {
 }
 
 const ROLES: [Role; 6] = [Role::Primary, Role::Secondary, Role::Starting, Role::Stopped, Role::Failed, Role::Unknown];
-const TRUTHS: [Truth; 3] = [Truth::True, Truth::False, Truth::Unknown];
 
 impl Default for Metrics {
     fn default() -> Self {
@@ -240,7 +239,7 @@ impl Metrics {
     /// Sets the numbers of a group's conditions. A condition that the group no longer has gets no number.
     pub fn set_conditions(&self, object: &ReplicaGroup, conditions: &[Condition]) {
         let (namespace, group) = (object.namespace().unwrap_or_default(), object.name_any());
-        for (kind, truth) in KINDS.iter().flat_map(|kind| TRUTHS.map(|truth| (*kind, truth))) {
+        for (kind, truth) in all_conditions() {
             let labels = condition_labels(&namespace, &group, kind, truth);
             match conditions.iter().find(|c| c.kind == kind) {
                 Some(said) => drop(self.conditions.get_or_create(&labels).set(i64::from(said.status == truth))),
@@ -286,7 +285,7 @@ impl Metrics {
             let role = role_word(role).to_owned();
             self.members.remove(&RoleLabels { namespace: namespace.into(), group: group.into(), role });
         }
-        for (kind, truth) in KINDS.iter().flat_map(|kind| TRUTHS.map(|truth| (*kind, truth))) {
+        for (kind, truth) in all_conditions() {
             self.conditions.remove(&condition_labels(namespace, group, kind, truth));
         }
         self.know(namespace, |groups| groups.remove(group));
@@ -301,8 +300,13 @@ impl Metrics {
     }
 }
 
-fn condition_labels(namespace: &str, group: &str, kind: &str, truth: Truth) -> ConditionLabels {
-    let (namespace, group, condition) = (namespace.to_owned(), group.to_owned(), kind.to_owned());
+/// Every condition with every status that it can have.
+fn all_conditions() -> impl Iterator<Item = (Kind, Truth)> {
+    Kind::ALL.iter().flat_map(|kind| Truth::ALL.iter().map(|truth| (*kind, *truth)))
+}
+
+fn condition_labels(namespace: &str, group: &str, kind: Kind, truth: Truth) -> ConditionLabels {
+    let (namespace, group, condition) = (namespace.to_owned(), group.to_owned(), kind.as_str().to_owned());
     ConditionLabels { namespace, group, condition, status: truth.as_str().to_owned() }
 }
 

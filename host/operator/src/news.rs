@@ -123,7 +123,7 @@ fn new_errors<'e>(ctx: &Context, observed: &Observed, errors: impl Iterator<Item
     let new = now.into_iter().filter(|(text, _)| !before.contains(text));
     let news = new.map(|(note, error)| News {
         kind: EventType::Warning,
-        reason: error.reason(),
+        reason: error.reason().as_str(),
         action: cut(error.action(), ACTION).to_owned(),
         member: None,
         note,

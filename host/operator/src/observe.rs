@@ -11,15 +11,14 @@ use conditions::Around;
 pub use convert::every_container_ended;
 pub use questions::read_position;
 
-use crate::api_error;
+use crate::cluster::{self, Kind};
 use crate::context::Context;
 use crate::member::Target;
 use crate::objects::{self, TemplateNote};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
-use kube::api::ListParams;
-use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
+use kube::core::DynamicObject;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,6 +30,7 @@ use tanist_core::limits;
 use tanist_core::memory;
 use tanist_core::record::{LostPrimary, Record};
 use tanist_core::snapshot::{Group, Member, Object, Set, Snapshot};
+use tanist_core::status::Failed;
 use tracing::debug;
 
 /// Why the group could not be observed.
@@ -60,26 +60,26 @@ pub enum Error {
     #[error("{0} {1} exists and does not belong to this group; rename the group or remove that object")]
     NotOurs(&'static str, String),
     /// The API server could not be read.
-    #[error("failed to read {0}: {words}", words = api_error::words(.1))]
-    Read(&'static str, #[source] kube::Error),
+    #[error("failed to read {0}: {1}")]
+    Read(&'static str, #[source] cluster::Error),
     /// The API server did not answer.
     #[error("failed to read {0}: no answer within {1} s")]
     Silent(&'static str, u64),
 }
 
 impl Error {
-    /// The reason in one word, for conditions and metrics.
+    /// What kind of trouble it is, for conditions and events.
     #[must_use]
-    pub fn reason(&self) -> &'static str {
+    pub fn reason(&self) -> Failed {
         match self {
-            Error::Gone => "Gone",
-            Error::ReadSpec(_) => "SpecInvalid",
-            Error::ReadRecord(_) => "RecordUnreadable",
-            Error::BuildObjects(_) => "TemplateInvalid",
-            Error::OtherInstallation(_) => "OtherInstallation",
-            Error::NotOurs(..) => "NameTaken",
-            Error::Read(_, kube::Error::Api(status)) if status.code == 403 => "Forbidden",
-            Error::Read(..) | Error::Silent(..) => "ApiUnreadable",
+            Error::Gone => Failed::Gone,
+            Error::ReadSpec(_) => Failed::SpecInvalid,
+            Error::ReadRecord(_) => Failed::RecordUnreadable,
+            Error::BuildObjects(_) => Failed::TemplateInvalid,
+            Error::OtherInstallation(_) => Failed::OtherInstallation,
+            Error::NotOurs(..) => Failed::NameTaken,
+            Error::Read(_, error) if error.code() == Some(403) => Failed::Forbidden,
+            Error::Read(..) | Error::Silent(..) => Failed::ApiUnreadable,
         }
     }
 }
@@ -138,10 +138,10 @@ async fn ask_members(ctx: &Arc<Context>, s: &mut Snapshot, ask: Ask<'_>, said: S
 }
 
 /// Reads the group and its objects from the API server.
-async fn read(ctx: &Context, seen: &ReplicaGroup) -> Result<Observed, Error> {
+async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<Observed, Error> {
     let namespace = seen.namespace().ok_or(Error::Gone)?;
-    let groups: Api<ReplicaGroup> = Api::namespaced(ctx.client.clone(), &namespace);
-    let object = within("the group", groups.get_opt(&seen.name_any())).await?.ok_or(Error::Gone)?;
+    let (cluster, name) = (&*ctx.cluster, seen.name_any());
+    let object = within("the group", cluster.get::<ReplicaGroup>(&namespace, &name)).await?.ok_or(Error::Gone)?;
     if object.uid() != seen.uid() || object.metadata.deletion_timestamp.is_some() {
         return Err(Error::Gone);
     }
@@ -210,7 +210,7 @@ fn expected(group: &Group, set: Option<&Set>, record: &Record) -> u32 {
 }
 
 /// Awaits a read with a deadline of our own.
-pub async fn within<T>(what: &'static str, read: impl Future<Output = kube::Result<T>>) -> Result<T, Error> {
+pub async fn within<T>(what: &'static str, read: impl Future<Output = Result<T, cluster::Error>>) -> Result<T, Error> {
     match tokio::time::timeout(Duration::from_secs(READ_SECONDS), read).await {
         Ok(result) => result.map_err(|e| Error::Read(what, e)),
         Err(_) => Err(Error::Silent(what, READ_SECONDS)),
@@ -244,26 +244,18 @@ struct World {
 
 impl World {
     async fn read(ctx: &Context, group: &Group) -> Result<Self, Error> {
-        let client = || ctx.client.clone();
-        let ns = &group.namespace;
-        let selector = ListParams::default().labels(&format!("{}={}", api::LABEL_GROUP, group.name));
-        let sets: Api<StatefulSet> = Api::namespaced(client(), ns);
-        let pods: Api<Pod> = Api::namespaced(client(), ns);
-        let claims: Api<PersistentVolumeClaim> = Api::namespaced(client(), ns);
-        let services: Api<DynamicObject> = Api::namespaced_with(client(), ns, &resource("", "v1", "Service"));
-        let budgets: Api<DynamicObject> =
-            Api::namespaced_with(client(), ns, &resource("policy", "v1", "PodDisruptionBudget"));
-        let (set, services, budgets, pods, claims) = tokio::try_join!(
-            within("the StatefulSet", sets.get_opt(&group.name)),
-            within("services", services.list(&selector)),
-            within("pod disruption budgets", budgets.list(&selector)),
-            within("pods", pods.list(&selector)),
-            within("claims", claims.list(&selector)),
+        let (cluster, ns, name) = (&*ctx.cluster, &group.namespace, &group.name);
+        let (set, services, budgets, (pods, version), (claims, _)) = tokio::try_join!(
+            within("the StatefulSet", cluster.get::<StatefulSet>(ns, name)),
+            within("services", cluster.list_plain(Kind::Service, ns, name)),
+            within("pod disruption budgets", cluster.list_plain(Kind::Budget, ns, name)),
+            within("pods", cluster.list::<Pod>(ns, name)),
+            within("claims", cluster.list::<PersistentVolumeClaim>(ns, name)),
         )?;
-        ctx.seen.note(ns, pods.metadata.resource_version.as_deref());
-        let unbound = conditions::unbound(&claims.items);
-        let claims = claims.items.iter().filter_map(|c| convert::claim(&group.name, c)).collect();
-        Ok(World { set, services: services.items, budgets: budgets.items, pods: pods.items, claims, unbound })
+        ctx.seen.note(ns, version.as_deref());
+        let unbound = conditions::unbound(&claims);
+        let claims = claims.iter().filter_map(|c| convert::claim(&group.name, c)).collect();
+        Ok(World { set, services, budgets, pods, claims, unbound })
     }
 
     fn claims(&self) -> impl Iterator<Item = (&MemberName, &tanist_core::snapshot::Claim)> {
@@ -395,12 +387,6 @@ pub fn fingerprint(meta: &kube::core::ObjectMeta, spec: &serde_json::Value) -> S
     annotations.remove(api::ANNOTATION_NUDGE);
     let text = serde_json::json!([meta.labels, annotations, meta.uid, spec]).to_string();
     sha2::Sha256::digest(text.as_bytes()).iter().map(|b| format!("{b:02x}")).collect()
-}
-
-/// The API resource of a kind, with the plural that Kubernetes forms.
-#[must_use]
-pub fn resource(group: &str, version: &str, kind: &str) -> ApiResource {
-    ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
 }
 
 /// The target of a member's commands. `None`: it has no pod.

@@ -1,10 +1,10 @@
 //! Report: writes to the status what was observed and why nothing more is done. The status is written only when it has changed.
 use crate::act::Error;
+use crate::cluster::{Object, Write};
 use crate::context::Context;
 use crate::policies::Active;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kube::api::PostParams;
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tanist_api::{ReplicaGroup, ReplicaGroupStatus, status as api};
@@ -12,7 +12,7 @@ use tanist_core::contract::{Phase, Role};
 use tanist_core::plan::{DecidedBy, Decision, Plan, Standing};
 use tanist_core::record::Record;
 use tanist_core::snapshot::Snapshot;
-use tanist_core::status::{self, PolicyHealth, Report, Trouble, Truth};
+use tanist_core::status::{self, Failed, Finding, Kind, PolicyHealth, Report, Trouble, Truth};
 
 /// The status without the record and the times.
 pub struct Derived {
@@ -37,11 +37,11 @@ impl Derived {
 #[must_use]
 pub fn derive(snapshot: &Snapshot, plan: &Plan, active: &Active, errors: &[Error]) -> Derived {
     let mut report = status::report(snapshot, plan, &active.health, trouble(errors).as_ref());
-    if let Some(error) = errors.iter().find(|error| error.reason() == "TemplateRejected") {
+    if let Some(error) = errors.iter().find(|error| error.reason() == Failed::TemplateRejected) {
         report.conditions.push(status::Condition {
-            kind: "TemplateRejected",
+            kind: Kind::TemplateRejected,
             status: Truth::True,
-            reason: "RefusedByTheApiServer".into(),
+            reason: Finding::RefusedByTheApiServer.into(),
             message: error.to_string(),
         });
     }
@@ -59,7 +59,7 @@ pub fn derive(snapshot: &Snapshot, plan: &Plan, active: &Active, errors: &[Error
 
 /// Merges all errors: the first gives the reason, and each its sentence.
 fn trouble(errors: &[Error]) -> Option<Trouble> {
-    let reason = errors.first()?.reason().to_owned();
+    let reason = errors.first()?.reason();
     let texts: BTreeSet<String> = errors.iter().map(ToString::to_string).collect();
     Some(Trouble { reason, message: texts.into_iter().collect::<Vec<_>>().join("; ") })
 }
@@ -82,17 +82,15 @@ async fn write_status(ctx: &Context, object: &ReplicaGroup, status: ReplicaGroup
     if object.status.as_ref() == Some(&status) {
         return Ok(object.clone());
     }
-    let groups: Api<ReplicaGroup> = Api::namespaced(ctx.client.clone(), &object.namespace().unwrap_or_default());
     let mut desired = object.clone();
     desired.status = Some(status);
     desired.metadata.managed_fields = None;
-    let (name, params) = (object.name_any(), PostParams::default());
-    let request = groups.replace_status(&name, &params, &desired);
-    match tokio::time::timeout(Duration::from_secs(20), request).await {
-        Ok(Ok(written)) => Ok(written),
-        Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => Err(Error::Outdated),
+    let write = ctx.cluster.write(Write::Status(Box::new(desired)));
+    match tokio::time::timeout(Duration::from_secs(20), write).await {
+        Ok(Ok(Some(Object::Group(written)))) => Ok(*written),
+        Ok(Err(error)) if matches!(error.code(), Some(404 | 409)) => Err(Error::Outdated),
         Ok(Err(error)) => Err(Error::Write("write the status".into(), error)),
-        Err(_) => Err(Error::Silent("write the status".into())),
+        Ok(Ok(_)) | Err(_) => Err(Error::Silent("write the status".into())),
     }
 }
 
@@ -244,12 +242,14 @@ fn time(seconds: i64) -> Time {
 fn conditions(new: &[status::Condition], old: &[Condition], generation: Option<i64>, now: i64) -> Vec<Condition> {
     let one = |c: &status::Condition| {
         let status = c.status.as_str();
-        let since =
-            old.iter().find(|o| o.type_ == c.kind && o.status == status).map(|o| o.last_transition_time.clone());
+        let since = old
+            .iter()
+            .find(|o| o.type_ == c.kind.as_str() && o.status == status)
+            .map(|o| o.last_transition_time.clone());
         Condition {
-            type_: c.kind.to_owned(),
+            type_: c.kind.as_str().to_owned(),
             status: status.to_owned(),
-            reason: c.reason.clone(),
+            reason: c.reason.as_str().to_owned(),
             message: c.message.clone(),
             observed_generation: generation,
             last_transition_time: since.unwrap_or_else(|| time(now)),
@@ -265,15 +265,15 @@ fn conditions(new: &[status::Condition], old: &[Condition], generation: Option<i
 pub async fn unobserved(
     ctx: &Context,
     object: &ReplicaGroup,
-    reason: &str,
+    reason: Failed,
     message: &str,
     health: &PolicyHealth,
 ) -> Result<(), Error> {
-    let groups: Api<ReplicaGroup> = Api::namespaced(ctx.client.clone(), &object.namespace().unwrap_or_default());
-    let read = tokio::time::timeout(Duration::from_secs(20), groups.get_opt(&object.name_any())).await;
-    let Ok(Ok(Some(live))) = read else { return Ok(()) };
+    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+    let read = ctx.cluster.get::<ReplicaGroup>(&namespace, &name);
+    let Ok(Ok(Some(live))) = tokio::time::timeout(Duration::from_secs(20), read).await else { return Ok(()) };
     let old = live.status.clone().unwrap_or_default();
-    let trouble = Trouble { reason: reason.to_owned(), message: message.to_owned() };
+    let trouble = Trouble { reason, message: message.to_owned() };
     let said = status::unobserved(&trouble, health);
     ctx.metrics.set_conditions(object, &said);
     let generation = live.metadata.generation;

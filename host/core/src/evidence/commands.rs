@@ -43,7 +43,7 @@ impl Commands {
     /// The round is over: what was promised and not begun never started, as if its runner had voided the token: nothing failed, and the next round decides anew.
     pub fn withdraw(&mut self) {
         while let Some(token) = self.promised.pop_first() {
-            self.ended.insert(token, Evidence::NotStarted(Word::Void.as_str().to_owned()));
+            self.ended.insert(token, Evidence::NotStarted(Word::Void.into()));
         }
     }
 

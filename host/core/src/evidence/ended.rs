@@ -104,12 +104,12 @@ pub fn started(ended: Ended, told: Told<'_>) -> Started {
     match (told, ended) {
         (Told::ByItself, Ended::Exited(code, _)) => Started::Known(Evidence::Exited(code), None),
         // Without a runner there is nothing to ask afterwards: what the API server refused by itself was not started.
-        (Told::ByItself, Ended::NotStarted(why)) => Started::Known(Evidence::NotStarted(why), None),
-        (Told::ByItself, Ended::Unknown(why)) => Started::Known(Evidence::Unknown(why), None),
+        (Told::ByItself, Ended::NotStarted(why)) => Started::Known(Evidence::NotStarted(why.into()), None),
+        (Told::ByItself, Ended::Unknown(why)) => Started::Known(Evidence::Unknown(why.into()), None),
         (Told::ByRunner(token), ended) => match ended.frame(token) {
             Ok((said, after)) => Started::Known(evidence(&said.outcome), after.and_then(role_after)),
             Err(Ended::NotStarted(why)) => Started::Refused(why),
-            Err(other) => Started::Known(Evidence::Unknown(other.reason()), None),
+            Err(other) => Started::Known(Evidence::Unknown(other.reason().into()), None),
         },
     }
 }
@@ -119,8 +119,8 @@ pub fn started(ended: Ended, told: Told<'_>) -> Started {
 #[must_use]
 pub fn refused(why: String, settled: Evidence) -> Evidence {
     match settled {
-        Evidence::NotStarted(_) => Evidence::NotStarted(why),
-        Evidence::Unknown(unsettled) => Evidence::Unknown(format!("{why}; {unsettled}")),
+        Evidence::NotStarted(_) => Evidence::NotStarted(why.into()),
+        Evidence::Unknown(unsettled) => Evidence::Unknown(format!("{why}; {unsettled}").into()),
         known => known,
     }
 }
@@ -131,7 +131,7 @@ pub fn refused(why: String, settled: Evidence) -> Evidence {
 pub fn settled(ended: Ended, token: &str) -> Evidence {
     match ended.frame(token) {
         Ok((said, _)) => evidence(&said.outcome),
-        Err(ended) => Evidence::Unknown(format!("its runner could not be asked: {}", ended.reason())),
+        Err(ended) => Evidence::Unknown(format!("its runner could not be asked: {}", ended.reason()).into()),
     }
 }
 
@@ -139,9 +139,9 @@ pub fn settled(ended: Ended, token: &str) -> Evidence {
 fn evidence(outcome: &Outcome) -> Evidence {
     match outcome {
         Outcome::Exited(code) => Evidence::Exited((*code).into()),
-        Outcome::NotStarted(why) => Evidence::NotStarted(why.to_string()),
-        Outcome::Void => Evidence::NotStarted(Word::Void.as_str().to_owned()),
-        Outcome::Unknown(why) => Evidence::Unknown(why.to_string()),
+        Outcome::NotStarted(why) => Evidence::NotStarted(why.into()),
+        Outcome::Void => Evidence::NotStarted(Word::Void.into()),
+        Outcome::Unknown(why) => Evidence::Unknown(why.into()),
         Outcome::Running => Evidence::Running,
         Outcome::Interrupted => Evidence::Interrupted,
     }
@@ -237,12 +237,12 @@ mod tests {
             printed(&format!("tanist-run/1 {token} {what} stdout=0 stderr=0 cut=0\n\ntanist-end {token}\n"))
         };
         for (what, evidence) in [
-            ("void", Evidence::NotStarted("void".into())),
-            ("not-started:busy", Evidence::NotStarted("busy".into())),
+            ("void", Evidence::NotStarted(Word::Void.into())),
+            ("not-started:busy", Evidence::NotStarted(Word::Busy.into())),
             ("exited:3", Evidence::Exited(3)),
             ("running", Evidence::Running),
             ("interrupted", Evidence::Interrupted),
-            ("unknown:storage", Evidence::Unknown("storage".into())),
+            ("unknown:storage", Evidence::Unknown(Word::Storage.into())),
         ] {
             assert_eq!(settled(frame("t1", what), "t1"), evidence);
             assert!(matches!(settled(frame("t2", what), "t1"), Evidence::Unknown(_)), "another token: {what}");
@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn a_refused_start_waits_for_its_runner() {
         let after = |settled| refused("403".into(), settled);
-        assert_eq!(after(Evidence::NotStarted("void".into())), Evidence::NotStarted("403".into()));
+        assert_eq!(after(Evidence::NotStarted(Word::Void.into())), Evidence::NotStarted("403".into()));
         assert_eq!(after(Evidence::Unknown("no".into())), Evidence::Unknown("403; no".into()));
         for known in [Evidence::Running, Evidence::Exited(0), Evidence::Interrupted] {
             assert_eq!(after(known.clone()), known);
@@ -294,12 +294,12 @@ mod tests {
     fn each_outcome_is_evidence_and_a_clause() {
         for (said, is, reads) in [
             ("exited:3", Evidence::Exited(3), "it exited 3"),
-            ("not-started:busy", Evidence::NotStarted("busy".into()), "it was not started: busy"),
+            ("not-started:busy", Evidence::NotStarted(Word::Busy.into()), "it was not started: busy"),
             ("not-started:too-hot", Evidence::NotStarted("too-hot".into()), "it was not started: too-hot"),
-            ("unknown:storage", Evidence::Unknown("storage".into()), "its end is not known: storage"),
+            ("unknown:storage", Evidence::Unknown(Word::Storage.into()), "its end is not known: storage"),
             ("running", Evidence::Running, "it is running"),
             ("interrupted", Evidence::Interrupted, "a restart of the container interrupted it"),
-            ("void", Evidence::NotStarted("void".into()), "it never ran"),
+            ("void", Evidence::NotStarted(Word::Void.into()), "it never ran"),
         ] {
             let outcome = Outcome::read(said).unwrap();
             assert_eq!((evidence(&outcome), clause(&outcome).as_str()), (is, reads));

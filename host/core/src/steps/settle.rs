@@ -1,5 +1,6 @@
 //! Settle: every open intent is settled by evidence, never by repeating its command (promise 3; docs/safety.md, S1-S5, S9).
 use crate::contract::{Failure, MemberName, Outcome, Phase, Role, Timestamp};
+use crate::evidence::Cause;
 use crate::limits;
 use crate::memory;
 use crate::over;
@@ -25,10 +26,6 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
 /// What the runner says of a command that it started and that no longer runs, without an exit code: it was ended at its deadline or by the shutdown
 /// of its container, or its result was pruned. Its token cannot be started again.
 const ENDED: [Word; 3] = [Word::Deadline, Word::ShuttingDown, Word::Forgotten];
-
-fn is_one_of(words: &[Word], why: &str) -> bool {
-    Word::read(why).is_some_and(|word| words.contains(&word))
-}
 
 /// Where the command of an intent ran, as it is now.
 enum CommandPlace<'a> {
@@ -58,7 +55,7 @@ fn settle_intent(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
             close_failed(s, plan, intent, Outcome::Exited(*code), None, &format!("{} exited {code}", intent.command));
         }
         // The command was not started, so it did not fail: the question is asked again, after a short pause.
-        (Some(Evidence::NotStarted(why)), _) if is_one_of(&NEVER_TRIED, why) => {
+        (Some(Evidence::NotStarted(why)), _) if why.is_one_of(&NEVER_TRIED) => {
             let again = intent.started.saturating_add(limits::AGAIN_SECONDS);
             if s.now < again {
                 let message = format!("{} on {} was not started: {why}", intent.command, intent.member);
@@ -102,7 +99,7 @@ fn settle_intent(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
         }
         // A command that runs on after its deadline and `unknownGraceSeconds` is ended like one of unknown outcome.
         (Some(Evidence::Running), CommandPlace::Here(member, pod)) if s.now >= last_resort(s, intent) => {
-            handle_unknown(s, plan, intent, member, pod, "it is still running, long after its deadline");
+            handle_unknown(s, plan, intent, member, pod, &"it is still running, long after its deadline".into());
         }
         (Some(Evidence::Running), CommandPlace::Here(..)) => {
             let message = format!(
@@ -117,7 +114,7 @@ fn settle_intent(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
             handle_unknown(s, plan, intent, member, pod, why)
         }
         (None, CommandPlace::Here(member, pod)) => {
-            handle_unknown(s, plan, intent, member, pod, "its result was not found")
+            handle_unknown(s, plan, intent, member, pod, &"its result was not found".into())
         }
         (_, CommandPlace::Lost(not)) => {
             let message = format!("the outcome of {} on {} is unknown: {}", intent.command, intent.member, not.why);
@@ -176,7 +173,7 @@ fn confirm_role(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: &Member,
     }
     // A role that cannot be read is not a failure: a primary that may be healthy is not stopped for that (S19).
     if role == Role::Unknown {
-        return handle_unknown(s, plan, intent, member, pod, "it exited 0, and status cannot be read");
+        return handle_unknown(s, plan, intent, member, pod, &"it exited 0, and status cannot be read".into());
     }
     let why = format!("{} exited 0, but status says {} {patience} s later", intent.command, over::role_word(role));
     close_failed(s, plan, intent, Outcome::Exited(0), Some(pod), &why);
@@ -189,7 +186,7 @@ fn last_resort(s: &Snapshot, intent: &Intent) -> Timestamp {
 
 /// Handles a command of unknown outcome. Only the intended role, read live, shows that it worked, and not even that if the member had that role
 /// before. As the last resort the pod is deleted (S2; docs/requirements.md, reading 27).
-fn handle_unknown(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: &Member, pod: &Pod, why: &str) {
+fn handle_unknown(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: &Member, pod: &Pod, why: &Cause) {
     if intent.role_proves() && s.seen(member).0 == intent.verb.intended() {
         return close_succeeded(s, plan, intent, Some(member));
     }
@@ -221,11 +218,11 @@ fn handle_unknown(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: &Membe
 /// Why a command of unknown outcome is closed as failed, so that it is repeated after its back-off. `None`: it is not. This is only done if no role
 /// can show the outcome and the runner says that the command no longer runs, so that repeating it does no harm. Without the runner a follow is
 /// repeated when its time and `unknownGraceSeconds` are over; the pod of a working secondary is not deleted for that.
-fn why_repeatable(s: &Snapshot, intent: &Intent, why: &str) -> Option<String> {
+fn why_repeatable(s: &Snapshot, intent: &Intent, why: &Cause) -> Option<String> {
     if intent.role_proves() {
         return None;
     }
-    if s.group.runner && is_one_of(&ENDED, why) {
+    if s.group.runner && why.is_one_of(&ENDED) {
         return Some(format!("{} did not run to its end: {why}", intent.command));
     }
     let waited = !s.group.runner && intent.verb == Verb::Follow && s.now >= last_resort(s, intent);

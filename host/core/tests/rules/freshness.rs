@@ -9,6 +9,7 @@ use tanist_core::freshness::{
 };
 use tanist_core::policy::Point;
 use tanist_core::snapshot::{Container, Evidence, Pod, Snapshot};
+use tanist_protocol::why::Word;
 
 /// The resync interval.
 const RESYNC: Duration = Duration::from_secs(30);
@@ -208,7 +209,7 @@ fn a_promise_that_is_not_begun_is_void_and_a_command_without_one_does_not_start(
     commands.promise(["begun", "not"].map(String::from));
     assert!(commands.begin("begun") && !commands.begin("begun"), "once");
     commands.withdraw();
-    assert_eq!(commands.known("not"), Some(Evidence::NotStarted("void".into())));
+    assert_eq!(commands.known("not"), Some(Evidence::NotStarted(Word::Void.into())));
     assert_eq!(commands.known("begun"), Some(Evidence::Running));
     assert!(!commands.begin("not"), "it is void");
 }

@@ -10,7 +10,7 @@ use tanist_core::decide::decide;
 use tanist_core::plan::{Action, DeletionCause, Reason};
 use tanist_core::record::{LastPrimary, Verb};
 use tanist_core::snapshot::Snapshot;
-use tanist_core::status::{PolicyHealth, Truth, report};
+use tanist_core::status::{Kind, PolicyHealth, Truth, report};
 
 /// The second look before the pod of a failed member is deleted.
 pub fn deletion(s: &Snapshot, live: &Snapshot, member: &MemberName, uid: &str) -> Result<Deletion, Violation> {
@@ -107,7 +107,11 @@ fn a_stray_pod_is_reported_and_counts() {
     assert_eq!((told.member.as_ref(), told.message.as_str()), (Some(&db(0)), "put it back"));
     assert!(world.observe().may_be_primary().contains_key(&db(0)));
     let said = report(&world.observe(), &plan, &PolicyHealth::Active(String::new()), None);
-    assert_eq!((said.conditions[0].kind, said.conditions[0].status), ("Ready", Truth::False), "no Service leads to it");
+    assert_eq!(
+        (said.conditions[0].kind, said.conditions[0].status),
+        (Kind::Ready, Truth::False),
+        "no Service leads to it"
+    );
 }
 
 // A write that leads clients to a pod has the pod's version as a precondition; a write that leads them away needs none.

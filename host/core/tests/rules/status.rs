@@ -4,7 +4,7 @@ use super::super::support::world::World;
 use super::super::support::{app::Behaviour, db};
 use tanist_core::contract::{Phase, Role};
 use tanist_core::policy::{CUT_OFF, LOADING, Policies};
-use tanist_core::status::{PolicyHealth, Report, Trouble, Truth, report, unobserved};
+use tanist_core::status::{Failed, Kind, PolicyHealth, Report, Trouble, Truth, report, unobserved};
 
 fn loaded() -> PolicyHealth {
     PolicyHealth::Active("natural 1".into())
@@ -16,9 +16,9 @@ fn said(world: &mut World, policies: &dyn Policies, health: &PolicyHealth, troub
 }
 
 fn is(report: &Report, kind: &str) -> (Truth, String) {
-    let found: Vec<_> = report.conditions.iter().filter(|c| c.kind == kind).collect();
+    let found: Vec<_> = report.conditions.iter().filter(|c| c.kind.as_str() == kind).collect();
     assert_eq!(found.len(), 1, "{kind}");
-    (found[0].status, found[0].reason.clone())
+    (found[0].status, found[0].reason.as_str().to_owned())
 }
 
 fn truth(status: Truth, reason: &str) -> (Truth, String) {
@@ -47,7 +47,7 @@ fn ready_says_whether_every_member_is_in_its_role() {
 
 #[test]
 fn progressing_says_whether_anything_moves_by_itself() {
-    let trouble = Trouble { reason: "ApiUnwritable".into(), message: "failed to write".into() };
+    let trouble = Trouble { reason: Failed::ApiUnwritable, message: "failed to write".into() };
     let mut world = formed(2);
     assert_eq!(is(&said(&mut world, &Natural, &loaded(), None), "Progressing"), truth(Truth::False, "Settled"));
     assert_eq!(
@@ -72,7 +72,7 @@ fn progressing_says_whether_anything_moves_by_itself() {
 
 #[test]
 fn degraded_says_whether_an_administrator_is_needed() {
-    let trouble = Trouble { reason: "Forbidden".into(), message: "failed to delete pod".into() };
+    let trouble = Trouble { reason: Failed::Forbidden, message: "failed to delete pod".into() };
     let mut world = formed(2);
     assert_eq!(is(&said(&mut world, &Natural, &loaded(), None), "Degraded"), truth(Truth::False, "Healthy"));
     assert_eq!(is(&said(&mut world, &Natural, &loaded(), Some(&trouble)), "Degraded"), truth(Truth::True, "Forbidden"));
@@ -154,7 +154,7 @@ fn a_pod_that_cannot_start_is_reported_in_kubernetes_words() {
     (pod.phase, pod.trouble) = (Phase::Pending, Some("container db: CreateContainerConfigError: no secret".into()));
     let told = said(&mut world, &Natural, &loaded(), None);
     assert_eq!(is(&told, "Degraded"), truth(Truth::True, "PodCannotStart"));
-    let why = &told.conditions.iter().find(|c| c.kind == "Degraded").unwrap().message;
+    let why = &told.conditions.iter().find(|c| c.kind == Kind::Degraded).unwrap().message;
     assert!(
         why.ends_with("the pod of db-2 is not running yet: container db: CreateContainerConfigError: no secret"),
         "{why}"
@@ -163,14 +163,14 @@ fn a_pod_that_cannot_start_is_reported_in_kubernetes_words() {
 
 #[test]
 fn what_could_not_be_observed_is_unknown() {
-    let trouble = Trouble { reason: "ApiUnreadable".into(), message: "no answer".into() };
+    let trouble = Trouble { reason: Failed::ApiUnreadable, message: "no answer".into() };
     let conditions = unobserved(&trouble, &loaded());
-    let kinds: Vec<_> = conditions.iter().map(|c| c.kind).collect();
+    let kinds: Vec<_> = conditions.iter().map(|c| c.kind.as_str()).collect();
     assert_eq!(kinds, ["Ready", "Progressing", "Degraded", "PolicyActive", "Stalled"]);
-    let others = conditions.iter().filter(|c| c.kind != "PolicyActive");
+    let others = conditions.iter().filter(|c| c.kind != Kind::PolicyActive);
     assert!(
         others.clone().count() == 4
-            && others.clone().all(|c| c.status == Truth::Unknown && c.reason == "ApiUnreadable")
+            && others.clone().all(|c| c.status == Truth::Unknown && c.reason == Failed::ApiUnreadable.into())
     );
 }
 
@@ -179,11 +179,11 @@ fn what_could_not_be_observed_is_unknown() {
 fn pods_of_an_older_template_are_named() {
     let mut world = formed(1);
     let none = said(&mut world, &Natural, &loaded(), None);
-    assert!(none.conditions.iter().all(|c| c.kind != "UpdatePending"));
+    assert!(none.conditions.iter().all(|c| c.kind != Kind::UpdatePending));
     world.body(1).pod.outdated = true;
     let told = said(&mut world, &Natural, &loaded(), None);
     assert_eq!(is(&told, "UpdatePending").0, Truth::True);
-    assert!(told.conditions.iter().any(|c| c.kind == "UpdatePending" && c.message.starts_with("db-1: ")));
+    assert!(told.conditions.iter().any(|c| c.kind == Kind::UpdatePending && c.message.starts_with("db-1: ")));
 }
 
 // Ready answers whether what the user asked for runs: not while no pod has the new template, whatever the old ones serve. One pod is enough:

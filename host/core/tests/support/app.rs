@@ -2,6 +2,7 @@
 use std::collections::BTreeSet;
 use tanist_core::contract::{Position, Role, Sequence, Timestamp};
 use tanist_core::snapshot::{Claim, ClaimMark, Evidence, Pod};
+use tanist_protocol::why::{Why, Word};
 
 /// The true content of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -205,10 +206,10 @@ impl Exec {
             Behaviour::Fails(code) | Behaviour::Spoils(_, code) => Evidence::Exited(code),
             Behaviour::Vanishes | Behaviour::Late(_) => Evidence::Unknown("the stream broke".into()),
             Behaviour::Hangs | Behaviour::Expires if now < self.intent.deadline() => Evidence::Running,
-            Behaviour::Expires => Evidence::Unknown("deadline".into()),
+            Behaviour::Expires => Evidence::Unknown(Word::Deadline.into()),
             Behaviour::Hangs => Evidence::Unknown("no end at its deadline".into()),
-            Behaviour::NeverStarts => Evidence::NotStarted("no-such-file".into()),
-            Behaviour::Refused(ref why) => Evidence::NotStarted(why.clone()),
+            Behaviour::NeverStarts => Evidence::NotStarted(Word::NoSuchFile.into()),
+            Behaviour::Refused(ref why) => Evidence::NotStarted((&Why::said(why)).into()),
         }
     }
 }

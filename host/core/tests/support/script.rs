@@ -386,7 +386,7 @@ impl Story {
                 report
                     .conditions
                     .iter()
-                    .map(|c| format!("{} {} {}: {}", c.kind, c.status.as_str(), c.reason, c.message))
+                    .map(|c| format!("{} {} {}: {}", c.kind.as_str(), c.status.as_str(), c.reason.as_str(), c.message))
                     .collect()
             }
             "failures" => record

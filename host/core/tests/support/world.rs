@@ -230,7 +230,7 @@ impl World {
         if body.container_id() != intent.container_id {
             return Some(Evidence::Interrupted);
         }
-        let never = || Evidence::NotStarted("void".into());
+        let never = || Evidence::NotStarted(tanist_protocol::why::Word::Void.into());
         Some(self.execs.get(&intent.token).map_or_else(never, |e| e.evidence(self.now)))
     }
 

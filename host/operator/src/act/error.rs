@@ -1,17 +1,18 @@
 //! Why an action of a plan was not done, how that is reported, and when it is tried again.
 use super::WRITE_SECONDS;
-use crate::api_error;
+use crate::cluster;
 use crate::hints::Unwritten;
 use crate::observe;
 use std::time::Duration;
 use tanist_core::check;
+use tanist_core::status::Failed;
 
 /// Why a plan was not carried out to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The API server refused or did not answer.
     #[error("{}", unwritten(.0, .1))]
-    Write(String, #[source] kube::Error),
+    Write(String, #[source] cluster::Error),
     /// The API server did not answer.
     #[error("failed to {0}: no answer within {WRITE_SECONDS} s")]
     Silent(String),
@@ -42,19 +43,19 @@ pub enum Error {
 }
 
 impl Error {
-    /// One word for conditions and metrics.
+    /// What kind of trouble it is, for conditions and events.
     #[must_use]
-    pub fn reason(&self) -> &'static str {
+    pub fn reason(&self) -> Failed {
         match self {
-            Error::Write(_, kube::Error::Api(status)) if status.code == 403 => "Forbidden",
-            Error::Write(..) | Error::Silent(_) => "ApiUnwritable",
+            Error::Write(_, error) if error.code() == Some(403) => Failed::Forbidden,
+            Error::Write(..) | Error::Silent(_) => Failed::ApiUnwritable,
             Error::Later(before) => before.reason,
-            Error::NoSlot(..) => "NoSlot",
-            Error::RejectTemplate(..) => "TemplateRejected",
-            Error::Recheck(..) => "SituationChanged",
-            Error::Outdated | Error::Overtaken(_) => "Outdated",
+            Error::NoSlot(..) => Failed::NoSlot,
+            Error::RejectTemplate(..) => Failed::TemplateRejected,
+            Error::Recheck(..) => Failed::SituationChanged,
+            Error::Outdated | Error::Overtaken(_) => Failed::Outdated,
             Error::LookAgain(error) => error.reason(),
-            Error::Closing => "Closing",
+            Error::Closing => Failed::Closing,
         }
     }
 
@@ -95,9 +96,9 @@ impl Error {
 }
 
 /// The sentence for users: what could not be done, and why.
-fn unwritten(what: &str, error: &kube::Error) -> String {
-    match api_error::is_refusal(error) {
-        true => format!("the API server refused to {what}: {}", api_error::words(error)),
-        false => format!("failed to {what}: {}", api_error::words(error)),
+fn unwritten(what: &str, error: &cluster::Error) -> String {
+    match error.is_refusal() {
+        true => format!("the API server refused to {what}: {}", error.words()),
+        false => format!("failed to {what}: {}", error.words()),
     }
 }

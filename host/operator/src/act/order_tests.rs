@@ -194,8 +194,9 @@ async fn an_object_that_is_refused_stops_no_failover() {
 #[tokio::test]
 async fn a_refused_write_is_reported_in_the_next_round() {
     let (ctx, _, _) = play(no_budgets).await;
-    let reported =
-        ctx.hints.with_group(UID, |h| h.unwritten.values().map(|u| (u.reason, u.why.clone())).collect::<Vec<_>>());
+    let reported = ctx
+        .hints
+        .with_group(UID, |h| h.unwritten.values().map(|u| (u.reason.as_str(), u.why.clone())).collect::<Vec<_>>());
     let expected = format!("the API server refused to apply PodDisruptionBudget db: forbidden (403): {NO_BUDGETS}");
     assert_eq!(reported, [("Forbidden", expected)]);
 }

@@ -154,7 +154,7 @@ async fn a_record_whose_answer_was_lost_starts_nothing_and_loses_no_token() {
     assert!(!seen.iter().any(|s| executes(s, "place-1")), "{seen:?}");
     assert_eq!(stub.get(GROUP).unwrap()["status"]["record"]["intents"][0]["token"], "place-1");
     let mut next = stub.observe(&ctx, &[Primary, Stopped]).await.snapshot;
-    assert_eq!(next.evidence.get("place-1"), Some(&Evidence::NotStarted("void".into())));
+    assert_eq!(next.evidence.get("place-1"), Some(&Evidence::NotStarted(tanist_protocol::why::Word::Void.into())));
     next.now += 10;
     let policies = ctx.policies.active(&observed.object);
     let plan = tanist_core::decide::decide(&next, &policies);

@@ -1,14 +1,10 @@
 //! Writes the group's objects in the background: an object that the API server refuses, or a webhook that hangs, must not delay a failover. Each
 //! object has one write at a time. A failed write is repeated with growing pauses, and its error is reported until it succeeds.
 use super::Error;
-use super::writes::{self, within};
+use super::writes;
 use crate::context::Context;
 use crate::hints::Unwritten;
 use crate::observe::Observed;
-use k8s_openapi::api::apps::v1::StatefulSet;
-use kube::Api;
-use kube::api::{Patch, PatchParams};
-use serde_json::json;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tanist_api as api;
@@ -51,15 +47,14 @@ pub fn is_applying_set(ctx: &Context, s: &Snapshot) -> bool {
 /// # Errors
 /// As [`apply`].
 pub fn nudge(ctx: &Arc<Context>, observed: &Observed, set_uid: &str) -> Result<(), Error> {
-    let s = &observed.snapshot;
-    let sets: Api<StatefulSet> = Api::namespaced(ctx.client.clone(), &s.group.namespace);
-    let note = json!({"metadata": {"uid": set_uid, "annotations": {api::ANNOTATION_NUDGE: s.now.to_string()}}});
-    let name = s.group.name.clone();
+    let (task, snapshot, uid) = (ctx.clone(), observed.snapshot.clone(), set_uid.to_owned());
+    let name = &observed.snapshot.group.name;
     begin(ctx, observed, format!("nudge/{name}"), String::new(), async move {
-        info!(set = name, "a pod is missing; annotating the StatefulSet so that its controller tries again");
-        let params = PatchParams { field_manager: Some(api::FIELD_MANAGER.into()), ..PatchParams::default() };
-        let patch = Patch::Merge(&note);
-        within(format!("annotate StatefulSet {name}"), sets.patch(&name, &params, &patch)).await.map(drop)
+        info!(
+            set = snapshot.group.name,
+            "a pod is missing; annotating the StatefulSet so that its controller tries again"
+        );
+        writes::nudge(&task, &snapshot, &uid).await
     })
 }
 

@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may")]
 use super::*;
 use serde_json::{Value, json};
+use tanist_core::status::Finding;
 
 fn has(metrics: &Metrics, line: &str) {
     let text = metrics.text().unwrap();
@@ -109,8 +110,8 @@ fn a_condition_that_is_gone_has_no_number() {
         }}
     }))
     .unwrap();
-    let said = |kind, status| Condition { kind, status, reason: "R".into(), message: String::new() };
-    metrics.set_conditions(&group, &[said("Ready", Truth::Unknown), said("TemplateRejected", Truth::True)]);
+    let said = |kind, status| Condition { kind, status, reason: Finding::Settled.into(), message: String::new() };
+    metrics.set_conditions(&group, &[said(Kind::Ready, Truth::Unknown), said(Kind::TemplateRejected, Truth::True)]);
     let line = |kind: &str, status: &str, value: u8| {
         let labels = format!("namespace=\"shop\",group=\"db\",condition=\"{kind}\",status=\"{status}\"");
         format!("tanist_group_condition{{{labels}}} {value}")
@@ -118,7 +119,7 @@ fn a_condition_that_is_gone_has_no_number() {
     has(&metrics, &line("TemplateRejected", "True", 1));
     has(&metrics, &line("Ready", "Unknown", 1));
     has(&metrics, "tanist_groups{namespace=\"shop\"} 1");
-    metrics.set_conditions(&group, &[said("Ready", Truth::True)]);
+    metrics.set_conditions(&group, &[said(Kind::Ready, Truth::True)]);
     has(&metrics, &line("Ready", "Unknown", 0));
     has(&metrics, &line("Ready", "True", 1));
     lacks(&metrics, "TemplateRejected");

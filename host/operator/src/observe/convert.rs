@@ -35,16 +35,16 @@ struct LastPrimaries {
 
 /// The annotations to write on a claim. Null: that annotation is removed.
 #[must_use]
-pub fn claim_notes(mark: &ClaimMark) -> serde_json::Value {
+pub fn claim_notes(mark: &ClaimMark) -> BTreeMap<&'static str, Option<String>> {
     let primaries: Vec<_> = mark.primaries.iter().map(|m| m.as_str()).collect();
     let ran = serde_json::json!({"term": mark.term, "primaries": mark.ran});
-    serde_json::json!({
-        CLAIM_GROUP: mark.group,
-        CLAIM_TERM: mark.term.to_string(),
-        CLAIM_SEQUENCE: mark.sequence.as_ref().map(ToString::to_string),
-        CLAIM_PRIMARIES: primaries.join(","),
-        CLAIM_LAST_PRIMARIES: ran.to_string(),
-    })
+    BTreeMap::from([
+        (CLAIM_GROUP, Some(mark.group.clone())),
+        (CLAIM_TERM, Some(mark.term.to_string())),
+        (CLAIM_SEQUENCE, mark.sequence.as_ref().map(ToString::to_string)),
+        (CLAIM_PRIMARIES, Some(primaries.join(","))),
+        (CLAIM_LAST_PRIMARIES, Some(ran.to_string())),
+    ])
 }
 
 /// Whether the object is controlled by the one with that UID.
@@ -284,7 +284,7 @@ mod tests {
             let claim = json!({"metadata": {"name": "data-db-0", "uid": "u", "annotations": notes}});
             claim_of(claim).and_then(|claim| claim.mark)
         };
-        let mut notes = claim_notes(&mark);
+        let mut notes = json!(claim_notes(&mark));
         notes.as_object_mut().unwrap().retain(|_, value| !value.is_null());
         assert_eq!(read(notes.clone()), Some(mark.clone()));
         let named = ClaimMark { ran: Vec::new(), ..mark };

@@ -1,13 +1,14 @@
 //! Reads by name what the lists by label do not show. Only a GET by name proves that something is gone: one `kubectl label` removes a label, and
 //! the pod goes on running.
-use super::{Error, World, resource, within};
+use super::{Error, World, within};
+use crate::cluster::Kind;
 use crate::context::Context;
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
-use kube::core::DynamicObject;
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use tanist_api::{self as api, ReplicaGroup};
 use tanist_core::memory;
 use tanist_core::record::Record;
@@ -54,18 +55,18 @@ impl World {
     /// [`Error`]: an object that cannot be read must not count as gone.
     pub(super) async fn find(
         &mut self,
-        ctx: &Context,
+        ctx: &Arc<Context>,
         group: &Group,
         pods: &BTreeSet<String>,
         desired: &[Value],
     ) -> Result<(), Error> {
         let listed: BTreeSet<String> = self.pods.iter().map(ResourceExt::name_any).collect();
-        let api: Api<Pod> = Api::namespaced(ctx.client.clone(), &group.namespace);
+        let (cluster, namespace) = (&*ctx.cluster, &group.namespace);
         // Owned names, because a stream over borrowed ones is not general enough for `spawn`.
         let names: Vec<String> = pods.difference(&listed).cloned().collect();
         let reads = names.into_iter().map(|name| {
-            let api = api.clone();
-            async move { within("pods", api.get_opt(&name)).await }
+            let (ctx, namespace) = (ctx.clone(), namespace.clone());
+            async move { within("pods", ctx.cluster.get::<Pod>(&namespace, &name)).await }
         });
         let found: Vec<_> = stream::iter(reads).buffer_unordered(READS).try_collect().await?;
         self.pods.extend(found.into_iter().flatten());
@@ -73,14 +74,13 @@ impl World {
             let text = |pointer| manifest.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
             let (kind, name) = (text("/kind"), text("/metadata/name"));
             let (list, of, what) = match kind {
-                "Service" => (&mut self.services, resource("", "v1", kind), "services"),
-                "PodDisruptionBudget" => (&mut self.budgets, resource("policy", "v1", kind), "pod disruption budgets"),
+                "Service" => (&mut self.services, Kind::Service, "services"),
+                "PodDisruptionBudget" => (&mut self.budgets, Kind::Budget, "pod disruption budgets"),
                 // The StatefulSet is always read by name.
                 _ => continue,
             };
             if list.iter().all(|o| o.metadata.name.as_deref() != Some(name)) {
-                let api: Api<DynamicObject> = Api::namespaced_with(ctx.client.clone(), &group.namespace, &of);
-                list.extend(within(what, api.get_opt(name)).await?);
+                list.extend(within(what, cluster.get_plain(of, namespace, name)).await?);
             }
         }
         Ok(())

@@ -4,8 +4,8 @@ use super::{Error, convert, within};
 use crate::context::Context;
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Node;
-use kube::Api;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use tanist_core::record::Record;
 use tanist_core::snapshot::{self, Member};
 
@@ -16,14 +16,13 @@ const NODES_AT_ONCE: usize = 16;
 type Nodes = (BTreeMap<String, snapshot::Node>, BTreeMap<String, Taints>);
 
 /// The nodes of members and last primaries, and their taints. `None`: the operator may not read nodes.
-pub(super) async fn read(ctx: &Context, members: &[Member], record: &Record) -> Result<Option<Nodes>, Error> {
+pub(super) async fn read(ctx: &Arc<Context>, members: &[Member], record: &Record) -> Result<Option<Nodes>, Error> {
     let of_pods = members.iter().filter_map(|m| m.pod.as_ref()?.node.clone());
     let of_memory = record.last_primaries.iter().filter_map(|l| l.node.clone());
     let names: BTreeSet<String> = of_pods.chain(of_memory).collect();
-    let nodes: Api<Node> = Api::all(ctx.client.clone());
     let read = names.into_iter().map(|name| {
-        let nodes = &nodes;
-        async move { Ok((within("nodes", nodes.get_opt(&name)).await?, name)) }
+        let ctx = ctx.clone();
+        async move { Ok((within("nodes", ctx.cluster.get::<Node>("", &name)).await?, name)) }
     });
     let read: Result<Vec<_>, Error> = stream::iter(read).buffer_unordered(NODES_AT_ONCE).try_collect().await;
     match read {
@@ -35,7 +34,7 @@ pub(super) async fn read(ctx: &Context, members: &[Member], record: &Record) -> 
             });
             Ok(Some(seen.unzip()))
         }
-        Err(Error::Read(_, kube::Error::Api(status))) if status.code == 403 => Ok(None),
+        Err(Error::Read(_, error)) if error.code() == Some(403) => Ok(None),
         Err(error) => Err(error),
     }
 }

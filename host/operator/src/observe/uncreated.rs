@@ -2,8 +2,6 @@
 //! shows only in an event of the set.
 use crate::context::Context;
 use k8s_openapi::api::core::v1::Event;
-use kube::Api;
-use kube::api::ListParams;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tanist_core::contract::{MemberName, Timestamp};
@@ -14,9 +12,6 @@ const SUSPICIOUS: i64 = 3;
 
 /// Deadline of reading the events. A round goes on without them.
 const READ: Duration = Duration::from_secs(2);
-
-/// The most events that are read. Kubernetes merges repeated events into one.
-const EVENTS: u32 = 200;
 
 /// Seconds after which a refusal counts as outdated if it was not repeated. The longest back-off of the controller is 1,000 seconds, and a
 /// refusal that persists is written as an event at least every five minutes.
@@ -51,11 +46,8 @@ pub async fn uncreated(
 }
 
 async fn events(ctx: &Context, namespace: &str, set_uid: &str) -> Vec<Event> {
-    let events: Api<Event> = Api::namespaced(ctx.client.clone(), namespace);
-    let fields = format!("involvedObject.uid={set_uid},reason=FailedCreate");
-    let params = ListParams::default().fields(&fields).limit(EVENTS);
-    match tokio::time::timeout(READ, events.list(&params)).await {
-        Ok(Ok(found)) => found.items,
+    match tokio::time::timeout(READ, ctx.cluster.failures(namespace, set_uid)).await {
+        Ok(Ok(found)) => found,
         // The right to list events is optional, and a round goes on without the cause.
         Ok(Err(_)) | Err(_) => Vec::new(),
     }

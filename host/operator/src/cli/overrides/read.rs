@@ -1,10 +1,10 @@
 //! Reads the sequences of members as the operator does.
 use super::assess::Positions;
 use crate::cli::Session;
+use crate::cluster::kube::Kube;
 use crate::member::Target;
 use futures::future::join_all;
-use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
 use tanist_api::ReplicaGroup;
 use tanist_api::status::MemberStatus;
 use tanist_api::validate;
@@ -25,7 +25,7 @@ pub async fn positions(session: &Session, group: &ReplicaGroup) -> Positions {
         return Positions::new();
     };
     let command = Command { timeout: spec.commands.sequence.timeout.min(LONGEST), ..spec.commands.sequence.clone() };
-    let pods: Api<Pod> = Api::namespaced(session.client.clone(), &session.namespace);
+    let cluster = Kube::new(session.client.clone(), session.client.clone());
     let nonce = format!("{:016x}", rand::random::<u64>());
     let asked = view.members().iter().map(async |member| {
         let position = match why_not(member, &record, group.spec.paused) {
@@ -39,7 +39,7 @@ pub async fn positions(session: &Session, group: &ReplicaGroup) -> Positions {
                     runner: spec.runner,
                 };
                 let token = format!("override-{}-{nonce}", member.ordinal);
-                target.sequence_by_hand(&pods, &command, &token).await
+                target.sequence_by_hand(&cluster, &command, &token).await
             }
         };
         (member.name.clone(), position)

@@ -1,0 +1,198 @@
+//! The cluster behind an API server, through kube.
+use super::{Cluster, Error, Exec, Fence, Found, Kind, Object, Read, Which, Write};
+use crate::exec::exec;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{Event, Node, PersistentVolumeClaim, Pod};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind, NamespaceResourceScope};
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::fmt;
+use tanist_api::{self as api, ReplicaGroup};
+use tanist_core::checked::{Deletion, Scaling};
+use tanist_core::contract::Timestamp;
+use tanist_core::evidence::Ended;
+
+/// The most events that are read. Kubernetes merges repeated events into one.
+const EVENTS: u32 = 200;
+
+/// The reason of events about objects that could not be created.
+const FAILED_CREATE: &str = "FailedCreate";
+
+/// A cluster that kube reaches.
+#[derive(Clone)]
+pub struct Kube {
+    /// For single requests.
+    client: Client,
+    /// For executions: it never retries.
+    exec_client: Client,
+}
+
+impl fmt::Debug for Kube {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Kube")
+    }
+}
+
+impl Cluster for Kube {
+    fn read(&self, read: Read) -> BoxFuture<'_, Result<Found, Error>> {
+        async move { self.find(&read).await.map_err(|error| Error::from(&error)) }.boxed()
+    }
+
+    fn write(&self, write: Write) -> BoxFuture<'_, Result<Option<Object>, Error>> {
+        async move { self.send(write).await.map_err(|error| Error::from(&error)) }.boxed()
+    }
+
+    fn exec(&self, asked: Exec) -> BoxFuture<'_, Ended> {
+        async move {
+            let pods: Api<Pod> = Api::namespaced(self.exec_client.clone(), &asked.namespace);
+            exec(&pods, &asked.pod, &asked.container, &asked.argv, asked.deadline).await
+        }
+        .boxed()
+    }
+}
+
+impl Kube {
+    /// The same cluster through two clients: `exec_client` never retries a request.
+    #[must_use]
+    pub fn new(client: Client, exec_client: Client) -> Self {
+        Kube { client, exec_client }
+    }
+
+    fn of<K>(&self, namespace: &str) -> Api<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+    {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    /// Objects whose spec nobody here takes apart.
+    fn plain(&self, kind: Kind, namespace: &str) -> Api<DynamicObject> {
+        let group = match kind {
+            Kind::Set => "apps",
+            Kind::Budget => "policy",
+            _ => "",
+        };
+        let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(group, "v1", kind.word()));
+        Api::namespaced_with(self.client.clone(), namespace, &kind)
+    }
+
+    async fn find(&self, read: &Read) -> kube::Result<Found> {
+        let namespace = &read.namespace;
+        match read.kind {
+            Kind::Group => found(self.of::<ReplicaGroup>(namespace), read, |o| Object::Group(Box::new(o))).await,
+            Kind::Set => found(self.of::<StatefulSet>(namespace), read, |o| Object::Set(Box::new(o))).await,
+            Kind::Pod => found(self.of::<Pod>(namespace), read, |o| Object::Pod(Box::new(o))).await,
+            Kind::Claim => {
+                found(self.of::<PersistentVolumeClaim>(namespace), read, |o| Object::Claim(Box::new(o))).await
+            }
+            Kind::Event => found(self.of::<Event>(namespace), read, |o| Object::Event(Box::new(o))).await,
+            Kind::Node => found(Api::<Node>::all(self.client.clone()), read, |o| Object::Node(Box::new(o))).await,
+            Kind::Service | Kind::Budget => {
+                found(self.plain(read.kind, namespace), read, |o| Object::Plain(Box::new(o))).await
+            }
+        }
+    }
+
+    async fn send(&self, write: Write) -> kube::Result<Option<Object>> {
+        let plain = PatchParams::default();
+        match write {
+            Write::Status(group) => self.replace_status(*group).await,
+            Write::Apply { namespace, kind, name, manifest, manager, force } => {
+                let params = PatchParams { force, ..PatchParams::apply(manager) };
+                let applied = self.plain(kind, &namespace).patch(&name, &params, &Patch::Apply(&manifest)).await?;
+                Ok(Some(Object::Plain(Box::new(applied))))
+            }
+            Write::Label { pod, role } => {
+                let patch = fenced(&pod, json!({"metadata": {"labels": {api::LABEL_ROLE: role}}}));
+                let labelled = self.of::<Pod>(&pod.namespace).patch(&pod.name, &plain, &Patch::Merge(patch)).await?;
+                Ok(Some(Object::Pod(Box::new(labelled))))
+            }
+            Write::Gate { pod, ready, at } => {
+                let patch = Patch::Strategic(fenced(&pod, gate(ready, at)));
+                let set = self.of::<Pod>(&pod.namespace).patch_status(&pod.name, &plain, &patch).await?;
+                Ok(Some(Object::Pod(Box::new(set))))
+            }
+            Write::Mark { claim, notes } => {
+                let patch = Patch::Merge(fenced(&claim, json!({"metadata": {"annotations": notes}})));
+                let claims: Api<PersistentVolumeClaim> = self.of(&claim.namespace);
+                Ok(Some(Object::Claim(Box::new(claims.patch(&claim.name, &plain, &patch).await?))))
+            }
+            Write::Nudge { set, at } => {
+                let note = json!({"metadata": {"annotations": {api::ANNOTATION_NUDGE: at.to_string()}}});
+                self.change_set(&set, note).await
+            }
+            Write::Scale { namespace, set, to } => self.scale(namespace, set, &to).await,
+            Write::Delete { namespace, deletion } => self.delete(&namespace, &deletion).await,
+        }
+    }
+
+    async fn replace_status(&self, group: ReplicaGroup) -> kube::Result<Option<Object>> {
+        let (namespace, name) = (group.namespace().unwrap_or_default(), group.name_any());
+        let written = self.of::<ReplicaGroup>(&namespace).replace_status(&name, &PostParams::default(), &group).await?;
+        Ok(Some(Object::Group(Box::new(written))))
+    }
+
+    async fn scale(&self, namespace: String, set: String, to: &Scaling) -> kube::Result<Option<Object>> {
+        let (uid, version) = (to.uid().to_owned(), Some(to.version().to_owned()));
+        self.change_set(&Fence { namespace, name: set, uid, version }, json!({"spec": {"replicas": to.replicas()}}))
+            .await
+    }
+
+    async fn change_set(&self, set: &Fence, patch: Value) -> kube::Result<Option<Object>> {
+        let params = PatchParams { field_manager: Some(api::FIELD_MANAGER.into()), ..PatchParams::default() };
+        let sets: Api<StatefulSet> = self.of(&set.namespace);
+        let changed = sets.patch(&set.name, &params, &Patch::Merge(fenced(set, patch))).await?;
+        Ok(Some(Object::Set(Box::new(changed))))
+    }
+
+    async fn delete(&self, namespace: &str, deletion: &Deletion) -> kube::Result<Option<Object>> {
+        let (uid, version) = (Some(deletion.uid().to_owned()), Some(deletion.version().to_owned()));
+        let preconditions = Some(Preconditions { uid, resource_version: version });
+        let params = DeleteParams { preconditions, ..DeleteParams::default() };
+        self.of::<Pod>(namespace).delete(deletion.member().as_str(), &params).await.map(|_| None)
+    }
+}
+
+async fn found<K>(api: Api<K>, read: &Read, object: impl Fn(K) -> Object) -> kube::Result<Found>
+where
+    K: Clone + DeserializeOwned + fmt::Debug,
+{
+    let params = match &read.which {
+        Which::Named(name) => {
+            let found = api.get_opt(name).await?;
+            return Ok(Found { objects: found.into_iter().map(object).collect(), version: None });
+        }
+        Which::OfGroup(group) => ListParams::default().labels(&format!("{}={group}", api::LABEL_GROUP)),
+        Which::FailuresOf(uid) => {
+            ListParams::default().fields(&format!("involvedObject.uid={uid},reason={FAILED_CREATE}")).limit(EVENTS)
+        }
+    };
+    let list = api.list(&params).await?;
+    Ok(Found { objects: list.items.into_iter().map(object).collect(), version: list.metadata.resource_version })
+}
+
+/// The status of the readiness gate, as a strategic merge.
+fn gate(ready: bool, at: Timestamp) -> Value {
+    json!({"status": {"conditions": [{
+        "type": api::GATE_MEMBER,
+        "status": if ready { "True" } else { "False" },
+        "reason": if ready { "InItsRole" } else { "NotInItsRole" },
+        "lastTransitionTime": jiff::Timestamp::from_second(at).unwrap_or_default().to_string(),
+    }]}})
+}
+
+/// The patch with UID and version as preconditions: the API server refuses a patch that would change either.
+fn fenced(fence: &Fence, mut patch: Value) -> Value {
+    let metadata = patch.as_object_mut().map(|patch| patch.entry("metadata").or_insert_with(|| json!({})));
+    if let Some(metadata) = metadata.and_then(Value::as_object_mut) {
+        metadata.insert("uid".into(), fence.uid.clone().into());
+        if let Some(version) = &fence.version {
+            metadata.insert("resourceVersion".into(), version.clone().into());
+        }
+    }
+    patch
+}

@@ -1,0 +1,89 @@
+//! The writes of a round. Each names the state that it was decided on, and the API server refuses it when that state has changed: a process may have
+//! been frozen for hours before its write arrives. The table is at the top of `act.rs`.
+use super::Kind;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use tanist_api::ReplicaGroup;
+use tanist_core::checked::{Deletion, Scaling};
+use tanist_core::contract::Timestamp;
+
+/// One write. What takes something away, a [`Deletion`] or a [`Scaling`], can only be made by a check.
+#[derive(Debug)]
+pub enum Write {
+    /// Replaces the status of a group, whose version is the fence.
+    Status(Box<ReplicaGroup>),
+    /// Server-side apply of an object of a group.
+    Apply {
+        /// The group's namespace.
+        namespace: String,
+        /// The kind of the object.
+        kind: Kind,
+        /// The object's name.
+        name: String,
+        /// What is applied. Its `resourceVersion`, if it has one, is the fence.
+        manifest: Value,
+        /// The field manager.
+        manager: &'static str,
+        /// Whether it takes fields from other managers. Without, a different object that exists already makes it fail.
+        force: bool,
+    },
+    /// Sets the label by which Services select a pod. Without a role none does.
+    Label {
+        /// The pod.
+        pod: Fence,
+        /// The role.
+        role: Option<&'static str>,
+    },
+    /// Sets the readiness gate of a pod.
+    Gate {
+        /// The pod.
+        pod: Fence,
+        /// Whether the member is in its role.
+        ready: bool,
+        /// The time of the change.
+        at: Timestamp,
+    },
+    /// Writes annotations of a claim.
+    Mark {
+        /// The claim.
+        claim: Fence,
+        /// The annotations; absent ones are removed.
+        notes: BTreeMap<&'static str, Option<String>>,
+    },
+    /// Annotates a `StatefulSet`, so that its controller looks at it.
+    Nudge {
+        /// The set.
+        set: Fence,
+        /// When.
+        at: Timestamp,
+    },
+    /// Lowers the replicas of a `StatefulSet`; UID and version in it are the fence.
+    Scale {
+        /// The set's namespace.
+        namespace: String,
+        /// The set's name.
+        set: String,
+        /// How far, as it was checked.
+        to: Scaling,
+    },
+    /// Deletes a pod; UID and version in it are the fence.
+    Delete {
+        /// The pod's namespace.
+        namespace: String,
+        /// Which pod, as it was checked.
+        deletion: Deletion,
+    },
+}
+
+/// An object as it was when its change was decided: the API server refuses the change of any other one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fence {
+    /// The object's namespace.
+    pub namespace: String,
+    /// The object's name.
+    pub name: String,
+    /// The object's UID: another object of that name is not changed.
+    pub uid: String,
+    /// The object's `resourceVersion`. Absent: any.
+    pub version: Option<String>,
+}
