@@ -1,4 +1,5 @@
 # shellcheck shell=bash
+# shellcheck disable=SC2154 # who reads this sets root
 # Builds another commit in a folder of its own, with as much of the present build as can be taken. Expects $root, the checkout.
 
 # The whole name of a commit, or an error that says what to do.

@@ -1,4 +1,5 @@
 # shellcheck shell=bash
+# shellcheck disable=SC2154 # who reads this sets root
 # The acts of dev/demo.
 
 NAMESPACE=demo
@@ -21,6 +22,7 @@ act() {
 # The members as the group itself reports them.
 table() {
   echo
+  # shellcheck disable=SC2016 # of the template
   kube get rg -n "$NAMESPACE" "$GROUP" -o go-template='{{printf "   %-10s %-9s %-9s %-6s %-5s %s\n" "MEMBER" "PHASE" "ROLE" "READY" "TERM" "SEQUENCE"}}{{range .status.members}}{{$s := "-"}}{{if .sequence}}{{$s = .sequence}}{{end}}{{$t := "-"}}{{if .term}}{{$t = printf "%v" .term}}{{end}}{{printf "   %-10s %-9s %-9s %-6v %-5s %s\n" .name .phase .role .ready $t $s}}{{end}}'
 }
 

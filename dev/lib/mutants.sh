@@ -1,4 +1,5 @@
 # shellcheck shell=bash
+# shellcheck disable=SC2154 # dev/mutants sets root
 # What dev/mutants does: lists of mutations, results kept by sources, runs in a copy, tables. It sets crate, random, again and minutes.
 
 # dev/env.sh is sourced only in the copy: it claims the folder that is built into for the checkout in which it is sourced, and questions like --check
@@ -44,6 +45,7 @@ sources_of() {
     host/core | host/protocol) echo "$1" ;;
     host/runner) echo host/protocol host/runner ;;
     host/api) echo host/api host/core ;;
+    host/cluster) echo host/api host/cluster host/core host/mock host/protocol ;;
     host/engine) echo host/core host/engine policies wit ;;
     host/author) echo host/author host/core host/engine policies wit ;;
     host/operator) echo host crds deploy policies wit ;;
@@ -146,10 +148,10 @@ prepare_copy() {
     [[ -f $file ]] || continue
     cmp -s "$file" "$work/$file" || { mkdir -p "$work/$(dirname "$file")" && cp "$file" "$work/$file"; }
   done <"$work/.files"
-  cd "$work"
+  cd "$work" || return
   # shellcheck source=/dev/null
   . dev/env.sh
-  cd "$root"
+  cd "$root" || return
   unchanged=$(mktemp -d)
   cp -r "$crate/src" "$unchanged/src"
   # In any case the copy is restored afterwards, with new times.
@@ -167,7 +169,7 @@ run_tests() {
   # Most mutations are noticed by the crate's own unit tests; the programs of its other tests take most of the time to link.
   case $crate in
     host/operator) cargo_test -p "$package" --bins -- "${words[@]}" || return ;;
-    host/engine | host/author) cargo_test -p "$package" --lib -- "${words[@]}" || return ;;
+    host/cluster | host/engine | host/author) cargo_test -p "$package" --lib -- "${words[@]}" || return ;;
   esac
   cargo_test "${which[@]}" -- "${words[@]}"
 }
@@ -322,18 +324,18 @@ run_sample() {
 
 # table CRATE: its whole table from known results, and a sentence that counts them.
 table() {
-  local number=0 known=0 line result rows=''
+  local number=0 known=0 line result cells=''
   while read -r line; do
     number=$((number + 1))
     result=$(result_of "$1" "$line")
     if is_known "$1" "$result"; then known=$((known + 1)); elif ! survived "$result"; then result=''; fi
-    rows+=$(print_row "$number" "$line" "$result")$'\n'
+    cells+=$(print_row "$number" "$line" "$result")$'\n'
   done < <(mutations_of "$1")
   if ((known == number)); then echo -n "All $number were tried"; else echo -n "$known of $number were tried"; fi
   if [[ -n $random ]]; then echo " with ${MUTANTS_SEEDS:-100} seeds."; else echo "."; fi
   echo
   headings
-  echo -n "$rows"
+  echo -n "$cells"
 }
 
 # replace FILE NAME: what stands between the marks of that name becomes the standard input.

@@ -22,6 +22,7 @@ pgrep procps
 mount mount
 jq jq
 bc bc
+shellcheck shellcheck
 "
 
 missing_packages() {

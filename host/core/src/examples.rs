@@ -2,7 +2,7 @@
 //!
 //! [`cases`] lists the questions; each is what [`decide`](crate::decide::decide) asks about a [`Scene`], so members are barred by the host's own
 //! rules and for its own reasons. [`asked`] does the same for a group that a test describes as policies see it. [`member`] and [`snapshot`] are single values
-//! of the contract, for questions that a test writes by hand.
+//! of the contract, for questions that a test writes by hand; [`pod`] is one of the core's.
 mod asked;
 mod cases;
 mod scene;
@@ -13,6 +13,8 @@ pub use cases::{Case, cases, usual};
 pub use scene::Scene;
 
 use crate::contract::{Group, Member, Phase, Position, Role, Sequence, Snapshot, Timestamp};
+use crate::snapshot::{Container, Pod};
+use std::collections::BTreeMap;
 
 /// The time of every example.
 pub const NOW: Timestamp = 1_795_000_000;
@@ -63,4 +65,27 @@ pub fn snapshot(members: Vec<Member>) -> Snapshot {
         facts: Vec::new(),
     };
     Snapshot { now: NOW, group, members, history: Vec::new(), parameters: "{}".to_owned() }
+}
+
+/// A pod with one container, `db`, that runs. `id`: of the container; `ready`: whether that is ready.
+#[must_use]
+pub fn pod(id: &str, ready: bool, phase: Phase) -> Pod {
+    let container = Container { id: Some(id.into()), running: true, ready };
+    Pod {
+        uid: "u".into(),
+        version: "1".into(),
+        phase,
+        phase_since: 0,
+        ready: false,
+        node: None,
+        grace: 30,
+        containers: BTreeMap::from([("db".to_owned(), container)]),
+        routed: None,
+        outdated: false,
+        older_template: false,
+        gate: None,
+        labels: Vec::new(),
+        trouble: None,
+        stray: None,
+    }
 }

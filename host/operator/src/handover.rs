@@ -4,7 +4,6 @@
 //! process that watched remembers it until a round has written the record. So the Lease has an annotation with a version from before, and the process
 //! that takes the Lease reads the changes of pods from that version on. The API server keeps changes for 75 s at least; later, or after a restart
 //! of the API server, they cannot be read any more, and the node has to prove the end (docs/decisions/0015-handover.md).
-use crate::api_error;
 use crate::context::Context;
 use crate::run::pod_changed;
 use futures::future::join_all;
@@ -18,6 +17,7 @@ use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tanist_api as api;
+use tanist_cluster::api_error;
 use tracing::{info, warn};
 
 /// The annotation of the Lease: a JSON object with a version of pods for each namespace.
@@ -243,7 +243,7 @@ mod tests {
         let (ctx, asked) = serving(200, &lines);
         ctx.seen.inherit(Some(r#"{"shop": "7", "elsewhere": "8"}"#), Instant::now());
         read_on(&ctx).await;
-        assert!(ctx.hints.has_ended("ended") && !ctx.hints.has_ended("forced"));
+        assert!(ctx.rounds.hints.has_ended("ended") && !ctx.rounds.hints.has_ended("forced"));
         let asked = asked.lock().unwrap().clone();
         assert!(
             matches!(&*asked, [one] if one.contains("/namespaces/shop/pods?") && one.contains("resourceVersion=7")),

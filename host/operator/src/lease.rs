@@ -2,7 +2,6 @@
 //! same work; it is no fence. What must not happen twice is fenced by resource versions, UIDs and tokens.
 mod holder;
 
-use crate::api_error;
 use crate::handover::{self, Seen};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::Pod;
@@ -11,6 +10,7 @@ use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client, ResourceExt};
 use std::sync::Arc;
 use std::time::Duration;
+use tanist_cluster::api_error;
 use tokio::time::Instant;
 
 /// How long a holder may be silent (row A51).

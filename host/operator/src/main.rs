@@ -1,33 +1,19 @@
 //! `tanist`: the operator and its command line.
-mod act;
-mod api_error;
 mod args;
 mod cli;
-mod clock;
-mod cluster;
 mod context;
 mod controller;
-mod crash;
 mod crds;
 mod decisions;
-mod exec;
 mod handover;
-mod hints;
 mod lease;
-mod member;
 mod metrics;
 #[cfg(test)]
 mod mock;
 mod news;
 mod nodes;
-mod objects;
-mod observe;
 mod policies;
-mod report;
 mod run;
-mod slots;
-#[cfg(test)]
-mod stub;
 mod telemetry;
 
 use args::{Args, Command};

@@ -12,13 +12,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tanist_api::ReplicaGroup;
+use tanist_cluster::count::{Count, Execution, Went};
 use tanist_core::check;
 use tanist_core::contract::{Answer, Care, Phase, Role};
 use tanist_core::over::role_word;
 use tanist_core::plan::{Action, Plan};
 use tanist_core::policy::{Answered, Point, Policies, Question, Reply, Unanswered};
 use tanist_core::record::Verb;
-use tanist_core::snapshot::{Evidence, Snapshot};
+use tanist_core::snapshot::Snapshot;
 use tanist_core::status::{Condition, Kind, Truth};
 
 /// Labels of a decision.
@@ -194,34 +195,6 @@ impl Metrics {
         Ok(text)
     }
 
-    /// A command ended.
-    pub fn executed(&self, command: &str, result: &str, took: Duration) {
-        let labels = ExecLabels { command: command.to_owned(), result: result.to_owned() };
-        self.execs.get_or_create(&labels).inc();
-        self.exec_seconds.get_or_create(&labels).observe(took.as_secs_f64());
-    }
-
-    /// An execution was postponed because no slot was free in time. `kind`: `question` or `command`.
-    pub fn no_slot(&self, kind: &str) {
-        self.slots_missed.get_or_create(&KindLabels { kind: kind.to_owned() }).inc();
-    }
-
-    /// How a command ended, in one word.
-    #[must_use]
-    pub fn result(evidence: &Evidence) -> &'static str {
-        match evidence {
-            Evidence::Exited(0) => "ok",
-            Evidence::Exited(_) => "failed",
-            Evidence::NotStarted(_) => "not-started",
-            Evidence::Running | Evidence::Interrupted | Evidence::Unknown(_) => "unknown",
-        }
-    }
-
-    /// The outcome of a command is unknown.
-    pub fn unknown(&self) {
-        self.unknown_outcomes.inc();
-    }
-
     /// A round is over.
     pub fn round(&self, object: &ReplicaGroup, s: &Snapshot, plan: &Plan, conditions: &[Condition], took: Duration) {
         self.violations.inc_by(u64::try_from(plan.violations.len()).unwrap_or(u64::MAX));
@@ -233,20 +206,7 @@ impl Metrics {
                 RoleLabels { namespace: namespace.clone(), group: group.clone(), role: role_word(role).to_owned() };
             self.members.get_or_create(&labels).set(i64::try_from(count).unwrap_or(i64::MAX));
         }
-        self.set_conditions(object, conditions);
-    }
-
-    /// Sets the numbers of a group's conditions. A condition that the group no longer has gets no number.
-    pub fn set_conditions(&self, object: &ReplicaGroup, conditions: &[Condition]) {
-        let (namespace, group) = (object.namespace().unwrap_or_default(), object.name_any());
-        for (kind, truth) in all_conditions() {
-            let labels = condition_labels(&namespace, &group, kind, truth);
-            match conditions.iter().find(|c| c.kind == kind) {
-                Some(said) => drop(self.conditions.get_or_create(&labels).set(i64::from(said.status == truth))),
-                None => drop(self.conditions.remove(&labels)),
-            }
-        }
-        self.know(&namespace, |groups| groups.insert(group));
+        self.conditions(object, conditions);
     }
 
     /// Counts the failovers among the actions that were done, by the cause of the primary's loss.
@@ -297,6 +257,35 @@ impl Metrics {
         change(groups);
         let labels = NamespaceLabels { namespace: namespace.to_owned() };
         self.groups.get_or_create(&labels).set(i64::try_from(groups.len()).unwrap_or(i64::MAX));
+    }
+}
+
+impl Count for Metrics {
+    fn executed(&self, command: &str, went: Went, took: Duration) {
+        let labels = ExecLabels { command: command.to_owned(), result: went.as_str().to_owned() };
+        self.execs.get_or_create(&labels).inc();
+        self.exec_seconds.get_or_create(&labels).observe(took.as_secs_f64());
+    }
+
+    fn no_slot(&self, kind: Execution) {
+        self.slots_missed.get_or_create(&KindLabels { kind: kind.as_str().to_owned() }).inc();
+    }
+
+    fn unknown(&self) {
+        self.unknown_outcomes.inc();
+    }
+
+    /// Sets the numbers of a group's conditions. A condition that the group no longer has gets no number.
+    fn conditions(&self, object: &ReplicaGroup, conditions: &[Condition]) {
+        let (namespace, group) = (object.namespace().unwrap_or_default(), object.name_any());
+        for (kind, truth) in all_conditions() {
+            let labels = condition_labels(&namespace, &group, kind, truth);
+            match conditions.iter().find(|c| c.kind == kind) {
+                Some(said) => drop(self.conditions.get_or_create(&labels).set(i64::from(said.status == truth))),
+                None => drop(self.conditions.remove(&labels)),
+            }
+        }
+        self.know(&namespace, |groups| groups.insert(group));
     }
 }
 

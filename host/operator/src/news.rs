@@ -1,15 +1,15 @@
 //! News: Kubernetes events, for users of `kubectl describe` and for tools that store events. Each is about one group and, if it fits, one pod.
-use crate::act::{Error, Outcome};
-use crate::api_error;
 use crate::context::Context;
 use crate::metrics::Metrics;
-use crate::observe::Observed;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tanist_api::validate::cut;
+use tanist_cluster::act::{Error, Outcome};
+use tanist_cluster::api_error;
+use tanist_cluster::observe::Observed;
 use tanist_core::contract::MemberName;
 use tanist_core::plan::{Action, DeletionCause, Plan};
 use tanist_core::record::{self, Verb};
@@ -117,7 +117,7 @@ fn enqueue(ctx: &Context, observed: &Observed, all: Vec<News>) {
 /// Events for errors that the last round did not have. An error that lasts for hours gives one event; the conditions show it all the time.
 fn new_errors<'e>(ctx: &Context, observed: &Observed, errors: impl Iterator<Item = &'e Error>) -> Vec<News> {
     let now: BTreeMap<String, &Error> = errors.filter(|e| e.lasts()).map(|e| (e.to_string(), e)).collect();
-    let before = ctx.hints.with_group(&observed.snapshot.group.uid, |h| {
+    let before = ctx.rounds.hints.with_group(&observed.snapshot.group.uid, |h| {
         std::mem::replace(&mut h.reported, now.keys().cloned().collect())
     });
     let new = now.into_iter().filter(|(text, _)| !before.contains(text));

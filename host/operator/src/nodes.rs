@@ -1,6 +1,5 @@
 //! Watches nodes. A node that is lost, comes back, is drained or is declared out of service starts rounds of the groups with members there.
 use crate::context::Context;
-use crate::observe::convert;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Node;
 use kube::runtime::WatchStreamExt;
@@ -11,6 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tanist_api::ReplicaGroup;
+use tanist_cluster::observe::convert;
 use tanist_core::snapshot;
 use tracing::{info, warn};
 
@@ -42,7 +42,7 @@ async fn until_forbidden(ctx: &Arc<Context>, groups: &[Store<ReplicaGroup>]) {
             Ok(event) => {
                 if let Some(name) = changed(&mut known, &event) {
                     let concerned = groups.iter().flat_map(Store::state).filter(|g| concerns(g, &name));
-                    concerned.for_each(|g| ctx.wake(&g));
+                    concerned.for_each(|g| ctx.rounds.wake(&g));
                 }
             }
             Err(

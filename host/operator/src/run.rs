@@ -8,7 +8,6 @@ use crate::lease::Leadership;
 use crate::metrics::Metrics;
 use crate::news;
 use crate::nodes;
-use crate::observe::every_container_ended;
 use crate::policies;
 use crate::telemetry;
 use anyhow::Context as _;
@@ -27,6 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tanist_api::{self as api, ReplicaGroup};
+use tanist_cluster::observe::every_container_ended;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{info, warn};
 
@@ -46,7 +46,7 @@ pub async fn run(settings: Run, reach: &Reach) -> anyhow::Result<()> {
     // killed, and leave the Lease behind.
     let mut terminate = signal(SignalKind::terminate()).context("failed to listen for SIGTERM")?;
     telemetry::logs();
-    crate::crash::start().await;
+    tanist_cluster::crash::start().await;
     let config = reach.config().await?;
     let engine =
         tanist_engine::Engine::new(tanist_engine::Limits::default()).context("failed to start the policy engine")?;
@@ -103,12 +103,12 @@ fn cause<E: std::fmt::Display>(ended: Result<Result<(), E>, tokio::task::JoinErr
 
 /// After SIGTERM nothing new starts. The Lease is held until running commands have ended or the grace is over (docs/rules.md, "Commands").
 async fn close(ctx: &Context) {
-    ctx.closing.store(true, Ordering::SeqCst);
+    ctx.rounds.closing.store(true, Ordering::SeqCst);
     let until = tokio::time::Instant::now() + Duration::from_secs(ctx.settings.grace);
-    while ctx.hints.running() > 0 && tokio::time::Instant::now() < until {
+    while ctx.rounds.hints.running() > 0 && tokio::time::Instant::now() < until {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    info!(running = ctx.hints.running(), "ending");
+    info!(running = ctx.rounds.hints.running(), "ending");
 }
 
 async fn watch_all(ctx: Arc<Context>, woken: mpsc::UnboundedReceiver<ObjectRef<ReplicaGroup>>) {
@@ -205,9 +205,9 @@ async fn watch_pods(ctx: Arc<Context>, client: Client, namespace: String, select
 pub fn pod_changed(ctx: &Context, namespace: &str, pod: &Pod) {
     let Some(group) = pod.labels().get(api::LABEL_GROUP) else { return };
     if every_container_ended(pod) {
-        pod.uid().into_iter().for_each(|uid| ctx.hints.end(uid));
+        pod.uid().into_iter().for_each(|uid| ctx.rounds.hints.end(uid));
     }
-    let _ = ctx.wake.unbounded_send(ObjectRef::new(group).within(namespace));
+    ctx.rounds.wake_named(namespace, group);
 }
 
 /// Caches the labelled `ConfigMap`s. After an edit the store loads what changed, and wakes exactly the groups that use it.

@@ -65,7 +65,7 @@ fn dual_stack(port: u16) -> std::io::Result<TcpListener> {
 
 /// Ready, whether this process leads or waits; not ready while it shuts down.
 async fn ready(State(ctx): State<Arc<Context>>) -> StatusCode {
-    if ctx.is_closing() { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK }
+    if ctx.rounds.is_closing() { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK }
 }
 
 async fn metrics(State(ctx): State<Arc<Context>>) -> Result<String, StatusCode> {

@@ -3,12 +3,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tanist_core::contract::{MemberName, Phase, Position, Role};
 use tanist_core::evidence::Commands;
-use tanist_core::examples::usual;
+use tanist_core::examples::{pod, usual};
 use tanist_core::freshness::{
     Ages, Ask, FRESH, Moment, PositionHint, RECENT, Readings, Sight, StatusAnswer, Statuses, Worth,
 };
 use tanist_core::policy::Point;
-use tanist_core::snapshot::{Container, Evidence, Pod, Snapshot};
+use tanist_core::snapshot::{Evidence, Pod, Snapshot};
 use tanist_protocol::why::Word;
 
 /// The resync interval.
@@ -21,28 +21,6 @@ fn at(millis: u64) -> Moment {
 
 fn both(age: Duration) -> Ages {
     Ages { any: age, settled: age }
-}
-
-/// A pod with one container, `db`.
-fn pod(id: &str, ready: bool, phase: Phase) -> Pod {
-    let container = Container { id: Some(id.into()), running: true, ready };
-    Pod {
-        uid: "u".into(),
-        version: "1".into(),
-        phase,
-        phase_since: 0,
-        ready: false,
-        node: None,
-        grace: 30,
-        containers: BTreeMap::from([("db".to_owned(), container)]),
-        routed: None,
-        outdated: false,
-        older_template: false,
-        gate: None,
-        labels: Vec::new(),
-        trouble: None,
-        stray: None,
-    }
 }
 
 /// Whether an answer of that pod, so many seconds old, is still used when the pod looks like `now`.

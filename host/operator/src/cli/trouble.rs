@@ -1,6 +1,6 @@
 //! Errors of the command line: one sentence with what failed, why, and what to do.
-use crate::api_error;
 use kube::Error;
+use tanist_cluster::api_error;
 
 /// An error for what failed, with the API server's words and advice.
 pub fn failed(what: &str, error: &Error) -> anyhow::Error {
@@ -36,7 +36,7 @@ pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api_error::tests::refused;
+    use tanist_mock::refused;
 
     #[test]
     fn an_error_says_what_failed_and_what_to_do() {

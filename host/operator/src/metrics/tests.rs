@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may")]
 use super::*;
 use serde_json::{Value, json};
+use tanist_core::snapshot::Evidence;
 use tanist_core::status::Finding;
 
 fn has(metrics: &Metrics, line: &str) {
@@ -17,7 +18,7 @@ fn lacks(metrics: &Metrics, part: &str) {
 #[test]
 fn the_names_are_those_that_alerts_know() {
     let metrics = Metrics::default();
-    metrics.executed("primary", Metrics::result(&Evidence::Exited(0)), Duration::from_millis(30));
+    metrics.executed("primary", Went::from(&Evidence::Exited(0)), Duration::from_millis(30));
     metrics.unknown();
     metrics.know("shop", |groups| groups.insert("db".into()));
     has(&metrics, "tanist_execs_total{command=\"primary\",result=\"ok\"} 1");
@@ -111,7 +112,11 @@ fn a_condition_that_is_gone_has_no_number() {
     }))
     .unwrap();
     let said = |kind, status| Condition { kind, status, reason: Finding::Settled.into(), message: String::new() };
-    metrics.set_conditions(&group, &[said(Kind::Ready, Truth::Unknown), said(Kind::TemplateRejected, Truth::True)]);
+    Count::conditions(
+        &metrics,
+        &group,
+        &[said(Kind::Ready, Truth::Unknown), said(Kind::TemplateRejected, Truth::True)],
+    );
     let line = |kind: &str, status: &str, value: u8| {
         let labels = format!("namespace=\"shop\",group=\"db\",condition=\"{kind}\",status=\"{status}\"");
         format!("tanist_group_condition{{{labels}}} {value}")
@@ -119,7 +124,7 @@ fn a_condition_that_is_gone_has_no_number() {
     has(&metrics, &line("TemplateRejected", "True", 1));
     has(&metrics, &line("Ready", "Unknown", 1));
     has(&metrics, "tanist_groups{namespace=\"shop\"} 1");
-    metrics.set_conditions(&group, &[said(Kind::Ready, Truth::True)]);
+    Count::conditions(&metrics, &group, &[said(Kind::Ready, Truth::True)]);
     has(&metrics, &line("Ready", "Unknown", 0));
     has(&metrics, &line("Ready", "True", 1));
     lacks(&metrics, "TemplateRejected");

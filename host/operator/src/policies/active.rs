@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use tanist_api::spec::Policy as PolicySpec;
 use tanist_api::status::PolicyStatus;
+use tanist_cluster::report;
 use tanist_core::policy::{Answered, CUT_OFF, LOADING, NOT_LOADED, Point, Policies, PolicyName, Question, Unanswered};
 use tanist_core::status::PolicyHealth;
 use tanist_engine::{Heard, Layer, Stack};
@@ -34,6 +35,13 @@ pub struct Active {
     heard: Mutex<Vec<(usize, Heard)>>,
     slow: AtomicBool,
     cut_off: AtomicBool,
+}
+
+impl Active {
+    /// What the status says of them.
+    pub fn told(&self) -> report::Policies<'_> {
+        report::Policies { health: &self.health, status: &self.status }
+    }
 }
 
 impl Policies for Active {

@@ -3,7 +3,6 @@
 use super::source::{Content, Kind};
 use super::store::good::Version;
 use super::store::work::{GroupRef, Note, Stored};
-use crate::api_error;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -14,6 +13,7 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tanist_api::{LABEL_GROUP, ReplicaGroup};
+use tanist_cluster::api_error;
 use tanist_core::policy::Point;
 
 /// The key of a component in a copy.

@@ -6,9 +6,9 @@ use super::scripts::Scripts;
 use super::source::{Content, Kind};
 use super::store::Compiler;
 use super::store::queue::{AT_ONCE, Failure};
-use crate::api_error;
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use tanist_cluster::api_error;
 use tanist_engine::{Engine, LoadError, Policy};
 
 /// Makes policies for this engine.

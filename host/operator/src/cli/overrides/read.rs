@@ -1,14 +1,14 @@
 //! Reads the sequences of members as the operator does.
 use super::assess::Positions;
 use crate::cli::Session;
-use crate::cluster::kube::Kube;
-use crate::member::Target;
 use futures::future::join_all;
 use kube::ResourceExt;
 use tanist_api::ReplicaGroup;
 use tanist_api::status::MemberStatus;
 use tanist_api::validate;
 use tanist_api::view::{View, is};
+use tanist_cluster::cluster::kube::Kube;
+use tanist_cluster::member::Target;
 use tanist_core::contract::Position;
 use tanist_core::record::Record;
 use tanist_core::snapshot::Command;

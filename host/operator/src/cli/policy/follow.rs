@@ -131,7 +131,7 @@ pub async fn follow(
 
 /// Looks at a group once. An error is no end: the API server may be away for a moment. `None`: the group is gone.
 async fn look(session: &Session, user: &User, digest: &str) -> Result<Option<Stand>, String> {
-    let found = session.groups().get_opt(&user.name).await.map_err(|error| crate::api_error::words(&error))?;
+    let found = session.groups().get_opt(&user.name).await.map_err(|error| tanist_cluster::api_error::words(&error))?;
     Ok(found.map(|group| stand(entry(&group, &user.source), user.before.as_ref(), digest)))
 }
 

@@ -2,7 +2,6 @@
 use super::super::Session;
 use super::super::find::find;
 use super::super::trouble::failed;
-use crate::observe::told::{Objects, Told, told};
 use crate::policies::{content_of, source_text};
 use futures::future::join_all;
 use jiff::Timestamp;
@@ -19,6 +18,7 @@ use tanist_api::{LABEL_GROUP, LABEL_POLICY, ReplicaGroup};
 use tanist_author::Place;
 use tanist_author::recorded::{About, Recording, record};
 use tanist_author::tools::{Tools, layer};
+use tanist_cluster::observe::told::{Objects, Told, told};
 use tanist_core::data::show_position;
 use tanist_core::policy::Point;
 use tanist_core::snapshot::Snapshot;
@@ -185,7 +185,7 @@ async fn from_config_map(
         Err(error) => return Ok(Err(error.to_string())),
     };
     let loaded = tools.load_from(source, Path::new(key), &content.bytes);
-    Ok(loaded.map_err(|error| crate::api_error::chain(&error)))
+    Ok(loaded.map_err(|error| tanist_cluster::api_error::chain(&error)))
 }
 
 /// Prints what a reader has to know to standard error, so that the output can be stored.
@@ -207,3 +207,7 @@ pub fn points() -> impl clap::builder::TypedValueParser<Value = Point> {
 #[cfg(test)]
 #[path = "live_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "told_tests.rs"]
+mod told_tests;

@@ -1,0 +1,422 @@
+//! Act: the only writer of objects and the only one that starts commands. It fences every write and never waits for a command.
+//!
+//! A command starts in this order: observe once more, live; hold the same checks against it; write the record, with the resource version
+//! that was read; start. A process that lost a race in between fails at its write, and no command has started.
+//!
+//! **Fences.** A write may be late by hours: the process was frozen, and another one led meanwhile. So each write names the state that it was
+//! decided on, and fails when that state has changed; the next round observes anew.
+//!
+//! | write | names |
+//! | --- | --- |
+//! | status with the record | the group's version |
+//! | apply to an existing object | its version |
+//! | creation by apply | no different object may exist: this apply takes no field from another manager |
+//! | label and readiness that lead clients to a pod | UID and version of the pod |
+//! | label and readiness that lead them away | the UID: a late one costs a moment of availability, and it must not be held up |
+//! | memory on a claim | UID and version of the claim |
+//! | deletion of a pod, fewer members | UID and version in the second look |
+mod error;
+#[cfg(test)]
+mod tests;
+mod upkeep;
+mod writes;
+
+pub use error::Error;
+
+use crate::context::Context;
+use crate::count::{Execution, Went};
+use crate::crash;
+use crate::member::{self, Looks};
+use crate::observe;
+use crate::observe::Observed;
+use crate::report;
+use crate::slots::Slot;
+use kube::ResourceExt;
+use std::sync::Arc;
+use std::time::Duration;
+use tanist_api::ReplicaGroup;
+use tanist_core::checked::{Deletion, Scaling, Start, recheck, recheck_deletion, recheck_scaling};
+use tanist_core::contract::MemberName;
+use tanist_core::freshness::{Ask, FRESH, Moment};
+use tanist_core::order::{self, Missing, Need};
+use tanist_core::plan::{Action, DeletionCause, Plan};
+use tanist_core::record::{Intent, Verb};
+use tanist_core::snapshot::Snapshot;
+use tracing::{Instrument, info, warn};
+use writes::{Shown, delete_pod, mark_claim, route, scale};
+
+/// Deadline of each write.
+pub const WRITE_SECONDS: u64 = 20;
+
+/// The result of carrying out a plan.
+pub struct Outcome {
+    /// The group as it is now, with the resource version of the last write of its status.
+    pub object: ReplicaGroup,
+    /// Whether the record of the plan is written.
+    pub recorded: bool,
+    /// The actions that were done, or begun.
+    pub done: Vec<Action>,
+    /// Why actions were not done. Actions that depend on them were not tried.
+    pub errors: Vec<Error>,
+}
+
+/// How long a command waits for a slot. The second look comes after that wait.
+const SLOT: Duration = Duration::from_millis(250);
+
+/// Carries out a plan. An action that fails stops what depends on it ([`order`]) and nothing else.
+pub async fn act(ctx: &Arc<Context>, observed: &Observed, plan: &Plan, report: &report::Derived) -> Outcome {
+    let outcome = Outcome { object: observed.object.clone(), recorded: false, done: Vec::new(), errors: Vec::new() };
+    let mut acting = Acting { ctx, observed, plan, report, outcome, missing: Missing::default() };
+    acting.carry_out_plan().await;
+    ctx.hints.with_group(&observed.snapshot.group.uid, |h| h.commands.withdraw());
+    acting.outcome
+}
+
+/// A plan that is being carried out.
+struct Acting<'a> {
+    ctx: &'a Arc<Context>,
+    observed: &'a Observed,
+    plan: &'a Plan,
+    report: &'a report::Derived,
+    outcome: Outcome,
+    missing: Missing,
+}
+
+/// A command whose slot was taken and whose second look was made at that time.
+struct Ready {
+    token: String,
+    at: Moment,
+    found: Result<(Slot, Start), Error>,
+}
+
+fn is_move(action: &Action) -> bool {
+    matches!(action, Action::DeletePod { cause: DeletionCause::Rebalance, .. })
+}
+
+/// Why the second look refused this switchover, if it did. The action is left out, for its member is not routed, and the error is reported all the same.
+fn refused_switchover(action: &Action, ready: &mut Option<Ready>) -> Option<Error> {
+    let Action::Run { intent, .. } = action else { return None };
+    let is_it = |seen: &mut Ready| seen.token == intent.token && seen.found.is_err();
+    ready.take_if(|seen| intent.verb == Verb::Switchover && is_it(seen)).and_then(|seen| seen.found.err())
+}
+
+/// What an action needs that only a check can make.
+enum Prepared {
+    Nothing,
+    Start(Slot, Start),
+    Deletion(Deletion),
+    Scaling(Scaling),
+}
+
+impl Acting<'_> {
+    async fn carry_out_plan(&mut self) {
+        // Readings only begin here, and later decisions wait for their results: they go first.
+        let plan = self.plan;
+        let (readings, others): (Vec<_>, Vec<_>) = plan.actions.iter().partition(|a| matches!(a, Action::Read { .. }));
+        for action in readings {
+            self.carry_out_action(action, &mut None).await;
+        }
+        // After a write, lists wait up to 100 ms for the API server's caches. So the second look for the first command is taken before any write.
+        let mut ready = None;
+        let first = others.iter().find_map(|a| if let Action::Run { intent, .. } = a { Some(intent) } else { None });
+        if let Some(intent) = first.filter(|_| !self.ctx.is_closing()) {
+            let found = self.make_ready(intent).await;
+            // A primary that goes on is not led out of its Service.
+            if found.is_err() && intent.verb == Verb::Switchover {
+                self.missing.add(Some(Need::Routing(intent.member.clone())));
+            }
+            ready = Some(Ready { token: intent.token.clone(), at: self.ctx.clock.moment(), found });
+        }
+        for action in others {
+            self.carry_out_action(action, &mut ready).await;
+        }
+    }
+
+    async fn carry_out_action(&mut self, action: &Action, ready: &mut Option<Ready>) {
+        // An apply of an older manifest may still be running, and would undo the new size.
+        if matches!(action, Action::Scale { .. }) && upkeep::is_applying_set(self.ctx, &self.observed.snapshot) {
+            self.missing.add(Some(Need::Set));
+        }
+        if let Some(error) = refused_switchover(action, ready) {
+            return self.fail(error, Some(Need::Record));
+        }
+        if self.missing.stops(action) {
+            return;
+        }
+        self.missing.add(order::suspends(action));
+        let result = match self.prepare(action, ready).await {
+            Ok(prepared) => self.perform(action, prepared).await.map_err(|error| (error, order::spoils(action))),
+            Err(error) => Err((error, Some(Need::Record))),
+        };
+        match result {
+            Ok(()) => self.outcome.done.push(action.clone()),
+            // Nobody waits for a move, so it is no trouble that something changed meanwhile.
+            Err((Error::Recheck(what, why), spoiled)) if is_move(action) => {
+                info!(reason = %why, "not done: {what}");
+                self.missing.add(spoiled);
+            }
+            Err((error, spoiled)) => self.fail(error, spoiled),
+        }
+    }
+
+    /// Notes an error, and what is missing after it.
+    fn fail(&mut self, error: Error, spoiled: Option<Need>) {
+        let is_over = matches!(error, Error::Outdated | Error::Closing);
+        self.missing.add(if is_over { Some(Need::Decision) } else { spoiled });
+        self.outcome.errors.push(error);
+    }
+
+    /// Before a command, a deletion and a shrink: observes again, then writes the record, which explains what follows. The record is written only
+    /// if the group has not changed since it was read.
+    async fn prepare(&mut self, action: &Action, ready: &mut Option<Ready>) -> Result<Prepared, Error> {
+        if self.ctx.is_closing() {
+            return Err(Error::Closing);
+        }
+        let prepared = match action {
+            Action::Run { intent, .. } => {
+                let (slot, start) = match ready.take() {
+                    Some(seen) if seen.token == intent.token && self.ctx.clock.moment().since(seen.at) < FRESH => {
+                        seen.found?
+                    }
+                    old => {
+                        // The slot of an outdated look is freed before the next one is requested.
+                        drop(old);
+                        self.make_ready(intent).await?
+                    }
+                };
+                Prepared::Start(slot, start)
+            }
+            Action::DeletePod { member, pod_uid, cause, .. } => {
+                Prepared::Deletion(self.look_before_deletion(member, pod_uid, *cause).await?)
+            }
+            Action::Scale { replicas } => Prepared::Scaling(self.look_before_scaling(*replicas).await?),
+            Action::Apply(_) | Action::Nudge { .. } | Action::Route { .. } => return Ok(Prepared::Nothing),
+            Action::Read { .. } | Action::MarkClaim { .. } => return Ok(Prepared::Nothing),
+        };
+        record(self.ctx, self.plan, self.report, &mut self.outcome).await?;
+        Ok(prepared)
+    }
+
+    /// Waits for a slot, then looks again: no command starts on a look that was taken before the wait.
+    async fn make_ready(&self, intent: &Intent) -> Result<(Slot, Start), Error> {
+        let slot = match self.ctx.commands.take(&self.observed.snapshot.group.uid, SLOT).await {
+            Ok(slot) => slot,
+            Err(why) => {
+                self.ctx.count.no_slot(Execution::Command);
+                return Err(Error::NoSlot(format!("{} on {}", intent.command, intent.member), why));
+            }
+        };
+        let start = look_before_run(self.ctx, self.observed, &self.outcome.object, intent).await?;
+        Ok((slot, start))
+    }
+
+    async fn look_before_deletion(
+        &self,
+        member: &MemberName,
+        pod_uid: &str,
+        cause: DeletionCause,
+    ) -> Result<Deletion, Error> {
+        // Whether a secondary may move depends on the present role of every member.
+        let ask = if cause == DeletionCause::Rebalance { Ask::Everyone } else { Ask::Only(member) };
+        let live = look_again(self.ctx, self.observed, &self.outcome.object, ask).await?;
+        recheck_deletion(&self.observed.snapshot, &live, member, pod_uid, cause)
+            .map_err(|v| Error::Recheck(format!("delete the pod of {member}"), v))
+    }
+
+    async fn look_before_scaling(&self, replicas: u32) -> Result<Scaling, Error> {
+        let live = look_again(self.ctx, self.observed, &self.outcome.object, Ask::Everyone).await?;
+        recheck_scaling(&self.observed.snapshot, &live, replicas)
+            .map_err(|v| Error::Recheck(format!("shrink to {replicas} members"), v))
+    }
+
+    async fn perform(&self, action: &Action, prepared: Prepared) -> Result<(), Error> {
+        let (ctx, snapshot) = (self.ctx, &self.observed.snapshot);
+        let namespace = &snapshot.group.namespace;
+        match (action, prepared) {
+            (Action::Apply(object), _) => upkeep::apply(ctx, self.observed, object),
+            (Action::Nudge { set_uid }, _) => upkeep::nudge(ctx, self.observed, set_uid),
+            (Action::Route { member, pod_uid, role, ready, version }, _) => {
+                let turns = self.changes_gate(member, *ready).then_some(*ready);
+                let (role, version) = (*role, version.as_deref());
+                let to = Shown { pod: member.as_str(), uid: pod_uid, version, role, ready: turns, now: snapshot.now };
+                route(ctx, namespace, &to).await
+            }
+            (Action::MarkClaim { claim, uid, version, mark }, _) => {
+                mark_claim(ctx, namespace, claim, uid, version, mark).await
+            }
+            (Action::DeletePod { member, pod_uid, cause, reason }, Prepared::Deletion(deletion)) => {
+                info!(member = %member, reason, "deleting the pod");
+                match delete_pod(ctx, namespace, deletion).await {
+                    // The pod's status may change often, so its version does. One more look decides whether the pod is still to be deleted.
+                    Err(Error::Overtaken(_)) => {
+                        let deletion = self.look_before_deletion(member, pod_uid, *cause).await?;
+                        delete_pod(ctx, namespace, deletion).await
+                    }
+                    done => done,
+                }
+            }
+            (Action::Scale { replicas }, Prepared::Scaling(scaling)) => {
+                info!(replicas, "shrinking the StatefulSet");
+                scale(ctx, snapshot, scaling).await
+            }
+            (Action::Read { member, pod_uid }, _) => {
+                read(ctx, self.observed, member, pod_uid);
+                Ok(())
+            }
+            (Action::Run { argv, .. }, Prepared::Start(slot, start)) => {
+                run(ctx, &self.outcome.object, snapshot, start, argv.clone(), slot).await
+            }
+            // Not reached: `prepare` makes what these actions need, or fails.
+            (Action::DeletePod { .. } | Action::Scale { .. } | Action::Run { .. }, _) => Ok(()),
+        }
+    }
+
+    /// Whether a route changes the member's readiness gate.
+    fn changes_gate(&self, member: &MemberName, ready: bool) -> bool {
+        let gate = self.observed.snapshot.member(member).and_then(|m| m.pod.as_ref()?.gate);
+        let same = |a: &&Action| matches!(a, Action::Route { member: m, .. } if m == member);
+        gate != Some(ready) || self.plan.actions.iter().filter(same).count() != 1
+    }
+}
+
+async fn look_before_run(
+    ctx: &Arc<Context>,
+    observed: &Observed,
+    written: &ReplicaGroup,
+    intent: &Intent,
+) -> Result<Start, Error> {
+    crash::point(crash::DECIDED, intent).await;
+    // A command that opens a term needs the present role of every member. Any other command needs only that its own member has not changed;
+    // a runner that can read the role itself checks it at the moment of the start.
+    let ask = match intent.verb.opens_term() {
+        true => Ask::Everyone,
+        false if asks_in_place(&observed.snapshot, intent) => Ask::Recent,
+        false => Ask::Only(&intent.member),
+    };
+    let live = look_again(ctx, observed, written, ask).await?;
+    let start = recheck(&observed.snapshot, &live, intent)
+        .map_err(|v| Error::Recheck(format!("start {} on {}", intent.command, intent.member), v))?;
+    crash::point(crash::LOOKED, intent).await;
+    Ok(start)
+}
+
+/// Observes once more, so that the checks run against the present state (docs/rules.md, "Checks"; docs/safety.md, S6, S8, S9).
+async fn look_again(
+    ctx: &Arc<Context>,
+    observed: &Observed,
+    written: &ReplicaGroup,
+    ask: Ask<'_>,
+) -> Result<Snapshot, Error> {
+    let live =
+        observe::observe(ctx, &observed.object, ask, Some(&observed.snapshot)).await.map_err(Error::LookAgain)?;
+    match live.object.resource_version() == written.resource_version() {
+        true => Ok(live.snapshot),
+        false => Err(Error::Outdated),
+    }
+}
+
+/// Whether the runner that starts the command can read the role itself.
+fn asks_in_place(s: &Snapshot, intent: &Intent) -> bool {
+    s.group.runner && intent.container == s.group.commands.status.container
+}
+
+/// Writes the record once per plan, with the resource version that was read.
+async fn record(ctx: &Context, plan: &Plan, report: &report::Derived, outcome: &mut Outcome) -> Result<(), Error> {
+    if outcome.recorded {
+        return Ok(());
+    }
+    let uid = outcome.object.metadata.uid.clone().unwrap_or_default();
+    let tokens = plan
+        .actions
+        .iter()
+        .filter_map(|a| if let Action::Run { intent, .. } = a { Some(intent.token.clone()) } else { None });
+    ctx.hints.with_group(&uid, |h| h.commands.promise(tokens));
+    let object = report::write(ctx, &outcome.object, plan, report).await?;
+    (outcome.object, outcome.recorded) = (object, true);
+    Ok(())
+}
+
+/// Reads a sequence in the background.
+fn read(ctx: &Arc<Context>, observed: &Observed, member: &tanist_core::contract::MemberName, pod_uid: &str) {
+    let s = &observed.snapshot;
+    let Some(found) = s.member(member) else { return };
+    let Some(target) = observe::target(&s.group, found).filter(|t| t.uid == pod_uid) else { return };
+    let first = ctx.hints.with_group(&s.group.uid, |h| h.readings.begin_reading(pod_uid));
+    if !first {
+        return;
+    }
+    let (ctx, group, member, object) = (ctx.clone(), s.group.clone(), found.clone(), observed.object.clone());
+    let token = format!("sequence-{}-{}", member.ordinal, s.nonce);
+    let led = !s.may_be_primary().is_empty();
+    tokio::spawn(
+        async move {
+            observe::read_position(&ctx, &group, &member, target, token, led).await;
+            ctx.wake(&object);
+        }
+        .in_current_span(),
+    );
+}
+
+/// Starts a command in the background; its end starts the next round.
+async fn run(
+    ctx: &Arc<Context>,
+    object: &ReplicaGroup,
+    s: &Snapshot,
+    start: Start,
+    argv: Vec<String>,
+    slot: Slot,
+) -> Result<(), Error> {
+    let intent = start.into_intent();
+    crash::point(crash::RECORDED, &intent).await;
+    let Some(member) = s.member(&intent.member) else { return Ok(()) };
+    let (Some(target), Some(pod)) = (observe::target(&s.group, member), member.pod.clone()) else { return Ok(()) };
+    let uid = s.group.uid.clone();
+    // A start that opens a term follows a look at every member, in which a runner says whether it can read the position itself.
+    let position = member::rests_on(s.group.runner, &s.group.commands.sequence, &member.position, &intent)
+        .filter(|_| ctx.hints.with_group(&uid, |h| h.readings.can_look(&intent.pod_uid)))
+        .map(|(command, position)| (command.clone(), position));
+    let begins = ctx.hints.with_group(&uid, |h| {
+        h.readings.touch(&intent.pod_uid, ctx.clock.moment());
+        h.commands.begin(&intent.token)
+    });
+    if !begins {
+        return Err(Error::Outdated);
+    }
+    let with_status = asks_in_place(s, &intent);
+    let role = with_status.then(|| s.role(member).0);
+    let (ctx, object) = (ctx.clone(), object.clone());
+    info!(member = %intent.member, command = intent.command, token = intent.token, "command starts");
+    tokio::spawn(async move {
+        let started = ctx.clock.moment();
+        let looks = Looks { role, position: position.as_ref().map(|(command, position)| (command, position.clone())) };
+        let (evidence, said) = target.run(slot, &ctx, &intent, &looks, &argv).await;
+        crash::point(crash::ENDED, &intent).await;
+        let went = Went::from(&evidence);
+        let ended = ctx.clock.moment();
+        let seconds = ended.since(started).as_secs_f64();
+        match went {
+            Went::Well => {
+                info!(member = %intent.member, command = intent.command, token = intent.token, seconds, "command ended well")
+            }
+            _ => {
+                warn!(member = %intent.member, command = intent.command, token = intent.token, seconds, %evidence, "command ended")
+            }
+        }
+        ctx.count.executed(&intent.command, went, ended.since(started));
+        if went == Went::Unknown {
+            ctx.count.unknown();
+        }
+        ctx.hints.with_group(&uid, |h| {
+            match said.filter(|_| with_status) {
+                Some(said) => {
+                    h.readings.touch(&intent.pod_uid, started + said.after);
+                    h.readings.remember_status(&pod, &intent.container, (started, ended), said);
+                }
+                None => h.readings.touch(&intent.pod_uid, ended),
+            }
+            h.commands.end(&intent.token, evidence);
+        });
+        ctx.wake(&object);
+    }.in_current_span());
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! Writes the group's objects in the background: an object that the API server refuses, or a webhook that hangs, must not delay a failover. Each
+//! object has one write at a time. A failed write is repeated with growing pauses, and its error is reported until it succeeds.
+use super::Error;
+use super::writes;
+use crate::context::Context;
+use crate::hints::Unwritten;
+use crate::observe::Observed;
+use std::sync::Arc;
+use std::time::Duration;
+use tanist_api as api;
+use tanist_core::freshness::Moment;
+use tanist_core::snapshot::{Object, Snapshot};
+use tracing::{Instrument, info};
+
+/// The first pause after a write that failed; it doubles.
+const FIRST: Duration = Duration::from_secs(5);
+
+/// The longest pause.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// Whether a write of an object may start now.
+#[derive(Debug, PartialEq, Eq)]
+enum Turn {
+    Now,
+    UnderWay,
+    Later,
+}
+
+/// Begins to apply an object, unless that is under way or was refused a moment ago.
+///
+/// # Errors
+/// Why it could not be written the last time.
+pub fn apply(ctx: &Arc<Context>, observed: &Observed, object: &Object) -> Result<(), Error> {
+    let key = format!("{}/{}", object.kind, object.name);
+    let hash = object.manifest.pointer("/metadata/annotations").and_then(|a| a.get(api::ANNOTATION_APPLIED)?.as_str());
+    let desired_hash = hash.unwrap_or_default().to_owned();
+    let (task, snapshot, object) = (ctx.clone(), observed.snapshot.clone(), object.clone());
+    begin(ctx, observed, key, desired_hash, async move { writes::apply(&task, &snapshot, &object).await })
+}
+
+/// Whether the group's `StatefulSet` is being applied.
+pub fn is_applying_set(ctx: &Context, s: &Snapshot) -> bool {
+    ctx.hints.with_group(&s.group.uid, |h| h.writing.contains(&format!("StatefulSet/{}", s.group.name)))
+}
+
+/// Annotates the `StatefulSet`, identified by UID, so that its controller tries again at once: any change puts it into the controller's queue.
+///
+/// # Errors
+/// As [`apply`].
+pub fn nudge(ctx: &Arc<Context>, observed: &Observed, set_uid: &str) -> Result<(), Error> {
+    let (task, snapshot, uid) = (ctx.clone(), observed.snapshot.clone(), set_uid.to_owned());
+    let name = &observed.snapshot.group.name;
+    begin(ctx, observed, format!("nudge/{name}"), String::new(), async move {
+        info!(
+            set = snapshot.group.name,
+            "a pod is missing; annotating the StatefulSet so that its controller tries again"
+        );
+        writes::nudge(&task, &snapshot, &uid).await
+    })
+}
+
+/// Begins a write in the background. Its end starts the next round.
+fn begin(
+    ctx: &Arc<Context>,
+    observed: &Observed,
+    key: String,
+    desired_hash: String,
+    write: impl Future<Output = Result<(), Error>> + Send + 'static,
+) -> Result<(), Error> {
+    let uid = observed.snapshot.group.uid.clone();
+    let now = ctx.clock.moment();
+    let (turn, before) = ctx.hints.with_group(&uid, |h| {
+        let before = h.unwritten.get(&key).filter(|before| before.desired_hash == desired_hash).cloned();
+        let turn = turn(h.writing.contains(&key), before.as_ref(), now);
+        if turn == Turn::Now {
+            h.writing.insert(key.clone());
+        }
+        (turn, before)
+    });
+    if turn == Turn::Now {
+        let (ctx, object, pause) = (ctx.clone(), observed.object.clone(), before.as_ref().map(|b| b.pause));
+        let task = async move {
+            let failed = write.await.err().filter(|error| !matches!(error, Error::Outdated | Error::Overtaken(_)));
+            let ended = ctx.clock.moment();
+            ctx.hints.with_group(&uid, |h| {
+                h.writing.remove(&key);
+                match failed {
+                    Some(error) => drop(h.unwritten.insert(key, unwritten(desired_hash, pause, &error, ended))),
+                    None => drop(h.unwritten.remove(&key)),
+                }
+            });
+            ctx.wake(&object);
+        };
+        tokio::spawn(task.in_current_span());
+    }
+    // A failure is reported until the write succeeds, also while it is being repeated.
+    before.map_or(Ok(()), |before| Err(Error::Later(before)))
+}
+
+fn turn(is_under_way: bool, before: Option<&Unwritten>, now: Moment) -> Turn {
+    match before {
+        _ if is_under_way => Turn::UnderWay,
+        Some(before) if now < before.again => Turn::Later,
+        Some(_) | None => Turn::Now,
+    }
+}
+
+fn unwritten(desired_hash: String, before: Option<Duration>, error: &Error, now: Moment) -> Unwritten {
+    let pause = before.map_or(FIRST, |before| before.saturating_mul(2).min(LONGEST));
+    let (action, reason, why) = (error.action().to_owned(), error.reason(), error.to_string());
+    Unwritten { desired_hash, again: now + pause, pause, action, reason, why }
+}

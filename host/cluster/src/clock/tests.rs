@@ -1,0 +1,267 @@
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests may")]
+use super::*;
+use crate::hints::Hints;
+use kube::client::{Body, ClientBuilder};
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use tanist_core::contract::{MemberName, Phase, Position, Role};
+use tanist_core::decide::decide;
+use tanist_core::examples::pod;
+use tanist_core::over::prove_over;
+use tanist_core::plan::Action;
+use tanist_core::policy::{Answered, Policies, PolicyName, Question, Unanswered};
+use tanist_core::record::{Intent, LastPrimary, Record, Verb};
+use tanist_core::snapshot::{Command, Commands, Evidence, Failover, Group, Member, Node, Reading, Set, Snapshot};
+use tanist_mock::{self as mock, Reply};
+
+const HOUR: i64 = 3600;
+
+/// The clocks of a test: the wall clocks of two machines, and a monotonic one.
+#[derive(Default)]
+struct Clocks {
+    server: AtomicI64,
+    ours: AtomicI64,
+    ticks: AtomicU64,
+}
+
+impl Clocks {
+    fn pass(&self, seconds: u32) {
+        self.ticks.fetch_add(u64::from(seconds), Ordering::SeqCst);
+        self.server.fetch_add(i64::from(seconds), Ordering::SeqCst);
+        self.ours.fetch_add(i64::from(seconds), Ordering::SeqCst);
+    }
+
+    /// A process that starts now.
+    fn process(self: &Arc<Self>) -> Clock {
+        let ticks = self.clone();
+        Clock::new(self.ours.load(Ordering::SeqCst), move || Duration::from_secs(ticks.ticks.load(Ordering::SeqCst)))
+    }
+
+    /// An answer of the API server.
+    fn answer(&self) -> HeaderMap {
+        let time = jiff::Timestamp::from_second(self.server.load(Ordering::SeqCst)).unwrap();
+        let date = jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&time).unwrap();
+        HeaderMap::from_iter([(DATE, date.parse().unwrap())])
+    }
+}
+
+fn clocks(server: i64, ours: i64) -> Arc<Clocks> {
+    let clocks = Clocks::default();
+    clocks.server.store(server, Ordering::SeqCst);
+    clocks.ours.store(ours, Ordering::SeqCst);
+    Arc::new(clocks)
+}
+
+#[test]
+fn time_is_the_api_servers_and_goes_on_by_itself() {
+    let world = clocks(1_000_000, 2_000_000);
+    let clock = world.process();
+    assert_eq!(clock.now(), 2_000_000, "the API server has not answered yet");
+    clock.take_time(&HeaderMap::new());
+    clock.take_time(&HeaderMap::from_iter([(DATE, "yesterday".parse().unwrap())]));
+    assert_eq!(clock.now(), 2_000_000, "these headers hold no time");
+    world.pass(7);
+    clock.take_time(&world.answer());
+    assert_eq!(clock.now(), 1_000_007);
+    world.pass(5);
+    assert_eq!(clock.now(), 1_000_012);
+}
+
+// The clock takes the time from the answer to any request, also from an error.
+#[tokio::test]
+async fn a_client_passes_the_time_to_the_clock() {
+    let world = clocks(1_000_000, 2_000_000);
+    let clock = Arc::new(world.process());
+    let answer = world.answer();
+    let service = mock::service(move |_| {
+        let mut response = Response::new(Body::empty());
+        (*response.status_mut(), *response.headers_mut()) = (http::StatusCode::FORBIDDEN, answer.clone());
+        Reply::Response(Box::new(response))
+    });
+    let client = ClientBuilder::new(service, "ns").with_layer(&listen(clock.clone())).build();
+    let request = http::Request::get("/version").body(Vec::new()).unwrap();
+    assert!(client.request_text(request).await.is_err());
+    assert_eq!(clock.now(), 1_000_000);
+}
+
+/// A group whose primary's pod is gone from a node that reports, and whose failed member is being stopped, by a command of unknown end.
+pub fn snapshot(now: Timestamp, node: Node) -> Snapshot {
+    let command = |name: &str| Command { exec: vec![name.into()], container: "db".into(), timeout: 60 };
+    let member = |ordinal: u32| Member {
+        name: MemberName::from(format!("db-{ordinal}")),
+        ordinal,
+        pod: Some(tanist_core::snapshot::Pod { uid: format!("u{ordinal}"), ..pod("c", false, Phase::Running) }),
+        claims: Vec::new(),
+        reading: Reading {
+            role: Role::Starting,
+            detail: None,
+            since: now,
+            unknown_streak: 0,
+            processes: None,
+            contact: None,
+        },
+        position: Position::NotAsked,
+        position_at: 0,
+        position_stale: false,
+        asked: false,
+        conditions: Vec::new(),
+    };
+    let group: Group = Group {
+        name: "db".into(),
+        namespace: "ns".into(),
+        uid: "group".into(),
+        generation: 1,
+        replicas: 2,
+        primaries: 1,
+        commands: Commands {
+            status: command("status"),
+            sequence: command("sequence"),
+            stop: command("stop"),
+            primary: command("primary"),
+            seed: None,
+            secondary: None,
+            promote: None,
+            follow: None,
+        },
+        runner: true,
+        start_deadline: 86_400,
+        unknown_grace: 900,
+        preferred_primary: None,
+        domain: "cluster.local".into(),
+        failover: Failover::default(),
+        paused: false,
+        retry: None,
+        requested_override: None,
+        override_error: None,
+        labels: Vec::new(),
+    };
+    Snapshot {
+        now,
+        nonce: "n".into(),
+        group,
+        record: Record::default(),
+        objects: Vec::new(),
+        set: Some(Set { uid: "set".into(), replicas: 2, ..Set::default() }),
+        members: vec![member(0), member(1)],
+        evidence: BTreeMap::from([("t".to_owned(), Evidence::Unknown("the stream broke".into()))]),
+        nodes: Some(BTreeMap::from([("n1".to_owned(), node)])),
+        ended: BTreeSet::new(),
+        surplus_claims: Vec::new(),
+    }
+}
+
+/// What is stored while the first process runs: a pod that vanished now, and a command that started now.
+fn record(now: Timestamp) -> Record {
+    let last = LastPrimary {
+        member: "db-9".into(),
+        pod_uid: "gone".into(),
+        container: "db".into(),
+        container_id: "c9".into(),
+        node: Some("n1".into()),
+        grace: 30,
+        gone: Some(now),
+    };
+    let intent = Intent {
+        token: "t".into(),
+        verb: Verb::Treat,
+        command: "stop".into(),
+        member: "db-1".into(),
+        pod_uid: "u1".into(),
+        container: "db".into(),
+        container_id: "c".into(),
+        generation: 1,
+        started: now,
+        timeout: 60,
+        term: 1,
+        again: false,
+        exited: None,
+        had_role: false,
+    };
+    Record { term: 1, last_primaries: vec![last], intents: vec![intent], ..Record::default() }
+}
+
+struct NoPolicies;
+
+impl Policies for NoPolicies {
+    fn ask(&self, question: &Question) -> Result<Answered, Unanswered> {
+        let name =
+            PolicyName { name: String::new(), version: String::new(), source: String::new(), digest: String::new() };
+        Err(Unanswered { policy: name, kind: "none", message: question.point.to_string(), notes: vec![] })
+    }
+}
+
+/// Whether a process with that clock, those hints and that stored record proves the old primary over, and whether it deletes the pod of the
+/// command.
+fn judged(clock: &Clock, hints: &Hints, stored: &Record) -> (bool, bool) {
+    let now = clock.now();
+    let node = Node { ready: true, since: 0, seen: 0, out_of_service: false, cordoned: false, zone: None };
+    let mut s = snapshot(now, hints.node("n1", "boot", node, now));
+    // As `observe` reads it.
+    s.record = serde_json::from_value(json!(stored)).unwrap();
+    s.record.clamp(now);
+    let proven = prove_over(&s, &stored.last_primaries[0]).is_ok();
+    let plan = decide(&s, &NoPolicies);
+    (proven, plan.actions.iter().any(|a| matches!(a, Action::DeletePod { .. })))
+}
+
+// S28: a step of either clock proves nothing early, deletes no pod early, and blocks nothing.
+#[test]
+fn a_step_of_a_clock_proves_nothing_and_blocks_nothing() {
+    for (ours, servers) in [(HOUR, 0), (-HOUR, 0), (0, HOUR), (0, -HOUR), (HOUR, -HOUR), (-HOUR, HOUR)] {
+        let world = clocks(1_000_000, 1_000_500);
+        let (clock, hints) = (world.process(), Hints::default());
+        clock.take_time(&world.answer());
+        assert_eq!(judged(&clock, &hints, &record(clock.now())), (false, false));
+        let stored = record(clock.now());
+        world.ours.fetch_add(ours, Ordering::SeqCst);
+        world.server.fetch_add(servers, Ordering::SeqCst);
+        clock.take_time(&world.answer());
+        let mut passed = 0;
+        let mut at = |seconds: u32| {
+            world.pass(seconds - passed);
+            passed = seconds;
+            judged(&clock, &hints, &stored)
+        };
+        assert_eq!(at(1), (false, false), "{ours} {servers}");
+        assert_eq!(at(59), (false, false), "{ours} {servers}");
+        assert_eq!(at(60), (true, false), "{ours} {servers}: the node reported for 30 s, and the grace is over");
+        assert_eq!(at(959), (true, false), "{ours} {servers}");
+        assert_eq!(at(960), (true, true), "{ours} {servers}: 900 s after the deadline");
+    }
+}
+
+// S28: a process that starts after a step reads times of another clock. If its clock is ahead, it proves no primary over before it has seen the
+// node report for 30 s itself. If its clock is behind, it waits as long as the first process would have, and no longer.
+#[test]
+fn a_step_before_an_operators_start_is_no_proof_and_no_block() {
+    let start_after = |step: i64| {
+        let world = clocks(1_000_000, 1_000_000);
+        let first = world.process();
+        first.take_time(&world.answer());
+        let stored = record(first.now());
+        world.server.fetch_add(step, Ordering::SeqCst);
+        world.pass(10);
+        let second = world.process();
+        second.take_time(&world.answer());
+        (world, second, Hints::default(), stored)
+    };
+    let (world, clock, hints, stored) = start_after(HOUR);
+    assert!(!judged(&clock, &hints, &stored).0, "it has not seen that node yet");
+    world.pass(29);
+    assert!(!judged(&clock, &hints, &stored).0);
+    world.pass(1);
+    assert!(judged(&clock, &hints, &stored).0, "the whole grace is not added");
+    let (world, clock, hints, stored) = start_after(-HOUR);
+    // The first round writes the times that it limited to the present.
+    let mut written = stored;
+    written.clamp(clock.now());
+    assert_eq!(judged(&clock, &hints, &written), (false, false));
+    world.pass(59);
+    assert_eq!(judged(&clock, &hints, &written), (false, false));
+    world.pass(1);
+    assert_eq!(judged(&clock, &hints, &written), (true, false));
+    world.pass(900);
+    assert_eq!(judged(&clock, &hints, &written), (true, true));
+}

@@ -1,0 +1,259 @@
+//! Executes commands in a member's container, with or without the runner as PID 1.
+use crate::cluster::{self, Cluster};
+use crate::context::Context;
+use crate::count::Execution;
+use crate::slots::{self, Slot};
+use std::time::Duration;
+use tanist_core::contract::{Position, Role};
+use tanist_core::evidence::{self, Ended, Started, Told, status_code};
+use tanist_core::freshness::StatusAnswer;
+use tanist_core::record::Intent;
+use tanist_core::snapshot::{Command, Evidence};
+use tanist_protocol::call::{Ask, Call, Exec, Expect, IfSequence};
+use tanist_protocol::frame::NO_TOKEN;
+
+/// Seconds that API server and kubelet may need in addition to the command itself.
+const WAY: u64 = 15;
+
+/// A member's pod, identified by UID, as the target of commands.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// The namespace.
+    pub namespace: String,
+    /// The UID of the group, whose slots the executions take.
+    pub group: String,
+    /// The pod's name.
+    pub pod: String,
+    /// The pod's UID.
+    pub uid: String,
+    /// Whether the runner is PID 1.
+    pub runner: bool,
+}
+
+/// What the runner checks once more, just before it starts a command and with no other command in between.
+#[derive(Debug, Clone, Default)]
+pub struct Looks<'s> {
+    /// The role that the member must have.
+    pub role: Option<Role>,
+    /// The sequence command and what it must print.
+    pub position: Option<(&'s Command, String)>,
+}
+
+/// The position on which a command that opens a term rests, if the runner that starts the command (`wrapped`) can read it in its own container.
+#[must_use]
+pub fn rests_on<'s>(
+    wrapped: bool,
+    sequence: &'s Command,
+    position: &Position,
+    intent: &Intent,
+) -> Option<(&'s Command, String)> {
+    if !wrapped || !intent.verb.opens_term() || intent.container != sequence.container {
+        return None;
+    }
+    match position {
+        Position::Known(known) => Some((sequence, known.to_string())),
+        Position::Empty => Some((sequence, "EMPTY".into())),
+        // There is no known position that the runner could compare with.
+        Position::Unknown(_) | Position::NotAsked => None,
+    }
+}
+
+impl Target {
+    /// Waits at most [`slots::WAIT`] for a slot of short executions, then executes. Without a slot nothing is executed, and the outcome says so.
+    async fn exec(&self, ctx: &Context, container: &str, argv: &[String], seconds: u64) -> Ended {
+        match ctx.questions.take(&self.group, slots::WAIT).await {
+            Ok(slot) => self.exec_in(slot, ctx, container, argv, seconds).await,
+            Err(why) => {
+                ctx.count.no_slot(Execution::Question);
+                Ended::Unknown(why)
+            }
+        }
+    }
+
+    /// Executes in a slot, which is freed afterwards.
+    async fn exec_in(&self, _slot: Slot, ctx: &Context, container: &str, argv: &[String], seconds: u64) -> Ended {
+        ctx.cluster.exec(self.execution(container, argv, seconds)).await
+    }
+
+    fn execution(&self, container: &str, argv: &[String], seconds: u64) -> cluster::Exec {
+        cluster::Exec {
+            namespace: self.namespace.clone(),
+            pod: self.pod.clone(),
+            container: container.to_owned(),
+            argv: argv.to_vec(),
+            deadline: Duration::from_secs(seconds),
+        }
+    }
+
+    /// The argv of the runner's client in a container.
+    fn call(&self, container: &str, ask: Ask<'_>) -> Vec<String> {
+        Call { container, uid: &self.uid, ask }.to_args()
+    }
+
+    /// Who tells how an execution about that token ended.
+    fn told<'t>(&self, token: &'t str) -> Told<'t> {
+        if self.runner { Told::ByRunner(token) } else { Told::ByItself }
+    }
+
+    /// Runs `status` anew (row A28, docs/requirements.md, reading 17), in a slot that was taken before.
+    pub async fn status(&self, slot: Slot, ctx: &Context, command: &Command) -> StatusAnswer {
+        let seconds = u64::from(command.timeout);
+        let (argv, deadline) = match self.runner {
+            // The runner's own poll may be under way and has to end first, so this takes up to two timeouts.
+            true => (self.call(&command.container, Ask::Status), seconds.saturating_mul(2).saturating_add(WAY)),
+            false => (command.exec.clone(), seconds.saturating_add(1)),
+        };
+        let ended = self.exec_in(slot, ctx, &command.container, &argv, deadline).await;
+        evidence::status(ended, self.told(NO_TOKEN))
+    }
+
+    /// Runs `sequence` (row A5). The runner adds the member's role right afterwards, if it can.
+    pub async fn sequence(&self, ctx: &Context, command: &Command, token: &str) -> (Position, Option<StatusAnswer>) {
+        let (argv, seconds) = self.sequence_call(command, token);
+        let ended = self.exec(ctx, &command.container, &argv, seconds).await;
+        evidence::sequence(ended, self.told(token))
+    }
+
+    /// The same for an administrator's command line, outside of the operator: it takes no slot and counts in no metric. The runner refuses it
+    /// while another command runs in the member.
+    pub async fn sequence_by_hand(&self, cluster: &dyn Cluster, command: &Command, token: &str) -> Position {
+        let (argv, seconds) = self.sequence_call(command, token);
+        let ended = cluster.exec(self.execution(&command.container, &argv, seconds)).await;
+        evidence::sequence(ended, self.told(token)).0
+    }
+
+    /// The argv that reads the sequence, and how many seconds that may take.
+    fn sequence_call(&self, command: &Command, token: &str) -> (Vec<String>, u64) {
+        let seconds = u64::from(command.timeout);
+        if !self.runner {
+            return (command.exec.clone(), seconds.saturating_add(1));
+        }
+        let exec = Exec {
+            token,
+            deadline: command.timeout,
+            expect: None,
+            quiet: true,
+            if_status: None,
+            if_sequence: None,
+            argv: &command.exec,
+        };
+        (self.call(&command.container, Ask::Exec(exec)), seconds.saturating_add(WAY))
+    }
+
+    /// Runs a command whose intent is durable. The runner, if there is one, reads role and position once more in the container and starts nothing
+    /// if they are not as `looks` says; the role after the command comes back with the result. Only runners that have said that they can check a
+    /// position are asked to, because others would not understand it.
+    /// The slot was taken before the last checks, so that no command starts on outdated checks.
+    pub async fn run(
+        &self,
+        slot: Slot,
+        ctx: &Context,
+        intent: &Intent,
+        looks: &Looks<'_>,
+        argv: &[String],
+    ) -> (Evidence, Option<StatusAnswer>) {
+        let seconds = u64::from(intent.timeout);
+        let (argv, deadline) = match self.runner {
+            true => (start(self, intent, looks, argv), seconds.saturating_add(WAY)),
+            false => (argv.to_vec(), seconds),
+        };
+        let ended = self.exec_in(slot, ctx, &intent.container, &argv, deadline).await;
+        match evidence::started(ended, self.told(&intent.token)) {
+            Started::Known(evidence, said) => (evidence, said),
+            Started::Refused(why) => {
+                let settled = self.settle(ctx, &intent.container, &intent.token).await;
+                (evidence::refused(why, settled), None)
+            }
+        }
+    }
+
+    /// Asks the runner how a command ended. A token that the runner does not know is void from then on: it refuses to start it later.
+    pub async fn settle(&self, ctx: &Context, container: &str, token: &str) -> Evidence {
+        if !self.runner {
+            return Evidence::Unknown("without the runner a command cannot be asked about again".into());
+        }
+        let argv = self.call(container, Ask::Settle(token));
+        evidence::settled(self.exec(ctx, container, &argv, WAY).await, token)
+    }
+}
+
+/// The argv of the runner's client that starts a command.
+fn start(target: &Target, intent: &Intent, looks: &Looks<'_>, argv: &[String]) -> Vec<String> {
+    let is_stop = intent.verb.intended() == Role::Stopped;
+    let if_sequence = looks.position.as_ref().map(|(sequence, position)| IfSequence {
+        expected: position,
+        deadline: sequence.timeout,
+        argv: &sequence.exec,
+    });
+    let exec = Exec {
+        token: &intent.token,
+        deadline: intent.timeout,
+        expect: Some(if is_stop { Expect::Stopped } else { Expect::Running }),
+        quiet: false,
+        if_status: looks.role.and_then(status_code),
+        if_sequence,
+        argv,
+    };
+    target.call(&intent.container, Ask::Exec(exec))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tanist_core::data::read_sequence;
+    use tanist_core::record::Verb;
+
+    fn target() -> Target {
+        Target { namespace: "shop".into(), group: "group".into(), pod: "db-0".into(), uid: "u".into(), runner: true }
+    }
+
+    fn intent() -> Intent {
+        Intent {
+            token: "seed-1-n".into(),
+            verb: Verb::Seed,
+            command: "seed".into(),
+            member: "db-0".into(),
+            pod_uid: "u".into(),
+            container: "db".into(),
+            container_id: "c".into(),
+            generation: 1,
+            started: 0,
+            timeout: 60,
+            term: 1,
+            again: false,
+            exited: None,
+            had_role: false,
+        }
+    }
+
+    // Before argv, the runner gets the sequence command and what it must print, each word unchanged.
+    #[test]
+    fn the_position_is_looked_at_in_the_moment_of_the_start() {
+        let sequence = Command { exec: vec!["/db/sequence".into(), "--".into()], container: "db".into(), timeout: 10 };
+        let argv = ["/db/start".to_owned(), "primary".to_owned()];
+        let role = Some(Role::Stopped);
+        let call = |position| start(&target(), &intent(), &Looks { role, position }, &argv).join(" ");
+        let head = "/tanist/tanist-run exec --state /tanist/db --uid u --token seed-1-n --deadline 60 --expect running --if-status 7";
+        assert_eq!(call(None), format!("{head} -- /db/start primary"));
+        let look = "--if-sequence h:7 --sequence-deadline 10 --sequence-args 2";
+        assert_eq!(
+            call(Some((&sequence, "h:7".into()))),
+            format!("{head} {look} -- /db/sequence -- /db/start primary")
+        );
+    }
+
+    #[test]
+    fn a_term_rests_on_what_its_own_container_can_read() {
+        let sequence = Command { exec: vec!["/db/sequence".into()], container: "db".into(), timeout: 10 };
+        let known = read_sequence(b"h:7").unwrap();
+        let text = |wrapped, position: &Position, intent: &Intent| {
+            rests_on(wrapped, &sequence, position, intent).map(|(_, text)| text)
+        };
+        assert_eq!(text(true, &known, &intent()), Some("h:7".into()));
+        assert_eq!(text(true, &Position::Empty, &intent()), Some("EMPTY".into()));
+        assert_eq!(text(true, &Position::Unknown(String::new()), &intent()), None);
+        assert_eq!(text(false, &known, &intent()), None, "there is no runner to check it");
+        assert_eq!(text(true, &known, &Intent { container: "web".into(), ..intent() }), None);
+        assert_eq!(text(true, &known, &Intent { verb: Verb::Join, ..intent() }), None, "a joiner synchronises");
+    }
+}

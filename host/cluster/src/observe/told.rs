@@ -1,0 +1,133 @@
+//! A group as its objects tell it, without asking its members: for the command line, whose user may look and not execute. It uses what a round uses, so
+//! that both see the same group; only roles and data are those of the status.
+use super::conditions::{self, Around};
+use super::{Error, World, convert, expected, missing, read_record, silence};
+use crate::hints::Group;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
+use kube::ResourceExt;
+use std::collections::{BTreeMap, BTreeSet};
+use tanist_api::ReplicaGroup;
+use tanist_api::status::MemberStatus;
+use tanist_api::validate;
+use tanist_core::contract::{Phase, Position, Role, Sequence, Timestamp};
+use tanist_core::memory;
+use tanist_core::record::Record;
+use tanist_core::snapshot::{Member, Reading, Set, Snapshot};
+
+/// The objects of a group, as far as they may be read.
+pub struct Objects {
+    /// The group.
+    pub group: ReplicaGroup,
+    /// Its `StatefulSet`. `None`: there is none, or it may not be read.
+    pub set: Option<StatefulSet>,
+    /// Its pods.
+    pub pods: Vec<Pod>,
+    /// Its claims.
+    pub claims: Vec<PersistentVolumeClaim>,
+    /// The nodes of its pods. `None`: they may not be read.
+    pub nodes: Option<Vec<Node>>,
+}
+
+/// What the objects of a group tell.
+pub struct Told {
+    /// The input of a decision, as far as it is known.
+    pub snapshot: Snapshot,
+    /// Members whose data was never read, with what is taken in its place.
+    pub guessed: Vec<(String, Position)>,
+}
+
+/// The snapshot of a group.
+///
+/// # Errors
+/// When spec or record cannot be read.
+pub fn told(objects: Objects, now: Timestamp) -> Result<Told, Error> {
+    let Objects { group: object, set, pods, claims, nodes } = objects;
+    let group = validate::group(&object, "cluster.local").map_err(Error::ReadSpec)?;
+    let record = read_record(&object, now)?;
+    let unbound = conditions::unbound(&claims);
+    let claims = claims.iter().filter_map(|claim| convert::claim(&group.name, claim)).collect();
+    let world = World { set, services: Vec::new(), budgets: Vec::new(), pods, claims, unbound, version: None };
+    let record = memory::recall(record, &group.name, world.claims());
+    let set = world.set.as_ref().map(|set| Set {
+        uid: set.uid().unwrap_or_default(),
+        replicas: set.spec.as_ref().and_then(|s| s.replicas).and_then(|r| u32::try_from(r).ok()).unwrap_or(1),
+        ..Set::default()
+    });
+    let known = missing::known(&object, &record);
+    let mut members = world.members(&object, &group, set.as_ref(), &record, &known, now);
+    let of_nodes = |node: &Node| ((node.name_any(), convert::node(node)), (node.name_any(), conditions::taints(node)));
+    let (nodes, taints): (Option<BTreeMap<_, _>>, Option<_>) =
+        nodes.map(|nodes| nodes.iter().map(of_nodes).unzip()).unzip();
+    silence(&mut members, nodes.as_ref());
+    let (templates, taints) = (conditions::templates(&object), taints.unwrap_or_default());
+    let around = Around { templates, unbound: &world.unbound, record: &record, nodes: nodes.as_ref(), taints: &taints };
+    // Who looks from outside sees what no object dates for the first time.
+    conditions::add(&mut members, &around, &mut Group::default(), now);
+    let rows = object.status.as_ref().map(|status| status.members.as_slice()).unwrap_or_default();
+    let mut guessed = Vec::new();
+    for member in &mut members {
+        member.reading = reading(member, rows, now);
+        let (position, is_guess) = position(member, &record);
+        if is_guess && member.pod.as_ref().is_some_and(|pod| pod.phase == Phase::Running) {
+            guessed.push((member.name.to_string(), position.clone()));
+        }
+        (member.position, member.position_at) = (position, now);
+    }
+    let expects = expected(&group, set.as_ref(), &record);
+    let names: Vec<_> = members.iter().filter(|m| m.ordinal < expects).map(|m| m.name.clone()).collect();
+    let surplus_claims = memory::surplus(&record, &group.name, &names, world.claims());
+    let (nonce, objects) = ("told".to_owned(), Vec::new());
+    let (evidence, ended) = (BTreeMap::new(), BTreeSet::new());
+    let snapshot =
+        Snapshot { now, nonce, group, record, objects, set, members, evidence, nodes, ended, surplus_claims };
+    Ok(Told { snapshot, guessed })
+}
+
+/// The role that the status says, if it is about the pod that the member has now.
+fn reading(member: &Member, rows: &[MemberStatus], now: Timestamp) -> Reading {
+    let Some(pod) = &member.pod else { return Reading { since: now, ..Reading::default() } };
+    let row = rows.iter().find(|row| row.name == member.name.as_str());
+    let row = row.filter(|row| row.pod_uid.as_deref() == Some(pod.uid.as_str()));
+    let reading = |role, detail: Option<&str>| Reading {
+        role,
+        detail: detail.map(str::to_owned),
+        since: pod.phase_since,
+        ..Reading::default()
+    };
+    match (pod.phase, row) {
+        (Phase::Running | Phase::Terminating, Some(row)) => reading(role_of(&row.role), row.role_detail.as_deref()),
+        (Phase::Running | Phase::Terminating, None) => {
+            reading(Role::Unknown, Some("the group's status is about another pod of it"))
+        }
+        _ => reading(Role::Unknown, Some("its container does not run")),
+    }
+}
+
+/// The role of a word of the status. A word of a later version is no role that this version knows.
+fn role_of(word: &str) -> Role {
+    match word.to_ascii_lowercase().as_str() {
+        "stopped" => Role::Stopped,
+        "starting" => Role::Starting,
+        "secondary" => Role::Secondary,
+        "primary" => Role::Primary,
+        "failed" => Role::Failed,
+        _ => Role::Unknown,
+    }
+}
+
+/// The data of a member when it was last read, and whether it is a guess, because it was never read.
+fn position(member: &Member, record: &Record) -> (Position, bool) {
+    let known = record.member(&member.name);
+    match (&known.sequence, known.term) {
+        (Some(sequence), _) => (Position::Known(sequence.clone()), false),
+        // In a role of that term it has what the group had then.
+        (None, Some(term)) => {
+            let mark = record.high_water.as_ref().filter(|mark| mark.term == term);
+            let guess = mark.map_or(Sequence { history: None, number: 1 }, |mark| mark.sequence.clone());
+            (Position::Known(guess), true)
+        }
+        (None, None) if known.started.is_some() => (Position::Unknown("it was never read".to_owned()), true),
+        (None, None) => (Position::Empty, true),
+    }
+}

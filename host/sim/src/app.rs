@@ -1,0 +1,58 @@
+//! The application of a member: a register that one primary writes and its secondaries copy.
+
+/// The role of the application, in truth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Role {
+    /// No process runs.
+    #[default]
+    Stopped,
+    /// It copies from a primary.
+    Secondary,
+    /// It takes writes.
+    Primary,
+}
+
+/// What a volume holds: a history and how many writes of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Disk {
+    /// The register. `None`: nothing was ever written.
+    pub data: Option<Register>,
+}
+
+/// The content of the register.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Register {
+    /// A name for the line of writes: a seed on an empty volume begins a new one.
+    pub history: String,
+    /// The number of the last write.
+    pub number: u64,
+}
+
+impl Disk {
+    /// What `sequence` prints.
+    #[must_use]
+    pub fn position(&self) -> String {
+        self.data.as_ref().map_or_else(|| "EMPTY".to_owned(), |r| format!("{}:{}", r.history, r.number))
+    }
+}
+
+/// A running application.
+#[derive(Debug, Clone, Default)]
+pub struct App {
+    /// Its role.
+    pub role: Role,
+    /// The member that it copies from.
+    pub follows: Option<String>,
+}
+
+impl App {
+    /// The exit code of `status`.
+    #[must_use]
+    pub fn status(&self) -> u8 {
+        match self.role {
+            Role::Secondary => 0,
+            Role::Stopped => 7,
+            Role::Primary => 8,
+        }
+    }
+}

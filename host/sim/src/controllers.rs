@@ -1,0 +1,278 @@
+//! What the controller of StatefulSets, the scheduler and the kubelets do, one step of all of them at a time.
+use crate::app::{App, Disk, Role};
+use crate::runner::Tokens;
+use crate::world::{Machine, NAMESPACE, State, World};
+use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetStatus};
+use k8s_openapi::api::core::v1::{
+    ContainerState, ContainerStateRunning, ContainerStatus, PersistentVolumeClaim, PersistentVolumeClaimStatus, Pod,
+    PodCondition, PodStatus,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::ResourceExt;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tanist_api::GATE_MEMBER;
+
+/// How often they look.
+const TICK: Duration = Duration::from_millis(200);
+
+/// Seconds from a pod's creation until its container runs.
+const STARTS: i64 = 2;
+
+/// Seconds from SIGTERM until the container has ended, if the application stops in time.
+const ENDS: i64 = 2;
+
+/// Runs them for ever.
+pub async fn run(world: World) {
+    loop {
+        step(&mut world.lock());
+        tokio::time::sleep(TICK).await;
+    }
+}
+
+/// One step of all of them.
+pub fn step(state: &mut State) {
+    let sets: Vec<String> = state.sets.keys().cloned().collect();
+    for set in sets {
+        manage(state, &set);
+    }
+    let pods: Vec<String> = state.pods.keys().cloned().collect();
+    for pod in pods {
+        kubelet(state, &pod);
+    }
+}
+
+/// Brings the pods of a set to its size.
+fn manage(state: &mut State, name: &str) {
+    let Some(set) = state.sets.get(name).cloned() else { return };
+    let Some(spec) = &set.spec else { return };
+    let wanted = u32::try_from(spec.replicas.unwrap_or(1)).unwrap_or(0);
+    for ordinal in 0..wanted {
+        let pod = format!("{name}-{ordinal}");
+        if !state.pods.contains_key(&pod) {
+            claim(state, &set, &pod);
+            create(state, &set, &pod);
+        }
+    }
+    let owned = state.pods.keys().filter_map(|pod| {
+        let ordinal: u32 = pod.strip_prefix(name)?.strip_prefix('-')?.parse().ok()?;
+        (ordinal >= wanted).then(|| pod.clone())
+    });
+    for pod in owned.collect::<Vec<_>>() {
+        delete(state, &pod);
+    }
+    let seen = StatefulSetStatus {
+        observed_generation: set.metadata.generation,
+        update_revision: Some(revision(&set)),
+        replicas: i32::try_from(wanted).unwrap_or(i32::MAX),
+        ..StatefulSetStatus::default()
+    };
+    if set.status.as_ref() != Some(&seen) {
+        let mut set = set;
+        set.status = Some(seen);
+        state.stamp(&mut set.metadata);
+        state.sets.insert(name.to_owned(), set);
+    }
+}
+
+/// A name for the set's template.
+fn revision(set: &StatefulSet) -> String {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    let template = set.spec.as_ref().map(|spec| &spec.template);
+    serde_json::to_string(&template).unwrap_or_default().hash(&mut hasher);
+    format!("{:x}", hasher.finish())
+}
+
+/// The name of the claim of a pod.
+#[must_use]
+pub fn claim_of(pod: &str) -> String {
+    format!("data-{pod}")
+}
+
+fn claim(state: &mut State, set: &StatefulSet, pod: &str) {
+    let name = claim_of(pod);
+    if state.claims.contains_key(&name) {
+        return;
+    }
+    let uid = state.birth("claim");
+    let labels = set.spec.as_ref().and_then(|spec| spec.selector.match_labels.clone());
+    let mut claim = PersistentVolumeClaim {
+        metadata: ObjectMeta {
+            name: Some(name.clone()),
+            namespace: Some(NAMESPACE.to_owned()),
+            uid: Some(uid.clone()),
+            labels,
+            ..ObjectMeta::default()
+        },
+        status: Some(PersistentVolumeClaimStatus { phase: Some("Bound".into()), ..Default::default() }),
+        ..PersistentVolumeClaim::default()
+    };
+    state.stamp(&mut claim.metadata);
+    state.disks.insert(uid, Disk::default());
+    state.claims.insert(name, claim);
+}
+
+fn create(state: &mut State, set: &StatefulSet, name: &str) {
+    let template = set.spec.as_ref().map(|spec| spec.template.clone()).unwrap_or_default();
+    let mut labels = template.metadata.and_then(|meta| meta.labels).unwrap_or_default();
+    labels.insert("controller-revision-hash".into(), revision(set));
+    let owner = OwnerReference {
+        api_version: "apps/v1".into(),
+        kind: "StatefulSet".into(),
+        name: set.name_any(),
+        uid: set.uid().unwrap_or_default(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    };
+    let mut pod = Pod {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace: Some(NAMESPACE.to_owned()),
+            uid: Some(state.birth("pod")),
+            creation_timestamp: Some(state.time()),
+            labels: Some(labels),
+            owner_references: Some(vec![owner]),
+            ..ObjectMeta::default()
+        },
+        spec: template.spec,
+        status: Some(PodStatus { phase: Some("Pending".into()), ..PodStatus::default() }),
+    };
+    state.stamp(&mut pod.metadata);
+    state.pods.insert(name.to_owned(), pod);
+    state.say(format!("{name} is created"));
+}
+
+/// Asks for the end of a pod, as the API server does: its kubelet ends it.
+pub fn delete(state: &mut State, name: &str) {
+    let Some(mut pod) = state.pods.get(name).cloned().filter(|pod| pod.metadata.deletion_timestamp.is_none()) else {
+        return;
+    };
+    pod.metadata.deletion_timestamp = Some(state.time());
+    state.stamp(&mut pod.metadata);
+    state.pods.insert(name.to_owned(), pod);
+    state.say(format!("{name} is being deleted"));
+}
+
+/// What the scheduler, and then the kubelet of its node, do with a pod.
+fn kubelet(state: &mut State, name: &str) {
+    let Some(pod) = state.pods.get(name).cloned() else { return };
+    let uid = pod.uid().unwrap_or_default();
+    let Some(machine) = state.machines.get(&uid).cloned() else { return start(state, name, pod) };
+    if !state.is_up(&machine.node) {
+        return;
+    }
+    if pod.metadata.deletion_timestamp.is_none() {
+        return report(state, name, pod, &machine);
+    }
+    match machine.ending {
+        None => {
+            if let Some(machine) = state.machines.get_mut(&uid) {
+                machine.ending = Some(state.now);
+                (machine.app, machine.busy, machine.expects_running) = (App::default(), None, false);
+            }
+        }
+        Some(since) if state.now >= since.saturating_add(ENDS) => finish(state, name, pod, &uid),
+        Some(_) => {}
+    }
+}
+
+/// The containers have ended: the last status says so, then the object goes.
+fn finish(state: &mut State, name: &str, mut pod: Pod, uid: &str) {
+    state.machines.remove(uid);
+    if let Some(status) = &mut pod.status {
+        status.phase = Some("Succeeded".into());
+        status.container_statuses = None;
+    }
+    state.stamp(&mut pod.metadata);
+    state.ended.push(pod);
+    state.pods.remove(name);
+    state.say(format!("{name} is gone"));
+}
+
+/// The first node that is up and has no other member, else any that is up.
+fn schedule(state: &State, name: &str) -> Option<String> {
+    let taken: Vec<&str> = state.pods.values().filter_map(|pod| pod.spec.as_ref()?.node_name.as_deref()).collect();
+    let up = || state.nodes.keys().filter(|node| state.is_up(node));
+    let own = name.rsplit_once('-').map(|(_, ordinal)| format!("n{ordinal}"));
+    let free = |node: &&String| !taken.contains(&node.as_str());
+    up().find(|node| Some(*node) == own.as_ref() && free(node))
+        .or_else(|| up().find(free))
+        .or_else(|| up().next())
+        .cloned()
+}
+
+fn start(state: &mut State, name: &str, mut pod: Pod) {
+    let created = pod.metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second());
+    if pod.metadata.deletion_timestamp.is_some() {
+        // Nothing of it ever ran.
+        state.pods.remove(name);
+        return;
+    }
+    if state.now < created.saturating_add(STARTS) {
+        return;
+    }
+    let Some(node) = schedule(state, name) else { return };
+    let machine = Machine {
+        pod: name.to_owned(),
+        node: node.clone(),
+        claim: state.claims.get(&claim_of(name)).and_then(ResourceExt::uid).unwrap_or_default(),
+        container: state.birth("container"),
+        tokens: Tokens::new(),
+        busy: None,
+        expects_running: false,
+        app: App::default(),
+        ending: None,
+    };
+    if let Some(spec) = &mut pod.spec {
+        spec.node_name = Some(node);
+    }
+    state.machines.insert(pod.uid().unwrap_or_default(), machine.clone());
+    state.pods.insert(name.to_owned(), pod.clone());
+    report(state, name, pod, &machine);
+}
+
+/// Writes the status of a pod that runs, if it changed.
+fn report(state: &mut State, name: &str, mut pod: Pod, machine: &Machine) {
+    let ready = machine.expects_running && machine.app.role != Role::Stopped;
+    let before = pod.status.clone().unwrap_or_default();
+    let container = ContainerStatus {
+        name: container_of(&pod),
+        container_id: Some(machine.container.clone()),
+        ready,
+        state: Some(ContainerState {
+            running: Some(ContainerStateRunning { started_at: None }),
+            ..ContainerState::default()
+        }),
+        ..ContainerStatus::default()
+    };
+    let mut conditions: BTreeMap<String, PodCondition> =
+        before.conditions.iter().flatten().map(|c| (c.type_.clone(), c.clone())).collect();
+    let gate = conditions.get(GATE_MEMBER).is_some_and(|c| c.status == "True");
+    let now = state.time();
+    for (kind, holds) in [("ContainersReady", ready), ("Ready", ready && gate)] {
+        let word = if holds { "True" } else { "False" };
+        let condition = conditions
+            .entry(kind.to_owned())
+            .or_insert_with(|| PodCondition { type_: kind.to_owned(), ..PodCondition::default() });
+        if condition.status != word {
+            (condition.status, condition.last_transition_time) = (word.to_owned(), Some(now.clone()));
+        }
+    }
+    let after = PodStatus {
+        phase: Some("Running".into()),
+        container_statuses: Some(vec![container]),
+        conditions: Some(conditions.into_values().collect()),
+        ..before.clone()
+    };
+    if after != before {
+        pod.status = Some(after);
+        state.stamp(&mut pod.metadata);
+        state.pods.insert(name.to_owned(), pod);
+    }
+}
+
+fn container_of(pod: &Pod) -> String {
+    let first = pod.spec.as_ref().and_then(|spec| spec.containers.first());
+    first.map(|container| container.name.clone()).unwrap_or_default()
+}

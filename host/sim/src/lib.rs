@@ -1,0 +1,11 @@
+//! The shipped round against a cluster in memory, in virtual time.
+//!
+//! [`world`] is the truth: objects with versions and UIDs, nodes, volumes, processes. [`server`] is the API server in front of it, as a round sees
+//! it. [`controllers`] does what the controller of StatefulSets, the scheduler and the kubelets do. In each member [`runner`] answers with real frames, and
+//! [`app`] is a replicated register. [`operator`] runs rounds of the group, as a process of its own. Nothing here decides or judges: that is what is tried.
+pub mod app;
+pub mod controllers;
+pub mod operator;
+pub mod runner;
+pub mod server;
+pub mod world;

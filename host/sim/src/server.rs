@@ -1,0 +1,414 @@
+//! The API server, as a round sees it: every request takes a moment, is fenced by version and UID, and may meet members that do not answer.
+use crate::app::{App, Disk, Register, Role};
+use crate::controllers::{claim_of, delete};
+use crate::runner::{Call, Record, Turn, accept, settle};
+use crate::world::{Machine, NAMESPACE, State, World};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::PodCondition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+use kube::ResourceExt;
+use kube::core::{DynamicObject, ObjectMeta};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tanist_api::{ANNOTATION_APPLIED, ANNOTATION_NUDGE, GATE_MEMBER, LABEL_GROUP, LABEL_ROLE, ReplicaGroup};
+use tanist_cluster::cluster::{Cluster, Error, Exec, Fence, Found, Kind, Object, Read, Which, Write};
+use tanist_core::evidence::{Ended, Output};
+use tanist_protocol::frame::{Frame, NO_TOKEN};
+use tanist_protocol::options::UID;
+use tanist_protocol::outcome::Outcome;
+use tanist_protocol::why::Word;
+
+/// How long a request takes on its way there, and on its way back.
+const WAY: Duration = Duration::from_millis(2);
+
+/// How long an execution takes on its way there, and on its way back.
+const EXEC_WAY: Duration = Duration::from_millis(20);
+
+/// How long a command of the application runs.
+const COMMAND: Duration = Duration::from_millis(300);
+
+/// The API server in front of a world.
+#[derive(Clone)]
+pub struct Server {
+    /// What it shows and changes.
+    pub world: World,
+}
+
+impl Cluster for Server {
+    fn read(&self, read: Read) -> BoxFuture<'_, Result<Found, Error>> {
+        async move {
+            tokio::time::sleep(WAY).await;
+            let found = find(&self.world.lock(), &read);
+            tokio::time::sleep(WAY).await;
+            Ok(found)
+        }
+        .boxed()
+    }
+
+    fn write(&self, write: Write) -> BoxFuture<'_, Result<Option<Object>, Error>> {
+        async move {
+            tokio::time::sleep(WAY).await;
+            let written = carry_out(&mut self.world.lock(), write);
+            tokio::time::sleep(WAY).await;
+            written
+        }
+        .boxed()
+    }
+
+    fn exec(&self, exec: Exec) -> BoxFuture<'_, Ended> {
+        async move {
+            let Exec { pod, argv, deadline, .. } = exec;
+            let ended = tokio::time::timeout(deadline, self.execute(&pod, &argv)).await;
+            ended.unwrap_or_else(|_| Ended::Unknown(format!("no answer within {} s", deadline.as_secs())))
+        }
+        .boxed()
+    }
+}
+
+impl Server {
+    async fn execute(&self, pod: &str, argv: &[String]) -> Ended {
+        tokio::time::sleep(EXEC_WAY).await;
+        let place = {
+            let state = self.world.lock();
+            state.pods.get(pod).and_then(ResourceExt::uid).zip(state.machine(pod).map(|machine| machine.node.clone()))
+        };
+        let Some((uid, node)) = place else { return Ended::Unknown("container not found".into()) };
+        if !self.world.lock().is_up(&node) {
+            return std::future::pending().await;
+        }
+        let Some(call) = Call::read(argv) else { return Ended::Unknown("no such program".into()) };
+        let turn = self.ask(&uid, &call);
+        let printed = match turn {
+            Some(Turn::Answer(frame)) if call.is_status() => frame.to_bytes_of_status(),
+            Some(Turn::Answer(frame)) => frame.to_bytes(),
+            Some(Turn::Start) => self.command(&uid, &call).await,
+            None => return Ended::Unknown("the stream ended without a status".into()),
+        };
+        tokio::time::sleep(EXEC_WAY).await;
+        Ended::Exited(0, Output { stdout: printed, cut: false })
+    }
+
+    /// What process 1 of that pod says at once. `None`: it does not run any more.
+    fn ask(&self, uid: &str, call: &Call) -> Option<Turn> {
+        let mut state = self.world.lock();
+        let machine = state.machines.get(uid)?;
+        let (status, position) = (machine.app.status(), position(&state, machine));
+        let machine = state.machines.get_mut(uid)?;
+        if call.option(UID) != Some(uid) {
+            let (status, wrong) = (call.is_status(), Word::WrongUid.into());
+            let outcome = if call.is_settle() { Outcome::Unknown(wrong) } else { Outcome::NotStarted(wrong) };
+            let token = if status { NO_TOKEN } else { call.token() };
+            return Some(Turn::Answer(Frame::bare(token, outcome, 1)));
+        }
+        if call.is_status() {
+            return Some(Turn::Answer(Frame::bare(NO_TOKEN, Outcome::Exited(status), 1)));
+        }
+        let busy = machine.busy.clone();
+        if call.is_settle() {
+            return Some(Turn::Answer(settle(&mut machine.tokens, busy.as_deref(), call.token())));
+        }
+        let turn = accept(&mut machine.tokens, busy.as_deref(), call, uid, status, &position);
+        if turn == Turn::Start {
+            machine.busy = Some(call.token().to_owned());
+        }
+        Some(turn)
+    }
+
+    /// Runs a command that process 1 has accepted, and prints its frame with the status right afterwards. Who asks may be gone by then; the command goes on.
+    async fn command(&self, uid: &str, call: &Call) -> Vec<u8> {
+        let (world, uid, call) = (self.world.clone(), uid.to_owned(), call.clone());
+        let running = tokio::spawn(async move {
+            tokio::time::sleep(COMMAND).await;
+            end(&mut world.lock(), &uid, &call)
+        });
+        running.await.unwrap_or_default()
+    }
+}
+
+fn position(state: &State, machine: &Machine) -> String {
+    state.disks.get(&machine.claim).map(Disk::position).unwrap_or_default()
+}
+
+/// A command ends: its effect, its record, and what its client prints. Nothing if its container is gone.
+fn end(state: &mut State, uid: &str, call: &Call) -> Vec<u8> {
+    let token = call.token();
+    let Some(machine) = state.machines.get(uid).filter(|machine| machine.busy.as_deref() == Some(token)).cloned()
+    else {
+        return Vec::new();
+    };
+    let words: Vec<&str> = call.command().iter().map(String::as_str).collect();
+    let (code, stdout) = perform(state, uid, &machine, &words);
+    let frame = Frame { stdout, ..Frame::bare(token, Outcome::Exited(code), 1) };
+    let Some(machine) = state.machines.get_mut(uid) else { return Vec::new() };
+    machine.busy = None;
+    machine.tokens.insert(token.to_owned(), Record::Ended(frame.clone()));
+    let status = Frame::bare(NO_TOKEN, Outcome::Exited(machine.app.status()), 1);
+    let mut printed = frame.to_bytes();
+    printed.extend(status.to_bytes_after(COMMAND));
+    printed
+}
+
+/// What the application's commands do.
+fn perform(state: &mut State, uid: &str, machine: &Machine, words: &[&str]) -> (u8, Vec<u8>) {
+    let (command, peers) = words.split_first().map_or(("", &[][..]), |(command, peers)| (*command, peers));
+    if command == "sequence" {
+        return (0, format!("{}\n", position(state, machine)).into_bytes());
+    }
+    let follows = peers.iter().filter_map(|peer| peer.split('.').next()).find(|peer| {
+        state.machine(peer).is_some_and(|other| other.app.role == Role::Primary && state.is_up(&other.node))
+    });
+    let app = match (command, follows) {
+        ("stop", _) => App::default(),
+        ("primary", _) => App { role: Role::Primary, follows: None },
+        ("secondary", Some(peer)) => App { role: Role::Secondary, follows: Some(peer.to_owned()) },
+        _ => return (1, Vec::new()),
+    };
+    state.say(format!("{} runs {}", machine.pod, words.join(" ")));
+    if app.role == Role::Primary {
+        let history = state.birth("h");
+        let disk = state.disks.entry(machine.claim.clone()).or_default();
+        disk.data.get_or_insert(Register { history, number: 1 });
+    }
+    if let Some(peer) = &app.follows {
+        let source = state.claims.get(&claim_of(peer)).and_then(ResourceExt::uid);
+        let copy = source.and_then(|uid| state.disks.get(&uid).cloned()).unwrap_or_default();
+        state.disks.insert(machine.claim.clone(), copy);
+    }
+    if let Some(machine) = state.machines.get_mut(uid) {
+        machine.expects_running = app.role != Role::Stopped;
+        machine.app = app;
+    }
+    (0, Vec::new())
+}
+
+fn find(state: &State, read: &Read) -> Found {
+    let objects = match (read.kind, &read.which) {
+        (kind, Which::Named(name)) => named(state, kind, name).into_iter().collect(),
+        (Kind::Pod, Which::OfGroup(group)) => of(&state.pods, group, |o| Object::Pod(Box::new(o))),
+        (Kind::Claim, Which::OfGroup(group)) => of(&state.claims, group, |o| Object::Claim(Box::new(o))),
+        (Kind::Service | Kind::Budget, Which::OfGroup(group)) => {
+            let plain =
+                state.plain.iter().filter(|((kind, _), object)| *kind == read.kind && is_of(&object.metadata, group));
+            plain.map(|(_, object)| Object::Plain(Box::new(object.clone()))).collect()
+        }
+        _ => Vec::new(),
+    };
+    let version = (!matches!(read.which, Which::Named(_))).then(|| state.version());
+    Found { objects, version }
+}
+
+fn named(state: &State, kind: Kind, name: &str) -> Option<Object> {
+    Some(match kind {
+        Kind::Group => Object::Group(Box::new(state.groups.get(name)?.clone())),
+        Kind::Set => Object::Set(Box::new(state.sets.get(name)?.clone())),
+        Kind::Pod => Object::Pod(Box::new(state.pods.get(name)?.clone())),
+        Kind::Claim => Object::Claim(Box::new(state.claims.get(name)?.clone())),
+        Kind::Node => Object::Node(Box::new(state.nodes.get(name)?.clone())),
+        Kind::Service | Kind::Budget => Object::Plain(Box::new(state.plain.get(&(kind, name.to_owned()))?.clone())),
+        Kind::Event => return None,
+    })
+}
+
+fn of<K: Clone + ResourceExt>(objects: &BTreeMap<String, K>, group: &str, object: impl Fn(K) -> Object) -> Vec<Object> {
+    objects.values().filter(|o| is_of(o.meta(), group)).cloned().map(object).collect()
+}
+
+fn is_of(meta: &ObjectMeta, group: &str) -> bool {
+    meta.labels.as_ref().and_then(|labels| labels.get(LABEL_GROUP)).is_some_and(|name| name == group)
+}
+
+fn refused(code: u16, reason: &str, message: &str) -> Error {
+    Error::Answered { code, reason: reason.to_owned(), message: message.to_owned() }
+}
+
+fn conflict() -> Error {
+    refused(409, "Conflict", "the object was changed")
+}
+
+fn not_found() -> Error {
+    refused(404, "NotFound", "there is no such object")
+}
+
+/// The object has the UID and the version that are named, as far as they are.
+fn held(meta: &ObjectMeta, uid: Option<&str>, version: Option<&str>) -> Result<(), Error> {
+    let same_uid = uid.is_none_or(|uid| meta.uid.as_deref() == Some(uid));
+    let same_version = version.is_none_or(|version| meta.resource_version.as_deref() == Some(version));
+    if same_uid && same_version { Ok(()) } else { Err(conflict()) }
+}
+
+/// Takes an object out of the world if it is the one that is meant; who changes it puts it back.
+fn fenced<K: Clone + ResourceExt>(objects: &BTreeMap<String, K>, fence: &Fence) -> Result<K, Error> {
+    let object = objects.get(&fence.name).ok_or_else(not_found)?;
+    held(object.meta(), Some(&fence.uid), fence.version.as_deref())?;
+    Ok(object.clone())
+}
+
+fn carry_out(state: &mut State, write: Write) -> Result<Option<Object>, Error> {
+    match write {
+        Write::Status(group) => status(state, *group),
+        Write::Apply { kind, name, manifest, manager, force, .. } => {
+            apply(state, kind, &name, &manifest, manager, force)
+        }
+        Write::Label { pod: fence, role } => {
+            let mut pod = fenced(&state.pods, &fence)?;
+            match role {
+                Some(role) => drop(pod.labels_mut().insert(LABEL_ROLE.to_owned(), role.to_owned())),
+                None => drop(pod.labels_mut().remove(LABEL_ROLE)),
+            }
+            state.stamp(&mut pod.metadata);
+            state.pods.insert(fence.name, pod.clone());
+            Ok(Some(Object::Pod(Box::new(pod))))
+        }
+        Write::Gate { pod: fence, ready, .. } => {
+            let mut pod = fenced(&state.pods, &fence)?;
+            let now = state.time();
+            let conditions = pod.status.get_or_insert_default().conditions.get_or_insert_default();
+            conditions.retain(|condition| condition.type_ != GATE_MEMBER);
+            conditions.push(PodCondition {
+                type_: GATE_MEMBER.into(),
+                status: if ready { "True" } else { "False" }.into(),
+                last_transition_time: Some(now),
+                ..PodCondition::default()
+            });
+            state.stamp(&mut pod.metadata);
+            state.pods.insert(fence.name, pod.clone());
+            Ok(Some(Object::Pod(Box::new(pod))))
+        }
+        Write::Mark { claim: fence, notes } => {
+            let mut claim = fenced(&state.claims, &fence)?;
+            for (key, value) in notes {
+                match value {
+                    Some(value) => drop(claim.annotations_mut().insert(key.to_owned(), value)),
+                    None => drop(claim.annotations_mut().remove(key)),
+                }
+            }
+            state.stamp(&mut claim.metadata);
+            state.claims.insert(fence.name, claim.clone());
+            Ok(Some(Object::Claim(Box::new(claim))))
+        }
+        Write::Nudge { set: fence, at } => {
+            let mut set = fenced(&state.sets, &fence)?;
+            set.annotations_mut().insert(ANNOTATION_NUDGE.to_owned(), at.to_string());
+            Ok(Some(changed(state, set)))
+        }
+        Write::Scale { namespace, set, to } => {
+            let (uid, version) = (to.uid().to_owned(), Some(to.version().to_owned()));
+            let mut set = fenced(&state.sets, &Fence { namespace, name: set, uid, version })?;
+            let generation = set.metadata.generation.unwrap_or(0);
+            set.metadata.generation = Some(generation.saturating_add(1));
+            set.spec.get_or_insert_default().replicas = i32::try_from(to.replicas()).ok();
+            Ok(Some(changed(state, set)))
+        }
+        Write::Delete { deletion, .. } => {
+            let name = deletion.member().as_str();
+            let pod = state.pods.get(name).ok_or_else(not_found)?;
+            held(&pod.metadata, Some(deletion.uid()), Some(deletion.version()))?;
+            delete(state, name);
+            Ok(None)
+        }
+    }
+}
+
+fn changed(state: &mut State, mut set: StatefulSet) -> Object {
+    state.stamp(&mut set.metadata);
+    state.sets.insert(set.name_any(), set.clone());
+    Object::Set(Box::new(set))
+}
+
+fn status(state: &mut State, group: ReplicaGroup) -> Result<Option<Object>, Error> {
+    let mut live = state.groups.get(&group.name_any()).cloned().ok_or_else(not_found)?;
+    held(&live.metadata, group.metadata.uid.as_deref(), group.metadata.resource_version.as_deref())?;
+    live.status = group.status;
+    state.stamp(&mut live.metadata);
+    state.groups.insert(live.name_any(), live.clone());
+    Ok(Some(Object::Group(Box::new(live))))
+}
+
+/// Server-side apply, as far as the operator uses it: fences, conflicts between managers, and managers that give up their fields.
+fn apply(
+    state: &mut State,
+    kind: Kind,
+    name: &str,
+    manifest: &Value,
+    manager: &'static str,
+    force: bool,
+) -> Result<Option<Object>, Error> {
+    let there = match kind {
+        Kind::Set => state.sets.get(name).map(|set| set.metadata.clone()),
+        _ => state.plain.get(&(kind, name.to_owned())).map(|object| object.metadata.clone()),
+    };
+    let given: ObjectMeta =
+        manifest.get("metadata").and_then(|m| serde_json::from_value(m.clone()).ok()).unwrap_or_default();
+    let spec = manifest.get("spec");
+    let applied = |meta: &ObjectMeta| meta.annotations.as_ref().and_then(|a| a.get(ANNOTATION_APPLIED)).cloned();
+    match &there {
+        Some(meta) => {
+            held(meta, None, given.resource_version.as_deref())?;
+            if spec.is_some() && !force && applied(meta) != applied(&given) {
+                return Err(conflict());
+            }
+        }
+        None if given.resource_version.is_some() => return Err(conflict()),
+        None => {}
+    }
+    let is_new = there.is_none();
+    let mut meta = there.unwrap_or_default();
+    if is_new {
+        meta.uid = Some(state.birth(kind.word()));
+        meta.generation = Some(0);
+    }
+    meta.name = Some(name.to_owned());
+    meta.namespace = Some(NAMESPACE.to_owned());
+    let owners = state.managers.entry((kind, name.to_owned())).or_default();
+    match spec {
+        Some(_) => drop(owners.insert(manager)),
+        None => drop(owners.remove(manager)),
+    }
+    meta.managed_fields = Some(
+        owners.iter().map(|m| ManagedFieldsEntry { manager: Some((*m).to_owned()), ..Default::default() }).collect(),
+    );
+    if spec.is_some() {
+        meta.labels = given.labels.clone();
+        meta.owner_references = given.owner_references.clone();
+        let mut annotations = meta.annotations.take().unwrap_or_default();
+        annotations.extend(given.annotations.clone().unwrap_or_default());
+        meta.annotations = Some(annotations);
+    }
+    Ok(Some(Object::Plain(Box::new(store(state, kind, name, meta, spec)?))))
+}
+
+/// Stores an object that was applied.
+fn store(
+    state: &mut State,
+    kind: Kind,
+    name: &str,
+    mut meta: ObjectMeta,
+    spec: Option<&Value>,
+) -> Result<DynamicObject, Error> {
+    let mut answer = DynamicObject { types: None, metadata: ObjectMeta::default(), data: serde_json::json!({}) };
+    if kind == Kind::Set {
+        let before = state.sets.get(name).cloned().unwrap_or_default();
+        let invalid = |error: serde_json::Error| refused(422, "Invalid", &error.to_string());
+        let spec = match spec {
+            Some(spec) => Some(serde_json::from_value(spec.clone()).map_err(invalid)?),
+            None => before.spec.clone(),
+        };
+        if spec != before.spec {
+            meta.generation = Some(meta.generation.unwrap_or(0).saturating_add(1));
+        }
+        let set = StatefulSet { metadata: meta, spec, status: before.status };
+        let Object::Set(set) = changed(state, set) else { return Err(not_found()) };
+        answer.metadata = set.metadata.clone();
+        answer.data = serde_json::json!({"spec": set.spec});
+        return Ok(answer);
+    }
+    let before = state.plain.get(&(kind, name.to_owned())).map(|object| object.data.clone());
+    answer.data = spec.map_or_else(|| before.unwrap_or_default(), |spec| serde_json::json!({"spec": spec}));
+    state.stamp(&mut meta);
+    answer.metadata = meta;
+    state.plain.insert((kind, name.to_owned()), answer.clone());
+    Ok(answer)
+}

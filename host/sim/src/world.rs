@@ -1,0 +1,187 @@
+//! The truth: objects with versions and UIDs, nodes, volumes and processes.
+use crate::app::{App, Disk};
+use crate::runner::Tokens;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeStatus, PersistentVolumeClaim, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::core::DynamicObject;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tanist_api::{LABEL_GROUP, ReplicaGroup};
+use tanist_cluster::cluster::Kind;
+use tokio::time::Instant;
+
+/// The time at which every simulation begins, in seconds since 1970: no round number.
+pub const START: i64 = 1_795_000_007;
+
+/// The namespace of all that is simulated.
+pub const NAMESPACE: &str = "shop";
+
+/// The cluster in truth.
+#[derive(Clone)]
+pub struct World {
+    state: Arc<Mutex<State>>,
+    began: Instant,
+}
+
+/// What there is.
+#[derive(Default)]
+pub struct State {
+    /// Groups by name, as all objects here.
+    pub groups: BTreeMap<String, ReplicaGroup>,
+    /// StatefulSets.
+    pub sets: BTreeMap<String, StatefulSet>,
+    /// Pods.
+    pub pods: BTreeMap<String, Pod>,
+    /// Claims.
+    pub claims: BTreeMap<String, PersistentVolumeClaim>,
+    /// Nodes.
+    pub nodes: BTreeMap<String, Node>,
+    /// Services and disruption budgets.
+    pub plain: BTreeMap<(Kind, String), DynamicObject>,
+    /// Who owns fields of an object by apply.
+    pub managers: BTreeMap<(Kind, String), BTreeSet<&'static str>>,
+    /// What runs in pods, by UID, whether or not their objects exist.
+    pub machines: BTreeMap<String, Machine>,
+    /// What volumes hold, by UID of the claim.
+    pub disks: BTreeMap<String, Disk>,
+    /// Pods as they were when they went, for whoever watches.
+    pub ended: Vec<Pod>,
+    /// Groups whose objects changed since a process looked last.
+    pub changed: BTreeSet<String>,
+    /// What happened, one line each.
+    pub log: Vec<String>,
+    /// The time, in seconds since 1970.
+    pub now: i64,
+    version: u64,
+    births: u64,
+}
+
+/// The container of a member's pod.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    /// The pod's name.
+    pub pod: String,
+    /// The node that it runs on.
+    pub node: String,
+    /// The claim whose volume is mounted.
+    pub claim: String,
+    /// The ID of the container.
+    pub container: String,
+    /// The runner's tokens.
+    pub tokens: Tokens,
+    /// The token of the command that runs.
+    pub busy: Option<String>,
+    /// Whether the last command that succeeded wants the application to run.
+    pub expects_running: bool,
+    /// The application.
+    pub app: App,
+    /// When it got SIGTERM, in seconds since 1970.
+    pub ending: Option<i64>,
+}
+
+impl World {
+    /// An empty cluster with that many nodes that report.
+    #[must_use]
+    pub fn new(nodes: u32) -> Self {
+        let world = World { state: Arc::default(), began: Instant::now() };
+        {
+            let mut state = world.lock();
+            for number in 0..nodes {
+                state.add_node(&format!("n{number}"));
+            }
+        }
+        world
+    }
+
+    /// What there is now. Never held across an await.
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.now = START.saturating_add(i64::try_from(self.passed().as_secs()).unwrap_or(i64::MAX));
+        state
+    }
+
+    /// How long it has been simulated.
+    #[must_use]
+    pub fn passed(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// Creates a group.
+    pub fn create(&self, mut group: ReplicaGroup) {
+        let mut state = self.lock();
+        group.metadata.namespace = Some(NAMESPACE.to_owned());
+        group.metadata.generation = Some(1);
+        group.metadata.uid = Some(state.birth("group"));
+        group.status = None;
+        state.stamp(&mut group.metadata);
+        let name = group.metadata.name.clone().unwrap_or_default();
+        state.changed.insert(name.clone());
+        state.groups.insert(name, group);
+    }
+}
+
+impl State {
+    /// A new UID.
+    pub fn birth(&mut self, what: &str) -> String {
+        self.births += 1;
+        format!("{what}-{}", self.births)
+    }
+
+    /// Gives an object that was changed its new version.
+    pub fn stamp(&mut self, meta: &mut ObjectMeta) {
+        self.version += 1;
+        meta.resource_version = Some(self.version.to_string());
+        if let Some(group) = meta.labels.as_ref().and_then(|labels| labels.get(LABEL_GROUP)) {
+            self.changed.insert(group.clone());
+        }
+    }
+
+    /// The version of the newest object.
+    #[must_use]
+    pub fn version(&self) -> String {
+        self.version.to_string()
+    }
+
+    /// Notes what happened.
+    pub fn say(&mut self, what: impl AsRef<str>) {
+        let passed = self.now.saturating_sub(START);
+        self.log.push(format!("{passed:>6} s  {}", what.as_ref()));
+    }
+
+    /// The time as objects have it.
+    #[must_use]
+    pub fn time(&self) -> Time {
+        Time(jiff::Timestamp::from_second(self.now).unwrap_or_default())
+    }
+
+    /// The application in a pod of that name, if it has one.
+    #[must_use]
+    pub fn machine(&self, pod: &str) -> Option<&Machine> {
+        let uid = self.pods.get(pod)?.metadata.uid.as_ref()?;
+        self.machines.get(uid)
+    }
+
+    /// Whether a node reports and reaches others.
+    #[must_use]
+    pub fn is_up(&self, node: &str) -> bool {
+        let conditions = self.nodes.get(node).and_then(|n| n.status.as_ref()?.conditions.as_ref());
+        conditions.is_some_and(|all| all.iter().any(|c| c.type_ == "Ready" && c.status == "True"))
+    }
+
+    fn add_node(&mut self, name: &str) {
+        let ready = NodeCondition {
+            type_: "Ready".into(),
+            status: "True".into(),
+            last_transition_time: Some(self.time()),
+            ..NodeCondition::default()
+        };
+        let status = NodeStatus { conditions: Some(vec![ready]), ..NodeStatus::default() };
+        let metadata =
+            ObjectMeta { name: Some(name.to_owned()), uid: Some(self.birth("node")), ..ObjectMeta::default() };
+        let mut node = Node { metadata, status: Some(status), ..Node::default() };
+        self.stamp(&mut node.metadata);
+        self.nodes.insert(name.to_owned(), node);
+    }
+}
