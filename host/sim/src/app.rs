@@ -1,4 +1,5 @@
 //! The application of a member: a register that one primary writes and its secondaries copy.
+use std::collections::BTreeSet;
 
 /// The role of the application, in truth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -17,6 +18,8 @@ pub enum Role {
 pub struct Disk {
     /// The register. `None`: nothing was ever written.
     pub data: Option<Register>,
+    /// Every write that it has, in truth.
+    pub holds: BTreeSet<u64>,
 }
 
 /// The content of the register.

@@ -61,13 +61,15 @@ fn manage(state: &mut State, name: &str) {
     for pod in owned.collect::<Vec<_>>() {
         delete(state, &pod);
     }
-    let seen = StatefulSetStatus {
-        observed_generation: set.metadata.generation,
-        update_revision: Some(revision(&set)),
-        replicas: i32::try_from(wanted).unwrap_or(i32::MAX),
-        ..StatefulSetStatus::default()
-    };
-    if set.status.as_ref() != Some(&seen) {
+    let known = set.status.as_ref().map(|status| (status.observed_generation, status.replicas));
+    let replicas = i32::try_from(wanted).unwrap_or(i32::MAX);
+    if known != Some((set.metadata.generation, replicas)) {
+        let seen = StatefulSetStatus {
+            observed_generation: set.metadata.generation,
+            update_revision: Some(revision(&set)),
+            replicas,
+            ..StatefulSetStatus::default()
+        };
         let mut set = set;
         set.status = Some(seen);
         state.stamp(&mut set.metadata);
@@ -185,7 +187,9 @@ fn finish(state: &mut State, name: &str, mut pod: Pod, uid: &str) {
         status.container_statuses = None;
     }
     state.stamp(&mut pod.metadata);
-    state.ended.push(pod);
+    let now = state.now;
+    state.ended.push((now, pod));
+    state.tell();
     state.pods.remove(name);
     state.say(format!("{name} is gone"));
 }

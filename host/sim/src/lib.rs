@@ -4,7 +4,10 @@
 //! it. [`controllers`] does what the controller of StatefulSets, the scheduler and the kubelets do. In each member [`runner`] answers with real frames, and
 //! [`app`] is a replicated register. [`operator`] runs rounds of the group, as a process of its own. Nothing here decides or judges: that is what is tried.
 pub mod app;
+pub mod clients;
 pub mod controllers;
+pub mod faults;
+pub mod life;
 pub mod operator;
 pub mod runner;
 pub mod server;

@@ -1,6 +1,9 @@
 //! The API server, as a round sees it: every request takes a moment, is fenced by version and UID, and may meet members that do not answer.
 use crate::app::{App, Disk, Register, Role};
+use crate::clients;
 use crate::controllers::{claim_of, delete};
+use crate::faults::{Fault, Trouble};
+use crate::operator::Process;
 use crate::runner::{Call, Record, Turn, accept, settle};
 use crate::world::{Machine, NAMESPACE, State, World};
 use futures::FutureExt;
@@ -35,13 +38,16 @@ const COMMAND: Duration = Duration::from_millis(300);
 pub struct Server {
     /// What it shows and changes.
     pub world: World,
+    /// Who asks.
+    pub process: Process,
 }
 
 impl Cluster for Server {
     fn read(&self, read: Read) -> BoxFuture<'_, Result<Found, Error>> {
         async move {
-            tokio::time::sleep(WAY).await;
+            self.travel().await?;
             let found = find(&self.world.lock(), &read);
+            self.process.goes_on().await;
             tokio::time::sleep(WAY).await;
             Ok(found)
         }
@@ -50,10 +56,11 @@ impl Cluster for Server {
 
     fn write(&self, write: Write) -> BoxFuture<'_, Result<Option<Object>, Error>> {
         async move {
-            tokio::time::sleep(WAY).await;
+            let answers = self.travel().await?;
             let written = carry_out(&mut self.world.lock(), write);
+            self.process.goes_on().await;
             tokio::time::sleep(WAY).await;
-            written
+            if answers { written } else { Err(Error::Unreachable("the connection was reset".into())) }
         }
         .boxed()
     }
@@ -69,8 +76,37 @@ impl Cluster for Server {
 }
 
 impl Server {
+    /// A request is on its way. Whether its answer will arrive.
+    async fn travel(&self) -> Result<bool, Error> {
+        self.process.goes_on().await;
+        let trouble = self.world.lock().trouble();
+        tokio::time::sleep(WAY).await;
+        match trouble {
+            Trouble::None => Ok(true),
+            Trouble::Lost => Err(Error::Unreachable("the connection was reset".into())),
+            Trouble::AnswerLost => Ok(false),
+            Trouble::Refused(error) => Err(error),
+            Trouble::Late(later) => {
+                tokio::time::sleep(later).await;
+                Ok(true)
+            }
+        }
+    }
+
     async fn execute(&self, pod: &str, argv: &[String]) -> Ended {
-        tokio::time::sleep(EXEC_WAY).await;
+        self.process.goes_on().await;
+        let (lost, refused, late) = {
+            let mut state = self.world.lock();
+            let late = state.happens(Fault::ExecLate, 20).then(|| Duration::from_millis(state.dice(20_000)));
+            (state.happens(Fault::ExecLost, 25), state.happens(Fault::ExecRefused, 25), late)
+        };
+        if refused {
+            return Ended::NotStarted("the API server answered forbidden (403): not now".into());
+        }
+        if lost {
+            return Ended::Unknown("the connection failed".into());
+        }
+        tokio::time::sleep(EXEC_WAY + late.unwrap_or_default()).await;
         let place = {
             let state = self.world.lock();
             state.pods.get(pod).and_then(ResourceExt::uid).zip(state.machine(pod).map(|machine| machine.node.clone()))
@@ -88,6 +124,10 @@ impl Server {
             None => return Ended::Unknown("the stream ended without a status".into()),
         };
         tokio::time::sleep(EXEC_WAY).await;
+        self.process.goes_on().await;
+        if self.world.lock().happens(Fault::StreamLost, 15) {
+            return Ended::Unknown("the stream ended without a status".into());
+        }
         Ended::Exited(0, Output { stdout: printed, cut: false })
     }
 
@@ -166,11 +206,15 @@ fn perform(state: &mut State, uid: &str, machine: &Machine, words: &[&str]) -> (
         ("secondary", Some(peer)) => App { role: Role::Secondary, follows: Some(peer.to_owned()) },
         _ => return (1, Vec::new()),
     };
+    if state.happens(Fault::CommandFails, 8) {
+        return (1, Vec::new());
+    }
     state.say(format!("{} runs {}", machine.pod, words.join(" ")));
     if app.role == Role::Primary {
         let history = state.birth("h");
         let disk = state.disks.entry(machine.claim.clone()).or_default();
         disk.data.get_or_insert(Register { history, number: 1 });
+        clients::leads(state, machine);
     }
     if let Some(peer) = &app.follows {
         let source = state.claims.get(&claim_of(peer)).and_then(ResourceExt::uid);

@@ -1,15 +1,20 @@
 //! The truth: objects with versions and UIDs, nodes, volumes and processes.
 use crate::app::{App, Disk};
+use crate::clients::Clients;
+use crate::faults::Faults;
 use crate::runner::Tokens;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeStatus, PersistentVolumeClaim, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::core::DynamicObject;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tanist_api::{LABEL_GROUP, ReplicaGroup};
 use tanist_cluster::cluster::Kind;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// The time at which every simulation begins, in seconds since 1970: no round number.
@@ -46,16 +51,23 @@ pub struct State {
     pub machines: BTreeMap<String, Machine>,
     /// What volumes hold, by UID of the claim.
     pub disks: BTreeMap<String, Disk>,
-    /// Pods as they were when they went, for whoever watches.
-    pub ended: Vec<Pod>,
-    /// Groups whose objects changed since a process looked last.
-    pub changed: BTreeSet<String>,
+    /// Pods as they were when they went, and when, for whoever watches.
+    pub ended: Vec<(i64, Pod)>,
+    /// How often an object changed that a watch of the operator shows.
+    pub changes: u64,
+    /// Tells whoever watches.
+    pub news: Arc<Notify>,
+    /// Who writes, and what was promised to them.
+    pub clients: Clients,
+    /// What goes wrong.
+    pub faults: Faults,
     /// What happened, one line each.
     pub log: Vec<String>,
     /// The time, in seconds since 1970.
     pub now: i64,
     version: u64,
     births: u64,
+    random: Option<SmallRng>,
 }
 
 /// The container of a member's pod.
@@ -82,12 +94,13 @@ pub struct Machine {
 }
 
 impl World {
-    /// An empty cluster with that many nodes that report.
+    /// An empty cluster with that many nodes that report. `seed`: of all that is random in it.
     #[must_use]
-    pub fn new(nodes: u32) -> Self {
+    pub fn new(nodes: u32, seed: u64) -> Self {
         let world = World { state: Arc::default(), began: Instant::now() };
         {
             let mut state = world.lock();
+            state.random = Some(SmallRng::seed_from_u64(seed));
             for number in 0..nodes {
                 state.add_node(&format!("n{number}"));
             }
@@ -117,7 +130,7 @@ impl World {
         group.status = None;
         state.stamp(&mut group.metadata);
         let name = group.metadata.name.clone().unwrap_or_default();
-        state.changed.insert(name.clone());
+        state.tell();
         state.groups.insert(name, group);
     }
 }
@@ -133,15 +146,32 @@ impl State {
     pub fn stamp(&mut self, meta: &mut ObjectMeta) {
         self.version += 1;
         meta.resource_version = Some(self.version.to_string());
-        if let Some(group) = meta.labels.as_ref().and_then(|labels| labels.get(LABEL_GROUP)) {
-            self.changed.insert(group.clone());
+        if meta.labels.as_ref().is_some_and(|labels| labels.contains_key(LABEL_GROUP)) {
+            self.tell();
         }
+    }
+
+    /// Watches show that something changed.
+    pub fn tell(&mut self) {
+        self.changes += 1;
+        self.news.notify_waiters();
     }
 
     /// The version of the newest object.
     #[must_use]
     pub fn version(&self) -> String {
         self.version.to_string()
+    }
+
+    /// A random number below `sides`; 0 if that is 0.
+    pub fn dice(&mut self, sides: u64) -> u64 {
+        self.random.as_mut().map_or(0, |random| random.random_range(0..sides.max(1)))
+    }
+
+    /// A promise is broken.
+    pub fn breaks(&mut self, what: String) {
+        self.say(format!("BROKEN: {what}"));
+        self.clients.broken.push(what);
     }
 
     /// Notes what happened.
@@ -168,6 +198,20 @@ impl State {
     pub fn is_up(&self, node: &str) -> bool {
         let conditions = self.nodes.get(node).and_then(|n| n.status.as_ref()?.conditions.as_ref());
         conditions.is_some_and(|all| all.iter().any(|c| c.type_ == "Ready" && c.status == "True"))
+    }
+
+    /// A node reports, or does not. What runs on it goes on.
+    pub fn set_node(&mut self, name: &str, is_up: bool) {
+        let (now, word) = (self.time(), if is_up { "True" } else { "Unknown" });
+        let Some(mut node) = self.nodes.get(name).cloned() else { return };
+        let conditions = node.status.iter_mut().flat_map(|status| status.conditions.iter_mut().flatten());
+        for ready in conditions.filter(|condition| condition.type_ == "Ready" && condition.status != word) {
+            (ready.status, ready.last_transition_time) = (word.to_owned(), Some(now.clone()));
+        }
+        self.stamp(&mut node.metadata);
+        self.nodes.insert(name.to_owned(), node);
+        self.tell();
+        self.say(format!("node {name} {}", if is_up { "reports" } else { "does not report" }));
     }
 
     fn add_node(&mut self, name: &str) {

@@ -47,7 +47,7 @@ fn log(world: &World) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn a_group_forms_and_a_lost_primary_is_replaced() {
-    let world = World::new(3);
+    let world = World::new(3, 1);
     world.create(group(3));
     tokio::spawn(controllers::run(world.clone()));
     let operator = Operator::new(&world, 1, Box::new(Natural));

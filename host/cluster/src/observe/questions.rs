@@ -178,13 +178,24 @@ pub async fn evidence(ctx: &Context, group: &Group, record: &Record, members: &[
     ctx.hints.with_group(&group.uid, |h| h.commands.forget_closed(&open));
     let gathered = record.intents.iter().map(|intent| async move {
         let known = ctx.hints.with_group(&group.uid, |h| h.commands.known(&intent.token));
+        // What this process still waits for may reach the next container of the pod: its runner is asked, and from then on does not start it.
         let evidence = match known {
             Some(Evidence::Unknown(_)) | None if !group.paused => settle(ctx, group, intent, members).await,
+            Some(Evidence::Running) if !group.paused && is_elsewhere(intent, members) => {
+                settle(ctx, group, intent, members).await
+            }
             known => known,
         };
         evidence.map(|e| (intent.token.clone(), e))
     });
     join_all(gathered).await.into_iter().flatten().collect()
+}
+
+/// Whether another container runs in the intent's pod by now than the one that the command was meant for.
+fn is_elsewhere(intent: &Intent, members: &[Member]) -> bool {
+    let pod = members.iter().find(|m| m.name == intent.member).and_then(|m| m.pod.as_ref());
+    let container = pod.filter(|pod| pod.uid == intent.pod_uid).and_then(|pod| pod.containers.get(&intent.container));
+    container.is_some_and(|c| c.running && c.id.as_deref() != Some(intent.container_id.as_str()))
 }
 
 /// Asks the runner for the outcome. While the command runs, the runner is asked again every second, in the background.

@@ -31,7 +31,11 @@ const ENDED: [Word; 3] = [Word::Deadline, Word::ShuttingDown, Word::Forgotten];
 enum CommandPlace<'a> {
     /// The container still runs.
     Here(&'a Member, &'a Pod),
-    /// The container ended or was replaced, or its pod is gone and proven over: no process of the command runs any more.
+    /// The pod is the same, and the container ended or was replaced. What ran there is over, but a request that is still under way would start the command in
+    /// the next container of the pod.
+    Restarted(&'a Member, &'a Pod),
+    /// Its pod ended, or is gone and proven over: no process of the command runs any more, and none can start, for a runner starts nothing that is meant for
+    /// another pod.
     Over,
     /// The pod is gone or its node does not report, and nothing is proven.
     Lost(NotOver),
@@ -39,7 +43,21 @@ enum CommandPlace<'a> {
 
 fn settle_intent(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
     let evidence = s.evidence.get(&intent.token);
-    match (evidence, locate(s, intent)) {
+    let place = match locate(s, intent) {
+        CommandPlace::Restarted(member, pod) if may_start_late(s, intent, evidence) => {
+            let why = "its container started anew, and its runner has not said yet that it does not start it any more";
+            return handle_unknown(s, plan, intent, member, pod, &why.into());
+        }
+        // In which of the two containers it ran shows in the role.
+        CommandPlace::Restarted(member, pod)
+            if evidence == Some(&Evidence::Exited(0)) && intent.verb.intended() != Role::Stopped =>
+        {
+            CommandPlace::Here(member, pod)
+        }
+        CommandPlace::Restarted(..) => CommandPlace::Over,
+        other => other,
+    };
+    match (evidence, place) {
         (Some(Evidence::Exited(0)), CommandPlace::Here(member, pod)) => confirm_role(s, plan, intent, member, pod),
         (Some(Evidence::Exited(code)), CommandPlace::Here(_, pod)) => {
             close_failed(
@@ -120,7 +138,21 @@ fn settle_intent(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
             let message = format!("the outcome of {} on {} is unknown: {}", intent.command, intent.member, not.why);
             plan.wait_until(Reason::OutcomeUnknown, Some(&intent.member), message, not.until);
         }
+        // It is one of the others by now.
+        (_, CommandPlace::Restarted(..)) => {}
     }
+}
+
+/// Whether the command, whose container is not the present one any more, may be started by a request that is still under way (docs/safety.md, S12): until the
+/// runner says what became of it, which also forbids it to start later. Without the runner only this process knows, and only while it waits. To stop once more
+/// does no harm.
+fn may_start_late(s: &Snapshot, intent: &Intent, evidence: Option<&Evidence>) -> bool {
+    intent.verb.intended() != Role::Stopped
+        && match evidence {
+            Some(Evidence::Running) => true,
+            Some(Evidence::Unknown(_)) | None => s.group.runner,
+            Some(Evidence::Exited(_) | Evidence::NotStarted(_) | Evidence::Interrupted) => false,
+        }
 }
 
 fn locate<'a>(s: &'a Snapshot, intent: &Intent) -> CommandPlace<'a> {
@@ -136,7 +168,8 @@ fn locate<'a>(s: &'a Snapshot, intent: &Intent) -> CommandPlace<'a> {
         gone: None,
     });
     match s.pod(&intent.pod_uid) {
-        Some((_, pod)) if over::container_over(pod, &last) => CommandPlace::Over,
+        Some((_, pod)) if pod.phase == Phase::Ended => CommandPlace::Over,
+        Some((member, pod)) if over::container_over(pod, &last) => CommandPlace::Restarted(member, pod),
         Some((_, pod)) if pod.phase == Phase::Unreachable => {
             CommandPlace::Lost(NotOver { why: "its node does not report".into(), until: None })
         }
@@ -206,7 +239,7 @@ fn handle_unknown(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: &Membe
         );
     }
     plan.wait(Reason::OutcomeUnknown, Some(&intent.member), format!("{message}; its pod is deleted to end it"));
-    if pod.phase == Phase::Running {
+    if matches!(pod.phase, Phase::Running | Phase::Pending) {
         let grace = s.group.unknown_grace;
         let reason = format!("the outcome of {} was still unknown {grace} s after its deadline", intent.command);
         plan.record.note(s.now, Event::PodDeleted, Some(&intent.member), Some(reason.clone()));

@@ -7,6 +7,7 @@ mod examples;
 mod freshness;
 mod lead;
 mod memory;
+mod next_container;
 mod numbers;
 mod objects;
 mod order;

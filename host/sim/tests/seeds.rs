@@ -1,0 +1,62 @@
+//! Lives of groups under the shipped round with faults of every kind: no promise is broken, and every group is well once everything has healed.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests may")]
+#[allow(dead_code, missing_docs, reason = "the policies of the core's tests; not all are used here")]
+#[path = "../../core/tests/support/policies.rs"]
+mod policies;
+
+use policies::Natural;
+use serde_json::json;
+use std::collections::BTreeMap;
+use tanist_api::ReplicaGroup;
+use tanist_sim::faults::Fault;
+use tanist_sim::life::{Lived, live};
+
+fn group(replicas: u64) -> ReplicaGroup {
+    let command = |word: &str| json!({"exec": [word], "timeoutSeconds": 10});
+    let group = json!({
+        "apiVersion": "tanist.dev/v1alpha1", "kind": "ReplicaGroup", "metadata": {"name": "db"},
+        "spec": {
+            "replicas": replicas, "primaries": 1,
+            "template": {"spec": {"containers": [{"name": "db", "image": "db:1"}]}},
+            "commands": {
+                "status": command("status"), "sequence": command("sequence"), "stop": command("stop"),
+                "primary": command("primary"), "secondary": command("secondary")
+            }
+        }
+    });
+    serde_json::from_value(group).unwrap()
+}
+
+fn lived(seed: u64) -> Lived {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(live(seed, group(1 + seed % 4), || Box::new(Natural)))
+}
+
+/// `TANIST_SIM_SEEDS`: how many lives; `TANIST_SIM_SEED`: the first one.
+fn number(variable: &str, usual: u64) -> u64 {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
+#[test]
+fn no_promise_is_broken_and_every_group_heals() {
+    let (first, count) = (number("TANIST_SIM_SEED", 1), number("TANIST_SIM_SEEDS", 40));
+    let mut happened: BTreeMap<Fault, u64> = BTreeMap::new();
+    for seed in first..first + count {
+        let life = lived(seed);
+        for (kind, times) in life.happened {
+            *happened.entry(kind).or_default() += times;
+        }
+        let story = || format!("repeat it: make sim SEED={seed}\n{}", life.log.join("\n"));
+        assert!(life.broken.is_empty(), "{:?}\n{}", life.broken, story());
+        assert!(life.is_well, "it does not heal\n{}", story());
+    }
+    let missing: Vec<_> = Fault::ALL.iter().filter(|kind| count >= 40 && !happened.contains_key(kind)).collect();
+    assert!(missing.is_empty(), "these never happened: {missing:?}");
+}
+
+#[test]
+fn a_seed_is_the_same_life_each_time() {
+    let log = |seed| lived(seed).log;
+    assert_eq!(log(7), log(7));
+    assert_ne!(log(7), log(8));
+}
