@@ -150,7 +150,8 @@ fn may_start_late(s: &Snapshot, intent: &Intent, evidence: Option<&Evidence>) ->
     intent.verb.intended() != Role::Stopped
         && match evidence {
             Some(Evidence::Running) => true,
-            Some(Evidence::Unknown(_)) | None => s.group.runner,
+            Some(Evidence::Unknown(why)) => s.group.runner && !why.is_one_of(&ENDED),
+            None => s.group.runner,
             Some(Evidence::Exited(_) | Evidence::NotStarted(_) | Evidence::Interrupted) => false,
         }
 }

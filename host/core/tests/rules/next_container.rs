@@ -44,10 +44,22 @@ fn a_start_that_may_reach_the_next_container_stays_open() {
 // What the runner says is final: it starts that token no more.
 #[test]
 fn the_runner_of_the_next_container_settles_it() {
-    for evidence in [Evidence::Interrupted, Evidence::Exited(1), Evidence::NotStarted(Word::Void.into())] {
+    let ended = |word: Word| Evidence::Unknown(word.into());
+    for evidence in [
+        Evidence::Interrupted,
+        Evidence::Exited(1),
+        Evidence::NotStarted(Word::Void.into()),
+        // It ended the command itself, when its container got SIGTERM or at the deadline, and has the token as used.
+        ended(Word::ShuttingDown),
+        ended(Word::Deadline),
+        ended(Word::Forgotten),
+    ] {
         let (_, s) = seeding(Some(evidence.clone()));
         assert!(!is_open(&decide(&s, &Natural)), "{evidence:?}");
     }
+    // It does not know what became of it: its disk cannot be read.
+    let (_, s) = seeding(Some(ended(Word::Storage)));
+    assert!(is_open(&decide(&s, &Natural)));
 }
 
 // A start that did reach the next container worked, and its role shows that.
