@@ -27,10 +27,11 @@ fn a_hung_status_on_a_secondary_is_named_and_nobody_takes_over_meanwhile() -> Ou
         group.member(2).fault("status", "hang").await?;
         let told = |seen: &Value| {
             let detail = text(seen, "/status/members/2/roleDetail");
-            text(seen, "/status/members/2/role") == "Unknown" && detail.contains("status could not be read")
+            let serves = text(seen, "/status/columns/primaries") == "register-0";
+            serves && text(seen, "/status/members/2/role") == "Unknown" && detail.contains("status could not be read")
         };
-        let seen = group.until("the hung status is reported", 60, told).await?;
-        ensure!(text(&seen, "/status/columns/primaries") == "register-0", "the primary serves on: {seen}");
+        // On a busy machine the others may be late for a moment, too.
+        group.until("the hung status is reported, and the primary serves on", 60, told).await?;
         stage.operator.rounds(5.0, 60).await?;
         let now = starts(&group.executions().await?);
         ensure!(now == before, "something was done because of it: {now:?}");
