@@ -53,7 +53,7 @@ e2e-deploy: $(built) ## Install, upgrade and roll back with open intents, uninst
 
 .PHONY: sim
 sim: ## Lives of a simulated group with faults: SEEDS of them, from SEED on; SEED alone repeats that one
-	@$(env) TANIST_SIM_SEED=$(or $(SEED),1) TANIST_SIM_SEEDS=$(or $(SEEDS),$(if $(SEED),1,1000)) cargo test --locked -p tanist-sim --test seeds -- --nocapture no_promise
+	@$(env) TANIST_SIM_SEED=$(or $(SEED),1) TANIST_SIM_SEEDS=$(or $(SEEDS),$(if $(SEED),1,1000)) cargo test --locked -p tanist-sim --test sim -- --nocapture no_promise
 
 .PHONY: bench
 bench: policies ## Decisions, recoveries and takeovers, beside their peers and the previous release: docs/benchmarks.md

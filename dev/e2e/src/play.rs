@@ -166,6 +166,14 @@ impl Stage {
             let told = kubectl(arguments).unwrap_or_else(|error| format!("{error:#}"));
             println!("---- {title}\n{}", told.trim_end());
         };
+        // First what says most: a report of this may be cut.
+        let said = "jsonpath={range .items[*]}{.metadata.name}{\"\\n\"}{range .status.conditions[*]}  {.type} {.status} {.reason}: {.message}{\"\\n\"}{end}{end}";
+        show("conditions", &["get", "replicagroups", "-n", ns, "-o", said]);
+        show("pods", &["get", "pods", "-n", ns, "-o", "wide"]);
+        let log = self.operator.log().await;
+        let last: Vec<_> = log.lines().rev().take(12).collect();
+        println!("---- the end of the operator's log");
+        last.iter().rev().for_each(|line| println!("{}", line.get(..400).unwrap_or(line)));
         show("groups", &["get", "replicagroups", "-n", ns, "-o", "yaml"]);
         show(
             "objects",
@@ -181,7 +189,7 @@ impl Stage {
         );
         show("events", &["get", "events", "-n", ns, "--sort-by=.lastTimestamp"]);
         show("operator", &["get", "pods", "-n", &self.operator.namespace, "-o", "wide"]);
-        println!("---- the operator's log\n{}", self.operator.log().await.trim_end());
+        println!("---- the operator's log\n{}", log.trim_end());
         let pods = kubectl(&["get", "pods", "-n", ns, "-o", "name"]).unwrap_or_default();
         for pod in pods.lines() {
             let log = "echo '-- log'; cat /data/log; echo '-- faults'; head /data/fault/* 2>/dev/null; register count";

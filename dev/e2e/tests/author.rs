@@ -64,7 +64,7 @@ fn an_author_puts_tries_and_records() -> Outcome {
         let folder = Folder::new(&stage.namespace)?;
         let script = folder.write("mine.star", PREFER)?;
         let group = stage.register(json!({})).await?;
-        group.ready(60).await?;
+        group.ready(120).await?;
         let out = ended(stage, 0, &["policy", "put", "rules", &script])?;
         ensure!(out.contains("policies: [{configMap: {name: rules, key: mine.star}}]"), "{out}");
         group.change(mine("register-1")).await?;

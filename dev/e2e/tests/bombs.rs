@@ -51,7 +51,7 @@ fn doubling(levels: usize) -> Result<Vec<u8>> {
 fn bombs_cost_their_own_groups_alone() -> Outcome {
     play("bombs").run(async |stage| {
         let group = stage.register(led()).await?;
-        group.ready(60).await?;
+        group.ready(120).await?;
         group.member(0).write(3).await?;
         group.copied(3).await?;
 

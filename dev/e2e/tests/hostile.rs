@@ -18,7 +18,7 @@ const AGAIN: &str = "def seed(s):\n    return wait(\"once more\", until = s.now 
 fn groups_that_burn_their_fuel_hold_up_nobody() -> Outcome {
     play("hostile").run(async |stage| {
         let group = stage.register(led()).await?;
-        group.ready(60).await?;
+        group.ready(120).await?;
         group.member(0).write(3).await?;
         group.copied(3).await?;
         let before = stage.operator.leases().await?;

@@ -24,7 +24,7 @@ fn a_policy_holds_a_switchover_and_later_moves_the_lead() -> Outcome {
         let mut changes = led();
         changes["policies"] = json!([{"configMap": {"name": "rules", "key": "lead.star"}}]);
         let group = stage.register(changes).await?;
-        group.ready(60).await?;
+        group.ready(120).await?;
         group.member(0).write(3).await?;
         group.copied(3).await?;
 

@@ -29,7 +29,7 @@ fn a_policy_swapped_in_live_decides_the_next_outage() -> Outcome {
     play("policies").run(async |stage| {
         store(stage, component("prefer")?, true).await?;
         let group = stage.register(json!({})).await?;
-        group.ready(60).await?;
+        group.ready(120).await?;
         group.change(mine(json!({"member": "register-1"}))).await?;
         let loaded = |name: &'static str| {
             move |seen: &Value| {
@@ -78,7 +78,7 @@ fn a_bad_policy_changes_nothing_but_what_the_group_says() -> Outcome {
         let group = stage.register(mine(json!({"member": "register-1"}))).await?;
         let bystander = stage.group("bystander");
         bystander.create(json!({"replicas": 1})).await?;
-        group.ready(60).await?;
+        group.ready(120).await?;
         bystander.ready(60).await?;
         let untouched = bystander.get().await?;
         let imports = wat::parse_str(r#"(component (import "wasi:clocks/now" (func)))"#)?;
@@ -143,7 +143,7 @@ fn a_group_waits_for_a_policy_that_was_never_there() -> Outcome {
         group.until("a missing policy", 60, waits).await?;
         ensure!(starts(&group.executions().await?).is_empty(), "started without its policy");
         store(stage, component("prefer")?, true).await?;
-        group.ready(60).await?;
+        group.ready(120).await?;
         ensure!(seeds(&group).await? == ["seed 2"], "{:?}", seeds(&group).await?);
         Ok(())
     })
@@ -157,7 +157,7 @@ fn a_policy_of_a_stack_is_asked_only_its_points() -> Outcome {
         let source = json!({"name": "mine", "key": "policy.wasm"});
         let policies = json!([{"configMap": source, "points": ["join"]}, {"builtin": "sequence"}]);
         let group = stage.register(json!({"policies": policies})).await?;
-        let seen = group.ready(60).await?;
+        let seen = group.ready(120).await?;
         let started = starts(&group.executions().await?);
         ensure!(started == ["seed 0", "primary 2", "primary 1"], "{started:?}");
         let points = seen.pointer("/status/policies/0/points").map(Value::to_string).unwrap_or_default();
@@ -190,7 +190,7 @@ fn a_policy_that_waits_is_asked_again() -> Outcome {
             list.push(json!({"builtin": "sequence"}));
         }
         group.change(policies).await?;
-        group.ready(60).await.map(drop)
+        group.ready(120).await.map(drop)
     })
 }
 
@@ -199,7 +199,7 @@ fn a_policy_that_waits_is_asked_again() -> Outcome {
 fn a_group_grows_beyond_its_first_size() -> Outcome {
     play("grows").run(async |stage| {
         let group = stage.register(json!({"replicas": 2})).await?;
-        group.ready(60).await?;
+        group.ready(120).await?;
         group.member(0).write(3).await?;
         group.change(json!({"replicas": 4})).await?;
         let four = |seen: &Value| {

@@ -35,7 +35,7 @@ async fn outage(group: &Group) -> Result<String> {
 fn a_script_decides_for_a_live_group_and_a_typo_changes_nothing() -> Outcome {
     play("scripts").run(async |stage| {
         let group = stage.register(json!({})).await?;
-        group.ready(60).await?;
+        group.ready(120).await?;
         store(stage, PREFER).await?;
         group.change(mine(json!({"member": "register-1"}))).await?;
         group.until("the script", 30, is_active).await?;
@@ -85,7 +85,7 @@ fn built_in_patroni_chooses_by_priority() -> Outcome {
         let mut changes = led();
         changes["policies"] = json!([{"builtin": "patroni"}]);
         let group = stage.register(changes).await?;
-        group.ready(60).await?;
+        group.ready(120).await?;
         let tag = |member: u32, tag: &str| {
             kubectl(&["annotate", "pod", "-n", &stage.namespace, &group.member(member).name, tag, "--overwrite"])
         };

@@ -1,6 +1,6 @@
 //! Report: writes to the status what was observed and why nothing more is done. The status is written only when it has changed.
 use crate::act::Error;
-use crate::cluster::{Object, Write};
+use crate::cluster::{self, Object, Write};
 use crate::context::Context;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::ResourceExt;
@@ -98,7 +98,10 @@ async fn write_status(ctx: &Context, object: &ReplicaGroup, status: ReplicaGroup
         Ok(Ok(Some(Object::Group(written)))) => Ok(*written),
         Ok(Err(error)) if matches!(error.code(), Some(404 | 409)) => Err(Error::Outdated),
         Ok(Err(error)) => Err(Error::Write("write the status".into(), error)),
-        Ok(Ok(_)) | Err(_) => Err(Error::Silent("write the status".into())),
+        Ok(Ok(_)) => {
+            Err(Error::Write("write the status".into(), cluster::Error::Unreachable("the answer is no group".into())))
+        }
+        Err(_) => Err(Error::Silent("write the status".into())),
     }
 }
 

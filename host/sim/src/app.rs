@@ -1,17 +1,7 @@
 //! The application of a member: a register that one primary writes and its secondaries copy.
 use std::collections::BTreeSet;
-
-/// The role of the application, in truth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Role {
-    /// No process runs.
-    #[default]
-    Stopped,
-    /// It copies from a primary.
-    Secondary,
-    /// It takes writes.
-    Primary,
-}
+use tanist_core::contract::Role;
+use tanist_core::evidence::status_code;
 
 /// What a volume holds: a history and how many writes of it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -40,22 +30,26 @@ impl Disk {
 }
 
 /// A running application.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct App {
-    /// Its role.
+    /// Its role in truth: stopped, secondary or primary.
     pub role: Role,
     /// The member that it copies from.
     pub follows: Option<String>,
+}
+
+impl Default for App {
+    /// No process runs.
+    fn default() -> Self {
+        App { role: Role::Stopped, follows: None }
+    }
 }
 
 impl App {
     /// The exit code of `status`.
     #[must_use]
     pub fn status(&self) -> u8 {
-        match self.role {
-            Role::Secondary => 0,
-            Role::Stopped => 7,
-            Role::Primary => 8,
-        }
+        // Every role that an application has here has a code.
+        status_code(self.role).unwrap_or(1)
     }
 }

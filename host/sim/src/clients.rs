@@ -1,10 +1,10 @@
 //! Clients that write, and what must not be lost: every write that was acknowledged. A primary acknowledges a write once every secondary that a command told
 //! to follow it has it; one that nobody follows acknowledges alone.
-use crate::app::Role;
 use crate::world::{Machine, State, World};
 use kube::ResourceExt;
 use std::collections::BTreeSet;
 use std::time::Duration;
+use tanist_core::contract::Role;
 
 /// How often a client writes, and how long followers are behind at most.
 const EVERY: Duration = Duration::from_millis(400);
@@ -96,5 +96,66 @@ pub fn leads(state: &mut State, machine: &Machine) {
     if !lost.is_empty() {
         let from = state.pods.get(&machine.pod).and_then(ResourceExt::uid).unwrap_or_default();
         state.breaks(format!("{} ({from}) leads without {} acknowledged writes", machine.pod, lost.len()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::App;
+    use crate::runner::Tokens;
+
+    fn machine(pod: &str, role: Role, follows: Option<&str>) -> Machine {
+        Machine {
+            pod: pod.into(),
+            node: "n0".into(),
+            claim: format!("claim of {pod}"),
+            container: "c".into(),
+            tokens: Tokens::new(),
+            busy: None,
+            expects_running: true,
+            app: App { role, follows: follows.map(str::to_owned) },
+            ending: None,
+        }
+    }
+
+    /// A world in which these run; the first one has the writes 1 to 3, the others only the first of them.
+    fn world(machines: &[Machine]) -> World {
+        let world = World::new(1, 1);
+        let mut state = world.lock();
+        for (at, machine) in machines.iter().enumerate() {
+            let disk = state.disks.entry(machine.claim.clone()).or_default();
+            disk.holds = (1..=if at == 0 { 3 } else { 1 }).collect();
+            state.machines.insert(format!("uid of {}", machine.pod), machine.clone());
+        }
+        state.clients.open = (1..=3).collect();
+        drop(state);
+        world
+    }
+
+    #[tokio::test]
+    async fn two_primaries_are_seen() {
+        let world = world(&[machine("db-0", Role::Primary, None), machine("db-1", Role::Primary, None)]);
+        write(&mut world.lock());
+        assert_eq!(world.lock().clients.broken, ["two primaries: db-0 on n0, db-1 on n0"]);
+    }
+
+    #[tokio::test]
+    async fn a_write_is_acknowledged_once_every_follower_has_it() {
+        let follower = machine("db-1", Role::Secondary, Some("db-0"));
+        let world = world(&[machine("db-0", Role::Primary, None), follower.clone()]);
+        acknowledge(&mut world.lock());
+        assert_eq!(world.lock().clients.promised, BTreeSet::from([1]));
+        leads(&mut world.lock(), &follower);
+        assert!(world.lock().clients.broken.is_empty(), "it has all that was acknowledged");
+        assert_eq!(world.lock().clients.open, BTreeSet::new(), "nobody acknowledges what only the old primary has");
+    }
+
+    #[tokio::test]
+    async fn a_lost_write_is_seen() {
+        let world = world(&[machine("db-0", Role::Primary, None), machine("db-1", Role::Stopped, None)]);
+        acknowledge(&mut world.lock());
+        leads(&mut world.lock(), &machine("db-1", Role::Primary, None));
+        assert_eq!(world.lock().clients.broken, ["db-1 () leads without 2 acknowledged writes"]);
     }
 }

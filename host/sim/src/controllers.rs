@@ -1,5 +1,5 @@
 //! What the controller of StatefulSets, the scheduler and the kubelets do, one step of all of them at a time.
-use crate::app::{App, Disk, Role};
+use crate::app::{App, Disk};
 use crate::runner::Tokens;
 use crate::world::{Machine, NAMESPACE, State, World};
 use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetStatus};
@@ -12,6 +12,7 @@ use kube::ResourceExt;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tanist_api::GATE_MEMBER;
+use tanist_core::contract::Role;
 
 /// How often they look.
 const TICK: Duration = Duration::from_millis(200);

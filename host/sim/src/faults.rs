@@ -1,10 +1,11 @@
 //! What goes wrong: with requests, with executions, with what runs. Each run draws which kinds happen at all.
-use crate::app::{App, Role};
+use crate::app::App;
 use crate::controllers;
 use crate::world::{State, World};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tanist_cluster::cluster::Error;
+use tanist_core::contract::Role;
 
 /// A kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

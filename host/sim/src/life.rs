@@ -12,7 +12,7 @@ use tanist_core::policy::Policies;
 const HARD: Duration = Duration::from_secs(240);
 
 /// How long a group may take to be well once everything has healed: three resync intervals.
-const HEALING: Duration = Duration::from_secs(900);
+const HEALING: Duration = Duration::from_secs(180);
 
 /// How often it is looked whether it is.
 const LOOK: Duration = Duration::from_secs(15);

@@ -24,7 +24,6 @@ pub type Tokens = BTreeMap<String, Record>;
 pub struct Call {
     verb: String,
     options: BTreeMap<String, String>,
-    quiet: bool,
     argv: Vec<String>,
 }
 
@@ -34,10 +33,10 @@ impl Call {
     pub fn read(argv: &[String]) -> Option<Call> {
         let mut words = argv.iter().skip(1);
         let verb = words.next()?.clone();
-        let mut call = Call { verb, options: BTreeMap::new(), quiet: false, argv: Vec::new() };
+        let mut call = Call { verb, options: BTreeMap::new(), argv: Vec::new() };
         while let Some(word) = words.next() {
             match word.as_str() {
-                o::QUIET_STATUS => call.quiet = true,
+                o::QUIET_STATUS => {}
                 o::ARGV => call.argv = words.by_ref().cloned().collect(),
                 option => drop(call.options.insert(option.to_owned(), words.next()?.clone())),
             }

@@ -1,5 +1,5 @@
 //! The API server, as a round sees it: every request takes a moment, is fenced by version and UID, and may meet members that do not answer.
-use crate::app::{App, Disk, Register, Role};
+use crate::app::{App, Disk, Register};
 use crate::clients;
 use crate::controllers::{claim_of, delete};
 use crate::faults::{Fault, Trouble};
@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tanist_api::{ANNOTATION_APPLIED, ANNOTATION_NUDGE, GATE_MEMBER, LABEL_GROUP, LABEL_ROLE, ReplicaGroup};
 use tanist_cluster::cluster::{Cluster, Error, Exec, Fence, Found, Kind, Object, Read, Which, Write};
+use tanist_core::contract::Role;
 use tanist_core::evidence::{Ended, Output};
 use tanist_protocol::frame::{Frame, NO_TOKEN};
 use tanist_protocol::options::UID;

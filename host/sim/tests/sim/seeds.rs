@@ -1,35 +1,13 @@
 //! Lives of groups under the shipped round with faults of every kind: no promise is broken, and every group is well once everything has healed.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests may")]
-#[allow(dead_code, missing_docs, reason = "the policies of the core's tests; not all are used here")]
-#[path = "../../core/tests/support/policies.rs"]
-mod policies;
-
-use policies::Natural;
-use serde_json::json;
+use super::policies::Natural;
+use super::register;
 use std::collections::BTreeMap;
-use tanist_api::ReplicaGroup;
 use tanist_sim::faults::Fault;
 use tanist_sim::life::{Lived, live};
 
-fn group(replicas: u64) -> ReplicaGroup {
-    let command = |word: &str| json!({"exec": [word], "timeoutSeconds": 10});
-    let group = json!({
-        "apiVersion": "tanist.dev/v1alpha1", "kind": "ReplicaGroup", "metadata": {"name": "db"},
-        "spec": {
-            "replicas": replicas, "primaries": 1,
-            "template": {"spec": {"containers": [{"name": "db", "image": "db:1"}]}},
-            "commands": {
-                "status": command("status"), "sequence": command("sequence"), "stop": command("stop"),
-                "primary": command("primary"), "secondary": command("secondary")
-            }
-        }
-    });
-    serde_json::from_value(group).unwrap()
-}
-
 fn lived(seed: u64) -> Lived {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    runtime.block_on(live(seed, group(1 + seed % 4), || Box::new(Natural)))
+    runtime.block_on(live(seed, register(1 + seed % 4), || Box::new(Natural)))
 }
 
 /// `TANIST_SIM_SEEDS`: how many lives; `TANIST_SIM_SEED`: the first one.

@@ -1,33 +1,11 @@
 //! Stories of whole groups under the shipped round.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests may")]
-#[allow(dead_code, missing_docs, reason = "the policies of the core's tests; not all are used here")]
-#[path = "../../core/tests/support/policies.rs"]
-mod policies;
-
-use policies::Natural;
-use serde_json::json;
+use super::policies::Natural;
+use super::register;
 use std::time::Duration;
-use tanist_api::ReplicaGroup;
-use tanist_sim::app::Role;
+use tanist_core::contract::Role;
 use tanist_sim::controllers;
 use tanist_sim::operator::Operator;
 use tanist_sim::world::World;
-
-fn group(replicas: u32) -> ReplicaGroup {
-    let command = |word: &str| json!({"exec": [word], "timeoutSeconds": 60});
-    let group = json!({
-        "apiVersion": "tanist.dev/v1alpha1", "kind": "ReplicaGroup", "metadata": {"name": "db"},
-        "spec": {
-            "replicas": replicas, "primaries": 1,
-            "template": {"spec": {"containers": [{"name": "db", "image": "db:1"}]}},
-            "commands": {
-                "status": command("status"), "sequence": command("sequence"), "stop": command("stop"),
-                "primary": command("primary"), "secondary": command("secondary")
-            }
-        }
-    });
-    serde_json::from_value(group).unwrap()
-}
 
 /// The roles of the members, in truth.
 fn roles(world: &World, replicas: u32) -> Vec<Option<Role>> {
@@ -48,7 +26,7 @@ fn log(world: &World) -> String {
 #[tokio::test(start_paused = true)]
 async fn a_group_forms_and_a_lost_primary_is_replaced() {
     let world = World::new(3, 1);
-    world.create(group(3));
+    world.create(register(3));
     tokio::spawn(controllers::run(world.clone()));
     let operator = Operator::new(&world, 1, Box::new(Natural));
     operator.run("db", Duration::from_secs(60)).await;
