@@ -29,6 +29,7 @@ use tanist_core::freshness::{Ask, Moment, Statuses};
 use tanist_core::limits;
 use tanist_core::memory;
 use tanist_core::record::{LostPrimary, Record};
+use tanist_core::roster::Roster;
 use tanist_core::snapshot::{Group, Member, Object, Set, Snapshot};
 use tanist_core::status::Failed;
 use tracing::debug;
@@ -166,25 +167,21 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<Observed, Error
     let record = memory::recall(record, &group.name, world.claims());
     let mut set = world.set(&group, ctx)?;
     let note = world.template_note(&object);
-    let desired = desired(ctx, &object, memory::replicas(group.replicas, set.as_ref(), &record), &note)?;
+    let size = Roster::new(&group, set.as_ref(), &record).size();
+    let desired = desired(ctx, &object, size, &note)?;
     let known = missing::known(&object, &record);
     world.find(ctx, &group, &missing::expected(&group, set.as_ref(), &record), &desired).await?;
     let objects = world.objects(ctx, &group, desired);
     let now = ctx.clock.now();
     let mut members = world.members(&object, &group, set.as_ref(), &record, &known, now);
-    let expected = members
-        .iter()
-        .filter(|m| m.ordinal < expected(&group, set.as_ref(), &record))
-        .map(|m| m.name.clone())
-        .collect::<Vec<_>>();
-    let surplus_claims = memory::surplus(&record, &group.name, &expected, world.claims());
+    let surplus_claims = world.surplus_claims(Roster::new(&group, set.as_ref(), &record), &members, &record);
     let (nodes, taints) = nodes::read(ctx, &members, &record).await?.unzip();
     silence(&mut members, nodes.as_ref());
     let (templates, taints) = (conditions::templates(&object), taints.unwrap_or_default());
     let around = Around { templates, unbound: &world.unbound, record: &record, nodes: nodes.as_ref(), taints: &taints };
     ctx.hints.with_group(&group.uid, |hints| conditions::add(&mut members, &around, hints, now));
     if let Some(set) = &mut set {
-        set.missing = uncreated::uncreated(ctx, &group, set, &members, now).await;
+        set.missing = uncreated::uncreated(ctx, &group, set, &members, &record, now).await;
     }
     let remembered = record.last_primaries.iter().map(|l| &l.pod_uid).chain(record.intents.iter().map(|i| &i.pod_uid));
     let ended = remembered.filter(|uid| ctx.hints.has_ended(uid)).cloned().collect();
@@ -217,11 +214,6 @@ fn read_record(object: &ReplicaGroup, now: Timestamp) -> Result<Record, Error> {
         zone: lost.zone,
     });
     Ok(record)
-}
-
-/// How many members are expected: never fewer than the record remembers (S18).
-fn expected(group: &Group, set: Option<&Set>, record: &Record) -> u32 {
-    memory::replicas(group.replicas, set, record)
 }
 
 /// Awaits a read with a deadline of our own.
@@ -348,8 +340,8 @@ impl World {
         now: Timestamp,
     ) -> Vec<Member> {
         let mut members: BTreeMap<u32, Member> = BTreeMap::new();
-        for ordinal in 0..expected(group, set, record) {
-            members.insert(ordinal, self.member(group, ordinal));
+        for seat in Roster::new(group, set, record).seats() {
+            members.insert(seat.ordinal, self.member(seat.name, seat.ordinal));
         }
         let revision = self.set.as_ref().and_then(|s| s.status.as_ref()?.update_revision.as_deref());
         let keys = object.spec.policy_keys();
@@ -357,7 +349,7 @@ impl World {
             let owned = set.is_some_and(|s| convert::owned_by(&pod.metadata, &s.uid));
             let ours = owned || pod.metadata.uid.as_ref().is_some_and(|uid| known.contains(uid));
             let Some(ordinal) = convert::ordinal(&group.name, &pod.name_any()).filter(|_| ours) else { continue };
-            let member = members.entry(ordinal).or_insert_with(|| self.member(group, ordinal));
+            let member = members.entry(ordinal).or_insert_with(|| self.member(pod.name_any().into(), ordinal));
             let stray = missing::stray(pod, group, owned);
             let older_template = self.has_older_template(pod, object);
             let seen = convert::pod(pod, group, &keys, revision, now);
@@ -366,8 +358,13 @@ impl World {
         members.into_values().take(limits::MEMBERS).collect()
     }
 
-    fn member(&self, group: &Group, ordinal: u32) -> Member {
-        let name = MemberName::from(format!("{}-{ordinal}", group.name));
+    /// The names of the group's claims that belong to no member of the roster.
+    fn surplus_claims(&self, roster: Roster<'_>, members: &[Member], record: &Record) -> Vec<String> {
+        let expected = members.iter().filter(|m| roster.has(m)).map(|m| m.name.clone());
+        memory::surplus(record, roster.group_name(), &expected.collect::<Vec<_>>(), self.claims())
+    }
+
+    fn member(&self, name: MemberName, ordinal: u32) -> Member {
         let mut claims: Vec<_> = self.claims.iter().filter(|(m, _)| m == &name).map(|(_, c)| c.clone()).collect();
         claims.sort_by(|a, b| a.name.cmp(&b.name));
         Member {

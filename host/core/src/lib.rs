@@ -26,6 +26,7 @@ pub mod plan;
 pub mod policy;
 pub mod question;
 pub mod record;
+pub mod roster;
 pub mod snapshot;
 pub mod status;
 pub mod steps;

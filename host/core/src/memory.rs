@@ -5,7 +5,7 @@
 use crate::contract::MemberName;
 use crate::limits;
 use crate::record::{LastPrimary, Mark, Record, Seeded};
-use crate::snapshot::{Claim, ClaimMark, Set, Snapshot};
+use crate::snapshot::{Claim, ClaimMark, Snapshot};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
@@ -198,11 +198,4 @@ fn primaries_to_mark(record: &Record, own: &MemberName) -> Vec<LastPrimary> {
     let mut ran: Vec<_> = placed.map(|l| ((&l.member != own, &l.member, &l.pod_uid, &l.container_id), l)).collect();
     ran.sort_by_key(|(key, _)| *key);
     ran.into_iter().take(limits::MARKED_PRIMARIES).map(|(_, l)| LastPrimary { gone: None, ..l.clone() }).collect()
-}
-
-/// The number of replicas for the `StatefulSet`: never fewer than it has, because a scale-down has steps of its own (docs/safety.md, S25, S26), and
-/// never fewer than the record expects (docs/safety.md, S18).
-#[must_use]
-pub fn replicas(desired: u32, set: Option<&Set>, record: &Record) -> u32 {
-    desired.max(set.map_or(0, |s| s.replicas)).max(record.last_replicas)
 }

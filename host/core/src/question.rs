@@ -54,7 +54,7 @@ fn member(s: &Snapshot, tops: &facts::Tops<'_>, m: &Member, barred: Option<Strin
             position => position.clone(),
         },
         node: pod.and_then(|p| p.node.clone()),
-        zone: zone(s, m),
+        zone: s.zone(m).map(str::to_owned),
         failures: memory.failures,
         last_failure: memory.last_failure.clone(),
         marked: None,
@@ -74,10 +74,6 @@ fn conditions(s: &Snapshot, m: &Member) -> Vec<contract::Condition> {
         detail: each.detail.as_deref().map(cut),
     });
     told.collect()
-}
-
-fn zone(s: &Snapshot, m: &Member) -> Option<String> {
-    s.nodes.as_ref()?.get(m.pod.as_ref()?.node.as_ref()?)?.zone.clone()
 }
 
 fn sorted(pairs: &[(String, String)]) -> Vec<(String, String)> {

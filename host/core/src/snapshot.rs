@@ -8,6 +8,7 @@ use crate::evidence::Cause;
 use crate::limits;
 use crate::over;
 use crate::record::{Intent, LastPrimary, Record, Verb};
+use crate::roster::{Roster, Standing};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The frozen input of one round.
@@ -79,10 +80,10 @@ pub struct Group {
 }
 
 impl Group {
-    /// Whether the member is beyond `replicas`: it leaves in an orderly way.
+    /// Whether no member is desired: all stop, the primary last.
     #[must_use]
-    pub fn is_surplus(&self, member: &Member) -> bool {
-        member.ordinal >= self.replicas
+    pub fn is_stopped(&self) -> bool {
+        self.replicas == 0
     }
 
     /// The desired number of primaries.
@@ -317,6 +318,24 @@ pub enum Evidence {
 }
 
 impl Snapshot {
+    /// Who the members are.
+    #[must_use]
+    pub fn roster(&self) -> Roster<'_> {
+        Roster::new(&self.group, self.set.as_ref(), &self.record)
+    }
+
+    /// Whether the member is not desired any more: it leaves in an orderly way.
+    #[must_use]
+    pub fn leaves(&self, member: &Member) -> bool {
+        self.roster().standing(member) == Standing::Leaving
+    }
+
+    /// The zone (fault domain) that the member's pod runs in. Absent: unknown.
+    #[must_use]
+    pub fn zone(&self, member: &Member) -> Option<&str> {
+        self.nodes.as_ref()?.get(member.pod.as_ref()?.node.as_ref()?)?.zone.as_deref()
+    }
+
     /// The member of that name.
     #[must_use]
     pub fn member(&self, name: &MemberName) -> Option<&Member> {

@@ -153,9 +153,8 @@ fn only_older_templates(s: &Snapshot) -> bool {
 
 fn settled(s: &Snapshot, m: &Member) -> bool {
     let serving = [Role::Primary, Role::Secondary].iter().any(|r| s.confirmed(m, *r));
-    let enough = s.group.replicas == 0 || s.serving().len() >= s.group.desired_primaries();
-    let idle =
-        s.role(m).0 == Role::Stopped && enough && (s.group.replicas == 0 || s.group.commands.secondary.is_none());
+    let enough = s.group.is_stopped() || s.serving().len() >= s.group.desired_primaries();
+    let idle = s.role(m).0 == Role::Stopped && enough && (s.group.is_stopped() || s.group.commands.secondary.is_none());
     // No Service leads to a stray pod, so its member is not in its role for clients.
     let stray = m.pod.as_ref().is_some_and(|p| p.stray.is_some());
     (serving || idle) && !stray
@@ -165,7 +164,7 @@ fn ready(s: &Snapshot, plan: &Plan, primaries: &[MemberName], settled: usize) ->
     if plan.waits.iter().any(|w| w.reason == Reason::Paused) {
         return Condition::new(Kind::Ready, Truth::Unknown, Reason::Paused, "the group is paused");
     }
-    if s.group.replicas == 0 && s.members.iter().all(|m| s.role(m).0 != Role::Primary) {
+    if s.group.is_stopped() && s.members.iter().all(|m| s.role(m).0 != Role::Primary) {
         return Condition::new(Kind::Ready, Truth::True, Finding::Stopped, "spec.replicas is 0");
     }
     let unknown = s.members.iter().filter(|m| m.pod.is_some() && s.role(m).0 == Role::Unknown).count();
@@ -271,7 +270,7 @@ fn degraded(s: &Snapshot, plan: &Plan, trouble: Option<&Trouble>) -> Condition {
     if plan.waits.iter().any(|w| w.reason == Reason::Paused) {
         return Condition::new(Kind::Degraded, Truth::Unknown, Reason::Paused, "the group is paused");
     }
-    if s.record.term > 0 && s.group.replicas > 0 && s.serving().is_empty() {
+    if s.record.term > 0 && !s.group.is_stopped() && s.serving().is_empty() {
         return Condition::new(
             Kind::Degraded,
             Truth::True,

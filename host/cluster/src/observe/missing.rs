@@ -10,8 +10,8 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tanist_api::{self as api, ReplicaGroup};
-use tanist_core::memory;
 use tanist_core::record::Record;
+use tanist_core::roster::Roster;
 use tanist_core::snapshot::{Group, Set};
 
 /// How many reads by name run at a time. There are none while nothing is missing.
@@ -26,10 +26,9 @@ pub fn known(object: &ReplicaGroup, record: &Record) -> BTreeSet<String> {
 
 /// Names of the pods that should exist or may still exist. A group without a `StatefulSet` expects none from it.
 pub fn expected(group: &Group, set: Option<&Set>, record: &Record) -> BTreeSet<String> {
-    let replicas = set.map_or(0, |_| memory::replicas(group.replicas, set, record));
-    let members = (0..replicas).map(|ordinal| format!("{}-{ordinal}", group.name));
+    let seats = set.map(|_| Roster::new(group, set, record).seats()).into_iter().flatten();
     let of_memory = record.last_primaries.iter().map(|l| &l.member).chain(record.intents.iter().map(|i| &i.member));
-    members.chain(of_memory.map(ToString::to_string)).collect()
+    seats.map(|seat| seat.name.to_string()).chain(of_memory.map(ToString::to_string)).collect()
 }
 
 /// What a member's pod lacks (label or owner), and what to do about it. `None`: nothing.

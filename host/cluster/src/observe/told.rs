@@ -1,7 +1,7 @@
 //! A group as its objects tell it, without asking its members: for the command line, whose user may look and not execute. It uses what a round uses, so
 //! that both see the same group; only roles and data are those of the status.
 use super::conditions::{self, Around};
-use super::{Error, World, convert, expected, missing, read_record, silence};
+use super::{Error, World, convert, missing, read_record, silence};
 use crate::hints::Group;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
@@ -13,6 +13,7 @@ use tanist_api::validate;
 use tanist_core::contract::{Phase, Position, Role, Sequence, Timestamp};
 use tanist_core::memory;
 use tanist_core::record::Record;
+use tanist_core::roster::Roster;
 use tanist_core::snapshot::{Member, Reading, Set, Snapshot};
 
 /// The objects of a group, as far as they may be read.
@@ -74,9 +75,7 @@ pub fn told(objects: Objects, now: Timestamp) -> Result<Told, Error> {
         }
         (member.position, member.position_at) = (position, now);
     }
-    let expects = expected(&group, set.as_ref(), &record);
-    let names: Vec<_> = members.iter().filter(|m| m.ordinal < expects).map(|m| m.name.clone()).collect();
-    let surplus_claims = memory::surplus(&record, &group.name, &names, world.claims());
+    let surplus_claims = world.surplus_claims(Roster::new(&group, set.as_ref(), &record), &members, &record);
     let (nonce, objects) = ("told".to_owned(), Vec::new());
     let (evidence, ended) = (BTreeMap::new(), BTreeSet::new());
     let snapshot =

@@ -5,6 +5,8 @@ use k8s_openapi::api::core::v1::Event;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tanist_core::contract::{MemberName, Timestamp};
+use tanist_core::record::Record;
+use tanist_core::roster::Roster;
 use tanist_core::snapshot::{Group, Member, Missing, Set};
 
 /// Seconds for which a pod has to be missing before events are read. While pods are merely replaced, none are.
@@ -23,9 +25,11 @@ pub async fn uncreated(
     group: &Group,
     set: &Set,
     members: &[Member],
+    record: &Record,
     now: Timestamp,
 ) -> BTreeMap<MemberName, Missing> {
-    let without = members.iter().filter(|m| m.pod.is_none() && m.ordinal < set.replicas);
+    let roster = Roster::new(group, Some(set), record);
+    let without = members.iter().filter(|m| m.pod.is_none() && roster.is_made(m));
     let names: Vec<String> = without.map(|m| m.name.to_string()).collect();
     let mut missing: BTreeMap<MemberName, Missing> = ctx.hints.with_group(&group.uid, |h| {
         h.missing.retain(|name, _| names.contains(name));

@@ -286,8 +286,8 @@ impl<'a> FailoverOrder<'a> {
         if named == Some(&member.name) {
             return Ok(());
         }
-        let leaves = |m: &Member| s.group.is_surplus(m) || s.is_cordoned(m);
-        let gives_way = s.is_cordoned(member) || s.group.is_surplus(member);
+        let leaves = |m: &Member| s.leaves(m) || s.is_cordoned(m);
+        let gives_way = s.is_cordoned(member) || s.leaves(member);
         let stays = gives_way && s.members.iter().any(|m| equal(m) && !leaves(m) && !from(m));
         // Looked for only where it is said: each member looks at all others.
         let data = || if s.members.iter().any(|m| self.is_ahead(m, member)) { "all its data" } else { "the same data" };
@@ -295,7 +295,7 @@ impl<'a> FailoverOrder<'a> {
             format!("{} is the requested primary and has {}", named.name, data())
         } else if from(member) && s.members.iter().any(equal) {
             format!("it is giving up the lead, and another member has {}", data())
-        } else if s.group.is_surplus(member) && stays {
+        } else if s.leaves(member) && stays {
             format!("it is leaving, and a member that stays has {}", data())
         } else if s.is_cordoned(member) && stays {
             format!("its node is to be drained, and a member on another node has {}", data())

@@ -27,7 +27,7 @@ pub struct Cause {
 pub fn sole_primary(s: &Snapshot) -> Option<&Member> {
     let serving = s.serving();
     let [primary] = serving.as_slice() else { return None };
-    (s.group.desired_primaries() == 1 && s.group.replicas > 0).then_some(primary)
+    (s.group.desired_primaries() == 1 && !s.group.is_stopped()).then_some(primary)
 }
 
 /// Why the host would move the lead: first because the primary is leaving (S25), then because its node is to be drained, then because another one is
@@ -37,7 +37,7 @@ pub fn lead_cause(s: &Snapshot) -> Option<Cause> {
     let primary = sole_primary(s)?;
     let from = &primary.name;
     let cause = |word, to: Option<MemberName>, why| Some(Cause { word, from: from.clone(), to, why });
-    if s.group.is_surplus(primary) {
+    if s.leaves(primary) {
         return cause("leaving", None, format!("{from} is leaving and gives up the lead first"));
     }
     if s.is_cordoned(primary) && s.members.iter().any(|m| is_successor(s, m) && !s.is_cordoned(m)) {
@@ -71,7 +71,7 @@ fn may_follow(s: &Snapshot, member: &Member) -> Held {
     }
     can_take_command(s, member)?;
     retry_allowed(s, member)?;
-    if s.group.is_surplus(member) {
+    if s.leaves(member) {
         return Err(broken_by(Rule::NoSuccessor, name, "it is beyond spec.replicas"));
     }
     if !is_successor(s, member) {
@@ -81,7 +81,7 @@ fn may_follow(s: &Snapshot, member: &Member) -> Held {
         return Err(broken_by(Rule::NoSuccessor, name, why));
     }
     // A move from one node that is drained to another one would have to be repeated. A primary that leaves has no time for that.
-    if s.is_cordoned(member) && sole_primary(s).is_some_and(|primary| !s.group.is_surplus(primary)) {
+    if s.is_cordoned(member) && sole_primary(s).is_some_and(|primary| !s.leaves(primary)) {
         return Err(broken_by(Rule::NoSuccessor, name, "its node is to be drained"));
     }
     has_its_volumes(s, member)

@@ -8,7 +8,7 @@ use crate::snapshot::{Member, Snapshot};
 /// Whether the member can take over from the primary: it is a secondary of the current term, no command is open on it, and it stays.
 #[must_use]
 pub fn is_successor(s: &Snapshot, member: &Member) -> bool {
-    s.confirmed(member, Role::Secondary) && can_take_command(s, member).is_ok() && !s.group.is_surplus(member)
+    s.confirmed(member, Role::Secondary) && can_take_command(s, member).is_ok() && !s.leaves(member)
 }
 
 /// The primary is stopped only while a successor is ready to lead.
@@ -36,8 +36,8 @@ pub fn switchover_member(s: &Snapshot, member: &Member) -> Held {
 /// # Errors
 /// [`Rule::StayersFirst`].
 pub fn stayers_serve(s: &Snapshot) -> Held {
-    let serving = s.serving().iter().filter(|m| !s.group.is_surplus(m)).count();
-    if s.group.replicas == 0 || serving >= s.group.desired_primaries() {
+    let serving = s.serving().iter().filter(|m| !s.leaves(m)).count();
+    if s.group.is_stopped() || serving >= s.group.desired_primaries() {
         return Ok(());
     }
     let desired = s.group.desired_primaries();
@@ -56,12 +56,12 @@ pub fn remove_member(s: &Snapshot, member: &Member) -> Held {
     can_take_command(s, member)?;
     role_is(s, member, &[Role::Primary, Role::Secondary])?;
     retry_allowed(s, member)?;
-    if !s.group.is_surplus(member) {
+    if !s.leaves(member) {
         return Err(broken_by(Rule::NotSurplus, &member.name, "it is not beyond spec.replicas"));
     }
     stayers_serve(s)?;
     let follower = s.members.iter().find(|m| s.role(m).0 == Role::Secondary && m.name != member.name);
-    if s.role(member).0 == Role::Primary && s.group.replicas > 0 {
+    if s.role(member).0 == Role::Primary && !s.group.is_stopped() {
         let message = "a primary beyond spec.replicas is switched over or demoted first";
         return Err(broken_by(Rule::StayersFirst, &member.name, message));
     }
@@ -85,7 +85,7 @@ pub fn shrink_group(s: &Snapshot, replicas: u32) -> Held {
     }
     stayers_serve(s)?;
     let maybe = s.may_be_primary();
-    for member in s.members.iter().filter(|m| s.group.is_surplus(m)) {
+    for member in s.members.iter().filter(|m| s.leaves(m)) {
         if let Some(intent) = s.record.intent_of(&member.name) {
             let message = format!("its command {} is not settled", intent.command);
             return Err(broken_by(Rule::MemberBusy, &member.name, message));

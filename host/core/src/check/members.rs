@@ -81,7 +81,7 @@ pub fn place_member(s: &Snapshot, member: &Member) -> Held {
 
 /// Nothing is started on a member that is leaving: it would have to be stopped again (S25).
 fn is_not_leaving(s: &Snapshot, member: &Member) -> Held {
-    match s.group.is_surplus(member) {
+    match s.leaves(member) {
         true => Err(broken_by(Rule::StayersFirst, &member.name, "it is beyond spec.replicas and is leaving")),
         false => Ok(()),
     }
@@ -116,7 +116,7 @@ pub fn demote_member(s: &Snapshot, serving: &[&Member], member: &Member) -> Held
     // A stop that could not be started waits for its back-off; otherwise every round would try it again.
     retry_allowed(s, member)?;
     let stale = !s.serves(member) && !serving.is_empty();
-    if !stale && !s.group.is_surplus(member) && serving.iter().any(|m| s.group.is_surplus(m)) {
+    if !stale && !s.leaves(member) && serving.iter().any(|m| s.leaves(m)) {
         let message = "members beyond spec.replicas are stopped first";
         return Err(broken_by(Rule::NotSurplus, &member.name, message));
     }

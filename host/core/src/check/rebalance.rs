@@ -46,7 +46,7 @@ fn nothing_happened(s: &Snapshot) -> Held {
 /// As many primaries serve as desired, and nobody else may be primary: then a failover is not about to begin.
 fn primaries_serve(s: &Snapshot) -> Held {
     let (serving, desired) = (s.serving().len(), s.group.desired_primaries());
-    if serving != desired || s.group.replicas == 0 {
+    if serving != desired || s.group.is_stopped() {
         return Err(broken(Rule::NobodyServes, format!("{serving} of {desired} desired primaries serve")));
     }
     let serves = |name: &MemberName| s.member(name).is_some_and(|member| s.serves(member));
@@ -59,12 +59,11 @@ fn primaries_serve(s: &Snapshot) -> Held {
 /// The members are exactly the desired ones, and the `StatefulSet` neither grows nor gets smaller.
 fn members_are_there(s: &Snapshot) -> Held {
     let desired = s.group.replicas;
-    let set = s.set.as_ref().map_or(0, |set| set.replicas).max(s.record.last_replicas);
     let there = u32::try_from(s.members.len()).unwrap_or(u32::MAX);
     if s.set.as_ref().is_some_and(|set| set.unseen) {
         return Err(broken(Rule::NotAtRest, "the StatefulSet was changed, and its controller has not seen it yet"));
     }
-    match there == desired && set == desired {
+    match there == desired && s.roster().provided() == desired {
         true => Ok(()),
         false => Err(broken(Rule::NotAtRest, format!("{there} members are there, and {desired} are desired"))),
     }

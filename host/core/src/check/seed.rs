@@ -169,8 +169,10 @@ impl<'a> SeedOrder<'a> {
 
 /// Exactly the expected members run: as many as the `StatefulSet` has or ever had (A1, S18).
 fn expected_pods_run(s: &Snapshot) -> Held {
-    let Some(set) = &s.set else { return Err(broken(Rule::PodCount, "the StatefulSet does not exist yet")) };
-    let expected = set.replicas.max(s.record.last_replicas);
+    if s.set.is_none() {
+        return Err(broken(Rule::PodCount, "the StatefulSet does not exist yet"));
+    }
+    let expected = s.roster().provided();
     let running = s.members.iter().filter(|m| s.reachable(m)).count();
     if usize::try_from(expected).ok() == Some(running) && s.members.len() == running {
         return Ok(());

@@ -84,7 +84,9 @@ fn last_primary(s: &Snapshot) -> (Option<String>, Option<String>, Option<String>
         all => all.iter().copied().find(|m| led == Some(&m.name)),
     };
     match (leads, led) {
-        (Some(m), _) => (Some(m.name.to_string()), m.pod.as_ref().and_then(|pod| pod.node.clone()), super::zone(s, m)),
+        (Some(m), _) => {
+            (Some(m.name.to_string()), m.pod.as_ref().and_then(|pod| pod.node.clone()), s.zone(m).map(str::to_owned))
+        }
         (None, Some(led)) if serving.is_empty() => {
             let lost = s.record.lost_primary.as_ref().filter(|lost| lost.member == *led);
             (Some(led.to_string()), lost.and_then(|l| l.node.clone()), lost.and_then(|l| l.zone.clone()))

@@ -10,7 +10,7 @@ use crate::steps::{ask, begin, positions};
 /// Runs this step; see the documentation of the module.
 pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     let serving = s.serving();
-    if serving.is_empty() || s.group.replicas == 0 {
+    if serving.is_empty() || s.group.is_stopped() {
         return;
     }
     // One stop at a time (A13): the next question sees the result of this one.

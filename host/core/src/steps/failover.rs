@@ -11,7 +11,7 @@ use crate::steps::{ask, begin, positions};
 
 /// Runs this step; see the documentation of the module.
 pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
-    if s.group.replicas == 0 || !s.serving().is_empty() || s.primary_command().is_some() {
+    if s.group.is_stopped() || !s.serving().is_empty() || s.primary_command().is_some() {
         return;
     }
     if !s.members.iter().any(|m| check::is_running_secondary(s, m)) {

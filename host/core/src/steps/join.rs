@@ -10,7 +10,7 @@ use crate::steps::{ask, begin, positions};
 /// Runs this step; see the documentation of the module.
 pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     let serving = s.serving().len();
-    if serving == 0 || s.primary_command().is_some() || s.group.replicas == 0 {
+    if serving == 0 || s.primary_command().is_some() || s.group.is_stopped() {
         return;
     }
     if serving >= s.group.desired_primaries() {

@@ -33,7 +33,7 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
 /// led, so they are kept when its pod moves and when the node is gone.
 fn note_lost_primary(s: &Snapshot, plan: &mut Plan) {
     let before = plan.record.lost_primary.take();
-    if s.group.replicas == 0 || !s.serving().is_empty() {
+    if s.group.is_stopped() || !s.serving().is_empty() {
         return;
     }
     let Some(led) = plan.record.last_led().cloned() else { return };
@@ -254,9 +254,7 @@ fn forget_stopped_peer(s: &Snapshot, plan: &mut Plan, member: &Member) {
 
 /// Raises the expected number of members; only the shrink step lowers it.
 fn record_replicas(s: &Snapshot, plan: &mut Plan) {
-    if let Some(set) = &s.set {
-        plan.record.last_replicas = plan.record.last_replicas.max(set.replicas);
-    }
+    plan.record.last_replicas = plan.record.last_replicas.max(s.roster().provided());
     // A member that left and is desired again is an ordinary member.
-    plan.record.retired.retain(|name| s.members.iter().all(|m| &m.name != name || s.group.is_surplus(m)));
+    plan.record.retired.retain(|name| s.members.iter().all(|m| &m.name != name || s.leaves(m)));
 }

@@ -42,7 +42,7 @@ fn has_none_to_start(s: &Snapshot) -> bool {
     };
     let lead = s.serving().len().saturating_add(s.members.iter().filter(silent).count());
     let enough = lead >= s.group.desired_primaries();
-    s.group.replicas == 0 || (enough && s.group.commands.secondary.is_none())
+    s.group.is_stopped() || (enough && s.group.commands.secondary.is_none())
 }
 
 fn mark_claims(s: &Snapshot, plan: &mut Plan, member: &Member) {

@@ -14,20 +14,22 @@ use crate::steps::{begin, positions, remember};
 
 /// Runs this step; see the documentation of the module.
 pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
-    let Some(set) = &s.set else { return };
-    if set.replicas.max(s.record.last_replicas) <= s.group.replicas {
+    if s.set.is_none() {
+        return;
+    }
+    if s.roster().provided() <= s.group.replicas {
         return;
     }
     if let Err(violation) = check::stayers_serve(s) {
         return plan.wait(Reason::ShrinkPending, violation.member.as_ref(), violation.message);
     }
-    let mut leaving: Vec<_> = s.members.iter().filter(|m| s.group.is_surplus(m)).collect();
+    let mut leaving: Vec<_> = s.members.iter().filter(|m| s.leaves(m)).collect();
     // Secondaries first, from the highest ordinal: the primary leaves last.
     leaving.sort_by_key(|m| (s.role(m).0 == Role::Primary, std::cmp::Reverse(m.ordinal)));
     if let Some(member) = leaving.iter().find(|m| s.role(m).0 != Role::Stopped && m.pod.is_some()) {
         return stop_member(s, plan, member);
     }
-    if let Some(missing) = leaving.iter().find(|m| !s.reachable(m) && m.ordinal < set.replicas) {
+    if let Some(missing) = leaving.iter().find(|m| !s.reachable(m) && s.roster().is_made(m)) {
         let message = format!("{} is leaving, and its pod does not run, so its data cannot be read", missing.name);
         return plan.wait(Reason::ShrinkPending, Some(&missing.name), message);
     }
@@ -62,7 +64,7 @@ fn stop_member(s: &Snapshot, plan: &mut Plan, member: &Member) {
 
 fn shrink(s: &Snapshot, plan: &mut Plan, leaving: &[&Member]) {
     plan.record.last_replicas = s.group.replicas;
-    if s.group.replicas == 0 {
+    if s.group.is_stopped() {
         // Nobody is left who could take over: with `preferRunning`, too, the primary, which stopped last, has every acknowledged write (S26).
         leaving.iter().for_each(|m| remember::note_position(plan, m));
     }

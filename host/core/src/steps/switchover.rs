@@ -144,7 +144,7 @@ fn obstacle(s: &Snapshot, h: &Switchover) -> Option<String> {
         return (!any).then(|| "no secondary is ready to lead".into());
     };
     let Some(member) = s.member(to) else { return Some(format!("{to} is not a member of this group")) };
-    if s.group.is_surplus(member) {
+    if s.leaves(member) {
         return Some(format!("{to} is beyond spec.replicas"));
     }
     if s.is_cordoned(member) {
@@ -161,7 +161,7 @@ fn obstacle(s: &Snapshot, h: &Switchover) -> Option<String> {
 
 fn is_suitable(s: &Snapshot, h: &Switchover, member: &Member) -> bool {
     // A move from one node that is drained to another one would have to be repeated.
-    let in_vain = s.is_cordoned(member) && s.member(&h.from).is_some_and(|from| !s.group.is_surplus(from));
+    let in_vain = s.is_cordoned(member) && s.member(&h.from).is_some_and(|from| !s.leaves(from));
     check::is_successor(s, member) && !in_vain && h.target().is_none_or(|to| *to == member.name)
 }
 

@@ -1,9 +1,9 @@
 //! Memory that outlives the group's object: annotations of claims, joined with the status (docs/rules.md, "Memory"; docs/safety.md, S7, S16, S18, S32).
 use super::super::support::{db, sequence};
 use tanist_core::limits;
-use tanist_core::memory::{claim_mark, claim_uids, recall, replicas, surplus};
+use tanist_core::memory::{claim_mark, claim_uids, recall, surplus};
 use tanist_core::record::{LastPrimary, Mark, Record, Seeded};
-use tanist_core::snapshot::{Claim, ClaimMark, Set};
+use tanist_core::snapshot::{Claim, ClaimMark};
 
 fn marked(group: &str, term: u64, data: Option<&str>, primaries: &[u32]) -> Option<ClaimMark> {
     let primaries = primaries.iter().map(|o| db(*o)).collect();
@@ -83,17 +83,6 @@ fn a_claim_is_marked_with_the_term_of_its_member() {
     assert_eq!(found, marked("db", 4, Some("7"), &[0, 3]).unwrap());
     assert_eq!(claim_mark(&record, "db", &db(2)).unwrap().primaries, [db(2)]);
     assert_eq!(claim_mark(&record, "db", &db(9)), None);
-}
-
-// S18, S25, S26: the desired StatefulSet is never smaller than the present one or the recorded size.
-#[test]
-fn the_set_never_gets_fewer_members_than_it_has_or_had() {
-    let set = |replicas| Some(Set { uid: "s".into(), replicas, ..Set::default() });
-    let had = |last| Record { last_replicas: last, ..Record::default() };
-    assert_eq!(replicas(3, None, &had(0)), 3);
-    assert_eq!(replicas(5, set(3).as_ref(), &had(3)), 5);
-    assert_eq!(replicas(0, set(3).as_ref(), &had(0)), 3);
-    assert_eq!(replicas(1, set(1).as_ref(), &had(4)), 4);
 }
 
 fn entry(ordinal: u32, pod: &str) -> LastPrimary {

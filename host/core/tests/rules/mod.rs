@@ -12,6 +12,7 @@ mod numbers;
 mod objects;
 mod order;
 mod rebalance;
+mod roster;
 mod second_look;
 mod status;
 mod time;

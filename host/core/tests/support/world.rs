@@ -14,6 +14,7 @@ use tanist_core::memory;
 use tanist_core::plan::{Action, Plan};
 use tanist_core::policy::Policies;
 use tanist_core::record::{Intent, Record};
+use tanist_core::roster::Roster;
 use tanist_core::snapshot::{Container, Group, Member, Node, Object, Pod, Reading, Set, Snapshot};
 
 /// Where it all begins: no round number in any test.
@@ -163,7 +164,7 @@ impl World {
             body.said =
                 (role, if role == last { since } else { now }, if role == Role::Unknown { streak + 1 } else { 0 });
         }
-        let expected = memory::replicas(self.group.replicas, self.set.as_ref(), &self.record);
+        let expected = Roster::new(&self.group, self.set.as_ref(), &self.record).size();
         let ordinals: BTreeSet<u32> = (0..expected).chain(self.pods.keys().copied()).collect();
         let claims: Vec<_> = self.volumes.iter().map(|(o, v)| (db(*o), v.claim(*o))).collect();
         let record = memory::recall(self.record.clone(), "db", claims.iter().map(|(m, c)| (m, c)));
@@ -330,7 +331,7 @@ impl World {
     /// The StatefulSet gets the desired number of members, with the volumes that are there.
     fn grow(&mut self, kind: &str) {
         let Some(set) = self.set.as_mut().filter(|_| kind == "StatefulSet") else { return };
-        set.replicas = memory::replicas(self.group.replicas, Some(set), &self.record);
+        set.replicas = Roster::new(&self.group, Some(set), &self.record).size();
         for ordinal in 0..set.replicas {
             if !self.volumes.contains_key(&ordinal) {
                 self.new_volume(ordinal);

@@ -1,0 +1,91 @@
+//! The roster of a group: who its members are, and who of them stays. This is the only place that knows how the members of a `StatefulSet` are numbered;
+//! rules ask for the standing of a member, and not for its number.
+use crate::contract::MemberName;
+use crate::record::Record;
+use crate::snapshot::{Group, Member, Set};
+
+/// What the group wants of a member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// It is one of the desired members.
+    Desired,
+    /// It is not desired any more and leaves in an orderly way (docs/safety.md, S25, S26).
+    Leaving,
+}
+
+/// A place in the roster: a member that is expected, whether it has a pod or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seat {
+    /// The member's name, which is also the name of its pod.
+    pub name: MemberName,
+    /// The number in its name.
+    pub ordinal: u32,
+    /// Whether it stays.
+    pub standing: Standing,
+}
+
+/// Who the members are, by what is desired, what there is and what is remembered.
+#[derive(Debug, Clone, Copy)]
+pub struct Roster<'a> {
+    group: &'a Group,
+    set: Option<&'a Set>,
+    record: &'a Record,
+}
+
+impl<'a> Roster<'a> {
+    /// The roster of a group with that `StatefulSet` and that memory.
+    #[must_use]
+    pub fn new(group: &'a Group, set: Option<&'a Set>, record: &'a Record) -> Self {
+        Roster { group, set, record }
+    }
+
+    /// The group's name.
+    #[must_use]
+    pub fn group_name(self) -> &'a str {
+        &self.group.name
+    }
+
+    /// The seats of all expected members, by ordinal.
+    pub fn seats(self) -> impl Iterator<Item = Seat> {
+        (0..self.size()).map(move |ordinal| Seat {
+            name: MemberName::from(format!("{}-{ordinal}", self.group.name)),
+            ordinal,
+            standing: self.standing_of(ordinal),
+        })
+    }
+
+    /// The number of seats, which is what the `StatefulSet` is given: never fewer than it has, because a member leaves in steps of its own (docs/safety.md,
+    /// S25, S26), and never fewer than the record expects (docs/safety.md, S18).
+    #[must_use]
+    pub fn size(self) -> u32 {
+        self.group.replicas.max(self.provided())
+    }
+
+    /// The number of seats that there are or were: the `StatefulSet` was told to make their pods.
+    #[must_use]
+    pub fn provided(self) -> u32 {
+        self.set.map_or(0, |set| set.replicas).max(self.record.last_replicas)
+    }
+
+    /// Whether the `StatefulSet` makes a pod for the member now.
+    #[must_use]
+    pub fn is_made(self, member: &Member) -> bool {
+        self.set.is_some_and(|set| member.ordinal < set.replicas)
+    }
+
+    /// Whether the member is expected: otherwise only its pod is still there.
+    #[must_use]
+    pub fn has(self, member: &Member) -> bool {
+        member.ordinal < self.size()
+    }
+
+    /// What the group wants of the member.
+    #[must_use]
+    pub fn standing(self, member: &Member) -> Standing {
+        self.standing_of(member.ordinal)
+    }
+
+    fn standing_of(self, ordinal: u32) -> Standing {
+        if ordinal < self.group.replicas { Standing::Desired } else { Standing::Leaving }
+    }
+}
