@@ -129,14 +129,15 @@ pub async fn observe(
         }
     };
     let (said, observed) = tokio::join!(asked, read(ctx, seen));
-    let mut observed = observed?;
+    let (mut observed, by_others) = observed?;
     let same = |name: &MemberName| {
         let pod = |s: &Snapshot| {
             s.member(name).and_then(|m| m.pod.as_ref()).map(|p| (p.uid.clone(), p.phase, p.containers.clone()))
         };
         before.is_some_and(|s| pod(s) == pod(&observed.snapshot))
     };
-    let said = said.into_iter().filter(|(name, _)| same(name)).collect();
+    // An answer from before the commands of another process says nothing about a record that knows them.
+    let said = if by_others { Statuses::new() } else { said.into_iter().filter(|(name, _)| same(name)).collect() };
     let read = ctx.clock.moment();
     ask_members(ctx, &mut observed.snapshot, ask, said).await;
     let ms = |from, to: Moment| to.since(from).as_secs_f64() * 1000.0;
@@ -153,8 +154,8 @@ async fn ask_members(ctx: &Arc<Context>, s: &mut Snapshot, ask: Ask<'_>, said: S
     questions::apply(ctx, s, statuses);
 }
 
-/// Reads the group and its objects from the API server.
-async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<Observed, Error> {
+/// Reads the group and its objects from the API server, and says whether another process had commands started since the last look.
+async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool), Error> {
     let namespace = seen.namespace().ok_or(Error::Gone)?;
     let (cluster, name) = (&*ctx.cluster, seen.name_any());
     let object = within("the group", cluster.get::<ReplicaGroup>(&namespace, &name)).await?.ok_or(Error::Gone)?;
@@ -163,6 +164,8 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<Observed, Error
     }
     let group = validate::group(&object, &ctx.cluster_domain).map_err(Error::ReadSpec)?;
     let record = read_record(&object, ctx.clock.now())?;
+    let at = ctx.clock.moment();
+    let by_others = ctx.hints.with_group(&group.uid, |hints| hints.readings.note_counter(record.counter, at));
     let mut world = World::read(ctx, &group).await?;
     let record = memory::recall(record, &group.name, world.claims());
     let mut set = world.set(&group, ctx)?;
@@ -189,7 +192,7 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<Observed, Error
     let evidence = questions::Evidences::new();
     let snapshot =
         Snapshot { now, nonce, group, record, objects, set, members, evidence, nodes, ended, surplus_claims };
-    Ok(Observed { object, snapshot, pods: world.version })
+    Ok((Observed { object, snapshot, pods: world.version }, by_others))
 }
 
 /// Marks members on nodes that do not report as unreachable: asking them would only time out, and what the API shows of them is outdated.

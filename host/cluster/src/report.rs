@@ -83,7 +83,10 @@ pub async fn write(
     derived: &Derived,
 ) -> Result<ReplicaGroup, Error> {
     let old = object.status.clone().unwrap_or_default();
-    write_status(ctx, object, build(object, plan, derived, &old)).await
+    let written = write_status(ctx, object, build(object, plan, derived, &old)).await?;
+    let uid = object.uid().unwrap_or_default();
+    ctx.hints.with_group(&uid, |hints| hints.readings.wrote_counter(plan.record.counter));
+    Ok(written)
 }
 
 async fn write_status(ctx: &Context, object: &ReplicaGroup, status: ReplicaGroupStatus) -> Result<ReplicaGroup, Error> {

@@ -1,6 +1,7 @@
 //! When the next round of a group is due, if no event starts one earlier.
-use crate::contract::Timestamp;
+use crate::contract::{Role, Timestamp};
 use crate::evidence::Commands;
+use crate::freshness::RECENT;
 use crate::plan::{Action, Plan};
 use crate::snapshot::{Evidence, Snapshot};
 use std::time::Duration;
@@ -37,8 +38,17 @@ pub fn due(s: &Snapshot, plan: &Plan, commands: &Commands, carried: Carried<'_>)
         elsewhere.then_some(ASK_AGAIN),
         (changed && !starts_a_round_itself(carried.done)).then_some(SOON),
         carried.retry,
+        unread(s),
     ];
     soonest.into_iter().flatten().min().unwrap_or(carried.resync).min(carried.resync)
+}
+
+/// The pause before a member is asked again whose role could not be read: nothing else may start a round, for instance when it was asked just while its data was
+/// read. The pause doubles with each attempt.
+fn unread(s: &Snapshot) -> Option<Duration> {
+    let unread = s.members.iter().filter(|m| s.reachable(m) && m.reading.role == Role::Unknown);
+    let attempts = unread.map(|m| m.reading.unknown_streak).filter(|streak| *streak > 0).min()?;
+    Some(RECENT.saturating_mul(2u32.saturating_pow(attempts.saturating_sub(1))))
 }
 
 /// At least one second, because times of decisions are whole seconds.

@@ -4,7 +4,7 @@
 mod apply;
 mod position;
 
-pub use apply::{Change, Statuses, silent};
+pub use apply::{Change, Statuses};
 pub use position::{PositionHint, Sight, Worth};
 
 use crate::contract::{MemberName, Phase, Role, Timestamp};
@@ -171,9 +171,31 @@ pub struct Readings {
     reading: BTreeSet<String>,
     /// When `status` last gave a role, by member.
     contacts: BTreeMap<MemberName, Timestamp>,
+    /// The number of the last command in the record, as this process last read or wrote it.
+    counter: Option<u64>,
+    /// When this process last saw that another one had commands started. Whatever was asked before says nothing about now.
+    others: Option<Moment>,
 }
 
 impl Readings {
+    /// Notes the number of the last command in the record that was read at that moment. Returns whether another process had commands started since this one last
+    /// read or wrote the record. Then whatever was asked before is forgotten, and positions have to be read again: this process stood still meanwhile, or had
+    /// lost its turn (docs/safety.md, S5).
+    pub fn note_counter(&mut self, counter: u64, at: Moment) -> bool {
+        let by_others = self.counter.replace(counter).is_some_and(|known| known != counter);
+        if by_others {
+            self.answers.clear();
+            self.positions.clear();
+            (self.others, self.moved) = (Some(at), Some(at));
+        }
+        by_others
+    }
+
+    /// This process wrote the record, with that number of the last command.
+    pub fn wrote_counter(&mut self, counter: u64) {
+        self.counter = Some(counter);
+    }
+
     /// A command starts or has ended in that pod, at that moment at the latest: earlier answers do not count any more.
     pub fn touch(&mut self, pod_uid: &str, at: Moment) {
         self.positions.remove(pod_uid);
@@ -187,7 +209,7 @@ impl Readings {
     #[must_use]
     pub fn recent(&self, pod: &Pod, container: &str, ages: Ages, now: Moment) -> Option<StatusAnswer> {
         let hint = self.answers.get(&pod.uid)?;
-        let before = self.touched.get(&pod.uid).is_some_and(|touched| hint.asked < *touched);
+        let before = self.touched.get(&pod.uid).max(self.others.as_ref()).is_some_and(|touched| hint.asked < *touched);
         let within = pod.containers.get(container).filter(|c| c.id == hint.container_id)?;
         let fell = hint.ready && !within.ready;
         let is_settled = hint.ready && within.ready && pod.phase == Phase::Running && hint.answer.role != Role::Unknown;

@@ -6,11 +6,12 @@
 //! # Promises
 //! 1. **What is written is read.** Both directions of every form are in this crate, and tests write and read.
 //! 2. **An answer that was cut is no answer.** Lengths and an end mark show it: no prefix of a frame is a frame.
-//! 3. **Versions differ.** The runner of a pod never changes, so an operator meets earlier and later ones (decision 0013). It passes over fields
+//! 3. **A token starts at most once.** The rules of that ([`token`]) are those of the runner and of the simulator.
+//! 4. **Versions differ.** The runner of a pod never changes, so an operator meets earlier and later ones (decision 0013). It passes over fields
 //!    and features that it does not know, and a reason that it does not know stays a text.
 //!
 //! The bytes are those of the released version: a changed form would make an operator and a runner of different versions misunderstand each
-//! other. What process 1 stores besides frames, and what its socket speaks, is its own matter and not here.
+//! other. How process 1 stores tokens, and what its socket speaks, is its own matter and not here.
 pub mod call;
 pub mod feature;
 pub mod frame;
@@ -19,6 +20,7 @@ pub mod outcome;
 mod parts;
 pub mod place;
 pub mod printed;
+pub mod token;
 pub mod why;
 
 /// Reads a number that consists of digits only; `parse` alone would also accept `+7`. `None`: it is none, or too large for its type.

@@ -1,7 +1,6 @@
 //! Parses the command line. No parser crate is used: there are few options, and values may begin with a dash.
 use crate::limits::LONGEST;
 use crate::probe::{Check, Plan};
-use crate::tokens;
 use crate::wire::{Exec, IfSequence, Request, read_codes};
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -9,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 use tanist_protocol::call::Expect;
-use tanist_protocol::{number, options as o, place};
+use tanist_protocol::{number, options as o, place, token};
 
 /// The command of the command line.
 #[derive(Debug)]
@@ -308,7 +307,7 @@ impl<I: Iterator<Item = OsString>> Options<I> {
 
     fn token(&self) -> Parsed<String> {
         let token = self.text(o::TOKEN)?;
-        if tokens::valid(&token) { Ok(token) } else { Err("--token takes 1 to 128 of A-Z a-z 0-9 . _ -".into()) }
+        if token::is_valid(&token) { Ok(token) } else { Err("--token takes 1 to 128 of A-Z a-z 0-9 . _ -".into()) }
     }
 
     /// Seconds, with an optional decimal fraction.

@@ -4,7 +4,7 @@ use crate::command::{self, Order};
 use crate::limits::CLIENT_CHECK;
 use crate::shutdown::Shutdown;
 use crate::status::{Poller, Quiet};
-use crate::tokens::{self, Record, Tokens, Writer};
+use crate::tokens::{Record, Tokens, Writer};
 use crate::wire::{Exec, IfSequence, Request};
 use crate::{lock, log, wait_until};
 use std::collections::BTreeMap;
@@ -13,6 +13,7 @@ use std::time::Instant;
 use tanist_protocol::call::Expect;
 use tanist_protocol::frame::{Frame, NO_TOKEN};
 use tanist_protocol::outcome::Outcome;
+use tanist_protocol::token::{self, Answer, Now, Settled, Start, Store, Stored, Turn};
 use tanist_protocol::why::Word;
 
 /// Answers the requests of clients.
@@ -105,12 +106,6 @@ impl Desk {
 
     fn exec(self: &Arc<Self>, exec: Exec, gone: &dyn Fn() -> bool) -> Option<Frame> {
         let accepted = Instant::now();
-        if !tokens::valid(&exec.token) {
-            return Some(self.bare(NO_TOKEN, Outcome::NotStarted(Word::BadToken.into())));
-        }
-        if exec.uid != self.writer.uid {
-            return Some(self.refusal(&exec.token, Word::WrongUid));
-        }
         let token = exec.token.clone();
         let (done, mine) = match self.claim(&exec) {
             Ok(claimed) => claimed,
@@ -136,43 +131,39 @@ impl Desk {
     /// The answer, if nothing has to be run.
     fn claim(&self, exec: &Exec) -> Result<(Arc<Done>, bool), Box<Frame>> {
         let token = exec.token.as_str();
-        let refuse = |why| Err(Box::new(self.refusal(token, why)));
         let mut slot = lock(&self.slot);
-        // A known token comes first, so that a repeated request gets the same answer whatever else happens.
-        if let Some((_, done)) = slot.current.as_ref().filter(|(current, _)| current == token) {
-            return Ok((done.clone(), false));
-        }
-        match self.remembered(&slot, token) {
-            Some(frame) if frame.outcome == Outcome::Void => return refuse(Word::Void),
-            Some(frame) => return Err(Box::new(frame)),
-            None => {}
-        }
-        if self.shutdown.began().is_some() {
-            return refuse(Word::ShuttingDown);
-        }
-        match self.tokens.is_full() {
-            Ok(false) => {}
-            Ok(true) => {
-                log("no room for further tokens: the pod has to be replaced");
-                return refuse(Word::TokensFull);
+        let start = Start {
+            token,
+            uid: &exec.uid,
+            has_program: !exec.argv.is_empty(),
+            lacks_status: exec.if_status.is_some() && !self.poller.can_poll(),
+        };
+        let turn = self.now(&slot, &self.stored(&slot)).start(&start);
+        match (turn, &slot.current) {
+            (Turn::Run, None) => {}
+            (Turn::Join, Some((_, done))) => return Ok((done.clone(), false)),
+            (Turn::Answer(answer), _) => {
+                if answer == Answer::Outcome(Outcome::NotStarted(Word::TokensFull.into())) {
+                    log("no room for further tokens: the pod has to be replaced");
+                }
+                return Err(Box::new(answer.into_frame(token, || self.count(None))));
             }
-            Err(_) => return refuse(Word::Storage),
-        }
-        if let Some((current, _)) = &slot.current {
-            let mut frame = self.refusal(token, Word::Busy);
-            frame.stderr = format!("busy: {current}\n").into_bytes();
-            return Err(Box::new(frame));
-        }
-        if exec.argv.is_empty() {
-            return refuse(Word::EmptyArgv);
-        }
-        if exec.if_status.is_some() && !self.poller.can_poll() {
-            return refuse(Word::NoStatusCommand);
+            // The rules say neither; beside a command that runs nothing may start.
+            (Turn::Run, Some(_)) | (Turn::Join, None) => return Err(Box::new(self.refusal(token, Word::Busy))),
         }
         let done = Arc::new(Done::default());
         slot.current = Some((token.to_owned(), done.clone()));
         lock(&self.board).busy = true;
         Ok((done, true))
+    }
+
+    fn stored<'a>(&'a self, slot: &'a Slot) -> Shelf<'a> {
+        Shelf { unsaved: &slot.unsaved, tokens: &self.tokens, incarnation: &self.writer.incarnation }
+    }
+
+    fn now<'a>(&'a self, slot: &'a Slot, store: &'a Shelf<'a>) -> Now<'a, Shelf<'a>> {
+        let running = slot.current.as_ref().map(|(token, _)| token.as_str());
+        Now { uid: &self.writer.uid, running, ending: self.shutdown.began().is_some(), store }
     }
 
     fn carry_out(&self, exec: &Exec, accepted: Instant, done: &Done) {
@@ -259,14 +250,8 @@ impl Desk {
         if ending() {
             return Err(Box::new(self.refusal(token, Word::ShuttingDown)));
         }
-        let wrong = match status.map(|frame| frame.outcome) {
-            Some(Outcome::Exited(code)) if codes.contains(&code) => return Ok(()),
-            Some(Outcome::Exited(code)) => format!("status exited {code}\n"),
-            Some(Outcome::NotStarted(reason) | Outcome::Unknown(reason)) => format!("status unknown: {reason}\n"),
-            Some(other) => format!("status unknown: {other}\n"),
-            None => return Err(Box::new(self.refusal(token, Word::Deadline))),
-        };
-        Err(Box::new(Frame { stderr: wrong.into_bytes(), ..self.refusal(token, Word::Role) }))
+        let Some(status) = status else { return Err(Box::new(self.refusal(token, Word::Deadline))) };
+        token::status_fits(&status.outcome, codes).map_err(|unfit| Box::new(unfit.into_frame(token, self.count(None))))
     }
 
     /// The sequence command, run now, has to print the expected position.
@@ -280,19 +265,14 @@ impl Desk {
         };
         let ran = command::run(&self.children, &order);
         command::carry_to_log(ran.held);
-        let wrong = match ran.outcome {
-            _ if self.shutdown.began().is_some() => return Err(Box::new(self.refusal(token, Word::ShuttingDown))),
-            _ if Instant::now() >= deadline => Err(Word::Deadline),
-            Outcome::Exited(0) if ran.stdout.cut => Ok("sequence was cut\n".to_owned()),
-            Outcome::Exited(0) if is_position(&ran.stdout.kept, &look.expected) => return Ok(()),
-            Outcome::Exited(0) => Ok("sequence printed another position\n".to_owned()),
-            Outcome::Exited(code) => Ok(format!("sequence exited {code}\n")),
-            Outcome::NotStarted(reason) | Outcome::Unknown(reason) => Ok(format!("sequence unknown: {reason}\n")),
-            other => Ok(format!("sequence unknown: {other}\n")),
-        };
-        let frame = match wrong {
-            Ok(line) => Frame { stderr: line.into_bytes(), ..self.refusal(token, Word::Sequence) },
-            Err(reason) => self.refusal(token, reason),
+        if self.shutdown.began().is_some() {
+            return Err(Box::new(self.refusal(token, Word::ShuttingDown)));
+        }
+        let stdout = ran.stdout;
+        let frame = match token::position_fits(&ran.outcome, &stdout.kept, stdout.cut, &look.expected) {
+            _ if Instant::now() >= deadline => self.refusal(token, Word::Deadline),
+            Ok(()) => return Ok(()),
+            Err(unfit) => unfit.into_frame(token, self.count(None)),
         };
         if let Some(exit) = ran.unreaped {
             // As after a command: the answer does not wait for the kernel, but the next command does.
@@ -312,46 +292,16 @@ impl Desk {
     }
 
     fn settle(&self, token: &str, uid: &str) -> Frame {
-        if !tokens::valid(token) {
-            return self.bare(NO_TOKEN, Outcome::Unknown(Word::BadToken.into()));
-        }
-        // Not `not-started`, because it may have run in the pod that it was meant for.
-        if uid != self.writer.uid {
-            return self.bare(token, Outcome::Unknown(Word::WrongUid.into()));
-        }
+        // The lock is held until the token is void on the disk, so no exec of it can come in between.
         let slot = lock(&self.slot);
-        if slot.current.as_ref().is_some_and(|(current, _)| current == token) {
-            return self.bare(token, Outcome::Running);
-        }
-        if let Some(frame) = self.remembered(&slot, token) {
-            return frame;
-        }
-        // If the store is full, no unknown token can start, so this one is void without being written.
-        if matches!(self.tokens.is_full(), Ok(true)) {
-            return self.bare(token, Outcome::Void);
-        }
-        // The lock is still held, so no exec of this token can come in between.
-        match self.tokens.void(token, &self.writer) {
-            Ok(()) => self.bare(token, Outcome::Void),
-            Err(_) => self.bare(token, Outcome::Unknown(Word::Storage.into())),
-        }
-    }
-
-    /// What is stored of a token that does not run now, by this or an earlier incarnation.
-    fn remembered(&self, slot: &Slot, token: &str) -> Option<Frame> {
-        if let Some(frame) = slot.unsaved.get(token) {
-            return Some(frame.clone());
-        }
-        let outcome = match self.tokens.look_up(token) {
-            Ok(None) => return None,
-            Ok(Some(Record::Result(frame))) => return Some(frame),
-            Ok(Some(Record::Void)) => Outcome::Void,
-            Ok(Some(Record::Started(incarnation))) if incarnation != self.writer.incarnation => Outcome::Interrupted,
-            // Written by this incarnation but not running: the sync failed, so argv did not start, but the file does not show that.
-            Ok(Some(Record::Started(_))) | Err(_) => Outcome::Unknown(Word::Storage.into()),
-            Ok(Some(Record::Used)) => Outcome::Unknown(Word::Forgotten.into()),
+        let answer = match self.now(&slot, &self.stored(&slot)).settle(token, uid) {
+            Settled::Answer(answer) => answer,
+            Settled::MakeVoid => Answer::Outcome(match self.tokens.void(token, &self.writer) {
+                Ok(()) => Outcome::Void,
+                Err(_) => Outcome::Unknown(Word::Storage.into()),
+            }),
         };
-        Some(self.bare(token, outcome))
+        answer.into_frame(token, || self.count(None))
     }
 
     fn refusal(&self, token: &str, why: Word) -> Frame {
@@ -367,15 +317,31 @@ impl Desk {
     }
 }
 
-/// Whether a sequence command printed this position. White space around it and leading zeros do not matter, because positions are numbers.
-fn is_position(stdout: &[u8], expected: &str) -> bool {
-    fn parts(text: &str) -> (Option<&str>, &str) {
-        let (history, number) = text.rsplit_once(':').map_or((None, text), |(history, number)| (Some(history), number));
-        let bare = number.trim_start_matches('0');
-        (history, if bare.is_empty() && !number.is_empty() { "0" } else { bare })
+/// What is stored of tokens that do not run now, by this or an earlier incarnation.
+struct Shelf<'a> {
+    unsaved: &'a BTreeMap<String, Frame>,
+    tokens: &'a Tokens,
+    incarnation: &'a str,
+}
+
+impl Store for Shelf<'_> {
+    fn look_up(&self, token: &str) -> Stored {
+        if let Some(frame) = self.unsaved.get(token) {
+            return Stored::Ended(frame.clone());
+        }
+        match self.tokens.look_up(token) {
+            Ok(None) => Stored::Nothing,
+            Ok(Some(Record::Result(frame))) => Stored::Ended(frame),
+            Ok(Some(Record::Void)) => Stored::Void,
+            Ok(Some(Record::Started(incarnation))) => Stored::Started { here: incarnation == self.incarnation },
+            Ok(Some(Record::Used)) => Stored::Used,
+            Err(_) => Stored::Unreadable,
+        }
     }
-    let found = std::str::from_utf8(stdout).map(|text| text.trim_matches([' ', '\t', '\r', '\n']));
-    found.is_ok_and(|found| !found.is_empty() && parts(found) == parts(expected))
+
+    fn has_room(&self) -> Option<bool> {
+        self.tokens.is_full().ok().map(|full| !full)
+    }
 }
 
 impl Done {
@@ -395,33 +361,6 @@ impl Done {
                 return None;
             }
             frame = wait_until(&self.set, frame, Instant::now() + CLIENT_CHECK);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_position_is_the_same_number_in_the_same_history() {
-        for (printed, expected) in
-            [("7\n", "7"), (" 007 \r\n", "7"), ("000", "0"), ("EMPTY\n", "EMPTY"), ("a:b:07", "a:b:7")]
-        {
-            assert!(is_position(printed.as_bytes(), expected), "{printed:?} {expected}");
-        }
-        for (printed, expected) in [
-            ("", "0"),
-            ("\n", "EMPTY"),
-            ("70", "7"),
-            ("7 8", "7"),
-            ("a:7", "7"),
-            ("7", "a:7"),
-            ("a:7", "b:7"),
-            ("a:", "a:0"),
-            ("EMPTY", "0"),
-        ] {
-            assert!(!is_position(printed.as_bytes(), expected), "{printed:?} {expected}");
         }
     }
 }

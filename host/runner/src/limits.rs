@@ -14,8 +14,6 @@ pub const LOOK_AGAIN: Duration = Duration::from_millis(50);
 pub const TOKENS_KEPT: usize = 256;
 /// Older tokens of which a hash of eight bytes is stored: 32 MiB at most, enough for one token every ten seconds for more than a year.
 pub const RETIRED_KEPT: u64 = 4 * 1024 * 1024;
-/// Bytes of the longest token.
-pub const TOKEN_BYTES: usize = 128;
 /// Bytes of a request. Most of it is an argv, of which Linux itself accepts about 2 MiB.
 pub const REQUEST_BYTES: usize = 4 * 1024 * 1024;
 /// How long a client may take to send its request.

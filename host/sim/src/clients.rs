@@ -111,7 +111,7 @@ mod tests {
             node: "n0".into(),
             claim: format!("claim of {pod}"),
             container: "c".into(),
-            tokens: Tokens::new(),
+            tokens: Tokens::default(),
             busy: None,
             expects_running: true,
             app: App { role, follows: follows.map(str::to_owned) },

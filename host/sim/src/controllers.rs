@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::ResourceExt;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tanist_api::GATE_MEMBER;
 use tanist_core::contract::Role;
@@ -40,6 +40,22 @@ pub fn step(state: &mut State) {
     let pods: Vec<String> = state.pods.keys().cloned().collect();
     for pod in pods {
         kubelet(state, &pod);
+    }
+    bury(state);
+}
+
+/// Ends containers whose pods were deleted at once, on nodes that hear of it. On the others they go on.
+fn bury(state: &mut State) {
+    let there: BTreeSet<String> = state.pods.values().filter_map(ResourceExt::uid).collect();
+    let orphans = state.machines.iter().filter(|(uid, machine)| !there.contains(*uid) && state.is_up(&machine.node));
+    for uid in orphans.map(|(uid, _)| uid.clone()).collect::<Vec<_>>() {
+        let now = state.now;
+        let Some(machine) = state.machines.get_mut(&uid) else { continue };
+        let since = *machine.ending.get_or_insert(now);
+        (machine.app, machine.busy, machine.expects_running) = (App::default(), None, false);
+        if now >= since.saturating_add(ENDS) {
+            state.machines.remove(&uid);
+        }
     }
 }
 
@@ -198,7 +214,7 @@ fn finish(state: &mut State, name: &str, mut pod: Pod, uid: &str) {
 /// The first node that is up and has no other member, else any that is up.
 fn schedule(state: &State, name: &str) -> Option<String> {
     let taken: Vec<&str> = state.pods.values().filter_map(|pod| pod.spec.as_ref()?.node_name.as_deref()).collect();
-    let up = || state.nodes.keys().filter(|node| state.is_up(node));
+    let up = || state.nodes.keys().filter(|node| state.is_up(node) && !state.is_cordoned(node));
     let own = name.rsplit_once('-').map(|(_, ordinal)| format!("n{ordinal}"));
     let free = |node: &&String| !taken.contains(&node.as_str());
     up().find(|node| Some(*node) == own.as_ref() && free(node))
@@ -223,7 +239,7 @@ fn start(state: &mut State, name: &str, mut pod: Pod) {
         node: node.clone(),
         claim: state.claims.get(&claim_of(name)).and_then(ResourceExt::uid).unwrap_or_default(),
         container: state.birth("container"),
-        tokens: Tokens::new(),
+        tokens: Tokens::default(),
         busy: None,
         expects_running: false,
         app: App::default(),

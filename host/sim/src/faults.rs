@@ -1,11 +1,8 @@
 //! What goes wrong: with requests, with executions, with what runs. Each run draws which kinds happen at all.
-use crate::app::App;
-use crate::controllers;
-use crate::world::{State, World};
+use crate::world::State;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tanist_cluster::cluster::Error;
-use tanist_core::contract::Role;
 
 /// A kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,6 +33,22 @@ pub enum Fault {
     PodDeleted,
     /// A node does not report any more; what runs on it goes on.
     NodeSilent,
+    /// A user deletes a pod at once (`--force`): its object is gone, and its node ends what runs when it hears of it.
+    PodForced,
+    /// A user takes the group's label from a pod.
+    LabelLost,
+    /// A user deletes a follower's pod and its claim: its volume is lost.
+    VolumeLost,
+    /// A user asks for another number of members.
+    Resized,
+    /// A user pauses the group, or lets it go on.
+    Paused,
+    /// Somebody removes the group's status, and with it the record.
+    StatusLost,
+    /// A node is cordoned, or no longer.
+    Cordoned,
+    /// A watch shows a change seconds later.
+    WatchLags,
     /// The operator is killed, and another one begins.
     OperatorKilled,
     /// The operator is frozen, and goes on while another one works already.
@@ -44,7 +57,7 @@ pub enum Fault {
 
 impl Fault {
     /// Every kind.
-    pub const ALL: [Fault; 15] = [
+    pub const ALL: [Fault; 23] = [
         Fault::RequestLost,
         Fault::AnswerLost,
         Fault::Refused,
@@ -58,6 +71,14 @@ impl Fault {
         Fault::ContainerRestarts,
         Fault::PodDeleted,
         Fault::NodeSilent,
+        Fault::PodForced,
+        Fault::LabelLost,
+        Fault::VolumeLost,
+        Fault::Resized,
+        Fault::Paused,
+        Fault::StatusLost,
+        Fault::Cordoned,
+        Fault::WatchLags,
         Fault::OperatorKilled,
         Fault::OperatorFrozen,
     ];
@@ -118,69 +139,4 @@ impl State {
         }
         Trouble::None
     }
-}
-
-/// How often something may happen to what runs.
-const EVERY: Duration = Duration::from_secs(4);
-
-/// Harms what runs, for ever.
-pub async fn run(world: World) {
-    loop {
-        tokio::time::sleep(EVERY).await;
-        strike(&mut world.lock());
-    }
-}
-
-fn strike(state: &mut State) {
-    let pods: Vec<String> = state.pods.keys().cloned().collect();
-    let Some(pod) = pods.get(usize::try_from(state.dice(pods.len() as u64)).unwrap_or(0)).cloned() else { return };
-    if state.happens(Fault::AppDies, 4) {
-        change(state, &pod, "its application dies", |machine| machine.app = App::default());
-    }
-    if state.happens(Fault::ContainerRestarts, 6) {
-        restart(state, &pod);
-    }
-    if state.happens(Fault::PodDeleted, 6) {
-        controllers::delete(state, &pod);
-    }
-    let nodes: Vec<String> = state.nodes.keys().cloned().collect();
-    for node in nodes {
-        let is_up = state.is_up(&node);
-        if is_up && state.happens(Fault::NodeSilent, 24) {
-            state.set_node(&node, false);
-        } else if !is_up && state.dice(5) == 0 {
-            state.set_node(&node, true);
-        }
-    }
-}
-
-fn change(state: &mut State, pod: &str, what: &str, change: impl FnOnce(&mut crate::world::Machine)) {
-    let uid = state.pods.get(pod).and_then(|pod| pod.metadata.uid.clone()).unwrap_or_default();
-    let Some(machine) = state.machines.get_mut(&uid).filter(|machine| machine.ending.is_none()) else { return };
-    let was = machine.app.role;
-    change(machine);
-    if was != Role::Stopped || machine.busy.is_none() {
-        state.say(format!("{pod}: {what}"));
-    }
-}
-
-/// A container ends and starts anew: what ran is interrupted, and the application is stopped.
-fn restart(state: &mut State, pod: &str) {
-    let container = state.birth("container");
-    change(state, pod, "its container starts anew", |machine| {
-        (machine.app, machine.busy, machine.expects_running) = (App::default(), None, false);
-        machine.container = container;
-    });
-}
-
-/// Nothing goes wrong any more, and what can come back does.
-pub fn heal(state: &mut State) {
-    state.faults.kinds.clear();
-    let nodes: Vec<String> = state.nodes.keys().cloned().collect();
-    for node in nodes {
-        if !state.is_up(&node) {
-            state.set_node(&node, true);
-        }
-    }
-    state.say("everything heals");
 }

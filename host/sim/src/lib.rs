@@ -11,4 +11,5 @@ pub mod life;
 pub mod operator;
 pub mod runner;
 pub mod server;
+pub mod strikes;
 pub mod world;

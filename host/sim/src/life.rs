@@ -1,8 +1,9 @@
 //! One life of a group: it forms, faults happen, everything heals, and it has to be well again.
-use crate::faults::{Fault, heal};
+use crate::faults::Fault;
 use crate::operator::Operator;
+use crate::strikes::heal;
 use crate::world::{State, World};
-use crate::{clients, controllers, faults};
+use crate::{clients, controllers, strikes};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tanist_api::ReplicaGroup;
@@ -25,7 +26,7 @@ const AFTER_FROST: Duration = Duration::from_secs(3);
 pub struct Lived {
     /// What broke a promise.
     pub broken: Vec<String>,
-    /// Whether the group was well at its end.
+    /// Whether the group was well at its end, or asks an administrator about what it cannot know any more.
     pub is_well: bool,
     /// How often each kind of fault happened.
     pub happened: BTreeMap<Fault, u64>,
@@ -44,7 +45,7 @@ pub async fn live(seed: u64, group: ReplicaGroup, policies: impl Fn() -> Box<dyn
         drop(match task {
             0 => tokio::spawn(controllers::run(world)),
             1 => tokio::spawn(clients::run(world)),
-            _ => tokio::spawn(faults::run(world)),
+            _ => tokio::spawn(strikes::run(world)),
         });
     }
     let processes = Processes { world: &world, group: &name, seed, policies: &policies };
@@ -56,7 +57,7 @@ pub async fn live(seed: u64, group: ReplicaGroup, policies: impl Fn() -> Box<dyn
         last.run(&name, LOOK).await;
         waited += LOOK;
     }
-    let is_well = is_well(&world, &name);
+    let is_well = is_well(&world, &name) || asks_for_lost_memory(&world, &name);
     let mut state = world.lock();
     for line in last_words(&state, &name) {
         state.say(line);
@@ -95,6 +96,17 @@ fn is_well(world: &World, group: &str) -> bool {
     let state = world.lock();
     let status = state.groups.get(group).and_then(|group| group.status.as_ref());
     status.is_some_and(|status| status.conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True"))
+}
+
+/// Whether the status, and with it the memory, was removed, and the group asks an administrator about data that nothing else explains (docs/safety.md, S32).
+fn asks_for_lost_memory(world: &World, group: &str) -> bool {
+    let state = world.lock();
+    let status = state.groups.get(group).and_then(|group| group.status.as_ref());
+    let asks = |reason: &str| matches!(reason, "NeedsAdoption" | "UnrecordedClaims");
+    state.faults.happened.contains_key(&Fault::StatusLost)
+        && status.is_some_and(|status| {
+            status.conditions.iter().any(|c| c.type_ == "Degraded" && c.status == "True" && asks(&c.reason))
+        })
 }
 
 /// The processes of the operator, one after the other, and now and then two at once.

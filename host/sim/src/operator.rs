@@ -1,4 +1,5 @@
 //! A process of the operator: rounds of one group, started by changes and by what the rounds themselves await.
+use crate::faults::Fault;
 use crate::server::Server;
 use crate::world::World;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -149,7 +150,11 @@ impl Operator {
                 return;
             }
             told.await;
-            tokio::time::sleep(WATCH).await;
+            let lag = {
+                let mut state = self.world.lock();
+                state.happens(Fault::WatchLags, 10).then(|| Duration::from_millis(state.dice(10_000)))
+            };
+            tokio::time::sleep(WATCH + lag.unwrap_or_default()).await;
         }
     }
 

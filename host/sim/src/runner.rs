@@ -1,23 +1,31 @@
-//! Process 1 of a member: it starts each token at most once and answers in frames, as `tanist-run` does.
+//! Process 1 of a member: it follows the rules of tokens of `tanist-run` ([`tanist_protocol::token`]) with a store in memory, and answers in frames.
 use std::collections::BTreeMap;
 use tanist_protocol::frame::Frame;
+use tanist_protocol::number;
 use tanist_protocol::options as o;
 use tanist_protocol::outcome::Outcome;
-use tanist_protocol::why::Word;
-
-/// What is stored of a token.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Record {
-    /// It was started, and no end is known.
-    Started,
-    /// It ended so.
-    Ended(Frame),
-    /// It must never start.
-    Void,
-}
+use tanist_protocol::token::{Answer, Now, Settled, Start, Store, Stored, Turn, position_fits, status_fits};
 
 /// The tokens of a pod, which outlive its container's restarts.
-pub type Tokens = BTreeMap<String, Record>;
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tokens(BTreeMap<String, Stored>);
+
+impl Tokens {
+    /// Stores how a command ended.
+    pub fn end(&mut self, frame: &Frame) {
+        self.0.insert(frame.token.clone(), Stored::Ended(frame.clone()));
+    }
+}
+
+impl Store for Tokens {
+    fn look_up(&self, token: &str) -> Stored {
+        self.0.get(token).cloned().unwrap_or(Stored::Nothing)
+    }
+
+    fn has_room(&self) -> Option<bool> {
+        Some(true)
+    }
+}
 
 /// A question to the runner, read from argv.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,55 +84,60 @@ impl Call {
     }
 }
 
-/// What a runner does with a request, before anything runs.
+/// What process 1 does with a request before anything runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Turn {
+pub enum Reply {
     /// It answers at once.
     Answer(Frame),
+    /// The command runs already, and the answer is its result.
+    Join,
     /// It starts the command; its token is stored.
-    Start,
+    Run,
 }
 
 /// Settles a token: what is known of it, and if nothing is, it is void from now on.
-pub fn settle(tokens: &mut Tokens, busy: Option<&str>, token: &str) -> Frame {
-    if busy == Some(token) {
-        return Frame::bare(token, Outcome::Running, 1);
-    }
-    match tokens.get(token) {
-        Some(Record::Ended(frame)) => frame.clone(),
-        Some(Record::Started) => Frame::bare(token, Outcome::Interrupted, 1),
-        Some(Record::Void) => Frame::bare(token, Outcome::Void, 1),
-        None => {
-            tokens.insert(token.to_owned(), Record::Void);
-            Frame::bare(token, Outcome::Void, 1)
+pub fn settle(tokens: &mut Tokens, busy: Option<&str>, call: &Call, uid: &str) -> Frame {
+    let (token, meant) = (call.token(), call.option(o::UID).unwrap_or_default());
+    let answer = match (Now { uid, running: busy, ending: false, store: tokens }).settle(token, meant) {
+        Settled::Answer(answer) => answer,
+        Settled::MakeVoid => {
+            tokens.0.insert(token.to_owned(), Stored::Void);
+            Answer::Outcome(Outcome::Void)
         }
-    }
+    };
+    answer.into_frame(token, || 1)
 }
 
-/// Whether a command may start. `status`: what the application says now; `position`: what `sequence` prints now.
-pub fn accept(tokens: &mut Tokens, busy: Option<&str>, call: &Call, uid: &str, status: u8, position: &str) -> Turn {
-    let token = call.token();
-    let refuse = |why: Word| Turn::Answer(Frame::bare(token, Outcome::NotStarted(why.into()), 1));
-    if call.option(o::UID) != Some(uid) {
-        return refuse(Word::WrongUid);
+/// What a start may depend on, as it is now.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen<'a> {
+    /// Whether the container is ending.
+    pub ending: bool,
+    /// The exit code of `status`.
+    pub status: u8,
+    /// What `sequence` prints.
+    pub position: &'a str,
+}
+
+/// Whether a command may start.
+pub fn accept(tokens: &mut Tokens, busy: Option<&str>, call: &Call, uid: &str, seen: Seen<'_>) -> Reply {
+    let (token, meant) = (call.token(), call.option(o::UID).unwrap_or_default());
+    let start = Start { token, uid: meant, has_program: !call.command().is_empty(), lacks_status: false };
+    match (Now { uid, running: busy, ending: seen.ending, store: tokens }).start(&start) {
+        Turn::Answer(answer) => return Reply::Answer(answer.into_frame(token, || 1)),
+        Turn::Join => return Reply::Join,
+        Turn::Run => {}
     }
-    if tokens.get(token) == Some(&Record::Void) {
-        return refuse(Word::Void);
+    let read = |codes: &str| codes.split(',').map(number).collect::<Option<Vec<u8>>>().unwrap_or_default();
+    let codes = call.option(o::IF_STATUS).map(read);
+    let status = codes.map_or(Ok(()), |codes| status_fits(&Outcome::Exited(seen.status), &codes));
+    let position = |expected: &str| position_fits(&Outcome::Exited(0), seen.position.as_bytes(), false, expected);
+    if let Err(unfit) = status.and_then(|()| call.option(o::IF_SEQUENCE).map_or(Ok(()), position)) {
+        return Reply::Answer(unfit.into_frame(token, 1));
     }
-    if busy == Some(token) || tokens.contains_key(token) {
-        return Turn::Answer(settle(tokens, busy, token));
-    }
-    if busy.is_some() {
-        return refuse(Word::Busy);
-    }
-    if call.option(o::IF_STATUS).is_some_and(|code| code != status.to_string()) {
-        return refuse(Word::Role);
-    }
-    if call.option(o::IF_SEQUENCE).is_some_and(|expected| expected != position) {
-        return refuse(Word::Sequence);
-    }
-    tokens.insert(token.to_owned(), Record::Started);
-    Turn::Start
+    // Whenever it is asked for and does not run, its container has ended meanwhile.
+    tokens.0.insert(token.to_owned(), Stored::Started { here: false });
+    Reply::Run
 }
 
 #[cfg(test)]
@@ -140,32 +153,36 @@ mod tests {
         Call::read(&args).unwrap_or_else(|| panic!("{args:?}"))
     }
 
-    fn outcome(turn: Turn) -> Option<String> {
-        if let Turn::Answer(frame) = turn { Some(frame.outcome.to_string()) } else { None }
+    fn said(reply: Reply) -> String {
+        match reply {
+            Reply::Answer(frame) => frame.outcome.to_string(),
+            other => format!("{other:?}"),
+        }
     }
+
+    const SEEN: Seen<'_> = Seen { ending: false, status: 7, position: "h:7" };
 
     #[test]
     fn a_token_starts_once_and_a_settled_one_never() {
-        let mut tokens = Tokens::new();
+        let mut tokens = Tokens::default();
         assert_eq!(call("t", None).command(), ["primary", "x"]);
-        assert_eq!(accept(&mut tokens, None, &call("t", None), "u", 7, "h:7"), Turn::Start);
-        assert_eq!(outcome(accept(&mut tokens, Some("t"), &call("t", None), "u", 7, "h:7")), Some("running".into()));
-        assert_eq!(outcome(accept(&mut tokens, None, &call("t", None), "u", 7, "h:7")), Some("interrupted".into()));
-        assert_eq!(settle(&mut tokens, None, "late").outcome, Outcome::Void);
-        assert_eq!(
-            outcome(accept(&mut tokens, None, &call("late", None), "u", 7, "h:7")),
-            Some("not-started:void".into())
-        );
+        assert_eq!(accept(&mut tokens, None, &call("t", None), "u", SEEN), Reply::Run);
+        assert_eq!(accept(&mut tokens, Some("t"), &call("t", None), "u", SEEN), Reply::Join);
+        assert_eq!(said(accept(&mut tokens, None, &call("t", None), "u", SEEN)), "interrupted");
+        tokens.end(&Frame::bare("t", Outcome::Exited(0), 1));
+        assert_eq!(said(accept(&mut tokens, None, &call("t", None), "u", SEEN)), "exited:0");
+        assert_eq!(settle(&mut tokens, None, &call("late", None), "u").outcome, Outcome::Void);
+        assert_eq!(said(accept(&mut tokens, None, &call("late", None), "u", SEEN)), "not-started:void");
     }
 
     #[test]
     fn what_changed_before_the_start_is_refused_and_the_token_stays_unused() {
-        let mut tokens = Tokens::new();
-        let said = |turn| outcome(turn).unwrap_or_default();
-        assert_eq!(said(accept(&mut tokens, None, &call("t", Some(7)), "u", 0, "h:7")), "not-started:role");
-        assert_eq!(said(accept(&mut tokens, None, &call("t", Some(7)), "u", 7, "h:8")), "not-started:sequence");
-        assert_eq!(said(accept(&mut tokens, None, &call("t", Some(7)), "other", 7, "h:7")), "not-started:wrong-uid");
-        assert_eq!(said(accept(&mut tokens, Some("b"), &call("t", Some(7)), "u", 7, "h:7")), "not-started:busy");
-        assert!(tokens.is_empty());
+        let mut tokens = Tokens::default();
+        let mut refused = |seen| said(accept(&mut tokens, None, &call("t", Some(7)), "u", seen));
+        assert_eq!(refused(Seen { status: 0, ..SEEN }), "not-started:role");
+        assert_eq!(refused(Seen { position: "h:8", ..SEEN }), "not-started:sequence");
+        assert_eq!(refused(Seen { ending: true, ..SEEN }), "not-started:shutting-down");
+        assert_eq!(said(accept(&mut tokens, None, &call("t", Some(7)), "other", SEEN)), "not-started:wrong-uid");
+        assert_eq!(tokens, Tokens::default());
     }
 }

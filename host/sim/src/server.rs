@@ -4,7 +4,7 @@ use crate::clients;
 use crate::controllers::{claim_of, delete};
 use crate::faults::{Fault, Trouble};
 use crate::operator::Process;
-use crate::runner::{Call, Record, Turn, accept, settle};
+use crate::runner::{Call, Reply, Seen, accept, settle};
 use crate::world::{Machine, NAMESPACE, State, World};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -33,6 +33,9 @@ const EXEC_WAY: Duration = Duration::from_millis(20);
 
 /// How long a command of the application runs.
 const COMMAND: Duration = Duration::from_millis(300);
+
+/// How often a client that joined a running command looks whether it has ended.
+const JOINED: Duration = Duration::from_millis(50);
 
 /// The API server in front of a world.
 #[derive(Clone)]
@@ -117,12 +120,20 @@ impl Server {
             return std::future::pending().await;
         }
         let Some(call) = Call::read(argv) else { return Ended::Unknown("no such program".into()) };
-        let turn = self.ask(&uid, &call);
-        let printed = match turn {
-            Some(Turn::Answer(frame)) if call.is_status() => frame.to_bytes_of_status(),
-            Some(Turn::Answer(frame)) => frame.to_bytes(),
-            Some(Turn::Start) => self.command(&uid, &call).await,
-            None => return Ended::Unknown("the stream ended without a status".into()),
+        let mut reply = self.ask(&uid, &call);
+        // A client ends with its container.
+        let container =
+            || self.world.lock().machines.get(&uid).filter(|m| m.ending.is_none()).map(|m| m.container.clone());
+        let first = container();
+        while reply == Some(Reply::Join) {
+            tokio::time::sleep(JOINED).await;
+            reply = if container() == first { self.ask(&uid, &call) } else { None };
+        }
+        let printed = match reply {
+            Some(Reply::Answer(frame)) if call.is_status() => frame.to_bytes_of_status(),
+            Some(Reply::Answer(frame)) => frame.to_bytes(),
+            Some(Reply::Run) => self.command(&uid, &call).await,
+            Some(Reply::Join) | None => return Ended::Unknown("the stream ended without a status".into()),
         };
         tokio::time::sleep(EXEC_WAY).await;
         self.process.goes_on().await;
@@ -133,29 +144,28 @@ impl Server {
     }
 
     /// What process 1 of that pod says at once. `None`: it does not run any more.
-    fn ask(&self, uid: &str, call: &Call) -> Option<Turn> {
+    fn ask(&self, uid: &str, call: &Call) -> Option<Reply> {
         let mut state = self.world.lock();
         let machine = state.machines.get(uid)?;
         let (status, position) = (machine.app.status(), position(&state, machine));
         let machine = state.machines.get_mut(uid)?;
-        if call.option(UID) != Some(uid) {
-            let (status, wrong) = (call.is_status(), Word::WrongUid.into());
-            let outcome = if call.is_settle() { Outcome::Unknown(wrong) } else { Outcome::NotStarted(wrong) };
-            let token = if status { NO_TOKEN } else { call.token() };
-            return Some(Turn::Answer(Frame::bare(token, outcome, 1)));
-        }
         if call.is_status() {
-            return Some(Turn::Answer(Frame::bare(NO_TOKEN, Outcome::Exited(status), 1)));
+            let outcome = match call.option(UID) == Some(uid) {
+                true => Outcome::Exited(status),
+                false => Outcome::NotStarted(Word::WrongUid.into()),
+            };
+            return Some(Reply::Answer(Frame::bare(NO_TOKEN, outcome, 1)));
         }
         let busy = machine.busy.clone();
         if call.is_settle() {
-            return Some(Turn::Answer(settle(&mut machine.tokens, busy.as_deref(), call.token())));
+            return Some(Reply::Answer(settle(&mut machine.tokens, busy.as_deref(), call, uid)));
         }
-        let turn = accept(&mut machine.tokens, busy.as_deref(), call, uid, status, &position);
-        if turn == Turn::Start {
+        let seen = Seen { ending: machine.ending.is_some(), status, position: &position };
+        let reply = accept(&mut machine.tokens, busy.as_deref(), call, uid, seen);
+        if reply == Reply::Run {
             machine.busy = Some(call.token().to_owned());
         }
-        Some(turn)
+        Some(reply)
     }
 
     /// Runs a command that process 1 has accepted, and prints its frame with the status right afterwards. Who asks may be gone by then; the command goes on.
@@ -185,7 +195,7 @@ fn end(state: &mut State, uid: &str, call: &Call) -> Vec<u8> {
     let frame = Frame { stdout, ..Frame::bare(token, Outcome::Exited(code), 1) };
     let Some(machine) = state.machines.get_mut(uid) else { return Vec::new() };
     machine.busy = None;
-    machine.tokens.insert(token.to_owned(), Record::Ended(frame.clone()));
+    machine.tokens.end(&frame);
     let status = Frame::bare(NO_TOKEN, Outcome::Exited(machine.app.status()), 1);
     let mut printed = frame.to_bytes();
     printed.extend(status.to_bytes_after(COMMAND));

@@ -214,6 +214,22 @@ impl State {
         self.say(format!("node {name} {}", if is_up { "reports" } else { "does not report" }));
     }
 
+    /// Whether nothing new is to run on a node.
+    #[must_use]
+    pub fn is_cordoned(&self, node: &str) -> bool {
+        self.nodes.get(node).and_then(|node| node.spec.as_ref()?.unschedulable).unwrap_or(false)
+    }
+
+    /// A node is cordoned, or no longer.
+    pub fn cordon(&mut self, name: &str, is_cordoned: bool) {
+        let Some(mut node) = self.nodes.get(name).cloned() else { return };
+        node.spec.get_or_insert_default().unschedulable = Some(is_cordoned);
+        self.stamp(&mut node.metadata);
+        self.nodes.insert(name.to_owned(), node);
+        self.tell();
+        self.say(format!("node {name} is {}", if is_cordoned { "cordoned" } else { "open again" }));
+    }
+
     fn add_node(&mut self, name: &str) {
         let ready = NodeCondition {
             type_: "Ready".into(),

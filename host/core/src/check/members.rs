@@ -49,7 +49,8 @@ pub fn join_member(s: &Snapshot, maybe: &BTreeMap<MemberName, String>, member: &
     }
 }
 
-/// As many primaries serve as desired, and other members are left (A15).
+/// As many primaries serve as desired, and other members are left (A15). Beside a primary that is leaving, a member that stays is one of them even if it is to
+/// be the only member: somebody has to take the lead over (S25).
 ///
 /// # Errors
 /// [`Rule::NoCommand`], [`Rule::NobodyServes`], [`Rule::NotPlaceable`].
@@ -58,7 +59,9 @@ pub fn place_group(s: &Snapshot) -> Held {
         return Err(broken(Rule::NoCommand, "the group has no secondary command; surplus members stay idle"));
     }
     serving(s)?;
-    match s.serving().len() == s.group.desired_primaries() && s.group.replicas > s.group.primaries {
+    let serving = s.serving();
+    let are_left = s.group.replicas > s.group.primaries || serving.iter().any(|m| s.leaves(m));
+    match serving.len() == s.group.desired_primaries() && are_left {
         true => Ok(()),
         false => Err(broken(
             Rule::NotPlaceable,

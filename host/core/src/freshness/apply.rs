@@ -125,8 +125,7 @@ impl Readings {
 }
 
 /// The answer of a member that was not asked, because it could not answer or must not be asked.
-#[must_use]
-pub fn silent(group: &Group, phase: Phase) -> StatusAnswer {
+fn silent(group: &Group, phase: Phase) -> StatusAnswer {
     let detail = match phase {
         _ if group.paused => "it is not asked while the group is paused",
         Phase::Unreachable => "its node does not report",

@@ -4,7 +4,7 @@ use crate::memory;
 use crate::over;
 use crate::plan::{Plan, Reason};
 use crate::policy::Policies;
-use crate::record::{Event, LastPrimary, LostPrimary, Mark, MemberRecord, Seeded, Verb};
+use crate::record::{Event, Intent, LastPrimary, LostPrimary, Mark, MemberRecord, Seeded, Verb};
 use crate::snapshot::{Member, Snapshot};
 use crate::steps::begin::push_last_primary;
 use std::collections::BTreeSet;
@@ -201,6 +201,8 @@ fn update_last_primaries(s: &Snapshot, plan: &mut Plan) {
     let led: BTreeSet<_> = plan.record.last_primaries.iter().filter(|l| led(l)).map(|l| l.member.clone()).collect();
     for last in std::mem::take(&mut plan.record.last_primaries) {
         match over::prove_over(s, &last) {
+            // The start may reach the pod's next container, and if that pod is gone, only this entry knows its node.
+            Ok(_) if is_being_started(plan, &last) => plan.record.last_primaries.push(last),
             Ok(proof) => {
                 plan.record.note(s.now, Event::PrimaryOver, Some(&last.member), Some(proof.into()));
                 if led.contains(&last.member) {
@@ -221,6 +223,12 @@ fn update_last_primaries(s: &Snapshot, plan: &mut Plan) {
             None => Some(last.gone.unwrap_or(s.now)),
         };
     }
+}
+
+/// Whether the command that was to make it primary is not settled.
+fn is_being_started(plan: &Plan, last: &LastPrimary) -> bool {
+    let is_it = |i: &Intent| i.pod_uid == last.pod_uid && i.container_id == last.container_id;
+    plan.record.intents.iter().any(|i| i.verb.makes_primary() && is_it(i))
 }
 
 /// When a primary that is over was last seen as one: when its pod was first seen to be gone, or its role to be another one; at the latest now.

@@ -1,6 +1,6 @@
 //! The rules that hold when a command starts, as `decide` and the second look before each act use them.
 use super::super::support::policies::Natural;
-use super::super::support::world::World;
+use super::super::support::world::{World, command};
 use super::super::support::{db, sequence};
 use super::second_look::deletion;
 use tanist_core::check::{Rule, start};
@@ -213,6 +213,21 @@ fn a_secondary_needs_its_command_its_primaries_and_a_stopped_member() {
     assert_eq!(rule(&|s| s.group.replicas = 1), Some(Rule::NotPlaceable));
     assert_eq!(rule(&|s| s.members[1].reading.role = Role::Secondary), Some(Rule::WrongRole));
     assert_eq!(rule(&|s| s.members[1].reading.role = Role::Failed), Some(Rule::MemberFailed));
+}
+
+// S25: a group of one whose primary leaves needs a secondary for a moment, or the lead could never be taken over.
+#[test]
+fn beside_a_primary_that_leaves_the_member_that_stays_follows() {
+    let mut world = World::new(2, 1);
+    world.group.commands.secondary = Some(command("secondary"));
+    (0..2).for_each(|ordinal| world.remember(ordinal, 1, "9"));
+    world.serve(1, Role::Primary);
+    world.group.replicas = 1;
+    let s = world.observe();
+    assert_eq!(against(&s, Verb::Place, 0), None);
+    world.play(&Natural, 120);
+    assert_eq!(world.set.as_ref().unwrap().replicas, 1, "db-1 handed over and left");
+    assert_eq!(world.body(0).app.role, Role::Primary);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! When the next round is due.
 use std::time::Duration;
+use tanist_core::contract::Role;
 use tanist_core::due::{ASK_AGAIN, Carried, due};
 use tanist_core::evidence::Commands;
 use tanist_core::examples::usual;
@@ -99,4 +100,18 @@ fn a_plan_without_its_record_says_only_what_happened() {
     assert_eq!(unwritten.record, s.record);
     let points: Vec<_> = unwritten.decisions.iter().map(|decision| decision.point).collect();
     assert_eq!(points, [Point::Failover], "nobody moved");
+}
+
+// S19: a member that was asked at a bad moment is asked again soon, and not only after the resync interval; one that never answers costs less and less.
+#[test]
+fn a_role_that_could_not_be_read_is_asked_for_again() {
+    let (mut s, plan) = observed();
+    let commands = Commands::default();
+    let mut at = |role, streak| {
+        (s.members[1].reading.role, s.members[1].reading.unknown_streak) = (role, streak);
+        due(&s, &plan, &commands, carried(&s, &[], None)).as_secs()
+    };
+    assert_eq!([1, 2, 3, 5, 6, 40].map(|streak| at(Role::Unknown, streak)), [2, 4, 8, 32, 60, 60]);
+    assert_eq!(at(Role::Unknown, 0), 60, "it was not asked");
+    assert_eq!(at(Role::Secondary, 0), 60);
 }

@@ -105,6 +105,28 @@ fn a_command_makes_answers_old() {
 }
 
 /// The position of a stopped member in container `c`, asked for at 100 s and answered a second later.
+// S5: a process that stood still, or lost its turn, sees in the record that another one had commands started. What it asked before is of another time, even if
+// the answer comes later; so one that knows nothing yet asks anew.
+#[test]
+fn what_was_asked_before_another_process_had_commands_started_is_forgotten() {
+    let pod = pod("c", true, Phase::Running);
+    let mut readings = Readings::default();
+    assert!(!readings.note_counter(7, at(0)), "the first look");
+    readings.remember_status(&pod, "db", (at(1_000), at(1_010)), StatusAnswer::of(Role::Primary));
+    let recent =
+        |readings: &Readings, now| readings.recent(&pod, "db", both(Duration::from_secs(60)), at(now)).is_some();
+    readings.wrote_counter(8);
+    assert!(!readings.note_counter(8, at(1_500)), "its own command");
+    assert!(recent(&readings, 2_000));
+    assert!(readings.note_counter(9, at(20_000)));
+    assert!(!recent(&readings, 20_000));
+    readings.remember_status(&pod, "db", (at(19_990), at(20_010)), StatusAnswer::of(Role::Primary));
+    assert!(!recent(&readings, 20_020), "it was asked before");
+    readings.remember_status(&pod, "db", (at(20_030), at(20_040)), StatusAnswer::of(Role::Secondary));
+    assert!(recent(&readings, 20_050));
+    assert!(!readings.note_counter(9, at(20_060)), "once");
+}
+
 fn position(position: Position) -> PositionHint {
     let (asked, answered) = (at(100_000), at(101_000));
     let container_id = "c".to_owned();

@@ -1,7 +1,7 @@
 //! When the lead moves on purpose, and when a policy may move it.
 use super::super::support::db;
 use super::super::support::policies::{Lead, Natural, Says};
-use super::super::support::world::{START, World, command};
+use super::super::support::world::{START, World};
 use std::cell::RefCell;
 use tanist_core::check::{Rule, policy_may_move_lead, switchover_member};
 use tanist_core::checked::recheck;
@@ -12,19 +12,8 @@ use tanist_core::policy::{Answered, Point, Policies, Question, Reply, Unanswered
 use tanist_core::record::Switchover;
 use tanist_core::snapshot::Snapshot;
 
-/// A primary of long standing and two secondaries, settled.
 fn settled() -> World {
-    let mut world = World::new(3, 1);
-    world.group.commands.secondary = Some(command("secondary"));
-    for ordinal in 0..3 {
-        world.remember(ordinal, 1, "9");
-    }
-    world.serve(0, Role::Primary);
-    world.serve(1, Role::Secondary);
-    world.serve(2, Role::Secondary);
-    world.play(&Natural, 0);
-    world.now = START + 1000;
-    world
+    World::settled(1_000)
 }
 
 fn held(world: &mut World) -> Result<(), Rule> {

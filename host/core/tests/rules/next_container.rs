@@ -108,3 +108,17 @@ fn a_container_that_does_not_come_back_costs_its_pod() {
     let plan = decide(&s, &Natural);
     assert!(plan.actions.iter().any(|action| matches!(action, Action::DeletePod { member, .. } if *member == db(0))));
 }
+
+// S20, S21: the pod goes before the command is settled. The node that it ran on is still known, and proves in time that nothing of it runs.
+#[test]
+fn a_pod_that_goes_before_its_start_is_settled_is_proven_over_by_its_node() {
+    let (_, mut s) = seeding(None);
+    s.record = decide(&s, &Natural).record;
+    let node = s.record.last_primaries.iter().map(|last| last.node.clone()).collect::<Vec<_>>();
+    assert!(matches!(node.as_slice(), [Some(_)]), "{node:?}");
+    s.members.iter_mut().filter(|member| member.name == db(0)).for_each(|member| member.pod = None);
+    s.record = decide(&s, &Natural).record;
+    assert!(!s.record.intents.is_empty(), "it may run on its node");
+    s.now += 100_000;
+    assert!(!is_open(&decide(&s, &Natural)));
+}

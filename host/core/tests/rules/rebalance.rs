@@ -1,7 +1,7 @@
 //! When a policy may have a secondary stopped and started again, and which one.
 use super::super::support::db;
 use super::super::support::policies::{At, Lead, Natural, Says};
-use super::super::support::world::{START, World, command};
+use super::super::support::world::{START, World};
 use super::checks::intent;
 use super::second_look::deletion;
 use std::cell::RefCell;
@@ -14,19 +14,8 @@ use tanist_core::policy::{Answered, CUT_OFF, Point, Policies, Question, Reply, U
 use tanist_core::record::{Event, Switchover, Verb};
 use tanist_core::snapshot::{Object, Override};
 
-/// A primary and two secondaries that have been in their roles for hours.
 fn settled() -> World {
-    let mut world = World::new(3, 1);
-    world.group.commands.secondary = Some(command("secondary"));
-    for ordinal in 0..3 {
-        world.remember(ordinal, 1, "9");
-    }
-    world.serve(0, Role::Primary);
-    world.serve(1, Role::Secondary);
-    world.serve(2, Role::Secondary);
-    world.play(&Natural, 0);
-    world.now = START + 10_000;
-    world
+    World::settled(10_000)
 }
 
 fn held(world: &mut World) -> Result<(), Rule> {

@@ -1,11 +1,25 @@
 //! Commands as the world carries them out: how they behave, and what they do to a member and its volume.
 use super::app::{Behaviour, Data, Exec, Volume};
+use super::policies::Natural;
 use super::sequence;
-use super::world::{World, ordinal};
+use super::world::{START, World, command, ordinal};
 use tanist_core::contract::{MemberName, Phase, Role};
 use tanist_core::record::{Intent, Verb};
 
 impl World {
+    /// A primary and two secondaries that have been in their roles for that many seconds.
+    pub fn settled(seconds: i64) -> World {
+        let mut world = World::new(3, 1);
+        world.group.commands.secondary = Some(command("secondary"));
+        (0..3).for_each(|ordinal| world.remember(ordinal, 1, "9"));
+        for (ordinal, role) in (0..).zip([Role::Primary, Role::Secondary, Role::Secondary]) {
+            world.serve(ordinal, role);
+        }
+        world.play(&Natural, 0);
+        world.now = START + seconds;
+        world
+    }
+
     /// The command of an intent starts.
     pub fn begin(&mut self, intent: &Intent, argv: &[String]) {
         self.events.add(intent.verb.as_str());

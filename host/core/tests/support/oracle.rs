@@ -247,8 +247,11 @@ fn started(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
             ensure(leaders(w) < desired, || format!("{} lead or may lead, {desired} are desired", leaders(w)))
         }
         Verb::Place => {
-            let surplus = s.group.replicas > s.group.primaries && s.group.commands.secondary.is_some();
-            ensure(surplus && says(Role::Primary) >= desired, || "a secondary too early".into())
+            let hands_over = s.members.iter().any(|m| m.ordinal >= s.group.replicas && m.reading.role == Role::Primary);
+            let surplus = s.group.replicas > s.group.primaries || hands_over;
+            ensure(surplus && s.group.commands.secondary.is_some() && says(Role::Primary) >= desired, || {
+                "a secondary too early".into()
+            })
         }
         Verb::Demote => {
             let older = s.record.member(&intent.member).term < Some(s.record.term);

@@ -16,7 +16,7 @@ fn register(replicas: u64) -> ReplicaGroup {
         "apiVersion": "tanist.dev/v1alpha1", "kind": "ReplicaGroup", "metadata": {"name": "db"},
         "spec": {
             "replicas": replicas, "primaries": 1,
-            "template": {"spec": {"containers": [{"name": "db", "image": "db:1"}]}},
+            "template": {"spec": {"terminationGracePeriodSeconds": 30, "containers": [{"name": "db", "image": "db:1"}]}},
             "commands": {
                 "status": command("status"), "sequence": command("sequence"), "stop": command("stop"),
                 "primary": command("primary"), "secondary": command("secondary")
