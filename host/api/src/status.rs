@@ -254,6 +254,14 @@ pub struct Awaited {
     pub member: Option<String>,
 }
 
+impl crate::ReplicaGroup {
+    /// The record as it is stored. Absent: the group has none yet.
+    #[must_use]
+    pub fn record(&self) -> Option<&Value> {
+        self.status.as_ref()?.record.as_ref()
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests may")]
 mod tests {

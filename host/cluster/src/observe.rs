@@ -136,7 +136,7 @@ pub async fn observe(
         };
         before.is_some_and(|s| pod(s) == pod(&observed.snapshot))
     };
-    // An answer from before the commands of another process says nothing about a record that knows them.
+    // An answer from before another process wrote says nothing about the record that it wrote.
     let said = if by_others { Statuses::new() } else { said.into_iter().filter(|(name, _)| same(name)).collect() };
     let read = ctx.clock.moment();
     ask_members(ctx, &mut observed.snapshot, ask, said).await;
@@ -154,7 +154,7 @@ async fn ask_members(ctx: &Arc<Context>, s: &mut Snapshot, ask: Ask<'_>, said: S
     questions::apply(ctx, s, statuses);
 }
 
-/// Reads the group and its objects from the API server, and says whether another process had commands started since the last look.
+/// Reads the group and its objects from the API server, and says whether another process wrote its record since the last look.
 async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool), Error> {
     let namespace = seen.namespace().ok_or(Error::Gone)?;
     let (cluster, name) = (&*ctx.cluster, seen.name_any());
@@ -165,7 +165,7 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
     let group = validate::group(&object, &ctx.cluster_domain).map_err(Error::ReadSpec)?;
     let record = read_record(&object, ctx.clock.now())?;
     let at = ctx.clock.moment();
-    let by_others = ctx.hints.with_group(&group.uid, |hints| hints.readings.note_counter(record.counter, at));
+    let by_others = ctx.hints.with_group(&group.uid, |hints| hints.readings.note_record(object.record(), at));
     let mut world = World::read(ctx, &group).await?;
     let record = memory::recall(record, &group.name, world.claims());
     let mut set = world.set(&group, ctx)?;

@@ -9,7 +9,9 @@ pub use position::{PositionHint, Sight, Worth};
 
 use crate::contract::{MemberName, Phase, Role, Timestamp};
 use crate::snapshot::Pod;
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Add;
 use std::time::Duration;
 
@@ -171,18 +173,19 @@ pub struct Readings {
     reading: BTreeSet<String>,
     /// When `status` last gave a role, by member.
     contacts: BTreeMap<MemberName, Timestamp>,
-    /// The number of the last command in the record, as this process last read or wrote it.
-    counter: Option<u64>,
-    /// When this process last saw that another one had commands started. Whatever was asked before says nothing about now.
+    /// The hash of the record as this process last read or wrote it.
+    record: Option<u64>,
+    /// When this process last saw that another one had written the record. Whatever was asked before says nothing about now.
     others: Option<Moment>,
 }
 
 impl Readings {
-    /// Notes the number of the last command in the record that was read at that moment. Returns whether another process had commands started since this one last
-    /// read or wrote the record. Then whatever was asked before is forgotten, and positions have to be read again: this process stood still meanwhile, or had
-    /// lost its turn (docs/safety.md, S5).
-    pub fn note_counter(&mut self, counter: u64, at: Moment) -> bool {
-        let by_others = self.counter.replace(counter).is_some_and(|known| known != counter);
+    /// Notes the record that was read at that moment. Returns whether somebody else wrote it since this process last read or wrote it: another process has begun
+    /// or settled commands meanwhile. Then whatever was asked before is forgotten, and positions have to be read again: this process stood still, or had lost
+    /// its turn (docs/safety.md, S5).
+    pub fn note_record(&mut self, record: Option<&Value>, at: Moment) -> bool {
+        let read = hash(record);
+        let by_others = self.record.replace(read).is_some_and(|known| known != read);
         if by_others {
             self.answers.clear();
             self.positions.clear();
@@ -191,9 +194,9 @@ impl Readings {
         by_others
     }
 
-    /// This process wrote the record, with that number of the last command.
-    pub fn wrote_counter(&mut self, counter: u64) {
-        self.counter = Some(counter);
+    /// This process wrote that record.
+    pub fn wrote_record(&mut self, record: Option<&Value>) {
+        self.record = Some(hash(record));
     }
 
     /// A command starts or has ended in that pod, at that moment at the latest: earlier answers do not count any more.
@@ -270,7 +273,9 @@ impl Readings {
     /// Remembers the sequence of that pod, which was being read.
     pub fn remember_position(&mut self, pod_uid: &str, hint: PositionHint) {
         self.reading.remove(pod_uid);
-        self.positions.insert(pod_uid.to_owned(), hint);
+        if self.others.is_none_or(|others| hint.asked >= others) {
+            self.positions.insert(pod_uid.to_owned(), hint);
+        }
     }
 
     /// Notes whether data may have changed up to now, so that positions have to be read again: a member may be primary (`moves`), or generation or
@@ -283,4 +288,11 @@ impl Readings {
         }
         moved
     }
+}
+
+/// The hash of a record, which tells one from another. A whole record of each group would be much to keep.
+fn hash(record: Option<&Value>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    record.hash(&mut hasher);
+    hasher.finish()
 }

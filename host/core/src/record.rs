@@ -29,7 +29,7 @@ pub struct Record {
     /// Members that were primary, or were told to become it, and are not proven over.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub last_primaries: Vec<LastPrimary>,
-    /// The member that led last, while none leads: policies may prefer its zone, or avoid it. Nothing else depends on it, so it is stored beside the
+    /// The member that led last, while none leads: policies may prefer its zone, or avoid it. No rule depends on it. It is stored beside the
     /// record: an older operator, to which an unknown field of a record is an error, goes on without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_primary: Option<LostPrimary>,

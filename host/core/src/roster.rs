@@ -1,4 +1,4 @@
-//! The roster of a group: who its members are, and who of them stays. This is the only place that knows how the members of a `StatefulSet` are numbered;
+//! The roster of a group: who its members are, and who of them stays. Here it is said which numbers of a `StatefulSet` are members;
 //! rules ask for the standing of a member, and not for its number.
 use crate::contract::MemberName;
 use crate::record::Record;

@@ -127,6 +127,20 @@ async fn a_conflict_on_the_record_starts_nothing() {
     assert!(!seen.iter().any(|s| executes(s, "place-1")), "{seen:?}");
 }
 
+// S5: the record that a process wrote itself makes nothing old that its members said: only the member that it acted on is asked again.
+#[tokio::test]
+async fn a_process_that_wrote_the_record_asks_no_other_member_again() {
+    let stub = Stub::new();
+    let ctx = stub.context();
+    let observed = stub.observe(&ctx, &[Primary, Stopped]).await;
+    let outcome = carry_out(&ctx, &observed, &place(&observed.snapshot), &[Primary, Stopped]).await;
+    assert!(outcome.recorded, "{:?}", outcome.errors);
+    until_settled(&ctx, &stub).await;
+    crate::observe::observe(&ctx, &outcome.object, Ask::Recent, None).await.unwrap();
+    let asked: Vec<_> = stub.seen().into_iter().filter(|s| executes(s, "status")).map(|s| s.path).collect();
+    assert!(!asked.is_empty() && asked.iter().all(|path| path.contains("/db-1/")), "{asked:?}");
+}
+
 // S1: the second look has to see the same version of the group as the first one.
 #[tokio::test]
 async fn a_group_that_changed_before_the_second_look_starts_nothing() {

@@ -183,3 +183,38 @@ fn intent() -> Intent {
         had_role: false,
     }
 }
+
+// S5: a process that stood still sees that another one wrote the record. What its members said before is of another time: it asks them again.
+#[tokio::test]
+async fn what_members_said_before_another_process_wrote_the_record_is_asked_again() {
+    let stub = Stub::new();
+    let ctx = stub.context();
+    let seen: ReplicaGroup = serde_json::from_value(stub.get(GROUP).unwrap()).unwrap();
+    let asked =
+        || stub.seen().iter().filter(|s| s.path.ends_with("/exec") && s.query.contains("command=status")).count();
+    stub.observe(&ctx, &[Role::Primary, Role::Secondary]).await;
+    observe(&ctx, &seen, Ask::Recent, None).await.unwrap();
+    assert_eq!(asked(), 0, "what was said is recent, and nobody else wrote");
+    stub.change(GROUP, |group| group["metadata"]["annotations"] = json!({"note": "of a user"}));
+    observe(&ctx, &seen, Ask::Recent, None).await.unwrap();
+    assert_eq!(asked(), 0, "a user's change of the group is none of the record");
+    stub.change(GROUP, |group| group["status"]["record"]["counter"] = 7.into());
+    let observed = observe(&ctx, &seen, Ask::Recent, None).await.unwrap();
+    assert_eq!(asked(), 2);
+    assert!(observed.snapshot.members.iter().all(|m| m.reading.role == Role::Unknown), "and here they give no answer");
+}
+
+// S5: answers that were on their way while the record was read are as old.
+#[tokio::test]
+async fn answers_that_came_beside_another_processs_record_do_not_count() {
+    let stub = Stub::new();
+    let ctx = stub.context();
+    let seen: ReplicaGroup = serde_json::from_value(stub.get(GROUP).unwrap()).unwrap();
+    let before = stub.observe(&ctx, &[Role::Primary, Role::Secondary]).await.snapshot;
+    let roles = |s: &Snapshot| s.members.iter().map(|m| m.reading.role).collect::<Vec<_>>();
+    let again = observe(&ctx, &seen, Ask::Recent, Some(&before)).await.unwrap().snapshot;
+    assert_eq!(roles(&again), [Role::Primary, Role::Secondary]);
+    stub.change(GROUP, |group| group["status"]["record"]["counter"] = 7.into());
+    let again = observe(&ctx, &seen, Ask::Recent, Some(&before)).await.unwrap().snapshot;
+    assert_eq!(roles(&again), [Role::Unknown, Role::Unknown]);
+}

@@ -1,7 +1,7 @@
 //! Who may take over from lost primaries, and when (docs/rules.md, "Which question arises", "Order of data").
 //!
 //! Only members of the highest term count. A secondary whose position is not known may have writes that no other member has, so the takeover
-//! waits for it, unless `spec.failover.reads` says that fewer positions are enough. It never waits for the lost primary.
+//! waits for it, unless `spec.failover.reads` says that fewer positions are enough. It does not wait for the lost primary while a secondary of that term runs.
 mod behind;
 
 pub use behind::Behind;
@@ -144,6 +144,7 @@ impl<'a> FailoverOrder<'a> {
         if !self.enough_positions() {
             let waited = |m: &&Member| self.counts(m) && !self.led_highest_term(m) && !self.only_joins(m);
             s.members.iter().filter(waited).try_for_each(|m| readable(s, m))?;
+            self.somebody_has_everything()?;
             if let Some(member) = self.replaced_volume().filter(|_| !self.leader_is_read()) {
                 let message = format!(
                     "the volume of {} was replaced after it last followed; the lost data may have been the most recent, and the data of the lost primary cannot be read",
@@ -153,6 +154,27 @@ impl<'a> FailoverOrder<'a> {
             }
         }
         self.highest_data().map(|_| ())
+    }
+
+    /// A secondary that runs was told of every write that was acknowledged. One that is stopped may have been stopped before the primary was, which went on
+    /// without it. So if none runs, the lost primary's data has to be known, as for a seed (S15).
+    fn somebody_has_everything(&self) -> Held {
+        let s = self.s;
+        if s.members.iter().any(|m| self.stands_by(m)) {
+            return Ok(());
+        }
+        for member in s.members.iter().filter(|m| self.counts(m) && self.led_highest_term(m)) {
+            let replaced =
+                |_| broken_by(Rule::ClaimChanged, &member.name, format!("the volume of {} was replaced", member.name));
+            readable(s, member).and_then(|()| volume_unchanged(s, member).map_err(replaced)).map_err(|violation| {
+                let message = format!(
+                    "{}; no secondary that followed it runs, so the others may lack its last writes",
+                    violation.message
+                );
+                Violation { message, ..violation }
+            })?;
+        }
+        Ok(())
     }
 
     /// Whether the member is becoming a secondary and cannot have data that others lack. Its data before the start has to be known and not above

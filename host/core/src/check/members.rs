@@ -123,10 +123,23 @@ pub fn demote_member(s: &Snapshot, serving: &[&Member], member: &Member) -> Held
         let message = "members beyond spec.replicas are stopped first";
         return Err(broken_by(Rule::NotSurplus, &member.name, message));
     }
-    match stale || serving.len() > s.group.desired_primaries() {
+    match stale || serving.len() > s.group.desired_primaries() || makes_room(s, serving, member) {
         true => Ok(()),
         false => Err(broken_by(Rule::NotSurplus, &member.name, "no more primaries serve than desired")),
     }
+}
+
+/// Whether a primary that leaves is stopped so that a member that stays can become one in its place (S25). One after the other: only while as many serve as
+/// desired, and only beside another one that clients reach. With a single desired primary the lead moves by a switchover.
+#[must_use]
+pub fn makes_room(s: &Snapshot, serving: &[&Member], member: &Member) -> bool {
+    let is_routed = |m: &Member| m.pod.as_ref().and_then(|pod| pod.routed.as_deref()) == Some("primary");
+    let other = serving.iter().any(|m| m.name != member.name && is_routed(m));
+    if !s.leaves(member) || !other || serving.len() != s.group.desired_primaries() {
+        return false;
+    }
+    let maybe = s.may_be_primary();
+    s.members.iter().any(|m| join_member(s, &maybe, m).is_ok())
 }
 
 /// Only failed members are treated, with a back-off between treatments (A25, A26).

@@ -1,4 +1,5 @@
-//! Demote: more primaries serve than desired; which one is stopped next? A primary of an older term is stopped without a question.
+//! Demote: more primaries serve than desired, or one that leaves makes room for a member that stays; which one is stopped next? A primary of an older term
+//! is stopped without a question.
 use crate::check;
 use crate::contract::Role;
 use crate::plan::Plan;
@@ -25,7 +26,7 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     if let Some(member) = stale {
         return begin::begin(s, plan, Verb::Demote, &member.name);
     }
-    if serving.len() <= s.group.desired_primaries() {
+    if serving.len() <= s.group.desired_primaries() && !serving.iter().any(|m| check::makes_room(s, &serving, m)) {
         return;
     }
     if !positions::all_known(s, plan, serving.iter().copied()) {

@@ -9,7 +9,7 @@ use crate::steps::{ask, begin, positions};
 
 /// Runs this step; see the documentation of the module.
 pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
-    let stopped = s.members.iter().any(|m| s.reachable(m) && s.role(m).0 == Role::Stopped);
+    let stopped = s.members.iter().any(|m| s.reachable(m) && s.role(m).0 == Role::Stopped && !s.leaves(m));
     if check::place_group(s).is_err() || !stopped {
         return;
     }

@@ -143,9 +143,9 @@ fn settle_intent(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
     }
 }
 
-/// Whether the command, whose container is not the present one any more, may be started by a request that is still under way (docs/rules.md, "Commands"; docs/safety.md, S1): until the
-/// runner says what became of it, which also forbids it to start later. Without the runner only this process knows, and only while it waits. To stop once more
-/// does no harm.
+/// Whether the command, whose container is not the present one any more, may be started by a request that is still under way (docs/rules.md,
+/// "Commands"; docs/safety.md, S1): until the runner says what became of it, which also forbids it to start later. Without the runner only this
+/// process knows, and only while it waits. To stop once more does no harm.
 fn may_start_late(s: &Snapshot, intent: &Intent, evidence: Option<&Evidence>) -> bool {
     intent.verb.intended() != Role::Stopped
         && match evidence {

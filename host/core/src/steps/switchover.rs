@@ -7,12 +7,12 @@ use crate::check;
 use crate::check::Rule;
 use crate::contract::{MemberName, Position};
 use crate::data;
-use crate::plan::{Action, Plan, Reason};
+use crate::plan::{Plan, Reason};
 use crate::policy::{Point, Policies};
 use crate::record::{Event, Switchover, Verb};
 use crate::snapshot::{Member, Snapshot};
-use crate::steps::begin;
 use crate::steps::lead::{self, Opinion};
+use crate::steps::{begin, positions};
 
 /// Runs this step; see the documentation of the module.
 pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
@@ -141,7 +141,13 @@ fn obstacle(s: &Snapshot, h: &Switchover) -> Option<String> {
     }
     let Some(to) = &h.to else {
         let any = s.members.iter().any(|m| check::is_successor(s, m));
-        return (!any).then(|| "no secondary is ready to lead".into());
+        let why = match s.group.commands.secondary {
+            Some(_) => "no secondary is ready to lead",
+            None => {
+                "no other member has its data, because the group has no secondary command; set spec.replicas so that it stays"
+            }
+        };
+        return (!any).then(|| why.into());
     };
     let Some(member) = s.member(to) else { return Some(format!("{to} is not a member of this group")) };
     if s.leaves(member) {
@@ -182,11 +188,16 @@ fn required_sequence(
         }
         Position::Unknown(why) => {
             let message = format!("{}: the data of {} cannot be read: {why}", h.why, primary.name);
-            plan.wait_until(Reason::SwitchoverPending, h.target(), message, Some(s.now.saturating_add(PAUSE_SECONDS)));
+            plan.wait_until(
+                Reason::SwitchoverPending,
+                h.target(),
+                message,
+                Some(s.now.saturating_add(positions::PAUSE_SECONDS)),
+            );
             None
         }
         Position::NotAsked | Position::Empty => {
-            read_sequence(s, plan, primary);
+            positions::read_one(s, plan, primary);
             None
         }
     }
@@ -200,27 +211,9 @@ fn await_successors(
     floor: &crate::contract::Sequence,
     successors: &[&Member],
 ) {
-    let again = s.now.saturating_add(PAUSE_SECONDS);
-    for successor in successors
-        .iter()
-        .filter(|m| m.position == Position::NotAsked || m.position_at.saturating_add(PAUSE_SECONDS) <= s.now)
-    {
-        read_sequence(s, plan, successor);
-    }
+    let again = positions::read_again(s, plan, successors.iter().copied());
     let texts: Vec<_> =
         successors.iter().map(|m| format!("{} has {}", m.name, data::show_position(&m.position))).collect();
     let message = format!("{}: {} had {floor}; {}", h.why, h.from, texts.join(", "));
     plan.wait_until(Reason::SwitchoverPending, h.target(), message, Some(again));
 }
-
-fn read_sequence(s: &Snapshot, plan: &mut Plan, member: &Member) {
-    if let Some(pod) =
-        member.pod.as_ref().filter(|_| check::can_take_command(s, member).is_ok() && !plan.touches(&member.name))
-    {
-        plan.actions.push(Action::Read { member: member.name.clone(), pod_uid: pod.uid.clone() });
-    }
-    plan.wait(Reason::ReadingPositions, Some(&member.name), format!("the sequence of {} is being read", member.name));
-}
-
-/// Seconds between two readings of the sequences of primary and successors.
-const PAUSE_SECONDS: i64 = 2;

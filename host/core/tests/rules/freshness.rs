@@ -1,4 +1,5 @@
 //! How old what a decision rests on may be, and what is known about commands.
+use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tanist_core::contract::{MemberName, Phase, Position, Role};
@@ -105,26 +106,26 @@ fn a_command_makes_answers_old() {
 }
 
 /// The position of a stopped member in container `c`, asked for at 100 s and answered a second later.
-// S5: a process that stood still, or lost its turn, sees in the record that another one had commands started. What it asked before is of another time, even if
-// the answer comes later; so one that knows nothing yet asks anew.
+// S5: a process that stood still, or lost its turn, sees that somebody else wrote the record. What it asked before is of another time, even if the answer
+// comes later.
 #[test]
-fn what_was_asked_before_another_process_had_commands_started_is_forgotten() {
+fn what_was_asked_before_somebody_else_wrote_is_forgotten() {
     let pod = pod("c", true, Phase::Running);
     let mut readings = Readings::default();
-    assert!(!readings.note_counter(7, at(0)), "the first look");
+    assert!(!readings.note_record(Some(&json!(7)), at(0)), "the first look");
     readings.remember_status(&pod, "db", (at(1_000), at(1_010)), StatusAnswer::of(Role::Primary));
     let recent =
         |readings: &Readings, now| readings.recent(&pod, "db", both(Duration::from_secs(60)), at(now)).is_some();
-    readings.wrote_counter(8);
-    assert!(!readings.note_counter(8, at(1_500)), "its own command");
+    readings.wrote_record(Some(&json!(8)));
+    assert!(!readings.note_record(Some(&json!(8)), at(1_500)), "its own write");
     assert!(recent(&readings, 2_000));
-    assert!(readings.note_counter(9, at(20_000)));
+    assert!(readings.note_record(Some(&json!(9)), at(20_000)));
     assert!(!recent(&readings, 20_000));
     readings.remember_status(&pod, "db", (at(19_990), at(20_010)), StatusAnswer::of(Role::Primary));
     assert!(!recent(&readings, 20_020), "it was asked before");
     readings.remember_status(&pod, "db", (at(20_030), at(20_040)), StatusAnswer::of(Role::Secondary));
     assert!(recent(&readings, 20_050));
-    assert!(!readings.note_counter(9, at(20_060)), "once");
+    assert!(!readings.note_record(Some(&json!(9)), at(20_060)), "once");
 }
 
 fn position(position: Position) -> PositionHint {
@@ -315,6 +316,30 @@ fn remembered_positions_are_joined_to_the_members() {
     assert_eq!(read(&mut look, Role::Stopped, 14), (Position::Empty, true, false), "data may have moved since");
     assert_eq!(read(&mut look, Role::Secondary, 15).0, Position::NotAsked, "its role is another one");
     assert_eq!(read(&mut look, Role::Stopped, 16).0, Position::NotAsked, "and it is forgotten");
+}
+
+/// What is known of the position of db-1 when an answer comes that was asked for at that moment.
+fn answered(look: &mut Look, asked: u64) -> Position {
+    let pod = look.s.members[1].pod.clone().unwrap();
+    let container_id = pod.containers[&look.s.group.commands.sequence.container].id.clone().unwrap();
+    let (asked, answered) = (at(asked), at(10_500));
+    let hint = PositionHint { container_id, asked, answered, ready: true, ..position(Position::Empty) };
+    look.readings.remember_position(&pod.uid, hint);
+    look.s.members[1].position = Position::NotAsked;
+    look.hear(Role::Stopped, 11);
+    look.s.members[1].position.clone()
+}
+
+// S5: the answer to a question from before somebody else wrote is dropped when it comes. It would not only be old: the high-water mark would rise to data that was
+// given up since.
+#[test]
+fn a_position_that_was_asked_for_before_somebody_else_wrote_is_dropped() {
+    let mut look = Look::new();
+    look.readings.note_record(Some(&json!(1)), at(0));
+    assert_eq!(answered(&mut look, 10_000), Position::Empty);
+    look.readings.note_record(Some(&json!(2)), at(10_200));
+    assert_eq!(answered(&mut look, 10_100), Position::NotAsked);
+    assert_eq!(answered(&mut look, 10_300), Position::Empty);
 }
 
 // A look at which nothing moves leaves the time of the last move as it was: what is read after that counts.

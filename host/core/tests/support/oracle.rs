@@ -256,7 +256,14 @@ fn started(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
         Verb::Demote => {
             let older = s.record.member(&intent.member).term < Some(s.record.term);
             let enough = says(Role::Primary) > if older { 1 } else { desired };
-            ensure(enough, || "a primary is stopped that is needed".into())
+            // One that leaves makes room: another one leads, and one that stays can.
+            let own = ordinal(&intent.member);
+            let can = |b: &Body| b.pod.phase == Phase::Running && matches!(b.app.role, Role::Stopped | Role::Secondary);
+            let makes_room = own >= s.group.replicas
+                && says(Role::Primary) >= desired
+                && w.pods.iter().any(|(o, b)| *o != own && b.app.role == Role::Primary)
+                && w.pods.range(..s.group.replicas).any(|(_, b)| can(b));
+            ensure(enough || makes_room, || "a primary is stopped that is needed".into())
         }
         Verb::Failover => taken_over(w, s, intent),
         Verb::Follow => ensure(says(Role::Primary) >= 1, || "there is nobody to follow".into()),
