@@ -20,7 +20,7 @@ fn a_hung_status_on_a_secondary_is_named_and_nobody_takes_over_meanwhile() -> Ou
         let mut changes = led();
         changes["resyncIntervalSeconds"] = json!(1);
         let group = stage.register(changes).await?;
-        group.ready(60).await?;
+        group.ready(120).await?;
         group.member(0).write(3).await?;
         group.copied(3).await?;
         let before = starts(&group.executions().await?);
@@ -65,7 +65,7 @@ fn a_slow_status_only_delays_a_takeover() -> Outcome {
         // On a busy machine 3 s become 5.
         changes["commands"]["status"] = json!({"timeoutSeconds": 20});
         let group = stage.register(changes).await?;
-        group.ready(60).await?;
+        group.ready(120).await?;
         group.member(0).write(3).await?;
         group.copied(3).await?;
         for member in group.members(3) {

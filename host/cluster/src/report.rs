@@ -83,7 +83,10 @@ pub async fn write(
     derived: &Derived,
 ) -> Result<ReplicaGroup, Error> {
     let old = object.status.clone().unwrap_or_default();
-    write_status(ctx, object, build(object, plan, derived, &old)).await
+    let written = write_status(ctx, object, build(object, plan, derived, &old)).await?;
+    let uid = written.uid().unwrap_or_default();
+    ctx.hints.with_group(&uid, |hints| hints.readings.wrote_record(written.record()));
+    Ok(written)
 }
 
 async fn write_status(ctx: &Context, object: &ReplicaGroup, status: ReplicaGroupStatus) -> Result<ReplicaGroup, Error> {
@@ -95,11 +98,7 @@ async fn write_status(ctx: &Context, object: &ReplicaGroup, status: ReplicaGroup
     desired.metadata.managed_fields = None;
     let write = ctx.cluster.write(Write::Status(Box::new(desired)));
     match tokio::time::timeout(Duration::from_secs(20), write).await {
-        Ok(Ok(Some(Object::Group(written)))) => {
-            let uid = written.uid().unwrap_or_default();
-            ctx.hints.with_group(&uid, |hints| hints.readings.wrote_record(written.record()));
-            Ok(*written)
-        }
+        Ok(Ok(Some(Object::Group(written)))) => Ok(*written),
         Ok(Err(error)) if matches!(error.code(), Some(404 | 409)) => Err(Error::Outdated),
         Ok(Err(error)) => Err(Error::Write("write the status".into(), error)),
         Ok(Ok(_)) => {

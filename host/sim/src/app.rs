@@ -1,5 +1,7 @@
 //! The application of a member: a register that one primary writes and its secondaries copy.
+use serde_json::json;
 use std::collections::BTreeSet;
+use tanist_api::ReplicaGroup;
 use tanist_core::contract::Role;
 use tanist_core::evidence::status_code;
 
@@ -52,4 +54,22 @@ impl App {
         // Every role that an application has here has a code.
         status_code(self.role).unwrap_or(1)
     }
+}
+
+/// A group whose commands are those of the register in each member.
+#[must_use]
+pub fn group(name: &str, replicas: u64, primaries: u64) -> ReplicaGroup {
+    let command = |word: &str| json!({"exec": [word], "timeoutSeconds": 10});
+    let group = json!({
+        "apiVersion": "tanist.dev/v1alpha1", "kind": "ReplicaGroup", "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas, "primaries": primaries,
+            "template": {"spec": {"terminationGracePeriodSeconds": 30, "containers": [{"name": "db", "image": "db:1"}]}},
+            "commands": {
+                "status": command("status"), "sequence": command("sequence"), "stop": command("stop"),
+                "primary": command("primary"), "secondary": command("secondary")
+            }
+        }
+    });
+    serde_json::from_value(group).unwrap_or_else(|error| unreachable!("the text above is a group: {error}"))
 }

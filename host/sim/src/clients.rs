@@ -1,15 +1,17 @@
-//! Clients that write, and what must not be lost: every write that was acknowledged. A primary acknowledges a write once every secondary that a command told
-//! to follow it has it; one that nobody follows acknowledges alone.
+//! Clients that write, and what must not be lost: every write that was acknowledged. A write is acknowledged once every primary has it, and every secondary that
+//! a command told to follow one of them; a primary that is alone acknowledges alone.
 use crate::world::{Machine, State, World};
 use kube::ResourceExt;
 use std::collections::BTreeSet;
 use std::time::Duration;
+use tanist_api::ReplicaGroup;
+use tanist_api::spec::Primaries;
 use tanist_core::contract::Role;
 
 /// How often a client writes, and how long followers are behind at most.
 const EVERY: Duration = Duration::from_millis(400);
 
-/// What the clients of the group know, and what must not happen to it.
+/// What the clients of a group know.
 #[derive(Debug, Default)]
 pub struct Clients {
     /// Acknowledged writes.
@@ -18,8 +20,6 @@ pub struct Clients {
     pub open: BTreeSet<u64>,
     /// The number of the last write.
     pub writes: u64,
-    /// What broke a promise, in the order in which it happened.
-    pub broken: Vec<String>,
 }
 
 /// Writes and replicates for ever.
@@ -27,40 +27,57 @@ pub async fn run(world: World) {
     loop {
         tokio::time::sleep(EVERY).await;
         let mut state = world.lock();
-        write(&mut state);
-        replicate(&mut state);
-        acknowledge(&mut state);
+        let groups: Vec<(String, usize)> =
+            state.groups.iter().map(|(name, group)| (name.clone(), primaries(group))).collect();
+        for (group, limit) in groups {
+            write(&mut state, &group, limit);
+            replicate(&mut state, &group);
+            acknowledge(&mut state, &group, limit);
+        }
     }
 }
 
-/// The processes that are primary, whether or not anybody sees them.
-fn leaders(state: &State) -> Vec<Machine> {
-    state.machines.values().filter(|machine| machine.app.role == Role::Primary).cloned().collect()
+/// How many primaries a group may have.
+fn primaries(group: &ReplicaGroup) -> usize {
+    match group.spec.primaries {
+        Primaries::Count(count) => usize::try_from(count).unwrap_or(usize::MAX),
+        Primaries::All => usize::MAX,
+    }
 }
 
-/// One client writes to the primary that it finds: one that is reached, else one that is not.
-fn write(state: &mut State) {
-    let leaders = leaders(state);
-    if leaders.len() > 1 {
+/// The processes of a group that are primary, whether or not anybody sees them.
+fn leaders(state: &State, group: &str) -> Vec<Machine> {
+    let leads = |machine: &&Machine| machine.group == group && machine.app.role == Role::Primary;
+    state.machines.values().filter(leads).cloned().collect()
+}
+
+/// One client writes. One primary takes it alone; several agree on each write, so each of them has it at once, and while one is not reached none takes any.
+fn write(state: &mut State, group: &str, limit: usize) {
+    let leaders = leaders(state, group);
+    if leaders.len() > limit {
         let names: Vec<_> = leaders.iter().map(|leader| format!("{} on {}", leader.pod, leader.node)).collect();
-        state.breaks(format!("two primaries: {}", names.join(", ")));
+        state.breaks(format!("{} primaries: {}", leaders.len(), names.join(", ")));
     }
-    let reached = leaders.iter().find(|leader| state.is_up(&leader.node));
-    let Some(leader) = reached.or(leaders.first()).cloned() else { return };
-    state.clients.writes += 1;
-    let write = state.clients.writes;
-    let Some(disk) = state.disks.get_mut(&leader.claim) else { return };
-    if let Some(register) = &mut disk.data {
-        register.number += 1;
-        disk.holds.insert(write);
-        state.clients.open.insert(write);
+    if leaders.is_empty() || leaders.len() > 1 && !leaders.iter().all(|leader| state.is_up(&leader.node)) {
+        return;
+    }
+    let clients = state.clients.entry(group.to_owned()).or_default();
+    clients.writes += 1;
+    let write = clients.writes;
+    clients.open.insert(write);
+    for leader in leaders {
+        let Some(disk) = state.disks.get_mut(&leader.claim) else { continue };
+        if let Some(register) = &mut disk.data {
+            register.number += 1;
+            disk.holds.insert(write);
+        }
     }
 }
 
 /// Followers that reach their primary get what it has.
-fn replicate(state: &mut State) {
-    let reached: Vec<Machine> = leaders(state).into_iter().filter(|leader| state.is_up(&leader.node)).collect();
-    let follows = |m: &&Machine| m.app.role == Role::Secondary && state.is_up(&m.node);
+fn replicate(state: &mut State, group: &str) {
+    let reached: Vec<Machine> = leaders(state, group).into_iter().filter(|leader| state.is_up(&leader.node)).collect();
+    let follows = |m: &&Machine| m.group == group && m.app.role == Role::Secondary && state.is_up(&m.node);
     let followers: Vec<Machine> = state.machines.values().filter(follows).cloned().collect();
     for follower in followers {
         let leader = reached.iter().find(|leader| follower.app.follows.as_deref() == Some(&leader.pod));
@@ -74,25 +91,46 @@ fn replicate(state: &mut State) {
     }
 }
 
-/// What every follower of the only primary has is acknowledged. One that is not reached counts, too: nobody knows whether it will be asked to lead.
-fn acknowledge(state: &mut State) {
-    let leaders = leaders(state);
-    let [leader] = leaders.as_slice() else { return };
+/// A primary that is stopped in an orderly way sends what it has to the followers that it reaches before it ends, as databases do.
+pub fn hand_over(state: &mut State, leader: &Machine) {
+    if leader.app.role != Role::Primary || !state.is_up(&leader.node) {
+        return;
+    }
+    let Some(copy) = state.disks.get(&leader.claim).cloned() else { return };
     let follows = |m: &&Machine| m.app.role == Role::Secondary && m.app.follows.as_deref() == Some(&leader.pod);
-    let claims = state.machines.values().filter(follows).map(|m| m.claim.clone()).chain([leader.claim.clone()]);
-    let disks: Vec<_> = claims.filter_map(|claim| state.disks.get(&claim)).collect();
+    let reached = state.machines.values().filter(follows).filter(|m| state.is_up(&m.node));
+    for claim in reached.map(|m| m.claim.clone()).collect::<Vec<_>>() {
+        state.disks.insert(claim, copy.clone());
+    }
+}
+
+/// What all primaries and their followers have is acknowledged. One that is not reached counts, too: nobody knows whether it will be asked to lead.
+fn acknowledge(state: &mut State, group: &str, limit: usize) {
+    let leaders = leaders(state, group);
+    if leaders.is_empty() || leaders.len() > limit {
+        return;
+    }
+    let led = |m: &Machine| leaders.iter().any(|leader| m.app.follows.as_deref() == Some(&leader.pod));
+    let follows = |m: &&Machine| m.group == group && m.app.role == Role::Secondary && led(m);
+    let all = state.machines.values().filter(follows).chain(&leaders).map(|machine| &machine.claim);
+    let disks: Vec<_> = all.filter_map(|claim| state.disks.get(claim)).collect();
+    let Some(clients) = state.clients.get_mut(group) else { return };
     let everywhere = |write: &u64| disks.iter().all(|disk| disk.holds.contains(write));
-    let done: Vec<u64> = state.clients.open.iter().copied().filter(everywhere).collect();
-    state.clients.open.retain(|write| !done.contains(write));
-    state.clients.promised.extend(done);
+    let done: Vec<u64> = clients.open.iter().copied().filter(everywhere).collect();
+    clients.open.retain(|write| !done.contains(write));
+    clients.promised.extend(done);
 }
 
 /// A member leads from now on: it has every acknowledged write.
 pub fn leads(state: &mut State, machine: &Machine) {
     let holds = state.disks.get(&machine.claim).map(|disk| disk.holds.clone()).unwrap_or_default();
-    let lost: Vec<u64> = state.clients.promised.difference(&holds).copied().collect();
-    // Nobody acknowledges later what only an old primary had.
-    state.clients.open.retain(|write| holds.contains(write));
+    let is_alone = leaders(state, &machine.group).is_empty();
+    let clients = state.clients.entry(machine.group.clone()).or_default();
+    let lost: Vec<u64> = clients.promised.difference(&holds).copied().collect();
+    if is_alone {
+        // Nobody acknowledges later what only an old primary had.
+        clients.open.retain(|write| holds.contains(write));
+    }
     if !lost.is_empty() {
         let from = state.pods.get(&machine.pod).and_then(ResourceExt::uid).unwrap_or_default();
         state.breaks(format!("{} ({from}) leads without {} acknowledged writes", machine.pod, lost.len()));
@@ -102,11 +140,12 @@ pub fn leads(state: &mut State, machine: &Machine) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app::App;
+    use crate::app::{App, Register};
     use crate::runner::Tokens;
 
     fn machine(pod: &str, role: Role, follows: Option<&str>) -> Machine {
         Machine {
+            group: "db".into(),
             pod: pod.into(),
             node: "n0".into(),
             claim: format!("claim of {pod}"),
@@ -128,7 +167,7 @@ mod tests {
             disk.holds = (1..=if at == 0 { 3 } else { 1 }).collect();
             state.machines.insert(format!("uid of {}", machine.pod), machine.clone());
         }
-        state.clients.open = (1..=3).collect();
+        state.clients.entry("db".into()).or_default().open = (1..=3).collect();
         drop(state);
         world
     }
@@ -136,26 +175,61 @@ mod tests {
     #[tokio::test]
     async fn two_primaries_are_seen() {
         let world = world(&[machine("db-0", Role::Primary, None), machine("db-1", Role::Primary, None)]);
-        write(&mut world.lock());
-        assert_eq!(world.lock().clients.broken, ["two primaries: db-0 on n0, db-1 on n0"]);
+        write(&mut world.lock(), "db", 2);
+        assert!(world.lock().broken.is_empty(), "two are allowed");
+        write(&mut world.lock(), "db", 1);
+        assert_eq!(world.lock().broken, ["2 primaries: db-0 on n0, db-1 on n0"]);
     }
 
     #[tokio::test]
     async fn a_write_is_acknowledged_once_every_follower_has_it() {
         let follower = machine("db-1", Role::Secondary, Some("db-0"));
         let world = world(&[machine("db-0", Role::Primary, None), follower.clone()]);
-        acknowledge(&mut world.lock());
-        assert_eq!(world.lock().clients.promised, BTreeSet::from([1]));
+        acknowledge(&mut world.lock(), "db", 1);
+        assert_eq!(world.lock().clients["db"].promised, BTreeSet::from([1]));
+        world.lock().machines.retain(|_, machine| machine.pod == "db-1");
         leads(&mut world.lock(), &follower);
-        assert!(world.lock().clients.broken.is_empty(), "it has all that was acknowledged");
-        assert_eq!(world.lock().clients.open, BTreeSet::new(), "nobody acknowledges what only the old primary has");
+        assert!(world.lock().broken.is_empty(), "it has all that was acknowledged");
+        assert_eq!(
+            world.lock().clients["db"].open,
+            BTreeSet::new(),
+            "nobody acknowledges what only the old primary had"
+        );
     }
 
     #[tokio::test]
     async fn a_lost_write_is_seen() {
         let world = world(&[machine("db-0", Role::Primary, None), machine("db-1", Role::Stopped, None)]);
-        acknowledge(&mut world.lock());
+        acknowledge(&mut world.lock(), "db", 1);
         leads(&mut world.lock(), &machine("db-1", Role::Primary, None));
-        assert_eq!(world.lock().clients.broken, ["db-1 () leads without 2 acknowledged writes"]);
+        assert_eq!(world.lock().broken, ["db-1 () leads without 2 acknowledged writes"]);
+    }
+
+    #[tokio::test]
+    async fn several_primaries_agree_on_each_write() {
+        let both = [machine("db-0", Role::Primary, None), machine("db-1", Role::Primary, None)];
+        let world = world(&both);
+        for machine in &both {
+            let register = Register { history: "h".into(), number: 1 };
+            world.lock().disks.get_mut(&machine.claim).unwrap().data = Some(register);
+        }
+        world.lock().clients.entry("db".into()).or_default().writes = 3;
+        let has = |machine: &Machine| world.lock().disks[&machine.claim].holds.contains(&4);
+        write(&mut world.lock(), "db", 2);
+        assert!(both.iter().all(has));
+        world.lock().set_node("n0", false);
+        write(&mut world.lock(), "db", 2);
+        assert_eq!(world.lock().clients["db"].writes, 4, "none takes a write while one is not reached");
+    }
+
+    #[tokio::test]
+    async fn groups_have_clients_of_their_own() {
+        let world = world(&[machine("db-0", Role::Primary, None)]);
+        let other = Machine { group: "queue".into(), ..machine("queue-0", Role::Primary, None) };
+        world.lock().machines.insert("uid of queue-0".into(), other.clone());
+        write(&mut world.lock(), "db", 1);
+        acknowledge(&mut world.lock(), "db", 1);
+        leads(&mut world.lock(), &other);
+        assert!(world.lock().broken.is_empty(), "{:?}", world.lock().broken);
     }
 }

@@ -234,7 +234,10 @@ fn start(state: &mut State, name: &str, mut pod: Pod) {
         return;
     }
     let Some(node) = schedule(state, name) else { return };
+    // A set has the name of its group.
+    let group = pod.owner_references().first().map(|owner| owner.name.clone()).unwrap_or_default();
     let machine = Machine {
+        group,
         pod: name.to_owned(),
         node: node.clone(),
         claim: state.claims.get(&claim_of(name)).and_then(ResourceExt::uid).unwrap_or_default(),

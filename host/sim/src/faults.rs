@@ -53,11 +53,43 @@ pub enum Fault {
     OperatorKilled,
     /// The operator is frozen, and goes on while another one works already.
     OperatorFrozen,
+    /// A `status` does not answer.
+    StatusHangs,
+    /// A `status` fails, and says nothing about the role.
+    StatusFails,
+    /// A `sequence` fails.
+    SequenceFails,
+    /// A command of the application goes on past its deadline, and then has its effect.
+    CommandSlow,
+    /// A watch never shows a change.
+    WatchMisses,
+    /// The API server answers nobody for a while.
+    ApiDown,
+    /// The policies have no answer.
+    PolicyFails,
+    /// A user gives the StatefulSet fewer members, behind the operator's back.
+    SetScaled,
+    /// A user deletes one of the group's Services or its disruption budget.
+    ServiceDeleted,
+    /// A user wants another member to lead, or no longer.
+    Preferred,
+    /// Somebody writes the group without changing its spec.
+    GroupTouched,
+    /// Somebody writes a pod.
+    PodTouched,
+    /// A user takes the annotations from a claim, and with them its memory.
+    ClaimUnmarked,
+    /// A user gives a pod the label of a primary.
+    RoleForged,
+    /// A node leaves the cluster, and what runs on it goes on; later it comes back.
+    NodeGone,
+    /// Another process works beside the operator, as if it had the Lease, too.
+    OperatorTwice,
 }
 
 impl Fault {
     /// Every kind.
-    pub const ALL: [Fault; 23] = [
+    pub const ALL: [Fault; 39] = [
         Fault::RequestLost,
         Fault::AnswerLost,
         Fault::Refused,
@@ -81,6 +113,22 @@ impl Fault {
         Fault::WatchLags,
         Fault::OperatorKilled,
         Fault::OperatorFrozen,
+        Fault::StatusHangs,
+        Fault::StatusFails,
+        Fault::SequenceFails,
+        Fault::CommandSlow,
+        Fault::WatchMisses,
+        Fault::ApiDown,
+        Fault::PolicyFails,
+        Fault::SetScaled,
+        Fault::ServiceDeleted,
+        Fault::Preferred,
+        Fault::GroupTouched,
+        Fault::PodTouched,
+        Fault::ClaimUnmarked,
+        Fault::RoleForged,
+        Fault::NodeGone,
+        Fault::OperatorTwice,
     ];
 }
 
@@ -91,6 +139,8 @@ pub struct Faults {
     pub kinds: BTreeSet<Fault>,
     /// How often each happened.
     pub happened: BTreeMap<Fault, u64>,
+    /// Until when the API server answers nobody, in seconds since 1970.
+    pub api_down_until: i64,
 }
 
 /// What happens to a request.
@@ -120,6 +170,9 @@ impl State {
 
     /// What happens to a request of the operator.
     pub fn trouble(&mut self) -> Trouble {
+        if self.now < self.faults.api_down_until {
+            return Trouble::Lost;
+        }
         if self.happens(Fault::RequestLost, 40) {
             return Trouble::Lost;
         }

@@ -1,7 +1,9 @@
-//! A process of the operator: rounds of one group, started by changes and by what the rounds themselves await.
+//! A process of the operator: rounds of each group, started by changes and by what the rounds themselves await.
 use crate::faults::Fault;
 use crate::server::Server;
 use crate::world::World;
+use kube::ResourceExt;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,7 +18,7 @@ use tanist_cluster::round::{Decider, round};
 use tanist_cluster::slots::Slots;
 use tanist_core::decide::decide;
 use tanist_core::plan::Plan;
-use tanist_core::policy::Policies;
+use tanist_core::policy::{Answered, Policies, PolicyName, Question, Unanswered};
 use tanist_core::status::PolicyHealth;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -38,7 +40,23 @@ pub struct Process(Arc<Mutex<Life>>);
 struct Life {
     is_dead: bool,
     frozen_until: Option<Instant>,
+    /// How many points it passed: one before and one after each request and execution.
+    points: u64,
+    stop_at: Option<(u64, Stop)>,
+    is_stopped: bool,
 }
+
+/// How a process is stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// It is killed.
+    Kill,
+    /// It stands still for that long, and is killed once it has seen that its Lease is gone.
+    Freeze(Duration),
+}
+
+/// How long a process goes on that stood still and no longer leads.
+pub const AFTER_FROST: Duration = Duration::from_secs(3);
 
 impl Process {
     /// It ends here and now: whatever it awaits never comes.
@@ -51,8 +69,49 @@ impl Process {
         self.lock().frozen_until = Some(Instant::now() + time);
     }
 
+    /// It is stopped at that point of its life.
+    pub fn stop_at(&self, point: u64, stop: Stop) {
+        self.lock().stop_at = Some((point, stop));
+    }
+
+    /// Whether it was stopped there.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.lock().is_stopped
+    }
+
+    /// How many points it passed.
+    #[must_use]
+    pub fn points(&self) -> u64 {
+        self.lock().points
+    }
+
+    /// Counts a point, and stops there if it is the one.
+    fn pass(&self) {
+        let stop = {
+            let mut life = self.lock();
+            life.points += 1;
+            let stop = life.stop_at.filter(|(point, _)| *point == life.points).map(|(_, stop)| stop);
+            life.is_stopped |= stop.is_some();
+            stop
+        };
+        match stop {
+            Some(Stop::Kill) => self.kill(),
+            Some(Stop::Freeze(time)) => {
+                self.freeze(time);
+                let process = self.clone();
+                drop(tokio::spawn(async move {
+                    tokio::time::sleep(time + AFTER_FROST).await;
+                    process.kill();
+                }));
+            }
+            None => {}
+        }
+    }
+
     /// Ends when the process may go on, and never if it is dead.
     pub async fn goes_on(&self) {
+        self.pass();
         loop {
             let (is_dead, until) = {
                 let life = self.lock();
@@ -71,17 +130,26 @@ impl Process {
     }
 }
 
+/// What starts rounds of each group before they are due.
+#[derive(Debug, Clone, Default)]
+struct Wakes(Arc<Mutex<BTreeMap<String, Arc<Notify>>>>);
+
+impl Wakes {
+    fn of(&self, group: &str) -> Arc<Notify> {
+        let mut wakes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        wakes.entry(group.to_owned()).or_default().clone()
+    }
+}
+
 /// A process of the operator.
 pub struct Operator {
     /// Whether it lives.
     pub process: Process,
     world: World,
     ctx: Arc<Context>,
-    wake: Arc<Notify>,
+    wakes: Wakes,
     policies: Box<dyn Policies + Send + Sync>,
     health: PolicyHealth,
-    /// How many changes its watches have shown.
-    shown: AtomicU64,
     /// When it began, in seconds since 1970.
     began: i64,
 }
@@ -90,8 +158,8 @@ impl Operator {
     /// A process whose decisions these policies make. `seed`: of its nonces.
     #[must_use]
     pub fn new(world: &World, seed: u64, policies: Box<dyn Policies + Send + Sync>) -> Self {
-        let wake = Arc::new(Notify::new());
-        let (waking, clock, drawn) = (wake.clone(), world.clone(), AtomicU64::new(0));
+        let wakes = Wakes::default();
+        let (waking, clock, drawn) = (wakes.clone(), world.clone(), AtomicU64::new(0));
         let process = Process::default();
         let now = world.lock().now;
         let ctx = Context {
@@ -104,32 +172,30 @@ impl Operator {
             commands: Slots::new(16),
             count: Arc::new(()),
             dice: Box::new(move || seed.wrapping_mul(1_000_003).wrapping_add(drawn.fetch_add(1, Ordering::Relaxed))),
-            wake: Box::new(move |_, _| waking.notify_one()),
+            wake: Box::new(move |_, group| waking.of(group).notify_one()),
             closing: AtomicBool::new(false),
         };
         let health = PolicyHealth::Active("one policy".into());
-        Operator {
-            process,
-            world: world.clone(),
-            ctx: Arc::new(ctx),
-            wake,
-            policies,
-            health,
-            shown: AtomicU64::new(0),
-            began: now,
-        }
+        Operator { process, world: world.clone(), ctx: Arc::new(ctx), wakes, policies, health, began: now }
+    }
+
+    /// Runs rounds of all groups until the time is over.
+    pub async fn run_all(&self, time: Duration) {
+        let groups: Vec<String> = self.world.lock().groups.keys().cloned().collect();
+        futures::future::join_all(groups.iter().map(|group| self.run(group, time))).await;
     }
 
     /// Runs rounds of the group of that name until the time is over.
     pub async fn run(&self, group: &str, time: Duration) {
+        let (wake, shown) = (self.wakes.of(group), AtomicU64::new(0));
         let until = Instant::now() + time;
         let mut next = Duration::ZERO;
         while Instant::now() < until {
             let due = tokio::time::sleep(next);
             tokio::select! {
                 biased;
-                () = self.wake.notified() => {}
-                () = self.watch() => {}
+                () = wake.notified() => {}
+                () = self.watch(&shown) => {}
                 () = due => {}
                 () = tokio::time::sleep_until(until) => return,
             }
@@ -140,13 +206,13 @@ impl Operator {
     }
 
     /// Ends when a watch shows a change. As the operator's watch of pods does, it remembers how pods ended.
-    async fn watch(&self) {
+    async fn watch(&self, shown: &AtomicU64) {
         loop {
             let news = self.world.lock().news.clone();
             let told = news.notified();
             tokio::pin!(told);
             told.as_mut().enable();
-            if self.look() {
+            if self.look(shown) {
                 return;
             }
             told.await;
@@ -155,17 +221,21 @@ impl Operator {
                 state.happens(Fault::WatchLags, 10).then(|| Duration::from_millis(state.dice(10_000)))
             };
             tokio::time::sleep(WATCH + lag.unwrap_or_default()).await;
+            let mut state = self.world.lock();
+            if state.happens(Fault::WatchMisses, 20) {
+                shown.store(state.changes, Ordering::Relaxed);
+            }
         }
     }
 
-    /// Whether something changed since the last look.
-    fn look(&self) -> bool {
+    /// Whether something changed since the last look, at which there were `shown` changes.
+    fn look(&self, shown: &AtomicU64) -> bool {
         let state = self.world.lock();
         let since = self.began.saturating_sub(HANDED_OVER);
         for (_, pod) in state.ended.iter().filter(|(at, pod)| *at >= since && every_container_ended(pod)) {
             pod.metadata.uid.clone().into_iter().for_each(|uid| self.ctx.hints.end(uid));
         }
-        self.shown.swap(state.changes, Ordering::Relaxed) != state.changes
+        shown.swap(state.changes, Ordering::Relaxed) != state.changes
     }
 
     async fn round(&self, group: &ReplicaGroup) -> Duration {
@@ -173,10 +243,19 @@ impl Operator {
         match round(&self.ctx, group, self).await {
             Ok(done) => done.again.unwrap_or(never),
             Err(error) => {
-                self.world.lock().say(format!("a round ended early: {error}"));
+                self.world.lock().say(format!("a round of {} ended early: {error}", group.name_any()));
                 error.again().unwrap_or(never)
             }
         }
+    }
+}
+
+/// Policies that fail.
+struct Silent;
+
+impl Policies for Silent {
+    fn ask(&self, _: &Question) -> Result<Answered, Unanswered> {
+        Err(Unanswered { policy: PolicyName::none(), kind: "trap", message: "it fails".into(), notes: Vec::new() })
     }
 }
 
@@ -188,7 +267,9 @@ impl Decider for Operator {
     }
 
     async fn decide(&self, observed: Observed) -> Result<(Observed, Plan), Self::Error> {
-        let plan = decide(&observed.snapshot, &*self.policies);
+        let is_silent = self.world.lock().happens(Fault::PolicyFails, 10);
+        let plan =
+            if is_silent { decide(&observed.snapshot, &Silent) } else { decide(&observed.snapshot, &*self.policies) };
         Ok((observed, plan))
     }
 }

@@ -120,6 +120,9 @@ impl Server {
             return std::future::pending().await;
         }
         let Some(call) = Call::read(argv) else { return Ended::Unknown("no such program".into()) };
+        if call.is_status() && self.world.lock().happens(Fault::StatusHangs, 30) {
+            return std::future::pending().await;
+        }
         let mut reply = self.ask(&uid, &call);
         // A client ends with its container.
         let container =
@@ -148,10 +151,11 @@ impl Server {
         let mut state = self.world.lock();
         let machine = state.machines.get(uid)?;
         let (status, position) = (machine.app.status(), position(&state, machine));
+        let says_nothing = call.is_status() && state.happens(Fault::StatusFails, 20);
         let machine = state.machines.get_mut(uid)?;
         if call.is_status() {
             let outcome = match call.option(UID) == Some(uid) {
-                true => Outcome::Exited(status),
+                true => Outcome::Exited(if says_nothing { 1 } else { status }),
                 false => Outcome::NotStarted(Word::WrongUid.into()),
             };
             return Some(Reply::Answer(Frame::bare(NO_TOKEN, outcome, 1)));
@@ -172,7 +176,11 @@ impl Server {
     async fn command(&self, uid: &str, call: &Call) -> Vec<u8> {
         let (world, uid, call) = (self.world.clone(), uid.to_owned(), call.clone());
         let running = tokio::spawn(async move {
-            tokio::time::sleep(COMMAND).await;
+            let slow = {
+                let mut state = world.lock();
+                state.happens(Fault::CommandSlow, 8).then(|| Duration::from_millis(state.dice(40_000)))
+            };
+            tokio::time::sleep(COMMAND + slow.unwrap_or_default()).await;
             end(&mut world.lock(), &uid, &call)
         });
         running.await.unwrap_or_default()
@@ -205,6 +213,9 @@ fn end(state: &mut State, uid: &str, call: &Call) -> Vec<u8> {
 /// What the application's commands do.
 fn perform(state: &mut State, uid: &str, machine: &Machine, words: &[&str]) -> (u8, Vec<u8>) {
     let (command, peers) = words.split_first().map_or(("", &[][..]), |(command, peers)| (*command, peers));
+    if command == "sequence" && state.happens(Fault::SequenceFails, 6) {
+        return (1, Vec::new());
+    }
     if command == "sequence" {
         return (0, format!("{}\n", position(state, machine)).into_bytes());
     }
@@ -213,6 +224,7 @@ fn perform(state: &mut State, uid: &str, machine: &Machine, words: &[&str]) -> (
     });
     let app = match (command, follows) {
         ("stop", _) => App::default(),
+        ("primary", None) if !peers.is_empty() => return (1, Vec::new()),
         ("primary", _) => App { role: Role::Primary, follows: None },
         ("secondary", Some(peer)) => App { role: Role::Secondary, follows: Some(peer.to_owned()) },
         _ => return (1, Vec::new()),
@@ -221,16 +233,20 @@ fn perform(state: &mut State, uid: &str, machine: &Machine, words: &[&str]) -> (
         return (1, Vec::new());
     }
     state.say(format!("{} runs {}", machine.pod, words.join(" ")));
+    if command == "stop" {
+        clients::hand_over(state, machine);
+    }
+    // Who joins primaries, or follows one, begins with a copy of its data.
+    if let Some(peer) = follows {
+        let source = state.claims.get(&claim_of(peer)).and_then(ResourceExt::uid);
+        let copy = source.and_then(|uid| state.disks.get(&uid).cloned()).unwrap_or_default();
+        state.disks.insert(machine.claim.clone(), copy);
+    }
     if app.role == Role::Primary {
         let history = state.birth("h");
         let disk = state.disks.entry(machine.claim.clone()).or_default();
         disk.data.get_or_insert(Register { history, number: 1 });
         clients::leads(state, machine);
-    }
-    if let Some(peer) = &app.follows {
-        let source = state.claims.get(&claim_of(peer)).and_then(ResourceExt::uid);
-        let copy = source.and_then(|uid| state.disks.get(&uid).cloned()).unwrap_or_default();
-        state.disks.insert(machine.claim.clone(), copy);
     }
     if let Some(machine) = state.machines.get_mut(uid) {
         machine.expects_running = app.role != Role::Stopped;

@@ -3,16 +3,21 @@ use crate::app::App;
 use crate::controllers::{claim_of, delete};
 use crate::faults::Fault;
 use crate::world::{Machine, State, World};
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use std::time::Duration;
-use tanist_api::{LABEL_GROUP, ReplicaGroup};
+use tanist_api::spec::Primaries;
+use tanist_api::{LABEL_GROUP, LABEL_ROLE, ReplicaGroup};
 use tanist_core::contract::Role;
 
 /// How often something may happen.
 const EVERY: Duration = Duration::from_secs(4);
 
+/// The nodes of every life.
+const NODES: [&str; 4] = ["n0", "n1", "n2", "n3"];
+
 /// The most members that a user asks for.
-const MEMBERS: u64 = 4;
+const ALL: u32 = 4;
 
 /// Harms what runs, for ever.
 pub async fn run(world: World) {
@@ -23,15 +28,23 @@ pub async fn run(world: World) {
 }
 
 fn strike(state: &mut State) {
-    strike_group(state);
-    let nodes: Vec<String> = state.nodes.keys().cloned().collect();
-    for node in nodes {
-        strike_node(state, &node);
+    let groups: Vec<String> = state.groups.keys().cloned().collect();
+    groups.iter().for_each(|group| strike_group(state, group));
+    if state.happens(Fault::ApiDown, 20) {
+        state.faults.api_down_until = state.now.saturating_add(i64::try_from(5 + state.dice(35)).unwrap_or(5));
+        state.say("the API server answers nobody");
     }
+    for node in NODES {
+        strike_node(state, node);
+    }
+    strike_pod(state);
+}
+
+fn strike_pod(state: &mut State) {
     let pods: Vec<String> = state.pods.keys().cloned().collect();
     let Some(pod) = pods.get(usize::try_from(state.dice(pods.len() as u64)).unwrap_or(0)).cloned() else { return };
     if state.happens(Fault::AppDies, 4) {
-        change(state, &pod, "its application dies", |machine| machine.app = App::default());
+        die(state, &pod);
     }
     if state.happens(Fault::ContainerRestarts, 6) {
         restart(state, &pod);
@@ -43,31 +56,135 @@ fn strike(state: &mut State) {
         delete(state, &pod);
     }
     if state.happens(Fault::PodForced, 8) {
-        state.pods.remove(&pod);
-        state.tell();
-        state.say(format!("{pod} is deleted at once"));
+        forget(state, &pod);
+    }
+    if state.happens(Fault::PodTouched, 4) {
+        write_pod(state, &pod, |_| {});
+    }
+    if state.happens(Fault::RoleForged, 12) {
+        state.say(format!("{pod} is labelled as a primary"));
+        write_pod(state, &pod, |pod| drop(pod.labels_mut().insert(LABEL_ROLE.to_owned(), "primary".to_owned())));
+    }
+    if state.happens(Fault::ClaimUnmarked, 12) {
+        unmark(state, &claim_of(&pod));
     }
     if may_lose_its_volume(state, &pod) && state.happens(Fault::VolumeLost, 8) {
-        state.claims.remove(&claim_of(&pod));
-        state.say(format!("the claim of {pod} is deleted"));
-        delete(state, &pod);
+        lose_volume(state, &pod);
     }
 }
 
-fn strike_group(state: &mut State) {
+/// The application in a pod dies.
+pub fn die(state: &mut State, pod: &str) {
+    change(state, pod, "its application dies", |machine| machine.app = App::default());
+}
+
+/// A user deletes a pod at once: its object is gone.
+pub fn forget(state: &mut State, pod: &str) {
+    state.pods.remove(pod);
+    state.tell();
+    state.say(format!("{pod} is deleted at once"));
+}
+
+/// A user deletes a pod and its claim.
+pub fn lose_volume(state: &mut State, pod: &str) {
+    state.claims.remove(&claim_of(pod));
+    state.say(format!("the claim of {pod} is deleted"));
+    delete(state, pod);
+}
+
+fn strike_group(state: &mut State, name: &str) {
     if state.happens(Fault::Resized, 12) {
-        let members = u32::try_from(state.dice(MEMBERS + 1)).unwrap_or(1);
-        edit(state, &format!("{members} members are asked for"), |group| group.spec.replicas = members);
+        let asked = u32::try_from(state.dice(u64::from(ALL) + 1)).unwrap_or(1);
+        edit(state, name, &format!("{asked} members are asked for"), |group| {
+            // The API server refuses fewer members than primaries, but for none. After none all come back: the most recent data may be on any volume.
+            group.spec.replicas = match (asked, group.spec.replicas) {
+                (0, _) => 0,
+                (_, 0) => ALL,
+                _ => asked.max(least(group)),
+            };
+        });
     }
     if state.happens(Fault::Paused, 12) {
-        edit(state, "the group is paused, or goes on", |group| group.spec.paused = !group.spec.paused);
+        edit(state, name, "it is paused, or goes on", |group| group.spec.paused = !group.spec.paused);
     }
     if state.happens(Fault::StatusLost, 30) {
-        edit(state, "the status is removed", |group| group.status = None);
+        edit(state, name, "its status is removed", |group| group.status = None);
     }
+    if state.happens(Fault::Preferred, 12) {
+        let member = format!("{name}-{}", state.dice(4));
+        edit(state, name, &format!("{member} is to lead, or nobody"), |group| {
+            let preferred = &mut group.spec.preferred_primary;
+            *preferred = if preferred.is_none() { Some(member.clone()) } else { None };
+        });
+    }
+    if state.happens(Fault::GroupTouched, 4)
+        && let Some(mut group) = state.groups.get(name).cloned()
+    {
+        state.stamp(&mut group.metadata);
+        state.groups.insert(name.to_owned(), group);
+        state.tell();
+    }
+    if state.happens(Fault::SetScaled, 16) {
+        scale(state, name);
+    }
+    if state.happens(Fault::ServiceDeleted, 12) {
+        let names: Vec<_> = state.plain.keys().cloned().collect();
+        let chosen = usize::try_from(state.dice(names.len() as u64)).unwrap_or(0);
+        if let Some(key) = names.get(chosen) {
+            state.plain.remove(key);
+            state.managers.remove(key);
+            state.say(format!("{} {} is deleted", key.0.word(), key.1));
+            state.tell();
+        }
+    }
+}
+
+/// A user gives a set fewer members.
+fn scale(state: &mut State, name: &str) {
+    let Some(mut set) = state.sets.get(name).cloned() else { return };
+    let spec = set.spec.get_or_insert_default();
+    let now = spec.replicas.unwrap_or(1);
+    let fewer = i32::try_from(state.dice(u64::try_from(now).unwrap_or(0))).unwrap_or(0);
+    spec.replicas = Some(fewer);
+    set.metadata.generation = set.metadata.generation.map(|generation| generation.saturating_add(1));
+    state.stamp(&mut set.metadata);
+    state.sets.insert(name.to_owned(), set);
+    state.tell();
+    state.say(format!("StatefulSet {name} gets {fewer} members instead of {now}"));
+}
+
+/// Somebody writes a pod.
+fn write_pod(state: &mut State, name: &str, change: impl FnOnce(&mut Pod)) {
+    let Some(mut pod) = state.pods.get(name).cloned() else { return };
+    change(&mut pod);
+    state.stamp(&mut pod.metadata);
+    state.pods.insert(name.to_owned(), pod);
+    state.tell();
+}
+
+/// A user takes the annotations from a claim.
+fn unmark(state: &mut State, name: &str) {
+    let Some(mut claim) = state.claims.get(name).cloned() else { return };
+    claim.annotations_mut().clear();
+    state.stamp(&mut claim.metadata);
+    state.claims.insert(name.to_owned(), claim);
+    state.tell();
+    state.say(format!("claim {name} loses its annotations"));
 }
 
 fn strike_node(state: &mut State, node: &str) {
+    if !state.nodes.contains_key(node) {
+        if state.dice(8) == 0 {
+            state.add_node(node);
+        }
+        return;
+    }
+    if state.happens(Fault::NodeGone, 48) {
+        state.nodes.remove(node);
+        state.tell();
+        state.say(format!("node {node} leaves the cluster"));
+        return;
+    }
     let is_up = state.is_up(node);
     if is_up && state.happens(Fault::NodeSilent, 24) {
         state.set_node(node, false);
@@ -82,22 +199,32 @@ fn strike_node(state: &mut State, node: &str) {
     }
 }
 
+/// How many members a group has at least, when it has any.
+fn least(group: &ReplicaGroup) -> u32 {
+    match group.spec.primaries {
+        Primaries::Count(count) => count,
+        Primaries::All => 1,
+    }
+}
+
 /// A user changes the group: it gets a new version, and a new generation too.
-fn edit(state: &mut State, what: &str, change: impl FnOnce(&mut ReplicaGroup)) {
-    let Some(mut group) = state.groups.values().next().cloned() else { return };
+pub fn edit(state: &mut State, name: &str, what: &str, change: impl FnOnce(&mut ReplicaGroup)) {
+    let Some(mut group) = state.groups.get(name).cloned() else { return };
     change(&mut group);
     group.metadata.generation = group.metadata.generation.map(|generation| generation.saturating_add(1));
     state.stamp(&mut group.metadata);
     state.groups.insert(group.name_any(), group);
     state.tell();
-    state.say(what);
+    state.say(format!("group {name}: {what}"));
 }
 
-/// Whether nothing that was acknowledged is lost with the member's volume: one other member leads and is reached.
+/// Whether nothing that was acknowledged is lost with the member's volume: others lead and are reached.
 fn may_lose_its_volume(state: &State, pod: &str) -> bool {
-    let leaders: Vec<&Machine> = state.machines.values().filter(|machine| machine.app.role == Role::Primary).collect();
-    let [leader] = leaders.as_slice() else { return false };
-    leader.pod != pod && leader.ending.is_none() && state.is_up(&leader.node)
+    let Some(group) = state.pods.get(pod).map(group_of) else { return false };
+    let leads = |machine: &&Machine| machine.group == group && machine.app.role == Role::Primary;
+    let leaders: Vec<&Machine> = state.machines.values().filter(leads).collect();
+    let reached = |leader: &&Machine| leader.pod != pod && leader.ending.is_none() && state.is_up(&leader.node);
+    !leaders.is_empty() && leaders.iter().all(reached)
 }
 
 fn change(state: &mut State, pod: &str, what: &str, change: impl FnOnce(&mut Machine)) {
@@ -111,7 +238,7 @@ fn change(state: &mut State, pod: &str, what: &str, change: impl FnOnce(&mut Mac
 }
 
 /// A container ends and starts anew: what ran is interrupted, and the application is stopped.
-fn restart(state: &mut State, pod: &str) {
+pub fn restart(state: &mut State, pod: &str) {
     let container = state.birth("container");
     change(state, pod, "its container starts anew", |machine| {
         (machine.app, machine.busy, machine.expects_running) = (App::default(), None, false);
@@ -119,10 +246,15 @@ fn restart(state: &mut State, pod: &str) {
     });
 }
 
+/// The group of a pod: the name of the set that owns it.
+fn group_of(pod: &Pod) -> String {
+    pod.owner_references().first().map(|owner| owner.name.clone()).unwrap_or_default()
+}
+
 /// A user takes the group's label from a pod, or puts it back.
-fn label(state: &mut State, name: &str, is_there: bool) {
-    let Some(group) = state.groups.keys().next().cloned() else { return };
+pub fn label(state: &mut State, name: &str, is_there: bool) {
     let Some(mut pod) = state.pods.get(name).cloned() else { return };
+    let group = group_of(&pod);
     if is_there == pod.labels().contains_key(LABEL_GROUP) {
         return;
     }
@@ -139,22 +271,26 @@ fn label(state: &mut State, name: &str, is_there: bool) {
 /// Nothing goes wrong any more, and what can come back does.
 pub fn heal(state: &mut State) {
     state.faults.kinds.clear();
-    let nodes: Vec<String> = state.nodes.keys().cloned().collect();
-    for node in nodes {
-        if !state.is_up(&node) {
-            state.set_node(&node, true);
+    state.faults.api_down_until = 0;
+    for node in NODES {
+        if !state.nodes.contains_key(node) {
+            state.add_node(node);
         }
-        if state.is_cordoned(&node) {
-            state.cordon(&node, false);
+        if !state.is_up(node) {
+            state.set_node(node, true);
+        }
+        if state.is_cordoned(node) {
+            state.cordon(node, false);
         }
     }
     let pods: Vec<String> = state.pods.keys().cloned().collect();
     pods.iter().for_each(|pod| label(state, pod, true));
-    let is_off = |group: &ReplicaGroup| group.spec.paused || group.spec.replicas == 0;
-    if state.groups.values().any(is_off) {
-        edit(state, "the group goes on", |group| {
+    let is_off = |group: &&ReplicaGroup| group.spec.paused || group.spec.replicas == 0;
+    let off: Vec<String> = state.groups.values().filter(is_off).map(ResourceExt::name_any).collect();
+    for group in off {
+        edit(state, &group, "it goes on", |group| {
             group.spec.paused = false;
-            group.spec.replicas = group.spec.replicas.max(1);
+            group.spec.replicas = if group.spec.replicas == 0 { ALL } else { group.spec.replicas };
         });
     }
     state.say("everything heals");

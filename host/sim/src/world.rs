@@ -57,8 +57,10 @@ pub struct State {
     pub changes: u64,
     /// Tells whoever watches.
     pub news: Arc<Notify>,
-    /// Who writes, and what was promised to them.
-    pub clients: Clients,
+    /// Who writes to each group, and what was promised to them.
+    pub clients: BTreeMap<String, Clients>,
+    /// What broke a promise, in the order in which it happened.
+    pub broken: Vec<String>,
     /// What goes wrong.
     pub faults: Faults,
     /// What happened, one line each.
@@ -73,6 +75,8 @@ pub struct State {
 /// The container of a member's pod.
 #[derive(Debug, Clone)]
 pub struct Machine {
+    /// The group that it belongs to.
+    pub group: String,
     /// The pod's name.
     pub pod: String,
     /// The node that it runs on.
@@ -171,7 +175,7 @@ impl State {
     /// A promise is broken.
     pub fn breaks(&mut self, what: String) {
         self.say(format!("BROKEN: {what}"));
-        self.clients.broken.push(what);
+        self.broken.push(what);
     }
 
     /// Notes what happened.
@@ -230,7 +234,8 @@ impl State {
         self.say(format!("node {name} is {}", if is_cordoned { "cordoned" } else { "open again" }));
     }
 
-    fn add_node(&mut self, name: &str) {
+    /// A node joins the cluster, and reports.
+    pub fn add_node(&mut self, name: &str) {
         let ready = NodeCondition {
             type_: "Ready".into(),
             status: "True".into(),
@@ -243,5 +248,6 @@ impl State {
         let mut node = Node { metadata, status: Some(status), ..Node::default() };
         self.stamp(&mut node.metadata);
         self.nodes.insert(name.to_owned(), node);
+        self.tell();
     }
 }

@@ -1,7 +1,8 @@
 //! Who may take over from lost primaries, and when (docs/rules.md, "Which question arises", "Order of data").
 //!
 //! Only members of the highest term count. A secondary whose position is not known may have writes that no other member has, so the takeover
-//! waits for it, unless `spec.failover.reads` says that fewer positions are enough. It does not wait for the lost primary while a secondary of that term runs.
+//! waits for it, unless `spec.failover.reads` says that fewer positions are enough. It does not wait for the lost primary while a secondary
+//! of that term runs that has data and follows all primaries of the term.
 mod behind;
 
 pub use behind::Behind;
@@ -123,8 +124,8 @@ impl<'a> FailoverOrder<'a> {
         s.members.iter().any(|m| self.led_highest_term(m) && self.counts(m) && read(m))
     }
 
-    /// Whether the member was primary in the highest term to the end. It is over by now, and writes that only it has were never acknowledged to a
-    /// client. One that became a secondary in that term is like any other secondary: it may have writes that were acknowledged because it had them.
+    /// Whether the member was primary in the highest term to the end. It is over by now. While a secondary stands by, writes that only the primary has were never
+    /// acknowledged to a client. One that became a secondary in that term is like any other secondary: it may have writes that were acknowledged because it had them.
     fn led_highest_term(&self, member: &Member) -> bool {
         let memory = self.s.record.member(&member.name);
         memory.primary_term == self.highest_term && !memory.followed_since
@@ -166,7 +167,13 @@ impl<'a> FailoverOrder<'a> {
         for member in s.members.iter().filter(|m| self.counts(m) && self.led_highest_term(m)) {
             let replaced =
                 |_| broken_by(Rule::ClaimChanged, &member.name, format!("the volume of {} was replaced", member.name));
-            readable(s, member).and_then(|()| volume_unchanged(s, member).map_err(replaced)).map_err(|violation| {
+            let is_empty = member.position == Position::Empty;
+            let empty = || broken_by(Rule::EmptyMember, &member.name, format!("{} led and has no data", member.name));
+            let has_data = || {
+                volume_unchanged(s, member).map_err(replaced)?;
+                if is_empty { Err(empty()) } else { Ok(()) }
+            };
+            readable(s, member).and_then(|()| has_data()).map_err(|violation| {
                 let message = format!(
                     "{}; no secondary that followed it runs, so the others may lack its last writes",
                     violation.message

@@ -1,8 +1,7 @@
 //! Which healthy members may be stopped: the primary of a switchover, and members beyond `replicas` (S25, S26).
 use super::claims::record_is_current;
 use super::{Held, Rule, broken, broken_by, can_take_command, retry_allowed, role_is};
-use crate::contract::{Position, Role};
-use crate::data;
+use crate::contract::Role;
 use crate::over::role_word;
 use crate::snapshot::{Member, Snapshot};
 
@@ -32,7 +31,7 @@ pub fn switchover_member(s: &Snapshot, member: &Member) -> Held {
     }
 }
 
-/// The desired number of primaries serve among the members that stay, so a member that leaves has no data that they lack.
+/// The desired number of primaries serve among the members that stay. Several primaries agree on each write, so one that leaves has none that they lack.
 ///
 /// # Errors
 /// [`Rule::StayersFirst`].
@@ -46,38 +45,6 @@ pub fn stayers_serve(s: &Snapshot) -> Held {
         "{serving} of {desired} desired primaries serve among the members that stay; no member leaves before all do"
     );
     Err(broken(Rule::StayersFirst, message))
-}
-
-/// A member that leaves and led in the present term has no data that every member lacks that stays and leads: with several primaries each may have acknowledged
-/// writes that the others do not have yet (S25).
-///
-/// # Errors
-/// [`Rule::StayersFirst`].
-pub fn stayers_have_data(s: &Snapshot) -> Held {
-    let serving = s.serving();
-    let led = |m: &&Member| s.leaves(m) && s.record.member(&m.name).primary_term == Some(s.record.term);
-    for member in s.members.iter().filter(led).filter(|_| !s.group.is_stopped()) {
-        let has_it = |floor| serving.iter().any(|m| !s.leaves(m) && data::has_reached(&m.position, floor));
-        let is_kept = match &member.position {
-            Position::Known(sequence) => has_it(sequence),
-            // A member that has no pod any more was looked at when it had one, and one without data has none to lose.
-            Position::Empty => true,
-            Position::NotAsked => member.pod.is_none(),
-            Position::Unknown(_) => false,
-        };
-        if !is_kept {
-            let stay = serving.iter().filter(|m| !s.leaves(m));
-            let stay: Vec<_> = stay.map(|m| format!("{} has {}", m.name, data::show_position(&m.position))).collect();
-            let message = format!(
-                "{} led and is leaving; its sequence: {}; of the members that stay, {}",
-                member.name,
-                data::show_position(&member.position),
-                stay.join(", ")
-            );
-            return Err(broken_by(Rule::StayersFirst, &member.name, message));
-        }
-    }
-    Ok(())
 }
 
 /// A member beyond `replicas` is stopped. A primary is stopped here only on the way to 0 members, and last; otherwise it is switched over or
@@ -107,7 +74,7 @@ pub fn remove_member(s: &Snapshot, member: &Member) -> Held {
     }
 }
 
-/// The `StatefulSet` may get smaller: the members that stay serve and have the data, and no member that leaves runs, may be primary or has an open command. This has
+/// The `StatefulSet` may get smaller: the members that stay serve, and no member that leaves runs, may be primary or has an open command. This has
 /// to hold before, because its controller deletes the pods with the highest ordinals whatever runs in them.
 ///
 /// # Errors
@@ -117,7 +84,6 @@ pub fn shrink_group(s: &Snapshot, replicas: u32) -> Held {
         return Err(broken(Rule::NotSurplus, format!("the desired number of members is no longer {replicas}")));
     }
     stayers_serve(s)?;
-    stayers_have_data(s)?;
     let maybe = s.may_be_primary();
     for member in s.members.iter().filter(|m| s.leaves(m)) {
         if let Some(intent) = s.record.intent_of(&member.name) {

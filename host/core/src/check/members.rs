@@ -139,6 +139,9 @@ pub fn makes_room(s: &Snapshot, serving: &[&Member], member: &Member) -> bool {
         return false;
     }
     let maybe = s.may_be_primary();
+    if maybe.len() > s.group.desired_primaries() {
+        return false;
+    }
     s.members.iter().any(|m| join_member(s, &maybe, m).is_ok())
 }
 

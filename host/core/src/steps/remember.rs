@@ -199,6 +199,7 @@ fn term_of_data(known: &MemberRecord, position: &Position) -> Option<u64> {
 fn update_last_primaries(s: &Snapshot, plan: &mut Plan) {
     let led = |last: &LastPrimary| plan.record.member(&last.member).primary_term == Some(plan.record.term);
     let led: BTreeSet<_> = plan.record.last_primaries.iter().filter(|l| led(l)).map(|l| l.member.clone()).collect();
+    let mut ended = Vec::new();
     for last in std::mem::take(&mut plan.record.last_primaries) {
         match over::prove_over(s, &last) {
             // The start may reach the pod's next container, and if that pod is gone, only this entry knows its node.
@@ -208,12 +209,17 @@ fn update_last_primaries(s: &Snapshot, plan: &mut Plan) {
                 if led.contains(&last.member) {
                     let known = plan.record.member_mut(&last.member);
                     known.last_primary = known.last_primary.max(Some(last_seen(s, &last)));
-                }
-                if led.len() > 1 && led.contains(&last.member) {
-                    note_stopped_peer(s, plan, &last.member);
+                    ended.push(last.member);
                 }
             }
             Err(_) => plan.record.last_primaries.push(last),
+        }
+    }
+    // Primaries that end together leave nobody who goes on without their secondaries.
+    for member in ended {
+        let goes_on = |last: &LastPrimary| last.member != member && led.contains(&last.member);
+        if plan.record.last_primaries.iter().any(goes_on) {
+            note_stopped_peer(s, plan, &member);
         }
     }
     for last in &mut plan.record.last_primaries {

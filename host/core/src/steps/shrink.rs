@@ -39,10 +39,6 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     if !positions::all_known(s, plan, leaving.iter().copied().filter(|m| s.reachable(m))) {
         return;
     }
-    if let Err(violation) = check::stayers_have_data(s) {
-        let again = positions::read_again(s, plan, s.serving().into_iter().filter(|m| !s.leaves(m)));
-        return plan.wait_until(Reason::ShrinkPending, violation.member.as_ref(), violation.message, Some(again));
-    }
     if let Err(violation) = check::shrink_group(s, s.group.replicas) {
         return plan.wait_until(
             Reason::ShrinkPending,
