@@ -135,11 +135,12 @@ impl Operator {
         Ok(self.pods_api().get_opt(pod).await?.is_none())
     }
 
-    /// The name of its only pod.
+    /// The name of its only pod. A Deployment that was just created or scaled has none for a moment.
     ///
     /// # Errors
-    /// When there is none, or more than one.
+    /// When there is none for long, or more than one.
     pub async fn pod(&self) -> Result<String> {
+        until("a pod of the operator", 30, async || Ok(!self.pods().await?.is_empty())).await?;
         match self.pods().await?.as_slice() {
             [pod] => Ok(pod.name_any()),
             pods => bail!("{} operators run", pods.len()),

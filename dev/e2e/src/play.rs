@@ -1,9 +1,9 @@
 //! A test: its namespaces, its operator, and what is printed when it fails.
 use crate::cluster::{apply, kubectl, prepare};
 use crate::group::Group;
-use crate::operator::Operator;
+use crate::operator::{Operator, until};
 use anyhow::{Context, Result};
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{Namespace, Node};
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
@@ -95,10 +95,22 @@ impl Play {
     }
 }
 
+async fn nodes_are_ready(client: &Client) -> Result<bool> {
+    let nodes = Api::<Node>::all(client.clone()).list(&ListParams::default()).await?;
+    let ready = |node: &Node| {
+        let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        let tainted = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten()).next().is_some();
+        !tainted && conditions.filter(|c| c.type_ == "Ready").any(|c| c.status == "True")
+    };
+    Ok(nodes.iter().all(ready))
+}
+
 impl Stage {
     async fn set(name: &str, variables: &BTreeMap<String, String>, node: Option<&str>) -> Result<Self> {
         let client = Client::try_default().await.context("failed to find the cluster")?;
         prepare(&client).await?;
+        // What an earlier test did to a node, or to the API server, is over only now: kubelets were seen to need 68 s.
+        until("every node to be Ready", 150, async || nodes_are_ready(&client).await).await?;
         let namespace = format!("e2e-{name}-{:04x}", rand::random::<u16>());
         // Members need no more than the operator: the strictest pod security holds for them, too.
         let labels = json!({"pod-security.kubernetes.io/enforce": "restricted", "tanist.dev/e2e": "true"});

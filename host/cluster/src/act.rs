@@ -93,11 +93,25 @@ fn is_move(action: &Action) -> bool {
     matches!(action, Action::DeletePod { cause: DeletionCause::Rebalance, .. })
 }
 
-/// Why the second look refused this switchover, if it did. The action is left out, for its member is not routed, and the error is reported all the same.
-fn refused_switchover(action: &Action, ready: &mut Option<Ready>) -> Option<Error> {
+/// Whether the primary that this command stops goes on with its clients when the second look refuses the command: it is only stopped so that another one takes
+/// over (a switchover), or so that a member that stays becomes one (S25). One of an older term, or one too many, loses its clients in any case.
+fn goes_on_if_refused(s: &Snapshot, intent: &Intent) -> bool {
+    match intent.verb {
+        Verb::Switchover => true,
+        Verb::Demote => {
+            let serving = s.serving();
+            serving.len() <= s.group.desired_primaries() && serving.iter().any(|m| m.name == intent.member)
+        }
+        _ => false,
+    }
+}
+
+/// Why the second look refused to stop a primary that goes on, if it did. The action is left out, for its member is not routed, and the error is reported all
+/// the same.
+fn refused_stop(s: &Snapshot, action: &Action, ready: &mut Option<Ready>) -> Option<Error> {
     let Action::Run { intent, .. } = action else { return None };
     let is_it = |seen: &mut Ready| seen.token == intent.token && seen.found.is_err();
-    ready.take_if(|seen| intent.verb == Verb::Switchover && is_it(seen)).and_then(|seen| seen.found.err())
+    ready.take_if(|seen| goes_on_if_refused(s, intent) && is_it(seen)).and_then(|seen| seen.found.err())
 }
 
 /// What an action needs that only a check can make.
@@ -122,7 +136,7 @@ impl Acting<'_> {
         if let Some(intent) = first.filter(|_| !self.ctx.is_closing()) {
             let found = self.make_ready(intent).await;
             // A primary that goes on is not led out of its Service.
-            if found.is_err() && intent.verb == Verb::Switchover {
+            if found.is_err() && goes_on_if_refused(&self.observed.snapshot, intent) {
                 self.missing.add(Some(Need::Routing(intent.member.clone())));
             }
             ready = Some(Ready { token: intent.token.clone(), at: self.ctx.clock.moment(), found });
@@ -137,7 +151,7 @@ impl Acting<'_> {
         if matches!(action, Action::Scale { .. }) && upkeep::is_applying_set(self.ctx, &self.observed.snapshot) {
             self.missing.add(Some(Need::Set));
         }
-        if let Some(error) = refused_switchover(action, ready) {
+        if let Some(error) = refused_stop(&self.observed.snapshot, action, ready) {
             return self.fail(error, Some(Need::Record));
         }
         if self.missing.stops(action) {

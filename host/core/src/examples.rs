@@ -67,6 +67,15 @@ pub fn snapshot(members: Vec<Member>) -> Snapshot {
     Snapshot { now: NOW, group, members, history: Vec::new(), parameters: "{}".to_owned() }
 }
 
+/// Clients reach a member in the role in which it serves, as in a group at rest.
+fn routed(role: Role) -> Option<String> {
+    match role {
+        Role::Primary => Some("primary".to_owned()),
+        Role::Secondary => Some("secondary".to_owned()),
+        _ => None,
+    }
+}
+
 /// A pod with one container, `db`, that runs. `id`: of the container; `ready`: whether that is ready.
 #[must_use]
 pub fn pod(id: &str, ready: bool, phase: Phase) -> Pod {

@@ -16,7 +16,7 @@ pub enum Point {
     Failover,
     /// Fewer primaries serve than desired: which member becomes the next one?
     Join,
-    /// More primaries serve than desired: which one is stopped next?
+    /// More primaries serve than desired, or one of several leaves and another member can join for it: which one is stopped next?
     Demote,
     /// The primaries serve: which member becomes the next secondary?
     Place,

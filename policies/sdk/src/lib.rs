@@ -138,7 +138,7 @@ pub trait Policy {
         Ok(Answer::Abstain)
     }
 
-    /// More primaries serve than wanted: who is stopped next?
+    /// More primaries serve than desired, or one of several leaves and another member can join for it: which one is stopped next?
     fn demote(snapshot: &Snapshot) -> Result<Answer, Fault> {
         let _ = snapshot;
         Ok(Answer::Abstain)

@@ -96,21 +96,26 @@ async fn a_command_starts_after_a_second_look_and_a_record() {
 // them in any case.
 #[tokio::test]
 async fn a_primary_that_goes_on_keeps_its_clients() {
-    for (verb, is_led_away) in [(Verb::Switchover, false), (Verb::Demote, true)] {
+    for (verb, other, is_led_away) in [
+        (Verb::Switchover, Secondary, false),
+        // It makes room for a member that stays: as many serve as desired.
+        (Verb::Demote, Secondary, false),
+        (Verb::Demote, Primary, true),
+    ] {
         let stub = Stub::new();
         let ctx = stub.context();
-        let observed = stub.observe(&ctx, &[Primary, Secondary]).await;
+        let observed = stub.observe(&ctx, &[Primary, other]).await;
         let mut plan = runs(&observed.snapshot, verb, "stop", "pod-0");
         let away =
             Action::Route { member: "db-0".into(), pod_uid: "pod-0".into(), role: None, ready: false, version: None };
         plan.actions.insert(0, away);
-        // The secondary has stopped since, so nobody could take over; and there was never a primary too many.
+        // The other member has stopped since: nobody could take over, and no primary is too many any more.
         let outcome = carry_out(&ctx, &observed, &plan, &[Primary, Stopped]).await;
         assert!(matches!(&outcome.errors[..], [Error::Recheck(..)]), "{:?}", outcome.errors);
         let seen = until_settled(&ctx, &stub).await;
         assert!(!seen.iter().any(|s| executes(s, "place-1")), "{seen:?}");
         let routed = seen.iter().any(|s| s.method == Method::PATCH && s.path.contains("/pods/db-0"));
-        assert_eq!(routed, is_led_away, "{verb:?}: {seen:?}");
+        assert_eq!(routed, is_led_away, "{verb:?} beside {other:?}: {seen:?}");
     }
 }
 

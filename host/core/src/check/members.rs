@@ -108,7 +108,7 @@ pub fn follow_member(s: &Snapshot, member: &Member) -> Held {
     }
 }
 
-/// More primaries serve than desired, or this one is of an older term (A13; docs/requirements.md, reading 18). `serving` is [`Snapshot::serving`],
+/// More primaries serve than desired, this one is of an older term (A13; docs/requirements.md, reading 18), or it makes room ([`makes_room`]). `serving` is [`Snapshot::serving`],
 /// which is the same for every member.
 ///
 /// # Errors

@@ -2,6 +2,7 @@
 use crate::check;
 use crate::contract::{self, Phase, Position, Role};
 use crate::decide::decide;
+use crate::examples::routed;
 use crate::examples::scene::Recorder;
 use crate::limits;
 use crate::memory;
@@ -240,7 +241,7 @@ fn pod(told: &contract::Member) -> Pod {
         node: (told.phase != Phase::Pending).then(|| node_name(told)),
         grace: 30,
         containers: BTreeMap::from([(CONTAINER.to_owned(), container)]),
-        routed: None,
+        routed: routed(told.role),
         outdated: false,
         older_template: false,
         gate: None,

@@ -101,7 +101,7 @@ const USUAL: [(Point, &str, &str); 8] = [
     (Point::Rebalance, "crowded-zone", "every member is in its role; three secondaries are in one zone"),
 ];
 
-const SPECIAL: [Row; 23] = [
+const SPECIAL: [Row; 24] = [
     (Point::Seed, "forming", "a new group: no member has data, and all are alike", forming),
     (Point::Seed, "one-member", "a group of one member", one_member),
     (Point::Treat, "one-member", "a group of one member", one_failed),
@@ -112,6 +112,12 @@ const SPECIAL: [Row; 23] = [
     (Point::Seed, "equal-data", "all members have the same data", equal_stopped),
     (Point::Failover, "equal-data", "the stopped old primary has the same data as the secondaries", equal_data),
     (Point::Demote, "equal-data", "all members have the same data", equal_primaries),
+    (
+        Point::Demote,
+        "leaving-primaries",
+        "three of three desired primaries serve; two of them leave, and a stopped member can join for one of them",
+        leaving_primaries,
+    ),
     (
         Point::Failover,
         "unreadable",
@@ -207,6 +213,11 @@ fn settled() -> Scene {
 fn leaving_primary() -> Scene {
     let roles = [Secondary, Secondary, Secondary, Primary];
     Scene::new(4).in_term(3).with_data(&["a:20"; 4]).with_roles(&roles).desired(3).labelled()
+}
+
+fn leaving_primaries() -> Scene {
+    let roles = [Primary, Stopped, Stopped, Primary, Primary];
+    Scene::new(5).primaries(3).in_term(3).with_data(&["a:20"; 5]).with_roles(&roles).desired(3).labelled()
 }
 
 fn one_left_to_lead() -> Scene {

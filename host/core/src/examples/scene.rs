@@ -2,7 +2,7 @@
 use crate::contract::{Failure, MemberName, Outcome, Phase, Position, Role};
 use crate::data;
 use crate::decide::decide;
-use crate::examples::{NOW, RUNS};
+use crate::examples::{NOW, RUNS, routed};
 use crate::policy::{Answered, NO_POLICY, Point, Policies, PolicyName, Question, Unanswered};
 use crate::record::{Broken, Mark, MemberRecord, Record, Seeded};
 use crate::snapshot::{
@@ -82,6 +82,7 @@ impl Scene {
                 let serves = matches!(role, Role::Primary | Role::Secondary);
                 if let Some(pod) = &mut member.pod {
                     (pod.ready, pod.gate) = (serves, Some(serves));
+                    pod.routed = routed(*role);
                 }
             });
             if *role == Role::Primary {
