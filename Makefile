@@ -54,7 +54,7 @@ e2e-deploy: $(built) ## Install, upgrade and roll back with open intents, uninst
 .PHONY: sim
 sim: ## Lives of simulated groups with faults: SEEDS of them, from SEED on; SEED alone repeats that one. POINTS=n: stories stopped at one in n points
 	@$(env) TANIST_SIM_SEED=$(or $(SEED),1) TANIST_SIM_SEEDS=$(or $(SEEDS),$(if $(SEED),1,1000)) \
-		$(if $(POINTS),TANIST_SIM_POINTS=$(POINTS)) cargo test --locked -p tanist-sim --test sim -- --nocapture $(if $(POINTS),a_story,no_promise)
+		$(if $(POINTS),TANIST_SIM_POINTS=$(POINTS)) cargo test --locked --profile sim -p tanist-sim --test sim -- --nocapture $(if $(POINTS),a_story,no_promise)
 
 .PHONY: bench
 bench: policies ## Decisions, recoveries and takeovers, beside their peers and the previous release: docs/benchmarks.md

@@ -1,4 +1,5 @@
 //! What this process remembers between rounds. Safety never depends on it: losing it costs only time.
+use crate::observe::Built;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -42,6 +43,8 @@ pub struct Group {
     pub commands: Commands,
     /// How many rounds of the group this process has begun.
     pub rounds: u64,
+    /// What rounds made of objects that stay the same.
+    pub built: Built,
     /// Fingerprints of the objects as the API server returned them after the last apply, by kind and name.
     pub applied: BTreeMap<String, String>,
     /// Executions of `status` under way, by pod UID: at most one for each pod.

@@ -14,7 +14,7 @@ mod runner;
 mod services;
 mod template_note;
 
-pub use template_note::TemplateNote;
+pub use template_note::{TemplateNote, template_hash};
 
 use kube::{Resource, ResourceExt};
 use serde_json::{Map, Value, json};

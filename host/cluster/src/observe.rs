@@ -1,4 +1,5 @@
 //! Observe: the only reader. It reads everything live from the API server and from the members; watches only start rounds.
+mod built;
 mod conditions;
 pub mod convert;
 mod missing;
@@ -7,6 +8,7 @@ mod questions;
 mod revisions;
 pub mod told;
 mod uncreated;
+pub use built::Built;
 use conditions::Around;
 pub use convert::every_container_ended;
 pub use questions::read_position;
@@ -14,11 +16,11 @@ pub use questions::read_position;
 use crate::cluster::{self, Kind};
 use crate::context::Context;
 use crate::member::Target;
-use crate::objects::{self, TemplateNote};
+use crate::objects;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::ResourceExt;
-use kube::core::DynamicObject;
+use kube::core::{DynamicObject, ObjectMeta};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -166,12 +168,14 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
     let record = read_record(&object, ctx.clock.now())?;
     let at = ctx.clock.moment();
     let by_others = ctx.hints.with_group(&group.uid, |hints| hints.readings.note_record(object.record(), at));
-    let mut world = World::read(ctx, &group).await?;
+    let template = ctx.hints.with_group(&group.uid, |hints| hints.built.template_hash(&object));
+    let mut world = World::read(ctx, &group, template).await?;
     let record = memory::recall(record, &group.name, world.claims());
     let mut set = world.set(&group, ctx)?;
-    let note = world.template_note(&object);
+    let note = world.template_note();
     let size = Roster::new(&group, set.as_ref(), &record).size();
-    let desired = desired(ctx, &object, size, &note)?;
+    let desired = ctx.hints.with_group(&group.uid, |h| h.built.desired(&object, size, &ctx.settings, &note));
+    let desired = desired.map_err(Error::BuildObjects)?;
     let known = missing::known(&object, &record);
     world.find(ctx, &group, &missing::expected(&group, set.as_ref(), &record), &desired).await?;
     let objects = world.objects(ctx, &group, desired);
@@ -227,16 +231,6 @@ pub async fn within<T>(what: &'static str, read: impl Future<Output = Result<T, 
     }
 }
 
-/// Builds the desired objects.
-fn desired(
-    ctx: &Context,
-    object: &ReplicaGroup,
-    replicas: u32,
-    note: &TemplateNote,
-) -> Result<Vec<serde_json::Value>, Error> {
-    objects::desired(object, replicas, &ctx.settings, note).map_err(Error::BuildObjects)
-}
-
 /// The objects of the group that exist in Kubernetes.
 struct World {
     set: Option<StatefulSet>,
@@ -248,10 +242,12 @@ struct World {
     unbound: BTreeSet<String>,
     /// The version of the list of pods.
     version: Option<String>,
+    /// The hash of the group's `spec.template`.
+    template: String,
 }
 
 impl World {
-    async fn read(ctx: &Context, group: &Group) -> Result<Self, Error> {
+    async fn read(ctx: &Context, group: &Group, template: String) -> Result<Self, Error> {
         let (cluster, ns, name) = (&*ctx.cluster, &group.namespace, &group.name);
         let (set, services, budgets, (pods, version), (claims, _)) = tokio::try_join!(
             within("the StatefulSet", cluster.get::<StatefulSet>(ns, name)),
@@ -262,7 +258,7 @@ impl World {
         )?;
         let unbound = conditions::unbound(&claims);
         let claims = claims.iter().filter_map(|c| convert::claim(&group.name, c)).collect();
-        Ok(World { set, services, budgets, pods, claims, unbound, version })
+        Ok(World { set, services, budgets, pods, claims, unbound, version, template })
     }
 
     fn claims(&self) -> impl Iterator<Item = (&MemberName, &tanist_core::snapshot::Claim)> {
@@ -294,13 +290,13 @@ impl World {
     }
 
     /// The desired objects, each with whether it exists as desired.
-    fn objects(&self, ctx: &Context, group: &Group, desired: Vec<serde_json::Value>) -> Vec<Object> {
+    fn objects(&self, ctx: &Context, group: &Group, desired: Vec<Arc<serde_json::Value>>) -> Vec<Object> {
         let mut found = Vec::new();
         for manifest in desired {
             let text =
                 |pointer| manifest.pointer(pointer).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
             let (kind, name, hash) = (text("/kind"), text("/metadata/name"), applied_hash(&manifest));
-            let there = self.live(&kind, &name);
+            let there = self.live(ctx, group, &kind, &name);
             // The hash shows whether the desired object changed, and the fingerprint whether the existing object was changed by others.
             let same = there.as_ref().is_some_and(|(meta, _)| {
                 convert::owned_by(meta, &group.uid)
@@ -309,27 +305,29 @@ impl World {
             let untouched = ctx.hints.with_group(&group.uid, |h| {
                 h.applied.get(&format!("{kind}/{name}")) == there.as_ref().map(|(_, fingerprint)| fingerprint)
             });
-            let version = there.and_then(|(meta, _)| meta.resource_version);
+            let version = there.and_then(|(meta, _)| meta.resource_version.clone());
             found.push(Object { kind, name, manifest, current: same && untouched, version });
         }
         found
     }
 
     /// The metadata of an existing object, and the fingerprint of what other users may change.
-    fn live(&self, kind: &str, name: &str) -> Option<(kube::core::ObjectMeta, String)> {
-        let dynamic = |list: &[DynamicObject]| {
-            list.iter().find(|o| o.metadata.name.as_deref() == Some(name)).map(|o| {
-                (o.metadata.clone(), fingerprint(&o.metadata, &o.data.get("spec").cloned().unwrap_or_default()))
-            })
+    fn live(&self, ctx: &Context, group: &Group, kind: &str, name: &str) -> Option<(&ObjectMeta, String)> {
+        let fingerprint = |meta: &ObjectMeta, spec: &dyn Fn() -> serde_json::Value| {
+            ctx.hints.with_group(&group.uid, |h| h.built.fingerprint(&format!("{kind}/{name}"), meta, spec))
         };
-        match kind {
-            "StatefulSet" => self.set.as_ref().filter(|s| s.name_any() == name).map(|s| {
-                (s.metadata.clone(), fingerprint(&s.metadata, &serde_json::to_value(&s.spec).unwrap_or_default()))
-            }),
-            "Service" => dynamic(&self.services),
-            "PodDisruptionBudget" => dynamic(&self.budgets),
-            _ => None,
-        }
+        let plain = match kind {
+            "StatefulSet" => {
+                let set = self.set.as_ref().filter(|set| set.metadata.name.as_deref() == Some(name))?;
+                let spec = || serde_json::to_value(&set.spec).unwrap_or_default();
+                return Some((&set.metadata, fingerprint(&set.metadata, &spec)));
+            }
+            "Service" => named(&self.services, name)?,
+            "PodDisruptionBudget" => named(&self.budgets, name)?,
+            _ => return None,
+        };
+        let spec = || plain.data.get("spec").cloned().unwrap_or_default();
+        Some((&plain.metadata, fingerprint(&plain.metadata, &spec)))
     }
 
     /// Every expected member and every pod that the set owns or whose UID is known: a pod that lost its label or its owner may still run.
@@ -347,14 +345,14 @@ impl World {
             members.insert(seat.ordinal, self.member(seat.name, seat.ordinal));
         }
         let revision = self.set.as_ref().and_then(|s| s.status.as_ref()?.update_revision.as_deref());
-        let keys = object.spec.policy_keys();
+        let (keys, live) = (object.spec.policy_keys(), self.live_note());
         for pod in &self.pods {
             let owned = set.is_some_and(|s| convert::owned_by(&pod.metadata, &s.uid));
             let ours = owned || pod.metadata.uid.as_ref().is_some_and(|uid| known.contains(uid));
             let Some(ordinal) = convert::ordinal(&group.name, &pod.name_any()).filter(|_| ours) else { continue };
             let member = members.entry(ordinal).or_insert_with(|| self.member(pod.name_any().into(), ordinal));
             let stray = missing::stray(pod, group, owned);
-            let older_template = self.has_older_template(pod, object);
+            let older_template = self.has_older_template(pod, live.as_ref());
             let seen = convert::pod(pod, group, &keys, revision, now);
             member.pod = Some(tanist_core::snapshot::Pod { stray, older_template, ..seen });
         }
@@ -385,6 +383,10 @@ impl World {
     }
 }
 
+fn named<'a>(list: &'a [DynamicObject], name: &str) -> Option<&'a DynamicObject> {
+    list.iter().find(|object| object.metadata.name.as_deref() == Some(name))
+}
+
 fn applied_hash(manifest: &serde_json::Value) -> String {
     let annotations = manifest.pointer("/metadata/annotations").and_then(|a| a.get(api::ANNOTATION_APPLIED));
     annotations.and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
@@ -393,7 +395,7 @@ fn applied_hash(manifest: &serde_json::Value) -> String {
 /// Labels, annotations and spec as one text, without the annotation that makes the set's controller try again: it is not a part of the desired
 /// object.
 #[must_use]
-pub fn fingerprint(meta: &kube::core::ObjectMeta, spec: &serde_json::Value) -> String {
+pub fn fingerprint(meta: &ObjectMeta, spec: &serde_json::Value) -> String {
     use sha2::Digest;
     let mut annotations = meta.annotations.clone().unwrap_or_default();
     annotations.remove(api::ANNOTATION_NUDGE);

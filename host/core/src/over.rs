@@ -89,7 +89,7 @@ fn prove_vanished_over(s: &Snapshot, last: &LastPrimary) -> Result<&'static str,
         );
         return Err(NotOver { why, until: None });
     };
-    let Some(node) = nodes.get(node_name) else { return Ok("its node is gone") };
+    let Some(node) = nodes.get(node_name) else { return prove_over_without_node(s, last, node_name) };
     if node.out_of_service {
         return Ok("its node is out of service");
     }
@@ -107,6 +107,22 @@ fn prove_vanished_over(s: &Snapshot, last: &LastPrimary) -> Result<&'static str,
     }
     let why = format!(
         "the pod of {} is gone; its node has to stay Ready for {} s more",
+        last.member,
+        until.saturating_sub(s.now)
+    );
+    Err(NotOver { why, until: Some(until) })
+}
+
+/// Its node was deleted. The machine may be there still: `kubectl delete node` ends nothing, and the kubelet goes on to end the pods that the API server deletes.
+/// It is given the time for that.
+fn prove_over_without_node(s: &Snapshot, last: &LastPrimary, node: &str) -> Result<&'static str, NotOver> {
+    let wait = limits::NODE_PROOF_SECONDS.saturating_add(i64::from(last.grace));
+    let until = last.gone.unwrap_or(s.now).saturating_add(wait);
+    if s.now >= until {
+        return Ok("its node is gone");
+    }
+    let why = format!(
+        "the pod of {} is gone and its node {node} was deleted; what still runs there has {} s more to end",
         last.member,
         until.saturating_sub(s.now)
     );

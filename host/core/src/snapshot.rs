@@ -10,6 +10,7 @@ use crate::over;
 use crate::record::{Intent, LastPrimary, Record, Verb};
 use crate::roster::{Roster, Standing};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The frozen input of one round.
 #[derive(Debug, Clone, PartialEq)]
@@ -125,8 +126,8 @@ pub struct Object {
     pub kind: String,
     /// Its name.
     pub name: String,
-    /// The manifest to apply.
-    pub manifest: serde_json::Value,
+    /// The manifest to apply. It is shared by all rounds while the group stays the same.
+    pub manifest: Arc<serde_json::Value>,
     /// Whether the object is there as desired.
     pub current: bool,
     /// Its `resourceVersion` as it was seen: a precondition of changing it. Absent: there is no such object yet, and it may only be created.

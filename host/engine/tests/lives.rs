@@ -73,12 +73,12 @@ fn said(answer: &Result<Answered, Unanswered>) -> Vec<String> {
     }
 }
 
-/// One in 50 of the lives that `make test` simulates is simulated with the engine, too; with `TANIST_SIM_SEEDS` one in 50 of those.
+/// One in 50 of so many lives; with `TANIST_SIM_SEEDS` one in 50 of those.
 #[test]
 fn the_built_in_policy_decides_in_simulated_lives() {
     let number =
         |variable: &str, usual: u64| std::env::var(variable).ok().and_then(|t| t.parse().ok()).unwrap_or(usual);
-    let (first, count) = (number("TANIST_SIM_SEED", 1), number("TANIST_SIM_SEEDS", 300));
+    let (first, count) = (number("TANIST_SIM_SEED", 1), number("TANIST_SIM_SEEDS", 600));
     let sequence = load(&engine(), "sequence");
     let heard = Arc::new(Mutex::new(Heard::default()));
     for seed in (first..first + count).step_by(50) {

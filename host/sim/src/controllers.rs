@@ -47,7 +47,8 @@ pub fn step(state: &mut State) {
 /// Ends containers whose pods were deleted at once, on nodes that hear of it. On the others they go on.
 fn bury(state: &mut State) {
     let there: BTreeSet<String> = state.pods.values().filter_map(ResourceExt::uid).collect();
-    let orphans = state.machines.iter().filter(|(uid, machine)| !there.contains(*uid) && state.is_up(&machine.node));
+    let orphans =
+        state.machines.iter().filter(|(uid, machine)| !there.contains(*uid) && state.has_kubelet(&machine.node));
     for uid in orphans.map(|(uid, _)| uid.clone()).collect::<Vec<_>>() {
         let now = state.now;
         let Some(machine) = state.machines.get_mut(&uid) else { continue };
@@ -61,15 +62,19 @@ fn bury(state: &mut State) {
 
 /// Brings the pods of a set to its size.
 fn manage(state: &mut State, name: &str) {
-    let Some(set) = state.sets.get(name).cloned() else { return };
+    let Some(set) = state.sets.get(name) else { return };
     let Some(spec) = &set.spec else { return };
     let wanted = u32::try_from(spec.replicas.unwrap_or(1)).unwrap_or(0);
-    for ordinal in 0..wanted {
-        let pod = format!("{name}-{ordinal}");
-        if !state.pods.contains_key(&pod) {
-            claim(state, &set, &pod);
-            create(state, &set, &pod);
-        }
+    let replicas = i32::try_from(wanted).unwrap_or(i32::MAX);
+    let known = set.status.as_ref().map(|status| (status.observed_generation, status.replicas));
+    let is_known = known == Some((set.metadata.generation, replicas));
+    let missing = (0..wanted).map(|ordinal| format!("{name}-{ordinal}")).filter(|pod| !state.pods.contains_key(pod));
+    let missing: Vec<_> = missing.collect();
+    // Objects are large, and this is looked at five times a second: they are copied only when something is to be done.
+    let set = (!missing.is_empty() || !is_known).then(|| set.clone());
+    for (pod, set) in missing.iter().zip(set.iter().cycle()) {
+        claim(state, set, pod);
+        create(state, set, pod);
     }
     let owned = state.pods.keys().filter_map(|pod| {
         let ordinal: u32 = pod.strip_prefix(name)?.strip_prefix('-')?.parse().ok()?;
@@ -78,16 +83,13 @@ fn manage(state: &mut State, name: &str) {
     for pod in owned.collect::<Vec<_>>() {
         delete(state, &pod);
     }
-    let known = set.status.as_ref().map(|status| (status.observed_generation, status.replicas));
-    let replicas = i32::try_from(wanted).unwrap_or(i32::MAX);
-    if known != Some((set.metadata.generation, replicas)) {
+    if let Some(mut set) = set.filter(|_| !is_known) {
         let seen = StatefulSetStatus {
             observed_generation: set.metadata.generation,
             update_revision: Some(revision(&set)),
             replicas,
             ..StatefulSetStatus::default()
         };
-        let mut set = set;
         set.status = Some(seen);
         state.stamp(&mut set.metadata);
         state.sets.insert(name.to_owned(), set);
@@ -175,14 +177,18 @@ pub fn delete(state: &mut State, name: &str) {
 
 /// What the scheduler, and then the kubelet of its node, do with a pod.
 fn kubelet(state: &mut State, name: &str) {
-    let Some(pod) = state.pods.get(name).cloned() else { return };
-    let uid = pod.uid().unwrap_or_default();
-    let Some(machine) = state.machines.get(&uid).cloned() else { return start(state, name, pod) };
-    if !state.is_up(&machine.node) {
+    let Some(pod) = state.pods.get(name) else { return };
+    let uid = pod.metadata.uid.clone().unwrap_or_default();
+    let Some(machine) = state.machines.get(&uid) else { return start(state, name) };
+    if !state.has_kubelet(&machine.node) {
         return;
     }
     if pod.metadata.deletion_timestamp.is_none() {
-        return report(state, name, pod, &machine);
+        if !is_shown(pod, machine) {
+            let (pod, machine) = (pod.clone(), machine.clone());
+            report(state, name, pod, &machine);
+        }
+        return;
     }
     match machine.ending {
         None => {
@@ -191,14 +197,15 @@ fn kubelet(state: &mut State, name: &str) {
                 (machine.app, machine.busy, machine.expects_running) = (App::default(), None, false);
             }
         }
-        Some(since) if state.now >= since.saturating_add(ENDS) => finish(state, name, pod, &uid),
+        Some(since) if state.now >= since.saturating_add(ENDS) => finish(state, name, &uid),
         Some(_) => {}
     }
 }
 
 /// The containers have ended: the last status says so, then the object goes.
-fn finish(state: &mut State, name: &str, mut pod: Pod, uid: &str) {
+fn finish(state: &mut State, name: &str, uid: &str) {
     state.machines.remove(uid);
+    let Some(mut pod) = state.pods.remove(name) else { return };
     if let Some(status) = &mut pod.status {
         status.phase = Some("Succeeded".into());
         status.container_statuses = None;
@@ -207,7 +214,6 @@ fn finish(state: &mut State, name: &str, mut pod: Pod, uid: &str) {
     let now = state.now;
     state.ended.push((now, pod));
     state.tell();
-    state.pods.remove(name);
     state.say(format!("{name} is gone"));
 }
 
@@ -223,7 +229,8 @@ fn schedule(state: &State, name: &str) -> Option<String> {
         .cloned()
 }
 
-fn start(state: &mut State, name: &str, mut pod: Pod) {
+fn start(state: &mut State, name: &str) {
+    let Some(pod) = state.pods.get(name) else { return };
     let created = pod.metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second());
     if pod.metadata.deletion_timestamp.is_some() {
         // Nothing of it ever ran.
@@ -234,6 +241,7 @@ fn start(state: &mut State, name: &str, mut pod: Pod) {
         return;
     }
     let Some(node) = schedule(state, name) else { return };
+    let Some(mut pod) = state.pods.get(name).cloned() else { return };
     // A set has the name of its group.
     let group = pod.owner_references().first().map(|owner| owner.name.clone()).unwrap_or_default();
     let machine = Machine {
@@ -256,9 +264,25 @@ fn start(state: &mut State, name: &str, mut pod: Pod) {
     report(state, name, pod, &machine);
 }
 
+fn is_ready(machine: &Machine) -> bool {
+    machine.expects_running && machine.app.role != Role::Stopped
+}
+
+/// Whether the status of a pod shows what runs: then it need not be written.
+fn is_shown(pod: &Pod, machine: &Machine) -> bool {
+    let Some(status) = &pod.status else { return false };
+    let container = status.container_statuses.iter().flatten().next();
+    let holds = |kind: &str| status.conditions.iter().flatten().find(|c| c.type_ == kind).map(|c| c.status == "True");
+    let (ready, gate) = (is_ready(machine), holds(GATE_MEMBER) == Some(true));
+    status.phase.as_deref() == Some("Running")
+        && container.is_some_and(|c| c.ready == ready && c.container_id.as_ref() == Some(&machine.container))
+        && holds("ContainersReady") == Some(ready)
+        && holds("Ready") == Some(ready && gate)
+}
+
 /// Writes the status of a pod that runs, if it changed.
 fn report(state: &mut State, name: &str, mut pod: Pod, machine: &Machine) {
-    let ready = machine.expects_running && machine.app.role != Role::Stopped;
+    let ready = is_ready(machine);
     let before = pod.status.clone().unwrap_or_default();
     let container = ContainerStatus {
         name: container_of(&pod),

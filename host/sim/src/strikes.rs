@@ -176,13 +176,23 @@ fn strike_node(state: &mut State, node: &str) {
     if !state.nodes.contains_key(node) {
         if state.dice(8) == 0 {
             state.add_node(node);
+        } else if state.dice(3) == 0 {
+            collect(state, node);
         }
         return;
     }
     if state.happens(Fault::NodeGone, 48) {
         state.nodes.remove(node);
         state.tell();
-        state.say(format!("node {node} leaves the cluster"));
+        // Its machine is gone, or only the object: then its kubelet goes on.
+        if state.dice(2) == 0 {
+            state.machines.retain(|_, machine| machine.node != node);
+            state.say(format!("node {node} and its machine are gone"));
+            collect(state, node);
+        } else {
+            state.headless.insert(node.to_owned());
+            state.say(format!("node {node} is deleted; its kubelet goes on"));
+        }
         return;
     }
     let is_up = state.is_up(node);
@@ -197,6 +207,13 @@ fn strike_node(state: &mut State, node: &str) {
     } else if !is_cordoned && state.happens(Fault::Cordoned, 48) {
         state.cordon(node, true);
     }
+}
+
+/// Pods on a node that was deleted are deleted at once, as the garbage collector does after a while.
+fn collect(state: &mut State, node: &str) {
+    let is_on = |pod: &&Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node);
+    let pods: Vec<String> = state.pods.values().filter(is_on).map(ResourceExt::name_any).collect();
+    pods.iter().for_each(|pod| forget(state, pod));
 }
 
 /// How many members a group has at least, when it has any.

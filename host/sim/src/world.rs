@@ -43,6 +43,8 @@ pub struct State {
     pub claims: BTreeMap<String, PersistentVolumeClaim>,
     /// Nodes.
     pub nodes: BTreeMap<String, Node>,
+    /// Nodes that were deleted and whose kubelets go on.
+    pub headless: BTreeSet<String>,
     /// Services and disruption budgets.
     pub plain: BTreeMap<(Kind, String), DynamicObject>,
     /// Who owns fields of an object by apply.
@@ -204,6 +206,12 @@ impl State {
         conditions.is_some_and(|all| all.iter().any(|c| c.type_ == "Ready" && c.status == "True"))
     }
 
+    /// Whether a node's kubelet hears of deleted pods.
+    #[must_use]
+    pub fn has_kubelet(&self, node: &str) -> bool {
+        self.headless.contains(node) || self.is_up(node)
+    }
+
     /// A node reports, or does not. What runs on it goes on.
     pub fn set_node(&mut self, name: &str, is_up: bool) {
         let (now, word) = (self.time(), if is_up { "True" } else { "Unknown" });
@@ -236,6 +244,7 @@ impl State {
 
     /// A node joins the cluster, and reports.
     pub fn add_node(&mut self, name: &str) {
+        self.headless.remove(name);
         let ready = NodeCondition {
             type_: "Ready".into(),
             status: "True".into(),

@@ -37,7 +37,7 @@ pub async fn apply(ctx: &Context, s: &Snapshot, object: &Object) -> Result<(), E
     crash::write("apply", &object.name).await;
     let seen = match &object.version {
         Some(version) => Some(version.clone()),
-        None => applying.apply(CREATOR, object.manifest.clone()).await?.resource_version(),
+        None => applying.apply(CREATOR, serde_json::Value::clone(&object.manifest)).await?.resource_version(),
     };
     let applied = applying.apply(api::FIELD_MANAGER, fenced(&object.manifest, seen.as_deref())).await?;
     if applied.managed_fields().iter().any(|m| m.manager.as_deref() == Some(CREATOR)) {

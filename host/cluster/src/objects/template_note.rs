@@ -24,10 +24,9 @@ impl TemplateNote {
         serde_json::from_str(annotations.get(ANNOTATION_TEMPLATE)?).ok()
     }
 
-    /// The note that the group's StatefulSet should have. `live`: the note that it has. `revisions`: those that exist now.
+    /// The note that the group's StatefulSet should have. `live`: the note that it has. `hash`: [`template_hash`]. `revisions`: those that exist now.
     #[must_use]
-    pub fn next(live: Option<&Self>, group: &ReplicaGroup, revisions: impl Iterator<Item = String>) -> Self {
-        let hash = hash(group);
+    pub fn next(live: Option<&Self>, hash: String, revisions: impl Iterator<Item = String>) -> Self {
         match live {
             Some(live) if live.hash == hash => live.clone(),
             Some(_) => Self { hash, older: revisions.collect() },
@@ -35,12 +34,12 @@ impl TemplateNote {
         }
     }
 
-    /// Whether a pod of that revision was made from an older `spec.template` than the group has. `newest`: the revision of the StatefulSet's
+    /// Whether a pod of that revision was made from an older `spec.template` than the group has, whose hash is given. `newest`: the revision of the StatefulSet's
     /// template as it is now, which may be one of the older ones again after a change was undone; `None`: not known yet.
     #[must_use]
-    pub fn is_older(&self, group: &ReplicaGroup, revision: &str, newest: Option<&str>) -> bool {
+    pub fn is_older(&self, hash: &str, revision: &str, newest: Option<&str>) -> bool {
         // Until the StatefulSet has the new template, no pod can have it.
-        self.hash != hash(group) || (newest != Some(revision) && self.older.contains(revision))
+        self.hash != hash || (newest != Some(revision) && self.older.contains(revision))
     }
 
     /// The value of the annotation.
@@ -50,7 +49,9 @@ impl TemplateNote {
     }
 }
 
-fn hash(group: &ReplicaGroup) -> String {
+/// SHA-256 of the group's `spec.template`.
+#[must_use]
+pub fn template_hash(group: &ReplicaGroup) -> String {
     let template = serde_json::json!(group.spec.template).to_string();
     Sha256::digest(template).iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -71,19 +72,23 @@ mod tests {
         .unwrap()
     }
 
+    fn hash(image: &str) -> String {
+        template_hash(&group(image))
+    }
+
     fn next(live: Option<&TemplateNote>, image: &str, revisions: &[&str]) -> TemplateNote {
-        TemplateNote::next(live, &group(image), revisions.iter().map(ToString::to_string))
+        TemplateNote::next(live, hash(image), revisions.iter().map(ToString::to_string))
     }
 
     #[test]
     fn pods_are_older_from_the_change_until_they_are_replaced() {
         let first = next(None, "db:1", &["a"]);
-        assert!(!first.is_older(&group("db:1"), "a", Some("a")));
-        assert!(first.is_older(&group("db:2"), "a", Some("a")), "the StatefulSet still has the former template");
+        assert!(!first.is_older(&hash("db:1"), "a", Some("a")));
+        assert!(first.is_older(&hash("db:2"), "a", Some("a")), "the StatefulSet still has the former template");
         let second = next(Some(&first), "db:2", &["a"]);
-        assert!(second.is_older(&group("db:2"), "a", None), "its controller has not seen the new one yet");
-        assert!(second.is_older(&group("db:2"), "a", Some("b")));
-        assert!(!second.is_older(&group("db:2"), "b", Some("b")));
+        assert!(second.is_older(&hash("db:2"), "a", None), "its controller has not seen the new one yet");
+        assert!(second.is_older(&hash("db:2"), "a", Some("b")));
+        assert!(!second.is_older(&hash("db:2"), "b", Some("b")));
         assert_eq!(next(Some(&second), "db:2", &["a", "b"]), second, "an unchanged template leaves the note as it is");
         let text = BTreeMap::from([(ANNOTATION_TEMPLATE.to_owned(), second.text())]);
         assert_eq!(TemplateNote::read(&text), Some(second));
@@ -93,15 +98,15 @@ mod tests {
     fn a_change_that_is_undone_makes_the_same_pods_new_again() {
         let second = next(Some(&next(None, "db:1", &["a"])), "db:2", &["a"]);
         let third = next(Some(&second), "db:1", &["a", "b"]);
-        assert!(!third.is_older(&group("db:1"), "a", Some("a")));
-        assert!(third.is_older(&group("db:1"), "a", Some("b")), "the StatefulSet has not changed back yet");
+        assert!(!third.is_older(&hash("db:1"), "a", Some("a")));
+        assert!(third.is_older(&hash("db:1"), "a", Some("b")), "the StatefulSet has not changed back yet");
     }
 
     // The previous release wrote no note: its pods count as made from the template of the first look.
     #[test]
     fn another_version_of_the_operator_makes_no_pod_older() {
         let first = next(None, "db:1", &["a"]);
-        assert!(!first.is_older(&group("db:1"), "a", Some("b")));
+        assert!(!first.is_older(&hash("db:1"), "a", Some("b")));
         let other = BTreeMap::from([(ANNOTATION_TEMPLATE.to_owned(), "{".to_owned())]);
         assert_eq!((TemplateNote::read(&other), TemplateNote::read(&BTreeMap::new())), (None, None));
     }

@@ -7,7 +7,7 @@ fn settings() -> Settings {
 
 /// Builds the objects of a group whose StatefulSet does not exist yet.
 fn objects(group: &ReplicaGroup, replicas: u32, settings: &Settings) -> Result<Vec<Value>, BuildError> {
-    desired(group, replicas, settings, &TemplateNote::next(None, group, std::iter::empty()))
+    desired(group, replicas, settings, &TemplateNote::next(None, template_hash(group), std::iter::empty()))
 }
 
 /// A group as it was stored, with these changes to its spec.

@@ -57,7 +57,7 @@ impl World {
         ctx: &Arc<Context>,
         group: &Group,
         pods: &BTreeSet<String>,
-        desired: &[Value],
+        desired: &[Arc<Value>],
     ) -> Result<(), Error> {
         let listed: BTreeSet<String> = self.pods.iter().map(ResourceExt::name_any).collect();
         let (cluster, namespace) = (&*ctx.cluster, &group.namespace);

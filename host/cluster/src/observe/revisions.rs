@@ -4,22 +4,21 @@ use super::convert::LABEL_REVISION;
 use crate::objects::TemplateNote;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use tanist_api::ReplicaGroup;
 
 impl World {
     /// The note that the StatefulSet should have.
-    pub(super) fn template_note(&self, group: &ReplicaGroup) -> TemplateNote {
-        TemplateNote::next(self.live_note().as_ref(), group, self.revisions())
+    pub(super) fn template_note(&self) -> TemplateNote {
+        TemplateNote::next(self.live_note().as_ref(), self.template.clone(), self.revisions())
     }
 
-    /// Whether a pod was made from a `spec.template` that was changed since.
-    pub(super) fn has_older_template(&self, pod: &Pod, group: &ReplicaGroup) -> bool {
-        let revision = pod.labels().get(LABEL_REVISION);
-        let known = self.live_note().zip(revision);
-        known.is_some_and(|(note, revision)| note.is_older(group, revision, self.newest_revision()))
+    /// Whether a pod was made from a `spec.template` that was changed since. `live`: the note on the StatefulSet.
+    pub(super) fn has_older_template(&self, pod: &Pod, live: Option<&TemplateNote>) -> bool {
+        let known = live.zip(pod.labels().get(LABEL_REVISION));
+        known.is_some_and(|(note, revision)| note.is_older(&self.template, revision, self.newest_revision()))
     }
 
-    fn live_note(&self) -> Option<TemplateNote> {
+    /// The note that the StatefulSet has.
+    pub(super) fn live_note(&self) -> Option<TemplateNote> {
         TemplateNote::read(self.set.as_ref()?.annotations())
     }
 

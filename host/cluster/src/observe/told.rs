@@ -3,6 +3,7 @@
 use super::conditions::{self, Around};
 use super::{Error, World, convert, missing, read_record, silence};
 use crate::hints::Group;
+use crate::objects::template_hash;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
 use kube::ResourceExt;
@@ -48,7 +49,8 @@ pub fn told(objects: Objects, now: Timestamp) -> Result<Told, Error> {
     let record = read_record(&object, now)?;
     let unbound = conditions::unbound(&claims);
     let claims = claims.iter().filter_map(|claim| convert::claim(&group.name, claim)).collect();
-    let world = World { set, services: Vec::new(), budgets: Vec::new(), pods, claims, unbound, version: None };
+    let (services, budgets, template) = (Vec::new(), Vec::new(), template_hash(&object));
+    let world = World { set, services, budgets, pods, claims, unbound, version: None, template };
     let record = memory::recall(record, &group.name, world.claims());
     let set = world.set.as_ref().map(|set| Set {
         uid: set.uid().unwrap_or_default(),

@@ -24,7 +24,13 @@ fn nudges(s: &Snapshot) -> bool {
 }
 
 fn applied(kind: &str) -> Object {
-    Object { kind: kind.into(), name: "db".into(), manifest: serde_json::Value::Null, current: false, version: None }
+    Object {
+        kind: kind.into(),
+        name: "db".into(),
+        manifest: serde_json::Value::Null.into(),
+        current: false,
+        version: None,
+    }
 }
 
 // Without a note the controller of the StatefulSet tries again after up to a quarter of an hour.

@@ -36,7 +36,7 @@ fn delete() -> Action {
 }
 
 fn apply(kind: &str) -> Action {
-    let manifest = serde_json::Value::Null;
+    let manifest = serde_json::Value::Null.into();
     Action::Apply(Object { kind: kind.into(), name: "db".into(), manifest, current: false, version: None })
 }
 

@@ -1,0 +1,154 @@
+//! What a round makes of objects, kept while they stay the same: there are many rounds and few changes.
+//!
+//! Each entry names what it was made from: the generation of the group, which changes with its spec, or UID and version of an object.
+use super::fingerprint;
+use crate::objects::{BuildError, Settings, TemplateNote, desired, template_hash};
+use kube::core::ObjectMeta;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tanist_api::ReplicaGroup;
+
+/// What was made for one group. Losing it costs only time.
+#[derive(Debug, Default)]
+pub struct Built {
+    template: Option<(i64, String)>,
+    desired: Option<Desired>,
+    seen: BTreeMap<String, Seen>,
+}
+
+/// The desired objects, and all that they were built from beside the settings of the process.
+#[derive(Debug)]
+struct Desired {
+    generation: i64,
+    replicas: u32,
+    note: TemplateNote,
+    objects: Vec<Arc<Value>>,
+}
+
+/// The fingerprint of an object in that version.
+#[derive(Debug)]
+struct Seen {
+    uid: Option<String>,
+    version: String,
+    fingerprint: String,
+}
+
+impl Built {
+    /// The hash of the group's `spec.template`.
+    pub fn template_hash(&mut self, group: &ReplicaGroup) -> String {
+        let made = self.template.take().filter(|(made, _)| Some(*made) == group.metadata.generation);
+        let hash = made.map_or_else(|| template_hash(group), |(_, hash)| hash);
+        self.template = group.metadata.generation.map(|generation| (generation, hash.clone()));
+        hash
+    }
+
+    /// The objects that the group should have.
+    ///
+    /// # Errors
+    /// Those of [`desired`].
+    pub fn desired(
+        &mut self,
+        group: &ReplicaGroup,
+        replicas: u32,
+        settings: &Settings,
+        note: &TemplateNote,
+    ) -> Result<Vec<Arc<Value>>, BuildError> {
+        if let Some(made) = &self.desired {
+            let same = (Some(made.generation), made.replicas) == (group.metadata.generation, replicas);
+            if same && made.note == *note {
+                return Ok(made.objects.clone());
+            }
+        }
+        let objects: Vec<_> = desired(group, replicas, settings, note)?.into_iter().map(Arc::new).collect();
+        self.desired = group.metadata.generation.map(|generation| Desired {
+            generation,
+            replicas,
+            note: note.clone(),
+            objects: objects.clone(),
+        });
+        Ok(objects)
+    }
+
+    /// The fingerprint of an existing object. `key`: its kind and name.
+    pub fn fingerprint(&mut self, key: &str, meta: &ObjectMeta, spec: impl FnOnce() -> Value) -> String {
+        let version = meta.resource_version.as_deref().unwrap_or_default();
+        let same = |seen: &&Seen| seen.uid == meta.uid && seen.version == version && !version.is_empty();
+        if let Some(seen) = self.seen.get(key).filter(same) {
+            return seen.fingerprint.clone();
+        }
+        let made = fingerprint(meta, &spec());
+        let seen = Seen { uid: meta.uid.clone(), version: version.to_owned(), fingerprint: made.clone() };
+        self.seen.insert(key.to_owned(), seen);
+        made
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests may")]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn group(generation: Option<i64>, image: &str) -> ReplicaGroup {
+        serde_json::from_value(json!({
+            "apiVersion": "tanist.dev/v1alpha1", "kind": "ReplicaGroup",
+            "metadata": {"name": "db", "namespace": "shop", "uid": "u", "generation": generation},
+            "spec": {"replicas": 2, "primaries": 1, "template": {"spec": {"containers": [{"name": "db", "image": image}]}}, "commands": {
+                "status": {"exec": ["s"]}, "sequence": {"exec": ["q"]}, "stop": {"exec": ["t"]}, "primary": {"exec": ["p"]}
+            }}
+        }))
+        .unwrap()
+    }
+
+    // A4: a change of the group, of its size or of the note is seen at once, and what is kept equals what would be built.
+    #[test]
+    fn what_is_kept_is_what_would_be_built() {
+        let settings = Settings { runner_image: "runner:1".into(), installation: "tanist".into() };
+        let mut built = Built::default();
+        let note =
+            |older: &[&str]| TemplateNote { hash: "h".into(), older: older.iter().map(ToString::to_string).collect() };
+        // Without a generation nothing is kept.
+        for (generation, image, replicas, older) in [
+            (Some(1), "db:1", 2, &[][..]),
+            (Some(1), "db:1", 2, &[]),
+            (Some(2), "db:2", 2, &[]),
+            (Some(2), "db:2", 3, &[]),
+            (Some(2), "db:2", 3, &["a"]),
+            (None, "db:3", 3, &["a"]),
+            (None, "db:4", 3, &["a"]),
+        ] {
+            let (group, note) = (group(generation, image), note(older));
+            let kept = built.desired(&group, replicas, &settings, &note).unwrap();
+            let made: Vec<_> = desired(&group, replicas, &settings, &note).unwrap().into_iter().map(Arc::new).collect();
+            assert_eq!(kept, made, "{generation:?} {image} {replicas} {older:?}");
+            assert_eq!(built.template_hash(&group), template_hash(&group), "{generation:?} {image}");
+        }
+        let first = built.desired(&group(Some(9), "db:1"), 2, &settings, &note(&[])).unwrap();
+        let again = built.desired(&group(Some(9), "db:1"), 2, &settings, &note(&[])).unwrap();
+        assert!(first.iter().zip(&again).all(|(a, b)| Arc::ptr_eq(a, b)), "the same group is not built again");
+    }
+
+    // A4, S44: an object that was changed or made anew has another fingerprint; an unchanged one is not read again.
+    #[test]
+    fn an_object_of_another_version_is_read_again() {
+        let mut built = Built::default();
+        let meta = |uid: &str, version: &str| ObjectMeta {
+            uid: Some(uid.into()),
+            resource_version: Some(version.into()),
+            ..ObjectMeta::default()
+        };
+        let first = built.fingerprint("Service/db", &meta("u", "1"), || json!({"type": "a"}));
+        assert_eq!(built.fingerprint("Service/db", &meta("u", "1"), || panic!("it is known")), first);
+        for (key, uid, version) in
+            [("Service/db", "u", "2"), ("Service/db", "v", "2"), ("Service/other", "v", "2"), ("Service/db", "v", "")]
+        {
+            let made = built.fingerprint(key, &meta(uid, version), || json!({"type": [key, uid, version]}));
+            assert_eq!(
+                made,
+                fingerprint(&meta(uid, version), &json!({"type": [key, uid, version]})),
+                "{key} {uid} {version}"
+            );
+        }
+    }
+}
