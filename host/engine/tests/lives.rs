@@ -78,7 +78,7 @@ fn said(answer: &Result<Answered, Unanswered>) -> Vec<String> {
 fn the_built_in_policy_decides_in_simulated_lives() {
     let number =
         |variable: &str, usual: u64| std::env::var(variable).ok().and_then(|t| t.parse().ok()).unwrap_or(usual);
-    let (first, count) = (number("TANIST_SIM_SEED", 1), number("TANIST_SIM_SEEDS", 600));
+    let (first, count) = (number("TANIST_SIM_SEED", 1), number("TANIST_SIM_SEEDS", 300));
     let sequence = load(&engine(), "sequence");
     let heard = Arc::new(Mutex::new(Heard::default()));
     for seed in (first..first + count).step_by(50) {
