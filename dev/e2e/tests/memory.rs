@@ -1,9 +1,10 @@
 //! The memory of a group, and what administrators may do to it.
 use crate::outage::make_most_recent;
+use crate::takeover::{KILL, led};
 use anyhow::{Context, Result, ensure};
 use kube::api::PostParams;
-use serde_json::json;
-use tanist_e2e::{Group, Outcome, condition, play, starts, term};
+use serde_json::{Value, json};
+use tanist_e2e::{Group, Outcome, condition, play, starts, term, text, until, waits};
 
 /// What an administrator can do with `kubectl edit --subresource=status`.
 async fn wipe(group: &Group) -> Result<()> {
@@ -58,6 +59,34 @@ fn a_paused_group_is_left_alone_and_a_wiped_status_is_rebuilt() -> Outcome {
     })
 }
 
+// S32: the status is removed while a secondary is being promoted, and another one is preferred from then on. `status` says secondary until the command has taken
+// effect, and no record knows of it: its runner does. Its end is awaited, and then the lead moves in order.
+#[test]
+fn a_status_that_is_wiped_during_a_takeover_makes_no_second_primary() -> Outcome {
+    play("wiped-takeover").run(async |stage| {
+        let group = stage.register(led()).await?;
+        group.ready(60).await?;
+        group.member(0).write(3).await?;
+        group.copied(3).await?;
+        group.member(1).fault("promote", "slow 15 x1").await?;
+        group.member(0).exec(&KILL).await?;
+        let begun = async || Ok(group.executions_of("promote", 1).await? == 1);
+        until("promote on register-1", 60, begun).await?;
+        group.change(json!({"preferredPrimary": "register-2"})).await?;
+        wipe(&group).await?;
+        let awaited =
+            group.until("its end", 10, |seen| waits(seen).contains("status.record does not have that command"));
+        awaited.await?;
+        ensure!(group.executions_of("promote", 2).await? == 0, "a second primary");
+        let preferred = |seen: &Value| {
+            text(seen, "/status/columns/primaries") == "register-2" && condition(seen, "Ready").starts_with("True")
+        };
+        group.until("the preferred primary", 90, preferred).await?;
+        group.had_one_primary_at_a_time().await?;
+        group.rows(3).await
+    })
+}
+
 // S7, S15: the group is deleted and created again with its claims: it knows its term, and seeds the member with the most recent data.
 #[test]
 fn a_group_created_again_knows_its_data() -> Outcome {
@@ -71,10 +100,7 @@ fn a_group_created_again_knows_its_data() -> Outcome {
         let old: Vec<_> = futures::future::try_join_all(members.iter().map(|m| m.uid())).await?;
         group.delete().await?;
         for member in &members {
-            tanist_e2e::until("the end of the pods", 60, async || {
-                Ok(member.pods.get_opt(&member.name).await?.is_none())
-            })
-            .await?;
+            until("the end of the pods", 60, async || Ok(member.pods.get_opt(&member.name).await?.is_none())).await?;
         }
         group.create(json!({})).await?;
         let seen = group.recovered(&old, 90).await?;

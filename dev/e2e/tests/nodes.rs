@@ -5,6 +5,7 @@ mod zones;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use std::time::{Duration, Instant};
 use tanist_e2e::{Group, Outcome, Stage, condition, kubectl, machines, play, starts, text, until};
 
 /// One primary, two secondaries, each on a node of its own, with three rows.
@@ -66,15 +67,18 @@ enum Restored {
     Link(String),
     /// Starts it again.
     Power(String),
+    /// Stops it and starts it: only a kubelet that starts adds its node.
+    Node(String),
 }
 
 impl Drop for Restored {
     fn drop(&mut self) {
-        let (Restored::Cordon(node) | Restored::Link(node) | Restored::Power(node)) = &*self;
+        let (Restored::Cordon(node) | Restored::Link(node) | Restored::Power(node) | Restored::Node(node)) = &*self;
         let _ = match &*self {
             Restored::Cordon(node) => kubectl(&["uncordon", node]),
             Restored::Link(node) => machines(&["heal", node]),
             Restored::Power(node) => machines(&["node-start", node]),
+            Restored::Node(node) => machines(&["node-kill", node]).and_then(|_| machines(&["node-start", node])),
         };
         let _ = kubectl(&["wait", "--for=condition=Ready", "--timeout=60s", &format!("node/{node}")]);
         let _ = kubectl(&["taint", "node", node, "node.kubernetes.io/out-of-service-"]);
@@ -124,6 +128,36 @@ fn a_node_that_is_declared_dead_is_replaced() -> Outcome {
         drop(restored);
         group.ready(120).await?;
         group.copied(5).await
+    })
+}
+
+// S21: the node of the primary is deleted, and then its pod by force. The kubelet lives, and the application on it: it goes on until the kubelet hears of the
+// deletion and the grace is over. So nobody takes over before 30 s and the grace have passed; then somebody does, with every row.
+#[test]
+fn a_deleted_node_that_lives_is_given_the_time_to_end_its_pods() -> Outcome {
+    play("deleted").on("node4").run(async |stage| {
+        let group = spread(stage).await?;
+        let node = node_of(&group, 0).await?;
+        let grace = group.member(0).pod().await?.spec.and_then(|s| s.termination_grace_period_seconds).unwrap_or(30);
+        let restored = Restored::Node(node.clone());
+        kubectl(&["delete", "node", &node, "--wait=false"])?;
+        let since = Instant::now();
+        group.member(0).delete(Some(0)).await?;
+        let promoted = async || {
+            let both = [group.executions_of("promote", 1).await?, group.executions_of("promote", 2).await?];
+            Ok(both.iter().sum::<usize>() > 0)
+        };
+        until("a takeover", 150, promoted).await?;
+        let (waited, least) = (since.elapsed(), Duration::from_secs(30 + u64::try_from(grace)?));
+        ensure!(waited >= least, "a member was promoted {waited:?} after the node was deleted, before {least:?}");
+        let other = |seen: &Value| matches!(text(seen, "/status/columns/primaries"), "register-1" | "register-2");
+        let seen = group.until("another primary", 60, other).await?;
+        let leads = text(&seen, "/status/columns/primaries").to_owned();
+        let ordinal: u32 = leads.rsplit('-').next().context("no number")?.parse()?;
+        ensure!(group.member(ordinal).count().await? == 3);
+        drop(restored);
+        group.ready(120).await?;
+        group.copied(3).await
     })
 }
 

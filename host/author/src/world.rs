@@ -54,6 +54,7 @@ pub fn snapshot(case: &Case) -> Snapshot {
         evidence: BTreeMap::new(),
         nodes: Some(nodes),
         ended: BTreeSet::new(),
+        deleted_nodes: BTreeMap::new(),
         surplus_claims: Vec::new(),
     }
 }
@@ -212,6 +213,7 @@ fn member(case: &Case, name: &str, said: &MemberCase, term: u64) -> Member {
             since: role_since,
             unknown_streak: u32::from(role == Role::Unknown),
             processes: None,
+            running: None,
             contact: said.last_contact.map(|at| time(case, at)),
         },
         position,

@@ -32,6 +32,7 @@ use crate::observe::Observed;
 use crate::report;
 use crate::slots::Slot;
 use kube::ResourceExt;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tanist_api::ReplicaGroup;
@@ -84,10 +85,12 @@ struct Acting<'a> {
 
 /// A command whose slot was taken and whose second look was made at that time.
 struct Ready {
-    token: String,
     at: Moment,
     found: Result<(Slot, Start), Error>,
 }
+
+/// The second looks that were taken before the commands' turns, by token.
+type SecondLooks = BTreeMap<String, Ready>;
 
 fn is_move(action: &Action) -> bool {
     matches!(action, Action::DeletePod { cause: DeletionCause::Rebalance, .. })
@@ -106,12 +109,18 @@ fn goes_on_if_refused(s: &Snapshot, intent: &Intent) -> bool {
     }
 }
 
+/// The command that the action starts.
+fn command(action: &Action) -> Option<&Intent> {
+    if let Action::Run { intent, .. } = action { Some(intent) } else { None }
+}
+
 /// Why the second look refused to stop a primary that goes on, if it did. The action is left out, for its member is not routed, and the error is reported all
 /// the same.
-fn refused_stop(s: &Snapshot, action: &Action, ready: &mut Option<Ready>) -> Option<Error> {
+fn refused_stop(s: &Snapshot, action: &Action, ready: &mut SecondLooks) -> Option<Error> {
     let Action::Run { intent, .. } = action else { return None };
-    let is_it = |seen: &mut Ready| seen.token == intent.token && seen.found.is_err();
-    ready.take_if(|seen| goes_on_if_refused(s, intent) && is_it(seen)).and_then(|seen| seen.found.err())
+    let is_refused = ready.get(&intent.token).is_some_and(|seen| seen.found.is_err()) && goes_on_if_refused(s, intent);
+    // What was not refused stays: the command uses that look.
+    if is_refused { ready.remove(&intent.token)?.found.err() } else { None }
 }
 
 /// What an action needs that only a check can make.
@@ -122,31 +131,49 @@ enum Prepared {
     Scaling(Scaling),
 }
 
-impl Acting<'_> {
+impl<'a> Acting<'a> {
     async fn carry_out_plan(&mut self) {
         // Readings only begin here, and later decisions wait for their results: they go first.
         let plan = self.plan;
         let (readings, others): (Vec<_>, Vec<_>) = plan.actions.iter().partition(|a| matches!(a, Action::Read { .. }));
         for action in readings {
-            self.carry_out_action(action, &mut None).await;
+            self.carry_out_action(action, &mut SecondLooks::new()).await;
         }
         // After a write, lists wait up to 100 ms for the API server's caches. So the second look for the first command is taken before any write.
-        let mut ready = None;
-        let first = others.iter().find_map(|a| if let Action::Run { intent, .. } = a { Some(intent) } else { None });
-        if let Some(intent) = first.filter(|_| !self.ctx.is_closing()) {
-            let found = self.make_ready(intent).await;
-            // A primary that goes on is not led out of its Service.
-            if found.is_err() && goes_on_if_refused(&self.observed.snapshot, intent) {
-                self.missing.add(Some(Need::Routing(intent.member.clone())));
-            }
-            ready = Some(Ready { token: intent.token.clone(), at: self.ctx.clock.moment(), found });
+        let mut ready = SecondLooks::new();
+        if let Some(intent) = plan.actions.iter().find_map(command) {
+            self.look_ahead(intent, &mut ready).await;
         }
         for action in others {
+            if let Some(intent) = self.stop_after(action) {
+                self.look_ahead(intent, &mut ready).await;
+            }
             self.carry_out_action(action, &mut ready).await;
         }
     }
 
-    async fn carry_out_action(&mut self, action: &Action, ready: &mut Option<Ready>) {
+    /// Takes the second look for a command before its turn.
+    async fn look_ahead(&mut self, intent: &Intent, ready: &mut SecondLooks) {
+        if self.ctx.is_closing() || ready.contains_key(&intent.token) {
+            return;
+        }
+        let found = self.make_ready(intent).await;
+        // A primary that goes on is not led out of its Service.
+        if found.is_err() && goes_on_if_refused(&self.observed.snapshot, intent) {
+            self.missing.add(Some(Need::Routing(intent.member.clone())));
+        }
+        ready.insert(intent.token.clone(), Ready { at: self.ctx.clock.moment(), found });
+    }
+
+    /// The stop for which the action leads its primary out of the Service, if that primary goes on when the stop is refused: whether it is refused is known
+    /// before.
+    fn stop_after(&self, action: &Action) -> Option<&'a Intent> {
+        let Action::Route { member, role: None, .. } = action else { return None };
+        let mut commands = self.plan.actions.iter().filter_map(command);
+        commands.find(|i| i.member == *member && goes_on_if_refused(&self.observed.snapshot, i))
+    }
+
+    async fn carry_out_action(&mut self, action: &Action, ready: &mut SecondLooks) {
         // An apply of an older manifest may still be running, and would undo the new size.
         if matches!(action, Action::Scale { .. }) && upkeep::is_applying_set(self.ctx, &self.observed.snapshot) {
             self.missing.add(Some(Need::Set));
@@ -182,16 +209,15 @@ impl Acting<'_> {
 
     /// Before a command, a deletion and a shrink: observes again, then writes the record, which explains what follows. The record is written only
     /// if the group has not changed since it was read.
-    async fn prepare(&mut self, action: &Action, ready: &mut Option<Ready>) -> Result<Prepared, Error> {
+    async fn prepare(&mut self, action: &Action, ready: &mut SecondLooks) -> Result<Prepared, Error> {
         if self.ctx.is_closing() {
             return Err(Error::Closing);
         }
         let prepared = match action {
             Action::Run { intent, .. } => {
-                let (slot, start) = match ready.take() {
-                    Some(seen) if seen.token == intent.token && self.ctx.clock.moment().since(seen.at) < FRESH => {
-                        seen.found?
-                    }
+                let (slot, start) = match ready.remove(&intent.token) {
+                    // What was refused is not asked again in the same round: each wait for a slot would hold up the actions that come next.
+                    Some(seen) if seen.found.is_err() || self.ctx.clock.moment().since(seen.at) < FRESH => seen.found?,
                     old => {
                         // The slot of an outdated look is freed before the next one is requested.
                         drop(old);

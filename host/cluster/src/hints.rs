@@ -23,15 +23,20 @@ const ENDED: usize = 4096;
 /// How many nodes are remembered: the largest size of a Kubernetes cluster.
 const NODES: usize = 5000;
 
+/// The life of a node that does not exist: no kubelet can report this.
+const DELETED: &str = "\0deleted";
+
 /// What is remembered of a node.
 #[derive(Debug)]
 struct NodeHint {
-    /// The text of [`crate::observe::convert::life`]; empty: the node did not report.
+    /// The text of [`crate::observe::convert::life`]; empty: the node did not report; [`DELETED`]: there was no such node.
     life: String,
     /// Since when, in seconds since 1970, this process has seen it report without a break.
     seen: Timestamp,
     /// Whether this process saw a break before.
     broke: bool,
+    /// When it was looked at last, in seconds since 1970.
+    looked: Timestamp,
 }
 
 /// The hints of one group.
@@ -120,19 +125,32 @@ impl Hints {
 
     /// Completes a node with since when this process has seen it report without a break. A different `life` than at the last look is a break.
     pub fn node(&self, name: &str, life: &str, node: Node, now: Timestamp) -> Node {
-        let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
-        let life = if node.ready { life } else { "" };
-        let known = nodes.get(name).filter(|hint| hint.life == life).map(|hint| (hint.seen, hint.broke));
-        let (seen, broke) = known.unwrap_or((now, nodes.contains_key(name)));
-        if known.is_none() {
-            nodes.insert(name.to_owned(), NodeHint { life: life.to_owned(), seen, broke });
-        }
-        while nodes.len() > NODES {
-            nodes.pop_first();
-        }
+        let (seen, broke) = self.look_at_node(name, if node.ready { life } else { "" }, now);
         // What this process saw counts more than the time of a kubelet's clock, and no start of reporting lies in the future.
         let since = if broke { seen } else { node.since.min(seen) };
         Node { seen, since, ..node }
+    }
+
+    /// Since when this process has seen without a break that there is no such node.
+    pub fn deleted_node(&self, name: &str, now: Timestamp) -> Timestamp {
+        self.look_at_node(name, DELETED, now).0
+    }
+
+    /// Since when a node has been as it is now, and whether this process saw it otherwise before.
+    fn look_at_node(&self, name: &str, life: &str, now: Timestamp) -> (Timestamp, bool) {
+        let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = nodes.remove(name);
+        let (seen, broke) = match &known {
+            Some(hint) if hint.life == life => (hint.seen, hint.broke),
+            known => (now, known.is_some()),
+        };
+        if nodes.len() >= NODES {
+            // Nodes come and go for years. Who was not looked at for longest is gone, or costs only time.
+            let oldest = nodes.iter().min_by_key(|(_, hint)| hint.looked).map(|(name, _)| name.clone());
+            oldest.and_then(|name| nodes.remove(&name));
+        }
+        nodes.insert(name.to_owned(), NodeHint { life: life.to_owned(), seen, broke, looked: now });
+        (seen, broke)
     }
 
     /// The number of commands that this process waits for, in all groups.

@@ -11,6 +11,7 @@ mod uncreated;
 pub use built::Built;
 use conditions::Around;
 pub use convert::every_container_ended;
+use nodes::Nodes;
 pub use questions::read_position;
 
 use crate::cluster::{self, Kind};
@@ -182,9 +183,9 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
     let now = ctx.clock.now();
     let mut members = world.members(&object, &group, set.as_ref(), &record, &known, now);
     let surplus_claims = world.surplus_claims(Roster::new(&group, set.as_ref(), &record), &members, &record);
-    let (nodes, taints) = nodes::read(ctx, &members, &record).await?.unzip();
+    let Nodes { nodes, taints, deleted: deleted_nodes } = nodes::read(ctx, &members, &record).await?;
     silence(&mut members, nodes.as_ref());
-    let (templates, taints) = (conditions::templates(&object), taints.unwrap_or_default());
+    let templates = conditions::templates(&object);
     let around = Around { templates, unbound: &world.unbound, record: &record, nodes: nodes.as_ref(), taints: &taints };
     ctx.hints.with_group(&group.uid, |hints| conditions::add(&mut members, &around, hints, now));
     if let Some(set) = &mut set {
@@ -194,8 +195,20 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
     let ended = remembered.filter(|uid| ctx.hints.has_ended(uid)).cloned().collect();
     let nonce = format!("{:016x}", (ctx.dice)());
     let evidence = questions::Evidences::new();
-    let snapshot =
-        Snapshot { now, nonce, group, record, objects, set, members, evidence, nodes, ended, surplus_claims };
+    let snapshot = Snapshot {
+        now,
+        nonce,
+        group,
+        record,
+        objects,
+        set,
+        members,
+        evidence,
+        nodes,
+        deleted_nodes,
+        ended,
+        surplus_claims,
+    };
     Ok((Observed { object, snapshot, pods: world.version }, by_others))
 }
 

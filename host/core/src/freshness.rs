@@ -110,6 +110,8 @@ pub struct StatusAnswer {
     pub detail: Option<String>,
     /// The number of processes of the application. Absent: the runner did not count them.
     pub processes: Option<u32>,
+    /// The token of the command that ran in the container of `status`. Absent: none ran, or nobody says so.
+    pub running: Option<String>,
     /// How long after the start of the execution `status` began, at least: the answer is no older than that moment.
     pub after: Duration,
     /// Whether the pod's runner can check the sequence just before it starts a command.
@@ -120,7 +122,7 @@ impl StatusAnswer {
     /// An answer that has only a role.
     #[must_use]
     pub fn of(role: Role) -> Self {
-        StatusAnswer { role, detail: None, processes: None, after: Duration::ZERO, looks: false }
+        StatusAnswer { role, detail: None, processes: None, running: None, after: Duration::ZERO, looks: false }
     }
 
     /// The answer in place of a `status` that was not run, gave no answer, or has not ended yet.

@@ -4,7 +4,7 @@
 //! Seed, failover and the settling of intents use this rule and no other. A new pod of the same name proves nothing.
 use crate::contract::{MemberName, Phase, Role, Timestamp};
 use crate::limits;
-use crate::record::LastPrimary;
+use crate::record::{LastPrimary, Verb};
 use crate::snapshot::{Member, Pod, Snapshot};
 use std::collections::BTreeMap;
 
@@ -30,6 +30,9 @@ pub fn prove_over(s: &Snapshot, last: &LastPrimary) -> Result<&'static str, NotO
             let stopped = member.reading.role == Role::Stopped && s.record.intent_of(&member.name).is_none();
             if container_over(pod, last) {
                 return Ok("its container ended");
+            }
+            if is_made_primary(s, member) {
+                return Err(NotOver { why: format!("{} may become primary: {UNRECORDED}", last.member), until: None });
             }
             if stopped && pod.phase != Phase::Unreachable {
                 return Ok("its status says stopped");
@@ -116,8 +119,10 @@ fn prove_vanished_over(s: &Snapshot, last: &LastPrimary) -> Result<&'static str,
 /// Its node was deleted. The machine may be there still: `kubectl delete node` ends nothing, and the kubelet goes on to end the pods that the API server deletes.
 /// It is given the time for that.
 fn prove_over_without_node(s: &Snapshot, last: &LastPrimary, node: &str) -> Result<&'static str, NotOver> {
+    // Before the deletion the node may have been cut off, and stored times may come from a clock that stepped. So what this process saw itself counts.
+    let seen = s.deleted_nodes.get(node).copied().unwrap_or(s.now);
     let wait = limits::NODE_PROOF_SECONDS.saturating_add(i64::from(last.grace));
-    let until = last.gone.unwrap_or(s.now).saturating_add(wait);
+    let until = last.gone.map_or(seen, |gone| gone.max(seen)).saturating_add(wait);
     if s.now >= until {
         return Ok("its node is gone");
     }
@@ -167,10 +172,23 @@ pub fn may_be_primary(s: &Snapshot) -> BTreeMap<MemberName, String> {
     found
 }
 
+/// What is said of a member for which [`is_made_primary`] holds.
+const UNRECORDED: &str = "a command that makes it primary runs in it, and status.record does not have that command (the status was removed or replaced?); its end is awaited";
+
+/// Whether a command makes the member primary that the record does not have: it was begun before the status was removed, or replaced by an older one. `status`
+/// may say stopped or secondary until that command has taken effect.
+fn is_made_primary(s: &Snapshot, member: &Member) -> bool {
+    let unrecorded = |token: &&String| s.record.intents.iter().all(|intent| intent.token != **token);
+    member.reading.running.as_ref().filter(unrecorded).is_some_and(|token| Verb::token_makes_primary(token))
+}
+
 /// Why the member may be primary by what it shows itself, without the record. `None`: it cannot be.
 fn shows_as_primary(s: &Snapshot, member: &Member) -> Option<String> {
     if !may_run(s, member) {
         return None;
+    }
+    if is_made_primary(s, member) && s.role(member).0 != Role::Primary {
+        return Some(UNRECORDED.into());
     }
     // If the member was seen as primary after its `secondary` or `follow`, the remember step has removed that command.
     let follows = is_follow_command(s.record.member(&member.name).last_command.as_deref());

@@ -261,6 +261,19 @@ impl Verb {
         }
     }
 
+    /// The token of a command that begins now. It is never used again: no two operators, and no two rounds of one, have the same nonce.
+    #[must_use]
+    pub fn token(self, counter: u64, nonce: &str) -> String {
+        format!("{}-{counter}-{nonce}", self.as_str())
+    }
+
+    /// Whether the command with that token makes a primary.
+    #[must_use]
+    pub fn token_makes_primary(token: &str) -> bool {
+        let verb = token.split('-').next().unwrap_or_default();
+        [Verb::Seed, Verb::Failover, Verb::Join].iter().any(|v| v.makes_primary() && v.as_str() == verb)
+    }
+
     /// Whether its success makes a primary: at most one such command is open in a group (A10).
     #[must_use]
     pub fn makes_primary(self) -> bool {

@@ -33,6 +33,8 @@ pub struct Snapshot {
     pub evidence: BTreeMap<String, Evidence>,
     /// The nodes of members and last primaries, by name. Absent: the operator may not read nodes.
     pub nodes: Option<BTreeMap<String, Node>>,
+    /// Since when this process has seen that a node of a member or a last primary does not exist, in seconds since 1970.
+    pub deleted_nodes: BTreeMap<String, Timestamp>,
     /// UIDs of pods whose last status, before they vanished, showed that every container ended.
     pub ended: BTreeSet<String>,
     /// Names of claims with ordinals beyond every expected member.
@@ -293,13 +295,23 @@ pub struct Reading {
     pub unknown_streak: u32,
     /// The number of processes that the runner sees in the container of `status`; see [`Commands::counts_application`]. Absent: not counted.
     pub processes: Option<u32>,
+    /// The token of the command that runs in the container of `status`, as its runner says. Absent: none, or no runner says so.
+    pub running: Option<String>,
     /// When `status` last gave a role, for a member that gives none now. Absent: it gives one, or it is not known.
     pub contact: Option<Timestamp>,
 }
 
 impl Default for Reading {
     fn default() -> Self {
-        Reading { role: Role::Unknown, detail: None, since: 0, unknown_streak: 0, processes: None, contact: None }
+        Reading {
+            role: Role::Unknown,
+            detail: None,
+            since: 0,
+            unknown_streak: 0,
+            processes: None,
+            running: None,
+            contact: None,
+        }
     }
 }
 

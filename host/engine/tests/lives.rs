@@ -45,10 +45,12 @@ fn documented(question: &Question) -> Vec<String> {
         Position::Empty => (2, Reverse(None)),
     };
     let point = question.point;
+    let preferred = |m: &Member| Some(&m.name) == question.snapshot.group.preferred_primary.as_ref();
     let mut members: Vec<_> = question.snapshot.members.iter().filter(|m| m.barred.is_none()).collect();
     members.sort_by_key(|m| match point {
-        Point::Treat => ((0, Reverse(None)), false, m.ordinal),
-        point => (data(m), point == Point::Failover && m.role != Role::Secondary, m.ordinal),
+        Point::Treat => ((0, Reverse(None)), false, false, m.ordinal),
+        Point::Place => (data(m), false, false, m.ordinal),
+        point => (data(m), point == Point::Failover && m.role != Role::Secondary, !preferred(m), m.ordinal),
     });
     let top = members.first().map(|m| data(m));
     members.retain(|m| !matches!(point, Point::Seed | Point::Failover) || Some(data(m)) == top);
@@ -73,7 +75,7 @@ fn said(answer: &Result<Answered, Unanswered>) -> Vec<String> {
     }
 }
 
-/// One in 50 of so many lives; with `TANIST_SIM_SEEDS` one in 50 of those.
+/// One in 47 of so many lives; with `TANIST_SIM_SEEDS` one in 47 of those. No step that divides 10 or 4, so that there are long lives and second groups, too.
 #[test]
 fn the_built_in_policy_decides_in_simulated_lives() {
     let number =
@@ -81,7 +83,7 @@ fn the_built_in_policy_decides_in_simulated_lives() {
     let (first, count) = (number("TANIST_SIM_SEED", 1), number("TANIST_SIM_SEEDS", 300));
     let sequence = load(&engine(), "sequence");
     let heard = Arc::new(Mutex::new(Heard::default()));
-    for seed in (first..first + count).step_by(50) {
+    for seed in (first..first + count).step_by(47) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         let both = || -> Box<dyn Policies + Send + Sync> {
             Box::new(Both { shipped: Stack::new(vec![layer(&sequence, "{}")]), heard: heard.clone() })

@@ -33,6 +33,8 @@ pub struct Leadership {
     held: bool,
     /// What this process wrote last: a renewal needs no read before it.
     last: Option<Lease>,
+    /// When the attempt began with which this process wrote it last: others measure from the write, which is later.
+    renewed: Instant,
     pods: Arc<Seen>,
     holders: Api<Pod>,
     pod_uid: Option<String>,
@@ -45,6 +47,8 @@ pub enum Attempt {
     Held,
     /// Another process, with this name, holds it.
     Other(String),
+    /// It was changed since it was read: by another process, or by a write of our own that was late.
+    Changed,
 }
 
 /// What to do with a Lease that was read. A value, so that the decision is tested without a cluster.
@@ -84,6 +88,7 @@ impl Leadership {
             seen: None,
             held: false,
             last: None,
+            renewed: Instant::now(),
             pods,
             pod_uid: None,
         }
@@ -98,7 +103,7 @@ impl Leadership {
     /// Tries to take or renew it, once.
     ///
     /// # Errors
-    /// When the API server cannot be asked. A conflict is no error: another process was faster.
+    /// When the API server cannot be asked. A conflict is no error: [`Attempt::Changed`].
     pub async fn attempt(&mut self) -> kube::Result<Attempt> {
         if let Some(lease) = self.last.take() {
             match self.write(lease, false).await {
@@ -174,26 +179,36 @@ impl Leadership {
     }
 
     async fn give_up(&self) -> kube::Result<()> {
-        let Some(mut lease) = self.leases.get_opt(&self.name).await? else { return Ok(()) };
-        let spec = lease.spec.get_or_insert_default();
-        if spec.holder_identity.as_deref() != Some(&self.identity) {
-            return Ok(());
+        loop {
+            let Some(mut lease) = self.leases.get_opt(&self.name).await? else { return Ok(()) };
+            let spec = lease.spec.get_or_insert_default();
+            if spec.holder_identity.as_deref() != Some(&self.identity) {
+                return Ok(());
+            }
+            spec.holder_identity = Some(String::new());
+            match self.leases.replace(&self.name, &PostParams::default(), &lease).await {
+                // A renewal of our own was late.
+                Err(kube::Error::Api(status)) if status.code == 409 => {}
+                written => return written.map(drop),
+            }
         }
-        spec.holder_identity = Some(String::new());
-        self.leases.replace(&self.name, &PostParams::default(), &lease).await.map(drop)
     }
 
     /// Returns when this process holds the Lease.
     pub async fn acquire(&mut self) {
         let mut other = String::new();
         loop {
+            let began = Instant::now();
             match tokio::time::timeout(RENEW, self.attempt()).await {
-                Ok(Ok(Attempt::Held)) => return,
+                Ok(Ok(Attempt::Held)) => {
+                    self.renewed = began;
+                    return;
+                }
                 Ok(Ok(Attempt::Other(holder))) if holder != other => {
                     tracing::info!(holder, "another operator leads; waiting");
                     other = holder;
                 }
-                Ok(Ok(Attempt::Other(_))) => {}
+                Ok(Ok(Attempt::Other(_) | Attempt::Changed)) => {}
                 Ok(Err(error)) => tracing::warn!(why = api_error::words(&error), "the Lease could not be read"),
                 Err(_) => tracing::warn!("the API server did not answer about the Lease"),
             }
@@ -203,19 +218,20 @@ impl Leadership {
 
     /// Renews the Lease until that fails for too long. Returns why leadership is lost.
     pub async fn hold(&mut self) -> String {
-        let mut renewed = Instant::now();
+        let mut began = self.renewed;
         loop {
-            tokio::time::sleep(RETRY).await;
-            // Others measure from the write, which is later than this.
-            let began = Instant::now();
-            let until = (began + ATTEMPT).min(renewed + RENEW);
+            // A slow attempt is followed by the next one at once.
+            tokio::time::sleep_until(began + RETRY).await;
+            began = Instant::now();
+            let until = (began + ATTEMPT).min(self.renewed + RENEW);
             match tokio::time::timeout_at(until, self.attempt()).await {
-                Ok(Ok(Attempt::Held)) => renewed = began,
+                Ok(Ok(Attempt::Held)) => self.renewed = began,
                 Ok(Ok(Attempt::Other(holder))) => return format!("{holder} took the Lease"),
+                Ok(Ok(Attempt::Changed)) => {}
                 Ok(Err(error)) => tracing::warn!(why = api_error::words(&error), "the Lease could not be renewed"),
                 Err(_) => tracing::warn!("the API server did not answer about the Lease"),
             }
-            if renewed.elapsed() >= RENEW {
+            if self.renewed.elapsed() >= RENEW {
                 return "the Lease could not be renewed".into();
             }
         }
@@ -243,9 +259,7 @@ impl Leadership {
                 self.last = Some(lease);
                 Ok(Attempt::Held)
             }
-            Err(kube::Error::Api(status)) if status.code == 409 => {
-                Ok(Attempt::Other("another process that was faster".into()))
-            }
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(Attempt::Changed),
             Err(error) => Err(error),
         }
     }

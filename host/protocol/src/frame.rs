@@ -40,13 +40,23 @@ pub struct Frame {
     pub cut: bool,
     /// The number of processes in the container besides PID 1, its clients and the command's own process group.
     pub processes: u32,
+    /// The token of the command that ran when this status was asked for. Only a status says so, and only if one ran.
+    pub running: Option<String>,
 }
 
 impl Frame {
     /// A frame without output.
     #[must_use]
     pub fn bare(token: &str, outcome: Outcome, processes: u32) -> Frame {
-        Frame { token: token.to_owned(), outcome, stdout: Vec::new(), stderr: Vec::new(), cut: false, processes }
+        Frame {
+            token: token.to_owned(),
+            outcome,
+            stdout: Vec::new(),
+            stderr: Vec::new(),
+            cut: false,
+            processes,
+            running: None,
+        }
     }
 
     /// The bytes as they are stored and sent, and printed unless they are a status.
@@ -57,8 +67,9 @@ impl Frame {
 
     /// The same with more words at the end of the first line, each with a space before it. Readers pass over words that they do not know.
     pub(crate) fn to_bytes_with(&self, more: &str) -> Vec<u8> {
+        let running = self.running.iter().map(|token| format!(" running={token}")).collect::<String>();
         let mut bytes = format!(
-            "{VERSION} {} {} stdout={} stderr={} cut={} processes={}{more}\n",
+            "{VERSION} {} {} stdout={} stderr={} cut={} processes={}{running}{more}\n",
             self.token,
             self.outcome,
             self.stdout.len(),
@@ -77,12 +88,13 @@ impl Frame {
     /// what it wrote itself; the operator reads [`crate::printed::Printed`].
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<Frame> {
-        let (Parts { token, outcome, stdout, stderr, cut, processes, .. }, _) = parts::first(bytes)?;
+        let (Parts { token, outcome, stdout, stderr, cut, processes, running, .. }, _) = parts::first(bytes)?;
         if token.is_empty() || !outcome.why().is_none_or(Why::is_plain) {
             return None;
         }
-        let (token, stdout, stderr) = (token.to_owned(), stdout.to_vec(), stderr.to_vec());
-        let frame = Frame { token, outcome, stdout, stderr, cut, processes: processes? };
+        let (token, running) = (token.to_owned(), running.map(str::to_owned));
+        let (stdout, stderr) = (stdout.to_vec(), stderr.to_vec());
+        let frame = Frame { token, outcome, stdout, stderr, cut, processes: processes?, running };
         (frame.to_bytes() == bytes).then_some(frame)
     }
 }
@@ -100,6 +112,7 @@ mod tests {
             stderr: b"two".to_vec(),
             cut: true,
             processes: 3,
+            running: None,
         }
     }
 

@@ -22,6 +22,8 @@ pub(crate) struct Parts<'b> {
     pub processes: Option<u32>,
     /// The time from the start of the client to the request. Absent: it was not said, or is no number.
     pub after: Option<Duration>,
+    /// The token of the command that ran. Absent: none ran, or it was not said.
+    pub running: Option<&'b str>,
     /// The features. Empty: none were said.
     pub features: Features,
 }
@@ -38,7 +40,7 @@ pub(crate) fn first(bytes: &[u8]) -> Option<(Parts<'_>, &[u8])> {
     let token = words.next()?;
     let outcome = Outcome::read(words.next()?)?;
     let (mut out, mut err, mut cut, mut processes, mut after) = (0_usize, 0_usize, false, None, None);
-    let mut features = Features::default();
+    let (mut running, mut features) = (None, Features::default());
     for word in words {
         let (key, value) = word.split_once('=')?;
         match key {
@@ -47,6 +49,7 @@ pub(crate) fn first(bytes: &[u8]) -> Option<(Parts<'_>, &[u8])> {
             "cut" => cut = value != "0",
             "processes" => processes = number(value),
             "after" => after = number(value).map(Duration::from_millis),
+            "running" => running = Some(value).filter(|token| !token.is_empty()),
             "features" => features = Features::said(value),
             // A field of a later runner.
             _ => {}
@@ -55,5 +58,5 @@ pub(crate) fn first(bytes: &[u8]) -> Option<(Parts<'_>, &[u8])> {
     let (stdout, rest) = body.get(1..)?.split_at_checked(out)?;
     let (stderr, rest) = rest.split_at_checked(err)?;
     let rest = rest.strip_prefix(format!("\n{END} {token}\n").as_bytes())?;
-    Some((Parts { token, outcome, stdout, stderr, cut, processes, after, features }, rest))
+    Some((Parts { token, outcome, stdout, stderr, cut, processes, after, running, features }, rest))
 }

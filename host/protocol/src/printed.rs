@@ -2,7 +2,8 @@
 //!
 //! The status that follows a command's frame has ` after=MS` at the end of its first line: the milliseconds from the start of the client to the
 //! request for the status. Every status that a client prints has ` features=...` there: what its runner can do and earlier ones could not,
-//! separated by commas. Only clients print these words; what process 1 stores and sends has the form of [`crate::frame`] alone.
+//! separated by commas. Only clients print these words; what process 1 stores and sends has the form of [`crate::frame`] alone. If a command runs, a status has
+//! its token as ` running=TOKEN` before them.
 use crate::feature::Features;
 use crate::frame::{Frame, NO_TOKEN};
 use crate::outcome::Outcome;
@@ -21,6 +22,7 @@ impl Frame {
     #[must_use]
     pub fn to_bytes_after(&self, after: Duration) -> Vec<u8> {
         let bare = Frame::bare(&self.token, self.outcome.clone(), self.processes);
+        let bare = Frame { running: self.running.clone(), ..bare };
         bare.to_bytes_with(&format!(" after={} features={}", after.as_millis(), Features::of_this_version()))
     }
 }
@@ -38,6 +40,8 @@ pub struct Printed {
     pub processes: Option<u32>,
     /// How long after the start of the client this `status` was begun. Present only in a status that follows a command; older runners leave it out.
     pub after: Option<Duration>,
+    /// The token of the command that ran in that container when the status was asked for. Absent: none ran, or the runner is an older one.
+    pub running: Option<String>,
     /// What the runner can do. Only a status says so; older runners say nothing.
     pub features: Features,
 }
@@ -65,6 +69,7 @@ impl Printed {
             cut: parts.cut,
             processes: parts.processes,
             after: parts.after,
+            running: parts.running.map(str::to_owned),
             features: parts.features,
         };
         Some((printed, rest))
@@ -97,6 +102,7 @@ mod tests {
             stderr: b"two".to_vec(),
             cut: true,
             processes: 3,
+            running: None,
         };
         assert_eq!(
             status.to_bytes_of_status(),
@@ -106,6 +112,17 @@ mod tests {
             status.to_bytes_after(Duration::from_micros(41_900)),
             b"tanist-run/1 - exited:8 stdout=0 stderr=0 cut=0 processes=3 after=41 features=if-sequence\n\ntanist-end -\n"
         );
+        let busy = Frame { running: Some("seed-1-n".into()), ..status };
+        let line = "stdout=4 stderr=3 cut=1 processes=3 running=seed-1-n features=if-sequence";
+        assert_eq!(
+            busy.to_bytes_of_status(),
+            format!("tanist-run/1 - exited:8 {line}\none\ntwo\ntanist-end -\n").as_bytes()
+        );
+        assert!(busy.to_bytes_after(Duration::ZERO).starts_with(
+            b"tanist-run/1 - exited:8 stdout=0 stderr=0 cut=0 processes=3 running=seed-1-n after=0 features=if-sequence\n"
+        ));
+        assert_eq!(Frame::parse(&busy.to_bytes()).as_ref(), Some(&busy), "process 1 sends it to its client");
+        assert_eq!(Printed::read(&busy.to_bytes_of_status(), NO_TOKEN).unwrap().running.as_deref(), Some("seed-1-n"));
     }
 
     // S4: the status after a command comes in the same answer. An incomplete one does not spoil the command's result.

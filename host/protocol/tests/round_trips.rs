@@ -43,8 +43,9 @@ prop_compose! {
         stderr in output(),
         cut in any::<bool>(),
         processes in any::<u32>(),
+        running in prop::option::of("[A-Za-z0-9._-]{1,40}"),
     ) -> Frame {
-        Frame { token, outcome, stdout, stderr, cut, processes }
+        Frame { token, outcome, stdout, stderr, cut, processes, running }
     }
 }
 

@@ -85,8 +85,18 @@ impl Desk {
             Request::Status { uid } if uid != self.writer.uid => {
                 Some(self.bare(NO_TOKEN, Outcome::NotStarted(Word::WrongUid.into())))
             }
-            Request::Status { .. } => self.poller.fresh(None, gone),
+            Request::Status { .. } => {
+                // A command that ends while the poll runs may take effect after the poll has looked.
+                let before = self.running();
+                let status = self.poller.fresh(None, gone)?;
+                Some(Frame { running: before.or_else(|| self.running()), ..status })
+            }
         }
+    }
+
+    /// The token of the command that runs, or is about to.
+    fn running(&self) -> Option<String> {
+        lock(&self.slot).current.as_ref().map(|(token, _)| token.clone())
     }
 
     /// What readiness needs to know.
@@ -190,6 +200,7 @@ impl Desk {
             stderr: ran.stderr.kept,
             cut: ran.stdout.cut || ran.stderr.cut,
             processes: self.count(ran.group),
+            running: None,
         };
         command::carry_to_log(ran.held);
         if self.tokens.finish(&exec.token, &self.writer, exec.argv.len(), &frame).is_err() {

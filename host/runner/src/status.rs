@@ -106,6 +106,7 @@ impl Poller {
                 stderr: ran.stderr.kept,
                 cut: ran.stdout.cut || ran.stderr.cut,
                 processes,
+                running: None,
             };
             let code = match frame.outcome {
                 Outcome::Exited(code @ (0 | 7 | 8 | 9 | 10)) if !ran.by_signal => Some(code),

@@ -243,6 +243,26 @@ fn without_quiet_status_polls_go_on_beside_a_command() {
     client.wait_with_output().unwrap();
 }
 
+// S32: an operator that has lost its record learns that a command runs. One that ends while the status is read counts too: it may have taken effect just after the
+// status command looked.
+#[test]
+fn a_status_says_which_command_runs() {
+    let member = noted("60", "5");
+    assert_eq!(member.status().running, None);
+    let client = member.begin_sh("seed-1-n", &[], "until test -e DIR/go; do sleep 0.05; done");
+    eventually("it runs", || member.status().running.as_deref() == Some("seed-1-n"));
+    let polls = member.lines_of("polls").len();
+    fs::write(member.path("slow"), "1").unwrap();
+    let asked = member.ask("status", &["--uid", UID], &[]).spawn().unwrap();
+    eventually("a poll begins", || member.lines_of("polls").len() == polls + 1);
+    fs::write(member.path("go"), "").unwrap();
+    assert_eq!(frame_of(client.wait_with_output().unwrap()).outcome, "exited:0");
+    let during = frame_of(asked.wait_with_output().unwrap());
+    assert_eq!((during.outcome.as_str(), during.running.as_deref()), ("exited:8", Some("seed-1-n")));
+    fs::write(member.path("slow"), "0").unwrap();
+    assert_eq!(member.status().running, None);
+}
+
 #[test]
 fn readiness_follows_expectation_and_status() {
     let mut member = Member::with_status(&[]);

@@ -64,7 +64,7 @@ pub fn group(name: &str, replicas: u64, primaries: u64) -> ReplicaGroup {
         "apiVersion": "tanist.dev/v1alpha1", "kind": "ReplicaGroup", "metadata": {"name": name},
         "spec": {
             "replicas": replicas, "primaries": primaries,
-            "template": {"spec": {"terminationGracePeriodSeconds": 30, "containers": [{"name": "db", "image": "db:1"}]}},
+            "template": {"spec": {"terminationGracePeriodSeconds": 5, "containers": [{"name": "db", "image": "db:1"}]}},
             "commands": {
                 "status": command("status"), "sequence": command("sequence"), "stop": command("stop"),
                 "primary": command("primary"), "secondary": command("secondary")

@@ -53,7 +53,8 @@ fn bury(state: &mut State) {
         let now = state.now;
         let Some(machine) = state.machines.get_mut(&uid) else { continue };
         let since = *machine.ending.get_or_insert(now);
-        (machine.app, machine.busy, machine.expects_running) = (App::default(), None, false);
+        // The application serves until it has ended.
+        (machine.busy, machine.expects_running) = (None, false);
         if now >= since.saturating_add(ENDS) {
             state.machines.remove(&uid);
         }

@@ -81,7 +81,7 @@ pub enum Fault {
     ClaimUnmarked,
     /// A user gives a pod the label of a primary.
     RoleForged,
-    /// A node leaves the cluster, and what runs on it goes on; later it comes back.
+    /// A node leaves the cluster, with its machine or without: then its kubelet goes on. Later it comes back.
     NodeGone,
     /// Another process works beside the operator, as if it had the Lease, too.
     OperatorTwice,

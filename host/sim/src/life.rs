@@ -6,6 +6,7 @@ use crate::strikes::heal;
 use crate::world::{State, World};
 use crate::{clients, controllers, strikes};
 use kube::ResourceExt;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tanist_api::ReplicaGroup;
@@ -59,7 +60,7 @@ pub async fn live(seed: u64, policies: impl Fn() -> Box<dyn Policies + Send + Sy
             _ => tokio::spawn(strikes::run(world)),
         });
     }
-    let processes = Processes { world: &world, seed, policies: &policies };
+    let processes = Processes { world: &world, seed, count: Cell::new(0), policies: &policies };
     processes.run(if seed.is_multiple_of(10) { HARD } else { HARD / 4 }).await;
     heal(&mut world.lock());
     let mut waited = Duration::ZERO;
@@ -129,7 +130,7 @@ pub fn unwell(world: &World) -> Vec<String> {
 
 /// Whether the group asks an administrator about what it cannot know any more: the status, and with it the memory, was removed (docs/safety.md, S32), also
 /// together with what a claim says of the member that leads; one of several primaries lost its volume just before the others ended (S16), or one of several was
-/// started, never confirmed, and has data that no other one has.
+/// started, never confirmed, and has data that no other one has; or the member with the most recent data is not desired any more.
 fn asks(world: &World, group: &str) -> bool {
     let state = world.lock();
     let Some(object) = state.groups.get(group) else { return false };
@@ -140,7 +141,13 @@ fn asks(world: &World, group: &str) -> bool {
     match asks.reason.as_str() {
         "NeedsAdoption" | "UnrecordedClaims" => happened(Fault::StatusLost),
         "ClaimChanged" => happened(Fault::StatusLost) || happened(Fault::VolumeLost) && has_several,
-        "NoPrimary" => happened(Fault::StatusLost) && happened(Fault::ClaimUnmarked),
+        "BelowHighWater" => happened(Fault::Resized) && asks.message.contains("and is not a desired member"),
+        "NoPrimary" => {
+            let mut waits = object.status.iter().flat_map(|status| &status.awaiting);
+            let is_unknown =
+                waits.any(|w| w.reason == "MayBePrimary" && w.message.ends_with("may be primary: its role is primary"));
+            is_unknown && happened(Fault::StatusLost) && happened(Fault::ClaimUnmarked)
+        }
         "NoCandidate" => has_several && asks.message.contains("a start on it was never confirmed"),
         _ => false,
     }
@@ -150,17 +157,20 @@ fn asks(world: &World, group: &str) -> bool {
 struct Processes<'a, P> {
     world: &'a World,
     seed: u64,
+    /// How many processes there were. Each has other dice, and so other tokens.
+    count: Cell<u64>,
     policies: &'a P,
 }
 
 impl<P: Fn() -> Box<dyn Policies + Send + Sync>> Processes<'_, P> {
     fn begin(&self) -> Operator {
-        Operator::new(self.world, self.seed ^ self.world.passed().as_secs(), (self.policies)())
+        self.count.set(self.count.get() + 1);
+        Operator::new(self.world, self.seed ^ (self.count.get() << 32), (self.policies)())
     }
 
     /// Another process works for a while, which nobody stops.
     fn begin_beside(&self) {
-        let other = Operator::new(self.world, self.seed ^ 0x2e, (self.policies)());
+        let other = self.begin();
         let time = Duration::from_secs(20 + self.world.lock().dice(60));
         self.world.lock().say("another process works beside it");
         drop(tokio::spawn(async move { other.run_all(time).await }));

@@ -158,7 +158,8 @@ impl Server {
                 true => Outcome::Exited(if says_nothing { 1 } else { status }),
                 false => Outcome::NotStarted(Word::WrongUid.into()),
             };
-            return Some(Reply::Answer(Frame::bare(NO_TOKEN, outcome, 1)));
+            let running = machine.busy.clone();
+            return Some(Reply::Answer(Frame { running, ..Frame::bare(NO_TOKEN, outcome, 1) }));
         }
         let busy = machine.busy.clone();
         if call.is_settle() {

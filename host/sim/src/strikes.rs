@@ -181,21 +181,22 @@ fn strike_node(state: &mut State, node: &str) {
         }
         return;
     }
+    let is_up = state.is_up(node);
     if state.happens(Fault::NodeGone, 48) {
         state.nodes.remove(node);
         state.tell();
-        // Its machine is gone, or only the object: then its kubelet goes on.
-        if state.dice(2) == 0 {
+        // Its machine is gone, or only the object: then its kubelet goes on. Whoever deletes a node that is cut off says that nothing runs there.
+        if !is_up || state.dice(2) == 0 {
             state.machines.retain(|_, machine| machine.node != node);
             state.say(format!("node {node} and its machine are gone"));
             collect(state, node);
         } else {
-            state.headless.insert(node.to_owned());
+            let hears = state.now.saturating_add(i64::try_from(state.dice(25)).unwrap_or(0));
+            state.deleted_nodes.insert(node.to_owned(), hears);
             state.say(format!("node {node} is deleted; its kubelet goes on"));
         }
         return;
     }
-    let is_up = state.is_up(node);
     if is_up && state.happens(Fault::NodeSilent, 24) {
         state.set_node(node, false);
     } else if !is_up && state.dice(5) == 0 {

@@ -43,8 +43,8 @@ pub struct State {
     pub claims: BTreeMap<String, PersistentVolumeClaim>,
     /// Nodes.
     pub nodes: BTreeMap<String, Node>,
-    /// Nodes that were deleted and whose kubelets go on.
-    pub headless: BTreeSet<String>,
+    /// Nodes that were deleted and whose kubelets go on, and from when on they hear of deleted pods.
+    pub deleted_nodes: BTreeMap<String, i64>,
     /// Services and disruption budgets.
     pub plain: BTreeMap<(Kind, String), DynamicObject>,
     /// Who owns fields of an object by apply.
@@ -209,7 +209,7 @@ impl State {
     /// Whether a node's kubelet hears of deleted pods.
     #[must_use]
     pub fn has_kubelet(&self, node: &str) -> bool {
-        self.headless.contains(node) || self.is_up(node)
+        self.deleted_nodes.get(node).map_or_else(|| self.is_up(node), |hears| self.now >= *hears)
     }
 
     /// A node reports, or does not. What runs on it goes on.
@@ -244,7 +244,7 @@ impl State {
 
     /// A node joins the cluster, and reports.
     pub fn add_node(&mut self, name: &str) {
-        self.headless.remove(name);
+        self.deleted_nodes.remove(name);
         let ready = NodeCondition {
             type_: "Ready".into(),
             status: "True".into(),

@@ -119,6 +119,28 @@ async fn a_primary_that_goes_on_keeps_its_clients() {
     }
 }
 
+// The same when another command of the plan is started before it.
+#[tokio::test]
+async fn a_primary_whose_stop_comes_second_keeps_its_clients() {
+    let stub = Stub::new();
+    let ctx = stub.context();
+    let observed = stub.observe(&ctx, &[Primary, Stopped]).await;
+    let mut plan = place(&observed.snapshot);
+    let away =
+        Action::Route { member: "db-0".into(), pod_uid: "pod-0".into(), role: None, ready: false, version: None };
+    plan.actions.push(away);
+    let mut stop = runs(&observed.snapshot, Verb::Switchover, "stop", "pod-0");
+    let Action::Run { intent, .. } = &mut stop.actions[0] else { panic!("no command") };
+    intent.token = "switchover-2".into();
+    plan.record.intents.push(intent.clone());
+    plan.actions.append(&mut stop.actions);
+    let outcome = carry_out(&ctx, &observed, &plan, &[Primary, Stopped]).await;
+    assert!(matches!(&outcome.errors[..], [Error::Recheck(..)]), "nobody could take over: {:?}", outcome.errors);
+    let seen = until_settled(&ctx, &stub).await;
+    assert!(seen.iter().any(|s| executes(s, "place-1")), "{seen:?}");
+    assert!(!seen.iter().any(|s| s.method == Method::PATCH && s.path.contains("/pods/db-0")), "{seen:?}");
+}
+
 // S6: a process that loses the race for the record starts nothing.
 #[tokio::test]
 async fn a_conflict_on_the_record_starts_nothing() {

@@ -100,6 +100,7 @@ pub fn snapshot(now: Timestamp, node: Node) -> Snapshot {
             since: now,
             unknown_streak: 0,
             processes: None,
+            running: None,
             contact: None,
         },
         position: Position::NotAsked,
@@ -148,6 +149,7 @@ pub fn snapshot(now: Timestamp, node: Node) -> Snapshot {
         evidence: BTreeMap::from([("t".to_owned(), Evidence::Unknown("the stream broke".into()))]),
         nodes: Some(BTreeMap::from([("n1".to_owned(), node)])),
         ended: BTreeSet::new(),
+        deleted_nodes: BTreeMap::new(),
         surplus_claims: Vec::new(),
     }
 }
@@ -197,10 +199,22 @@ impl Policies for NoPolicies {
 fn judged(clock: &Clock, hints: &Hints, stored: &Record) -> (bool, bool) {
     let now = clock.now();
     let node = Node { ready: true, since: 0, seen: 0, out_of_service: false, cordoned: false, zone: None };
-    let mut s = snapshot(now, hints.node("n1", "boot", node, now));
+    judge(snapshot(now, hints.node("n1", "boot", node, now)), stored)
+}
+
+/// The same, when the node of the old primary was deleted.
+fn judged_without_node(clock: &Clock, hints: &Hints, stored: &Record) -> bool {
+    let now = clock.now();
+    let deleted_nodes = BTreeMap::from([("n1".to_owned(), hints.deleted_node("n1", now))]);
+    let node = Node { ready: true, since: 0, seen: 0, out_of_service: false, cordoned: false, zone: None };
+    let nodes = Some(BTreeMap::new());
+    judge(Snapshot { nodes, deleted_nodes, ..snapshot(now, node) }, stored).0
+}
+
+fn judge(mut s: Snapshot, stored: &Record) -> (bool, bool) {
     // As `observe` reads it.
     s.record = serde_json::from_value(json!(stored)).unwrap();
-    s.record.clamp(now);
+    s.record.clamp(s.now);
     let proven = prove_over(&s, &stored.last_primaries[0]).is_ok();
     let plan = decide(&s, &NoPolicies);
     (proven, plan.actions.iter().any(|a| matches!(a, Action::DeletePod { .. })))
@@ -264,4 +278,41 @@ fn a_step_before_an_operators_start_is_no_proof_and_no_block() {
     assert_eq!(judged(&clock, &hints, &written), (true, false));
     world.pass(900);
     assert_eq!(judged(&clock, &hints, &written), (true, true));
+}
+
+// S21, S28: the same for a node that was deleted. No step of a clock, and no time before this process saw that there is no such node, proves anything: until then
+// the node may have been cut off.
+#[test]
+fn a_deleted_node_is_looked_at_for_its_whole_time() {
+    for step in [HOUR, 0, -HOUR] {
+        let world = clocks(1_000_000, 1_000_000);
+        let first = world.process();
+        first.take_time(&world.answer());
+        let mut stored = record(first.now());
+        world.server.fetch_add(step, Ordering::SeqCst);
+        world.pass(10);
+        let (clock, hints) = (world.process(), Hints::default());
+        clock.take_time(&world.answer());
+        stored.clamp(clock.now());
+        let judged = |seconds| {
+            world.pass(seconds);
+            judged_without_node(&clock, &hints, &stored)
+        };
+        assert!(!judged(0) && !judged(59), "{step}: 30 s and the grace are not over");
+        assert!(judged(1), "{step}: and no longer");
+    }
+    let world = clocks(1_000_000, 1_000_000);
+    let (clock, hints) = (world.process(), Hints::default());
+    let stored = record(clock.now());
+    let node = Node { ready: true, since: 0, seen: 0, out_of_service: false, cordoned: false, zone: None };
+    world.pass(600);
+    assert!(!judged_without_node(&clock, &hints, &stored));
+    world.pass(50);
+    hints.node("n1", "boot", node, clock.now());
+    world.pass(1);
+    assert!(!judged_without_node(&clock, &hints, &stored), "it was there again");
+    world.pass(59);
+    assert!(!judged_without_node(&clock, &hints, &stored));
+    world.pass(1);
+    assert!(judged_without_node(&clock, &hints, &stored));
 }

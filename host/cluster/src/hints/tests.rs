@@ -22,3 +22,17 @@ fn a_node_reports_since_this_process_saw_it() {
     let ahead = |now| hints.node("n", "a", node(true, 9000), now).since;
     assert_eq!((ahead(5000), ahead(5060)), (5000, 5000), "no start of reporting lies in the future");
 }
+
+// S28, L-C: nodes come and go for years. What this process saw of those that exist stays, however they are named.
+#[test]
+fn nodes_that_came_and_went_push_out_no_other() {
+    let hints = Hints::default();
+    let seen = |name: &str, now| hints.node(name, "a", node(true, 0), now).seen;
+    let mut now = 1000;
+    for number in 0..2 * NODES {
+        now += 1;
+        assert_eq!(seen(&format!("gone-{number}"), now), now);
+        assert_eq!((seen("a", now), seen("z", now)), (1001, 1001), "after {number} others");
+    }
+    assert_eq!(hints.nodes.lock().unwrap().len(), NODES);
+}

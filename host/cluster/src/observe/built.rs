@@ -101,7 +101,7 @@ mod tests {
         .unwrap()
     }
 
-    // A4: a change of the group, of its size or of the note is seen at once, and what is kept equals what would be built.
+    // A change of the group, of its size or of the note is seen at once, and what is kept equals what would be built.
     #[test]
     fn what_is_kept_is_what_would_be_built() {
         let settings = Settings { runner_image: "runner:1".into(), installation: "tanist".into() };
@@ -129,7 +129,7 @@ mod tests {
         assert!(first.iter().zip(&again).all(|(a, b)| Arc::ptr_eq(a, b)), "the same group is not built again");
     }
 
-    // A4, S44: an object that was changed or made anew has another fingerprint; an unchanged one is not read again.
+    // S44: an object that was changed or made anew has another fingerprint; an unchanged one is not read again.
     #[test]
     fn an_object_of_another_version_is_read_again() {
         let mut built = Built::default();

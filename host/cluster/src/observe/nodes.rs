@@ -6,17 +6,26 @@ use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Node;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use tanist_core::contract::Timestamp;
 use tanist_core::record::Record;
 use tanist_core::snapshot::{self, Member};
 
 /// Nodes that are read at the same time.
 const NODES_AT_ONCE: usize = 16;
 
-/// The nodes, and their taints, by name.
-type Nodes = (BTreeMap<String, snapshot::Node>, BTreeMap<String, Taints>);
+/// What there is of the nodes that matter to a group, by name.
+#[derive(Default)]
+pub(super) struct Nodes {
+    /// Those that exist. `None`: the operator may not read nodes.
+    pub(super) nodes: Option<BTreeMap<String, snapshot::Node>>,
+    /// Their taints.
+    pub(super) taints: BTreeMap<String, Taints>,
+    /// Those that do not exist, and since when this process has seen that.
+    pub(super) deleted: BTreeMap<String, Timestamp>,
+}
 
-/// The nodes of members and last primaries, and their taints. `None`: the operator may not read nodes.
-pub(super) async fn read(ctx: &Arc<Context>, members: &[Member], record: &Record) -> Result<Option<Nodes>, Error> {
+/// The nodes of members and last primaries.
+pub(super) async fn read(ctx: &Arc<Context>, members: &[Member], record: &Record) -> Result<Nodes, Error> {
     let of_pods = members.iter().filter_map(|m| m.pod.as_ref()?.node.clone());
     let of_memory = record.last_primaries.iter().filter_map(|l| l.node.clone());
     let names: BTreeSet<String> = of_pods.chain(of_memory).collect();
@@ -25,16 +34,20 @@ pub(super) async fn read(ctx: &Arc<Context>, members: &[Member], record: &Record
         async move { Ok((within("nodes", ctx.cluster.get::<Node>("", &name)).await?, name)) }
     });
     let read: Result<Vec<_>, Error> = stream::iter(read).buffer_unordered(NODES_AT_ONCE).try_collect().await;
-    match read {
-        Ok(found) => {
-            let seen = found.into_iter().filter_map(|(node, name)| {
-                let node = node?;
-                let seen = ctx.hints.node(&name, &convert::life(&node), convert::node(&node), ctx.clock.now());
-                Some(((name.clone(), seen), (name, conditions::taints(&node))))
-            });
-            Ok(Some(seen.unzip()))
-        }
-        Err(Error::Read(_, error)) if error.code() == Some(403) => Ok(None),
-        Err(error) => Err(error),
+    let read = match read {
+        Ok(read) => read,
+        Err(Error::Read(_, error)) if error.code() == Some(403) => return Ok(Nodes::default()),
+        Err(error) => return Err(error),
+    };
+    let (mut found, now) = (Nodes { nodes: Some(BTreeMap::new()), ..Nodes::default() }, ctx.clock.now());
+    for (node, name) in read {
+        let Some(node) = node else {
+            found.deleted.insert(name.clone(), ctx.hints.deleted_node(&name, now));
+            continue;
+        };
+        let seen = ctx.hints.node(&name, &convert::life(&node), convert::node(&node), now);
+        found.nodes.get_or_insert_default().insert(name.clone(), seen);
+        found.taints.insert(name, conditions::taints(&node));
     }
+    Ok(found)
 }

@@ -79,10 +79,32 @@ pub fn told(objects: Objects, now: Timestamp) -> Result<Told, Error> {
     }
     let surplus_claims = world.surplus_claims(Roster::new(&group, set.as_ref(), &record), &members, &record);
     let (nonce, objects) = ("told".to_owned(), Vec::new());
-    let (evidence, ended) = (BTreeMap::new(), BTreeSet::new());
-    let snapshot =
-        Snapshot { now, nonce, group, record, objects, set, members, evidence, nodes, ended, surplus_claims };
+    let (evidence, ended, deleted_nodes) = (BTreeMap::new(), BTreeSet::new(), deleted_nodes(nodes.as_ref(), &record));
+    let snapshot = Snapshot {
+        now,
+        nonce,
+        group,
+        record,
+        objects,
+        set,
+        members,
+        evidence,
+        nodes,
+        deleted_nodes,
+        ended,
+        surplus_claims,
+    };
     Ok(Told { snapshot, guessed })
+}
+
+/// The nodes of last primaries that are not there. Who looks from outside does not know since when, and takes them for long gone.
+fn deleted_nodes(
+    nodes: Option<&BTreeMap<String, tanist_core::snapshot::Node>>,
+    record: &Record,
+) -> BTreeMap<String, Timestamp> {
+    let of_memory = record.last_primaries.iter().filter_map(|last| last.node.clone());
+    let deleted = of_memory.filter(|name| nodes.is_some_and(|nodes| !nodes.contains_key(name)));
+    deleted.map(|name| (name, 0)).collect()
 }
 
 /// The role that the status says, if it is about the pod that the member has now.

@@ -142,6 +142,10 @@ impl<'a> FailoverOrder<'a> {
             return Ok(());
         }
         record_is_current(s)?;
+        if self.highest_term.is_none() {
+            let message = "members run as secondaries, and this group has no record of their data; choose who leads with the annotation tanist.dev/override";
+            return Err(broken(Rule::NeedsAdoption, message));
+        }
         if !self.enough_positions() {
             let waited = |m: &&Member| self.counts(m) && !self.led_highest_term(m) && !self.only_joins(m);
             s.members.iter().filter(waited).try_for_each(|m| readable(s, m))?;
@@ -157,8 +161,8 @@ impl<'a> FailoverOrder<'a> {
         self.highest_data().map(|_| ())
     }
 
-    /// A secondary that runs was told of every write that was acknowledged. One that is stopped may have been stopped before the primary was, which went on
-    /// without it. So if none runs, the lost primary's data has to be known, as for a seed (S15).
+    /// A secondary that runs was told of every write that was acknowledged, if it followed the last primary. One that is stopped may have been stopped before the
+    /// primary was, which went on without it. So if none runs, the lost primary's data has to be known, as for a seed (S15).
     fn somebody_has_everything(&self) -> Held {
         let s = self.s;
         if s.members.iter().any(|m| self.stands_by(m)) {
@@ -174,10 +178,7 @@ impl<'a> FailoverOrder<'a> {
                 if is_empty { Err(empty()) } else { Ok(()) }
             };
             readable(s, member).and_then(|()| has_data()).map_err(|violation| {
-                let message = format!(
-                    "{}; no secondary that followed it runs, so the others may lack its last writes",
-                    violation.message
-                );
+                let message = format!("{}; no secondary runs that has all its writes for certain", violation.message);
                 Violation { message, ..violation }
             })?;
         }

@@ -1,7 +1,7 @@
 //! Which healthy members may be stopped: the primary of a switchover, and members beyond `replicas` (S25, S26).
 use super::claims::record_is_current;
 use super::{Held, Rule, broken, broken_by, can_take_command, retry_allowed, role_is};
-use crate::contract::Role;
+use crate::contract::{Position, Role};
 use crate::over::role_word;
 use crate::snapshot::{Member, Snapshot};
 
@@ -74,11 +74,34 @@ pub fn remove_member(s: &Snapshot, member: &Member) -> Held {
     }
 }
 
+/// Whether the member was primary in the last term until it stopped: it went on when the others had stopped.
+#[must_use]
+pub fn led_to_the_end(s: &Snapshot, member: &Member) -> bool {
+    let memory = s.record.member(&member.name);
+    memory.primary_term == Some(s.record.term) && !memory.followed_since
+}
+
+/// On the way to 0 members nobody is left who could have the last writes of the primary. So how far it came is known before its pod is deleted (S26): a
+/// member that is asked to come back without it must not lead.
+fn final_data_known(s: &Snapshot, member: &Member) -> Held {
+    let why = match &member.position {
+        Position::Known(_) | Position::Empty if s.position_is_current(member) => return Ok(()),
+        Position::Unknown(why) => format!("cannot be read: {why}"),
+        _ => "has not been read since it stopped".into(),
+    };
+    let message = format!(
+        "the data of {}, which led to the end, {why}; without it no later seed could know what is missing",
+        member.name
+    );
+    Err(broken_by(Rule::PositionUnknown, &member.name, message))
+}
+
 /// The `StatefulSet` may get smaller: the members that stay serve, and no member that leaves runs, may be primary or has an open command. This has
 /// to hold before, because its controller deletes the pods with the highest ordinals whatever runs in them.
 ///
 /// # Errors
-/// [`Rule::NotSurplus`], [`Rule::StayersFirst`], [`Rule::MemberBusy`], [`Rule::NotAllStopped`], [`Rule::MayBePrimary`].
+/// [`Rule::NotSurplus`], [`Rule::StayersFirst`], [`Rule::MemberBusy`], [`Rule::NotAllStopped`], [`Rule::MayBePrimary`],
+/// [`Rule::PositionUnknown`].
 pub fn shrink_group(s: &Snapshot, replicas: u32) -> Held {
     if replicas != s.group.replicas || s.set.as_ref().is_none_or(|set| set.replicas < replicas) {
         return Err(broken(Rule::NotSurplus, format!("the desired number of members is no longer {replicas}")));
@@ -97,6 +120,9 @@ pub fn shrink_group(s: &Snapshot, replicas: u32) -> Held {
         if let Some(why) = maybe.get(&member.name) {
             let message = format!("{} is leaving and may be primary: {why}", member.name);
             return Err(broken_by(Rule::MayBePrimary, &member.name, message));
+        }
+        if s.group.is_stopped() && led_to_the_end(s, member) {
+            final_data_known(s, member)?;
         }
     }
     Ok(())

@@ -6,6 +6,7 @@ use crate::data;
 use crate::memory;
 use crate::over;
 use crate::over::role_word;
+use crate::record::MemberRecord;
 use crate::snapshot::{Member, Override, Snapshot};
 use std::cmp::Ordering;
 
@@ -272,9 +273,18 @@ pub(super) fn above_high_water(s: &Snapshot, member: &Member, own: &Sequence) ->
     match data::compare((term, own), (mark.term, &mark.sequence)) {
         Some(Ordering::Equal | Ordering::Greater) => Ok(()),
         _ => {
+            let has = |(_, known): &(&MemberName, &MemberRecord)| {
+                known.sequence.as_ref() == Some(&mark.sequence) && known.term == Some(mark.term)
+            };
+            let mut gone = s.record.members.iter().filter(|(name, _)| s.member(name).is_none());
+            let holder = gone.find(has).map(|(name, _)| {
+                format!("; {name} has it, and is not a desired member: raise spec.replicas until it is one again")
+            });
             let message = format!(
-                "its data ({own}) is behind {} of term {}, the most recent data that this group ever had",
-                mark.sequence, mark.term
+                "its data ({own}) is behind {} of term {}, the most recent data that this group ever had{}",
+                mark.sequence,
+                mark.term,
+                holder.unwrap_or_default()
             );
             Err(broken_by(Rule::BelowHighWater, &member.name, message))
         }

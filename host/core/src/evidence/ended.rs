@@ -74,8 +74,8 @@ pub fn status(ended: Ended, told: Told<'_>) -> StatusAnswer {
         (Told::ByItself, other) => unread(&other.reason(), None),
         (Told::ByRunner(_), ended) => match ended.frame(NO_TOKEN) {
             Ok((said, _)) => match &said.outcome {
-                Outcome::Exited(code) => StatusAnswer { looks: looks(&said), ..answer((*code).into(), said.processes) },
-                other => StatusAnswer { looks: looks(&said), ..unread(&clause(other), said.processes) },
+                Outcome::Exited(code) => by_runner(answer((*code).into(), said.processes), &said),
+                other => by_runner(unread(&clause(other), said.processes), &said),
             },
             Err(ended) => unread(&ended.reason(), None),
         },
@@ -162,13 +162,13 @@ fn clause(outcome: &Outcome) -> String {
 /// The role right after a command. `None`: `status` gave none, or its age is unknown, so `status` is run again.
 fn role_after(said: Printed) -> Option<StatusAnswer> {
     let Outcome::Exited(code) = said.outcome else { return None };
-    let told = StatusAnswer { after: said.after?, looks: looks(&said), ..answer(code.into(), said.processes) };
+    let told = StatusAnswer { after: said.after?, ..by_runner(answer(code.into(), said.processes), &said) };
     (told.role != Role::Unknown).then_some(told)
 }
 
-/// Whether the runner that said this can check a position just before it starts a command.
-fn looks(said: &Printed) -> bool {
-    said.features.has(Feature::IfSequence)
+/// The answer, with what only a runner says: which command runs, and whether it can check a position just before it starts one.
+fn by_runner(answer: StatusAnswer, said: &Printed) -> StatusAnswer {
+    StatusAnswer { running: said.running.clone(), looks: said.features.has(Feature::IfSequence), ..answer }
 }
 
 /// The position that the exit code and the output of `sequence` mean.

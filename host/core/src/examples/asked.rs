@@ -123,6 +123,7 @@ fn observed(point: Point, story: &contract::Snapshot) -> Snapshot {
         evidence: BTreeMap::new(),
         nodes: Some(story.members.iter().map(|told| node(story, told)).collect()),
         ended: BTreeSet::new(),
+        deleted_nodes: BTreeMap::new(),
         surplus_claims: Vec::new(),
     }
 }
@@ -217,6 +218,7 @@ fn member(story: &contract::Snapshot, told: &contract::Member) -> Member {
             since: told.role_since,
             unknown_streak: u32::from(role == Role::Unknown),
             processes: None,
+            running: None,
             contact: None,
         },
         position,

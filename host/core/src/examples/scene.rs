@@ -35,6 +35,7 @@ impl Scene {
             evidence: BTreeMap::new(),
             nodes: Some(BTreeMap::from([("node-0".to_owned(), node(None))])),
             ended: BTreeSet::new(),
+            deleted_nodes: BTreeMap::new(),
             surplus_claims: Vec::new(),
         })
     }

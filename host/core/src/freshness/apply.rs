@@ -48,8 +48,8 @@ impl Readings {
             let unknown_streak = self.answers.get(&pod.uid).filter(|_| was_asked).map_or(0, |hint| hint.streak);
             member.asked = self.reading.contains(&pod.uid);
             self.add_position(group, member, &pod, answer.role, at);
-            let StatusAnswer { role, detail, processes, .. } = answer;
-            member.reading = Reading { role, detail, since, unknown_streak, processes, contact };
+            let StatusAnswer { role, detail, processes, running, .. } = answer;
+            member.reading = Reading { role, detail, since, unknown_streak, processes, running, contact };
         }
         changes
     }

@@ -22,7 +22,7 @@ pub fn begin(s: &Snapshot, plan: &mut Plan, verb: Verb, name: &MemberName) {
     let counter = plan.record.counter.saturating_add(1);
     let term = if verb.opens_term() { next_term(s, plan) } else { plan.record.term };
     let intent = Intent {
-        token: format!("{}-{counter}-{}", verb.as_str(), s.nonce),
+        token: verb.token(counter, &s.nonce),
         verb,
         command: command_name.to_owned(),
         member: name.clone(),
@@ -87,6 +87,8 @@ fn record_intent(s: &Snapshot, plan: &mut Plan, member: &Member, intent: &Intent
         known.started = Some(Started { term, target, before, followed: false, peer_stopped: false });
     }
     if intent.verb.makes_primary() {
+        // The start may never be confirmed, and the claims of others may say that it led: then this is the volume that it led with.
+        known.claim_uid = known.claim_uid.take().or_else(|| memory::claim_uids(&member.claims));
         record_last_primary(plan, s, intent);
     }
     plan.record.note(s.now, Event::CommandStarted, Some(&member.name), Some(intent.command.clone()));

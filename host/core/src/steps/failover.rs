@@ -68,8 +68,12 @@ fn wait(s: &Snapshot, plan: &mut Plan, v: &Violation) {
         Rule::PositionUnknown => Reason::PositionUnknown,
         Rule::HistoriesDiffer => Reason::HistoriesDiffer,
         Rule::ClaimChanged => Reason::ClaimChanged,
+        Rule::NeedsAdoption => Reason::NeedsAdoption,
         _ => Reason::FailoverPending,
     };
+    if v.rule == Rule::NeedsAdoption {
+        plan.needs_adoption = Some(v.message.clone());
+    }
     let again = (v.rule == Rule::PositionUnknown).then(|| s.now.saturating_add(limits::UNKNOWN_POSITION_SECONDS));
     plan.wait_until(reason, v.member.as_ref(), v.message.clone(), v.until.or(again));
 }

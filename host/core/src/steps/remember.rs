@@ -143,7 +143,8 @@ fn record_primary(s: &Snapshot, plan: &mut Plan, member: &Member) {
     let Some(container_id) = pod.containers.get(name).and_then(|c| c.id.clone()) else { return };
     let known = plan.record.member_mut(&member.name);
     known.followed_since &= !serves;
-    if serves && known.primary_term != Some(s.record.term) {
+    let is_new = serves && known.primary_term != Some(s.record.term);
+    if is_new {
         known.primary_term = Some(s.record.term);
         known.last_primary = Some(s.now);
     }
@@ -157,6 +158,10 @@ fn record_primary(s: &Snapshot, plan: &mut Plan, member: &Member) {
         gone: None,
     };
     push_last_primary(plan, entry);
+    if is_new {
+        // A command that the record lost made it primary in this term (S32): the secondaries follow another one.
+        note_other_primary(s, plan, &member.name);
+    }
 }
 
 fn record_position(s: &Snapshot, plan: &mut Plan, member: &Member) {
@@ -215,12 +220,9 @@ fn update_last_primaries(s: &Snapshot, plan: &mut Plan) {
             Err(_) => plan.record.last_primaries.push(last),
         }
     }
-    // Primaries that end together leave nobody who goes on without their secondaries.
-    for member in ended {
-        let goes_on = |last: &LastPrimary| last.member != member && led.contains(&last.member);
-        if plan.record.last_primaries.iter().any(goes_on) {
-            note_stopped_peer(s, plan, &member);
-        }
+    // Primaries that are found over at once may have ended one after the other, and the last one acknowledged writes alone.
+    for member in ended.iter().filter(|_| led.len() > 1) {
+        note_other_primary(s, plan, member);
     }
     for last in &mut plan.record.last_primaries {
         // A pod that is seen again was not gone, so its time starts again.
@@ -243,12 +245,12 @@ fn last_seen(s: &Snapshot, last: &LastPrimary) -> Timestamp {
     last.gone.or_else(|| s.pod(&last.pod_uid).map(|(m, _)| since(m))).unwrap_or(s.now).min(s.now)
 }
 
-/// Notes for the secondaries of the present term that one of its primaries stopped beside another one. A member may follow any of its peers, so each
-/// secondary is told again, whichever peers it was given (promise 4; docs/rules.md, "Which question arises"). After the only primary of a term a
-/// takeover opens a new term, in which every secondary is told anyway, so nothing is noted then.
-fn note_stopped_peer(s: &Snapshot, plan: &mut Plan, stopped: &MemberName) {
+/// Notes for the secondaries of the present term that one of its primaries stopped beside another one, or came without a command of the record. A member may
+/// follow any of its peers, so each secondary is told again, whichever peers it was given (promise 4; docs/rules.md, "Which question arises"). After the only
+/// primary of a term a takeover opens a new term, in which every secondary is told anyway, so nothing is noted then.
+fn note_other_primary(s: &Snapshot, plan: &mut Plan, primary: &MemberName) {
     let term = plan.record.term;
-    for member in s.members.iter().filter(|m| &m.name != stopped) {
+    for member in s.members.iter().filter(|m| &m.name != primary) {
         let Some(known) = plan.record.members.get_mut(&member.name) else { continue };
         known.started.iter_mut().for_each(|started| started.peer_stopped = !started.target);
         // A role that cannot be read for a moment may be that of a secondary.

@@ -81,13 +81,7 @@ fn settle_intent(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
             }
             close_intent(plan, intent);
             undo_start(plan, intent);
-            // A stop that never began is no switchover that failed.
-            plan.record
-                .switchover
-                .as_mut()
-                .filter(|h| intent.verb == Verb::Switchover && h.is_open())
-                .into_iter()
-                .for_each(|h| h.begun = None);
+            reopen_switchover(plan, intent);
             plan.record.note(
                 s.now,
                 Event::NotStarted,
@@ -96,6 +90,10 @@ fn settle_intent(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
             );
         }
         (Some(Evidence::NotStarted(why)), _) => {
+            // What the API server or the network refused is tried again after a back-off; what the runner could not start may never work.
+            if !why.is_one_of(Word::ALL) {
+                reopen_switchover(plan, intent);
+            }
             close_failed(
                 s,
                 plan,
@@ -335,6 +333,12 @@ fn undo_start(plan: &mut Plan, intent: &Intent) {
     if !intent.again && intent.verb.intended() != Role::Stopped {
         plan.record.member_mut(&intent.member).started = None;
     }
+}
+
+/// A stop that never began is no switchover that failed.
+fn reopen_switchover(plan: &mut Plan, intent: &Intent) {
+    let open = plan.record.switchover.as_mut().filter(|h| intent.verb == Verb::Switchover && h.is_open());
+    open.into_iter().for_each(|h| h.begun = None);
 }
 
 fn close_intent(plan: &mut Plan, intent: &Intent) {

@@ -3,7 +3,9 @@
 //!
 //! The `StatefulSet` is not simply given a smaller number, because its controller would delete the pods with the highest ordinals, primary or not.
 use crate::check;
+use crate::check::Rule;
 use crate::contract::Role;
+use crate::limits;
 use crate::over;
 use crate::over::role_word;
 use crate::plan::{Action, Plan, Reason};
@@ -39,13 +41,16 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     if !positions::all_known(s, plan, leaving.iter().copied().filter(|m| s.reachable(m))) {
         return;
     }
+    let led = leaving.iter().copied().filter(|m| s.reachable(m) && s.group.is_stopped() && check::led_to_the_end(s, m));
+    if !positions::all_current(s, plan, led) {
+        return;
+    }
     if let Err(violation) = check::shrink_group(s, s.group.replicas) {
-        return plan.wait_until(
-            Reason::ShrinkPending,
-            violation.member.as_ref(),
-            violation.message.clone(),
-            violation.until.or_else(|| over::proven_at(s)),
-        );
+        // A sequence that could not be read is read again after a while.
+        let unread = violation.rule == Rule::PositionUnknown;
+        let again = unread.then(|| s.now.saturating_add(limits::UNKNOWN_POSITION_SECONDS));
+        let until = violation.until.or(again).or_else(|| over::proven_at(s));
+        return plan.wait_until(Reason::ShrinkPending, violation.member.as_ref(), violation.message, until);
     }
     shrink(s, plan, &leaving);
 }

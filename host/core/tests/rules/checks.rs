@@ -3,7 +3,7 @@ use super::super::support::policies::Natural;
 use super::super::support::world::{World, command};
 use super::super::support::{db, sequence};
 use super::second_look::deletion;
-use tanist_core::check::{Rule, start};
+use tanist_core::check::{Rule, shrink_group, start};
 use tanist_core::checked::recheck;
 use tanist_core::contract::{Phase, Position, Role};
 use tanist_core::decide::decide;
@@ -99,6 +99,78 @@ fn members_leave_in_order() {
     assert_eq!((against(&s, Verb::Remove, 0), against(&s, Verb::Remove, 2)), (Some(Rule::NotSurplus), None));
     world.serve(0, Role::Stopped);
     assert_eq!(against(&world.observe(), Verb::Remove, 2), Some(Rule::StayersFirst));
+}
+
+// S26: the pod of the member that led to the end stays until its data was read after it stopped.
+#[test]
+fn a_group_goes_to_zero_when_the_last_data_is_known() {
+    let mut world = stopped();
+    world.group.replicas = 0;
+    let mut s = world.observe();
+    let shrinks = |s: &Snapshot| shrink_group(s, 0).map_err(|v| (v.rule, v.member));
+    s.members[1].position = Position::Unknown("?".into());
+    assert_eq!(shrinks(&s), Ok(()), "nobody led in this term");
+    s.record.member_mut(&db(1)).primary_term = Some(s.record.term);
+    let unread = Err((Rule::PositionUnknown, Some(db(1))));
+    assert_eq!(shrinks(&s), unread);
+    s.members[1].position = Position::Known(sequence("4"));
+    assert_eq!(shrinks(&s), Ok(()));
+    s.members[1].position_stale = true;
+    assert_eq!(shrinks(&s), unread, "it was read before the end");
+    s.record.member_mut(&db(1)).followed_since = true;
+    assert_eq!(shrinks(&s), Ok(()), "it followed another one since");
+}
+
+// S21: what runs on a deleted node has time from when both were seen to be gone, pod and node.
+#[test]
+fn a_deleted_node_is_waited_for_from_the_later_moment() {
+    let mut s = stopped().observe();
+    let last = |gone| LastPrimary {
+        member: db(0),
+        pod_uid: "gone".into(),
+        container: "db".into(),
+        container_id: "c".into(),
+        node: Some("deleted".into()),
+        grace: 5,
+        gone,
+    };
+    let now = s.now;
+    let mut until = |gone: Option<i64>, seen: Option<i64>| {
+        s.deleted_nodes = seen.map(|at| ("deleted".to_owned(), now + at)).into_iter().collect();
+        prove_over(&s, &last(gone.map(|at| now + at))).map_err(|not| not.until.map(|at| at - now))
+    };
+    assert_eq!(until(Some(-100), Some(-10)), Err(Some(25)));
+    assert_eq!(until(Some(-10), Some(-100)), Err(Some(25)));
+    assert_eq!(until(None, Some(-10)), Err(Some(25)));
+    assert_eq!(until(Some(-100), None), Err(Some(35)), "this process has not seen it yet");
+    assert_eq!(until(Some(-35), Some(-36)), Ok("its node is gone"));
+}
+
+// S32: a command that makes a primary and that the record does not have is awaited. One that the record has, or that makes no primary, is not taken for that.
+#[test]
+fn a_start_that_the_record_lost_may_make_a_primary() {
+    let mut world = served();
+    world.group.primaries = 1;
+    let mut s = world.observe();
+    for (token, counts) in [
+        ("seed-1-n", true),
+        ("failover-1-n", true),
+        ("join-1-n", true),
+        ("place-1-n", false),
+        ("follow-1-n", false),
+        ("demote-1-n", false),
+        ("seeds", false),
+        ("", false),
+    ] {
+        s.members[1].reading.running = Some(token.to_owned());
+        let why = s.may_be_primary().remove(&db(1));
+        assert_eq!(why.is_some_and(|why| why.contains("does not have that command")), counts, "{token}");
+    }
+    s.members[1].reading.running = Some("join-1-n".into());
+    let mut join = intent(&s, Verb::Join, 1);
+    join.token = "join-1-n".into();
+    s.record.intents.push(join);
+    assert_eq!(s.may_be_primary().remove(&db(1)), None, "the record has it, and what is known of its place");
 }
 
 #[test]

@@ -156,13 +156,13 @@ fn where_the_last_primary_was_is_told() {
     world.forget(0);
     let (_, plan, _) = world.round(&Natural);
     assert_eq!(of(&mut world, plan.record.clone()), full, "its pod is gone");
-    world.nodes.remove("node-0");
+    world.delete_node("node-0");
     let (_, plan, _) = world.round(&Natural);
-    assert_eq!(of(&mut world, plan.record.clone()), full, "its node is gone, and it is over");
+    assert_eq!(of(&mut world, plan.record.clone()), full, "its node is gone");
     let lost = plan.record.lost_primary.clone();
     assert_eq!(lost.map(|lost| lost.member), Some(db(0)));
 
-    let (_, plan) = world.play(&Natural, 60);
+    let (_, plan) = world.play(&Natural, 120);
     assert_eq!(plan.record.lost_primary, None, "another one leads");
     assert_eq!(of(&mut world, plan.record)[0].as_deref(), Some("db-2"));
 }

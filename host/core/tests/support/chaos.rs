@@ -163,7 +163,7 @@ fn node(world: &mut World, dice: &Dice, ordinal: u32, ready: bool) {
         // The machine is gone for good, and so is all that ran there.
         let there: Vec<_> =
             world.pods.iter().filter(|(_, b)| b.pod.node.as_deref() == Some(&name)).map(|(o, _)| *o).collect();
-        world.nodes.remove(&name);
+        world.delete_node(&name);
         there.into_iter().for_each(|o| world.forget(o));
         world.work();
         return;

@@ -15,6 +15,8 @@ impl World {
         for (ordinal, role) in (0..).zip([Role::Primary, Role::Secondary, Role::Secondary]) {
             world.serve(ordinal, role);
         }
+        let (now, led) = (world.now, world.record.member_mut(&super::db(0)));
+        (led.primary_term, led.last_primary) = (Some(1), Some(now));
         world.play(&Natural, 0);
         world.now = START + seconds;
         world

@@ -326,7 +326,7 @@ impl Story {
             return;
         }
         match how {
-            "deleted" => drop(self.world.nodes.remove(name)),
+            "deleted" => self.world.delete_node(name),
             _ => {
                 let (ready, cordoned) = (matches!(how, "ready" | "cordoned"), how == "cordoned");
                 let out_of_service = how == "out-of-service";

@@ -30,6 +30,8 @@ pub struct World {
     pub pods: BTreeMap<u32, Body>,
     pub volumes: BTreeMap<u32, Volume>,
     pub nodes: BTreeMap<String, Node>,
+    /// Nodes that were deleted, and when.
+    pub deleted_nodes: BTreeMap<String, Timestamp>,
     /// Whether nodes may be read.
     pub nodes_known: bool,
     pub ended: BTreeSet<String>,
@@ -66,6 +68,7 @@ impl World {
             pods: BTreeMap::new(),
             volumes: BTreeMap::new(),
             nodes: BTreeMap::new(),
+            deleted_nodes: BTreeMap::new(),
             nodes_known: true,
             ended: BTreeSet::new(),
             ghosts: Vec::new(),
@@ -98,6 +101,12 @@ impl World {
         self.volumes
             .insert(ordinal, Volume { uid, data: Data::Empty, written: 0, led: 0, holds: BTreeSet::new(), mark: None });
         self.lose();
+    }
+
+    /// A node is deleted. What runs there goes on for a while.
+    pub fn delete_node(&mut self, name: &str) {
+        self.nodes.remove(name);
+        self.deleted_nodes.insert(name.to_owned(), self.now);
     }
 
     /// A new pod on its usual node, or on the spare one while that node is lost.
@@ -178,6 +187,7 @@ impl World {
             members: ordinals.iter().map(|o| self.member(*o)).collect(),
             evidence,
             nodes: self.nodes_known.then(|| self.nodes.clone()),
+            deleted_nodes: self.deleted_nodes.clone(),
             ended: self.ended.clone(),
             surplus_claims: self.surplus_claims.clone(),
             record,
@@ -208,7 +218,10 @@ impl World {
         let (role, since, unknown_streak) = body.said;
         let detail = (role == Role::Unknown).then(|| "no answer".to_owned());
         member.pod = Some(body.pod.clone());
-        member.reading = Reading { role, detail, since, unknown_streak, processes: body.app.processes, contact: None };
+        let runs = |e: &&Exec| e.intent.pod_uid == body.pod.uid && e.works_at.is_some();
+        let running = self.execs.values().find(runs).filter(|_| self.group.runner).map(|e| e.intent.token.clone());
+        let processes = body.app.processes;
+        member.reading = Reading { role, detail, since, unknown_streak, processes, running, contact: None };
         if let Some(Read { container, position, at, role: then, led }) = &body.read {
             let patience = match position {
                 Position::Unknown(_) => 10,
@@ -354,9 +367,10 @@ impl World {
         let arrived: Vec<_> = self.pods.iter_mut().filter_map(|(o, b)| Some((*o, arriving(b)?))).collect();
         arrived.into_iter().for_each(|(ordinal, role)| self.arrive(ordinal, role));
         self.replicate();
-        let nodes = &self.nodes;
+        let (nodes, deleted) = (&self.nodes, &self.deleted_nodes);
         self.ghosts.retain(|g| match nodes.get(&g.node) {
-            None => false,
+            // Its kubelet goes on, and hears of the deleted pod.
+            None => deleted.get(&g.node).is_some_and(|at| now < g.since.max(*at) + g.grace + 29),
             Some(n) if n.out_of_service => false,
             Some(n) => !n.ready || now < g.since.max(n.since) + g.grace + 29,
         });

@@ -13,7 +13,7 @@ use tracing::debug;
 /// holder's, or nothing: then its pod proves nothing.
 pub const ANNOTATION: &str = "tanist.dev/holder-pod";
 
-/// How long the holder has to be silent: it renews every [`RETRY`], so it missed one.
+/// How long the holder has to be silent: it renews every [`RETRY`] where the API server answers at once.
 pub const MISSED: Duration = RETRY.saturating_mul(2);
 
 /// The text of [`ANNOTATION`].

@@ -28,6 +28,8 @@ pub struct Frame {
     pub processes: u32,
     /// Milliseconds; only a status that came of a command says them.
     pub after: Option<u64>,
+    /// Only a status says it, and only while a command runs.
+    pub running: Option<String>,
     /// Only a status says them.
     pub features: Option<String>,
 }
@@ -57,6 +59,7 @@ pub fn first(bytes: &[u8]) -> (Frame, &[u8]) {
         cut: value(words[5], "cut=") == 1,
         processes: u32::try_from(value(words[6], "processes=")).unwrap(),
         after: more("after=").map(|text| text.parse().unwrap()),
+        running: more("running=").map(str::to_owned),
         features: more("features=").map(str::to_owned),
     };
     (frame, rest.unwrap_or_else(|| panic!("no end mark: {header}")))

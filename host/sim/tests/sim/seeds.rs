@@ -1,17 +1,54 @@
 //! Lives of groups under the shipped round with faults of every kind: no promise is broken, and every group is well once everything has healed.
 use super::number;
 use super::policies::Natural;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::panic::{catch_unwind, set_hook, take_hook};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, Once};
 use std::thread::{available_parallelism, scope};
 use std::time::Instant;
 use tanist_sim::faults::Fault;
 use tanist_sim::life::{Lived, live};
 
+thread_local! {
+    /// Panics of this thread. A task that panics ends, and whoever spawned it need not notice.
+    static PANICS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+/// From now on panics are also noted.
+fn note_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let usual = take_hook();
+        set_hook(Box::new(move |info| {
+            PANICS.with_borrow_mut(|panics| panics.push(info.to_string()));
+            usual(info);
+        }));
+    });
+}
+
+/// The life of that seed: all of it on this thread. A panic breaks a promise.
 fn lived(seed: u64) -> Lived {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    runtime.block_on(live(seed, || Box::new(Natural)))
+    note_panics();
+    PANICS.take();
+    let life = catch_unwind(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(live(seed, || Box::new(Natural)))
+    });
+    let empty = || Lived { broken: Vec::new(), unwell: Vec::new(), happened: BTreeMap::new(), log: Vec::new() };
+    let mut life = life.unwrap_or_else(|_| empty());
+    life.broken.extend(PANICS.take());
+    life
+}
+
+#[test]
+fn a_panic_in_a_task_is_noted() {
+    note_panics();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async { drop(tokio::spawn(async { panic!("on purpose") }).await) });
+    let panics = PANICS.take();
+    assert!(panics.len() == 1 && panics[0].contains("on purpose"), "{panics:?}");
 }
 
 /// What happened in many lives.
