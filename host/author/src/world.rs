@@ -311,7 +311,9 @@ fn remember(record: &mut Record, case: &Case, term: u64, member: &Member, said: 
     let usual = leads.then_some(-limits::LEAD_SECONDS);
     let last_primary = said.last_primary.or(usual);
     known.last_primary = last_primary.map(|at| time(case, at));
-    known.primary_term = last_primary.and(own);
+    // A primary was made one by a command of this group, whatever the case says of its past.
+    let leads = said.role == Some(Role::Primary);
+    known.primary_term = own.filter(|_| leads || last_primary.is_some());
     known.failures = said.failures;
     let usual = || Failure { command: "primary".to_owned(), outcome: Outcome::Exited(1), at: time(case, -SETTLED) };
     let told = said.last_failure.as_ref().map(|told| Failure {

@@ -108,7 +108,8 @@ fn observed(point: Point, story: &contract::Snapshot) -> Snapshot {
         let leads = point == Point::Switchover && told.role == Role::Primary;
         let usual = story.now.saturating_sub(limits::LEAD_SECONDS);
         known.last_primary = if leads { Some(usual) } else { told.last_primary };
-        known.primary_term = known.last_primary.and(own);
+        // A primary was made one by a command of this group, whatever the story says of its past.
+        known.primary_term = own.filter(|_| told.role == Role::Primary || known.last_primary.is_some());
         known.failures = told.failures;
         known.last_failure.clone_from(&told.last_failure);
     }

@@ -114,7 +114,8 @@ async fn a_slow_group_that_was_cut_off_insists_once() {
 #[tokio::test]
 async fn the_place_of_a_slow_decision_rests() {
     let decisions = Decisions::new(2);
-    let work = Duration::from_millis(30);
+    // The pause of twice as much is longer than what else a busy machine may do before the places are looked at.
+    let work = Duration::from_millis(200);
     let burn = || {
         move || {
             thread::sleep(work);
@@ -124,8 +125,8 @@ async fn the_place_of_a_slow_decision_rests() {
     decisions.run("a", burn(), || ()).await.unwrap();
     decisions.run("a", burn(), || ()).await.unwrap();
     let decided = Instant::now();
-    assert_eq!(decisions.run("quick", || (1, QUICK), || ()).await, Ok(1), "the others do not wait for it");
     assert_eq!(decisions.slow.available_permits(), 0);
+    assert_eq!(decisions.run("quick", || (1, QUICK), || ()).await, Ok(1), "the others do not wait for it");
     drop(decisions.slow.acquire().await.unwrap());
     assert!(decided.elapsed() >= work, "it rested for {:?}", decided.elapsed());
 }
