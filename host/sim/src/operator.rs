@@ -1,6 +1,7 @@
 //! A process of the operator: rounds of each group, started by changes and by what the rounds themselves await.
 use crate::faults::Fault;
 use crate::server::Server;
+use crate::stale::{Stale, Watched};
 use crate::world::World;
 use kube::ResourceExt;
 use std::collections::BTreeMap;
@@ -152,6 +153,8 @@ pub struct Operator {
     health: PolicyHealth,
     /// When it began, in seconds since 1970.
     began: i64,
+    /// What its watches showed.
+    watched: Watched,
 }
 
 impl Operator {
@@ -176,7 +179,29 @@ impl Operator {
             closing: AtomicBool::new(false),
         };
         let health = PolicyHealth::Active("one policy".into());
-        Operator { process, world: world.clone(), ctx: Arc::new(ctx), wakes, policies, health, began: now }
+        Operator {
+            process,
+            world: world.clone(),
+            ctx: Arc::new(ctx),
+            wakes,
+            policies,
+            health,
+            began: now,
+            watched: Watched::default(),
+        }
+    }
+
+    /// Its watches show that change wrongly: the first one is 1.
+    #[must_use]
+    pub fn with_stale(mut self, change: u64, stale: Stale) -> Self {
+        self.watched = Watched::wrong(change, stale);
+        self
+    }
+
+    /// How many changes its watches have shown.
+    #[must_use]
+    pub fn watched(&self) -> Watched {
+        self.watched.clone()
     }
 
     /// Runs rounds of all groups until the time is over.
@@ -200,7 +225,7 @@ impl Operator {
                 () = tokio::time::sleep_until(until) => return,
             }
             tokio::time::sleep(DEBOUNCE).await;
-            let Some(object) = self.world.lock().groups.get(group).cloned() else { return };
+            let Some(object) = self.watched.group(&self.world, group) else { return };
             next = self.round(&object).await;
         }
     }
@@ -212,7 +237,7 @@ impl Operator {
             let told = news.notified();
             tokio::pin!(told);
             told.as_mut().enable();
-            if self.look(shown) {
+            if self.watched.owes().await || self.look(shown) && self.watched.shows().await {
                 return;
             }
             told.await;

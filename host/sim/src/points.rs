@@ -1,6 +1,7 @@
 //! Every point at which a process of the operator may end or stand still: before and after each request and each execution of a story. Another process takes
 //! over, and the story has to end as it does without that.
-use crate::operator::{Operator, Stop};
+use crate::operator::{Operator, Process, Stop};
+use crate::stale::{Stale, Watched};
 use crate::world::{State, World};
 use crate::{clients, controllers, life};
 use std::time::Duration;
@@ -26,14 +27,27 @@ pub struct Story {
 pub struct Played {
     /// How many points the first process passed.
     pub points: u64,
-    /// Whether it was stopped.
-    pub is_stopped: bool,
+    /// How many processes were stopped.
+    pub stopped: usize,
+    /// How many changes its watches had to show.
+    pub changes: u64,
     /// What broke a promise.
     pub broken: Vec<String>,
     /// The groups that were not well at the end.
     pub unwell: Vec<String>,
     /// What happened, one line each.
     pub log: Vec<String>,
+}
+
+/// What goes wrong in a story.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wrong {
+    /// Nothing.
+    Nothing,
+    /// The first process is stopped at that point of its life, and each of the next ones at a point of its own, as long as the list goes on.
+    Stopped(Vec<(u64, Stop)>),
+    /// The watches of the first process show that change wrongly.
+    Stale(u64, Stale),
 }
 
 /// How long another process waits for the Lease of one that ended or stands still.
@@ -45,29 +59,33 @@ const LOOK: Duration = Duration::from_secs(1);
 /// How long a story goes on after its last event.
 const AFTERWARDS: Duration = Duration::from_secs(20);
 
-/// Plays a story. `stop`: at which point the first process is stopped, and how.
-pub async fn play(
-    story: &Story,
-    policies: impl Fn() -> Box<dyn Policies + Send + Sync>,
-    stop: Option<(u64, Stop)>,
-) -> Played {
+/// Plays a story in which that goes wrong.
+pub async fn play(story: &Story, policies: impl Fn() -> Box<dyn Policies + Send + Sync>, wrong: Wrong) -> Played {
     let world = World::new(4, 1);
     story.groups.iter().for_each(|group| world.create(group.clone()));
     drop(tokio::spawn(controllers::run(world.clone())));
     drop(tokio::spawn(clients::run(world.clone())));
     drop(tokio::spawn(happen(world.clone(), story.events.clone())));
-    let first = begin(&world, 1, policies(), stop);
+    let (mut stops, stale) = match wrong {
+        Wrong::Nothing => (Vec::new(), None),
+        Wrong::Stopped(stops) => (stops, None),
+        Wrong::Stale(change, stale) => (Vec::new(), Some((change, stale))),
+    };
+    stops.reverse();
+    let (first, watched) = begin(&world, 1, policies(), stops.pop(), stale);
     let end = Duration::from_secs(story.events.last().map_or(0, |(at, _)| *at)) + AFTERWARDS;
-    let (mut takes_over, mut another) = (None, None);
+    let (mut current, mut begun, mut stopped, mut takes_over) = (first.clone(), 1, 0, None);
     while world.passed() < end || world.passed() < end + life::HEALING && !life::unwell(&world).is_empty() {
         tokio::time::sleep(LOOK).await;
-        if first.is_stopped() && takes_over.is_none() {
+        if current.is_stopped() && takes_over.is_none() {
             world.lock().say("the operator is stopped");
+            stopped += 1;
             takes_over = Some(world.passed() + LEASE);
         }
-        if takes_over.is_some_and(|at| at <= world.passed()) && another.is_none() {
+        if takes_over.is_some_and(|at| at <= world.passed()) {
             world.lock().say("another one takes over");
-            another = Some(begin(&world, 2, policies(), None));
+            begun += 1;
+            (current, takes_over) = (begin(&world, begun, policies(), stops.pop(), None).0, None);
         }
     }
     let unwell = life::unwell(&world);
@@ -76,7 +94,8 @@ pub async fn play(
     words.into_iter().for_each(|line| state.say(line));
     Played {
         points: first.points(),
-        is_stopped: first.is_stopped(),
+        stopped,
+        changes: watched.changes(),
         broken: std::mem::take(&mut state.broken),
         unwell,
         log: std::mem::take(&mut state.log),
@@ -88,14 +107,18 @@ fn begin(
     seed: u64,
     policies: Box<dyn Policies + Send + Sync>,
     stop: Option<(u64, Stop)>,
-) -> crate::operator::Process {
-    let operator = Operator::new(world, seed, policies);
-    let process = operator.process.clone();
+    stale: Option<(u64, Stale)>,
+) -> (Process, Watched) {
+    let mut operator = Operator::new(world, seed, policies);
     if let Some((point, stop)) = stop {
-        process.stop_at(point, stop);
+        operator.process.stop_at(point, stop);
     }
+    if let Some((change, stale)) = stale {
+        operator = operator.with_stale(change, stale);
+    }
+    let begun = (operator.process.clone(), operator.watched());
     drop(tokio::spawn(async move { operator.run_all(Duration::from_secs(86_400)).await }));
-    process
+    begun
 }
 
 async fn happen(world: World, events: Vec<(u64, Event)>) {

@@ -1,13 +1,16 @@
 //! Stories in which the operator is killed, or stands still, at every point: before and after each request and each execution.
 use super::number;
 use super::policies::Natural;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
 use std::time::Duration;
 use tanist_api::ReplicaGroup;
 use tanist_core::contract::Role;
 use tanist_sim::app::group;
 use tanist_sim::controllers::delete;
 use tanist_sim::operator::Stop;
-use tanist_sim::points::{Event, Played, Story, play};
+use tanist_sim::points::{Event, Played, Story, Wrong, play};
+use tanist_sim::stale::Stale;
 use tanist_sim::strikes::{die, edit, forget, label, lose_volume, restart};
 use tanist_sim::world::State;
 
@@ -60,6 +63,20 @@ fn on_primary(state: &mut State, what: fn(&mut State, &str)) {
     what(state, &pod);
 }
 
+/// The volume of a primary is lost, if another one has what was acknowledged: of the only copy nothing could come back.
+fn lose_a_copy(state: &mut State) {
+    let pod = primary(state);
+    let promised = state.clients.get("db").map(|clients| clients.promised.clone()).unwrap_or_default();
+    let lost = state.machine(&pod).map(|machine| machine.claim.clone()).unwrap_or_default();
+    if state
+        .disks
+        .iter()
+        .any(|(claim, disk)| *claim != lost && disk.holds.is_superset(&promised) && disk.data.is_some())
+    {
+        lose_volume(state, &pod);
+    }
+}
+
 /// The stories. The group forms in the first seconds of each.
 fn stories() -> Vec<Story> {
     let one = |replicas| vec![group("db", replicas, 1)];
@@ -77,7 +94,7 @@ fn stories() -> Vec<Story> {
         story("the primary's container starts anew", one(3), &[(20, |s| on_primary(s, restart))]),
         story("the primary's pod is deleted", one(3), &[(20, |s| on_primary(s, delete))]),
         story("the primary's pod is deleted at once", one(3), &[(20, |s| on_primary(s, forget))]),
-        story("the primary's volume is lost", one(3), &[(20, |s| on_primary(s, lose_volume))]),
+        story("the primary's volume is lost", one(3), &[(20, lose_a_copy)]),
         story("a follower's pod is deleted", one(3), &[(20, |s| delete(s, "db-2"))]),
         story("a follower's volume is lost", one(3), &[(20, |s| lose_volume(s, "db-1"))]),
         story(
@@ -141,7 +158,7 @@ fn stories() -> Vec<Story> {
         ),
         story("a group with two primaries forms", two(3), &[]),
         story("one of two primaries dies", two(3), &[(20, |s| on_primary(s, die))]),
-        story("one of two primaries loses its volume", two(3), &[(20, |s| on_primary(s, lose_volume))]),
+        story("one of two primaries loses its volume", two(3), &[(20, lose_a_copy)]),
         story("both primaries die", two(3), &[(20, |s| each(s, die))]),
         story(
             "the node of one of two primaries is silent and comes back",
@@ -152,9 +169,9 @@ fn stories() -> Vec<Story> {
     ]
 }
 
-fn told(story: &Story, stop: Option<(u64, Stop)>) -> Played {
+fn told(story: &Story, wrong: Wrong) -> Played {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    runtime.block_on(play(story, || Box::new(Natural), stop))
+    runtime.block_on(play(story, || Box::new(Natural), wrong))
 }
 
 /// Why the story did not go well.
@@ -170,7 +187,7 @@ fn a_story_goes_well_wherever_the_operator_is_stopped() {
     let chosen = std::env::var("TANIST_SIM_POINT").unwrap_or_default();
     let (mut tried, mut stopped, mut faults) = (0_u64, 0, Vec::new());
     for (index, story) in stories().iter().enumerate() {
-        let whole = told(story, None);
+        let whole = told(story, Wrong::Nothing);
         assert_eq!(fault(&whole), None, "{} goes well", story.name);
         for point in 1..=whole.points {
             for (word, stop) in [("kill", Stop::Kill), ("freeze", Stop::Freeze(FROZEN))] {
@@ -180,8 +197,8 @@ fn a_story_goes_well_wherever_the_operator_is_stopped() {
                 if !is_chosen {
                     continue;
                 }
-                let played = told(story, Some((point, stop)));
-                assert!(played.is_stopped, "{id}: the process never came to this point");
+                let played = told(story, Wrong::Stopped(vec![(point, stop)]));
+                assert_eq!(played.stopped, 1, "{id}: the process never came to this point");
                 stopped += 1;
                 if let Some(why) = fault(&played) {
                     faults.push(format!("{}; repeat it: TANIST_SIM_POINT={id}\n{why}", story.name));
@@ -192,4 +209,73 @@ fn a_story_goes_well_wherever_the_operator_is_stopped() {
     println!("{} stories, {tried} points, {stopped} of them tried", stories().len());
     assert!(faults.is_empty(), "{} of {stopped}:\n{}", faults.len(), faults.join("\n\n"));
     assert!(stopped > 0, "no point was tried");
+}
+
+/// The first process is stopped at one point, and the one that took over at another (docs/safety.md, S1).
+///
+/// `TANIST_SIM_PAIRS`: how many pairs are tried, in stories and at points that `TANIST_SIM_SEED` chooses.
+#[test]
+fn a_story_goes_well_when_two_operators_are_stopped() {
+    let (count, seed) = (number("TANIST_SIM_PAIRS", 60), number("TANIST_SIM_SEED", 1));
+    let stories = stories();
+    let mut dice = SmallRng::seed_from_u64(seed);
+    let (mut both, mut faults) = (0, Vec::new());
+    for _ in 0..count {
+        let index = dice.random_range(0..stories.len());
+        let story = &stories[index];
+        let points = told(story, Wrong::Nothing).points;
+        // What is left for the second process is less than the whole story.
+        let first = dice.random_range(1..=points);
+        let second = dice.random_range(1..=40);
+        let stop = |freeze: bool| if freeze { Stop::Freeze(FROZEN) } else { Stop::Kill };
+        let stops = vec![(first, stop(dice.random())), (second, stop(dice.random()))];
+        let played = told(story, Wrong::Stopped(stops.clone()));
+        both += usize::from(played.stopped == 2);
+        if let Some(why) = fault(&played) {
+            faults.push(format!("{}, {stops:?}; repeat it: TANIST_SIM_SEED={seed}\n{why}", story.name));
+        }
+    }
+    println!("{count} pairs of points tried, at {both} of them both were stopped");
+    assert!(faults.is_empty(), "{} of {count}:\n{}", faults.len(), faults.join("\n\n"));
+    assert!(u64::try_from(both).unwrap() * 2 >= count, "only {both} of {count} pairs stopped both");
+}
+
+/// How watches show a change. An operator looks at a group again after its resync interval of 60 s, whatever they show.
+const PATTERNS: [(&str, Stale); 5] = [
+    ("missed", Stale::Missed),
+    ("late", Stale::Silent(Duration::from_secs(10))),
+    ("silent", Stale::Silent(Duration::from_secs(300))),
+    ("twice", Stale::Twice),
+    ("old", Stale::Old(FROZEN)),
+];
+
+/// Watches are hints: whatever they show, the story ends well (docs/safety.md, S6 and S29).
+///
+/// `TANIST_SIM_STALE`: one of so many pairs of a change and a pattern is tried (1: all of them). `TANIST_SIM_PAIR=STORY:CHANGE:PATTERN` repeats one.
+#[test]
+fn a_story_goes_well_however_a_change_is_shown() {
+    let (stride, first) = (number("TANIST_SIM_STALE", 61).max(1), number("TANIST_SIM_SEED", 1));
+    let chosen = std::env::var("TANIST_SIM_PAIR").unwrap_or_default();
+    let (mut pairs, mut tried, mut faults) = (0_u64, 0, Vec::new());
+    for (index, story) in stories().iter().enumerate() {
+        let whole = told(story, Wrong::Nothing);
+        assert!(whole.changes > 0, "{}: the watches showed nothing", story.name);
+        for change in 1..=whole.changes {
+            for (word, stale) in PATTERNS {
+                pairs += 1;
+                let id = format!("{index}:{change}:{word}");
+                let is_chosen = if chosen.is_empty() { (pairs + first).is_multiple_of(stride) } else { chosen == id };
+                if !is_chosen {
+                    continue;
+                }
+                tried += 1;
+                if let Some(why) = fault(&told(story, Wrong::Stale(change, stale))) {
+                    faults.push(format!("{}; repeat it: TANIST_SIM_PAIR={id}\n{why}", story.name));
+                }
+            }
+        }
+    }
+    println!("{} stories, {pairs} pairs of a change and a pattern, {tried} of them tried", stories().len());
+    assert!(faults.is_empty(), "{} of {tried}:\n{}", faults.len(), faults.join("\n\n"));
+    assert!(tried > 0, "no pair was tried");
 }
