@@ -56,7 +56,7 @@ fn mine(member: &str) -> Value {
     json!({"policies": [{"configMap": {"name": "rules", "key": "mine.star"}, "parameters": {"member": member}}]})
 }
 
-// S33, P45, P47: a script is put under a running group, which follows; what `try` says is what the group decided; a recorded case gives the same answer without the
+// S33, P45, P47, P48: a script is put under a running group, which follows; what `try` says is what the group decided; a recorded case gives the same answer without the
 // cluster. A script that is refused is not put; one that the group refuses ends with 1 and the last good one decides; a repaired one heals it.
 #[test]
 fn an_author_puts_tries_and_records() -> Outcome {

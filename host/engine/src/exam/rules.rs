@@ -199,7 +199,7 @@ fn lower_data(question: &Question, reply: &Reply) -> Option<Broken> {
             false => "a member with the most recent data of those that may be chosen goes first".to_owned(),
         },
         found: format!("it {verb} {}, though {} may be {instead}", described(first), described(other)),
-        advice: "compare the term first, then the number, and numbers only inside one history; or declare it",
+        advice: "compare the term first, then the number, and numbers only inside one history; if it is meant so, the description declares it: \"declares\": [\"chooses-lower-sequence\"]",
     })
 }
 
@@ -223,7 +223,7 @@ fn high_ordinal(asked: &Asked<'_>, reply: &Reply) -> Option<Broken> {
             _ => "of members that are alike the lowest ordinal goes first".to_owned(),
         },
         found: format!("it puts {} before {}, and nothing else tells them apart", first.name, other.name),
-        advice: "sort by ordinal last, as a number; or declare it",
+        advice: "sort by ordinal last, as a number; if it is meant so, the description declares it: \"declares\": [\"prefers-high-ordinals\"]",
     })
 }
 

@@ -92,7 +92,10 @@ fn about(view: &View<'_>, snapshot: &Snapshot, guessed: &[(String, tanist_core::
     ];
     if !guessed.is_empty() {
         let taken: Vec<_> = guessed.iter().map(|(name, data)| format!("{name} {}", show_position(data))).collect();
-        all.push(format!("the data of these members was never read; taken is: {}", taken.join(", ")));
+        all.push(format!(
+            "the operator has not asked these members for their data, since no question needed it; taken is: {}",
+            taken.join(", ")
+        ));
     }
     if let Some((seen, present)) = view.is_behind() {
         all.push(format!("the operator has seen generation {seen} of the spec, and not yet {present}"));

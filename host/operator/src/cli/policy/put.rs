@@ -101,8 +101,8 @@ fn shown(name: &PolicyName) -> String {
 
 fn unused(session: &Session, name: &str, key: &str) -> String {
     format!(
-        "no group of the namespace {} uses it; name it in spec.policies of a group:\n  policies: [{{configMap: {{name: {name}, key: {key}}}}}]\n",
-        session.namespace
+        "no group of the namespace {} uses it; name it in spec.policies of a group, with its parameters if it has some:\n  kubectl patch rg GROUP -n {} --type merge -p '{{\"spec\": {{\"policies\": [{{\"configMap\": {{\"name\": \"{name}\", \"key\": \"{key}\"}}}}]}}}}'\n",
+        session.namespace, session.namespace
     )
 }
 
