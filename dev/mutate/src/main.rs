@@ -4,9 +4,11 @@
 
 mod batch;
 mod compile;
+mod deadline;
 mod outcome;
 mod plan;
 mod process;
+mod seeds;
 mod suite;
 mod switch;
 mod tries;
@@ -28,11 +30,13 @@ struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     Tests(tries::Args),
+    Seeds(seeds::Args),
 }
 
 fn main() -> ExitCode {
     let done = end_with_all().and_then(|()| match Args::parse().command {
         Command::Tests(args) => tries::run(&args),
+        Command::Seeds(args) => seeds::run(&args),
     });
     match done {
         Ok(()) => ExitCode::SUCCESS,

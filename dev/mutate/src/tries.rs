@@ -6,12 +6,13 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
 use crate::batch::{self, Originals};
 use crate::compile::{self, Choice, Compile, Executable};
+use crate::deadline::Deadline;
 use crate::outcome::{self, SURVIVED};
 use crate::plan::{self, Mutation};
 use crate::process::{End, Limits};
@@ -53,9 +54,9 @@ pub struct Args {
     /// Seconds after which one has none that waits.
     #[arg(long, default_value_t = 7200)]
     clock: u64,
-    /// No mutation is begun after this second of the epoch.
-    #[arg(long)]
-    until: Option<u64>,
+    /// No mutation is begun after it.
+    #[command(flatten)]
+    deadline: Deadline,
     /// This file says that the unchanged tests pass.
     #[arg(long)]
     passed: PathBuf,
@@ -81,13 +82,13 @@ pub fn run(args: &Args) -> Result<()> {
 
 fn try_all(args: &Args, mutations: &[Mutation], originals: &mut Originals) -> Result<()> {
     let mut apart: VecDeque<&Mutation> = mutations.iter().collect();
-    if !args.apart && mutations.len() >= WORTH_IT && !args.is_over() {
+    if !args.apart && mutations.len() >= WORTH_IT && !args.deadline.is_over() {
         apart = try_together(args, mutations, originals)?.into();
     }
     originals.restore()?;
     let mut is_known = args.passed.exists();
     while let Some(mutation) = apart.pop_front() {
-        if args.is_over() {
+        if args.deadline.is_over() {
             return Ok(());
         }
         if !is_known {
@@ -118,7 +119,7 @@ fn try_together<'a>(args: &Args, mutations: &'a [Mutation], originals: &mut Orig
     let work = || -> Result<Vec<&Mutation>> {
         let mut others = Vec::new();
         while let Some(mutation) = held.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if args.is_over() {
+            if args.deadline.is_over() {
                 break;
             }
             match cells(args, &suite, mutation)? {
@@ -166,7 +167,7 @@ fn try_apart(args: &Args, mutation: &Mutation, originals: &mut Originals) -> Res
             Ok(executables) => executables,
             Err(error @ Compile::Code(_)) => {
                 eprintln!("mutants: {} {}: {error}", args.folder.display(), mutation.number);
-                say("wrong", mutation)?;
+                say("wrong", mutation.number)?;
                 originals.restore()?;
                 return Ok(());
             }
@@ -229,11 +230,6 @@ impl Args {
     fn hints<'a>(&self, mutation: &'a Mutation) -> &'a [String] {
         if self.random.is_some() { &[] } else { &mutation.hints }
     }
-
-    fn is_over(&self) -> bool {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        self.until.is_some_and(|until| now.as_secs() >= until)
-    }
 }
 
 fn processors() -> usize {
@@ -245,13 +241,17 @@ fn known(mutation: &Mutation, cells: &str) -> Result<()> {
     let new = mutation.result.with_extension("new");
     let written = fs::write(&new, format!("{cells}\n")).and_then(|()| fs::rename(&new, &mutation.result));
     written.with_context(|| mutation.result.display().to_string())?;
-    Ok(say("known", mutation)?)
+    say("known", mutation.number)
 }
 
-fn say(what: &str, mutation: &Mutation) -> io::Result<()> {
+/// One line for dev/mutants, at once.
+///
+/// # Errors
+/// Nobody reads it any more.
+pub fn say(what: &str, number: u32) -> Result<()> {
     let mut out = io::stdout().lock();
-    writeln!(out, "{what} {}", mutation.number)?;
-    out.flush()
+    writeln!(out, "{what} {number}")?;
+    Ok(out.flush()?)
 }
 
 fn end_of(said: &str) -> String {
