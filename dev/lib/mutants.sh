@@ -215,7 +215,7 @@ tests_in() { grep -oE '[a-z0-9]+(_[a-z0-9]+)+' <<<"$1" | paste -sd' ' || true; }
 
 # hints RULE RESULT: the tests that noticed it before, also where the file that it changes was another one: these run first.
 hints() {
-  [[ -z $random$MUTANTS_FILTER ]] || return 0
+  [[ -z $random$MUTANTS_FILTER${MUTANTS_BLIND:-} ]] || return 0
   if [[ -f $2 ]]; then tests_in "$(cat "$2")"; else tests_in "${rows[$1]:-}"; fi
 }
 

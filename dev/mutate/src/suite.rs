@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use crate::compile::{self, Executable};
@@ -25,6 +26,8 @@ pub struct Setting {
     pub variables: Vec<(String, String)>,
     /// Whether examples in the documentation count.
     pub examples: bool,
+    /// Whether each test has to run to its end, because what it prints counts.
+    pub whole: bool,
     /// The longest that one executable may run.
     pub longest: Limits,
 }
@@ -45,15 +48,37 @@ pub enum Tried {
 pub struct Suite {
     setting: Setting,
     executables: Vec<Executable>,
-    /// The whole names of the tests, for each executable.
+    /// The whole names of the tests that are wanted, for each executable.
     names: Vec<Vec<String>>,
     limits: Limits,
     /// Whether there are examples in the documentation.
     examples: bool,
     threads: usize,
+    /// Known once the unchanged tests have run.
+    order: Option<Order>,
 }
 
-/// An executable that fails once more takes about as long as when it passes; this many times as long is no end.
+/// Quick tests run first, each executable's in one process.
+#[derive(Debug, Default)]
+struct Order {
+    quick: BTreeMap<usize, Vec<String>>,
+    slow: Vec<Slow>,
+}
+
+/// A test that has a process of its own.
+#[derive(Debug)]
+struct Slow {
+    executable: usize,
+    name: String,
+    takes: Duration,
+    /// How many mutations it noticed so far.
+    noticed: AtomicU32,
+}
+
+/// A test that takes longer is slow.
+const QUICK: Duration = Duration::from_millis(100);
+
+/// With a mutation an executable takes about as long as without; this many times as long is no end.
 const TIMES: u32 = 20;
 
 /// What a busy machine adds.
@@ -73,30 +98,14 @@ impl Suite {
             executables,
             names: Vec::new(),
             threads,
+            order: None,
         };
         for at in 0..suite.executables.len() {
-            let said = suite.run(at, None, &["--list".into(), "--format".into(), "terse".into()])?.1;
+            let said = suite.run(at, None, &suite.words(&["--list", "--format", "terse"]))?.1;
             let names = said.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned);
             suite.names.push(names.collect());
         }
         Ok(suite)
-    }
-
-    /// Tests without any mutation. From now on no executable may run much longer than all of them did. Then as many threads run each of them.
-    ///
-    /// # Errors
-    /// Nothing is known.
-    pub fn unchanged(&mut self, threads: usize) -> Result<Tried, Run> {
-        let began = Instant::now();
-        let tried = self.attempt(None, &[])?;
-        let usual = AT_LEAST + began.elapsed() * TIMES;
-        self.limits.processor = self.setting.longest.processor.min(usual);
-        if self.examples {
-            let (_, said) = self.run_examples(None)?;
-            self.examples = said.lines().any(|line| line.starts_with("running ") && line != "running 0 tests");
-        }
-        self.threads = threads;
-        Ok(tried)
     }
 
     /// Examples in the documentation are left to a later build.
@@ -104,31 +113,88 @@ impl Suite {
         self.examples = false;
     }
 
-    /// Runs the tests that are hinted at, then all, until an executable fails.
+    /// Tests without any mutation. From now on quick tests run before slow ones, none may run much longer than all of them did, and as many threads run
+    /// those of an executable.
+    ///
+    /// # Errors
+    /// Nothing is known.
+    pub fn unchanged(&mut self, threads: usize) -> Result<Tried, Run> {
+        let began = Instant::now();
+        let (mut order, mut all) = (Order::default(), String::new());
+        for at in 0..self.executables.len() {
+            let (end, said) = self.run(at, None, &self.words(&["--report-time"]))?;
+            if end != End::Passed {
+                return Ok(Tried::Noticed(end, said));
+            }
+            order.add(at, self.names.get(at).map(Vec::as_slice).unwrap_or_default(), &said);
+            all.push_str(&said);
+        }
+        if self.examples {
+            let (end, said) = self.run_examples(None)?;
+            if end != End::Passed {
+                return Ok(Tried::Noticed(end, said));
+            }
+            self.examples = said.lines().any(|line| line.starts_with("running ") && line != "running 0 tests");
+        }
+        self.limits.processor = self.setting.longest.processor.min(AT_LEAST + began.elapsed() * TIMES);
+        self.threads = threads;
+        self.order = (!self.setting.whole).then_some(order);
+        Ok(Tried::Passed(all))
+    }
+
+    /// Runs the tests that are hinted at, then all, until one fails.
     ///
     /// # Errors
     /// Nothing is known.
     pub fn attempt(&self, number: Option<u32>, hints: &[String]) -> Result<Tried, Run> {
-        for (at, mut words) in self.hinted(hints) {
-            words.push("--exact".into());
-            let (end, said) = self.run(at, number, &words)?;
+        for (at, names) in self.hinted(hints) {
+            let (end, said) = self.run_exactly(at, number, &names)?;
             if end != End::Passed {
                 return Ok(Tried::Again(end, said));
             }
         }
-        let mut all = String::new();
-        for at in 0..self.executables.len() {
-            let (end, said) = self.run(at, number, &self.setting.words)?;
-            if end != End::Passed {
-                return Ok(Tried::Noticed(end, said));
-            }
-            all.push_str(&said);
-        }
-        if self.examples {
+        let tried = match &self.order {
+            Some(order) => self.in_order(number, order)?,
+            None => self.as_they_are(number)?,
+        };
+        if self.examples && matches!(tried, Tried::Passed(_)) {
             let (end, said) = self.run_examples(number)?;
             if end != End::Passed {
                 return Ok(Tried::Noticed(end, said));
             }
+        }
+        Ok(tried)
+    }
+
+    /// The slow tests that noticed most in their time come first.
+    fn in_order(&self, number: Option<u32>, order: &Order) -> Result<Tried, Run> {
+        for (at, names) in &order.quick {
+            let (end, said) = self.run_exactly(*at, number, names)?;
+            if end != End::Passed {
+                return Ok(Tried::Noticed(end, said));
+            }
+        }
+        let mut slow: Vec<_> = order.slow.iter().collect();
+        slow.sort_by_key(|test| test.takes / test.noticed.load(Relaxed).saturating_add(1));
+        for test in slow {
+            let (end, said) = self.run_exactly(test.executable, number, std::slice::from_ref(&test.name))?;
+            if end != End::Passed {
+                test.noticed.fetch_add(1, Relaxed);
+                return Ok(Tried::Noticed(end, said));
+            }
+        }
+        Ok(Tried::Passed(String::new()))
+    }
+
+    fn as_they_are(&self, number: Option<u32>) -> Result<Tried, Run> {
+        let early: &[_] = if self.setting.whole { &[] } else { &["--fail-fast"] };
+        let mut all = String::new();
+        for at in 0..self.executables.len() {
+            let (end, said) = self.run(at, number, &self.words(early))?;
+            if end != End::Passed {
+                return Ok(Tried::Noticed(end, said));
+            }
+            all.push_str(&said);
         }
         Ok(Tried::Passed(all))
     }
@@ -144,31 +210,40 @@ impl Suite {
         found
     }
 
-    /// Whether a failed test fails once more, alone. A machine that is too busy for a test is not a test that notices something.
+    /// Runs a failed test once more, alone. A machine that is too busy for a test is not a test that notices something.
     ///
     /// # Errors
     /// Nothing is known.
-    pub fn confirms(&self, number: u32, said: &str) -> Result<bool, Run> {
+    pub fn again(&self, number: u32, said: &str) -> Result<Tried, Run> {
         let failed = outcome::failed(said);
-        let Some((at, name)) = self
-            .names
-            .iter()
-            .enumerate()
-            .find_map(|(at, names)| Some((at, names.iter().find(|name| failed.contains(name.as_str()))?)))
-        else {
+        let whole = self.names.iter().enumerate();
+        let found = whole.flat_map(|(at, names)| names.iter().map(move |name| (at, name)));
+        let Some((at, name)) = found.into_iter().find(|(_, name)| failed.contains(name.as_str())) else {
             // It ended without a word. Nothing can be repeated but all of it.
-            return Ok(matches!(self.attempt(Some(number), &[])?, Tried::Noticed(..)));
+            return self.attempt(Some(number), &[]);
         };
-        Ok(self.run(at, Some(number), &[name.clone(), "--exact".into()])?.0 != End::Passed)
+        let (end, said) = self.run_exactly(at, Some(number), std::slice::from_ref(name))?;
+        Ok(if end == End::Passed { Tried::Passed(said) } else { Tried::Again(end, said) })
     }
 
-    fn run(&self, at: usize, number: Option<u32>, words: &[String]) -> Result<(End, String), Run> {
+    fn words<'a>(&'a self, more: &[&'a str]) -> Vec<&'a str> {
+        self.setting.words.iter().map(String::as_str).chain(more.iter().copied()).collect()
+    }
+
+    fn run_exactly(&self, at: usize, number: Option<u32>, names: &[String]) -> Result<(End, String), Run> {
+        let words: Vec<_> = names.iter().map(String::as_str).chain(["--exact", "--fail-fast"]).collect();
+        self.run(at, number, &words)
+    }
+
+    fn run(&self, at: usize, number: Option<u32>, words: &[&str]) -> Result<(End, String), Run> {
         let Some(executable) = self.executables.get(at) else {
             return Err(Run::Program(at.to_string(), io::ErrorKind::NotFound.into()));
         };
         let folder = self.setting.root.join(&self.setting.folder);
         let mut command = Command::new(&executable.path);
         command.args(words).current_dir(&folder);
+        // To end early and to say times is not stable yet.
+        command.args(["-Z", "unstable-options"]).env("RUSTC_BOOTSTRAP", "1");
         // What cargo sets.
         command.env("CARGO_MANIFEST_DIR", &folder).env("CARGO_PKG_NAME", &self.setting.package);
         command.env("RUST_TEST_THREADS", self.threads.to_string());
@@ -188,5 +263,45 @@ impl Suite {
             None => command.env_remove("TANIST_MUTANT"),
         };
         process::run(&mut command, self.limits)
+    }
+}
+
+impl Order {
+    /// Adds the tests of an executable, with the times that it printed: `test NAME ... ok <0.002s>`. A test of which there is no such line counts as quick.
+    fn add(&mut self, executable: usize, names: &[String], said: &str) {
+        let times: BTreeMap<&str, Duration> = said.lines().filter_map(time).collect();
+        for name in names {
+            match times.get(name.as_str()) {
+                Some(takes) if *takes > QUICK => {
+                    let (name, takes) = (name.clone(), *takes);
+                    self.slow.push(Slow { executable, name, takes, noticed: AtomicU32::new(0) });
+                }
+                _ => self.quick.entry(executable).or_default().push(name.clone()),
+            }
+        }
+    }
+}
+
+fn time(line: &str) -> Option<(&str, Duration)> {
+    let (name, seconds) = line.strip_prefix("test ")?.split_once(" ... ok <")?;
+    let name = name.split_once(" - ").map_or(name, |(name, _)| name);
+    let seconds = seconds.trim_end_matches("s>").parse().ok()?;
+    Some((name, Duration::try_from_secs_f64(seconds).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quick_and_slow_tests_are_told_apart() {
+        let mut order = Order::default();
+        let names = ["a::b", "c", "d", "prints"].map(str::to_owned);
+        let said =
+            "test a::b ... ok <0.002s>\ntest c - should panic ... ok <0.1s>\ntest d ... ok <1.5s>\ntest prints ... x\n";
+        order.add(2, &names, said);
+        assert_eq!(order.quick, BTreeMap::from([(2, ["a::b", "c", "prints"].map(str::to_owned).into())]));
+        let slow: Vec<_> = order.slow.iter().map(|test| (test.executable, test.name.as_str(), test.takes)).collect();
+        assert_eq!(slow, [(2, "d", Duration::from_millis(1500))]);
     }
 }

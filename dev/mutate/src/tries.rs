@@ -151,8 +151,11 @@ fn cells(args: &Args, suite: &Suite, mutation: &Mutation) -> Result<Option<Strin
         Tried::Noticed(end, said) if args.random.is_some() => Some(outcome::random(end, &said)),
         Tried::Passed(_) => None,
         Tried::Again(end, said) => Some(outcome::noticed(end, &said)),
-        Tried::Noticed(End::Failed, said) if !suite.confirms(mutation.number, &said)? => None,
-        Tried::Noticed(end, said) => Some(outcome::noticed(end, &said)),
+        Tried::Noticed(end @ End::Endless(_), said) => Some(outcome::noticed(end, &said)),
+        Tried::Noticed(_, said) => match suite.again(mutation.number, &said)? {
+            Tried::Passed(_) => None,
+            Tried::Again(end, said) | Tried::Noticed(end, said) => Some(outcome::noticed(end, &said)),
+        },
     })
 }
 
@@ -213,6 +216,7 @@ fn suite(args: &Args, executables: Vec<Executable>, threads: usize) -> Result<Su
         words: args.words.clone(),
         variables,
         examples: args.test.is_none(),
+        whole: args.random.is_some(),
         longest: Limits { processor: Duration::from_secs(args.processor), clock: Duration::from_secs(args.clock) },
     };
     Ok(Suite::new(setting, executables, threads)?)
