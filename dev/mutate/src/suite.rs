@@ -37,10 +37,10 @@ pub struct Setting {
 pub enum Tried {
     /// Every test passed; this is what they printed.
     Passed(String),
-    /// A test failed that noticed it before.
-    Again(End, String),
-    /// This is what an executable printed that failed.
-    Noticed(End, String),
+    /// A test failed that ran by its name: one that noticed it before, or a slow one.
+    ByName(End, String),
+    /// A test failed among others.
+    AmongOthers(End, String),
 }
 
 /// Executables that were built together.
@@ -124,7 +124,7 @@ impl Suite {
         for at in 0..self.executables.len() {
             let (end, said) = self.run(at, None, &self.words(&["--report-time"]))?;
             if end != End::Passed {
-                return Ok(Tried::Noticed(end, said));
+                return Ok(Tried::AmongOthers(end, said));
             }
             order.add(at, self.names.get(at).map(Vec::as_slice).unwrap_or_default(), &said);
             all.push_str(&said);
@@ -132,7 +132,7 @@ impl Suite {
         if self.examples {
             let (end, said) = self.run_examples(None)?;
             if end != End::Passed {
-                return Ok(Tried::Noticed(end, said));
+                return Ok(Tried::AmongOthers(end, said));
             }
             self.examples = said.lines().any(|line| line.starts_with("running ") && line != "running 0 tests");
         }
@@ -150,7 +150,7 @@ impl Suite {
         for (at, names) in self.hinted(hints) {
             let (end, said) = self.run_exactly(at, number, &names)?;
             if end != End::Passed {
-                return Ok(Tried::Again(end, said));
+                return Ok(Tried::ByName(end, said));
             }
         }
         let tried = match &self.order {
@@ -160,7 +160,7 @@ impl Suite {
         if self.examples && matches!(tried, Tried::Passed(_)) {
             let (end, said) = self.run_examples(number)?;
             if end != End::Passed {
-                return Ok(Tried::Noticed(end, said));
+                return Ok(Tried::AmongOthers(end, said));
             }
         }
         Ok(tried)
@@ -171,7 +171,7 @@ impl Suite {
         for (at, names) in &order.quick {
             let (end, said) = self.run_exactly(*at, number, names)?;
             if end != End::Passed {
-                return Ok(Tried::Noticed(end, said));
+                return Ok(Tried::AmongOthers(end, said));
             }
         }
         let mut slow: Vec<_> = order.slow.iter().collect();
@@ -180,7 +180,7 @@ impl Suite {
             let (end, said) = self.run_exactly(test.executable, number, std::slice::from_ref(&test.name))?;
             if end != End::Passed {
                 test.noticed.fetch_add(1, Relaxed);
-                return Ok(Tried::Noticed(end, said));
+                return Ok(Tried::ByName(end, said));
             }
         }
         Ok(Tried::Passed(String::new()))
@@ -192,7 +192,7 @@ impl Suite {
         for at in 0..self.executables.len() {
             let (end, said) = self.run(at, number, &self.words(early))?;
             if end != End::Passed {
-                return Ok(Tried::Noticed(end, said));
+                return Ok(Tried::AmongOthers(end, said));
             }
             all.push_str(&said);
         }
@@ -223,7 +223,7 @@ impl Suite {
             return self.attempt(Some(number), &[]);
         };
         let (end, said) = self.run_exactly(at, Some(number), std::slice::from_ref(name))?;
-        Ok(if end == End::Passed { Tried::Passed(said) } else { Tried::Again(end, said) })
+        Ok(if end == End::Passed { Tried::Passed(said) } else { Tried::ByName(end, said) })
     }
 
     fn words<'a>(&'a self, more: &[&'a str]) -> Vec<&'a str> {

@@ -148,13 +148,13 @@ fn try_together<'a>(args: &Args, mutations: &'a [Mutation], originals: &mut Orig
 fn cells(args: &Args, suite: &Suite, mutation: &Mutation) -> Result<Option<String>> {
     Ok(match suite.attempt(Some(mutation.number), args.hints(mutation))? {
         Tried::Passed(said) if args.random.is_some() => Some(outcome::random(End::Passed, &said)),
-        Tried::Noticed(end, said) if args.random.is_some() => Some(outcome::random(end, &said)),
+        Tried::AmongOthers(end, said) if args.random.is_some() => Some(outcome::random(end, &said)),
         Tried::Passed(_) => None,
-        Tried::Again(end, said) => Some(outcome::noticed(end, &said)),
-        Tried::Noticed(end @ End::Endless(_), said) => Some(outcome::noticed(end, &said)),
-        Tried::Noticed(_, said) => match suite.again(mutation.number, &said)? {
+        Tried::ByName(end, said) => Some(outcome::noticed(end, &said)),
+        Tried::AmongOthers(end @ End::Endless(_), said) => Some(outcome::noticed(end, &said)),
+        Tried::AmongOthers(_, said) => match suite.again(mutation.number, &said)? {
             Tried::Passed(_) => None,
-            Tried::Again(end, said) | Tried::Noticed(end, said) => Some(outcome::noticed(end, &said)),
+            Tried::ByName(end, said) | Tried::AmongOthers(end, said) => Some(outcome::noticed(end, &said)),
         },
     })
 }
@@ -183,9 +183,9 @@ fn try_apart(args: &Args, mutation: &Mutation, originals: &mut Originals) -> Res
         let tried = suite.attempt(None, args.hints(mutation))?;
         cells = match (tried, args.random) {
             (Tried::Passed(said), Some(_)) => outcome::random(End::Passed, &said),
-            (Tried::Again(end, said) | Tried::Noticed(end, said), Some(_)) => outcome::random(end, &said),
+            (Tried::ByName(end, said) | Tried::AmongOthers(end, said), Some(_)) => outcome::random(end, &said),
             (Tried::Passed(_), None) => continue,
-            (Tried::Again(end, said) | Tried::Noticed(end, said), None) => outcome::noticed(end, &said),
+            (Tried::ByName(end, said) | Tried::AmongOthers(end, said), None) => outcome::noticed(end, &said),
         };
         break;
     }
@@ -197,7 +197,7 @@ fn try_apart(args: &Args, mutation: &Mutation, originals: &mut Originals) -> Res
 fn passes(args: &Args, suite: &mut Suite) -> Result<()> {
     let began = Instant::now();
     let threads = (processors() / args.jobs.max(1)).max(1);
-    if let Tried::Again(_, said) | Tried::Noticed(_, said) = suite.unchanged(threads)? {
+    if let Tried::ByName(_, said) | Tried::AmongOthers(_, said) = suite.unchanged(threads)? {
         bail!("the tests fail without a mutation:\n{}", end_of(&said));
     }
     eprintln!("mutants: without a mutation the tests take {:.1} s", began.elapsed().as_secs_f64());
