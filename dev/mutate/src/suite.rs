@@ -50,7 +50,8 @@ pub struct Suite {
     executables: Vec<Executable>,
     /// The whole names of the tests that are wanted, for each executable.
     names: Vec<Vec<String>>,
-    limits: Limits,
+    /// How long all of them take without a mutation, once that is known.
+    usual: Option<Duration>,
     /// Whether there are examples in the documentation.
     examples: bool,
     threads: usize,
@@ -61,8 +62,15 @@ pub struct Suite {
 /// Quick tests run first, each executable's in one process.
 #[derive(Debug, Default)]
 struct Order {
-    quick: BTreeMap<usize, Vec<String>>,
+    quick: BTreeMap<usize, Quick>,
     slow: Vec<Slow>,
+}
+
+/// Tests that share a process.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Quick {
+    names: Vec<String>,
+    take: Duration,
 }
 
 /// A test that has a process of its own.
@@ -78,11 +86,11 @@ struct Slow {
 /// A test that takes longer is slow.
 const QUICK: Duration = Duration::from_millis(100);
 
-/// With a mutation an executable takes about as long as without; this many times as long is no end.
+/// With a mutation tests take about as long as without; this many times as long is no end.
 const TIMES: u32 = 20;
 
 /// What a busy machine adds.
-const AT_LEAST: Duration = Duration::from_secs(60);
+const AT_LEAST: Duration = Duration::from_secs(30);
 
 impl Suite {
     /// The tests beside the code come first: they start in no time.
@@ -92,7 +100,7 @@ impl Suite {
     pub fn new(setting: Setting, mut executables: Vec<Executable>, threads: usize) -> Result<Self, Run> {
         executables.sort_by_key(|each| !each.unit);
         let mut suite = Self {
-            limits: setting.longest,
+            usual: None,
             examples: setting.examples && executables.iter().any(|each| each.library),
             setting,
             executables,
@@ -113,8 +121,8 @@ impl Suite {
         self.examples = false;
     }
 
-    /// Tests without any mutation. From now on quick tests run before slow ones, none may run much longer than all of them did, and as many threads run
-    /// those of an executable.
+    /// Tests without any mutation. From now on quick tests run before slow ones, none may run much longer than it did, and as many threads run those of an
+    /// executable.
     ///
     /// # Errors
     /// Nothing is known.
@@ -136,7 +144,7 @@ impl Suite {
             }
             self.examples = said.lines().any(|line| line.starts_with("running ") && line != "running 0 tests");
         }
-        self.limits.processor = self.setting.longest.processor.min(AT_LEAST + began.elapsed() * TIMES);
+        self.usual = Some(began.elapsed());
         self.threads = threads;
         self.order = (!self.setting.whole).then_some(order);
         Ok(Tried::Passed(all))
@@ -148,7 +156,7 @@ impl Suite {
     /// Nothing is known.
     pub fn attempt(&self, number: Option<u32>, hints: &[String]) -> Result<Tried, Run> {
         for (at, names) in self.hinted(hints) {
-            let (end, said) = self.run_exactly(at, number, &names)?;
+            let (end, said) = self.run_exactly(at, number, &names, self.usual)?;
             if end != End::Passed {
                 return Ok(Tried::ByName(end, said));
             }
@@ -168,8 +176,8 @@ impl Suite {
 
     /// The slow tests that noticed most in their time come first.
     fn in_order(&self, number: Option<u32>, order: &Order) -> Result<Tried, Run> {
-        for (at, names) in &order.quick {
-            let (end, said) = self.run_exactly(*at, number, names)?;
+        for (at, quick) in &order.quick {
+            let (end, said) = self.run_exactly(*at, number, &quick.names, Some(quick.take))?;
             if end != End::Passed {
                 return Ok(Tried::AmongOthers(end, said));
             }
@@ -177,7 +185,8 @@ impl Suite {
         let mut slow: Vec<_> = order.slow.iter().collect();
         slow.sort_by_key(|test| test.takes / test.noticed.load(Relaxed).saturating_add(1));
         for test in slow {
-            let (end, said) = self.run_exactly(test.executable, number, std::slice::from_ref(&test.name))?;
+            let (end, said) =
+                self.run_exactly(test.executable, number, std::slice::from_ref(&test.name), Some(test.takes))?;
             if end != End::Passed {
                 test.noticed.fetch_add(1, Relaxed);
                 return Ok(Tried::ByName(end, said));
@@ -222,7 +231,7 @@ impl Suite {
             // It ended without a word. Nothing can be repeated but all of it.
             return self.attempt(Some(number), &[]);
         };
-        let (end, said) = self.run_exactly(at, Some(number), std::slice::from_ref(name))?;
+        let (end, said) = self.run_exactly(at, Some(number), std::slice::from_ref(name), self.usual)?;
         Ok(if end == End::Passed { Tried::Passed(said) } else { Tried::ByName(end, said) })
     }
 
@@ -230,12 +239,23 @@ impl Suite {
         self.setting.words.iter().map(String::as_str).chain(more.iter().copied()).collect()
     }
 
-    fn run_exactly(&self, at: usize, number: Option<u32>, names: &[String]) -> Result<(End, String), Run> {
+    /// Tests that take so long without a mutation.
+    fn run_exactly(
+        &self,
+        at: usize,
+        number: Option<u32>,
+        names: &[String],
+        usual: Option<Duration>,
+    ) -> Result<(End, String), Run> {
         let words: Vec<_> = names.iter().map(String::as_str).chain(["--exact", "--fail-fast"]).collect();
-        self.run(at, number, &words)
+        self.finish(self.test(at, &words)?, number, usual)
     }
 
     fn run(&self, at: usize, number: Option<u32>, words: &[&str]) -> Result<(End, String), Run> {
+        self.finish(self.test(at, words)?, number, self.usual)
+    }
+
+    fn test(&self, at: usize, words: &[&str]) -> Result<Command, Run> {
         let Some(executable) = self.executables.get(at) else {
             return Err(Run::Program(at.to_string(), io::ErrorKind::NotFound.into()));
         };
@@ -247,22 +267,24 @@ impl Suite {
         // What cargo sets.
         command.env("CARGO_MANIFEST_DIR", &folder).env("CARGO_PKG_NAME", &self.setting.package);
         command.env("RUST_TEST_THREADS", self.threads.to_string());
-        self.finish(command, number)
+        Ok(command)
     }
 
     fn run_examples(&self, number: Option<u32>) -> Result<(End, String), Run> {
         let mut command = compile::cargo(&self.setting.root);
         command.args(["test", "--quiet", "--locked", "--doc", "-p", &self.setting.package]);
-        self.finish(command, number)
+        self.finish(command, number, self.usual)
     }
 
-    fn finish(&self, mut command: Command, number: Option<u32>) -> Result<(End, String), Run> {
+    fn finish(&self, mut command: Command, number: Option<u32>, usual: Option<Duration>) -> Result<(End, String), Run> {
         command.envs(self.setting.variables.iter().map(|(name, value)| (name, value))).env("RUST_BACKTRACE", "0");
         match number {
             Some(number) => command.env("TANIST_MUTANT", number.to_string()),
             None => command.env_remove("TANIST_MUTANT"),
         };
-        process::run(&mut command, self.limits)
+        let longest = self.setting.longest;
+        let processor = usual.map_or(longest.processor, |usual| longest.processor.min(AT_LEAST + usual * TIMES));
+        process::run(&mut command, Limits { processor, ..longest })
     }
 }
 
@@ -276,7 +298,11 @@ impl Order {
                     let (name, takes) = (name.clone(), *takes);
                     self.slow.push(Slow { executable, name, takes, noticed: AtomicU32::new(0) });
                 }
-                _ => self.quick.entry(executable).or_default().push(name.clone()),
+                takes => {
+                    let quick = self.quick.entry(executable).or_default();
+                    quick.names.push(name.clone());
+                    quick.take += takes.copied().unwrap_or(QUICK);
+                }
             }
         }
     }
@@ -300,7 +326,8 @@ mod tests {
         let said =
             "test a::b ... ok <0.002s>\ntest c - should panic ... ok <0.1s>\ntest d ... ok <1.5s>\ntest prints ... x\n";
         order.add(2, &names, said);
-        assert_eq!(order.quick, BTreeMap::from([(2, ["a::b", "c", "prints"].map(str::to_owned).into())]));
+        let names = ["a::b", "c", "prints"].map(str::to_owned).into();
+        assert_eq!(order.quick, BTreeMap::from([(2, Quick { names, take: Duration::from_millis(202) })]));
         let slow: Vec<_> = order.slow.iter().map(|test| (test.executable, test.name.as_str(), test.takes)).collect();
         assert_eq!(slow, [(2, "d", Duration::from_millis(1500))]);
     }
