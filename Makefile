@@ -75,12 +75,16 @@ build: policies ## Build everything that the tests need, including the images of
 	@BUILD=all dev/images tanist register
 
 .PHONY: mutants
-mutants: policies ## Disable every rule, one by one, and expect the tests to fail (hours; goes on where it ended)
+mutants: policies ## Disable every rule, one by one, and expect the tests to fail (one build for each crate; goes on where it ended)
 	@failed=0; for crate in $$(dev/mutants --crates); do dev/mutants $$crate || failed=1; done; dev/mutants --random || failed=1; exit $$failed
 
 .PHONY: mutants-sample
 mutants-sample: ## Disable three rules, which the commit chooses
 	@dev/mutants --sample 3
+
+.PHONY: mutants-sim
+mutants-sim: ## Known bugs against the simulator: the first seed that notices each (hours; goes on where it ended)
+	@dev/mutants --sim
 
 .PHONY: tools
 tools: ## Install everything that is missing on a bare machine

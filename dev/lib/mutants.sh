@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2154 # dev/mutants sets root
-# What dev/mutants does: lists of mutations, results kept by sources, runs in a copy, tables. It sets crate, random, again and minutes.
+# What dev/mutants does: lists of mutations, results kept by sources, runs in a copy, tables. It sets crate, random, again, apart and minutes.
 
 # dev/env.sh is sourced only in the copy: it claims the folder that is built into for the checkout in which it is sourced, and questions like --check
 # build nothing.
@@ -8,6 +8,10 @@ export TANIST_CACHE="${TANIST_CACHE:-$HOME/.cache/tanist}"
 
 # Where results are kept: MODE/NAME, one file each; see result_of.
 RESULTS=${MUTANTS_TARGET:-$TANIST_CACHE/mutants}/results
+
+# What the table of a crate says of each rule; see read_rows.
+declare -A rows=()
+: "${MUTANTS_FILTER:=}"
 
 # Crates whose tests are built in seconds, because they need neither wasmtime nor kube.
 QUICK=(host/core host/protocol host/runner policies/sdk policies/sequence)
@@ -128,64 +132,67 @@ report_known() {
   echo "host/core --random, ${MUTANTS_SEEDS:-100} seeds: $((all - ${#unknown[@]})) of $all have a result"
 }
 
-# The copy has one place, so that cargo builds only what a mutation changed; the lock keeps two runs apart.
+# The copy has one place, so that cargo builds only what changed; the lock keeps two runs apart.
 prepare_copy() {
   local built=${CARGO_TARGET_DIR:-$TANIST_CACHE/target} file
   export CARGO_TARGET_DIR="${MUTANTS_TARGET:-$TANIST_CACHE/mutants}"
   export CARGO_PROFILE_DEV_DEBUG=0 CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_INCREMENTAL=1
-  # The random tests play longer than they compile.
-  [[ -z $random ]] || export CARGO_PROFILE_DEV_OPT_LEVEL=1
   work=$CARGO_TARGET_DIR/work
   mkdir -p "$work" "$CARGO_TARGET_DIR/policies"
   exec 9>"$CARGO_TARGET_DIR/lock"
   flock 9
   # Engine and operator embed policies that a recipe built before.
   [[ $built == "$CARGO_TARGET_DIR" ]] || cp -u "$built"/policies/*.{wasm,cwasm} "$CARGO_TARGET_DIR/policies/" 2>/dev/null || true
-  # Only what differs is copied, so that what a run mutated and put back is built anew, and nothing else is.
+  # Only what differs is copied, so that what an interrupted run mutated is built anew, and nothing else is.
   git ls-files --cached --others --exclude-standard | sort >"$work/.files"
   (cd "$work" && find . -type f ! -name .files | sed 's,^\./,,' | sort | comm -13 .files - | xargs -r -d '\n' rm -f)
   while read -r file; do
-    [[ -f $file ]] || continue
+    [[ -f $file && $file != Cargo.toml ]] || continue
     cmp -s "$file" "$work/$file" || { mkdir -p "$work/$(dirname "$file")" && cp "$file" "$work/$file"; }
   done <"$work/.files"
+  without_lints <Cargo.toml >"$work/.files"
+  cmp -s "$work/.files" "$work/Cargo.toml" || cp "$work/.files" "$work/Cargo.toml"
   cd "$work" || return
   # shellcheck source=/dev/null
   . dev/env.sh
+  cargo build -q --locked -p tanist-mutate 9>&-
   cd "$root" || return
-  unchanged=$(mktemp -d)
-  cp -r "$crate/src" "$unchanged/src"
-  # In any case the copy is restored afterwards, with new times.
-  trap 'rm -rf "$work/$crate/src" && cp -r "$unchanged/src" "$work/$crate/src"; rm -rf "$unchanged"' EXIT
-  # An interrupted test must not count as one that failed.
-  trap 'echo "mutants: interrupted; what is known so far is kept" >&2; exit 130' INT TERM HUP
+  tool=$CARGO_TARGET_DIR/$CARGO_BUILD_TARGET/debug/tanist-mutate
+  # Tests of the core take longer than the core to compile.
+  [[ $crate != host/core ]] || export CARGO_PROFILE_DEV_OPT_LEVEL=1
+  plan=$(mktemp -d)
+  trap 'rm -rf "$plan"' EXIT
+  # The tool ends what it started. An interrupted test must not count as one that failed.
+  trap '[[ -z ${running:-} ]] || kill "$running"; echo "mutants: interrupted; what is known so far is kept" >&2; exit 130' INT TERM HUP
 }
 
-# The tests of a crate. Those of the core leave out the long random ones, which have a table of their own.
-run_tests() {
-  local -a which=(-p "$package") words=()
-  local usual=''
-  if [[ $crate == host/core ]]; then which+=(--test core) usual='--skip chaos'; fi
-  read -ra words <<<"${MUTANTS_FILTER:-$usual}"
-  # Most mutations are noticed by the crate's own unit tests; the programs of its other tests take most of the time to link.
+# without_lints: a rule that is disabled may leave a variable unused.
+without_lints() {
+  awk '/^\[workspace\.lints\.rust\]/ { print; print "warnings = \"allow\""; print ""; skip = 1; next } /^\[workspace\.lints\./ { skip = 1; next } /^\[/ { skip = 0 } !skip'
+}
+
+# arguments: of the tool, for the tests of a crate. Those of the core leave out the long random ones, which have a table of their own.
+arguments() {
+  local words=${MUTANTS_FILTER:-}
+  local -a of_tests=()
+  arguments=(--root "$work" --package "$(sed -nE 's/^name = "(.*)"/\1/p' "$crate/Cargo.toml" | sed -n 1p)" --folder "$crate" --plan "$plan/list"
+    --processor "$LONGEST" --clock "${MUTANTS_WAIT:-$WAITED}" --passed "$RESULTS/passed-$(sources_key "$crate")")
+  [[ -z $minutes ]] || arguments+=(--until $(($(date +%s) + minutes * 60 - SECONDS)))
+  [[ -z $apart ]] || arguments+=(--apart)
   case $crate in
-    host/operator) cargo_test -p "$package" --bins -- "${words[@]}" || return ;;
-    host/cluster | host/engine | host/author) cargo_test -p "$package" --lib -- "${words[@]}" || return ;;
+    host/core) arguments+=(--test core) words=${words:---skip chaos} ;;
+    # Most mutations are noticed by the crate's own unit tests; the programs of its other tests take most of the time to link.
+    host/operator) arguments+=(--first bins) ;;
+    host/cluster | host/engine | host/author) arguments+=(--first lib) ;;
   esac
-  cargo_test "${which[@]}" -- "${words[@]}"
+  # The tests of the others start processes or look at the clock: two at a time would be in each other's way.
+  case $crate in
+    host/api | host/author | host/core | host/protocol | policies/*) arguments+=(--jobs "$(nproc)") ;;
+  esac
+  [[ -z $random ]] || { arguments+=(--random "${MUTANTS_SEEDS:-100}") && words='--nocapture chaos'; }
+  read -ra of_tests <<<"$words"
+  arguments+=(-- "${of_tests[@]}")
 }
-
-cargo_test() { (cd "$work" && ulimit -t "$LONGEST" && timeout "$WAITED" cargo test -q --offline --locked "$@") 2>&1 9>&-; }
-
-# In how many seeds each random test fails.
-run_random() {
-  (cd "$work" && ulimit -t "$LONGEST" && TANIST_COUNT=1 TANIST_SEEDS=${MUTANTS_SEEDS:-100} RUST_BACKTRACE=0 timeout "$WAITED" \
-    cargo test -q --offline --locked -p tanist-core --test core -- --nocapture chaos) 2>&1 9>&-
-}
-
-run_either() { if [[ -n $random ]]; then run_random; else run_tests; fi; }
-
-# seen TEST OUTPUT: a cell of the table of random tests.
-seen() { sed -nE "s/^.*$1[a-z_]*: ([0-9]+) of ([0-9]+) seeds fail, the first is (.*)$/\1 of \2 (\3)/p" <<<"$2" | sed -E 's/^0 of .*/-/'; }
 
 SURVIVED='**none: it survived**'
 UNTRIED='not tried yet in this form'
@@ -193,35 +200,33 @@ UNTRIED='not tried yet in this form'
 # survived RESULT: no test noticed it.
 survived() { [[ -f $1 ]] && grep -qF "$SURVIVED" "$1"; }
 
-# outcome STATUS OUTPUT: the last cells of the row: the tests that failed, or in how many seeds each random test did.
-outcome() {
-  local names scripts endless=''
-  if (($1 == 124)) || { (($1 != 0)) && grep -q 'SIGXCPU' <<<"$2"; }; then endless=1; fi
-  if [[ -n $random ]]; then
-    if [[ -n $endless ]]; then echo "no end | no end | no end"; return; fi
-    echo "$(seen whatever_a_policy "$2") | $(seen whatever_happens "$2") | $(seen when_faults "$2")"
-    return
-  fi
-  if (($1 == 0)); then echo "$SURVIVED"; return; fi
-  if [[ -n $endless ]]; then echo "no end after $LONGEST s"; return; fi
-  names=$(grep -oP '(?<=^    )[a-z0-9_:]+(?=$)' <<<"$2" | sort -u | sed -n 1,3p | sed 's/^.*:://' | paste -sd' ' || true)
-  scripts=$(grep -oP '^[a-z0-9-]+\.txt:[0-9]+' <<<"$2" | cut -d: -f1 | sort -u | paste -sd' ' || true)
-  echo "${names:-the run ended early}${scripts:+ ($scripts)}"
+# read_rows CRATE: the cells of all rows of its table by their rules, whatever they were found with.
+read_rows() {
+  local rule cells
+  rows=()
+  while IFS=$'\t' read -r rule cells; do rows[$rule]=$cells; done < <(
+    awk -v mark="<!-- $(part "$1") -->" -v end="<!-- /$(part "$1") -->" -F ' [|] ' '
+      $0 == mark { inside = 1 } $0 == end { inside = 0 }
+      inside && NF > 4 && $2 != "rule" { print $2 "\t" $4 }' "$(document)")
 }
 
-# try NUMBER MUTATION RESULT: disables the rule in the copy, runs the tests, keeps the result.
-try() {
-  local rule file change target said status=0
+# tests_in CELLS: the names of tests in them.
+tests_in() { grep -oE '[a-z0-9]+(_[a-z0-9]+)+' <<<"$1" | paste -sd' ' || true; }
+
+# hints RULE RESULT: the tests that noticed it before, also where the file that it changes was another one: these run first.
+hints() {
+  [[ -z $random$MUTANTS_FILTER${MUTANTS_BLIND:-} ]] || return 0
+  if [[ -f $2 ]]; then tests_in "$(cat "$2")"; else tests_in "${rows[$1]:-}"; fi
+}
+
+# plan_mutation NUMBER MUTATION RESULT: puts it into the tool's plan.
+plan_mutation() {
+  local rule file change
   IFS='~' read -r rule file change <<<"$2"
-  target=$work/$crate/src/$file
-  perl -0pi -e "$change" "$target"
-  if cmp -s "$target" "$unchanged/src/$file"; then echo "mutants: $crate $1 changes nothing in $file: $rule" >&2; return 1; fi
-  said=$(run_either) || status=$?
-  cp "$unchanged/src/$file" "$target"
-  if grep -q "could not compile" <<<"$said"; then echo "$said" >&2; echo "mutants: $crate $1 does not compile" >&2; return 1; fi
-  # Above 128: a signal ended the tests, so nothing is known.
-  if ((status > 128)); then echo "mutants: a signal ended the tests of $crate $1" >&2; exit "$status"; fi
-  outcome "$status" "$said" >"$3.new" && mv "$3.new" "$3"
+  cp "$work/$crate/src/$file" "$plan/$1"
+  perl -0pi -e "$change" "$plan/$1"
+  if cmp -s "$plan/$1" "$work/$crate/src/$file"; then echo "mutants: $crate $1 changes nothing in $file: $rule" >&2; return 1; fi
+  printf '%s\t%s\t%s\t%s\t%s\n' "$1" "$crate/src/$file" "$plan/$1" "$3" "$(hints "$rule" "$3")" >>"$plan/list"
 }
 
 headings() {
@@ -236,62 +241,63 @@ headings() {
 print_row() {
   local rule file cells key=${3##*/}
   IFS='~' read -r rule file _ <<<"$2"
-  if [[ -f $3 ]]; then read -r cells <"$3"; else key=- cells=$UNTRIED${random:+ | - | -}; fi
+  if [[ -f $3 ]]; then
+    read -r cells <"$3"
+  else
+    cells=$(hints "$rule" "$3")
+    key=- cells=$UNTRIED${cells:+; before: $cells}${random:+ | - | -}
+  fi
   if [[ -n $random ]]; then echo "| $1 | $rule | $cells | $key |"; else echo "| $1 | $rule | $file | $cells | $key |"; fi
-}
-
-# The unchanged crate passes, which also builds what all its mutations share. Known once for the same sources.
-try_unchanged() {
-  local said passed
-  passed=$RESULTS/passed-$(sources_key "$crate")
-  [[ ! -f $passed ]] || return 0
-  # Not within the time of the tests: what all mutations share may take longer to build.
-  if ! said=$(cd "$work" && cargo test -q --offline --locked -p "$package" --no-run 2>&1 9>&-); then
-    tail -30 <<<"$said" >&2
-    echo "mutants: the tests do not compile without a mutation" >&2
-    return 1
-  fi
-  if ! said=$(run_either); then
-    tail -30 <<<"$said" >&2
-    echo "mutants: the tests fail without a mutation" >&2
-    return 1
-  fi
-  touch "$passed"
 }
 
 # run_crate CRATE [NUMBER...]: everything that is not known yet, and the table. Fails when a mutation survived.
 run_crate() {
-  local list number survived=0 left=0 wrong=0 result until=$((SECONDS + ${minutes:-100000} * 60))
+  local number what survived=0 planned=0 done=0 wrong=0 status=0
+  local -a list results=()
   crate=$1
   shift
   renice -n 19 -p $$ >/dev/null
   # Only when nothing else runs, so that it can go on beside end-to-end tests. Somebody waits for a sample.
   [[ -n ${MUTANTS_SAMPLE:-} ]] || chrt --idle --pid 0 $$ 2>/dev/null || true
   mapfile -t list < <(mutations_of "$crate")
-  package=$(sed -nE 's/^name = "(.*)"/\1/p' "$crate/Cargo.toml" | sed -n 1p)
   mkdir -p "$RESULTS/$(mode)"
   (($# > 0)) || mapfile -t numbers < <(seq "${#list[@]}")
   (($# == 0)) || numbers=("$@")
   prepare_copy
+  read_rows "$crate"
+  : >"$plan/list"
   headings
   for number in "${numbers[@]}"; do
     ((number >= 1 && number <= ${#list[@]})) || { echo "mutants: $crate has no number $number" >&2; exit 2; }
-    result=$(result_of "$crate" "${list[number - 1]}")
-    [[ -z $again ]] || rm -f "$result"
-    if ! is_known "$crate" "$result"; then
-      if ((SECONDS >= until)); then left=$((left + 1)); continue; fi
-      try_unchanged
-      # A line that is wrong itself does not end a run of hours.
-      try "$number" "${list[number - 1]}" "$result" || { wrong=$((wrong + 1)); continue; }
+    results[number]=$(result_of "$crate" "${list[number - 1]}")
+    if [[ -z $again ]] && is_known "$crate" "${results[number]}"; then
+      print_row "$number" "${list[number - 1]}" "${results[number]}"
+      continue
     fi
-    print_row "$number" "${list[number - 1]}" "$result"
-    # The random tests see a part only; they are not expected to see all.
-    if [[ -z $random ]] && survived "$result"; then survived=$((survived + 1)); fi
+    # A line that is wrong itself does not end a run of hours.
+    plan_mutation "$number" "${list[number - 1]}" "${results[number]}" || { wrong=$((wrong + 1)); continue; }
+    planned=$((planned + 1))
+    [[ -z $again ]] || rm -f "${results[number]}"
   done
-  ((left == 0)) || echo "mutants: $left of $crate are left for the next run" >&2
+  if ((planned > 0)); then
+    local -a arguments
+    arguments
+    exec 8< <(exec "$tool" tests "${arguments[@]}" 9>&-)
+    running=$!
+    while read -r what number <&8; do
+      done=$((done + 1))
+      if [[ $what == wrong ]]; then wrong=$((wrong + 1)); continue; fi
+      print_row "$number" "${list[number - 1]}" "${results[number]}"
+      # The random tests see a part only; they are not expected to see all.
+      if [[ -z $random ]] && survived "${results[number]}"; then survived=$((survived + 1)); fi
+    done
+    wait "$running" || status=$?
+    running=''
+  fi
+  ((done == planned)) || echo "mutants: $((planned - done)) of $crate are left for the next run" >&2
   if ((survived > 0)); then echo "mutants: $survived of $crate survived" >&2; fi
   if ((wrong > 0)); then echo "mutants: $wrong lines of $crate/tests/mutations are wrong" >&2; fi
-  ((survived + wrong == 0))
+  ((survived + wrong + status == 0))
 }
 
 # run_sample N [CRATE]: which ones depends on the commit, so it changes with each commit, and is the same again for the same commit.
@@ -325,6 +331,7 @@ run_sample() {
 # table CRATE: its whole table from known results, and a sentence that counts them.
 table() {
   local number=0 known=0 line result cells=''
+  read_rows "$1"
   while read -r line; do
     number=$((number + 1))
     result=$(result_of "$1" "$line")

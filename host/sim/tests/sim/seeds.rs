@@ -74,13 +74,14 @@ impl Lives {
     }
 }
 
-/// Lives the lives of these seeds, on all processors, until a few of them have failed.
+/// Lives the lives of these seeds, on all processors, until a few of them have failed: `TANIST_SIM_FAILURES`.
 fn live_all(first: u64, count: u64) -> Lives {
+    let most = usize::try_from(number("TANIST_SIM_FAILURES", 3)).unwrap();
     let (next, lives) = (AtomicU64::new(0), Mutex::new(Lives::default()));
     let work = || {
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
-            if number >= count || lives.lock().unwrap().failed.len() >= 3 {
+            if number >= count || lives.lock().unwrap().failed.len() >= most {
                 return;
             }
             let life = lived(first + number);
