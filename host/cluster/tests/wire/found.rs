@@ -1,0 +1,1 @@
+//! What was found: the shortest conversation of each kind.
