@@ -109,7 +109,9 @@ fn garbage(dice: &mut Dice) -> Told {
             whole
         }
         2 => [&whole[..cut], b"\xff", &whole[cut..]].concat(),
-        3 => dice.of(&[&b"null"[..], b"[]", b"\"Success\"", b"true", b"Success", b"{\"status\":[\"Success\"]}"]).to_vec(),
+        3 => {
+            dice.of(&[&b"null"[..], b"[]", b"\"Success\"", b"true", b"Success", b"{\"status\":[\"Success\"]}"]).to_vec()
+        }
         4 => b"command terminated with non-zero exit code: exit status 7".to_vec(),
         _ => dice.bytes(length.max(1)),
     };
@@ -119,7 +121,7 @@ fn garbage(dice: &mut Dice) -> Told {
 /// A `Status` that says two things at once, or nothing. No kubelet writes it, so nothing in it can be trusted.
 fn contradiction(dice: &mut Dice) -> Told {
     let cause = |message: &str| json!({"reason": "ExitCode", "message": message});
-    let number = dice.of(&["0", "00", "+7", "-1", " 7", "7 ", "07", "256", "4294967303", "seven", ""]);
+    let number = dice.of(&["0", "00", "+7", "-1", " 7", "7 ", "256", "4294967303", "seven", ""]);
     let absent = "unable to start container process: exec: \"x\": executable file not found in $PATH";
     let status = dice.of(&[
         json!({}),
@@ -151,13 +153,19 @@ pub fn instead(dice: &mut Dice) -> (Vec<Piece>, &'static str, bool) {
     let is_own = OWN.contains(&(code, reason));
     let length = dice.below(60);
     let (what, body, said) = match dice.below(10) {
-        0..=4 if is_own => ("a refusal by the API server", refusal(code, reason).to_string().into_bytes(), Said::NotStarted),
+        0..=4 if is_own => {
+            ("a refusal by the API server", refusal(code, reason).to_string().into_bytes(), Said::NotStarted)
+        }
         0..=4 => ("an error that may be temporary", refusal(code, reason).to_string().into_bytes(), Said::Unclear),
         5 => {
             let (_, other) = dice.of(&[(0, "Conflict"), (0, ""), (0, "InternalError"), (0, "Unknown")]);
             ("a refusal with another's reason", refusal(code, other).to_string().into_bytes(), Said::Unclear)
         }
-        6 => ("a refusal in plain text", b"Forbidden (user=tanist, verb=create, resource=nodes)\n".to_vec(), Said::Unclear),
+        6 => (
+            "a refusal in plain text",
+            b"Forbidden (user=tanist, verb=create, resource=nodes)\n".to_vec(),
+            Said::Unclear,
+        ),
         7 => ("a proxy's page", b"<html><body>502 Bad Gateway</body></html>".to_vec(), Said::Unclear),
         8 => ("a body of any bytes", dice.bytes(length), Said::Unclear),
         _ => ("an empty refusal", dice.of(&[&b""[..], b"{}", b"null"]).to_vec(), Said::Unclear),
@@ -174,7 +182,8 @@ fn body_of(dice: &mut Dice, code: u16, body: &[u8], said: Said) -> (Vec<Piece>, 
         1 => "Transfer-Encoding: chunked\r\n".to_owned(),
         _ => String::new(),
     };
-    let head = format!("HTTP/1.1 {code} Answer\r\nContent-Type: application/json\r\nConnection: close\r\n{framing}\r\n");
+    let head =
+        format!("HTTP/1.1 {code} Answer\r\nContent-Type: application/json\r\nConnection: close\r\n{framing}\r\n");
     let mut pieces = vec![piece("head", head.into_bytes(), Effect::Nothing)];
     let end = Effect::Ended(said);
     if form == 1 {
@@ -191,7 +200,8 @@ fn body_of(dice: &mut Dice, code: u16, body: &[u8], said: Said) -> (Vec<Piece>, 
 
 /// A refusal by the API server itself.
 pub fn refusal() -> Vec<Piece> {
-    let status = json!({"kind": "Status", "status": "Failure", "reason": "Forbidden", "message": "no", "code": 403}).to_string();
+    let status =
+        json!({"kind": "Status", "status": "Failure", "reason": "Forbidden", "message": "no", "code": 403}).to_string();
     let head = format!("HTTP/1.1 403 Forbidden\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", status.len());
     let end = Effect::Ended(Said::NotStarted);
     vec![piece("head", head.into_bytes(), Effect::Nothing), piece("body", status.into_bytes(), end)]

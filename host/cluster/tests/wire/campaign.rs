@@ -73,7 +73,10 @@ impl Tally {
 
     fn show(&self, took: Duration) {
         let (cases, executions, faulty) = (self.cases, self.executions, self.faulty);
-        println!("{cases} cases with {executions} executions, {faulty} of them with faults, in {:.1} s", took.as_secs_f64());
+        println!(
+            "{cases} cases with {executions} executions, {faulty} of them with faults, in {:.1} s",
+            took.as_secs_f64()
+        );
         self.concluded.iter().for_each(|((question, kind), times)| println!("{times:8} {question:?}: {kind}"));
         self.faults.iter().for_each(|(fault, times)| println!("{times:8} {fault}"));
     }
@@ -187,13 +190,23 @@ fn short() -> Vec<Case> {
         second: None,
     };
     let frame = Frame::bare("t", Outcome::Exited(7), 2).to_bytes();
-    let printed = Printed { answer: Some((frame.len(), "exited 7".into())), bytes: frame.clone(), exited: true, ..Printed::default() };
+    let printed = Printed {
+        answer: Some((frame.len(), "exited 7".into())),
+        bytes: frame.clone(),
+        exited: true,
+        ..Printed::default()
+    };
     let (success, exit) = (draw::status(&answers::success()), draw::status(&answers::exit(7)));
     let missing = draw::status(&answers::missing(&mut dice));
     vec![
         case(Question::Start, false, draw::told(vec![success.clone()]), Printed::default()),
         case(Question::Status, false, draw::told(vec![draw::out(b"primary"), exit]), Printed::default()),
-        case(Question::Settle, true, draw::told(vec![draw::out(&frame[..9]), draw::out(&frame[9..]), success]), printed),
+        case(
+            Question::Settle,
+            true,
+            draw::told(vec![draw::out(&frame[..9]), draw::out(&frame[9..]), success]),
+            printed,
+        ),
         case(Question::Start, false, draw::told(vec![missing]), Printed::default()),
         case(Question::Start, false, Talk::new(answers::refusal()), Printed::default()),
     ]

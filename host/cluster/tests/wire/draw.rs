@@ -30,12 +30,13 @@ impl Case {
     /// The case of a seed.
     pub fn drawn(seed: u64) -> Self {
         let mut dice = Dice::new(seed);
-        let question = dice.of(&[Question::Start, Question::Start, Question::Settle, Question::Status, Question::Sequence]);
+        let question =
+            dice.of(&[Question::Start, Question::Start, Question::Settle, Question::Status, Question::Sequence]);
         let runner = question == Question::Settle || !dice.one_in(3);
         let token = format!("seed-{seed}-n");
         let first = execution(&mut dice, question, runner, &token);
-        let second = (runner && question == Question::Start)
-            .then(|| execution(&mut dice, Question::Settle, true, &token));
+        let second =
+            (runner && question == Question::Start).then(|| execution(&mut dice, Question::Settle, true, &token));
         Case { seed, question, runner, token, first, second }
     }
 

@@ -38,7 +38,13 @@ pub fn in_fragments(dice: &mut Dice, channel: u8, said: &[u8]) -> Vec<u8> {
 
 /// The close of the connection, with a reason.
 pub fn close(dice: &mut Dice) -> Vec<u8> {
-    let code = dice.of(&[CloseCode::Normal, CloseCode::Away, CloseCode::Error, CloseCode::Library(4000), CloseCode::Iana(3999)]);
+    let code = dice.of(&[
+        CloseCode::Normal,
+        CloseCode::Away,
+        CloseCode::Error,
+        CloseCode::Library(4000),
+        CloseCode::Iana(3999),
+    ]);
     let reason = dice.of(&["", "bye", "{\"status\":\"Success\"}"]).into();
     formatted(Frame::close(dice.of(&[None, Some(CloseFrame { code, reason })])))
 }

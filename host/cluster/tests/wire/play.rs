@@ -101,7 +101,8 @@ impl Cluster for Wire {
 /// Plays a case and judges it.
 pub async fn play(server: &Server, clients: &Clients, case: &Case) -> Played {
     let name = format!("db-{}", case.seed);
-    let talks: Vec<Talk> = [Some(&case.first), case.second.as_ref()].into_iter().flatten().map(|e| e.talk.clone()).collect();
+    let talks: Vec<Talk> =
+        [Some(&case.first), case.second.as_ref()].into_iter().flatten().map(|e| e.talk.clone()).collect();
     let pod = Arc::new(Pod { talks, ..Pod::default() });
     server.add(&name, pod.clone());
     let wire = Arc::new(Wire {
@@ -137,7 +138,8 @@ async fn ask(wire: Arc<Wire>, name: &str, case: &Case) -> (String, Option<String
     match case.question {
         Question::Start => {
             let slot = ctx.commands.take("group", PATIENCE).await.unwrap();
-            let (evidence, after) = target.run(slot, &ctx, &intent(&case.token), &Looks::default(), &command.exec).await;
+            let (evidence, after) =
+                target.run(slot, &ctx, &intent(&case.token), &Looks::default(), &command.exec).await;
             (of_evidence(&evidence), of_status(after))
         }
         Question::Settle => (of_evidence(&target.settle(&ctx, CONTAINER, &case.token).await), None),
@@ -272,10 +274,16 @@ fn judged(case: &Case, pod: &Pod, ended: &[Ended], concluded: &(String, Option<S
     if let Some(wrong) = pod.wrong.lock().unwrap().first() {
         return Some(wrong.clone());
     }
+    let requests = pod.heard.lock().unwrap().len();
+    if requests > ended.len() {
+        return Some(format!("{requests} requests for {} executions: something below repeats them", ended.len()));
+    }
     for (number, (ended, talk)) in ended.iter().zip(&pod.talks).enumerate() {
         let owed = match talk.owed() {
             Owed::Unknown => None,
-            Owed::NotStarted => matches!(ended, Ended::NotStarted(_)).then(|| ended.clone()).or(Some(Ended::NotStarted("".into()))),
+            // Its reason is for people.
+            Owed::NotStarted if matches!(ended, Ended::NotStarted(_)) => continue,
+            Owed::NotStarted => Some(Ended::NotStarted(String::new())),
             Owed::Exited(code, mut stdout) => {
                 let cut = stdout.len() > KEPT;
                 stdout.truncate(KEPT);
@@ -299,7 +307,8 @@ fn judged(case: &Case, pod: &Pod, ended: &[Ended], concluded: &(String, Option<S
 /// Who said what, for people.
 fn transcript(case: &Case, pod: &Pod, ended: &[Ended]) -> String {
     let runner = if case.runner { "with" } else { "without" };
-    let mut text = format!("TANIST_WIRE_SEED={}: {:?} {runner} the runner; {:?}\n", case.seed, case.question, case.faults());
+    let mut text =
+        format!("TANIST_WIRE_SEED={}: {:?} {runner} the runner; {:?}\n", case.seed, case.question, case.faults());
     let heard = pod.heard.lock().unwrap();
     for (number, talk) in pod.talks.iter().enumerate() {
         let asked = heard.get(number).map_or("(did not ask)", |head| head.lines().next().unwrap_or_default());

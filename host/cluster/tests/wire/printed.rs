@@ -73,7 +73,8 @@ pub fn by_runner(dice: &mut Dice, question: Question, token: &str) -> Printed {
         _ => frame.to_bytes(),
     };
     let exited = matches!(frame.outcome, Outcome::Exited(_));
-    let mut printed = Printed { answer: Some((whole.len(), tells)), bytes: whole.clone(), exited, ..Printed::default() };
+    let mut printed =
+        Printed { answer: Some((whole.len(), tells)), bytes: whole.clone(), exited, ..Printed::default() };
     match dice.below(14) {
         0..=4 => {}
         5 => printed.spoil("a frame that is cut", whole[..dice.below(whole.len())].to_vec()),
@@ -89,7 +90,10 @@ pub fn by_runner(dice: &mut Dice, question: Question, token: &str) -> Printed {
             printed.spoil("a frame whose end is another's", [&whole[..end], b"0\n"].concat());
         }
         10 => printed.append("a frame twice", &whole),
-        _ => printed.append("something after the frame", dice.of(&[&b"tanist-run/1"[..], b"\n", b"\xff\0junk", b"tanist-end -\n"])),
+        _ => printed.append(
+            "something after the frame",
+            dice.of(&[&b"tanist-run/1"[..], b"\n", b"\xff\0junk", b"tanist-end -\n"]),
+        ),
     }
     if matches!(question, Question::Start | Question::Sequence) && printed.faults.is_empty() && dice.one_in(2) {
         with_status(dice, &mut printed);

@@ -143,7 +143,8 @@ impl Talk {
                 let _ = writeln!(text, "  server: (not sent{meant}: {what}: {})", shown(later));
             }
         }
-        let _ = writeln!(text, "  server: (after {} bytes: {:?}; at most {} at a time)", self.sent, self.end, self.step);
+        let _ =
+            writeln!(text, "  server: (after {} bytes: {:?}; at most {} at a time)", self.sent, self.end, self.step);
         text
     }
 }
