@@ -134,8 +134,8 @@ async fn wait_for(before: (usize, usize)) {
     panic!("open files and tasks before: {before:?}, afterwards: {now:?}");
 }
 
-// Traps of executions, docs/rules.md, "Execution through the API server". TANIST_WIRE_FAULTS: how many conversations with faults;
-// TANIST_WIRE_SEED: that one alone.
+// S3, S12, S39; docs/rules.md, "Execution through the API server". TANIST_WIRE_FAULTS: how many conversations with faults; TANIST_WIRE_SEED: that
+// one alone.
 #[test]
 fn nothing_unknown_counts_as_known() {
     alone(async {
@@ -151,7 +151,8 @@ fn nothing_unknown_counts_as_known() {
         tally.show(began.elapsed());
         assert!(tally.wrong.is_empty(), "{}", tally.wrong.join("\n\n"));
         wait_for(before).await;
-        if one.is_none() {
+        // Few conversations need not have everything in them.
+        if one.is_none() && faults >= FAULTS {
             let late = memory();
             println!("memory: {} MiB after a tenth, {} MiB at the end", tally.early >> 20, late >> 20);
             assert!(late < tally.early + GROWTH, "memory grew from {} to {late} bytes", tally.early);
@@ -212,6 +213,7 @@ fn short() -> Vec<Case> {
     ]
 }
 
+// S3: in order, by a reset, and in silence.
 #[test]
 fn a_conversation_may_end_at_any_byte() {
     alone(async {

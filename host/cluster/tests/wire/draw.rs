@@ -113,7 +113,7 @@ fn upgraded(dice: &mut Dice, runner: bool, printed: &Printed) -> Talk {
             said.insert(dice.below(said.len() + 1), piece(what, bytes, Effect::Nothing));
         }
     }
-    let broken = match dice.below(8) {
+    let broken = match dice.below(12) {
         0 => Some(("close before the end", frames::close(dice))),
         1 => Some(frames::violation(dice)),
         _ => None,
@@ -173,7 +173,7 @@ fn end(dice: &mut Dice, talk: &mut Talk) {
         2 | 3 if !needs_close => End::Silence,
         _ => End::Close,
     };
-    if dice.one_in(3) && all > 0 {
+    if dice.one_in(4) && all > 0 {
         talk.sent = dice.below(all);
         talk.faults.push(match talk.end {
             End::Reset => "reset before the end",

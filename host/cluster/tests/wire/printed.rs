@@ -75,21 +75,21 @@ pub fn by_runner(dice: &mut Dice, question: Question, token: &str) -> Printed {
     let exited = matches!(frame.outcome, Outcome::Exited(_));
     let mut printed =
         Printed { answer: Some((whole.len(), tells)), bytes: whole.clone(), exited, ..Printed::default() };
-    match dice.below(14) {
-        0..=4 => {}
-        5 => printed.spoil("a frame that is cut", whole[..dice.below(whole.len())].to_vec()),
-        6 => {
+    match dice.below(20) {
+        0..=10 => {}
+        11 => printed.spoil("a frame that is cut", whole[..dice.below(whole.len())].to_vec()),
+        12 => {
             let other = format!("{token}0");
             printed.spoil("a frame about another token", Frame { token: other, ..frame }.to_bytes());
         }
-        7 => printed.spoil("something before the frame", [b"warning: \n", &*whole].concat()),
-        8 => printed.spoil("nothing", Vec::new()),
-        9 => {
+        13 => printed.spoil("something before the frame", [b"warning: \n", &*whole].concat()),
+        14 => printed.spoil("nothing", Vec::new()),
+        15 => {
             // The last line is about another token.
             let end = whole.len() - 2;
             printed.spoil("a frame whose end is another's", [&whole[..end], b"0\n"].concat());
         }
-        10 => printed.append("a frame twice", &whole),
+        16 => printed.append("a frame twice", &whole),
         _ => printed.append(
             "something after the frame",
             dice.of(&[&b"tanist-run/1"[..], b"\n", b"\xff\0junk", b"tanist-end -\n"]),

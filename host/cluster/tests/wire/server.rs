@@ -120,8 +120,11 @@ async fn serve(mut stream: TcpStream, pods: Arc<Mutex<HashMap<String, Arc<Pod>>>
 /// The request, without its body. `None`: the client went.
 async fn head(stream: &mut TcpStream) -> Option<String> {
     let mut bytes = Vec::new();
+    // Until it has an answer the client says nothing else.
     while !bytes.ends_with(b"\r\n\r\n") && bytes.len() < HEARD {
-        bytes.push(stream.read_u8().await.ok()?);
+        if stream.read_buf(&mut bytes).await.ok()? == 0 {
+            return None;
+        }
     }
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -95,12 +95,12 @@ impl Talk {
         self.pieces.iter().flat_map(|piece| piece.bytes.iter().copied()).collect()
     }
 
-    /// What the bytes that are sent prove.
+    /// What the bytes that are sent prove. A trickle may bring all of them.
     pub fn owed(&self) -> Owed {
         let (mut at, mut stdout, mut printed) = (0, Vec::new(), false);
         for piece in &self.pieces {
             at += piece.bytes.len();
-            if at > self.sent || self.refused {
+            if at > self.sent && self.end != End::Trickle || self.refused {
                 break;
             }
             match &piece.effect {
