@@ -1,4 +1,4 @@
-//! Executions over a real connection: the shipped client against an API server that tells the truth in every wrong way.
+//! Executions over a real connection: the shipped client against an API server that misbehaves in every known way (decision 0035).
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

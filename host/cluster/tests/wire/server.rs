@@ -23,9 +23,9 @@ const HEARD: usize = 16 * 1024;
 pub struct Pod {
     /// What the server says to each request.
     pub talks: Vec<Talk>,
-    /// What clients said, and what the server noticed.
+    /// The requests that came.
     pub heard: Mutex<Vec<String>>,
-    /// What clients did that they must not do.
+    /// What the client did and must not do.
     pub wrong: Mutex<Vec<String>>,
 }
 
