@@ -4,12 +4,13 @@
 //! explicit status frame; a stream that just ends is unknown (docs/rules.md, "Execution through the API server").
 use crate::api_error;
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusCause};
 use kube::Api;
 use kube::api::{AttachParams, AttachedProcess};
 use std::time::{Duration, Instant};
 use tanist_core::evidence::{Ended, Output};
 use tanist_protocol::frame::{STDERR_KEPT, STDOUT_KEPT};
+use tanist_protocol::number;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Bytes of output that are stored; the rest is read and dropped (docs/safety.md, S39).
@@ -55,9 +56,9 @@ async fn attached(pods: &Api<Pod>, pod: &str, argv: &[String], params: &AttachPa
         tokio::pin!(reading, status);
         tokio::select! {
             status = &mut status => {
-                // What was printed before the status frame is already in the pipes.
-                let ended = tokio::time::timeout(AFTER_STATUS, &mut reading).await;
-                (status, ended.is_ok())
+                // What was printed before the status frame is already in the pipes. Without one nothing that was printed counts.
+                let read = status.is_some() && tokio::time::timeout(AFTER_STATUS, &mut reading).await.is_ok();
+                (status, read)
             }
             _ = &mut reading => (tokio::time::timeout(AFTER_OUTPUT, &mut status).await.unwrap_or_default(), true),
         }
@@ -128,27 +129,36 @@ fn bounded(text: &str) -> String {
     text.chars().take(SAID).collect()
 }
 
-/// Reads the status frame by its structure; anything else is unknown.
+/// Reads the status frame by its structure. One that says something else as well, or less than kubelets say, is unknown.
 fn judge(status: &Status, output: Output, complaint: &Output) -> Ended {
-    if status.status.as_deref() == Some("Success") {
-        return Ended::Exited(0, output);
+    let causes = status.details.as_ref().and_then(|details| details.causes.as_deref()).unwrap_or_default();
+    let reason = status.reason.as_deref().unwrap_or_default();
+    match (status.status.as_deref(), reason) {
+        (Some("Success"), "") if causes.is_empty() => Ended::Exited(0, output),
+        (Some("Failure"), "NonZeroExitCode") => match exit_code(causes) {
+            Some(code) => Ended::Exited(code, output),
+            None => Ended::Unknown("the exit code could not be read".into()),
+        },
+        // A program that printed something did run.
+        (Some("Failure"), "InternalError")
+            if status.message.as_deref().is_some_and(is_missing)
+                && output.stdout.is_empty()
+                && complaint.stdout.is_empty() =>
+        {
+            Ended::NotStarted("the program could not be executed in the container".into())
+        }
+        _ => {
+            let messages = if complaint.stdout.is_empty() { "" } else { ", with messages" };
+            Ended::Unknown(format!("the kubelet reported an error of its own{messages}"))
+        }
     }
-    let causes = status.details.as_ref().and_then(|d| d.causes.as_ref());
-    let code = causes
-        .and_then(|c| c.iter().find(|c| c.reason.as_deref() == Some("ExitCode")))
-        .and_then(|c| c.message.as_deref());
-    if let (Some("NonZeroExitCode"), Some(code)) = (status.reason.as_deref(), code) {
-        return match code.parse() {
-            Ok(code) => Ended::Exited(code, output),
-            Err(_) => Ended::Unknown("the exit code could not be read".into()),
-        };
-    }
-    let message = status.message.as_deref().unwrap_or_default();
-    if is_missing(message) && output.stdout.is_empty() {
-        return Ended::NotStarted("the program could not be executed in the container".into());
-    }
-    let silent = complaint.stdout.is_empty();
-    Ended::Unknown(format!("the kubelet reported an error of its own{}", if silent { "" } else { ", with messages" }))
+}
+
+/// The exit code among the causes of a status that says that it is not 0. `None`: there is none, more than one, or one that no process exits with.
+fn exit_code(causes: &[StatusCause]) -> Option<i32> {
+    let mut codes = causes.iter().filter(|cause| cause.reason.as_deref() == Some("ExitCode"));
+    let (Some(code), None) = (codes.next(), codes.next()) else { return None };
+    number::<u8>(code.message.as_deref()?).filter(|code| *code != 0).map(i32::from)
 }
 
 /// Whether the runtime reports that it could not execute the program. The failing call has to be named, because a runtime that loses its own
@@ -163,7 +173,7 @@ fn is_missing(message: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::{StatusCause, StatusDetails};
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::StatusDetails;
     use std::collections::BTreeMap;
 
     fn failure(reason: &str, code: Option<&str>, message: &str) -> Status {

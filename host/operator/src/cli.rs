@@ -71,15 +71,23 @@ pub enum Ask {
     },
 }
 
-/// A client and the namespace of the command.
+/// Clients and the namespace of the command.
 pub struct Session {
     /// The API server.
     pub client: Client,
+    /// The same for executions: it never repeats a request.
+    pub exec_client: Client,
     /// The namespace.
     pub namespace: String,
 }
 
 impl Session {
+    /// A session in which one client does everything.
+    #[cfg(test)]
+    pub fn over(client: Client, namespace: &str) -> Self {
+        Session { exec_client: client.clone(), client, namespace: namespace.to_owned() }
+    }
+
     /// The groups of the namespace.
     pub fn groups(&self) -> Api<ReplicaGroup> {
         Api::namespaced(self.client.clone(), &self.namespace)
@@ -91,8 +99,7 @@ impl Session {
 /// # Errors
 /// The error of the API server, or why the command cannot be carried out.
 pub async fn run_command(command: &Ask, reach: &Reach) -> anyhow::Result<()> {
-    let (client, namespace) = reach.connect().await?;
-    let session = Session { client, namespace };
+    let session = reach.session().await?;
     match command {
         Ask::Status(asked) => status::status(&session, asked).await,
         Ask::Explain { group, output } => {

@@ -76,11 +76,10 @@ impl Context {
         let mut plain = config;
         plain.connect_timeout = Some(CONNECT);
         plain.write_timeout = Some(REQUEST);
-        let mut exec = plain.clone();
-        exec.default_retry = false;
+        let exec_client = Kube::exec_client(plain.clone())?;
         let clock = Arc::new(Clock::default());
         let client = ClientBuilder::try_from(plain)?.with_layer(&clock::listen(clock.clone())).build();
-        let reach = Reach { client, exec_client: Client::try_from(exec)?, clock };
+        let reach = Reach { client, exec_client, clock };
         Ok(Self::over(reach, settings, engine, metrics, wake, news))
     }
 

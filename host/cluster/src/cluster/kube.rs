@@ -7,7 +7,7 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Event, Node, PersistentVolumeClaim, Pod};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind, NamespaceResourceScope};
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Api, Client, Config, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::fmt;
@@ -60,6 +60,15 @@ impl Kube {
     #[must_use]
     pub fn new(client: Client, exec_client: Client) -> Self {
         Kube { client, exec_client }
+    }
+
+    /// A client for executions: nothing below it repeats a request, because a command must not run twice.
+    ///
+    /// # Errors
+    /// When the configuration cannot be used, for instance its certificates.
+    pub fn exec_client(mut config: Config) -> kube::Result<Client> {
+        config.default_retry = false;
+        Client::try_from(config)
     }
 
     fn of<K>(&self, namespace: &str) -> Api<K>

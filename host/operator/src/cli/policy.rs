@@ -112,8 +112,7 @@ async fn in_cluster(verb: &Verb, reach: &Reach) -> anyhow::Result<End> {
     {
         return dev::dev(None, asked).await;
     }
-    let (client, namespace) = reach.connect().await?;
-    let session = Session { client, namespace };
+    let session = reach.session().await?;
     match verb {
         Verb::Snapshot(asked) => snapshot::snapshot(&session, asked).await,
         Verb::Try(asked) => try_::try_out(&session, asked).await,

@@ -1,10 +1,12 @@
 //! The flags for cluster and namespace, which every command has, as in kubectl.
+use super::Session;
 use super::trouble::words;
 use anyhow::{Context, anyhow};
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use std::path::PathBuf;
 use std::time::Duration;
+use tanist_cluster::cluster::kube::Kube;
 
 /// Deadline of a connection to the API server.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -57,10 +59,21 @@ impl Reach {
     /// # Errors
     /// As [`Reach::config`], or when the configuration's certificates cannot be used.
     pub async fn connect(&self) -> anyhow::Result<(Client, String)> {
+        let Session { client, namespace, .. } = self.session().await?;
+        Ok((client, namespace))
+    }
+
+    /// The clients and the namespace that the command is about.
+    ///
+    /// # Errors
+    /// As [`Reach::connect`].
+    pub async fn session(&self) -> anyhow::Result<Session> {
         let mut config = self.config().await?;
         config.connect_timeout = Some(CONNECT);
         let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-        Ok((Client::try_from(config).context("failed to use the configuration of the cluster")?, namespace))
+        let unusable = "failed to use the configuration of the cluster";
+        let exec_client = Kube::exec_client(config.clone()).context(unusable)?;
+        Ok(Session { client: Client::try_from(config).context(unusable)?, exec_client, namespace })
     }
 }
 

@@ -349,7 +349,7 @@ db     False   -         0/2       sequence   4      NoPrimary   3m12s   5s     
     // Existing groups are shown, and the exit code reports that one is missing.
     #[tokio::test]
     async fn a_name_that_is_not_there_is_an_error() {
-        let session = |client| Session { client, namespace: "shop".into() };
+        let session = |client| Session::over(client, "shop");
         let (client, _) = mock::server(|_, path, _| match path.contains("/replicagroups/db") {
             true => Some((200, serde_json::to_value(example(&json!({}))).unwrap())),
             false => mock::refusal(404, "NotFound", "no"),

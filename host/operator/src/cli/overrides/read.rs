@@ -25,7 +25,7 @@ pub async fn positions(session: &Session, group: &ReplicaGroup) -> Positions {
         return Positions::new();
     };
     let command = Command { timeout: spec.commands.sequence.timeout.min(LONGEST), ..spec.commands.sequence.clone() };
-    let cluster = Kube::new(session.client.clone(), session.client.clone());
+    let cluster = Kube::new(session.client.clone(), session.exec_client.clone());
     let nonce = format!("{:016x}", rand::random::<u64>());
     let asked = view.members().iter().map(async |member| {
         let position = match why_not(member, &record, group.spec.paused) {
@@ -102,7 +102,7 @@ mod tests {
             {"name": "db-0", "ordinal": 0, "phase": "running", "role": "stopped", "podUID": "u0"},
             {"name": "db-1", "ordinal": 1, "phase": "missing", "role": "unknown"}
         ]}}));
-        let read = positions(&Session { client, namespace: "shop".into() }, &group).await;
+        let read = positions(&Session::over(client, "shop"), &group).await;
         let unknown = |why: &str| Some(Position::Unknown(why.to_owned()));
         assert_eq!(read.get("db-0").cloned(), unknown("the API server answered forbidden (403): no"));
         assert_eq!(read.get("db-1").cloned(), unknown("its pod is missing"));

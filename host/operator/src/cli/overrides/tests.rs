@@ -28,7 +28,7 @@ fn asked(yes: bool) -> Override {
 
 /// Runs the command as a user without a terminal.
 async fn by_hand(client: kube::Client, asked: &Override) -> anyhow::Result<()> {
-    let session = Session { client, namespace: "shop".into() };
+    let session = Session::over(client, "shop");
     override_with(&session, asked, || confirm(asked.yes, None)).await
 }
 

@@ -67,7 +67,7 @@ async fn follow_answers(answers: Vec<Option<Value>>, timeout: Duration) -> (Vec<
             None => mock::refusal(404, "NotFound", "gone"),
         }
     });
-    let session = Session { client, namespace: "shop".into() };
+    let session = Session::over(client, "shop");
     let told = Mutex::new(String::new());
     let say = |text: &str| {
         told.lock().unwrap().push_str(text);

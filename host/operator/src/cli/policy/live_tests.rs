@@ -54,7 +54,7 @@ fn session(map: Value) -> (Session, mock::Asked) {
         path if path.contains("/nodes/") => mock::refusal(403, "Forbidden", "no"),
         _ => mock::refusal(404, "NotFound", "no"),
     });
-    (Session { client, namespace: "shop".into() }, asked)
+    (Session::over(client, "shop"), asked)
 }
 
 // P45: nothing is written, and what cannot be read is said.
@@ -132,7 +132,7 @@ async fn a_group_that_nobody_looked_at_is_an_error() {
         group.as_object_mut().unwrap().remove("status");
         Some((200, group))
     });
-    let session = Session { client, namespace: "shop".into() };
+    let session = Session::over(client, "shop");
     let why = read(&session, "db").await.err().unwrap().to_string();
     assert_eq!(why, "no operator has looked at shop/db yet; does one watch this namespace?");
 }

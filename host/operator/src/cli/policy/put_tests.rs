@@ -23,7 +23,7 @@ async fn put_to(
         ("PATCH", true) => written.clone().map(|(code, said)| (code, if code == 200 { body.clone() } else { said })),
         _ => Some((200, groups.clone())),
     });
-    let session = Session { client, namespace: "shop".into() };
+    let session = Session::over(client, "shop");
     let ended = put(&session, asked).await;
     let requests = requests.lock().unwrap().clone();
     (ended, requests)
@@ -84,7 +84,7 @@ async fn what_is_put_is_what_was_checked() {
         fs::write(&file, "def seed(s):\n    return choose(reversed(s.eligible()))\n").unwrap();
         Some((200, if method == "PATCH" { body.clone() } else { none() }))
     });
-    let session = Session { client, namespace: "shop".into() };
+    let session = Session::over(client, "shop");
     assert_eq!(put(&session, &asked).await.unwrap(), End::Well);
     let requests = requests.lock().unwrap().clone();
     let written = requests.iter().find(|(method, ..)| method == "PATCH").unwrap();
