@@ -128,8 +128,9 @@ fn bounded(text: &str) -> String {
     text.chars().take(SAID).collect()
 }
 
-/// Reads the status frame by its structure; anything else is unknown.
-fn judge(status: &Status, output: Output, complaint: &Output) -> Ended {
+/// Reads the status frame by its structure; anything else is unknown. `complaint`: what the program printed as errors.
+#[must_use]
+pub fn judge(status: &Status, output: Output, complaint: &Output) -> Ended {
     if status.status.as_deref() == Some("Success") {
         return Ended::Exited(0, output);
     }
@@ -138,7 +139,7 @@ fn judge(status: &Status, output: Output, complaint: &Output) -> Ended {
         .and_then(|c| c.iter().find(|c| c.reason.as_deref() == Some("ExitCode")))
         .and_then(|c| c.message.as_deref());
     if let (Some("NonZeroExitCode"), Some(code)) = (status.reason.as_deref(), code) {
-        return match code.parse() {
+        return match exit_code(code) {
             Ok(code) => Ended::Exited(code, output),
             Err(_) => Ended::Unknown("the exit code could not be read".into()),
         };
@@ -149,6 +150,11 @@ fn judge(status: &Status, output: Output, complaint: &Output) -> Ended {
     }
     let silent = complaint.stdout.is_empty();
     Ended::Unknown(format!("the kubelet reported an error of its own{}", if silent { "" } else { ", with messages" }))
+}
+
+/// The code of a program that failed, in the one form in which kubelets write it: a frame that contradicts itself is none.
+fn exit_code(text: &str) -> Result<i32, &str> {
+    text.parse().ok().filter(|code: &i32| *code != 0 && code.to_string() == text).ok_or(text)
 }
 
 /// Whether the runtime reports that it could not execute the program. The failing call has to be named, because a runtime that loses its own
@@ -187,6 +193,10 @@ mod tests {
         assert_eq!(judge(&failure("NonZeroExitCode", Some("7"), ""), out(), &out()), Ended::Exited(7, out()));
         for odd in [
             failure("NonZeroExitCode", Some("seven"), ""),
+            failure("NonZeroExitCode", Some("0"), ""),
+            failure("NonZeroExitCode", Some("+7"), ""),
+            failure("NonZeroExitCode", Some("07"), ""),
+            failure("NonZeroExitCode", Some("2147483648"), ""),
             failure("NonZeroExitCode", None, "command terminated with exit code 7"),
             failure("InternalError", Some("7"), "error dialing backend: connection reset"),
             Status::default(),
