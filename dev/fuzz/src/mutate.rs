@@ -1,6 +1,7 @@
 //! Changed copies of the inputs of a corpus, for runs without a guide: the same for the same seed.
 use rand::Rng;
 use rand::rngs::SmallRng;
+use rand::seq::IndexedRandom;
 
 /// Numbers at which parsers go wrong.
 const NUMBERS: [&str; 14] = [
@@ -25,8 +26,7 @@ const BYTES: [u8; 12] = [0, 1, 0x7f, 0x80, 0xff, b'\n', b' ', b':', b'"', b'{', 
 
 /// One to eight changes of an input of the corpus. At most `longest` bytes.
 pub fn changed(random: &mut SmallRng, corpus: &[Vec<u8>], longest: usize) -> Vec<u8> {
-    let pick =
-        |random: &mut SmallRng| corpus.get(random.random_range(0..corpus.len().max(1))).cloned().unwrap_or_default();
+    let pick = |random: &mut SmallRng| corpus.choose(random).cloned().unwrap_or_default();
     let mut bytes = pick(random);
     for _ in 0..random.random_range(1..=8) {
         let other = pick(random);
@@ -40,7 +40,7 @@ fn change(random: &mut SmallRng, bytes: &mut Vec<u8>, other: &[u8]) {
     let (from, to) = range(random, bytes.len());
     match random.random_range(0..8) {
         0 => bytes.iter_mut().skip(from).take(1).for_each(|byte| *byte ^= 1 << random.random_range(0..8)),
-        1 => bytes.iter_mut().skip(from).take(1).for_each(|byte| *byte = BYTES[random.random_range(0..BYTES.len())]),
+        1 => bytes.iter_mut().skip(from).take(1).for_each(|byte| *byte = BYTES.choose(random).copied().unwrap_or(0)),
         2 => drop(bytes.drain(from..to)),
         3 => {
             let copy = bytes.get(from..to).unwrap_or_default().to_vec();
@@ -52,7 +52,7 @@ fn change(random: &mut SmallRng, bytes: &mut Vec<u8>, other: &[u8]) {
             bytes.splice(from..to, part);
         }
         6 => {
-            let number = NUMBERS[random.random_range(0..NUMBERS.len())].bytes();
+            let number = NUMBERS.choose(random).copied().unwrap_or_default().bytes();
             let digits = bytes.iter().skip(from).take_while(|byte| byte.is_ascii_digit()).count();
             bytes.splice(from..from + digits, number);
         }

@@ -12,7 +12,7 @@ const SAID: usize = 1 << 10;
 pub fn run(bytes: &[u8]) {
     let group: ReplicaGroup = match serde_json::from_slice(bytes) {
         Ok(group) => group,
-        Err(why) => return sentence::check(&why.to_string(), SAID + bytes.len(), bytes),
+        Err(why) => return sentence::check(&sentence::shown(&why.to_string()), SAID + 2 * bytes.len(), bytes),
     };
     let written = serde_json::to_value(&group).unwrap_or_default();
     let read = serde_json::from_value::<ReplicaGroup>(written.clone());
@@ -23,7 +23,7 @@ pub fn run(bytes: &[u8]) {
         Ok(valid) => {
             assert_eq!(valid.commands.status.exec, group.spec.commands.status.exec);
             assert!(valid.primaries <= valid.replicas, "more primaries than members");
-            valid.override_error.iter().for_each(|why| sentence::check(why, SAID + bytes.len(), bytes));
+            valid.override_error.iter().for_each(|why| sentence::check(&sentence::shown(why), SAID + 2 * bytes.len(), bytes));
         }
         Err(why) => sentence::check(&why.to_string(), SAID, bytes),
     }
@@ -36,7 +36,7 @@ pub fn run(bytes: &[u8]) {
         .find(|(k, _)| *k == ANNOTATION_OVERRIDE)
         .map(|(_, raw)| read_override(raw))
     {
-        sentence::check(&why, SAID + bytes.len(), bytes);
+        sentence::check(&sentence::shown(&why), SAID + 2 * bytes.len(), bytes);
     }
 }
 
@@ -50,7 +50,7 @@ fn build(group: &ReplicaGroup, bytes: &[u8]) {
             assert_eq!(build().ok().as_ref(), Some(&objects), "equal groups give equal objects");
             assert!(objects.iter().all(is_owned), "an object is nobody's");
         }
-        Err(why) => sentence::check(&why.to_string(), SAID + bytes.len(), bytes),
+        Err(why) => sentence::check(&sentence::shown(&why.to_string()), SAID + 2 * bytes.len(), bytes),
     }
 }
 

@@ -28,6 +28,12 @@ pub fn check(text: &str, longest: usize, given: &[u8]) {
     }
 }
 
+/// What a condition of a group makes of a text: it has no control characters.
+#[must_use]
+pub fn shown(text: &str) -> String {
+    text.replace(char::is_control, " ")
+}
+
 /// An error with all its causes, as users see it.
 #[must_use]
 pub fn whole(error: &dyn std::error::Error) -> String {
