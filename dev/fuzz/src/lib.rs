@@ -33,17 +33,17 @@ pub struct Target {
 /// All of them.
 pub const TARGETS: &[Target] = &[
     #[cfg(feature = "engine")]
-    Target { name: "answers", run: answers::run, longest: 4_096, tries: 3_000 },
+    Target { name: "answers", run: answers::run, longest: 4_096, tries: 30_000 },
     Target { name: "frames", run: frames::run, longest: 4_096, tries: 20_000 },
     #[cfg(feature = "engine")]
-    Target { name: "module", run: module::run, longest: 65_536, tries: 1_500 },
-    Target { name: "record", run: record::run, longest: 16_384, tries: 5_000 },
-    Target { name: "resource", run: resource::run, longest: 32_768, tries: 2_000 },
+    Target { name: "module", run: module::run, longest: 65_536, tries: 3_000 },
+    Target { name: "record", run: record::run, longest: 16_384, tries: 8_000 },
+    Target { name: "resource", run: resource::run, longest: 32_768, tries: 15_000 },
     #[cfg(feature = "engine")]
-    Target { name: "script", run: script::run, longest: 8_192, tries: 100 },
-    Target { name: "sequence", run: sequence::run, longest: 400, tries: 50_000 },
+    Target { name: "script", run: script::run, longest: 8_192, tries: 500 },
+    Target { name: "sequence", run: sequence::run, longest: 400, tries: 60_000 },
     #[cfg(feature = "client")]
-    Target { name: "status", run: status::run, longest: 4_096, tries: 20_000 },
+    Target { name: "status", run: status::run, longest: 4_096, tries: 150_000 },
 ];
 
 /// The target of that name.

@@ -1,5 +1,5 @@
 //! libFuzzer with one of the targets, which `TANIST_FUZZ` names: `dev/fuzz/run` builds and starts it.
-#![cfg_attr(tanist_fuzz, no_main)]
+#![cfg_attr(tanist_fuzz, no_main, allow(unsafe_code, missing_docs, reason = "libFuzzer's macro"))]
 
 #[cfg(tanist_fuzz)]
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

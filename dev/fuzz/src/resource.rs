@@ -23,7 +23,10 @@ pub fn run(bytes: &[u8]) {
         Ok(valid) => {
             assert_eq!(valid.commands.status.exec, group.spec.commands.status.exec);
             assert!(valid.primaries <= valid.replicas, "more primaries than members");
-            valid.override_error.iter().for_each(|why| sentence::check(&sentence::shown(why), SAID + 2 * bytes.len(), bytes));
+            valid
+                .override_error
+                .iter()
+                .for_each(|why| sentence::check(&sentence::shown(why), SAID + 2 * bytes.len(), bytes));
         }
         Err(why) => sentence::check(&why.to_string(), SAID, bytes),
     }

@@ -3,7 +3,7 @@ use crate::sentence;
 use std::cmp::Ordering;
 use tanist_core::contract::{Position, Sequence};
 use tanist_core::data::{ahead, compare, has_reached, read_sequence, show_position};
-use tanist_core::limits::{REASON_BYTES, SEQUENCE_BYTES};
+use tanist_core::limits::{HISTORY_BYTES, REASON_BYTES, SEQUENCE_BYTES};
 use tanist_protocol::outcome::Outcome;
 use tanist_protocol::token::position_fits;
 
@@ -32,6 +32,9 @@ fn read(bytes: &[u8]) -> Option<Position> {
             let line = std::str::from_utf8(bytes).map(str::trim).unwrap_or_default();
             assert_eq!(printed, without_zeros(line), "it is printed as another one");
             assert!(fits(&printed), "the runner takes it for another position: {printed}");
+            if let Position::Known(Sequence { history: Some(history), .. }) = &position {
+                assert!((1..=HISTORY_BYTES).contains(&history.len()), "a history of {} bytes", history.len());
+            }
             Some(position)
         }
         Err(why) => {

@@ -3,6 +3,7 @@ use super::policies::Natural;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::panic::{set_hook, take_hook};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, Once};
@@ -108,27 +109,29 @@ fn verdict(world: &World, early: Vec<String>) -> Result<(), String> {
     Err(format!("broken {:?}, not formed {early:?}, not healed {late:?}\n{log}", state.broken))
 }
 
-/// A group that is created with a spec, and one that is changed to it, are the same in the end.
-pub fn two_ways(from: &ReplicaGroup, to: &ReplicaGroup) -> Result<(), String> {
+/// A group that is created with a spec, and one that is changed to it, are the same in the end. Whether a group forms with that spec at all: if not, nothing is
+/// compared.
+pub fn two_ways(from: &ReplicaGroup, to: &ReplicaGroup) -> Result<bool, String> {
     let at_once = told(async {
         let (world, operator) = formed(to).await;
         operator.run_all(SETTLES).await;
-        end(&world)
+        unwell(&world).is_empty().then(|| end(&world))
     });
+    let Some(at_once) = at_once else { return Ok(false) };
     let by_change = told(async {
         let (world, operator) = formed(from).await;
         change(&world, to, "it gets another value");
         operator.run_all(SETTLES).await;
         end(&world)
     });
-    if at_once == by_change {
-        Ok(())
-    } else {
-        Err(format!("created with it: {at_once:#}\nchanged to it: {by_change:#}"))
-    }
+    let (at_once, by_change) = (format!("{at_once:#}"), format!("{by_change:#}"));
+    let only = |one: &str, other: &str| one.lines().filter(|line| !other.contains(line)).collect::<Vec<_>>().join("\n");
+    let differ =
+        || format!("created with it:\n{}\nchanged to it:\n{}", only(&at_once, &by_change), only(&by_change, &at_once));
+    if at_once == by_change { Ok(true) } else { Err(differ()) }
 }
 
-/// The objects of a group and what its status says, without names, times and the way there.
+/// The objects of a group and what its status says, without times and the way there: how many members are in each role, and not which.
 fn end(world: &World) -> Value {
     let state = world.lock();
     let sets = state.sets.values().map(|set| json!({"spec": set.spec}));
@@ -138,12 +141,18 @@ fn end(world: &World) -> Value {
         .map(|((kind, name), object)| json!({"kind": kind.word(), "name": name, "data": object.data}));
     let groups = state.groups.values().filter_map(|group| {
         let status = group.status.as_ref()?;
-        let conditions = status.conditions.iter().map(|c| format!("{} {} {}", c.type_, c.status, c.reason));
-        let members = status.members.iter().map(|m| json!({"name": m.name, "phase": m.phase, "role": m.role, "ready": m.ready}));
+        // Pods that were made before a change say so until they are deleted.
+        let lasting = status.conditions.iter().filter(|c| c.type_ != "UpdatePending");
+        let conditions = lasting.map(|c| format!("{} {} {}", c.type_, c.status, c.reason));
+        let members = status.members.iter().map(|m| format!("{} {} {}", m.phase, m.role, m.ready));
+        let members: BTreeMap<String, usize> = members.fold(BTreeMap::new(), |mut all, member| {
+            *all.entry(member).or_default() += 1;
+            all
+        });
         let awaiting = status.awaiting.iter().map(|wait| wait.reason.clone());
         Some(json!({
-            "conditions": conditions.collect::<Vec<_>>(), "members": members.collect::<Vec<_>>(), "awaiting": awaiting.collect::<Vec<_>>(),
-            "primaries": status.primaries, "replicas": status.replicas, "ready": status.ready_replicas,
+            "conditions": conditions.collect::<Vec<_>>(), "members": members, "awaiting": awaiting.collect::<Vec<_>>(),
+            "primaries": status.primaries.len(), "replicas": status.replicas, "ready": status.ready_replicas,
         }))
     });
     json!({"sets": sets.collect::<Vec<_>>(), "plain": plain.collect::<Vec<_>>(), "groups": groups.collect::<Vec<_>>(), "broken": state.broken})
