@@ -40,7 +40,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "record", run: record::run, longest: 16_384, tries: 8_000 },
     Target { name: "resource", run: resource::run, longest: 32_768, tries: 15_000 },
     #[cfg(feature = "engine")]
-    Target { name: "script", run: script::run, longest: 8_192, tries: 500 },
+    Target { name: "script", run: script::run, longest: 8_192, tries: 2_000 },
     Target { name: "sequence", run: sequence::run, longest: 400, tries: 60_000 },
     #[cfg(feature = "client")]
     Target { name: "status", run: status::run, longest: 4_096, tries: 150_000 },
