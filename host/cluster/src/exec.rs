@@ -129,8 +129,10 @@ fn bounded(text: &str) -> String {
     text.chars().take(SAID).collect()
 }
 
-/// Reads the status frame by its structure. One that says something else as well, or less than kubelets say, is unknown.
-fn judge(status: &Status, output: Output, complaint: &Output) -> Ended {
+/// Reads the status frame by its structure. One that says something else as well, or less than kubelets say, is unknown. `complaint`: what the program printed as
+/// errors.
+#[must_use]
+pub fn judge(status: &Status, output: Output, complaint: &Output) -> Ended {
     let causes = status.details.as_ref().and_then(|details| details.causes.as_deref()).unwrap_or_default();
     let reason = status.reason.as_deref().unwrap_or_default();
     match (status.status.as_deref(), reason) {
@@ -197,6 +199,10 @@ mod tests {
         assert_eq!(judge(&failure("NonZeroExitCode", Some("7"), ""), out(), &out()), Ended::Exited(7, out()));
         for odd in [
             failure("NonZeroExitCode", Some("seven"), ""),
+            failure("NonZeroExitCode", Some("0"), ""),
+            failure("NonZeroExitCode", Some("+7"), ""),
+            failure("NonZeroExitCode", Some("07"), ""),
+            failure("NonZeroExitCode", Some("2147483648"), ""),
             failure("NonZeroExitCode", None, "command terminated with exit code 7"),
             failure("InternalError", Some("7"), "error dialing backend: connection reset"),
             Status::default(),

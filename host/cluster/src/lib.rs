@@ -12,7 +12,7 @@ pub mod context;
 pub mod count;
 pub mod crash;
 #[cfg(feature = "client")]
-mod exec;
+pub mod exec;
 pub mod hints;
 pub mod member;
 pub mod objects;

@@ -29,6 +29,13 @@ pub fn read_sequence(stdout: &[u8]) -> Result<Position, String> {
     }
     let (history, digits) = match line.rsplit_once(':') {
         Some(("", _)) => return Err("sequence printed an empty history before the colon".to_owned()),
+        Some((history, _)) if history.len() > limits::HISTORY_BYTES => {
+            return Err(format!(
+                "sequence printed a history of {} bytes before the colon; at most {} are read",
+                history.len(),
+                limits::HISTORY_BYTES
+            ));
+        }
         Some((history, digits)) => (Some(history.to_owned()), digits),
         None => (None, line),
     };

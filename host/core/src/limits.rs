@@ -50,6 +50,9 @@ pub const CONDITIONS: usize = 32;
 /// Bytes of one line of `sequence` output: a history of 255 bytes, a colon, 20 digits and white space.
 pub const SEQUENCE_BYTES: usize = 320;
 
+/// Bytes of a history. Policies are given it as a text, of which none is longer than 256 bytes (wit/policy.wit).
+pub const HISTORY_BYTES: usize = 255;
+
 /// Seconds after which a position is read again when a question needs it: the data of a serving member changes, and a stopped member may have run
 /// in between unnoticed.
 pub const POSITION_SECONDS: i64 = 30;

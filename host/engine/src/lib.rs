@@ -51,6 +51,8 @@ mod convert;
 mod error;
 mod exam;
 mod frames;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 mod interfaces;
 mod limits;
 mod native;

@@ -251,7 +251,8 @@ pub fn position_fits(said: &Outcome, stdout: &[u8], cut: bool, expected: &str) -
 fn is_position(stdout: &[u8], expected: &str) -> bool {
     fn parts(text: &str) -> (Option<&str>, &str) {
         let (history, number) = text.rsplit_once(':').map_or((None, text), |(history, number)| (Some(history), number));
-        let bare = number.trim_start_matches('0');
+        // What is no number has no leading zeros: `0EMPTY` is another word than `EMPTY`.
+        let bare = if number.bytes().all(|b| b.is_ascii_digit()) { number.trim_start_matches('0') } else { number };
         (history, if bare.is_empty() && !number.is_empty() { "0" } else { bare })
     }
     let found = std::str::from_utf8(stdout).map(|text| text.trim_matches([' ', '\t', '\r', '\n']));
@@ -418,6 +419,7 @@ mod tests {
             ("", "0"),
             ("\n", "EMPTY"),
             ("EMPTY", "0"),
+            ("0EMPTY", "EMPTY"),
             ("h:", "h:0"),
             ("7 7", "7"),
         ] {

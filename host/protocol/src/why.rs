@@ -83,15 +83,19 @@ impl Word {
     }
 }
 
-/// A reason as it is said: the text of a [`Word`], or one that another version knows.
+/// The most characters of a reason that are kept. Each word has fewer, and a member may say anything.
+const LONGEST: usize = 64;
+
+/// A reason as it is said: the text of a [`Word`], or one that another version knows. It is short and printable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Why(Cow<'static, str>);
 
 impl Why {
-    /// A reason that was said, whatever it is.
+    /// A reason that was said, whatever it is: its first 64 characters, with `?` for those that a terminal does not print.
     #[must_use]
     pub fn said(text: &str) -> Why {
-        Why(Cow::Owned(text.to_owned()))
+        let printable = text.chars().take(LONGEST).map(|c| if c.is_control() { '?' } else { c });
+        Why(Cow::Owned(printable.collect()))
     }
 
     /// Its text.
@@ -140,6 +144,14 @@ mod tests {
         for odd in ["", "A", "a b", "a\n", "ä", "a:b"] {
             assert!(!Why::said(odd).is_plain(), "{odd:?}");
         }
+    }
+
+    // A member may say anything, and what it says is shown to users and stored in the status of its group.
+    #[test]
+    fn a_reason_is_short_and_printable() {
+        assert_eq!(Why::said(&"é".repeat(90_000)).as_str(), "é".repeat(64));
+        assert_eq!(Why::said("a\u{1b}[2J\r").as_str(), "a?[2J?");
+        assert!(Word::ALL.iter().all(|word| word.as_str().len() <= LONGEST));
     }
 
     // Runners that were released before write and read these texts.

@@ -60,6 +60,14 @@ fn what_is_no_sequence_is_unknown() {
     assert!(read_sequence(&[b' '; limits::SEQUENCE_BYTES + 1]).is_err());
 }
 
+// The contract bounds what policies are given.
+#[test]
+fn a_history_has_at_most_255_bytes() {
+    let of = |bytes: usize| read_sequence(format!("{}:18446744073709551615\n", "h".repeat(bytes)).as_bytes());
+    assert!(matches!(of(255), Ok(Position::Known(_))));
+    assert!(of(256).unwrap_err().contains("a history of 256 bytes"));
+}
+
 #[test]
 fn positions_are_shown_as_users_write_them() {
     assert_eq!(show_position(&Position::Known(sequence("a:7"))), "a:7");

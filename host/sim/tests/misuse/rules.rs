@@ -1,0 +1,105 @@
+//! The rules of the definition in Rust: no evaluator of CEL is at hand. Each stands beside its text, so that a rule that is changed or added fails here; that the
+//! API server reads the texts in this way is shown by `host/operator/tests/admission`.
+use serde_json::Value;
+
+/// Whether a rule holds for a value. `old`: the value that was stored before.
+pub fn holds(cel: &str, own: &Value, old: Option<&Value>) -> bool {
+    // A rule that names the former value is one about changes.
+    if cel == "self == oldSelf" {
+        return old.is_none_or(|old| old == own);
+    }
+    let known = RULES.iter().find(|(text, _)| *text == cel).map(|(_, rule)| rule(own));
+    known.or_else(|| of_a_command(cel, own)).unwrap_or_else(|| panic!("write this rule down in Rust, too: {cel}"))
+}
+
+type Rule = fn(&Value) -> bool;
+
+const RULES: &[(&str, Rule)] = &[
+    ("self.metadata.name.matches('^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$')", |own| {
+        let name = text(own, "/metadata/name");
+        let fits = name.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-'));
+        fits && (1..=40).contains(&name.len())
+            && name.starts_with(|c: char| c.is_ascii_lowercase())
+            && !name.ends_with('-')
+    }),
+    ("!has(self.spec.preferredPrimary) || self.spec.preferredPrimary.startsWith(self.metadata.name + '-')", |own| {
+        let preferred = own.pointer("/spec/preferredPrimary").and_then(Value::as_str);
+        preferred.is_none_or(|preferred| preferred.starts_with(&format!("{}-", text(own, "/metadata/name"))))
+    }),
+    (
+        "type(self.primaries) == string ? self.primaries == 'All' : (self.primaries >= 0 && self.primaries <= 1000 && \
+         (self.replicas == 0 || (self.primaries >= 1 && self.primaries <= self.replicas)))",
+        |own| {
+            let (primaries, replicas) = (&own["primaries"], own["replicas"].as_i64().unwrap_or(0));
+            let of = |count: i64| (0..=1000).contains(&count) && (replicas == 0 || (1..=replicas).contains(&count));
+            primaries.as_str().map_or_else(|| primaries.as_i64().is_some_and(of), |word| word == "All")
+        },
+    ),
+    ("!has(self.failover) || !has(self.failover.maxBehind) || has(self.commands.secondary)", |own| {
+        own.pointer("/failover/maxBehind").is_none() || own.pointer("/commands/secondary").is_some()
+    }),
+    ("!has(self.container) || self.template.spec.containers.exists(c, c.name == self.container)", |own| {
+        own.get("container").is_none_or(|name| has_container(own, name))
+    }),
+    (
+        "self.runner != 'Injected' || !has(self.template.spec.shareProcessNamespace) || !self.template.spec.shareProcessNamespace",
+        |own| !is_injected(own) || own.pointer("/template/spec/shareProcessNamespace") != Some(&Value::Bool(true)),
+    ),
+    (
+        "self.runner != 'Injected' || !has(self.template.spec.volumes) || !self.template.spec.volumes.exists(v, v.name == 'tanist')",
+        |own| !is_injected(own) || !names(own, "/template/spec/volumes").any(|name| name == "tanist"),
+    ),
+    (
+        "self.runner != 'Injected' || (!self.template.spec.containers.exists(c, c.name == 'tanist-run') && \
+         (!has(self.template.spec.initContainers) || !self.template.spec.initContainers.exists(c, c.name == 'tanist-run')))",
+        |own| {
+            let both = names(own, "/template/spec/containers").chain(names(own, "/template/spec/initContainers"));
+            !is_injected(own) || both.into_iter().all(|name| name != "tanist-run")
+        },
+    ),
+    ("!has(self.fence)", |own| own.get("fence").is_none()),
+    ("self.size() == 0", |own| own.as_array().is_some_and(Vec::is_empty)),
+    ("!has(self.labels) || self.labels.all(k, !k.startsWith('tanist.dev/'))", |own| no_reserved(own.get("labels"))),
+    ("!has(self.annotations) || self.annotations.all(k, !k.startsWith('tanist.dev/'))", |own| {
+        no_reserved(own.get("annotations"))
+    }),
+    ("self.all(k, !k.startsWith('tanist.dev/'))", |own| no_reserved(Some(own))),
+    (
+        "[has(self.builtin), has(self.configMap), has(self.file), has(self.image)].filter(source, source).size() == 1",
+        |own| {
+            ["builtin", "configMap", "file", "image"].iter().filter(|source| own.get(**source).is_some()).count() == 1
+        },
+    ),
+];
+
+/// The rule about the container of a command. `None`: it is another rule.
+fn of_a_command(cel: &str, own: &Value) -> Option<bool> {
+    let name = cel.strip_prefix("!has(self.commands.")?.split(')').next()?;
+    let whole = format!(
+        "!has(self.commands.{name}) || !has(self.commands.{name}.container) || \
+         self.template.spec.containers.exists(c, c.name == self.commands.{name}.container)"
+    );
+    let container = own.pointer(&format!("/commands/{name}/container"));
+    (cel == whole).then(|| container.is_none_or(|container| has_container(own, container)))
+}
+
+fn text<'v>(own: &'v Value, pointer: &str) -> &'v str {
+    own.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn is_injected(own: &Value) -> bool {
+    own["runner"] == "Injected"
+}
+
+fn names<'v>(own: &'v Value, list: &str) -> impl Iterator<Item = &'v str> {
+    let items = own.pointer(list).and_then(Value::as_array).into_iter().flatten();
+    items.filter_map(|item| item.get("name")?.as_str())
+}
+
+fn has_container(own: &Value, name: &Value) -> bool {
+    names(own, "/template/spec/containers").any(|each| name == each)
+}
+
+fn no_reserved(of: Option<&Value>) -> bool {
+    of.and_then(Value::as_object).is_none_or(|all| all.keys().all(|key| !key.starts_with("tanist.dev/")))
+}
