@@ -69,11 +69,15 @@ impl Fault {
 mod tests {
     use super::*;
 
-    // Users find the kinds of the decisions and logs, which have the names of the code.
+    // The log of a life has the names of the code.
     #[test]
     fn each_kind_is_found_by_its_name_in_kebab_case() {
         for kind in Fault::ALL {
-            let camel = kind.word().split('-').map(|part| part[..1].to_uppercase() + &part[1..]).collect::<String>();
+            let upper = |part: &str| {
+                let (first, rest) = part.split_at(1);
+                first.to_uppercase() + rest
+            };
+            let camel: String = kind.word().split('-').map(upper).collect();
             assert_eq!(camel, format!("{kind:?}"));
             assert_eq!(Fault::named(kind.word()), Some(kind));
             assert!(!kind.about().is_empty());

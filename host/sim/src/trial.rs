@@ -258,45 +258,5 @@ impl Meter {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A meter after looks at these states, each for that many tenths of a second.
-    fn meter(states: &[(u32, bool, bool)]) -> Meter {
-        let (mut meter, mut now) = (Meter::default(), Duration::ZERO);
-        for (times, wants, serves) in states {
-            for _ in 0..*times {
-                meter.note(now, *wants, *serves);
-                now += LOOK;
-            }
-        }
-        meter.end();
-        meter
-    }
-
-    fn outages(meter: &Meter) -> Vec<(u128, u128)> {
-        meter.outages.iter().map(|outage| (outage.from.as_millis(), outage.length.as_millis())).collect()
-    }
-
-    #[test]
-    fn time_without_a_primary_counts_once_one_has_served() {
-        let meter = meter(&[(50, true, false), (20, true, true), (7, true, false), (10, true, true), (3, true, false)]);
-        assert_eq!(outages(&meter), [(7_000, 700), (8_700, 300)]);
-        assert_eq!(meter.wanted, Duration::from_secs(4));
-    }
-
-    #[test]
-    fn a_group_that_never_gets_a_primary_has_an_outage() {
-        let meter = meter(&[(400, true, false)]);
-        assert_eq!(outages(&meter), [(30_000, 10_000)]);
-        assert_eq!(meter.wanted, Duration::from_secs(10));
-    }
-
-    #[test]
-    fn a_group_that_wants_no_primary_has_no_outage_and_begins_anew() {
-        let meter =
-            meter(&[(10, true, true), (5, true, false), (90, false, false), (60, true, false), (10, true, true)]);
-        assert_eq!(outages(&meter), [(1_000, 500)]);
-        assert_eq!(meter.wanted, Duration::from_millis(2_500));
-    }
-}
+#[path = "trial_tests.rs"]
+mod tests;

@@ -14,14 +14,14 @@ use super::policy::{UNUSABLE, parameters, tools};
 use super::{color, is_closed_pipe, words};
 use anyhow::Context;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use figures::simulated;
+use figures::{Simulated, simulated};
 use lives::{Lives, live_all};
 use serde_json::{Map, Value};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tanist_author::check::check;
 use tanist_author::manifest::{Own, in_front, last, stack, stack_with};
 use tanist_author::{Error, tools::Tools};
-use tanist_core::policy::Point;
 use tanist_engine::{Layer, Stack};
 use tanist_sim::faults::Fault;
 use tanist_sim::trial::Trial;
@@ -101,14 +101,24 @@ fn simulate(asked: &Simulate) -> anyhow::Result<bool> {
         faults: (!asked.faults.is_empty()).then(|| asked.faults.iter().copied().collect()),
     };
     let lives = Lives { trial: &trial, first: asked.seed, count: asked.seeds, keep_log: asked.transcript };
+    let exam = asked.policy.as_deref().map(|file| exam(&tools, file, &layers)).transpose()?.flatten();
     let stacks = [Stack::new(layers), built_in(&tools)?];
     let all = live_all(&lives, &stacks)?;
-    let simulated = simulated(&lives, &stacks, &all);
+    let simulated = Simulated { exam, ..simulated(&lives, &stacks, &all) };
     print(&match asked.output {
         Some(how) => form(&serde_json::to_value(&simulated).context("failed to write the result as JSON")?, how)?,
         None => show::text(&simulated, color::is_on()),
     })?;
     Ok(simulated.is_well())
+}
+
+/// Why the operator would not let a policy begin to decide. `None`: it would.
+fn exam(tools: &Tools, file: &Path, layers: &[Layer]) -> Result<Option<String>, Error> {
+    let source = format!("file/{}", file.file_name().unwrap_or_default().to_string_lossy());
+    let own = layers.iter().find(|layer| layer.policy.name().source == source);
+    let points = own.and_then(|layer| layer.points.as_deref()).unwrap_or_default();
+    let checked = check(tools, file, points)?;
+    Ok(checked.exam.filter(|exam| !exam.passed()).map(|exam| exam.sentence()))
 }
 
 /// The built-in policy alone.
@@ -119,8 +129,7 @@ fn built_in(tools: &Tools) -> Result<Stack, Error> {
 /// The policies of a stack, as users read them, with the questions that they are asked if not all.
 fn names(layers: &[Layer]) -> Vec<String> {
     let name = |layer: &Layer| {
-        let at =
-            layer.points.as_ref().map(|points| points.iter().map(|point| Point::as_str(*point)).collect::<Vec<_>>());
+        let at = layer.points.as_ref().map(|points| points.iter().map(|point| point.as_str()).collect::<Vec<_>>());
         let at = at.map(|points| format!(", asked at {}", points.join(", "))).unwrap_or_default();
         format!("{}{at}", layer.policy.name())
     };

@@ -24,6 +24,9 @@ pub struct Simulated {
     pub faults: Option<Vec<&'static str>>,
     /// The seed of the first life.
     pub first_seed: u64,
+    /// Why the operator would not let the policy begin to decide. Absent: it would, or the policies are the group's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exam: Option<String>,
     /// With the policy.
     pub yours: Figures,
     /// With the built-in policy alone.
@@ -131,6 +134,7 @@ pub fn simulated(lives: &Lives<'_>, [yours, built_in]: &[Stack; 2], all: &BTreeM
         group: Shape { name: lives.trial.group.name_any(), replicas: spec.replicas, primaries: spec.primaries },
         faults: lives.trial.faults.as_ref().map(|kinds| kinds.iter().map(|kind| kind.word()).collect()),
         first_seed: lives.first,
+        exam: None,
         yours: of(yours, 0),
         built_in: of(built_in, 1),
         worst: worst(all),

@@ -3,7 +3,7 @@ use anyhow::Context;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
-use std::panic::{AssertUnwindSafe, catch_unwind, set_hook};
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{available_parallelism, scope};
@@ -37,7 +37,7 @@ pub type Pair = [Measured; 2];
 /// # Errors
 /// The system does not let a runtime be made.
 pub fn live_all(lives: &Lives<'_>, stacks: &[Stack; 2]) -> anyhow::Result<BTreeMap<u64, Pair>> {
-    // Nothing but lives runs in this process from now on.
+    // Nothing but lives runs in this process meanwhile.
     set_hook(Box::new(|info| PANICS.with_borrow_mut(|panics| panics.push(info.to_string()))));
     let (next, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
     let all = Mutex::new(Ok(BTreeMap::new()));
@@ -65,6 +65,7 @@ pub fn live_all(lives: &Lives<'_>, stacks: &[Stack; 2]) -> anyhow::Result<BTreeM
         }
     };
     scope(|threads| (0..available_parallelism().map_or(1, usize::from)).for_each(|_| drop(threads.spawn(work))));
+    drop(take_hook());
     progress.end();
     all.into_inner().unwrap_or_else(PoisonError::into_inner)
 }

@@ -36,13 +36,15 @@ fn head(simulated: &Simulated) -> String {
         Some(kinds) => format!("faults: {}", kinds.join(", ")),
     };
     let seeds = if lives == 1 { format!("seed {last}") } else { format!("seeds {} to {last}", simulated.first_seed) };
+    let refused = simulated.exam.as_ref().map(|why| format!("the operator would not let yours decide: {why}\n"));
     format!(
-        "{lives} {} of {}, {} members, {primaries}; {seeds}; {faults}\nyours: {}\nbuilt-in: {}\n\n",
+        "{lives} {} of {}, {} members, {primaries}; {seeds}; {faults}\nyours: {}\nbuilt-in: {}\n{}\n",
         if lives == 1 { "life" } else { "lives" },
         group.name,
         group.replicas,
         simulated.yours.policies.join(", then "),
         simulated.built_in.policies.join(", then "),
+        refused.unwrap_or_default(),
     )
 }
 
@@ -53,7 +55,8 @@ fn measures(simulated: &Simulated) -> Table {
     };
     let seconds = |time: f64| format!("{time:.1} s");
     row("a primary is wanted", &|f| seconds(f.wanted_seconds));
-    row("without a primary", &|f| format!("{:.2} %", f.without_primary_share * 100.0));
+    row("none serves", &|f| seconds(f.without_primary_seconds));
+    row("as a share", &|f| format!("{:.2} %", f.without_primary_share * 100.0));
     row("outages", &|f| f.outages.to_string());
     row("half of them at most", &|f| seconds(f.outage_p50_seconds));
     row("99 % of them at most", &|f| seconds(f.outage_p99_seconds));
@@ -100,8 +103,9 @@ fn end(simulated: &Simulated) -> String {
     if yours > built_in {
         let seeds: Vec<_> = simulated.yours.unwell_seeds.iter().take(SEEDS).map(u64::to_string).collect();
         let more = if yours > SEEDS as u64 { ", ..." } else { "" };
+        let groups = if yours == 1 { "group was" } else { "groups were" };
         text.push_str(&format!(
-            "\n{yours} groups were not well at the end, and {built_in} with the built-in policy: seeds {}{more}\n",
+            "\n{yours} {groups} not well at the end, and {built_in} with the built-in policy. Seeds: {}{more}\n",
             seeds.join(", ")
         ));
     }
