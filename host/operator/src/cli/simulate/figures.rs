@@ -80,7 +80,7 @@ pub struct Figures {
     pub refused_answers: u64,
     /// Questions that a policy failed to answer.
     pub failed_decisions: u64,
-    /// Groups that were not well at the end.
+    /// Groups that were not well at the end, and do not ask an administrator about what they cannot know.
     pub unwell: u64,
     /// Their seeds.
     pub unwell_seeds: Vec<u64>,
