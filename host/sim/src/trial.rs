@@ -181,8 +181,8 @@ fn serves(state: &State, group: &str) -> bool {
 
 /// Whether the Service of primaries leads to a pod, and it is the one of that UID.
 fn routed(pod: &Pod, uid: &str) -> bool {
-    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    let is_ready = conditions.into_iter().any(|c| c.type_ == "Ready" && c.status == "True");
+    let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let is_ready = conditions.any(|c| c.type_ == "Ready" && c.status == "True");
     let is_primary = pod.labels().get(LABEL_ROLE).is_some_and(|role| role == "primary");
     let is_there = pod.metadata.uid.as_deref() == Some(uid) && pod.metadata.deletion_timestamp.is_none();
     is_there && is_ready && is_primary && pod.labels().contains_key(LABEL_GROUP)
