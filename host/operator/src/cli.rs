@@ -1,6 +1,6 @@
 //! The command line for users: `tanist status`, `explain`, `switchover`, `override`, `pause`, `resume`, `retry`; as `kubectl tanist` when the
 //! binary is called `kubectl-tanist`. Commands read the group's object and change only that object. `override` also runs the
-//! group's `sequence` command in members. What `tanist policy` does, `cli/policy.rs` says.
+//! group's `sequence` command in members. What `tanist policy` does, `cli/policy.rs` says, and what `tanist simulate` does, `cli/simulate.rs`.
 mod color;
 pub mod complete;
 mod explain;
@@ -10,6 +10,7 @@ mod overrides;
 pub mod policy;
 mod reach;
 mod scripts;
+pub mod simulate;
 mod status;
 mod switchover;
 mod table;

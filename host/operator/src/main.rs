@@ -25,7 +25,8 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Exit codes are those of kubectl: 0, or 1 for any error. `tanist policy` has its own, for scripts (`cli/policy.rs`).
+/// Exit codes are those of kubectl: 0, or 1 for any error. `tanist policy` and `tanist simulate` have their own, for scripts (`cli/policy.rs`,
+/// `cli/simulate.rs`).
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     match words.split_first() {
@@ -49,13 +50,17 @@ async fn command(words: &[String]) -> ExitCode {
         Err(shown) => {
             // Help and version come here, too. If they cannot be printed, only the exit code tells.
             let _ = shown.print();
-            let of_authors = words.iter().find(|word| !word.starts_with('-')).is_some_and(|word| word == "policy");
+            let verb = words.iter().find(|word| !word.starts_with('-'));
+            let of_authors = verb.is_some_and(|word| ["policy", "simulate"].contains(&word.as_str()));
             let wrong = if of_authors { cli::policy::UNUSABLE } else { 1 };
             return ExitCode::from(if shown.use_stderr() { wrong } else { 0 });
         }
     };
     if let Command::Policy(verb) = &args.command {
         return cli::policy::run(verb, &args.reach).await;
+    }
+    if let Command::Simulate(asked) = &args.command {
+        return cli::simulate::run(asked);
     }
     match carry_out(args).await {
         Ok(()) => ExitCode::SUCCESS,
@@ -70,8 +75,8 @@ async fn command(words: &[String]) -> ExitCode {
 async fn carry_out(args: Args) -> anyhow::Result<()> {
     match args.command {
         Command::Ask(ask) => cli::run_command(&ask, &args.reach).await,
-        // It has exit codes of its own, so `command` has run it already.
-        Command::Policy(_) => Ok(()),
+        // They have exit codes of their own, so `command` has run them already.
+        Command::Policy(_) | Command::Simulate(_) => Ok(()),
         Command::Completion { shell } => cli::script(shell),
         Command::Run(settings) => {
             // The allocator asks for huge pages: 32 of 51 MiB, with one group (docs/benchmarks.md). Where the kernel refuses, only memory is lost.

@@ -3,11 +3,13 @@
 //! [`world`] is the truth: objects with versions and UIDs, nodes, volumes, processes. [`server`] is the API server in front of it, as a round sees
 //! it. [`controllers`] does what the controller of StatefulSets, the scheduler and the kubelets do. In each member [`runner`] answers with real frames, and
 //! [`app`] is a replicated register. [`operator`] runs rounds of the groups, as a process of its own. [`life`] has faults at random, [`points`] stops
-//! a process at each point of a story, and [`stale`] has its watches show each change wrongly. Nothing here decides or judges: that is what is tried.
+//! a process at each point of a story, and [`stale`] has its watches show each change wrongly. [`trial`] measures how long a group was without a primary. Nothing
+//! here decides or judges: that is what is tried.
 pub mod app;
 pub mod clients;
 pub mod controllers;
 pub mod faults;
+pub mod kinds;
 pub mod life;
 pub mod operator;
 pub mod points;
@@ -15,4 +17,5 @@ pub mod runner;
 pub mod server;
 pub mod stale;
 pub mod strikes;
+pub mod trial;
 pub mod world;

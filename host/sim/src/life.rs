@@ -24,7 +24,7 @@ pub const HEALING: Duration = Duration::from_secs(180);
 const LOOK: Duration = Duration::from_secs(5);
 
 /// What came of a life.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Lived {
     /// What broke a promise.
     pub broken: Vec<String>,
@@ -52,6 +52,11 @@ pub async fn live(seed: u64, policies: impl Fn() -> Box<dyn Policies + Send + Sy
     let world = World::new(4, seed);
     groups(seed).into_iter().for_each(|group| world.create(group));
     draw(&world);
+    live_in(&world, seed, policies).await
+}
+
+/// Lives the life of that seed in a world that has its groups and its kinds of faults.
+pub async fn live_in(world: &World, seed: u64, policies: impl Fn() -> Box<dyn Policies + Send + Sync>) -> Lived {
     for task in [0, 1, 2] {
         let world = world.clone();
         drop(match task {
@@ -60,18 +65,18 @@ pub async fn live(seed: u64, policies: impl Fn() -> Box<dyn Policies + Send + Sy
             _ => tokio::spawn(strikes::run(world)),
         });
     }
-    let processes = Processes { world: &world, seed, count: Cell::new(0), policies: &policies };
+    let processes = Processes { world, seed, count: Cell::new(0), policies: &policies };
     processes.run(if seed.is_multiple_of(10) { HARD } else { HARD / 4 }).await;
     heal(&mut world.lock());
     let mut waited = Duration::ZERO;
     let last = processes.begin();
-    while waited < HEALING && !unwell(&world).is_empty() {
+    while waited < HEALING && !unwell(world).is_empty() {
         last.run_all(LOOK).await;
         waited += LOOK;
     }
-    let mut unwell = unwell(&world);
-    unwell.retain(|group| !asks(&world, group));
-    let words = all_last_words(&world);
+    let mut unwell = unwell(world);
+    unwell.retain(|group| !asks(world, group));
+    let words = all_last_words(world);
     let mut state = world.lock();
     words.into_iter().for_each(|line| state.say(line));
     Lived {
@@ -83,7 +88,7 @@ pub async fn live(seed: u64, policies: impl Fn() -> Box<dyn Policies + Send + Sy
 }
 
 /// Each life has some kinds of faults and not others: one that hides another one does not hide it always.
-fn draw(world: &World) {
+pub fn draw(world: &World) {
     let mut state = world.lock();
     for kind in Fault::ALL {
         if state.dice(3) == 0 {

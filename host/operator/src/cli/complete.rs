@@ -304,6 +304,7 @@ mod tests {
         let questions = ["seed", "failover", "join", "demote", "place", "treat", "switchover", "rebalance", ":4"];
         assert_eq!(answered("policy try db x.star --question ").await, questions);
         assert_eq!(answered("policy new --lang ").await, ["starlark", "rust", ":4"]);
+        assert_eq!(answered("simulate --faults node-").await, ["node-silent", "node-gone", ":4"]);
         for words in [
             "policy check ",
             "policy run x.star --snapshot ",
@@ -313,6 +314,8 @@ mod tests {
             "policy put rules ",
             "policy fmt a.star ",
             "policy dev ",
+            "simulate --policy ",
+            "simulate --group ",
         ] {
             assert_eq!(answered(words).await, [":0"], "the shell offers files: {words}");
         }

@@ -21,6 +21,9 @@ mod test;
 mod tools;
 mod try_;
 
+pub use bench::parameters;
+pub use tools::tools;
+
 use super::output::{Form, form, print};
 use super::{Reach, Session, is_closed_pipe, words};
 use anyhow::Context;
