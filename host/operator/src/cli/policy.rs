@@ -25,7 +25,7 @@ pub use bench::parameters;
 pub use tools::tools;
 
 use super::output::{Form, form, print};
-use super::{Reach, Session, is_closed_pipe, words};
+use super::{Reach, is_closed_pipe, words};
 use anyhow::Context;
 use serde::Serialize;
 use std::process::ExitCode;
