@@ -36,7 +36,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "answers", run: answers::run, longest: 4_096, tries: 30_000 },
     Target { name: "frames", run: frames::run, longest: 4_096, tries: 20_000 },
     #[cfg(feature = "engine")]
-    Target { name: "module", run: module::run, longest: 65_536, tries: 3_000 },
+    Target { name: "module", run: module::run, longest: 65_536, tries: 1_500 },
     Target { name: "record", run: record::run, longest: 16_384, tries: 8_000 },
     Target { name: "resource", run: resource::run, longest: 32_768, tries: 15_000 },
     #[cfg(feature = "engine")]

@@ -9,7 +9,7 @@ use tanist_engine::{Engine, Limits, LoadError, Policy, SetupError, Stage};
 const SAID: usize = 2 << 10;
 
 /// Bytes of a component that is also compiled, started and compared with the contract: such a small one takes milliseconds, whatever it is.
-const COMPILED: usize = 4 << 10;
+const COMPILED: usize = 8 << 10;
 
 static ENGINE: LazyLock<Result<Engine, SetupError>> = LazyLock::new(|| Engine::new(Limits::default().unhurried()));
 

@@ -1,5 +1,5 @@
 //! The record in the status of a group.
-use crate::sentence;
+use crate::sentence::{self, ESCAPED};
 use serde_json::Value;
 use tanist_core::record::Record;
 
@@ -11,7 +11,7 @@ pub fn run(bytes: &[u8]) {
     let Ok(raw) = serde_json::from_slice::<Value>(bytes) else { return };
     let mut record: Record = match serde_json::from_value(raw.clone()) {
         Ok(record) => record,
-        Err(why) => return sentence::check(&sentence::shown(&why.to_string()), SAID + 2 * bytes.len(), bytes),
+        Err(why) => return sentence::check(&sentence::shown(&why.to_string()), SAID + ESCAPED * bytes.len(), bytes),
     };
     let written = written(&record);
     assert_eq!(read(&written).as_ref(), Some(&record), "what was written is not read back");

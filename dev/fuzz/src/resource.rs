@@ -1,5 +1,5 @@
 //! A group as a user writes it, and everything that is made of it without a cluster.
-use crate::sentence;
+use crate::sentence::{self, ESCAPED};
 use serde_json::Value;
 use tanist_api::validate::{self, read_override};
 use tanist_api::{ANNOTATION_OVERRIDE, ReplicaGroup};
@@ -12,7 +12,7 @@ const SAID: usize = 1 << 10;
 pub fn run(bytes: &[u8]) {
     let group: ReplicaGroup = match serde_json::from_slice(bytes) {
         Ok(group) => group,
-        Err(why) => return sentence::check(&sentence::shown(&why.to_string()), SAID + 2 * bytes.len(), bytes),
+        Err(why) => return sentence::check(&sentence::shown(&why.to_string()), SAID + ESCAPED * bytes.len(), bytes),
     };
     let written = serde_json::to_value(&group).unwrap_or_default();
     let read = serde_json::from_value::<ReplicaGroup>(written.clone());
@@ -26,7 +26,7 @@ pub fn run(bytes: &[u8]) {
             valid
                 .override_error
                 .iter()
-                .for_each(|why| sentence::check(&sentence::shown(why), SAID + 2 * bytes.len(), bytes));
+                .for_each(|why| sentence::check(&sentence::shown(why), SAID + ESCAPED * bytes.len(), bytes));
         }
         Err(why) => sentence::check(&why.to_string(), SAID, bytes),
     }
@@ -39,7 +39,7 @@ pub fn run(bytes: &[u8]) {
         .find(|(k, _)| *k == ANNOTATION_OVERRIDE)
         .map(|(_, raw)| read_override(raw))
     {
-        sentence::check(&sentence::shown(&why), SAID + 2 * bytes.len(), bytes);
+        sentence::check(&sentence::shown(&why), SAID + ESCAPED * bytes.len(), bytes);
     }
 }
 
@@ -53,7 +53,7 @@ fn build(group: &ReplicaGroup, bytes: &[u8]) {
             assert_eq!(build().ok().as_ref(), Some(&objects), "equal groups give equal objects");
             assert!(objects.iter().all(is_owned), "an object is nobody's");
         }
-        Err(why) => sentence::check(&sentence::shown(&why.to_string()), SAID + 2 * bytes.len(), bytes),
+        Err(why) => sentence::check(&sentence::shown(&why.to_string()), SAID + ESCAPED * bytes.len(), bytes),
     }
 }
 

@@ -16,6 +16,9 @@ const DUMPS: [&str; 12] = [
     "}, ",
 ];
 
+/// How many bytes a byte of the input has at most where it is quoted: `\u{7f}` for one.
+pub const ESCAPED: usize = 6;
+
 /// The text is a sentence of at most so many bytes, on one line, without a dump of the program's types. `given`: the input, which a text may quote.
 pub fn check(text: &str, longest: usize, given: &[u8]) {
     assert!(!text.trim().is_empty(), "a refusal says nothing");

@@ -34,15 +34,14 @@ const SHOWN_BY_PODS: [&str; 2] = ["spec.template", "spec.runner"];
 
 /// The examples of this repository, and a group that has every field. Their commands are those of the simulated application.
 fn groups() -> Vec<(&'static str, Value)> {
-    let everything = include_str!("../../../operator/tests/admission/good/everything.yaml");
-    let mut all = vec![
-        (EVERYTHING, everything),
+    let manifests = [
+        (EVERYTHING, include_str!("../../../operator/tests/admission/good/everything.yaml")),
         ("register", include_str!("../../../../examples/register/group.yaml")),
         ("redis", include_str!("../../../../examples/redis/redis.yaml")),
         ("postgres", include_str!("../../../../examples/postgres/postgres.yaml")),
         ("galera", include_str!("../../../../examples/galera/group.yaml")),
     ];
-    all.iter_mut().map(|(name, text)| (*name, simulated(text))).collect()
+    manifests.into_iter().map(|(name, text)| (name, simulated(text))).collect()
 }
 
 /// The group of a manifest, with the commands of the simulated application and at work.
