@@ -56,6 +56,10 @@ sim: ## Lives of simulated groups with faults: SEEDS of them, from SEED on; SEED
 	@$(env) TANIST_SIM_SEED=$(or $(SEED),1) TANIST_SIM_SEEDS=$(or $(SEEDS),$(if $(SEED),1,1000)) \
 		$(if $(POINTS),TANIST_SIM_POINTS=$(POINTS)) cargo test --locked --profile sim -p tanist-sim --test sim -- --nocapture $(if $(POINTS),a_story,no_promise)
 
+.PHONY: fuzz
+fuzz: policies ## Search with one fuzz target, guided by coverage: TARGET=..., SECONDS=n (dev/fuzz/README.md)
+	@dev/fuzz/run $(or $(TARGET),sequence) $(or $(SECONDS),180)
+
 .PHONY: bench
 bench: policies ## Decisions, recoveries and takeovers, beside their peers and the previous release: docs/benchmarks.md
 	@$(env) dev/bench/run
