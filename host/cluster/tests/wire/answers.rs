@@ -127,6 +127,7 @@ fn contradiction(dice: &mut Dice) -> Told {
         json!({}),
         json!({"status": "success"}),
         json!({"status": "Success", "reason": "NonZeroExitCode", "details": {"causes": [cause("7")]}}),
+        json!({"status": "Success", "details": {"causes": [cause("7")]}}),
         json!({"status": "Success", "reason": "InternalError", "message": "error dialing backend", "code": 500}),
         json!({"kind": "Pod", "apiVersion": "v1", "status": "Success"}),
         json!({"reason": "NonZeroExitCode", "details": {"causes": [cause("7")]}}),

@@ -313,7 +313,7 @@ fn transcript(case: &Case, pod: &Pod, ended: &[Ended]) -> String {
     for (number, talk) in pod.talks.iter().enumerate() {
         let asked = heard.get(number).map_or("(did not ask)", |head| head.lines().next().unwrap_or_default());
         text.push_str(&format!("execution {number}\n  client: {asked}\n{}", talk.transcript()));
-        let said = ended.get(number).map_or_else(|| "nothing".into(), |ended| shown(ended));
+        let said = ended.get(number).map_or_else(|| "nothing".into(), shown);
         text.push_str(&format!("  client concludes: {said}\n"));
     }
     text

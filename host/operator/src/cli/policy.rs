@@ -1,7 +1,7 @@
 //! `tanist policy`: what authors of policies do, on their own machine and with a group in a cluster.
 //!
 //! The work is done by tanist-author, with this program's engine, interpreter and built-in policies; here are the arguments and the printing. Only `snapshot`,
-//! `try`, `put` and `dev` with a group ask a cluster, by a [`Session`]; only `put` writes there, and only a ConfigMap.
+//! `try`, `put` and `dev` with a group ask a cluster, by a [`Session`](super::Session); only `put` writes there, and only a ConfigMap.
 //!
 //! Exit codes, for scripts: 0 it is well; 1 the policy is refused, fails, or answers otherwise than expected, or a group does not follow it; 2 the command
 //! line, a file or the cluster cannot be used.
