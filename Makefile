@@ -56,6 +56,10 @@ sim: ## Lives of simulated groups with faults: SEEDS of them, from SEED on; SEED
 	@$(env) TANIST_SIM_SEED=$(or $(SEED),1) TANIST_SIM_SEEDS=$(or $(SEEDS),$(if $(SEED),1,1000)) \
 		$(if $(POINTS),TANIST_SIM_POINTS=$(POINTS)) cargo test --locked --profile sim -p tanist-sim --test sim -- --nocapture $(if $(POINTS),a_story,no_promise)
 
+.PHONY: wire
+wire: ## Executions over a real connection: FAULTS of them; SEED repeats one
+	@$(env) $(if $(SEED),TANIST_WIRE_SEED=$(SEED)) TANIST_WIRE_FAULTS=$(or $(FAULTS),50000) cargo test --locked --workspace --test wire -- --nocapture
+
 .PHONY: fuzz
 fuzz: policies ## Search with one fuzz target, guided by coverage: TARGET=..., SECONDS=n (dev/fuzz/README.md)
 	@dev/fuzz/run $(or $(TARGET),sequence) $(or $(SECONDS),180)
