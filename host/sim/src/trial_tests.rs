@@ -78,11 +78,14 @@ fn machine(state: &mut State) -> &mut Machine {
     state.machines.get_mut("u").unwrap()
 }
 
+/// Something that changes, and in which words.
+type Case = (&'static str, fn(&mut State));
+
 #[tokio::test]
 async fn a_primary_serves_that_clients_reach() {
     assert!(serves(&world().lock(), "db"));
     assert!(!serves(&world().lock(), "queue"), "it is another group's");
-    let changes: [(&str, fn(&mut State)); 9] = [
+    let changes: [Case; 9] = [
         ("it is a secondary", |state| machine(state).app.role = Role::Secondary),
         ("it is ending", |state| machine(state).ending = Some(1)),
         ("its node is not reached", |state| state.set_node("n0", false)),
@@ -106,7 +109,7 @@ async fn a_primary_serves_that_clients_reach() {
 #[tokio::test]
 async fn a_primary_is_wanted_where_there_can_be_one() {
     assert!(wants(&world().lock(), "db"));
-    let changes: [(&str, fn(&mut State)); 3] = [
+    let changes: [Case; 3] = [
         ("it is paused", |state| state.groups.get_mut("db").unwrap().spec.paused = true),
         ("it has no members", |state| state.groups.get_mut("db").unwrap().spec.replicas = 0),
         ("no node reports", |state| state.set_node("n0", false)),

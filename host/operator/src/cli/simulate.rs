@@ -26,7 +26,7 @@ use tanist_engine::{Layer, Stack};
 use tanist_sim::faults::Fault;
 use tanist_sim::trial::Trial;
 
-/// The most lives of one call. Each leaves a few hundred bytes of figures, and takes a good part of a second of a processor.
+/// The most lives of one call. Each leaves a few hundred bytes of figures, and takes some hundredths of a second of a processor.
 const MOST_LIVES: u64 = 1_000_000;
 
 /// The highest seed: programs that read JSON know integers up to here.
