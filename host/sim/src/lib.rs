@@ -3,15 +3,18 @@
 //! [`world`] is the truth: objects with versions and UIDs, nodes, volumes, processes. [`server`] is the API server in front of it, as a round sees
 //! it. [`controllers`] does what the controller of StatefulSets, the scheduler and the kubelets do. In each member [`runner`] answers with real frames, and
 //! [`app`] is a replicated register. [`operator`] runs rounds of the groups, as a process of its own. [`life`] has faults at random, [`points`] stops
-//! a process at each point of a story. Nothing here decides or judges: that is what is tried.
+//! a process at each point of a story. Nothing here decides: that is what is tried, and [`oracles`] judge it by what really happened. [`shrink`] looks for
+//! the few faults that a failure needs.
 pub mod app;
 pub mod clients;
 pub mod controllers;
 pub mod faults;
 pub mod life;
 pub mod operator;
+pub mod oracles;
 pub mod points;
 pub mod runner;
 pub mod server;
+pub mod shrink;
 pub mod strikes;
 pub mod world;

@@ -4,6 +4,7 @@ use crate::clients;
 use crate::controllers::{claim_of, delete};
 use crate::faults::{Fault, Trouble};
 use crate::operator::Process;
+use crate::oracles;
 use crate::runner::{Call, Reply, Seen, accept, settle};
 use crate::world::{Machine, NAMESPACE, State, World};
 use futures::FutureExt;
@@ -60,6 +61,7 @@ impl Cluster for Server {
 
     fn write(&self, write: Write) -> BoxFuture<'_, Result<Option<Object>, Error>> {
         async move {
+            self.ask_for(&write);
             let answers = self.travel().await?;
             let written = carry_out(&mut self.world.lock(), write);
             self.process.goes_on().await;
@@ -79,7 +81,41 @@ impl Cluster for Server {
     }
 }
 
+/// What an execution says whose way to the pod, or back, is cut.
+fn cut_off() -> Ended {
+    Ended::Unknown("the stream ended without a status".into())
+}
+
 impl Server {
+    /// A write is begun.
+    fn ask_for(&self, write: &Write) {
+        let mut state = self.world.lock();
+        oracles::stirs(&mut state, word(write));
+        if let Write::Delete { deletion, .. } = write {
+            let what = format!("the deletion of {}", deletion.member());
+            self.needs_an_answer(&mut state, &what);
+        }
+    }
+
+    /// A command or a deletion is asked for.
+    fn needs_an_answer(&self, state: &mut State, what: &str) {
+        let away =
+            state.faults.away.map_or(0, |(since, _)| u64::try_from(state.now.saturating_sub(since)).unwrap_or(0));
+        let stood_still = self.process.stood_still_within(Duration::from_secs(away.saturating_add(1)));
+        oracles::asks(state, what, stood_still);
+    }
+
+    /// An execution is begun. Whether the API server takes it.
+    fn begins(&self, call: Option<&Call>) -> bool {
+        let mut state = self.world.lock();
+        let Some(call) = call.filter(|call| !call.is_status()) else { return !state.is_away() };
+        oracles::stirs(&mut state, if call.is_settle() { "settle" } else { "a command" });
+        if !call.is_settle() && !call.token().starts_with("sequence-") {
+            self.needs_an_answer(&mut state, call.token());
+        }
+        !state.is_away()
+    }
+
     /// A request is on its way. Whether its answer will arrive.
     async fn travel(&self) -> Result<bool, Error> {
         self.process.goes_on().await;
@@ -92,16 +128,24 @@ impl Server {
             Trouble::Refused(error) => Err(error),
             Trouble::Late(later) => {
                 tokio::time::sleep(later).await;
-                Ok(true)
+                match self.world.lock().is_away() {
+                    true => Err(Error::Unreachable("the connection was reset".into())),
+                    false => Ok(true),
+                }
             }
         }
     }
 
     async fn execute(&self, pod: &str, argv: &[String]) -> Ended {
         self.process.goes_on().await;
+        let call = Call::read(argv);
+        if !self.begins(call.as_ref()) {
+            return Ended::Unknown("the connection was refused".into());
+        }
         let (lost, refused, late) = {
             let mut state = self.world.lock();
-            let late = state.happens(Fault::ExecLate, 20).then(|| Duration::from_millis(state.dice(20_000)));
+            let late = state.happens(Fault::ExecLate, 20);
+            let late = late.then(|| Duration::from_millis(state.roll(Fault::ExecLate, 20_000)));
             (state.happens(Fault::ExecLost, 25), state.happens(Fault::ExecRefused, 25), late)
         };
         if refused {
@@ -113,13 +157,16 @@ impl Server {
         tokio::time::sleep(EXEC_WAY + late.unwrap_or_default()).await;
         let place = {
             let state = self.world.lock();
+            if state.is_away() {
+                return cut_off();
+            }
             state.pods.get(pod).and_then(ResourceExt::uid).zip(state.machine(pod).map(|machine| machine.node.clone()))
         };
         let Some((uid, node)) = place else { return Ended::Unknown("container not found".into()) };
         if !self.world.lock().is_up(&node) {
             return std::future::pending().await;
         }
-        let Some(call) = Call::read(argv) else { return Ended::Unknown("no such program".into()) };
+        let Some(call) = call else { return Ended::Unknown("no such program".into()) };
         if call.is_status() && self.world.lock().happens(Fault::StatusHangs, 30) {
             return std::future::pending().await;
         }
@@ -136,12 +183,13 @@ impl Server {
             Some(Reply::Answer(frame)) if call.is_status() => frame.to_bytes_of_status(),
             Some(Reply::Answer(frame)) => frame.to_bytes(),
             Some(Reply::Run) => self.command(&uid, &call).await,
-            Some(Reply::Join) | None => return Ended::Unknown("the stream ended without a status".into()),
+            Some(Reply::Join) | None => return cut_off(),
         };
         tokio::time::sleep(EXEC_WAY).await;
         self.process.goes_on().await;
-        if self.world.lock().happens(Fault::StreamLost, 15) {
-            return Ended::Unknown("the stream ended without a status".into());
+        let mut state = self.world.lock();
+        if state.is_away() || state.happens(Fault::StreamLost, 15) {
+            return cut_off();
         }
         Ended::Exited(0, Output { stdout: printed, cut: false })
     }
@@ -169,6 +217,7 @@ impl Server {
         let reply = accept(&mut machine.tokens, busy.as_deref(), call, uid, seen);
         if reply == Reply::Run {
             machine.busy = Some(call.token().to_owned());
+            oracles::starts(&mut state, uid, call.token());
         }
         Some(reply)
     }
@@ -179,7 +228,9 @@ impl Server {
         let running = tokio::spawn(async move {
             let slow = {
                 let mut state = world.lock();
-                state.happens(Fault::CommandSlow, 8).then(|| Duration::from_millis(state.dice(40_000)))
+                state
+                    .happens(Fault::CommandSlow, 8)
+                    .then(|| Duration::from_millis(state.roll(Fault::CommandSlow, 40_000)))
             };
             tokio::time::sleep(COMMAND + slow.unwrap_or_default()).await;
             end(&mut world.lock(), &uid, &call)
@@ -201,6 +252,7 @@ fn end(state: &mut State, uid: &str, call: &Call) -> Vec<u8> {
     };
     let words: Vec<&str> = call.command().iter().map(String::as_str).collect();
     let (code, stdout) = perform(state, uid, &machine, &words);
+    oracles::ends(state, &machine.container, code);
     let frame = Frame { stdout, ..Frame::bare(token, Outcome::Exited(code), 1) };
     let Some(machine) = state.machines.get_mut(uid) else { return Vec::new() };
     machine.busy = None;
@@ -249,9 +301,13 @@ fn perform(state: &mut State, uid: &str, machine: &Machine, words: &[&str]) -> (
         disk.data.get_or_insert(Register { history, number: 1 });
         clients::leads(state, machine);
     }
+    let leads = app.role == Role::Primary;
     if let Some(machine) = state.machines.get_mut(uid) {
         machine.expects_running = app.role != Role::Stopped;
         machine.app = app;
+    }
+    if leads {
+        oracles::leads(state, &machine.group);
     }
     (0, Vec::new())
 }
@@ -318,7 +374,42 @@ fn fenced<K: Clone + ResourceExt>(objects: &BTreeMap<String, K>, fence: &Fence) 
     Ok(object.clone())
 }
 
+/// The write as users would call it.
+fn word(write: &Write) -> &'static str {
+    match write {
+        Write::Status(_) => "a status is written",
+        Write::Apply { .. } => "an object is applied",
+        Write::Label { .. } => "a role is written",
+        Write::Gate { .. } => "readiness is written",
+        Write::Mark { .. } => "memory is written",
+        Write::Nudge { .. } => "a set is touched",
+        Write::Scale { .. } => "a set shrinks",
+        Write::Delete { .. } => "a pod is deleted",
+    }
+}
+
+/// Carries out a write, and judges it.
 fn carry_out(state: &mut State, write: Write) -> Result<Option<Object>, Error> {
+    let (what, meant, unfenced) = (word(&write), oracles::meant(&write), oracles::unfenced(state, &write));
+    let scales = if let Write::Scale { set, to, .. } = &write { Some((set.clone(), to.replicas())) } else { None };
+    let written = change(state, write);
+    state.note(&(what, meant.as_ref().map(|(_, name, uid)| (name, uid)), written.is_ok(), state.now));
+    if written.is_err() {
+        return written;
+    }
+    if let Some(unfenced) = unfenced {
+        state.breaks("S6 S30", unfenced);
+    }
+    if let Some((kind, name, uid)) = meant {
+        oracles::touches(state, kind, &name, &uid);
+    }
+    if let Some((group, to)) = scales {
+        oracles::shrinks(state, &group, to);
+    }
+    written
+}
+
+fn change(state: &mut State, write: Write) -> Result<Option<Object>, Error> {
     match write {
         Write::Status(group) => status(state, *group),
         Write::Apply { kind, name, manifest, manager, force, .. } => {
@@ -378,6 +469,7 @@ fn carry_out(state: &mut State, write: Write) -> Result<Option<Object>, Error> {
             let name = deletion.member().as_str();
             let pod = state.pods.get(name).ok_or_else(not_found)?;
             held(&pod.metadata, Some(deletion.uid()), Some(deletion.version()))?;
+            oracles::deletes(state, name);
             delete(state, name);
             Ok(None)
         }
@@ -393,7 +485,8 @@ fn changed(state: &mut State, mut set: StatefulSet) -> Object {
 fn status(state: &mut State, group: ReplicaGroup) -> Result<Option<Object>, Error> {
     let mut live = state.groups.get(&group.name_any()).cloned().ok_or_else(not_found)?;
     held(&live.metadata, group.metadata.uid.as_deref(), group.metadata.resource_version.as_deref())?;
-    live.status = group.status;
+    let before = std::mem::replace(&mut live.status, group.status);
+    oracles::records(state, before.and_then(|status| status.record).as_ref(), &live);
     state.stamp(&mut live.metadata);
     state.groups.insert(live.name_any(), live.clone());
     Ok(Some(Object::Group(Box::new(live))))
