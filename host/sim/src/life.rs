@@ -15,9 +15,16 @@ use tanist_api::ReplicaGroup;
 use tanist_api::spec::Primaries;
 use tanist_core::policy::Policies;
 
-/// How long faults happen in one life of ten. In the others they happen for a fourth of that: most troubles need few faults, and many short lives have more of
-/// them than few long ones.
-const HARD: Duration = Duration::from_secs(240);
+/// How long faults happen in the life of that seed. Most troubles need few faults, and many short lives have more of them than few long ones; but some need
+/// many, and time.
+fn faults_last(seed: u64) -> Duration {
+    // A prime: the other differences between lives are by 3 and 4.
+    Duration::from_secs(match seed % 19 {
+        0 => 240,
+        1..=5 => 60,
+        _ => 24,
+    })
+}
 
 /// How long a group may take to be well once everything has healed: three resync intervals.
 pub const HEALING: Duration = Duration::from_secs(180);
@@ -134,7 +141,7 @@ pub async fn live_with(seed: u64, drawn: &Drawn, policies: impl Fn() -> Box<dyn 
         });
     }
     let processes = Processes { world: &world, seed, count: Cell::new(0), policies: &policies };
-    processes.run(if seed.is_multiple_of(10) { HARD } else { HARD / 4 }).await;
+    processes.run(faults_last(seed)).await;
     heal(&mut world.lock());
     let mut waited = Duration::ZERO;
     let last = processes.begin();

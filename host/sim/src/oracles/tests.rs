@@ -31,9 +31,8 @@ fn two(roles: [Role; 2], record: Value) -> World {
 fn write(world: &World, record: Value) {
     let mut state = world.lock();
     let mut group = state.groups["db"].clone();
-    let before = group.status.take().and_then(|status| status.record);
     group.status.get_or_insert_default().record = Some(record);
-    records(&mut state, before.as_ref(), &group);
+    records(&mut state, &group);
     state.groups.insert("db".into(), group);
 }
 
@@ -139,7 +138,7 @@ async fn a_record_that_breaks_its_rules_is_seen() {
         write(&world, next);
         assert_eq!(broken(&world), [text]);
     }
-    let world = two(STOPPED, json!({"term": 1, "counter": 1, "usedOverride": wide}));
+    let world = two(STOPPED, json!({"term": 1, "counter": 8, "usedOverride": wide}));
     assert!(broken(&world)[0].starts_with("limits: the status of db has"));
 }
 

@@ -63,7 +63,7 @@ impl Lives {
             println!("seed {seed} failed: {words}");
             self.failed.insert(seed, story(seed, life));
         } else {
-            self.sums.add(seed, &life);
+            self.sums.add(&life);
         }
     }
 }

@@ -8,6 +8,7 @@ mod policies;
 mod seeds;
 mod stories;
 mod sums;
+mod table;
 
 use tanist_api::ReplicaGroup;
 use tanist_sim::app::group;

@@ -26,7 +26,7 @@ pub struct Sums {
 
 impl Sums {
     /// Adds a life.
-    pub fn add(&mut self, _: u64, life: &Lived) {
+    pub fn add(&mut self, life: &Lived) {
         self.seeds += 1;
         self.steady += u64::from(life.is_steady);
         *self.lives_with.entry(life.happened.values().sum()).or_default() += 1;
@@ -134,7 +134,7 @@ mod tests {
         let mut sums = Sums { seconds: 2.5, twice: 1, ..Sums::default() };
         for faults in 1..=200 {
             let happened = [(Fault::AppDies, faults), (Fault::NodeGone, 1)].into();
-            sums.add(faults, &Lived { happened, is_steady: faults == 7, ..Lived::default() });
+            sums.add(&Lived { happened, is_steady: faults == 7, ..Lived::default() });
         }
         sums
     }
@@ -154,7 +154,7 @@ mod tests {
         assert!(missing.contains(&"RequestLost only 0 times".to_owned()), "{missing:?}");
         assert!(!missing.iter().any(|text| text.contains("AppDies") || text.contains("median")), "{missing:?}");
         let mut few = Sums::default();
-        (0..100).for_each(|seed| few.add(seed, &Lived::default()));
+        (0..100).for_each(|_| few.add(&Lived::default()));
         assert!(few.missing().contains(&"a median of only 0 faults".to_owned()));
     }
 }
