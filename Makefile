@@ -52,8 +52,8 @@ e2e-deploy: $(built) ## Install, upgrade and roll back with open intents, uninst
 	@PREVIOUS=$$(deploy/tests/previous) && export PREVIOUS && dev/with-cluster helm 1 deploy/test cluster
 
 .PHONY: sim
-sim: ## Lives of simulated groups with faults: SEEDS of them, from SEED on; SEED alone repeats that one. POINTS=n: stories stopped at one in n points
-	@$(env) TANIST_SIM_SEED=$(or $(SEED),1) TANIST_SIM_SEEDS=$(or $(SEEDS),$(if $(SEED),1,1000)) \
+sim: ## Lives of simulated groups with faults: SEEDS of them, from SEED on; SEED alone repeats that one, SHRINK=1 with fewer faults. POINTS=n: stories stopped at one in n points
+	@$(env) TANIST_SIM_SEED=$(or $(SEED),1) TANIST_SIM_SEEDS=$(or $(SEEDS),$(if $(SEED),1,1000)) TANIST_SIM_SHRINK=$(SHRINK) \
 		$(if $(POINTS),TANIST_SIM_POINTS=$(POINTS)) cargo test --locked --profile sim -p tanist-sim --test sim -- --nocapture $(if $(POINTS),a_story,no_promise)
 
 .PHONY: wire
@@ -63,6 +63,12 @@ wire: ## Executions over a real connection: FAULTS of them; SEED repeats one
 .PHONY: fuzz
 fuzz: policies ## Search with one fuzz target, guided by coverage: TARGET=..., SECONDS=n (dev/fuzz/README.md)
 	@dev/fuzz/run $(or $(TARGET),sequence) $(or $(SECONDS),180)
+
+.PHONY: night
+night: ## Five million lives in pieces. It goes on where it was stopped: by ~/.cache/tanist/night/stop, or at any time
+	@$(env) mkdir -p "$$TANIST_CACHE/night" && rm -f "$$TANIST_CACHE/night/stop" && \
+		TANIST_SIM_NIGHT="$$TANIST_CACHE/night/sums.json" TANIST_SIM_SEEDS=$(or $(SEEDS),5000000) \
+		cargo test --locked --profile sim -p tanist-sim --test sim -- --nocapture a_night_of_lives
 
 .PHONY: bench
 bench: policies ## Decisions, recoveries and takeovers, beside their peers and the previous release: docs/benchmarks.md

@@ -22,6 +22,7 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::ResourceExt;
 use kube::core::{DynamicObject, ObjectMeta};
+use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -225,8 +226,8 @@ fn silence(members: &mut [Member], nodes: Option<&BTreeMap<String, tanist_core::
 /// Reads the record. Another process may have written it by a clock that was ahead, so no time in it is later than now.
 fn read_record(object: &ReplicaGroup, now: Timestamp) -> Result<Record, Error> {
     let Some(status) = &object.status else { return Ok(Record::default()) };
-    let Some(raw) = status.record.clone() else { return Ok(Record::default()) };
-    let mut record: Record = serde_json::from_value(raw).map_err(Error::ReadRecord)?;
+    let Some(raw) = &status.record else { return Ok(Record::default()) };
+    let mut record = Record::deserialize(raw).map_err(Error::ReadRecord)?;
     record.clamp(now);
     record.lost_primary = status.lost_primary.clone().map(|lost| LostPrimary {
         member: lost.member.into(),
@@ -412,8 +413,9 @@ pub fn fingerprint(meta: &ObjectMeta, spec: &serde_json::Value) -> String {
     use sha2::Digest;
     let mut annotations = meta.annotations.clone().unwrap_or_default();
     annotations.remove(api::ANNOTATION_NUDGE);
-    let text = serde_json::json!([meta.labels, annotations, meta.uid, spec]).to_string();
-    sha2::Sha256::digest(text.as_bytes()).iter().map(|b| format!("{b:02x}")).collect()
+    // Texts, lists and maps with texts as keys can always be written.
+    let text = serde_json::to_vec(&(&meta.labels, &annotations, &meta.uid, spec)).unwrap_or_default();
+    sha2::Sha256::digest(text).iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// The target of a member's commands. `None`: it has no pod.

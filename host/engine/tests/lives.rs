@@ -75,7 +75,7 @@ fn said(answer: &Result<Answered, Unanswered>) -> Vec<String> {
     }
 }
 
-/// One in 47 of so many lives; with `TANIST_SIM_SEEDS` one in 47 of those. No step that divides 10 or 4, so that there are long lives and second groups, too.
+/// One in 47 of so many lives; with `TANIST_SIM_SEEDS` one in 47 of those. No step that divides 19 or 4, so that there are long lives and second groups, too.
 #[test]
 fn the_built_in_policy_decides_in_simulated_lives() {
     let number =

@@ -1,6 +1,5 @@
 //! The application of a member: a register that one primary writes and its secondaries copy.
 use serde_json::json;
-use std::collections::BTreeSet;
 use tanist_api::ReplicaGroup;
 use tanist_core::contract::Role;
 use tanist_core::evidence::status_code;
@@ -11,7 +10,50 @@ pub struct Disk {
     /// The register. `None`: nothing was ever written.
     pub data: Option<Register>,
     /// Every write that it has, in truth.
-    pub holds: BTreeSet<u64>,
+    pub holds: Writes,
+}
+
+/// Writes by number: one bit for each.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Writes(Vec<u64>);
+
+impl Writes {
+    fn place(write: u64) -> (usize, u64) {
+        (usize::try_from(write / 64).unwrap_or(usize::MAX), 1 << (write % 64))
+    }
+
+    /// Adds a write.
+    pub fn insert(&mut self, write: u64) {
+        let (word, bit) = Self::place(write);
+        if self.0.len() <= word {
+            self.0.resize(word.saturating_add(1), 0);
+        }
+        if let Some(word) = self.0.get_mut(word) {
+            *word |= bit;
+        }
+    }
+
+    /// Whether it is one of them.
+    #[must_use]
+    pub fn contains(&self, write: u64) -> bool {
+        let (word, bit) = Self::place(write);
+        self.0.get(word).is_some_and(|word| word & bit != 0)
+    }
+
+    /// How many of these are not in `other`.
+    #[must_use]
+    pub fn lacking_in(&self, other: &Writes) -> u32 {
+        let others = other.0.iter().chain(std::iter::repeat(&0));
+        self.0.iter().zip(others).map(|(own, other)| (own & !other).count_ones()).sum()
+    }
+}
+
+impl FromIterator<u64> for Writes {
+    fn from_iter<I: IntoIterator<Item = u64>>(writes: I) -> Self {
+        let mut all = Writes::default();
+        writes.into_iter().for_each(|write| all.insert(write));
+        all
+    }
 }
 
 /// The content of the register.
@@ -72,4 +114,16 @@ pub fn group(name: &str, replicas: u64, primaries: u64) -> ReplicaGroup {
         }
     });
     serde_json::from_value(group).unwrap_or_else(|error| unreachable!("the text above is a group: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_are_a_set() {
+        let (few, many): (Writes, Writes) = ([1, 64, 130].into_iter().collect(), (1..=200).collect());
+        assert!(few.contains(64) && !few.contains(63) && !few.contains(1_000));
+        assert_eq!((few.lacking_in(&many), many.lacking_in(&few), many.lacking_in(&Writes::default())), (0, 197, 200));
+    }
 }

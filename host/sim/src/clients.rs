@@ -1,5 +1,6 @@
 //! Clients that write, and what must not be lost: every write that was acknowledged. A write is acknowledged once every primary has it, and every secondary that
 //! a command told to follow one of them; a primary that is alone acknowledges alone.
+use crate::app::Writes;
 use crate::world::{Machine, State, World};
 use kube::ResourceExt;
 use std::collections::BTreeSet;
@@ -11,11 +12,14 @@ use tanist_core::contract::Role;
 /// How often a client writes, and how long followers are behind at most.
 const EVERY: Duration = Duration::from_millis(400);
 
+/// The same while a group is at rest: nothing can be lost then.
+const SELDOM: Duration = Duration::from_secs(20);
+
 /// What the clients of a group know.
 #[derive(Debug, Default)]
 pub struct Clients {
     /// Acknowledged writes.
-    pub promised: BTreeSet<u64>,
+    pub promised: Writes,
     /// Writes that a primary has and did not acknowledge yet.
     pub open: BTreeSet<u64>,
     /// The number of the last write.
@@ -25,7 +29,8 @@ pub struct Clients {
 /// Writes and replicates for ever.
 pub async fn run(world: World) {
     loop {
-        tokio::time::sleep(EVERY).await;
+        let pause = if world.lock().is_at_rest { SELDOM } else { EVERY };
+        tokio::time::sleep(pause).await;
         let mut state = world.lock();
         let groups: Vec<(String, usize)> =
             state.groups.iter().map(|(name, group)| (name.clone(), primaries(group))).collect();
@@ -38,26 +43,52 @@ pub async fn run(world: World) {
 }
 
 /// How many primaries a group may have.
-fn primaries(group: &ReplicaGroup) -> usize {
+#[must_use]
+pub fn primaries(group: &ReplicaGroup) -> usize {
     match group.spec.primaries {
         Primaries::Count(count) => usize::try_from(count).unwrap_or(usize::MAX),
         Primaries::All => usize::MAX,
     }
 }
 
-/// The processes of a group that are primary, whether or not anybody sees them.
-fn leaders(state: &State, group: &str) -> Vec<Machine> {
-    let leads = |machine: &&Machine| machine.group == group && machine.app.role == Role::Primary;
-    state.machines.values().filter(leads).cloned().collect()
+/// An application that clients or followers reach, without what its runner remembers.
+#[derive(Debug, Clone)]
+struct Running {
+    pod: String,
+    node: String,
+    claim: String,
+    follows: Option<String>,
+}
+
+/// The applications of a group that have that role in truth, whether or not anybody sees them.
+fn running(state: &State, group: &str, role: Role) -> Vec<Running> {
+    let of = state.machines.values().filter(|machine| machine.group == group && machine.app.role == role);
+    let running = |m: &Machine| Running {
+        pod: m.pod.clone(),
+        node: m.node.clone(),
+        claim: m.claim.clone(),
+        follows: m.app.follows.clone(),
+    };
+    of.map(running).collect()
+}
+
+fn leaders(state: &State, group: &str) -> Vec<Running> {
+    running(state, group, Role::Primary)
+}
+
+/// There are no more primaries than the group may have (S20 to S23).
+pub fn count_primaries(state: &mut State, group: &str, limit: usize) {
+    let leaders = leaders(state, group);
+    if leaders.len() > limit {
+        let names: Vec<_> = leaders.iter().map(|leader| format!("{} on {}", leader.pod, leader.node)).collect();
+        state.breaks("S20 S21 S22 S23", format!("{} primaries: {}", leaders.len(), names.join(", ")));
+    }
 }
 
 /// One client writes. One primary takes it alone; several agree on each write, so each of them has it at once, and while one is not reached none takes any.
 fn write(state: &mut State, group: &str, limit: usize) {
+    count_primaries(state, group, limit);
     let leaders = leaders(state, group);
-    if leaders.len() > limit {
-        let names: Vec<_> = leaders.iter().map(|leader| format!("{} on {}", leader.pod, leader.node)).collect();
-        state.breaks(format!("{} primaries: {}", leaders.len(), names.join(", ")));
-    }
     if leaders.is_empty() || leaders.len() > 1 && !leaders.iter().all(|leader| state.is_up(&leader.node)) {
         return;
     }
@@ -76,17 +107,15 @@ fn write(state: &mut State, group: &str, limit: usize) {
 
 /// Followers that reach their primary get what it has.
 fn replicate(state: &mut State, group: &str) {
-    let reached: Vec<Machine> = leaders(state, group).into_iter().filter(|leader| state.is_up(&leader.node)).collect();
-    let follows = |m: &&Machine| m.group == group && m.app.role == Role::Secondary && state.is_up(&m.node);
-    let followers: Vec<Machine> = state.machines.values().filter(follows).cloned().collect();
-    for follower in followers {
-        let leader = reached.iter().find(|leader| follower.app.follows.as_deref() == Some(&leader.pod));
+    let reached: Vec<Running> = leaders(state, group).into_iter().filter(|leader| state.is_up(&leader.node)).collect();
+    for follower in running(state, group, Role::Secondary) {
+        let leader = reached.iter().find(|leader| follower.follows.as_deref() == Some(&leader.pod));
         // Some replicate later than others: one in three times nothing arrives.
-        if leader.is_none() || state.dice(3) == 0 {
+        if leader.is_none() || !state.is_up(&follower.node) || state.dice_of_clients(3) == 0 {
             continue;
         }
         if let Some(copy) = leader.and_then(|leader| state.disks.get(&leader.claim).cloned()) {
-            state.disks.insert(follower.claim.clone(), copy);
+            state.disks.insert(follower.claim, copy);
         }
     }
 }
@@ -110,15 +139,17 @@ fn acknowledge(state: &mut State, group: &str, limit: usize) {
     if leaders.is_empty() || leaders.len() > limit {
         return;
     }
-    let led = |m: &Machine| leaders.iter().any(|leader| m.app.follows.as_deref() == Some(&leader.pod));
-    let follows = |m: &&Machine| m.group == group && m.app.role == Role::Secondary && led(m);
-    let all = state.machines.values().filter(follows).chain(&leaders).map(|machine| &machine.claim);
-    let disks: Vec<_> = all.filter_map(|claim| state.disks.get(claim)).collect();
+    let led = |f: &Running| leaders.iter().any(|leader| f.follows.as_deref() == Some(&leader.pod));
+    let mut all = running(state, group, Role::Secondary);
+    all.retain(led);
+    let disks: Vec<_> = all.iter().chain(&leaders).filter_map(|running| state.disks.get(&running.claim)).collect();
     let Some(clients) = state.clients.get_mut(group) else { return };
-    let everywhere = |write: &u64| disks.iter().all(|disk| disk.holds.contains(write));
+    let everywhere = |write: &u64| disks.iter().all(|disk| disk.holds.contains(*write));
     let done: Vec<u64> = clients.open.iter().copied().filter(everywhere).collect();
-    clients.open.retain(|write| !done.contains(write));
-    clients.promised.extend(done);
+    for write in done {
+        clients.open.remove(&write);
+        clients.promised.insert(write);
+    }
 }
 
 /// A member leads from now on: it has every acknowledged write.
@@ -126,24 +157,24 @@ pub fn leads(state: &mut State, machine: &Machine) {
     let holds = state.disks.get(&machine.claim).map(|disk| disk.holds.clone()).unwrap_or_default();
     let is_alone = leaders(state, &machine.group).is_empty();
     let clients = state.clients.entry(machine.group.clone()).or_default();
-    let lost: Vec<u64> = clients.promised.difference(&holds).copied().collect();
+    let lost = clients.promised.lacking_in(&holds);
     if is_alone {
         // Nobody acknowledges later what only an old primary had.
-        clients.open.retain(|write| holds.contains(write));
+        clients.open.retain(|write| holds.contains(*write));
     }
-    if !lost.is_empty() {
+    if lost > 0 {
         let from = state.pods.get(&machine.pod).and_then(ResourceExt::uid).unwrap_or_default();
-        state.breaks(format!("{} ({from}) leads without {} acknowledged writes", machine.pod, lost.len()));
+        state.breaks("S15 S24", format!("{} ({from}) leads without {lost} acknowledged writes", machine.pod));
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::app::{App, Register};
     use crate::runner::Tokens;
 
-    fn machine(pod: &str, role: Role, follows: Option<&str>) -> Machine {
+    pub(crate) fn machine(pod: &str, role: Role, follows: Option<&str>) -> Machine {
         Machine {
             group: "db".into(),
             pod: pod.into(),
@@ -159,7 +190,7 @@ mod tests {
     }
 
     /// A world in which these run; the first one has the writes 1 to 3, the others only the first of them.
-    fn world(machines: &[Machine]) -> World {
+    pub(crate) fn world(machines: &[Machine]) -> World {
         let world = World::new(1, 1);
         let mut state = world.lock();
         for (at, machine) in machines.iter().enumerate() {
@@ -178,7 +209,7 @@ mod tests {
         write(&mut world.lock(), "db", 2);
         assert!(world.lock().broken.is_empty(), "two are allowed");
         write(&mut world.lock(), "db", 1);
-        assert_eq!(world.lock().broken, ["2 primaries: db-0 on n0, db-1 on n0"]);
+        assert_eq!(world.lock().broken, ["S20 S21 S22 S23: 2 primaries: db-0 on n0, db-1 on n0"]);
     }
 
     #[tokio::test]
@@ -186,7 +217,7 @@ mod tests {
         let follower = machine("db-1", Role::Secondary, Some("db-0"));
         let world = world(&[machine("db-0", Role::Primary, None), follower.clone()]);
         acknowledge(&mut world.lock(), "db", 1);
-        assert_eq!(world.lock().clients["db"].promised, BTreeSet::from([1]));
+        assert_eq!(world.lock().clients["db"].promised, Writes::from_iter([1]));
         world.lock().machines.retain(|_, machine| machine.pod == "db-1");
         leads(&mut world.lock(), &follower);
         assert!(world.lock().broken.is_empty(), "it has all that was acknowledged");
@@ -202,7 +233,7 @@ mod tests {
         let world = world(&[machine("db-0", Role::Primary, None), machine("db-1", Role::Stopped, None)]);
         acknowledge(&mut world.lock(), "db", 1);
         leads(&mut world.lock(), &machine("db-1", Role::Primary, None));
-        assert_eq!(world.lock().broken, ["db-1 () leads without 2 acknowledged writes"]);
+        assert_eq!(world.lock().broken, ["S15 S24: db-1 () leads without 2 acknowledged writes"]);
     }
 
     #[tokio::test]
@@ -214,7 +245,7 @@ mod tests {
             world.lock().disks.get_mut(&machine.claim).unwrap().data = Some(register);
         }
         world.lock().clients.entry("db".into()).or_default().writes = 3;
-        let has = |machine: &Machine| world.lock().disks[&machine.claim].holds.contains(&4);
+        let has = |machine: &Machine| world.lock().disks[&machine.claim].holds.contains(4);
         write(&mut world.lock(), "db", 2);
         assert!(both.iter().all(has));
         world.lock().set_node("n0", false);

@@ -17,6 +17,9 @@ use tanist_core::contract::Role;
 /// How often they look.
 const TICK: Duration = Duration::from_millis(200);
 
+/// The same while nothing happens any more.
+const SELDOM: Duration = Duration::from_secs(5);
+
 /// Seconds from a pod's creation until its container runs.
 const STARTS: i64 = 2;
 
@@ -26,8 +29,12 @@ const ENDS: i64 = 2;
 /// Runs them for ever.
 pub async fn run(world: World) {
     loop {
-        step(&mut world.lock());
-        tokio::time::sleep(TICK).await;
+        let pause = {
+            let mut state = world.lock();
+            step(&mut state);
+            if state.is_at_rest { SELDOM } else { TICK }
+        };
+        tokio::time::sleep(pause).await;
     }
 }
 

@@ -1,5 +1,8 @@
-//! What goes wrong: with requests, with executions, with what runs. Each run draws which kinds happen at all.
+//! What goes wrong: with requests, with executions, with what runs. Each run draws which kinds happen at all, and each kind has dice of its own: one that is left
+//! out does not change when the others happen, only what they meet.
 use crate::world::State;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tanist_cluster::cluster::Error;
@@ -137,10 +140,60 @@ impl Fault {
 pub struct Faults {
     /// The kinds of this run; none after everything has healed.
     pub kinds: BTreeSet<Fault>,
+    /// Single happenings that are left out, by kind and number from 1.
+    pub spared: BTreeSet<(Fault, u64)>,
     /// How often each happened.
     pub happened: BTreeMap<Fault, u64>,
-    /// Until when the API server answers nobody, in seconds since 1970.
-    pub api_down_until: i64,
+    /// Since when and until when the API server answers nobody, in seconds since 1970; the latest such time.
+    pub away: Option<(i64, i64)>,
+    seed: u64,
+    dice: BTreeMap<Fault, Dice>,
+}
+
+/// The dice of one kind of fault.
+#[derive(Debug)]
+struct Dice {
+    /// Whether it happens.
+    whether: SmallRng,
+    /// How: anew for each happening, so that one that is left out changes nothing in the next one.
+    how: SmallRng,
+    /// How often it came up, with the happenings that were left out.
+    met: u64,
+}
+
+/// Dice of that seed and kind. `number`: of the happening; 0 for whether there is one.
+fn dice(seed: u64, kind: Fault, number: u64) -> SmallRng {
+    let kind = (kind as u64).wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    SmallRng::seed_from_u64(seed ^ kind ^ number.wrapping_mul(0xD1B5_4A32_D192_ED03))
+}
+
+impl Faults {
+    /// None yet. `seed`: of all their dice.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Faults { seed, ..Faults::default() }
+    }
+
+    /// The number of the happening that begins now, if one does and is not left out.
+    fn meet(&mut self, kind: Fault, one_in: u64) -> Option<u64> {
+        if !self.kinds.contains(&kind) {
+            return None;
+        }
+        let seed = self.seed;
+        let new = || Dice { whether: dice(seed, kind, 0), how: dice(seed, kind, 0), met: 0 };
+        let own = self.dice.entry(kind).or_insert_with(new);
+        if own.whether.random_range(0..one_in.max(1)) != 0 {
+            return None;
+        }
+        own.met += 1;
+        own.how = dice(seed, kind, own.met);
+        let number = own.met;
+        if self.spared.contains(&(kind, number)) {
+            return None;
+        }
+        *self.happened.entry(kind).or_default() += 1;
+        Some(number)
+    }
 }
 
 /// What happens to a request.
@@ -161,16 +214,27 @@ pub enum Trouble {
 impl State {
     /// Whether that kind of fault happens now: one time in so many.
     pub fn happens(&mut self, kind: Fault, one_in: u64) -> bool {
-        let happens = self.faults.kinds.contains(&kind) && self.dice(one_in) == 0;
-        if happens {
-            *self.faults.happened.entry(kind).or_default() += 1;
+        let number = self.faults.meet(kind, one_in);
+        if let Some(number) = number {
+            self.say(format!("fault {kind:?} {number}"));
         }
-        happens
+        number.is_some()
+    }
+
+    /// A random number below `sides` about the present happening of that kind; 0 if `sides` is 0.
+    pub fn roll(&mut self, kind: Fault, sides: u64) -> u64 {
+        self.faults.dice.get_mut(&kind).map_or(0, |own| own.how.random_range(0..sides.max(1)))
+    }
+
+    /// Whether the API server answers nobody now.
+    #[must_use]
+    pub fn is_away(&self) -> bool {
+        self.faults.away.is_some_and(|(_, until)| self.now < until)
     }
 
     /// What happens to a request of the operator.
     pub fn trouble(&mut self) -> Trouble {
-        if self.now < self.faults.api_down_until {
+        if self.is_away() {
             return Trouble::Lost;
         }
         if self.happens(Fault::RequestLost, 40) {
@@ -181,15 +245,49 @@ impl State {
         }
         if self.happens(Fault::Refused, 30) {
             let (code, reason) = [(500, "InternalError"), (429, "TooManyRequests"), (503, "ServiceUnavailable")]
-                .get(usize::try_from(self.dice(3)).unwrap_or(0))
+                .get(usize::try_from(self.roll(Fault::Refused, 3)).unwrap_or(0))
                 .copied()
                 .unwrap_or((500, "InternalError"));
             let message = "not now".to_owned();
             return Trouble::Refused(Error::Answered { code, reason: reason.to_owned(), message });
         }
         if self.happens(Fault::RequestSlow, 30) {
-            return Trouble::Late(Duration::from_millis(self.dice(8_000)));
+            return Trouble::Late(Duration::from_millis(self.roll(Fault::RequestSlow, 8_000)));
         }
         Trouble::None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::World;
+
+    /// Which of a hundred times each of two kinds happens, and a detail of each happening. `spared`: a happening of the first kind.
+    fn happenings(kinds: &[Fault], spared: Option<u64>) -> Vec<(usize, Fault, u64)> {
+        let world = World::new(1, 7);
+        let mut state = world.lock();
+        state.faults.kinds = kinds.iter().copied().collect();
+        state.faults.spared = spared.map(|number| (Fault::RequestLost, number)).into_iter().collect();
+        let mut all = Vec::new();
+        for time in 0..100 {
+            for kind in [Fault::RequestLost, Fault::AppDies] {
+                if state.happens(kind, 9) {
+                    all.push((time, kind, state.roll(kind, 1_000_000)));
+                }
+            }
+        }
+        all
+    }
+
+    #[tokio::test]
+    async fn what_is_left_out_moves_nothing_else() {
+        let whole = happenings(&[Fault::RequestLost, Fault::AppDies], None);
+        let of = |kind| whole.iter().copied().filter(|(_, k, _)| *k == kind).collect::<Vec<_>>();
+        assert!(of(Fault::RequestLost).len() > 3 && of(Fault::AppDies).len() > 3, "{whole:?}");
+        assert_eq!(happenings(&[Fault::AppDies], None), of(Fault::AppDies));
+        let mut without = whole.clone();
+        without.retain(|happening| *happening != of(Fault::RequestLost)[1]);
+        assert_eq!(happenings(&[Fault::RequestLost, Fault::AppDies], Some(2)), without);
     }
 }

@@ -4,7 +4,7 @@
 //! it. [`controllers`] does what the controller of StatefulSets, the scheduler and the kubelets do. In each member [`runner`] answers with real frames, and
 //! [`app`] is a replicated register. [`operator`] runs rounds of the groups, as a process of its own. [`life`] has faults at random, [`points`] stops
 //! a process at each point of a story, and [`stale`] has its watches show each change wrongly. [`trial`] measures how long a group was without a primary. Nothing
-//! here decides or judges: that is what is tried.
+//! here decides: that is what is tried, and [`oracles`] judge it by what really happened. [`shrink`] looks for the few faults that a failure needs.
 pub mod app;
 pub mod clients;
 pub mod controllers;
@@ -12,9 +12,11 @@ pub mod faults;
 pub mod kinds;
 pub mod life;
 pub mod operator;
+pub mod oracles;
 pub mod points;
 pub mod runner;
 pub mod server;
+pub mod shrink;
 pub mod stale;
 pub mod strikes;
 pub mod trial;

@@ -6,16 +6,25 @@ use crate::strikes::heal;
 use crate::world::{State, World};
 use crate::{clients, controllers, strikes};
 use kube::ResourceExt;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tanist_api::ReplicaGroup;
 use tanist_api::spec::Primaries;
 use tanist_core::policy::Policies;
 
-/// How long faults happen in one life of ten. In the others they happen for a fourth of that: most troubles need few faults, and many short lives have more of
-/// them than few long ones.
-const HARD: Duration = Duration::from_secs(240);
+/// How long faults happen in the life of that seed. Most troubles need few faults, and many short lives have more of them than few long ones; but some need
+/// many, and time.
+fn faults_last(seed: u64) -> Duration {
+    // A prime: the other differences between lives are by 3 and 4.
+    Duration::from_secs(match seed % 19 {
+        0 => 240,
+        1..=5 => 60,
+        _ => 24,
+    })
+}
 
 /// How long a group may take to be well once everything has healed: three resync intervals.
 pub const HEALING: Duration = Duration::from_secs(180);
@@ -23,10 +32,25 @@ pub const HEALING: Duration = Duration::from_secs(180);
 /// How often it is looked whether it is.
 const LOOK: Duration = Duration::from_secs(5);
 
+/// How long a group that is well may still do something: the longest back-off, and the last resort for a command of unknown outcome.
+const SETTLING: Duration = Duration::from_secs(1_500);
+
+/// How long a group is then left alone (docs/safety.md, S44).
+const STEADY: Duration = Duration::from_secs(3_600);
+
+/// One life in so many has a steady hour, and another one is lived twice. It divides none of the numbers by which lives differ.
+pub const ONE_IN: u64 = 97;
+
+/// Whether the life of that seed ends with a steady hour.
+#[must_use]
+pub fn has_steady_hour(seed: u64) -> bool {
+    seed % ONE_IN == 11
+}
+
 /// What came of a life.
 #[derive(Debug, Default)]
 pub struct Lived {
-    /// What broke a promise.
+    /// What broke a promise, each with its rows of docs/safety.md before a colon.
     pub broken: Vec<String>,
     /// The groups that were not well at its end, and do not ask an administrator about what they cannot know any more.
     pub unwell: Vec<String>,
@@ -34,6 +58,53 @@ pub struct Lived {
     pub happened: BTreeMap<Fault, u64>,
     /// What happened, one line each.
     pub log: Vec<String>,
+    /// A hash of the whole life: everything that was said and written, and when.
+    pub digest: u64,
+    /// Whether it had a steady hour.
+    pub is_steady: bool,
+}
+
+impl Lived {
+    /// The rows that the first broken promise names; or that a group did not become well (S44). `None`: the life went well.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        let rows = |broken: &String| broken.split(':').next().unwrap_or_default().to_owned();
+        let unwell = || (!self.unwell.is_empty()).then(|| "S44".to_owned());
+        self.broken.first().map(rows).or_else(unwell)
+    }
+
+    /// The failure in one line. `None`: the life went well.
+    #[must_use]
+    pub fn words(&self) -> Option<String> {
+        let first = self.broken.first().map(|broken| broken.lines().next().unwrap_or_default().to_owned());
+        let unwell =
+            || (!self.unwell.is_empty()).then(|| format!("S44: not well at the end: {}", self.unwell.join(", ")));
+        first.or_else(unwell)
+    }
+}
+
+/// The faults of a life.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Drawn {
+    /// The kinds that may happen.
+    pub kinds: BTreeSet<Fault>,
+    /// Single happenings that do not, by kind and number from 1.
+    pub spared: BTreeSet<(Fault, u64)>,
+}
+
+impl Drawn {
+    /// Each life has some kinds of faults and not others: one that hides another one does not hide it always.
+    #[must_use]
+    pub fn of(seed: u64) -> Self {
+        let mut random = SmallRng::seed_from_u64(seed.rotate_left(32));
+        let mut kinds: BTreeSet<Fault> = Fault::ALL.into_iter().filter(|_| random.random_range(0..3) == 0).collect();
+        // A group with several primaries that has lost its memory may wait for a member that led before and follows now: this is not solved yet
+        // (docs/decisions/0031-simulator.md, "So far").
+        if groups(seed).iter().any(|group| group.spec.primaries != Primaries::Count(1)) {
+            kinds.remove(&Fault::StatusLost);
+        }
+        Drawn { kinds, spared: BTreeSet::new() }
+    }
 }
 
 /// The groups of the life of that seed: one in three has a group with two primaries, and one in four a second group.
@@ -49,14 +120,28 @@ pub fn groups(seed: u64) -> Vec<ReplicaGroup> {
 
 /// Lives the life of that seed. `policies`: makes the policies of each process.
 pub async fn live(seed: u64, policies: impl Fn() -> Box<dyn Policies + Send + Sync>) -> Lived {
-    let world = World::new(4, seed);
-    groups(seed).into_iter().for_each(|group| world.create(group));
-    draw(&world);
-    live_in(&world, seed, policies).await
+    live_with(seed, &Drawn::of(seed), policies).await
 }
 
-/// Lives the life of that seed in a world that has its groups and its kinds of faults.
-pub async fn live_in(world: &World, seed: u64, policies: impl Fn() -> Box<dyn Policies + Send + Sync>) -> Lived {
+/// The same with other faults.
+pub async fn live_with(seed: u64, drawn: &Drawn, policies: impl Fn() -> Box<dyn Policies + Send + Sync>) -> Lived {
+    let world = World::new(4, seed);
+    groups(seed).into_iter().for_each(|group| world.create(group));
+    {
+        let mut state = world.lock();
+        state.say(format!("these may happen: {:?}", drawn.kinds));
+        (state.faults.kinds, state.faults.spared) = (drawn.kinds.clone(), drawn.spared.clone());
+    }
+    live_in(&world, seed, has_steady_hour(seed), policies).await
+}
+
+/// Lives the life of that seed in a world that has its groups and its kinds of faults. `rests`: whether a steady hour follows when all are well.
+pub async fn live_in(
+    world: &World,
+    seed: u64,
+    rests: bool,
+    policies: impl Fn() -> Box<dyn Policies + Send + Sync>,
+) -> Lived {
     for task in [0, 1, 2] {
         let world = world.clone();
         drop(match task {
@@ -66,15 +151,23 @@ pub async fn live_in(world: &World, seed: u64, policies: impl Fn() -> Box<dyn Po
         });
     }
     let processes = Processes { world, seed, count: Cell::new(0), policies: &policies };
-    processes.run(if seed.is_multiple_of(10) { HARD } else { HARD / 4 }).await;
+    processes.run(faults_last(seed)).await;
     heal(&mut world.lock());
     let mut waited = Duration::ZERO;
     let last = processes.begin();
+    let process = last.process.clone();
+    // Nobody starts its rounds but changes and itself.
+    drop(tokio::spawn(async move { last.run_all(Duration::from_secs(86_400)).await }));
     while waited < HEALING && !unwell(world).is_empty() {
-        last.run_all(LOOK).await;
+        tokio::time::sleep(LOOK).await;
         waited += LOOK;
     }
     let mut unwell = unwell(world);
+    let is_steady = rests && unwell.is_empty();
+    if is_steady {
+        rest(world).await;
+    }
+    process.kill();
     unwell.retain(|group| !asks(world, group));
     let words = all_last_words(world);
     let mut state = world.lock();
@@ -83,25 +176,24 @@ pub async fn live_in(world: &World, seed: u64, policies: impl Fn() -> Box<dyn Po
         broken: std::mem::take(&mut state.broken),
         unwell,
         happened: std::mem::take(&mut state.faults.happened),
+        digest: state.digest(),
         log: std::mem::take(&mut state.log),
+        is_steady,
     }
 }
 
-/// Each life has some kinds of faults and not others: one that hides another one does not hide it always.
-pub fn draw(world: &World) {
+/// Groups that are well are left alone (S44).
+async fn rest(world: &World) {
+    world.lock().is_at_rest = true;
+    tokio::time::sleep(SETTLING).await;
+    world.lock().oracles.rest();
+    tokio::time::sleep(STEADY).await;
     let mut state = world.lock();
-    for kind in Fault::ALL {
-        if state.dice(3) == 0 {
-            state.faults.kinds.insert(kind);
-        }
+    let stirred = state.oracles.stirred();
+    if !stirred.is_empty() {
+        let words: Vec<_> = stirred.iter().map(|(what, times)| format!("{what} {times} times")).collect();
+        state.breaks("S44", format!("in a steady hour: {}", words.join(", ")));
     }
-    // A group with several primaries that has lost its memory may wait for a member that led before and follows now: this is not solved yet
-    // (docs/decisions/0031-simulator.md, "So far").
-    if state.groups.values().any(|group| group.spec.primaries != Primaries::Count(1)) {
-        state.faults.kinds.remove(&Fault::StatusLost);
-    }
-    let kinds = format!("{:?}", state.faults.kinds);
-    state.say(kinds);
 }
 
 /// What the status of each group says at the end.
@@ -176,7 +268,7 @@ impl<P: Fn() -> Box<dyn Policies + Send + Sync>> Processes<'_, P> {
     /// Another process works for a while, which nobody stops.
     fn begin_beside(&self) {
         let other = self.begin();
-        let time = Duration::from_secs(20 + self.world.lock().dice(60));
+        let time = Duration::from_secs(20 + self.world.lock().roll(Fault::OperatorTwice, 60));
         self.world.lock().say("another process works beside it");
         drop(tokio::spawn(async move { other.run_all(time).await }));
     }
@@ -187,8 +279,13 @@ impl<P: Fn() -> Box<dyn Policies + Send + Sync>> Processes<'_, P> {
             let (term, frozen) = {
                 let mut state = self.world.lock();
                 let killed = state.happens(Fault::OperatorKilled, 1);
-                let frozen = state.happens(Fault::OperatorFrozen, 2).then(|| Duration::from_secs(20 + state.dice(60)));
-                let seconds = if killed || frozen.is_some() { 5 + state.dice(40) } else { 3_600 };
+                let frozen = state.happens(Fault::OperatorFrozen, 2);
+                let frozen = frozen.then(|| Duration::from_secs(20 + state.roll(Fault::OperatorFrozen, 60)));
+                let seconds = match frozen {
+                    Some(_) => 5 + state.roll(Fault::OperatorFrozen, 40),
+                    None if killed => 5 + state.roll(Fault::OperatorKilled, 40),
+                    None => 3_600,
+                };
                 (Duration::from_secs(seconds).min(left), frozen)
             };
             let operator = self.begin();

@@ -70,6 +70,12 @@ impl Process {
         self.lock().frozen_until = Some(Instant::now() + time);
     }
 
+    /// Whether it stood still at a time that is no longer ago.
+    #[must_use]
+    pub fn stood_still_within(&self, time: Duration) -> bool {
+        self.lock().frozen_until.is_some_and(|until| until + time > Instant::now())
+    }
+
     /// It is stopped at that point of its life.
     pub fn stop_at(&self, point: u64, stop: Stop) {
         self.lock().stop_at = Some((point, stop));
@@ -243,7 +249,7 @@ impl Operator {
             told.await;
             let lag = {
                 let mut state = self.world.lock();
-                state.happens(Fault::WatchLags, 10).then(|| Duration::from_millis(state.dice(10_000)))
+                state.happens(Fault::WatchLags, 10).then(|| Duration::from_millis(state.roll(Fault::WatchLags, 10_000)))
             };
             tokio::time::sleep(WATCH + lag.unwrap_or_default()).await;
             let mut state = self.world.lock();

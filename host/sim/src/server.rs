@@ -1,29 +1,29 @@
 //! The API server, as a round sees it: every request takes a moment, is fenced by version and UID, and may meet members that do not answer.
+mod writes;
+
 use crate::app::{App, Disk, Register};
 use crate::clients;
-use crate::controllers::{claim_of, delete};
+use crate::controllers::claim_of;
 use crate::faults::{Fault, Trouble};
 use crate::operator::Process;
+use crate::oracles;
 use crate::runner::{Call, Reply, Seen, accept, settle};
-use crate::world::{Machine, NAMESPACE, State, World};
+use crate::world::{Machine, State, World};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::PodCondition;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::ResourceExt;
-use kube::core::{DynamicObject, ObjectMeta};
-use serde_json::Value;
+use kube::core::ObjectMeta;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tanist_api::{ANNOTATION_APPLIED, ANNOTATION_NUDGE, GATE_MEMBER, LABEL_GROUP, LABEL_ROLE, ReplicaGroup};
-use tanist_cluster::cluster::{Cluster, Error, Exec, Fence, Found, Kind, Object, Read, Which, Write};
+use tanist_api::LABEL_GROUP;
+use tanist_cluster::cluster::{Cluster, Error, Exec, Found, Kind, Object, Read, Which, Write};
 use tanist_core::contract::Role;
 use tanist_core::evidence::{Ended, Output};
 use tanist_protocol::frame::{Frame, NO_TOKEN};
 use tanist_protocol::options::UID;
 use tanist_protocol::outcome::Outcome;
 use tanist_protocol::why::Word;
+use writes::{carry_out, word};
 
 /// How long a request takes on its way there, and on its way back.
 const WAY: Duration = Duration::from_millis(2);
@@ -60,6 +60,7 @@ impl Cluster for Server {
 
     fn write(&self, write: Write) -> BoxFuture<'_, Result<Option<Object>, Error>> {
         async move {
+            self.ask_for(&write);
             let answers = self.travel().await?;
             let written = carry_out(&mut self.world.lock(), write);
             self.process.goes_on().await;
@@ -79,7 +80,41 @@ impl Cluster for Server {
     }
 }
 
+/// What an execution says whose way to the pod, or back, is cut.
+fn cut_off() -> Ended {
+    Ended::Unknown("the stream ended without a status".into())
+}
+
 impl Server {
+    /// A write is begun.
+    fn ask_for(&self, write: &Write) {
+        let mut state = self.world.lock();
+        oracles::stirs(&mut state, word(write));
+        if let Write::Delete { deletion, .. } = write {
+            let what = format!("the deletion of {}", deletion.member());
+            self.needs_an_answer(&mut state, &what);
+        }
+    }
+
+    /// A command or a deletion is asked for.
+    fn needs_an_answer(&self, state: &mut State, what: &str) {
+        let away =
+            state.faults.away.map_or(0, |(since, _)| u64::try_from(state.now.saturating_sub(since)).unwrap_or(0));
+        let stood_still = self.process.stood_still_within(Duration::from_secs(away.saturating_add(1)));
+        oracles::asks(state, what, stood_still);
+    }
+
+    /// An execution is begun. Whether the API server takes it.
+    fn begins(&self, call: Option<&Call>) -> bool {
+        let mut state = self.world.lock();
+        let Some(call) = call.filter(|call| !call.is_status()) else { return !state.is_away() };
+        oracles::stirs(&mut state, if call.is_settle() { "settle" } else { "a command" });
+        if !call.is_settle() && !call.token().starts_with("sequence-") {
+            self.needs_an_answer(&mut state, call.token());
+        }
+        !state.is_away()
+    }
+
     /// A request is on its way. Whether its answer will arrive.
     async fn travel(&self) -> Result<bool, Error> {
         self.process.goes_on().await;
@@ -92,16 +127,24 @@ impl Server {
             Trouble::Refused(error) => Err(error),
             Trouble::Late(later) => {
                 tokio::time::sleep(later).await;
-                Ok(true)
+                match self.world.lock().is_away() {
+                    true => Err(Error::Unreachable("the connection was reset".into())),
+                    false => Ok(true),
+                }
             }
         }
     }
 
     async fn execute(&self, pod: &str, argv: &[String]) -> Ended {
         self.process.goes_on().await;
+        let call = Call::read(argv);
+        if !self.begins(call.as_ref()) {
+            return Ended::Unknown("the connection was refused".into());
+        }
         let (lost, refused, late) = {
             let mut state = self.world.lock();
-            let late = state.happens(Fault::ExecLate, 20).then(|| Duration::from_millis(state.dice(20_000)));
+            let late = state.happens(Fault::ExecLate, 20);
+            let late = late.then(|| Duration::from_millis(state.roll(Fault::ExecLate, 20_000)));
             (state.happens(Fault::ExecLost, 25), state.happens(Fault::ExecRefused, 25), late)
         };
         if refused {
@@ -113,13 +156,16 @@ impl Server {
         tokio::time::sleep(EXEC_WAY + late.unwrap_or_default()).await;
         let place = {
             let state = self.world.lock();
+            if state.is_away() {
+                return cut_off();
+            }
             state.pods.get(pod).and_then(ResourceExt::uid).zip(state.machine(pod).map(|machine| machine.node.clone()))
         };
         let Some((uid, node)) = place else { return Ended::Unknown("container not found".into()) };
         if !self.world.lock().is_up(&node) {
             return std::future::pending().await;
         }
-        let Some(call) = Call::read(argv) else { return Ended::Unknown("no such program".into()) };
+        let Some(call) = call else { return Ended::Unknown("no such program".into()) };
         if call.is_status() && self.world.lock().happens(Fault::StatusHangs, 30) {
             return std::future::pending().await;
         }
@@ -136,12 +182,13 @@ impl Server {
             Some(Reply::Answer(frame)) if call.is_status() => frame.to_bytes_of_status(),
             Some(Reply::Answer(frame)) => frame.to_bytes(),
             Some(Reply::Run) => self.command(&uid, &call).await,
-            Some(Reply::Join) | None => return Ended::Unknown("the stream ended without a status".into()),
+            Some(Reply::Join) | None => return cut_off(),
         };
         tokio::time::sleep(EXEC_WAY).await;
         self.process.goes_on().await;
-        if self.world.lock().happens(Fault::StreamLost, 15) {
-            return Ended::Unknown("the stream ended without a status".into());
+        let mut state = self.world.lock();
+        if state.is_away() || state.happens(Fault::StreamLost, 15) {
+            return cut_off();
         }
         Ended::Exited(0, Output { stdout: printed, cut: false })
     }
@@ -169,6 +216,7 @@ impl Server {
         let reply = accept(&mut machine.tokens, busy.as_deref(), call, uid, seen);
         if reply == Reply::Run {
             machine.busy = Some(call.token().to_owned());
+            oracles::starts(&mut state, uid, call.token());
         }
         Some(reply)
     }
@@ -179,7 +227,9 @@ impl Server {
         let running = tokio::spawn(async move {
             let slow = {
                 let mut state = world.lock();
-                state.happens(Fault::CommandSlow, 8).then(|| Duration::from_millis(state.dice(40_000)))
+                state
+                    .happens(Fault::CommandSlow, 8)
+                    .then(|| Duration::from_millis(state.roll(Fault::CommandSlow, 40_000)))
             };
             tokio::time::sleep(COMMAND + slow.unwrap_or_default()).await;
             end(&mut world.lock(), &uid, &call)
@@ -201,6 +251,7 @@ fn end(state: &mut State, uid: &str, call: &Call) -> Vec<u8> {
     };
     let words: Vec<&str> = call.command().iter().map(String::as_str).collect();
     let (code, stdout) = perform(state, uid, &machine, &words);
+    oracles::ends(state, &machine.container, code);
     let frame = Frame { stdout, ..Frame::bare(token, Outcome::Exited(code), 1) };
     let Some(machine) = state.machines.get_mut(uid) else { return Vec::new() };
     machine.busy = None;
@@ -249,9 +300,13 @@ fn perform(state: &mut State, uid: &str, machine: &Machine, words: &[&str]) -> (
         disk.data.get_or_insert(Register { history, number: 1 });
         clients::leads(state, machine);
     }
+    let leads = app.role == Role::Primary;
     if let Some(machine) = state.machines.get_mut(uid) {
         machine.expects_running = app.role != Role::Stopped;
         machine.app = app;
+    }
+    if leads {
+        oracles::leads(state, &machine.group);
     }
     (0, Vec::new())
 }
@@ -290,197 +345,4 @@ fn of<K: Clone + ResourceExt>(objects: &BTreeMap<String, K>, group: &str, object
 
 fn is_of(meta: &ObjectMeta, group: &str) -> bool {
     meta.labels.as_ref().and_then(|labels| labels.get(LABEL_GROUP)).is_some_and(|name| name == group)
-}
-
-fn refused(code: u16, reason: &str, message: &str) -> Error {
-    Error::Answered { code, reason: reason.to_owned(), message: message.to_owned() }
-}
-
-fn conflict() -> Error {
-    refused(409, "Conflict", "the object was changed")
-}
-
-fn not_found() -> Error {
-    refused(404, "NotFound", "there is no such object")
-}
-
-/// The object has the UID and the version that are named, as far as they are.
-fn held(meta: &ObjectMeta, uid: Option<&str>, version: Option<&str>) -> Result<(), Error> {
-    let same_uid = uid.is_none_or(|uid| meta.uid.as_deref() == Some(uid));
-    let same_version = version.is_none_or(|version| meta.resource_version.as_deref() == Some(version));
-    if same_uid && same_version { Ok(()) } else { Err(conflict()) }
-}
-
-/// Takes an object out of the world if it is the one that is meant; who changes it puts it back.
-fn fenced<K: Clone + ResourceExt>(objects: &BTreeMap<String, K>, fence: &Fence) -> Result<K, Error> {
-    let object = objects.get(&fence.name).ok_or_else(not_found)?;
-    held(object.meta(), Some(&fence.uid), fence.version.as_deref())?;
-    Ok(object.clone())
-}
-
-fn carry_out(state: &mut State, write: Write) -> Result<Option<Object>, Error> {
-    match write {
-        Write::Status(group) => status(state, *group),
-        Write::Apply { kind, name, manifest, manager, force, .. } => {
-            apply(state, kind, &name, &manifest, manager, force)
-        }
-        Write::Label { pod: fence, role } => {
-            let mut pod = fenced(&state.pods, &fence)?;
-            match role {
-                Some(role) => drop(pod.labels_mut().insert(LABEL_ROLE.to_owned(), role.to_owned())),
-                None => drop(pod.labels_mut().remove(LABEL_ROLE)),
-            }
-            state.stamp(&mut pod.metadata);
-            state.pods.insert(fence.name, pod.clone());
-            Ok(Some(Object::Pod(Box::new(pod))))
-        }
-        Write::Gate { pod: fence, ready, .. } => {
-            let mut pod = fenced(&state.pods, &fence)?;
-            let now = state.time();
-            let conditions = pod.status.get_or_insert_default().conditions.get_or_insert_default();
-            conditions.retain(|condition| condition.type_ != GATE_MEMBER);
-            conditions.push(PodCondition {
-                type_: GATE_MEMBER.into(),
-                status: if ready { "True" } else { "False" }.into(),
-                last_transition_time: Some(now),
-                ..PodCondition::default()
-            });
-            state.stamp(&mut pod.metadata);
-            state.pods.insert(fence.name, pod.clone());
-            Ok(Some(Object::Pod(Box::new(pod))))
-        }
-        Write::Mark { claim: fence, notes } => {
-            let mut claim = fenced(&state.claims, &fence)?;
-            for (key, value) in notes {
-                match value {
-                    Some(value) => drop(claim.annotations_mut().insert(key.to_owned(), value)),
-                    None => drop(claim.annotations_mut().remove(key)),
-                }
-            }
-            state.stamp(&mut claim.metadata);
-            state.claims.insert(fence.name, claim.clone());
-            Ok(Some(Object::Claim(Box::new(claim))))
-        }
-        Write::Nudge { set: fence, at } => {
-            let mut set = fenced(&state.sets, &fence)?;
-            set.annotations_mut().insert(ANNOTATION_NUDGE.to_owned(), at.to_string());
-            Ok(Some(changed(state, set)))
-        }
-        Write::Scale { namespace, set, to } => {
-            let (uid, version) = (to.uid().to_owned(), Some(to.version().to_owned()));
-            let mut set = fenced(&state.sets, &Fence { namespace, name: set, uid, version })?;
-            let generation = set.metadata.generation.unwrap_or(0);
-            set.metadata.generation = Some(generation.saturating_add(1));
-            set.spec.get_or_insert_default().replicas = i32::try_from(to.replicas()).ok();
-            Ok(Some(changed(state, set)))
-        }
-        Write::Delete { deletion, .. } => {
-            let name = deletion.member().as_str();
-            let pod = state.pods.get(name).ok_or_else(not_found)?;
-            held(&pod.metadata, Some(deletion.uid()), Some(deletion.version()))?;
-            delete(state, name);
-            Ok(None)
-        }
-    }
-}
-
-fn changed(state: &mut State, mut set: StatefulSet) -> Object {
-    state.stamp(&mut set.metadata);
-    state.sets.insert(set.name_any(), set.clone());
-    Object::Set(Box::new(set))
-}
-
-fn status(state: &mut State, group: ReplicaGroup) -> Result<Option<Object>, Error> {
-    let mut live = state.groups.get(&group.name_any()).cloned().ok_or_else(not_found)?;
-    held(&live.metadata, group.metadata.uid.as_deref(), group.metadata.resource_version.as_deref())?;
-    live.status = group.status;
-    state.stamp(&mut live.metadata);
-    state.groups.insert(live.name_any(), live.clone());
-    Ok(Some(Object::Group(Box::new(live))))
-}
-
-/// Server-side apply, as far as the operator uses it: fences, conflicts between managers, and managers that give up their fields.
-fn apply(
-    state: &mut State,
-    kind: Kind,
-    name: &str,
-    manifest: &Value,
-    manager: &'static str,
-    force: bool,
-) -> Result<Option<Object>, Error> {
-    let there = match kind {
-        Kind::Set => state.sets.get(name).map(|set| set.metadata.clone()),
-        _ => state.plain.get(&(kind, name.to_owned())).map(|object| object.metadata.clone()),
-    };
-    let given: ObjectMeta =
-        manifest.get("metadata").and_then(|m| serde_json::from_value(m.clone()).ok()).unwrap_or_default();
-    let spec = manifest.get("spec");
-    let applied = |meta: &ObjectMeta| meta.annotations.as_ref().and_then(|a| a.get(ANNOTATION_APPLIED)).cloned();
-    match &there {
-        Some(meta) => {
-            held(meta, None, given.resource_version.as_deref())?;
-            if spec.is_some() && !force && applied(meta) != applied(&given) {
-                return Err(conflict());
-            }
-        }
-        None if given.resource_version.is_some() => return Err(conflict()),
-        None => {}
-    }
-    let is_new = there.is_none();
-    let mut meta = there.unwrap_or_default();
-    if is_new {
-        meta.uid = Some(state.birth(kind.word()));
-        meta.generation = Some(0);
-    }
-    meta.name = Some(name.to_owned());
-    meta.namespace = Some(NAMESPACE.to_owned());
-    let owners = state.managers.entry((kind, name.to_owned())).or_default();
-    match spec {
-        Some(_) => drop(owners.insert(manager)),
-        None => drop(owners.remove(manager)),
-    }
-    meta.managed_fields = Some(
-        owners.iter().map(|m| ManagedFieldsEntry { manager: Some((*m).to_owned()), ..Default::default() }).collect(),
-    );
-    if spec.is_some() {
-        meta.labels = given.labels.clone();
-        meta.owner_references = given.owner_references.clone();
-        let mut annotations = meta.annotations.take().unwrap_or_default();
-        annotations.extend(given.annotations.clone().unwrap_or_default());
-        meta.annotations = Some(annotations);
-    }
-    Ok(Some(Object::Plain(Box::new(store(state, kind, name, meta, spec)?))))
-}
-
-/// Stores an object that was applied.
-fn store(
-    state: &mut State,
-    kind: Kind,
-    name: &str,
-    mut meta: ObjectMeta,
-    spec: Option<&Value>,
-) -> Result<DynamicObject, Error> {
-    let mut answer = DynamicObject { types: None, metadata: ObjectMeta::default(), data: serde_json::json!({}) };
-    if kind == Kind::Set {
-        let before = state.sets.get(name).cloned().unwrap_or_default();
-        let invalid = |error: serde_json::Error| refused(422, "Invalid", &error.to_string());
-        let spec = match spec {
-            Some(spec) => Some(serde_json::from_value(spec.clone()).map_err(invalid)?),
-            None => before.spec.clone(),
-        };
-        if spec != before.spec {
-            meta.generation = Some(meta.generation.unwrap_or(0).saturating_add(1));
-        }
-        let set = StatefulSet { metadata: meta, spec, status: before.status };
-        let Object::Set(set) = changed(state, set) else { return Err(not_found()) };
-        answer.metadata = set.metadata.clone();
-        answer.data = serde_json::json!({"spec": set.spec});
-        return Ok(answer);
-    }
-    let before = state.plain.get(&(kind, name.to_owned())).map(|object| object.data.clone());
-    answer.data = spec.map_or_else(|| before.unwrap_or_default(), |spec| serde_json::json!({"spec": spec}));
-    state.stamp(&mut meta);
-    answer.metadata = meta;
-    state.plain.insert((kind, name.to_owned()), answer.clone());
-    Ok(answer)
 }

@@ -31,7 +31,10 @@ fn strike(state: &mut State) {
     let groups: Vec<String> = state.groups.keys().cloned().collect();
     groups.iter().for_each(|group| strike_group(state, group));
     if state.happens(Fault::ApiDown, 20) {
-        state.faults.api_down_until = state.now.saturating_add(i64::try_from(5 + state.dice(35)).unwrap_or(5));
+        let until = state.now.saturating_add(i64::try_from(5 + state.roll(Fault::ApiDown, 35)).unwrap_or(5));
+        // A longer time that has begun already goes on.
+        let since = state.faults.away.filter(|(_, until)| state.now < *until).map_or(state.now, |(since, _)| since);
+        state.faults.away = Some((since, until));
         state.say("the API server answers nobody");
     }
     for node in NODES {
@@ -94,7 +97,7 @@ pub fn lose_volume(state: &mut State, pod: &str) {
 
 fn strike_group(state: &mut State, name: &str) {
     if state.happens(Fault::Resized, 12) {
-        let asked = u32::try_from(state.dice(u64::from(ALL) + 1)).unwrap_or(1);
+        let asked = u32::try_from(state.roll(Fault::Resized, u64::from(ALL) + 1)).unwrap_or(1);
         edit(state, name, &format!("{asked} members are asked for"), |group| {
             // The API server refuses fewer members than primaries, but for none. After none all come back: the most recent data may be on any volume.
             group.spec.replicas = match (asked, group.spec.replicas) {
@@ -111,7 +114,7 @@ fn strike_group(state: &mut State, name: &str) {
         edit(state, name, "its status is removed", |group| group.status = None);
     }
     if state.happens(Fault::Preferred, 12) {
-        let member = format!("{name}-{}", state.dice(4));
+        let member = format!("{name}-{}", state.roll(Fault::Preferred, 4));
         edit(state, name, &format!("{member} is to lead, or nobody"), |group| {
             let preferred = &mut group.spec.preferred_primary;
             *preferred = if preferred.is_none() { Some(member.clone()) } else { None };
@@ -129,7 +132,7 @@ fn strike_group(state: &mut State, name: &str) {
     }
     if state.happens(Fault::ServiceDeleted, 12) {
         let names: Vec<_> = state.plain.keys().cloned().collect();
-        let chosen = usize::try_from(state.dice(names.len() as u64)).unwrap_or(0);
+        let chosen = usize::try_from(state.roll(Fault::ServiceDeleted, names.len() as u64)).unwrap_or(0);
         if let Some(key) = names.get(chosen) {
             state.plain.remove(key);
             state.managers.remove(key);
@@ -144,7 +147,7 @@ fn scale(state: &mut State, name: &str) {
     let Some(mut set) = state.sets.get(name).cloned() else { return };
     let spec = set.spec.get_or_insert_default();
     let now = spec.replicas.unwrap_or(1);
-    let fewer = i32::try_from(state.dice(u64::try_from(now).unwrap_or(0))).unwrap_or(0);
+    let fewer = i32::try_from(state.roll(Fault::SetScaled, u64::try_from(now).unwrap_or(0))).unwrap_or(0);
     spec.replicas = Some(fewer);
     set.metadata.generation = set.metadata.generation.map(|generation| generation.saturating_add(1));
     state.stamp(&mut set.metadata);
@@ -186,12 +189,12 @@ fn strike_node(state: &mut State, node: &str) {
         state.nodes.remove(node);
         state.tell();
         // Its machine is gone, or only the object: then its kubelet goes on. Whoever deletes a node that is cut off says that nothing runs there.
-        if !is_up || state.dice(2) == 0 {
+        if !is_up || state.roll(Fault::NodeGone, 2) == 0 {
             state.machines.retain(|_, machine| machine.node != node);
             state.say(format!("node {node} and its machine are gone"));
             collect(state, node);
         } else {
-            let hears = state.now.saturating_add(i64::try_from(state.dice(25)).unwrap_or(0));
+            let hears = state.now.saturating_add(i64::try_from(state.roll(Fault::NodeGone, 25)).unwrap_or(0));
             state.deleted_nodes.insert(node.to_owned(), hears);
             state.say(format!("node {node} is deleted; its kubelet goes on"));
         }
@@ -289,7 +292,7 @@ pub fn label(state: &mut State, name: &str, is_there: bool) {
 /// Nothing goes wrong any more, and what can come back does.
 pub fn heal(state: &mut State) {
     state.faults.kinds.clear();
-    state.faults.api_down_until = 0;
+    state.faults.away = None;
     for node in NODES {
         if !state.nodes.contains_key(node) {
             state.add_node(node);

@@ -3,7 +3,7 @@
 //! Two policies that are given the same seeds have the same kinds of faults and the same dice. What they decide differs, and with it what happens next: single
 //! lives cannot be compared, many can.
 use crate::faults::Fault;
-use crate::life::{Lived, draw, live_in};
+use crate::life::{Drawn, Lived, live_in};
 use crate::world::{Machine, State, World};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
@@ -69,16 +69,13 @@ impl Trial {
     pub async fn live(&self, seed: u64, policies: impl Fn() -> Box<dyn Policies + Send + Sync>) -> Measured {
         let world = World::new(NODES, seed);
         world.create(self.group.clone());
-        match &self.faults {
-            None => draw(&world),
-            Some(kinds) => world.lock().faults.kinds.clone_from(kinds),
-        }
+        world.lock().faults.kinds = self.faults.clone().unwrap_or_else(|| Drawn::of(seed).kinds);
         let (counts, seen) = (Arc::<Counts>::default(), Shared::default());
         drop(tokio::spawn(watch(world.clone(), self.group.name_any(), seen.clone())));
         let counted = || -> Box<dyn Policies + Send + Sync> {
             Box::new(Counted { policies: policies(), counts: counts.clone() })
         };
-        let lived = live_in(&world, seed, counted).await;
+        let lived = live_in(&world, seed, false, counted).await;
         let mut seen = seen.lock();
         seen.meter.end();
         Measured {

@@ -2,6 +2,7 @@
 use crate::app::{App, Disk};
 use crate::clients::Clients;
 use crate::faults::Faults;
+use crate::oracles::Oracles;
 use crate::runner::Tokens;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeStatus, PersistentVolumeClaim, Pod};
@@ -10,6 +11,7 @@ use kube::core::DynamicObject;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tanist_api::{LABEL_GROUP, ReplicaGroup};
@@ -63,6 +65,10 @@ pub struct State {
     pub clients: BTreeMap<String, Clients>,
     /// What broke a promise, in the order in which it happened.
     pub broken: Vec<String>,
+    /// What the oracles remember.
+    pub oracles: Oracles,
+    /// Whether nothing happens any more, so that whoever looks for changes need not look often.
+    pub is_at_rest: bool,
     /// What goes wrong.
     pub faults: Faults,
     /// What happened, one line each.
@@ -72,6 +78,9 @@ pub struct State {
     version: u64,
     births: u64,
     random: Option<SmallRng>,
+    /// The dice of clients, who throw so often that they would change everything else.
+    random_of_clients: Option<SmallRng>,
+    history: DefaultHasher,
 }
 
 /// The container of a member's pod.
@@ -107,6 +116,8 @@ impl World {
         {
             let mut state = world.lock();
             state.random = Some(SmallRng::seed_from_u64(seed));
+            state.random_of_clients = Some(SmallRng::seed_from_u64(!seed));
+            state.faults = Faults::new(seed);
             for number in 0..nodes {
                 state.add_node(&format!("n{number}"));
             }
@@ -174,16 +185,35 @@ impl State {
         self.random.as_mut().map_or(0, |random| random.random_range(0..sides.max(1)))
     }
 
-    /// A promise is broken.
-    pub fn breaks(&mut self, what: String) {
-        self.say(format!("BROKEN: {what}"));
-        self.broken.push(what);
+    /// A random number below `sides` for clients; 0 if that is 0.
+    pub fn dice_of_clients(&mut self, sides: u64) -> u64 {
+        self.random_of_clients.as_mut().map_or(0, |random| random.random_range(0..sides.max(1)))
+    }
+
+    /// A promise is broken. `rows`: those of docs/safety.md that make it.
+    pub fn breaks(&mut self, rows: &str, what: impl AsRef<str>) {
+        let text = format!("{rows}: {}", what.as_ref());
+        self.say(format!("BROKEN {text}"));
+        self.broken.push(text);
     }
 
     /// Notes what happened.
     pub fn say(&mut self, what: impl AsRef<str>) {
         let passed = self.now.saturating_sub(START);
-        self.log.push(format!("{passed:>6} s  {}", what.as_ref()));
+        let line = format!("{passed:>6} s  {}", what.as_ref());
+        self.note(&line);
+        self.log.push(line);
+    }
+
+    /// Adds something to the history that [`State::digest`] is of.
+    pub fn note(&mut self, what: &(impl Hash + ?Sized)) {
+        what.hash(&mut self.history);
+    }
+
+    /// A hash of everything that was said and written so far, and of when.
+    #[must_use]
+    pub fn digest(&self) -> u64 {
+        self.history.finish()
     }
 
     /// The time as objects have it.

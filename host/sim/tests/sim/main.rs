@@ -1,11 +1,14 @@
 //! Groups under the shipped round in a simulated cluster.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests may")]
+mod lives;
 mod points;
 #[allow(dead_code, missing_docs, reason = "the policies of the core's tests; not all are used here")]
 #[path = "../../../core/tests/support/policies.rs"]
 mod policies;
 mod seeds;
 mod stories;
+mod sums;
+mod table;
 
 use tanist_api::ReplicaGroup;
 use tanist_sim::app::group;

@@ -71,7 +71,7 @@ fn lose_a_copy(state: &mut State) {
     if state
         .disks
         .iter()
-        .any(|(claim, disk)| *claim != lost && disk.holds.is_superset(&promised) && disk.data.is_some())
+        .any(|(claim, disk)| *claim != lost && promised.lacking_in(&disk.holds) == 0 && disk.data.is_some())
     {
         lose_volume(state, &pod);
     }

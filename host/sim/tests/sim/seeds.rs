@@ -1,115 +1,97 @@
 //! Lives of groups under the shipped round with faults of every kind: no promise is broken, and every group is well once everything has healed.
+use super::lives::{Lives, live_all, lived, threads_here};
 use super::number;
-use super::policies::Natural;
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::panic::{catch_unwind, set_hook, take_hook};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, Once};
-use std::thread::{available_parallelism, scope};
+use super::sums::Sums;
+use std::path::PathBuf;
+use std::process::Command;
 use std::time::Instant;
-use tanist_sim::faults::Fault;
-use tanist_sim::life::{Lived, live};
+use tanist_sim::life::Drawn;
 
-thread_local! {
-    /// Panics of this thread. A task that panics ends, and whoever spawned it need not notice.
-    static PANICS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+/// The lives of each commit when nothing else is asked for.
+const USUAL: u64 = 2_000;
+
+/// Lives of a night between two notes of how far it is.
+const PIECE: u64 = 20_000;
+
+/// The first seed: that of the environment, or one that the commit determines, so that each commit has lives of its own and a failure can be repeated.
+fn first_seed() -> u64 {
+    let of_commit = || {
+        let git = Command::new("git").args(["rev-parse", "HEAD"]).current_dir(env!("CARGO_MANIFEST_DIR")).output();
+        let text = git.ok().filter(|git| git.status.success())?.stdout;
+        seed_of(std::str::from_utf8(&text).ok()?)
+    };
+    number("TANIST_SIM_SEED", of_commit().unwrap_or(1))
 }
 
-/// From now on panics are also noted.
-fn note_panics() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let usual = take_hook();
-        set_hook(Box::new(move |info| {
-            PANICS.with_borrow_mut(|panics| panics.push(info.to_string()));
-            usual(info);
-        }));
-    });
-}
-
-/// The life of that seed: all of it on this thread. A panic breaks a promise.
-fn lived(seed: u64) -> Lived {
-    note_panics();
-    PANICS.take();
-    let life = catch_unwind(|| {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-        runtime.block_on(live(seed, || Box::new(Natural)))
-    });
-    let empty = || Lived { broken: Vec::new(), unwell: Vec::new(), happened: BTreeMap::new(), log: Vec::new() };
-    let mut life = life.unwrap_or_else(|_| empty());
-    life.broken.extend(PANICS.take());
-    life
+/// The first seed of a commit.
+fn seed_of(commit: &str) -> Option<u64> {
+    u64::from_str_radix(commit.get(..7)?, 16).ok()
 }
 
 #[test]
-fn a_panic_in_a_task_is_noted() {
-    note_panics();
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    runtime.block_on(async { drop(tokio::spawn(async { panic!("on purpose") }).await) });
-    let panics = PANICS.take();
-    assert!(panics.len() == 1 && panics[0].contains("on purpose"), "{panics:?}");
+fn each_commit_has_seeds_of_its_own() {
+    assert_eq!(seed_of("5998f37c0ffee0000000000000000000000000aa\n"), Some(0x599_8f37));
+    assert_ne!(seed_of("5998f38"), seed_of("5998f37"));
+    assert_eq!(seed_of("fatal:"), None);
 }
 
-/// What happened in many lives.
-#[derive(Default)]
-struct Lives {
-    happened: BTreeMap<Fault, u64>,
-    /// How many faults each life had.
-    faults: Vec<u64>,
-    /// The failures: seed and story.
-    failed: BTreeMap<u64, String>,
+fn path(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
-impl Lives {
-    fn add(&mut self, seed: u64, life: Lived) {
-        self.faults.push(life.happened.values().sum());
-        for (kind, times) in life.happened {
-            *self.happened.entry(kind).or_default() += times;
-        }
-        if !life.broken.is_empty() || !life.unwell.is_empty() {
-            let why = format!("broken: {:?}, not healed: {:?}", life.broken, life.unwell);
-            self.failed.insert(seed, format!("{why}\nrepeat it: make sim SEED={seed}\n{}", life.log.join("\n")));
-        }
+/// Lives so many lives, says what came of them, and fails if one failed.
+fn campaign(first: u64, count: u64) -> Sums {
+    let began = Instant::now();
+    let failures = usize::try_from(number("TANIST_SIM_FAILURES", 3)).unwrap();
+    let Lives { mut sums, failed } = live_all(first, count, failures);
+    sums.seconds = began.elapsed().as_secs_f64();
+    sums.failed = failed.keys().copied().collect();
+    let (speed, median, most) = (sums.seeds as f64 / sums.seconds, sums.faults(50), sums.faults(99));
+    println!(
+        "{} seeds from {first} in {:.1} s, {speed:.0} a second; {} lived twice, {} with a steady hour; median of {median} faults, 99 of 100 have at most \
+         {most}; of each kind: {:?}",
+        sums.seeds, sums.seconds, sums.twice, sums.steady, sums.happened
+    );
+    if !failed.is_empty() {
+        println!("{}", failed.into_values().collect::<Vec<_>>().join("\n\n"));
     }
+    sums
 }
 
-/// Lives the lives of these seeds, on all processors, until a few of them have failed: `TANIST_SIM_FAILURES`.
-fn live_all(first: u64, count: u64) -> Lives {
-    let most = usize::try_from(number("TANIST_SIM_FAILURES", 3)).unwrap();
-    let (next, lives) = (AtomicU64::new(0), Mutex::new(Lives::default()));
-    let work = || {
-        loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            if number >= count || lives.lock().unwrap().failed.len() >= most {
-                return;
-            }
-            let life = lived(first + number);
-            lives.lock().unwrap().add(first + number, life);
-        }
-    };
-    scope(|threads| (0..available_parallelism().map_or(1, usize::from)).for_each(|_| drop(threads.spawn(work))));
-    lives.into_inner().unwrap()
-}
-
-// `TANIST_SIM_SEEDS`: how many lives; `TANIST_SIM_SEED`: the first one.
+// `TANIST_SIM_SEEDS`: how many lives; `TANIST_SIM_SEED`: the first one; `TANIST_SIM_FAILURES`: after how many failures it ends; `TANIST_SIM_JSON`: where the
+// figures go; `TANIST_SIM_SHRINK=1`: failures are told with the faults that they need.
 #[test]
 fn no_promise_is_broken_and_every_group_heals() {
-    let (first, count) = (number("TANIST_SIM_SEED", 1), number("TANIST_SIM_SEEDS", 200));
-    let began = Instant::now();
-    let Lives { happened, mut faults, failed } = live_all(first, count);
-    let seconds = began.elapsed().as_secs_f64();
-    assert!(failed.is_empty(), "{}", failed.into_values().collect::<Vec<_>>().join("\n\n"));
-    faults.sort_unstable();
-    let median = faults.get(faults.len() / 2).copied().unwrap_or(0);
-    println!("{count} seeds from {first} in {seconds:.1} s, median of {median} faults, of each kind: {happened:?}");
-    let missing: Vec<_> = Fault::ALL.iter().filter(|kind| count >= 200 && !happened.contains_key(kind)).collect();
-    assert!(missing.is_empty(), "these never happened: {missing:?}");
+    let (first, count) = (first_seed(), number("TANIST_SIM_SEEDS", USUAL));
+    let sums = campaign(first, count);
+    if let Some(path) = path("TANIST_SIM_JSON") {
+        sums.write(first, threads_here(), &path);
+    }
+    assert!(sums.failed.is_empty(), "these seeds failed: {:?}", sums.failed);
+    assert!(sums.missing().is_empty(), "{:?}", sums.missing());
+}
+
+// `TANIST_SIM_NIGHT`: the file that remembers how far it is; whoever starts it again goes on from there. A file `stop` beside it ends it after the present piece.
+#[test]
+fn a_night_of_lives() {
+    let Some(file) = path("TANIST_SIM_NIGHT") else { return };
+    let (stop, count) = (file.with_file_name("stop"), number("TANIST_SIM_SEEDS", 5_000_000));
+    let read = |text: String| Sums::from_json(&serde_json::from_str(&text).unwrap()).unwrap();
+    let before = std::fs::read_to_string(&file).ok().map(read);
+    let (first, mut sums) = before.unwrap_or_else(|| (number("TANIST_SIM_SEED", 10_000_000), Sums::default()));
+    while sums.seeds + (sums.failed.len() as u64) < count && !stop.exists() {
+        let done = sums.seeds + sums.failed.len() as u64;
+        sums.join(campaign(first + done, PIECE.min(count - done)));
+        sums.write(first, threads_here(), &file);
+        println!("{} of {count} seeds, failed: {:?}", sums.seeds, sums.failed);
+    }
+    assert!(sums.failed.is_empty(), "these seeds failed: {:?}", sums.failed);
+    assert!(sums.missing().is_empty(), "{:?}", sums.missing());
 }
 
 #[test]
 fn a_seed_is_the_same_life_each_time() {
-    let log = |seed| lived(seed).log;
-    assert_eq!(log(7), log(7));
-    assert_ne!(log(7), log(8));
+    let digest = |seed| lived(seed, &Drawn::of(seed)).digest;
+    assert_eq!(digest(7), digest(7));
+    assert_ne!(digest(7), digest(8));
 }

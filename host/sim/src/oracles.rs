@@ -1,0 +1,330 @@
+//! What must hold in truth, by row of docs/safety.md. Each oracle judges what really happened in the cluster, whatever the operator believes; what breaks is said
+//! with its rows. `tests.rs` shows of each that it can fail.
+//!
+//! | rows | what must hold | oracle |
+//! | --- | --- | --- |
+//! | S1, S5, S50 | the program of a token starts once | [`starts`] |
+//! | S1, S3, S4 | a command that starts has an intent in a record that was written before, and that intent is not closed | [`starts`] |
+//! | S1, S2, S13 | a term is opened by one command; while a seed starts, nobody else of the group runs or is about to lead | [`starts`] |
+//! | S5, S20, S21, S22 | while a member takes over, nobody else leads or is about to | [`starts`] |
+//! | S8, S9 | a command starts in the pod of its intent, and in its container; in the next one only while its intent is open | [`starts`] |
+//! | S5, S7, S8 | a write changes the object with the UID that it names | [`touches`] |
+//! | S6, S30 | a write that is dangerous when it is late names the version that it was decided on | [`unfenced`] |
+//! | S15, S16, S17, S24, S26 | who leads has every acknowledged write | [`crate::clients::leads`] |
+//! | S19 | no pod is deleted whose application serves, and in which no command failed | [`deletes`] |
+//! | S20, S21, S22, S23 | no more members are primary than the group asks for | [`crate::clients::count_primaries`] |
+//! | S25, S27 | a member that stays has every acknowledged write when the group gets smaller | [`shrinks`] |
+//! | S28 | no command and no deletion is asked for while the API server is away | [`asks`] |
+//! | S5, S32 | the term and the number of commands rise only, unless the status was removed | [`records`] |
+//! | S1, S10, S40 | a member has one open command at most, and a group has one that makes a primary | [`records`] |
+//! | S41 | no command of a paused group begins | [`records`] |
+//! | limits | record and status stay within [`tanist_core::limits`] and 64 KiB | [`records`] |
+//! | S29, S31, S32, S43, S44 | every group is well within three resync intervals after everything has healed | [`crate::life::unwell`] |
+//! | S44 | a group that is well is left alone: nothing is written, and only `status` is executed | [`stirs`] |
+//!
+//! The policies, what commands print, names, fields, rights, limits of a module and upgrades do not vary here: S11, S12, S14, S18, S33 to S39, S42, S45 to S49
+//! have the tests that docs/safety.md names.
+#[cfg(test)]
+mod tests;
+
+use crate::clients;
+use crate::controllers::claim_of;
+use crate::world::{Machine, State};
+use kube::ResourceExt;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use tanist_api::ReplicaGroup;
+use tanist_cluster::cluster::{Kind, Write};
+use tanist_core::contract::Role;
+use tanist_core::limits;
+use tanist_core::record::Verb;
+
+/// Bytes of a status: an object of etcd may have 1.5 MB, and this is written again and again.
+const STATUS: usize = 64 << 10;
+
+/// Entries of last primaries: each member may leave some pods that are not proven over.
+const LAST_PRIMARIES: usize = 16;
+
+/// Seconds after which whoever asks the API server has to have noticed that it is away. The clock of the world has whole seconds.
+const NOTICED: i64 = 2;
+
+/// What the oracles remember.
+#[derive(Debug, Default)]
+pub struct Oracles {
+    /// Every intent that was ever in a record, by token.
+    noted: BTreeMap<String, Noted>,
+    /// Tokens whose programs started.
+    started: BTreeSet<String>,
+    /// The token that opened a term of a group.
+    opened: BTreeMap<(String, u64), String>,
+    /// Containers in which the last command failed.
+    failed: BTreeSet<String>,
+    /// What happened although nothing was to, by kind. Absent: much may happen.
+    stirred: Option<BTreeMap<String, u64>>,
+}
+
+/// An intent as it was recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Noted {
+    group: String,
+    verb: String,
+    member: String,
+    pod_uid: String,
+    container: String,
+    term: u64,
+}
+
+impl Oracles {
+    /// From now on everything that happens is counted.
+    pub fn rest(&mut self) {
+        self.stirred = Some(BTreeMap::new());
+    }
+
+    /// What happened since [`Oracles::rest`], by kind; none if that was never said.
+    pub fn stirred(&mut self) -> BTreeMap<String, u64> {
+        self.stirred.take().unwrap_or_default()
+    }
+}
+
+fn number(value: &Value, field: &str) -> u64 {
+    value.get(field).and_then(Value::as_u64).unwrap_or(0)
+}
+
+fn text(value: &Value, field: &str) -> String {
+    value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn list<'a>(record: &'a Value, field: &str) -> &'a [Value] {
+    record.get(field).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn makes_primary(token: &str) -> bool {
+    Verb::token_makes_primary(token)
+}
+
+/// A process writes the status of a group: what it will be. The world has the one of before; none after it was removed.
+pub fn records(state: &mut State, group: &ReplicaGroup) {
+    let name = group.name_any();
+    let Some(record) = group.status.as_ref().and_then(|status| status.record.as_ref()) else { return };
+    for field in ["term", "counter"] {
+        let before = state.groups.get(&name).and_then(|group| group.status.as_ref()?.record.as_ref());
+        let (was, is) = (before.map_or(0, |before| number(before, field)), number(record, field));
+        if is < was {
+            state.breaks("S5 S32", format!("the {field} of {name} goes from {was} to {is}"));
+        }
+    }
+    let intents = list(record, "intents");
+    for intent in intents {
+        let token = text(intent, "token");
+        let noted = Noted {
+            group: name.clone(),
+            verb: text(intent, "verb"),
+            member: text(intent, "member"),
+            pod_uid: text(intent, "podUid"),
+            container: text(intent, "containerId"),
+            term: number(intent, "term"),
+        };
+        let known = state.oracles.noted.get(&token).cloned();
+        match known {
+            None if group.spec.paused => state.breaks("S41", format!("{token} begins while {name} is paused")),
+            Some(known) if known != noted => state.breaks("S50", format!("the intent {token} has another target now")),
+            _ => {}
+        }
+        state.oracles.noted.insert(token, noted);
+    }
+    let members: BTreeSet<_> = intents.iter().map(|intent| text(intent, "member")).collect();
+    if members.len() < intents.len() {
+        state.breaks("S1 S40", format!("a member of {name} has two open commands"));
+    }
+    if intents.iter().filter(|intent| makes_primary(&text(intent, "token"))).count() > 1 {
+        state.breaks("S1 S10", format!("two open commands of {name} make primaries"));
+    }
+    let lists = [("history", limits::HISTORY), ("lastPrimaries", LAST_PRIMARIES)];
+    for (field, most) in lists {
+        let length = list(record, field).len();
+        if length > most {
+            state.breaks("limits", format!("the {field} of {name} has {length} entries"));
+        }
+    }
+    state.note(record);
+    // It grows slowly, and to write it as JSON takes long.
+    if number(record, "counter").is_multiple_of(8) {
+        let size = size(group);
+        if size >= STATUS {
+            state.breaks("limits", format!("the status of {name} has {size} bytes"));
+        }
+    }
+}
+
+/// How many bytes the status has as JSON.
+fn size(group: &ReplicaGroup) -> usize {
+    struct Count(usize);
+    impl io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // What cannot be written as JSON could not have been read either.
+    serde_json::to_writer(&mut count, &group.status).map_or(usize::MAX, |()| count.0)
+}
+
+/// A program starts in the pod of that UID.
+pub fn starts(state: &mut State, uid: &str, token: &str) {
+    state.note(&(uid, token));
+    if !state.oracles.started.insert(token.to_owned()) {
+        state.breaks("S1 S5 S50", format!("the program of {token} starts twice"));
+    }
+    if token.starts_with("sequence-") {
+        return;
+    }
+    let Some(noted) = state.oracles.noted.get(token).cloned() else {
+        return state.breaks("S1", format!("{token} starts without an intent"));
+    };
+    let container = state.machines.get(uid).map(|machine| machine.container.clone()).unwrap_or_default();
+    if noted.pod_uid != uid {
+        state.breaks("S8", format!("{token} starts in {uid}, and was meant for {}", noted.pod_uid));
+    }
+    let status = state.groups.get(&noted.group).and_then(|group| group.status.as_ref());
+    let record = status.and_then(|status| status.record.as_ref());
+    // A record that was removed says nothing about what is open.
+    let is_closed = record.is_some_and(|record| {
+        number(record, "term") >= noted.term && !list(record, "intents").iter().any(|i| text(i, "token") == token)
+    });
+    match (noted.container == container, is_closed) {
+        (_, false) => {}
+        (true, true) => state.breaks("S1 S3 S4", format!("{token} starts after its intent was closed")),
+        (false, true) => state.breaks("S9", format!("{token} starts in another container than was meant")),
+    }
+    leads_alone(state, uid, token, &noted);
+}
+
+/// Whoever opens a term does it alone.
+fn leads_alone(state: &mut State, uid: &str, token: &str, noted: &Noted) {
+    let (is_seed, is_failover) = (noted.verb == Verb::Seed.as_str(), noted.verb == Verb::Failover.as_str());
+    if !is_seed && !is_failover {
+        return;
+    }
+    let before = state.oracles.opened.insert((noted.group.clone(), noted.term), token.to_owned());
+    if let Some(before) = before {
+        state.breaks("S1 S2", format!("{token} opens term {}, as {before} did", noted.term));
+    }
+    let is_about_to = |m: &Machine| m.busy.as_deref().is_some_and(makes_primary);
+    let hinders = |m: &Machine| match is_seed {
+        true => m.app.role != Role::Stopped || is_about_to(m),
+        false => m.app.role == Role::Primary || is_about_to(m),
+    };
+    let others = state.machines.iter().filter(|(other, m)| *other != uid && m.group == noted.group && hinders(m));
+    let others: Vec<_> = others.map(|(_, m)| format!("{} is {:?}", m.pod, m.app.role)).collect();
+    if !others.is_empty() {
+        let rows = if is_seed { "S1 S2 S13" } else { "S5 S20 S21 S22" };
+        state.breaks(rows, format!("{token} starts on {} while {}", noted.member, others.join(", ")));
+    }
+}
+
+/// A command ended in that container.
+pub fn ends(state: &mut State, container: &str, code: u8) {
+    match code {
+        0 => drop(state.oracles.failed.remove(container)),
+        _ => drop(state.oracles.failed.insert(container.to_owned())),
+    }
+}
+
+/// Why a write may do harm when it arrives late, if it may.
+#[must_use]
+pub fn unfenced(state: &State, write: &Write) -> Option<String> {
+    let lacks = |what: &str, name: &str| Some(format!("{what} {name} is written without its version"));
+    match write {
+        Write::Status(group) if group.metadata.resource_version.is_none() => lacks("the status of", &group.name_any()),
+        Write::Label { pod, role: Some(_) } if pod.version.is_none() => lacks("the role of", &pod.name),
+        Write::Gate { pod, ready: true, .. } if pod.version.is_none() => lacks("the readiness of", &pod.name),
+        Write::Mark { claim, .. } if claim.version.is_none() => lacks("the memory of", &claim.name),
+        Write::Apply { kind, name, manifest, force: true, .. } => {
+            let exists = match kind {
+                Kind::Set => state.sets.contains_key(name),
+                _ => state.plain.contains_key(&(*kind, name.clone())),
+            };
+            let named = manifest.pointer("/metadata/resourceVersion").is_some();
+            (exists && !named).then(|| format!("{} {name} is applied by force without its version", kind.word()))
+        }
+        _ => None,
+    }
+}
+
+/// The kind, the name and the UID of the object that a write means.
+#[must_use]
+pub fn meant(write: &Write) -> Option<(Kind, String, String)> {
+    let of = |kind, name: &str, uid: &str| Some((kind, name.to_owned(), uid.to_owned()));
+    match write {
+        Write::Label { pod, .. } | Write::Gate { pod, .. } => of(Kind::Pod, &pod.name, &pod.uid),
+        Write::Mark { claim, .. } => of(Kind::Claim, &claim.name, &claim.uid),
+        Write::Nudge { set, .. } => of(Kind::Set, &set.name, &set.uid),
+        Write::Scale { set, to, .. } => of(Kind::Set, set, to.uid()),
+        Write::Delete { deletion, .. } => of(Kind::Pod, deletion.member().as_str(), deletion.uid()),
+        Write::Status(group) => of(Kind::Group, &group.name_any(), &group.uid().unwrap_or_default()),
+        Write::Apply { .. } => None,
+    }
+}
+
+/// A write changed the object of that kind and name; it meant the one with that UID.
+pub fn touches(state: &mut State, kind: Kind, name: &str, uid: &str) {
+    let there = match kind {
+        Kind::Pod => state.pods.get(name).and_then(ResourceExt::uid),
+        Kind::Claim => state.claims.get(name).and_then(ResourceExt::uid),
+        Kind::Set => state.sets.get(name).and_then(ResourceExt::uid),
+        Kind::Group => state.groups.get(name).and_then(ResourceExt::uid),
+        _ => None,
+    };
+    if there.as_deref() != Some(uid) {
+        state.breaks("S5 S7 S8", format!("a write that means {uid} changes {}", there.unwrap_or_default()));
+    }
+}
+
+/// A process deletes a pod.
+pub fn deletes(state: &mut State, pod: &str) {
+    let Some(machine) = state.machine(pod) else { return };
+    let serves = machine.app.role != Role::Stopped && machine.busy.is_none() && machine.ending.is_none();
+    let is_well = serves && state.is_up(&machine.node) && !state.oracles.failed.contains(&machine.container);
+    if is_well {
+        let role = machine.app.role;
+        state.breaks("S19", format!("{pod} is deleted, serves as {role:?} and is well"));
+    }
+}
+
+/// A process gives a group fewer members. With none all volumes stay, and all come back.
+pub fn shrinks(state: &mut State, group: &str, to: u32) {
+    let Some(clients) = state.clients.get(group).filter(|_| to > 0) else { return };
+    let claims = (0..to).filter_map(|ordinal| state.claims.get(&claim_of(&format!("{group}-{ordinal}")))?.uid());
+    let disks = claims.filter_map(|uid| state.disks.get(&uid));
+    let least = disks.map(|disk| clients.promised.lacking_in(&disk.holds)).min();
+    if let Some(lacking) = least.filter(|lacking| *lacking > 0) {
+        state.breaks("S25 S27", format!("{group} shrinks to {to}, and who stays lacks {lacking} acknowledged writes"));
+    }
+}
+
+/// A process asks for a command or a deletion. `stood_still`: it was frozen since the API server went away, and cannot know that yet.
+pub fn asks(state: &mut State, what: &str, stood_still: bool) {
+    let since = state.faults.away.filter(|_| state.is_away()).map(|(since, _)| since);
+    if since.is_some_and(|since| state.now > since.saturating_add(NOTICED)) && !stood_still {
+        state.breaks("S28", format!("{what} is asked for while the API server is away"));
+    }
+}
+
+/// Something is written, or executed beside `status`.
+pub fn stirs(state: &mut State, what: &str) {
+    if let Some(stirred) = &mut state.oracles.stirred {
+        *stirred.entry(what.to_owned()).or_default() += 1;
+        state.say(format!("{what} in the steady hour"));
+    }
+}
+
+/// A group's primaries are counted as soon as one more leads.
+pub fn leads(state: &mut State, group: &str) {
+    let limit = state.groups.get(group).map_or(usize::MAX, clients::primaries);
+    clients::count_primaries(state, group, limit);
+}

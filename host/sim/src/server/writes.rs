@@ -1,0 +1,245 @@
+//! What a write does to the world, if the world is as the write says.
+use crate::controllers::delete;
+use crate::oracles;
+use crate::world::{NAMESPACE, State};
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::PodCondition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+use kube::ResourceExt;
+use kube::core::{DynamicObject, ObjectMeta};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use tanist_api::{ANNOTATION_APPLIED, ANNOTATION_NUDGE, GATE_MEMBER, LABEL_ROLE, ReplicaGroup};
+use tanist_cluster::cluster::{Error, Fence, Kind, Object, Write};
+
+fn refused(code: u16, reason: &str, message: &str) -> Error {
+    Error::Answered { code, reason: reason.to_owned(), message: message.to_owned() }
+}
+
+fn conflict() -> Error {
+    refused(409, "Conflict", "the object was changed")
+}
+
+fn not_found() -> Error {
+    refused(404, "NotFound", "there is no such object")
+}
+
+/// The object has the UID and the version that are named, as far as they are.
+fn held(meta: &ObjectMeta, uid: Option<&str>, version: Option<&str>) -> Result<(), Error> {
+    let same_uid = uid.is_none_or(|uid| meta.uid.as_deref() == Some(uid));
+    let same_version = version.is_none_or(|version| meta.resource_version.as_deref() == Some(version));
+    if same_uid && same_version { Ok(()) } else { Err(conflict()) }
+}
+
+/// Takes an object out of the world if it is the one that is meant; who changes it puts it back.
+fn fenced<K: Clone + ResourceExt>(objects: &BTreeMap<String, K>, fence: &Fence) -> Result<K, Error> {
+    let object = objects.get(&fence.name).ok_or_else(not_found)?;
+    held(object.meta(), Some(&fence.uid), fence.version.as_deref())?;
+    Ok(object.clone())
+}
+
+/// The write as users would call it.
+pub fn word(write: &Write) -> &'static str {
+    match write {
+        Write::Status(_) => "a status is written",
+        Write::Apply { .. } => "an object is applied",
+        Write::Label { .. } => "a role is written",
+        Write::Gate { .. } => "readiness is written",
+        Write::Mark { .. } => "memory is written",
+        Write::Nudge { .. } => "a set is touched",
+        Write::Scale { .. } => "a set shrinks",
+        Write::Delete { .. } => "a pod is deleted",
+    }
+}
+
+/// Carries out a write, and judges it.
+pub fn carry_out(state: &mut State, write: Write) -> Result<Option<Object>, Error> {
+    let (what, meant, unfenced) = (word(&write), oracles::meant(&write), oracles::unfenced(state, &write));
+    let scales = if let Write::Scale { set, to, .. } = &write { Some((set.clone(), to.replicas())) } else { None };
+    let written = change(state, write);
+    state.note(&(what, meant.as_ref().map(|(_, name, uid)| (name, uid)), written.is_ok(), state.now));
+    if written.is_err() {
+        return written;
+    }
+    if let Some(unfenced) = unfenced {
+        state.breaks("S6 S30", unfenced);
+    }
+    if let Some((kind, name, uid)) = meant {
+        oracles::touches(state, kind, &name, &uid);
+    }
+    if let Some((group, to)) = scales {
+        oracles::shrinks(state, &group, to);
+    }
+    written
+}
+
+fn change(state: &mut State, write: Write) -> Result<Option<Object>, Error> {
+    match write {
+        Write::Status(group) => status(state, *group),
+        Write::Apply { kind, name, manifest, manager, force, .. } => {
+            apply(state, kind, &name, &manifest, manager, force)
+        }
+        Write::Label { pod: fence, role } => {
+            let mut pod = fenced(&state.pods, &fence)?;
+            match role {
+                Some(role) => drop(pod.labels_mut().insert(LABEL_ROLE.to_owned(), role.to_owned())),
+                None => drop(pod.labels_mut().remove(LABEL_ROLE)),
+            }
+            state.stamp(&mut pod.metadata);
+            state.pods.insert(fence.name, pod.clone());
+            Ok(Some(Object::Pod(Box::new(pod))))
+        }
+        Write::Gate { pod: fence, ready, .. } => {
+            let mut pod = fenced(&state.pods, &fence)?;
+            let now = state.time();
+            let conditions = pod.status.get_or_insert_default().conditions.get_or_insert_default();
+            conditions.retain(|condition| condition.type_ != GATE_MEMBER);
+            conditions.push(PodCondition {
+                type_: GATE_MEMBER.into(),
+                status: if ready { "True" } else { "False" }.into(),
+                last_transition_time: Some(now),
+                ..PodCondition::default()
+            });
+            state.stamp(&mut pod.metadata);
+            state.pods.insert(fence.name, pod.clone());
+            Ok(Some(Object::Pod(Box::new(pod))))
+        }
+        Write::Mark { claim: fence, notes } => {
+            let mut claim = fenced(&state.claims, &fence)?;
+            for (key, value) in notes {
+                match value {
+                    Some(value) => drop(claim.annotations_mut().insert(key.to_owned(), value)),
+                    None => drop(claim.annotations_mut().remove(key)),
+                }
+            }
+            state.stamp(&mut claim.metadata);
+            state.claims.insert(fence.name, claim.clone());
+            Ok(Some(Object::Claim(Box::new(claim))))
+        }
+        Write::Nudge { set: fence, at } => {
+            let mut set = fenced(&state.sets, &fence)?;
+            set.annotations_mut().insert(ANNOTATION_NUDGE.to_owned(), at.to_string());
+            Ok(Some(changed(state, set)))
+        }
+        Write::Scale { namespace, set, to } => {
+            let (uid, version) = (to.uid().to_owned(), Some(to.version().to_owned()));
+            let mut set = fenced(&state.sets, &Fence { namespace, name: set, uid, version })?;
+            let generation = set.metadata.generation.unwrap_or(0);
+            set.metadata.generation = Some(generation.saturating_add(1));
+            set.spec.get_or_insert_default().replicas = i32::try_from(to.replicas()).ok();
+            Ok(Some(changed(state, set)))
+        }
+        Write::Delete { deletion, .. } => {
+            let name = deletion.member().as_str();
+            let pod = state.pods.get(name).ok_or_else(not_found)?;
+            held(&pod.metadata, Some(deletion.uid()), Some(deletion.version()))?;
+            oracles::deletes(state, name);
+            delete(state, name);
+            Ok(None)
+        }
+    }
+}
+
+fn changed(state: &mut State, mut set: StatefulSet) -> Object {
+    state.stamp(&mut set.metadata);
+    state.sets.insert(set.name_any(), set.clone());
+    Object::Set(Box::new(set))
+}
+
+fn status(state: &mut State, group: ReplicaGroup) -> Result<Option<Object>, Error> {
+    let name = group.name_any();
+    let there = state.groups.get(&name).ok_or_else(not_found)?;
+    held(&there.metadata, group.metadata.uid.as_deref(), group.metadata.resource_version.as_deref())?;
+    // What was read and is written back has the spec of that version.
+    let mut live = ReplicaGroup { metadata: there.metadata.clone(), spec: there.spec.clone(), status: group.status };
+    oracles::records(state, &live);
+    state.stamp(&mut live.metadata);
+    state.groups.insert(name, live.clone());
+    Ok(Some(Object::Group(Box::new(live))))
+}
+
+/// Server-side apply, as far as the operator uses it: fences, conflicts between managers, and managers that give up their fields.
+fn apply(
+    state: &mut State,
+    kind: Kind,
+    name: &str,
+    manifest: &Value,
+    manager: &'static str,
+    force: bool,
+) -> Result<Option<Object>, Error> {
+    let there = match kind {
+        Kind::Set => state.sets.get(name).map(|set| set.metadata.clone()),
+        _ => state.plain.get(&(kind, name.to_owned())).map(|object| object.metadata.clone()),
+    };
+    let given: ObjectMeta =
+        manifest.get("metadata").and_then(|m| serde_json::from_value(m.clone()).ok()).unwrap_or_default();
+    let spec = manifest.get("spec");
+    let applied = |meta: &ObjectMeta| meta.annotations.as_ref().and_then(|a| a.get(ANNOTATION_APPLIED)).cloned();
+    match &there {
+        Some(meta) => {
+            held(meta, None, given.resource_version.as_deref())?;
+            if spec.is_some() && !force && applied(meta) != applied(&given) {
+                return Err(conflict());
+            }
+        }
+        None if given.resource_version.is_some() => return Err(conflict()),
+        None => {}
+    }
+    let is_new = there.is_none();
+    let mut meta = there.unwrap_or_default();
+    if is_new {
+        meta.uid = Some(state.birth(kind.word()));
+        meta.generation = Some(0);
+    }
+    meta.name = Some(name.to_owned());
+    meta.namespace = Some(NAMESPACE.to_owned());
+    let owners = state.managers.entry((kind, name.to_owned())).or_default();
+    match spec {
+        Some(_) => drop(owners.insert(manager)),
+        None => drop(owners.remove(manager)),
+    }
+    meta.managed_fields = Some(
+        owners.iter().map(|m| ManagedFieldsEntry { manager: Some((*m).to_owned()), ..Default::default() }).collect(),
+    );
+    if spec.is_some() {
+        meta.labels = given.labels.clone();
+        meta.owner_references = given.owner_references.clone();
+        let mut annotations = meta.annotations.take().unwrap_or_default();
+        annotations.extend(given.annotations.clone().unwrap_or_default());
+        meta.annotations = Some(annotations);
+    }
+    Ok(Some(Object::Plain(Box::new(store(state, kind, name, meta, spec)?))))
+}
+
+/// Stores an object that was applied.
+fn store(
+    state: &mut State,
+    kind: Kind,
+    name: &str,
+    mut meta: ObjectMeta,
+    spec: Option<&Value>,
+) -> Result<DynamicObject, Error> {
+    let mut answer = DynamicObject { types: None, metadata: ObjectMeta::default(), data: serde_json::json!({}) };
+    if kind == Kind::Set {
+        let before = state.sets.get(name).cloned().unwrap_or_default();
+        let invalid = |error: serde_json::Error| refused(422, "Invalid", &error.to_string());
+        let spec = match spec {
+            Some(spec) => Some(serde_json::from_value(spec.clone()).map_err(invalid)?),
+            None => before.spec.clone(),
+        };
+        if spec != before.spec {
+            meta.generation = Some(meta.generation.unwrap_or(0).saturating_add(1));
+        }
+        let set = StatefulSet { metadata: meta, spec, status: before.status };
+        let Object::Set(set) = changed(state, set) else { return Err(not_found()) };
+        answer.metadata = set.metadata.clone();
+        answer.data = serde_json::json!({"spec": set.spec});
+        return Ok(answer);
+    }
+    let before = state.plain.get(&(kind, name.to_owned())).map(|object| object.data.clone());
+    answer.data = spec.map_or_else(|| before.unwrap_or_default(), |spec| serde_json::json!({"spec": spec}));
+    state.stamp(&mut meta);
+    answer.metadata = meta;
+    state.plain.insert((kind, name.to_owned()), answer.clone());
+    Ok(answer)
+}
