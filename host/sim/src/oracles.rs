@@ -107,6 +107,11 @@ fn makes_primary(token: &str) -> bool {
 pub fn records(state: &mut State, group: &ReplicaGroup) {
     let name = group.name_any();
     let Some(record) = group.status.as_ref().and_then(|status| status.record.as_ref()) else { return };
+    let known = state.groups.get(&name).and_then(|group| group.status.as_ref()?.record.as_ref());
+    if known.is_none() {
+        // Somebody removed the status. A term in which nobody was confirmed is on no claim either, and is opened again (S32).
+        state.oracles.opened.retain(|(group, _), _| *group != name);
+    }
     for field in ["term", "counter"] {
         let before = state.groups.get(&name).and_then(|group| group.status.as_ref()?.record.as_ref());
         let (was, is) = (before.map_or(0, |before| number(before, field)), number(record, field));
@@ -215,11 +220,14 @@ fn leads_alone(state: &mut State, uid: &str, token: &str, noted: &Noted) {
         state.breaks("S1 S2", format!("{token} opens term {}, as {before} did", noted.term));
     }
     let is_about_to = |m: &Machine| m.busy.as_deref().is_some_and(makes_primary);
-    let hinders = |m: &Machine| match is_seed {
-        true => m.app.role != Role::Stopped || is_about_to(m),
-        false => m.app.role == Role::Primary || is_about_to(m),
+    // A secondary whose pod was deleted at once leads nobody, and its node ends it.
+    let is_there = |uid: &str| state.pods.values().any(|pod| pod.metadata.uid.as_deref() == Some(uid));
+    let hinders = |other: &str, m: &Machine| {
+        let follows = is_seed && m.app.role == Role::Secondary && is_there(other);
+        m.app.role == Role::Primary || follows || is_about_to(m)
     };
-    let others = state.machines.iter().filter(|(other, m)| *other != uid && m.group == noted.group && hinders(m));
+    let others = state.machines.iter();
+    let others = others.filter(|(other, m)| *other != uid && m.group == noted.group && hinders(other, m));
     let others: Vec<_> = others.map(|(_, m)| format!("{} is {:?}", m.pod, m.app.role)).collect();
     if !others.is_empty() {
         let rows = if is_seed { "S1 S2 S13" } else { "S5 S20 S21 S22" };

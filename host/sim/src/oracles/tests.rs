@@ -100,6 +100,10 @@ async fn a_seed_beside_somebody_is_seen() {
         starts(&mut world.lock(), "uid of db-0", &format!("{verb}-1-a"));
         assert!(broken(&world)[0].starts_with(rows), "{verb}");
     }
+    let world = two([Role::Stopped, Role::Secondary], record(1, &[intent("seed-1-a", "db-0", 1)]));
+    world.lock().pods.remove("db-1");
+    starts(&mut world.lock(), "uid of db-0", "seed-1-a");
+    assert_eq!(broken(&world), [""; 0], "a secondary without a pod leads nobody");
     let world = two(STOPPED, record(1, &[intent("seed-1-a", "db-0", 1)]));
     world.lock().machines.get_mut("uid of db-1").unwrap().busy = Some("seed-0-b".into());
     starts(&mut world.lock(), "uid of db-0", "seed-1-a");
@@ -113,6 +117,10 @@ async fn a_second_start_in_a_term_is_seen() {
     write(&world, record(1, &[intent("seed-2-b", "db-1", 1)]));
     starts(&mut world.lock(), "uid of db-1", "seed-2-b");
     assert_eq!(broken(&world), ["S1 S2: seed-2-b opens term 1, as seed-1-a did"]);
+    world.lock().groups.get_mut("db").unwrap().status = None;
+    write(&world, record(1, &[intent("seed-1-c", "db-0", 1)]));
+    starts(&mut world.lock(), "uid of db-0", "seed-1-c");
+    assert_eq!(broken(&world), [""; 0], "the status was removed");
 }
 
 #[tokio::test]
@@ -133,7 +141,7 @@ async fn a_record_that_breaks_its_rules_is_seen() {
         ("S50: the intent seed-1-a has another target now", record(2, &[moved])),
         ("limits: the history of db has 65 entries", json!({"term": 2, "counter": 2, "history": long})),
     ] {
-        let world = two(STOPPED, record(2, &[a.clone()]));
+        let world = two(STOPPED, record(2, std::slice::from_ref(&a)));
         assert_eq!(broken(&world), [""; 0]);
         write(&world, next);
         assert_eq!(broken(&world), [text]);

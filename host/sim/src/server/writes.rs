@@ -58,9 +58,7 @@ pub fn carry_out(state: &mut State, write: Write) -> Result<Option<Object>, Erro
     let scales = if let Write::Scale { set, to, .. } = &write { Some((set.clone(), to.replicas())) } else { None };
     let written = change(state, write);
     state.note(&(what, meant.as_ref().map(|(_, name, uid)| (name, uid)), written.is_ok(), state.now));
-    if written.is_err() {
-        return written;
-    }
+    let written = written?;
     if let Some(unfenced) = unfenced {
         state.breaks("S6 S30", unfenced);
     }
@@ -70,7 +68,7 @@ pub fn carry_out(state: &mut State, write: Write) -> Result<Option<Object>, Erro
     if let Some((group, to)) = scales {
         oracles::shrinks(state, &group, to);
     }
-    written
+    Ok(written)
 }
 
 fn change(state: &mut State, write: Write) -> Result<Option<Object>, Error> {
