@@ -49,14 +49,13 @@ pub enum Run {
 /// # Errors
 /// Nothing is known of how it would have ended.
 pub fn run(command: &mut Command, limits: Limits) -> Result<(End, String), Run> {
-    let failed = |error| Run::Program(format!("{}", command.get_program().display()), error);
+    let program = command.get_program().display().to_string();
+    let failed = |error| Run::Program(program.clone(), error);
     // No pipe: a process that was left behind would keep it open.
     let mut output = tempfile::tempfile().map_err(failed)?;
     let (out, err) = (output.try_clone().map_err(failed)?, output.try_clone().map_err(failed)?);
-    let failed = |program: String| move |error| Run::Program(program.clone(), error);
-    let failed = failed(format!("{}", command.get_program().display()));
     command.stdin(Stdio::null()).stdout(out).stderr(err).process_group(0);
-    let mut child = command.spawn().map_err(&failed)?;
+    let mut child = command.spawn().map_err(failed)?;
     let pid = Pid::from_child(&child);
     lock().insert(pid.as_raw_pid());
     let seconds = limits.processor.as_secs();
@@ -67,14 +66,14 @@ pub fn run(command: &mut Command, limits: Limits) -> Result<(End, String), Run> 
     let waited = wait(&mut child, limits.clock);
     let _ = kill_process_group(pid, Signal::KILL);
     lock().remove(&pid.as_raw_pid());
-    let status = match waited.map_err(&failed)? {
+    let status = match waited.map_err(failed)? {
         Some(status) => status,
         None => {
-            child.wait().map_err(&failed)?;
-            return Ok((End::Endless(limits.clock), read(&mut output).map_err(&failed)?));
+            child.wait().map_err(failed)?;
+            return Ok((End::Endless(limits.clock), read(&mut output).map_err(failed)?));
         }
     };
-    let said = read(&mut output).map_err(&failed)?;
+    let said = read(&mut output).map_err(failed)?;
     let end = match status.signal().map(|signal| (signal, Signal::from_named_raw(signal))) {
         Some((_, Some(Signal::XCPU))) => End::Endless(limits.processor),
         Some((signal, Some(Signal::INT | Signal::TERM | Signal::HUP | Signal::KILL))) => {

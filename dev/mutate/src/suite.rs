@@ -225,9 +225,9 @@ impl Suite {
     /// Nothing is known.
     pub fn again(&self, number: u32, said: &str) -> Result<Tried, Run> {
         let failed = outcome::failed(said);
-        let whole = self.names.iter().enumerate();
-        let found = whole.flat_map(|(at, names)| names.iter().map(move |name| (at, name)));
-        let Some((at, name)) = found.into_iter().find(|(_, name)| failed.contains(name.as_str())) else {
+        let each = self.names.iter().enumerate();
+        let mut whole = each.flat_map(|(at, names)| names.iter().map(move |name| (at, name)));
+        let Some((at, name)) = whole.find(|(_, name)| failed.contains(name.as_str())) else {
             // It ended without a word. Nothing can be repeated but all of it.
             return self.attempt(Some(number), &[]);
         };
