@@ -54,6 +54,8 @@ const NOTICED: i64 = 2;
 pub struct Oracles {
     /// Every intent that was ever in a record, by token.
     noted: BTreeMap<String, Noted>,
+    /// Tokens of intents that went with a status that somebody removed: nobody closed them.
+    forgotten: BTreeSet<String>,
     /// Tokens whose programs started.
     started: BTreeSet<String>,
     /// The token that opened a term of a group.
@@ -111,6 +113,9 @@ pub fn records(state: &mut State, group: &ReplicaGroup) {
     if known.is_none() {
         // Somebody removed the status. A term in which nobody was confirmed is on no claim either, and is opened again (S32).
         state.oracles.opened.retain(|(group, _), _| *group != name);
+        let of_it = state.oracles.noted.iter().filter(|(_, noted)| noted.group == name);
+        let tokens: Vec<_> = of_it.map(|(token, _)| token.clone()).collect();
+        state.oracles.forgotten.extend(tokens);
     }
     for field in ["term", "counter"] {
         let before = state.groups.get(&name).and_then(|group| group.status.as_ref()?.record.as_ref());
@@ -197,9 +202,12 @@ pub fn starts(state: &mut State, uid: &str, token: &str) {
     }
     let status = state.groups.get(&noted.group).and_then(|group| group.status.as_ref());
     let record = status.and_then(|status| status.record.as_ref());
-    // A record that was removed says nothing about what is open.
+    // A record that was removed says nothing about what is open, and the one after it nothing about what was.
+    let is_forgotten = state.oracles.forgotten.contains(token);
     let is_closed = record.is_some_and(|record| {
-        number(record, "term") >= noted.term && !list(record, "intents").iter().any(|i| text(i, "token") == token)
+        !is_forgotten
+            && number(record, "term") >= noted.term
+            && !list(record, "intents").iter().any(|i| text(i, "token") == token)
     });
     match (noted.container == container, is_closed) {
         (_, false) => {}

@@ -72,6 +72,11 @@ async fn a_command_without_an_open_intent_is_seen() {
     assert_eq!(broken(&world), ["S1 S3 S4: place-1-a starts after its intent was closed"]);
     starts(&mut world.lock(), "uid of db-0", "sequence-0-a");
     assert_eq!(broken(&world), [""; 0], "a reading has no intent");
+    let other = two(STOPPED, record(1, &[intent("place-1-a", "db-0", 1)]));
+    other.lock().groups.get_mut("db").unwrap().status = None;
+    write(&other, record(1, &[]));
+    starts(&mut other.lock(), "uid of db-0", "place-1-a");
+    assert_eq!(broken(&other), [""; 0], "nobody closed what went with a status that was removed");
 }
 
 #[tokio::test]
