@@ -33,7 +33,7 @@ pub struct Args {
     /// What to try.
     #[arg(long)]
     plan: PathBuf,
-    /// This test executable alone, instead of all and the examples in the documentation.
+    /// This test executable and the tests beside the code, instead of all and the examples in the documentation.
     #[arg(long)]
     test: Option<String>,
     /// What is built first for a mutation that has a build of its own: most are noticed there. `lib` or `bins`.
@@ -225,7 +225,7 @@ fn suite(args: &Args, executables: Vec<Executable>, threads: usize) -> Result<Su
 impl Args {
     fn choice(&self, first: Option<&str>) -> Choice {
         let mut words = vec!["-p".to_owned(), self.package.clone()];
-        words.extend(self.test.iter().flat_map(|test| ["--test".to_owned(), test.clone()]));
+        words.extend(self.test.iter().flat_map(|test| ["--lib".to_owned(), "--test".to_owned(), test.clone()]));
         words.extend(first.map(|first| format!("--{first}")));
         Choice { root: self.root.clone(), words }
     }

@@ -44,6 +44,7 @@ fn a_failover_follows_a_lost_primary() {
     assert_eq!(eligible(&asked), [1]);
     assert!(asked.bar_of("db-0").unwrap().contains("missing"), "{:?}", asked.bar_of("db-0"));
     assert!(asked.bar_of("db-2").unwrap().contains("behind"), "{:?}", asked.bar_of("db-2"));
+    assert_eq!(asked.group.term, 1, "a group that had a primary had a term");
 }
 
 #[test]
