@@ -162,3 +162,17 @@ fn what_a_story_remembers_counts() {
     lost.members[0].last_primary = None;
     assert!(asked(Point::Failover, &lost).unwrap_err().contains("db-0"), "{:?}", asked(Point::Failover, &lost));
 }
+
+/// A primary was made one by a command, so nobody has to be told again to follow it. And where nobody may move, it is said why, though a round says nothing of it.
+#[test]
+fn a_group_at_rest_is_asked_who_moves_or_says_why_nobody_does() {
+    let case = cases().into_iter().find(|case| case.point == Point::Rebalance).unwrap();
+    let mut story = case.question().unwrap().snapshot;
+    story.members.iter_mut().for_each(|m| m.last_primary = None);
+    let asked_about = asked(Point::Rebalance, &story).unwrap();
+    assert!(!eligible(&asked_about.snapshot).is_empty());
+    story.members.retain(|m| m.role == Role::Primary);
+    story.group.replicas = 1;
+    let why = asked(Point::Rebalance, &story).unwrap_err();
+    assert!(why.contains(story.members[0].name.as_str()), "{why}");
+}
