@@ -10,7 +10,7 @@ use tanist_core::decide::decide;
 use tanist_core::plan::{Action, Reason};
 use tanist_core::policy::{Answered, Point, Policies, Question, Reply, Unanswered};
 use tanist_core::record::Switchover;
-use tanist_core::snapshot::Snapshot;
+use tanist_core::snapshot::{ClaimMark, Snapshot};
 
 fn settled() -> World {
     World::settled(1_000)
@@ -185,6 +185,22 @@ fn a_switchover_that_ended_does_not_hold_up_the_next_one() {
     assert_eq!(stops(&last), Err(Rule::NoSuccessor), "a policy chose db-1");
     last.led = Some(db(0));
     assert_eq!(stops(&last), Ok(()));
+}
+
+// S32: whoever restored an old record has a group in which nobody may take over. Its primary is not stopped then.
+#[test]
+fn with_an_outdated_record_the_primary_is_not_stopped() {
+    let mut s = settled().observe();
+    assert_eq!(switchover_member(&s, &s.members[0]).map_err(|violation| violation.rule), Ok(()));
+    let mark = ClaimMark {
+        group: s.group.name.clone(),
+        term: s.record.term + 1,
+        sequence: None,
+        primaries: vec![db(2)],
+        ran: Vec::new(),
+    };
+    s.members[2].claims[0].mark = Some(mark);
+    assert_eq!(switchover_member(&s, &s.members[0]).map_err(|violation| violation.rule), Err(Rule::ClaimChanged));
 }
 
 // docs/rules.md, "Switchover": the second look has the record of before the round. If that names another member, the primary would be led out of its

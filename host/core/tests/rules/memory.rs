@@ -1,8 +1,12 @@
 //! Memory that outlives the group's object: annotations of claims, joined with the status (docs/rules.md, "Memory"; docs/safety.md, S7, S16, S18, S32).
+use super::super::support::app::Data;
+use super::super::support::policies::Natural;
+use super::super::support::world::World;
 use super::super::support::{db, sequence};
+use tanist_core::contract::Position;
 use tanist_core::limits;
 use tanist_core::memory::{claim_mark, claim_uids, recall, surplus};
-use tanist_core::record::{LastPrimary, Mark, Record, Seeded};
+use tanist_core::record::{LastPrimary, Mark, Record, Seeded, Started};
 use tanist_core::snapshot::{Claim, ClaimMark};
 
 fn marked(group: &str, term: u64, data: Option<&str>, primaries: &[u32]) -> Option<ClaimMark> {
@@ -205,4 +209,17 @@ fn a_stopped_member_has_nobody_to_follow() {
     world.body(2).app.probe = None;
     world.play(&super::super::support::policies::Natural, 0);
     assert!(!text(&world).contains("followAgain"), "{}", text(&world));
+}
+
+// S16: until a role is confirmed no volume is recorded by an operator of before, so the target of the first seed may be seeded again by this one.
+#[test]
+fn the_target_of_a_first_seed_without_a_recorded_volume_is_seeded_again() {
+    let mut world = World::new(2, 1);
+    world.record.term = 1;
+    world.record.ever_seeded = Some(Seeded { member: db(0), confirmed: false });
+    let started = Started { term: 1, target: true, before: Position::Empty, followed: false, peer_stopped: false };
+    world.record.member_mut(&db(0)).started = Some(started);
+    world.volumes.get_mut(&0).unwrap().data = Data::Known(sequence("1"));
+    let (_, plan) = world.play(&Natural, 60);
+    assert!(world.started.contains(&"primary db-0".to_owned()), "{:?} {:?}", world.started, plan.waits);
 }
