@@ -10,7 +10,6 @@ use kube::api::{AttachParams, AttachedProcess};
 use std::time::{Duration, Instant};
 use tanist_core::evidence::{Ended, Output};
 use tanist_protocol::frame::{STDERR_KEPT, STDOUT_KEPT};
-use tanist_protocol::number;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Bytes of output that are stored; the rest is read and dropped (docs/safety.md, S39).
@@ -156,11 +155,14 @@ pub fn judge(status: &Status, output: Output, complaint: &Output) -> Ended {
     }
 }
 
-/// The exit code among the causes of a status that says that it is not 0. `None`: there is none, more than one, or one that no process exits with.
+/// The exit code among the causes of a status that says that it is not 0, in the one form in which kubelets write it. `None`: there is none, more than one, one
+/// in another form, or one that no process exits with.
 fn exit_code(causes: &[StatusCause]) -> Option<i32> {
     let mut codes = causes.iter().filter(|cause| cause.reason.as_deref() == Some("ExitCode"));
     let (Some(code), None) = (codes.next(), codes.next()) else { return None };
-    number::<u8>(code.message.as_deref()?).filter(|code| *code != 0).map(i32::from)
+    let text = code.message.as_deref()?;
+    let code: u8 = text.parse().ok()?;
+    (code != 0 && code.to_string() == text).then_some(i32::from(code))
 }
 
 /// Whether the runtime reports that it could not execute the program. The failing call has to be named, because a runtime that loses its own
