@@ -1,6 +1,6 @@
 //! Fuzz targets: each gives any bytes to a part that reads what others wrote, and checks what comes of it.
 //!
-//! A target panics when a rule does not hold: that is what a fuzzer looks for. The corpus in `corpus/TARGET` is kept: `tests/corpus.rs` runs all of it, and
+//! A target panics when a rule does not hold: that is what a fuzzer looks for. The corpus in `corpus/TARGET` is committed: `tests/corpus.rs` runs all of it, and
 //! some changed copies of it, in each `cargo test`; `dev/fuzz/run TARGET SECONDS` goes on from it, guided by coverage.
 #[cfg(feature = "engine")]
 pub mod answers;

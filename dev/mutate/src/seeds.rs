@@ -32,7 +32,7 @@ pub struct Args {
     deadline: Deadline,
 }
 
-/// What is known of a bug. What was lived without a failure is kept, too, so that a run may be interrupted.
+/// What is known of a bug. What was lived without a failure counts, too, so that a run may be interrupted.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Found {
     /// The first seed that notices it. All before were lived.
@@ -46,7 +46,7 @@ struct Found {
 /// Seeds of one process. From 200 on the simulator expects that every kind of fault happened among them.
 const AT_ONCE: u64 = 199;
 
-/// How much is kept of what a seed said, in characters.
+/// The longest text of what a seed said, in characters.
 const WORDS: usize = 160;
 
 /// No life takes that long: seconds of a processor for so many seeds, and of the clock.

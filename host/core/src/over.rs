@@ -122,7 +122,8 @@ fn prove_over_without_node(s: &Snapshot, last: &LastPrimary, node: &str) -> Resu
     // Before the deletion the node may have been cut off, and stored times may come from a clock that stepped. So what this process saw itself counts.
     let seen = s.deleted_nodes.get(node).copied().unwrap_or(s.now);
     let wait = limits::NODE_PROOF_SECONDS.saturating_add(i64::from(last.grace));
-    let until = last.gone.map_or(seen, |gone| gone.max(seen)).saturating_add(wait);
+    // The kubelet only learns of the pod's deletion when that happens, however long ago its node was deleted.
+    let until = last.gone.unwrap_or(s.now).max(seen).saturating_add(wait);
     if s.now >= until {
         return Ok("its node is gone");
     }

@@ -141,7 +141,11 @@ fn a_deleted_node_is_waited_for_from_the_later_moment() {
     };
     assert_eq!(until(Some(-100), Some(-10)), Err(Some(25)));
     assert_eq!(until(Some(-10), Some(-100)), Err(Some(25)));
-    assert_eq!(until(None, Some(-10)), Err(Some(25)));
+    assert_eq!(
+        until(None, Some(-100)),
+        Err(Some(35)),
+        "its pod is gone only now, and its kubelet hears of it only now"
+    );
     assert_eq!(until(Some(-100), None), Err(Some(35)), "this process has not seen it yet");
     assert_eq!(until(Some(-35), Some(-36)), Ok("its node is gone"));
 }
