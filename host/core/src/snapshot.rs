@@ -1,13 +1,17 @@
 //! The frozen input of a decision: the spec, the record, what was observed, the time and a nonce. A decision looks at nothing else.
 mod commands;
+mod group;
+mod member;
 
 pub use commands::{Command, Commands};
+pub use group::{Failover, Group, Override};
+pub use member::{Claim, ClaimMark, Container, Member, Pod, Reading};
 
-use crate::contract::{Condition, MemberName, Phase, Position, Role, Timestamp};
+use crate::contract::{MemberName, Phase, Position, Role, Timestamp};
 use crate::evidence::Cause;
 use crate::limits;
 use crate::over;
-use crate::record::{Intent, LastPrimary, Record, Verb};
+use crate::record::{Intent, Record, Verb};
 use crate::roster::{Roster, Standing};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -39,86 +43,6 @@ pub struct Snapshot {
     pub ended: BTreeSet<String>,
     /// Names of claims with ordinals beyond every expected member.
     pub surplus_claims: Vec<String>,
-}
-
-/// The spec, validated.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Group {
-    /// Name of the object.
-    pub name: String,
-    /// Its namespace.
-    pub namespace: String,
-    /// Its UID: a group that is created anew under the same name has another one.
-    pub uid: String,
-    /// Its generation.
-    pub generation: i64,
-    /// The desired number of members; 0: the group is stopped.
-    pub replicas: u32,
-    /// The desired number of primaries; `All` is resolved to `replicas`.
-    pub primaries: u32,
-    /// The commands to execute in members.
-    pub commands: Commands,
-    /// Whether `tanist-run` is process 1 of the members, so that it can be asked how a command ended.
-    pub runner: bool,
-    /// Seconds for which a member may be `starting` before it counts as failed.
-    pub start_deadline: u32,
-    /// Seconds from a command's deadline until its pod is deleted if its outcome is still unknown.
-    pub unknown_grace: u32,
-    /// The member that the user wants as primary. Absent: none.
-    pub preferred_primary: Option<MemberName>,
-    /// The DNS domain of the Kubernetes cluster, for instance `cluster.local`.
-    pub domain: String,
-    /// What has to be known before a secondary takes over.
-    pub failover: Failover,
-    /// Whether the group is paused: then only open commands are settled.
-    pub paused: bool,
-    /// The value of the annotation `tanist.dev/retry`.
-    pub retry: Option<String>,
-    /// The parsed annotation `tanist.dev/override`.
-    pub requested_override: Option<Override>,
-    /// Why the annotation `tanist.dev/override` could not be parsed.
-    pub override_error: Option<String>,
-    /// Labels that policies see.
-    pub labels: Vec<(String, String)>,
-}
-
-impl Group {
-    /// Whether no member is desired: all stop, the primary last.
-    #[must_use]
-    pub fn is_stopped(&self) -> bool {
-        self.replicas == 0
-    }
-
-    /// The desired number of primaries.
-    #[must_use]
-    pub fn desired_primaries(&self) -> usize {
-        usize::try_from(self.primaries).unwrap_or(usize::MAX)
-    }
-}
-
-/// When a secondary may take over from a lost primary. These settings follow from what the application guarantees, which only its owner knows.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Failover {
-    /// How many known positions among the members of the highest term are enough. Absent: all, except that of a lost primary.
-    pub reads: Option<u32>,
-    /// Whether a stopped old primary is excluded while secondaries run, because they have all acknowledged writes.
-    pub prefer_running: bool,
-    /// How far below the most recent known data a running secondary may be and take over all the same, in the units of `sequence`. Absent: not
-    /// at all.
-    pub max_behind: Option<u64>,
-}
-
-/// An administrator's decision against the record: it lifts every check of seed and failover except Over.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Override {
-    /// The member that has to lead.
-    pub member: MemberName,
-    /// The position that its `sequence` has to print.
-    pub position: Position,
-    /// The group's term that the administrator saw: the override holds in this term only.
-    pub term: u64,
-    /// The annotation's value; it is recorded when the override is used, so that it is not used again.
-    pub raw: String,
 }
 
 /// A Kubernetes object of the group as desired.
@@ -177,142 +101,6 @@ pub struct Node {
     pub cordoned: bool,
     /// Its zone (fault domain). Absent: unknown.
     pub zone: Option<String>,
-}
-
-/// A member as it was observed.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Member {
-    /// Its name.
-    pub name: MemberName,
-    /// The number in its name.
-    pub ordinal: u32,
-    /// Its pod. Absent: there is no pod that the group owns.
-    pub pod: Option<Pod>,
-    /// Its claims, by name.
-    pub claims: Vec<Claim>,
-    /// The latest result of `status`.
-    pub reading: Reading,
-    /// The latest result of `sequence` in the present container.
-    pub position: Position,
-    /// When the position was read.
-    pub position_at: Timestamp,
-    /// Whether the data may have changed since the position was asked for: a member may have been primary then or later, or the group was paused.
-    pub position_stale: bool,
-    /// Whether `sequence` is running on it now. It counts as a command, so no other one may start.
-    pub asked: bool,
-    /// What holds for it beside phase and role, by the words of docs/conditions.md, in any order. Policies see it; no rule of the host rests on it.
-    pub conditions: Vec<Condition>,
-}
-
-/// A pod.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pod {
-    /// Its UID.
-    pub uid: String,
-    /// Its `resourceVersion` as it was seen: a precondition of deleting it and of leading clients to it.
-    pub version: String,
-    /// Its phase, as Kubernetes reports it.
-    pub phase: Phase,
-    /// When it entered that phase.
-    pub phase_since: Timestamp,
-    /// Whether Kubernetes reports it as Ready.
-    pub ready: bool,
-    /// The node that it runs on. Absent: it is not scheduled yet.
-    pub node: Option<String>,
-    /// Its termination grace period in seconds.
-    pub grace: u32,
-    /// Its containers, by name.
-    pub containers: BTreeMap<String, Container>,
-    /// The value of its label `tanist.dev/role`.
-    pub routed: Option<String>,
-    /// Whether it was made from an older template: the present template reaches it when it is replaced (A50).
-    pub outdated: bool,
-    /// Whether it was made from a `spec.template` that the user has changed since. A pod can be outdated for another reason: a new version of
-    /// the operator adds something else to the template.
-    pub older_template: bool,
-    /// The state of its readiness gate. Absent: never written.
-    pub gate: Option<bool>,
-    /// Labels that policies see.
-    pub labels: Vec<(String, String)>,
-    /// Why Kubernetes cannot start it, in its words. Absent: it runs or is being started.
-    pub trouble: Option<String>,
-    /// What it lacks to be found by the Services and managed by the `StatefulSet`, and what helps, in one sentence. Such a pod still counts as the
-    /// member's pod, because its application may run. Absent: it lacks nothing.
-    pub stray: Option<String>,
-}
-
-/// A container.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Container {
-    /// Its ID. Absent: it was not started yet.
-    pub id: Option<String>,
-    /// Whether it runs.
-    pub running: bool,
-    /// Whether its readiness probe succeeds. The runner's probe does when `status` says primary or secondary after a command that starts, or
-    /// stopped after a command that stops.
-    pub ready: bool,
-}
-
-/// A claim of a member.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Claim {
-    /// Its name.
-    pub name: String,
-    /// Its UID: another UID means another volume.
-    pub uid: String,
-    /// Its `resourceVersion` as it was seen: a precondition of writing annotations on it.
-    pub version: String,
-    /// The memory in its annotations. Absent: none.
-    pub mark: Option<ClaimMark>,
-}
-
-/// The memory in the annotations of a claim: it outlives the group's object.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClaimMark {
-    /// The group it was written for.
-    pub group: String,
-    /// The term in which the member was last confirmed.
-    pub term: u64,
-    /// Its last known sequence.
-    pub sequence: Option<crate::contract::Sequence>,
-    /// The primaries of that term, sorted.
-    pub primaries: Vec<MemberName>,
-    /// Pods and nodes of members that may be primary and were not proven over when this was written; at most [`limits::MARKED_PRIMARIES`], the own
-    /// member's first. Empty if an older operator wrote it, which recorded only the names.
-    pub ran: Vec<LastPrimary>,
-}
-
-/// The result of `status`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reading {
-    /// The role.
-    pub role: Role,
-    /// Why the role is unknown or failed.
-    pub detail: Option<String>,
-    /// When the member was first seen in this role.
-    pub since: Timestamp,
-    /// How often in a row the role could not be read.
-    pub unknown_streak: u32,
-    /// The number of processes that the runner sees in the container of `status`; see [`Commands::counts_application`]. Absent: not counted.
-    pub processes: Option<u32>,
-    /// The token of the command that runs in the container of `status`, as its runner says. Absent: none, or no runner says so.
-    pub running: Option<String>,
-    /// When `status` last gave a role, for a member that gives none now. Absent: it gives one, or it is not known.
-    pub contact: Option<Timestamp>,
-}
-
-impl Default for Reading {
-    fn default() -> Self {
-        Reading {
-            role: Role::Unknown,
-            detail: None,
-            since: 0,
-            unknown_streak: 0,
-            processes: None,
-            running: None,
-            contact: None,
-        }
-    }
 }
 
 /// What is known about the end of a command.

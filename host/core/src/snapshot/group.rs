@@ -1,0 +1,83 @@
+//! What the user asks for: the spec, validated.
+use super::Commands;
+use crate::contract::{MemberName, Position};
+
+/// The spec, validated.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Group {
+    /// Name of the object.
+    pub name: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its UID: a group that is created anew under the same name has another one.
+    pub uid: String,
+    /// Its generation.
+    pub generation: i64,
+    /// The desired number of members; 0: the group is stopped.
+    pub replicas: u32,
+    /// The desired number of primaries; `All` is resolved to `replicas`.
+    pub primaries: u32,
+    /// The commands to execute in members.
+    pub commands: Commands,
+    /// Whether `tanist-run` is process 1 of the members, so that it can be asked how a command ended.
+    pub runner: bool,
+    /// Seconds for which a member may be `starting` before it counts as failed.
+    pub start_deadline: u32,
+    /// Seconds from a command's deadline until its pod is deleted if its outcome is still unknown.
+    pub unknown_grace: u32,
+    /// The member that the user wants as primary. Absent: none.
+    pub preferred_primary: Option<MemberName>,
+    /// The DNS domain of the Kubernetes cluster, for instance `cluster.local`.
+    pub domain: String,
+    /// What has to be known before a secondary takes over.
+    pub failover: Failover,
+    /// Whether the group is paused: then only open commands are settled.
+    pub paused: bool,
+    /// The value of the annotation `tanist.dev/retry`.
+    pub retry: Option<String>,
+    /// The parsed annotation `tanist.dev/override`.
+    pub requested_override: Option<Override>,
+    /// Why the annotation `tanist.dev/override` could not be parsed.
+    pub override_error: Option<String>,
+    /// Labels that policies see.
+    pub labels: Vec<(String, String)>,
+}
+
+impl Group {
+    /// Whether no member is desired: all stop, the primary last.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.replicas == 0
+    }
+
+    /// The desired number of primaries.
+    #[must_use]
+    pub fn desired_primaries(&self) -> usize {
+        usize::try_from(self.primaries).unwrap_or(usize::MAX)
+    }
+}
+
+/// When a secondary may take over from a lost primary. These settings follow from what the application guarantees, which only its owner knows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Failover {
+    /// How many known positions among the members of the highest term are enough. Absent: all, except that of a lost primary.
+    pub reads: Option<u32>,
+    /// Whether a stopped old primary is excluded while secondaries run, because they have all acknowledged writes.
+    pub prefer_running: bool,
+    /// How far below the most recent known data a running secondary may be and take over all the same, in the units of `sequence`. Absent: not
+    /// at all.
+    pub max_behind: Option<u64>,
+}
+
+/// An administrator's decision against the record: it lifts every check of seed and failover except Over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Override {
+    /// The member that has to lead.
+    pub member: MemberName,
+    /// The position that its `sequence` has to print.
+    pub position: Position,
+    /// The group's term that the administrator saw: the override holds in this term only.
+    pub term: u64,
+    /// The annotation's value; it is recorded when the override is used, so that it is not used again.
+    pub raw: String,
+}

@@ -1,0 +1,140 @@
+//! A member as it was observed: its pod, its claims, and what it answered.
+use crate::contract::{Condition, MemberName, Phase, Position, Role, Timestamp};
+use crate::record::LastPrimary;
+use std::collections::BTreeMap;
+
+/// A member as it was observed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Member {
+    /// Its name.
+    pub name: MemberName,
+    /// The number in its name.
+    pub ordinal: u32,
+    /// Its pod. Absent: there is no pod that the group owns.
+    pub pod: Option<Pod>,
+    /// Its claims, by name.
+    pub claims: Vec<Claim>,
+    /// The latest result of `status`.
+    pub reading: Reading,
+    /// The latest result of `sequence` in the present container.
+    pub position: Position,
+    /// When the position was read.
+    pub position_at: Timestamp,
+    /// Whether the data may have changed since the position was asked for: a member may have been primary then or later, or the group was paused.
+    pub position_stale: bool,
+    /// Whether `sequence` is running on it now. It counts as a command, so no other one may start.
+    pub asked: bool,
+    /// What holds for it beside phase and role, by the words of docs/conditions.md, in any order. Policies see it; no rule of the host rests on it.
+    pub conditions: Vec<Condition>,
+}
+
+/// A pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pod {
+    /// Its UID.
+    pub uid: String,
+    /// Its `resourceVersion` as it was seen: a precondition of deleting it and of leading clients to it.
+    pub version: String,
+    /// Its phase, as Kubernetes reports it.
+    pub phase: Phase,
+    /// When it entered that phase.
+    pub phase_since: Timestamp,
+    /// Whether Kubernetes reports it as Ready.
+    pub ready: bool,
+    /// The node that it runs on. Absent: it is not scheduled yet.
+    pub node: Option<String>,
+    /// Its termination grace period in seconds.
+    pub grace: u32,
+    /// Its containers, by name.
+    pub containers: BTreeMap<String, Container>,
+    /// The value of its label `tanist.dev/role`.
+    pub routed: Option<String>,
+    /// Whether it was made from an older template: the present template reaches it when it is replaced (A50).
+    pub outdated: bool,
+    /// Whether it was made from a `spec.template` that the user has changed since. A pod can be outdated for another reason: a new version of
+    /// the operator adds something else to the template.
+    pub older_template: bool,
+    /// The state of its readiness gate. Absent: never written.
+    pub gate: Option<bool>,
+    /// Labels that policies see.
+    pub labels: Vec<(String, String)>,
+    /// Why Kubernetes cannot start it, in its words. Absent: it runs or is being started.
+    pub trouble: Option<String>,
+    /// What it lacks to be found by the Services and managed by the `StatefulSet`, and what helps, in one sentence. Such a pod still counts as the
+    /// member's pod, because its application may run. Absent: it lacks nothing.
+    pub stray: Option<String>,
+}
+
+/// A container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Container {
+    /// Its ID. Absent: it was not started yet.
+    pub id: Option<String>,
+    /// Whether it runs.
+    pub running: bool,
+    /// Whether its readiness probe succeeds. The runner's probe does when `status` says primary or secondary after a command that starts, or
+    /// stopped after a command that stops.
+    pub ready: bool,
+}
+
+/// A claim of a member.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// Its name.
+    pub name: String,
+    /// Its UID: another UID means another volume.
+    pub uid: String,
+    /// Its `resourceVersion` as it was seen: a precondition of writing annotations on it.
+    pub version: String,
+    /// The memory in its annotations. Absent: none.
+    pub mark: Option<ClaimMark>,
+}
+
+/// The memory in the annotations of a claim: it outlives the group's object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimMark {
+    /// The group it was written for.
+    pub group: String,
+    /// The term in which the member was last confirmed.
+    pub term: u64,
+    /// Its last known sequence.
+    pub sequence: Option<crate::contract::Sequence>,
+    /// The primaries of that term, sorted.
+    pub primaries: Vec<MemberName>,
+    /// Pods and nodes of members that may be primary and were not proven over when this was written; at most [`limits::MARKED_PRIMARIES`](crate::limits::MARKED_PRIMARIES), the own
+    /// member's first. Empty if an older operator wrote it, which recorded only the names.
+    pub ran: Vec<LastPrimary>,
+}
+
+/// The result of `status`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reading {
+    /// The role.
+    pub role: Role,
+    /// Why the role is unknown or failed.
+    pub detail: Option<String>,
+    /// When the member was first seen in this role.
+    pub since: Timestamp,
+    /// How often in a row the role could not be read.
+    pub unknown_streak: u32,
+    /// The number of processes that the runner sees in the container of `status`; see [`Commands::counts_application`]. Absent: not counted.
+    pub processes: Option<u32>,
+    /// The token of the command that runs in the container of `status`, as its runner says. Absent: none, or no runner says so.
+    pub running: Option<String>,
+    /// When `status` last gave a role, for a member that gives none now. Absent: it gives one, or it is not known.
+    pub contact: Option<Timestamp>,
+}
+
+impl Default for Reading {
+    fn default() -> Self {
+        Reading {
+            role: Role::Unknown,
+            detail: None,
+            since: 0,
+            unknown_streak: 0,
+            processes: None,
+            running: None,
+            contact: None,
+        }
+    }
+}
