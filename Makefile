@@ -65,10 +65,11 @@ fuzz: policies ## Search with one fuzz target, guided by coverage: TARGET=..., S
 	@dev/fuzz/run $(or $(TARGET),sequence) $(or $(SECONDS),180)
 
 .PHONY: night
-night: ## Five million lives in pieces. It goes on where it was stopped: by ~/.cache/tanist/night/stop, or at any time
+night: ## Five million lives in pieces, and a million faults on the wire. It goes on where it was stopped: by ~/.cache/tanist/night/stop, or at any time
 	@$(env) mkdir -p "$$TANIST_CACHE/night" && rm -f "$$TANIST_CACHE/night/stop" && \
 		TANIST_SIM_NIGHT="$$TANIST_CACHE/night/sums.json" TANIST_SIM_SEEDS=$(or $(SEEDS),5000000) \
 		cargo test --locked --profile sim -p tanist-sim --test sim -- --nocapture --ignored a_night_of_lives
+	@$(env) TANIST_WIRE_FAULTS=$(or $(FAULTS),1000000) cargo test --locked --workspace --test wire -- --nocapture
 
 .PHONY: bench
 bench: policies ## Decisions, recoveries and takeovers, beside their peers and the previous release: docs/benchmarks.md
