@@ -57,6 +57,9 @@ const LOST: u64 = 60;
 pub struct Changes {
     hostile: usize,
     alone: Side,
+    /// Beside the same groups, which ask as often and burn nothing: what their rounds cost, whatever their policies compute.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    calm: Option<Side>,
     beside: Side,
     /// From the write of a script to the status with its answer. Milliseconds.
     script: Figures,
@@ -94,7 +97,9 @@ async fn measure(args: &Args, stage: &Stage) -> anyhow::Result<()> {
     let script = quiet.scripts(if quick { 3 } else { 40 }).await?;
     let before = stage.operator.leases().await?;
     let alone = quiet.turns(turns).await.context("alone")?;
-    burn(stage, args).await?;
+    let others = others(stage, args).await?;
+    let calm = Some(quiet.turns(turns).await.context("beside the others, which burn nothing")?);
+    burn(&others).await?;
     let beside = quiet.turns(turns).await.context("beside the others")?;
     let mut failures = Vec::new();
     if stage.operator.leases().await? != before {
@@ -106,7 +111,7 @@ async fn measure(args: &Args, stage: &Stage) -> anyhow::Result<()> {
     if let Some(path) = &args.log {
         std::fs::write(path, stage.operator.log().await)?;
     }
-    let figures = Changes { hostile: HOSTILE, alone, beside, script };
+    let figures = Changes { hostile: HOSTILE, alone, calm, beside, script };
     let goals = figures.goals()?;
     let load = load.until(Busy::now(&[]));
     Record::new(About::now(&args.conditions), load, figures, goals, failures).finish(args.json.as_deref())
@@ -188,28 +193,45 @@ async fn write_script(stage: &Stage, version: usize) -> anyhow::Result<()> {
     write(stage, "turns", json!({"data": {"turns.star": text}})).await
 }
 
-/// Groups whose layers burn most of their fuel and abstain; the last one wants to be asked again after a second.
-async fn burn(stage: &Stage, args: &Args) -> anyhow::Result<()> {
+/// Iterations that burn most of what a question may use.
+const BURNS: u32 = 900_000;
+
+/// Groups with several layers, which abstain; the last one wants to be asked again after a second. They burn nothing yet.
+async fn others(stage: &Stage, args: &Args) -> anyhow::Result<Vec<Group>> {
     let component =
         std::fs::read(&args.hostile).with_context(|| format!("failed to read {}", args.hostile.display()))?;
     let again = "def seed(s):\n    return wait(\"once more\", until = s.now + 1)\n";
-    write(
-        stage,
-        "hostile",
-        json!({"data": {"again.star": again}, "binaryData": {"burning.wasm": ByteString(component)}}),
-    )
-    .await?;
-    let burns = json!({"configMap": {"name": "hostile", "key": "burning.wasm"}, "parameters": {"do": "grind", "times": 900_000}});
-    let again = json!({"configMap": {"name": "hostile", "key": "again.star"}});
-    let policies = json!([burns, burns, burns, again]);
+    let content = json!({"data": {"again.star": again}, "binaryData": {"burning.wasm": ByteString(component)}});
+    write(stage, "hostile", content).await?;
     let others: Vec<_> = (0..HOSTILE).map(|n| stage.group(&format!("hostile-{n}"))).collect();
     for other in &others {
-        other.create(json!({"replicas": 1, "policies": policies})).await?;
+        other.create(json!({"replicas": 1, "policies": layers(1)})).await?;
     }
     let asked = others
         .iter()
         .map(|other| other.until("its last policy's answer", 300, |seen| waits(seen).contains("once more")));
+    try_join_all(asked).await?;
+    Ok(others)
+}
+
+/// From now on they burn, and have been asked like that once.
+async fn burn(others: &[Group]) -> anyhow::Result<()> {
+    let asked = others.iter().map(async |other| {
+        other.change(json!({"policies": layers(BURNS)})).await?;
+        let generation = other.get().await?.pointer("/metadata/generation").cloned();
+        let answers = |seen: &Value| {
+            seen.pointer("/status/observedGeneration").cloned() == generation && waits(seen).contains("once more")
+        };
+        other.until("its last policy's answer", 300, answers).await
+    });
     try_join_all(asked).await.map(drop)
+}
+
+/// The policies of such a group.
+fn layers(times: u32) -> Value {
+    let burning =
+        json!({"configMap": {"name": "hostile", "key": "burning.wasm"}, "parameters": {"do": "grind", "times": times}});
+    json!([burning, burning, burning, {"configMap": {"name": "hostile", "key": "again.star"}}])
 }
 
 async fn write(stage: &Stage, name: &str, content: Value) -> anyhow::Result<()> {
@@ -246,6 +268,13 @@ impl Shown for Changes {
         let (alone, beside, hostile) = (&self.alone, &self.beside, self.hostile);
         let mut text = "| | p50 | p90 | p99 | most | samples |\n| --- | --- | --- | --- | --- | --- |\n".to_owned();
         text += &row("one decision, alone, us", &alone.decision, 0);
+        if let Some(calm) = &self.calm {
+            text += &row(
+                &format!("one decision beside {hostile} groups that ask as often and burn nothing, us"),
+                &calm.decision,
+                0,
+            );
+        }
         text += &row(&format!("one decision beside {hostile} groups that burn, us"), &beside.decision, 0);
         text += &row("a label's change until the status has the answer, alone, ms", &alone.shown, 1);
         text += &row(&format!("the same beside {hostile} groups that burn, ms"), &beside.shown, 1);
@@ -261,7 +290,13 @@ mod tests {
     fn changes(beside: f64, script: f64) -> Changes {
         let figures = |value: f64, count: usize| Figures::of(vec![value; count]).unwrap();
         let side = |value: f64| Side { decision: figures(value, 1_000), shown: figures(30.0, 1_000) };
-        Changes { hostile: HOSTILE, alone: side(600.0), beside: side(beside), script: figures(script, 40) }
+        Changes {
+            hostile: HOSTILE,
+            alone: side(600.0),
+            calm: Some(side(900.0)),
+            beside: side(beside),
+            script: figures(script, 40),
+        }
     }
 
     #[test]
@@ -270,6 +305,7 @@ mod tests {
         assert_eq!(met(&changes(1_200.0, 100.0)), [true, true]);
         assert_eq!(met(&changes(1_800.0, 501.0)), [false, false]);
         let text = changes(1_800.0, 501.0).tables();
+        assert!(text.contains("that ask as often and burn nothing, us | 900 | 900 | 900 | 900 | 1000 |"), "{text}");
         assert!(
             text.contains("| one decision beside 20 groups that burn, us | 1800 | 1800 | 1800 | 1800 | 1000 |"),
             "{text}"
