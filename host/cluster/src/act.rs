@@ -52,7 +52,7 @@ pub const WRITE_SECONDS: u64 = 20;
 /// The result of carrying out a plan.
 pub struct Outcome {
     /// The group as it is now, with the resource version of the last write of its status.
-    pub object: ReplicaGroup,
+    pub object: Arc<ReplicaGroup>,
     /// Whether the record of the plan is written.
     pub recorded: bool,
     /// The actions that were done, or begun.

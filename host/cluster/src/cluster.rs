@@ -13,6 +13,7 @@ pub use write::{Fence, Write};
 use ::kube::core::DynamicObject;
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Event;
+use std::sync::Arc;
 use std::time::Duration;
 use tanist_core::evidence::Ended;
 
@@ -52,7 +53,7 @@ impl dyn Cluster + '_ {
     ///
     /// # Errors
     /// [`Error`].
-    pub async fn get<K: Typed>(&self, namespace: &str, name: &str) -> Result<Option<K>, Error> {
+    pub async fn get<K: Typed>(&self, namespace: &str, name: &str) -> Result<Option<Arc<K>>, Error> {
         let found = self.read(named(K::KIND, namespace, name)).await?;
         Ok(all(found.objects, K::KIND, K::of)?.pop())
     }
@@ -61,7 +62,12 @@ impl dyn Cluster + '_ {
     ///
     /// # Errors
     /// [`Error`].
-    pub async fn get_plain(&self, kind: Kind, namespace: &str, name: &str) -> Result<Option<DynamicObject>, Error> {
+    pub async fn get_plain(
+        &self,
+        kind: Kind,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Arc<DynamicObject>>, Error> {
         let found = self.read(named(kind, namespace, name)).await?;
         Ok(all(found.objects, kind, object::plain)?.pop())
     }
@@ -70,7 +76,7 @@ impl dyn Cluster + '_ {
     ///
     /// # Errors
     /// [`Error`].
-    pub async fn list<K: Typed>(&self, namespace: &str, group: &str) -> Result<(Vec<K>, Option<String>), Error> {
+    pub async fn list<K: Typed>(&self, namespace: &str, group: &str) -> Result<(Vec<Arc<K>>, Option<String>), Error> {
         let found = self.read(of_group(K::KIND, namespace, group)).await?;
         Ok((all(found.objects, K::KIND, K::of)?, found.version))
     }
@@ -79,7 +85,7 @@ impl dyn Cluster + '_ {
     ///
     /// # Errors
     /// [`Error`].
-    pub async fn list_plain(&self, kind: Kind, namespace: &str, group: &str) -> Result<Vec<DynamicObject>, Error> {
+    pub async fn list_plain(&self, kind: Kind, namespace: &str, group: &str) -> Result<Vec<Arc<DynamicObject>>, Error> {
         all(self.read(of_group(kind, namespace, group)).await?.objects, kind, object::plain)
     }
 
@@ -87,7 +93,7 @@ impl dyn Cluster + '_ {
     ///
     /// # Errors
     /// [`Error`].
-    pub async fn failures(&self, namespace: &str, uid: &str) -> Result<Vec<Event>, Error> {
+    pub async fn failures(&self, namespace: &str, uid: &str) -> Result<Vec<Arc<Event>>, Error> {
         let which = Which::FailuresOf(uid.to_owned());
         let found = self.read(Read { kind: Kind::Event, namespace: namespace.to_owned(), which }).await?;
         all(found.objects, Kind::Event, Event::of)
@@ -119,7 +125,7 @@ mod tests {
 
     impl Cluster for Nodes {
         fn read(&self, _: Read) -> BoxFuture<'_, Result<Found, Error>> {
-            let objects = vec![Object::Node(Box::default())];
+            let objects = vec![Object::Node(Arc::default())];
             async { Ok(Found { objects, version: None }) }.boxed()
         }
 

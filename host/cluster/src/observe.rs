@@ -107,7 +107,7 @@ const READ_SECONDS: u64 = 20;
 #[derive(Debug)]
 pub struct Observed {
     /// The group. The record is written against its resource version.
-    pub object: ReplicaGroup,
+    pub object: Arc<ReplicaGroup>,
     /// The frozen input of the decision.
     pub snapshot: Snapshot,
     /// The version of the list of pods.
@@ -247,10 +247,10 @@ pub async fn within<T>(what: &'static str, read: impl Future<Output = Result<T, 
 
 /// The objects of the group that exist in Kubernetes.
 struct World {
-    set: Option<StatefulSet>,
-    services: Vec<DynamicObject>,
-    budgets: Vec<DynamicObject>,
-    pods: Vec<Pod>,
+    set: Option<Arc<StatefulSet>>,
+    services: Vec<Arc<DynamicObject>>,
+    budgets: Vec<Arc<DynamicObject>>,
+    pods: Vec<Arc<Pod>>,
     claims: Vec<(MemberName, tanist_core::snapshot::Claim)>,
     /// The names of claims that are not bound.
     unbound: BTreeSet<String>,
@@ -270,7 +270,7 @@ impl World {
             within("pods", cluster.list::<Pod>(ns, name)),
             within("claims", cluster.list::<PersistentVolumeClaim>(ns, name)),
         )?;
-        let unbound = conditions::unbound(&claims);
+        let unbound = conditions::unbound(claims.iter().map(|claim| &**claim));
         let claims = claims.iter().filter_map(|c| convert::claim(&group.name, c)).collect();
         Ok(World { set, services, budgets, pods, claims, unbound, version, template })
     }
@@ -397,8 +397,8 @@ impl World {
     }
 }
 
-fn named<'a>(list: &'a [DynamicObject], name: &str) -> Option<&'a DynamicObject> {
-    list.iter().find(|object| object.metadata.name.as_deref() == Some(name))
+fn named<'a>(list: &'a [Arc<DynamicObject>], name: &str) -> Option<&'a DynamicObject> {
+    list.iter().map(|object| &**object).find(|object| object.metadata.name.as_deref() == Some(name))
 }
 
 fn applied_hash(manifest: &serde_json::Value) -> String {

@@ -5,6 +5,7 @@ use crate::context::Context;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::ResourceExt;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 use tanist_api::{ReplicaGroup, ReplicaGroupStatus, status as api};
 use tanist_core::contract::{Phase, Role};
@@ -78,10 +79,10 @@ fn trouble(errors: &[Error]) -> Option<Trouble> {
 /// [`Error::Outdated`] when the group was changed in between.
 pub async fn write(
     ctx: &Context,
-    object: &ReplicaGroup,
+    object: &Arc<ReplicaGroup>,
     plan: &Plan,
     derived: &Derived,
-) -> Result<ReplicaGroup, Error> {
+) -> Result<Arc<ReplicaGroup>, Error> {
     let old = object.status.clone().unwrap_or_default();
     let written = write_status(ctx, object, build(object, plan, derived, &old)).await?;
     let uid = written.uid().unwrap_or_default();
@@ -89,16 +90,20 @@ pub async fn write(
     Ok(written)
 }
 
-async fn write_status(ctx: &Context, object: &ReplicaGroup, status: ReplicaGroupStatus) -> Result<ReplicaGroup, Error> {
+async fn write_status(
+    ctx: &Context,
+    object: &Arc<ReplicaGroup>,
+    status: ReplicaGroupStatus,
+) -> Result<Arc<ReplicaGroup>, Error> {
     if object.status.as_ref() == Some(&status) {
         return Ok(object.clone());
     }
-    let mut desired = object.clone();
+    let mut desired = ReplicaGroup::clone(object);
     desired.status = Some(status);
     desired.metadata.managed_fields = None;
     let write = ctx.cluster.write(Write::Status(Box::new(desired)));
     match tokio::time::timeout(Duration::from_secs(20), write).await {
-        Ok(Ok(Some(Object::Group(written)))) => Ok(*written),
+        Ok(Ok(Some(Object::Group(written)))) => Ok(written),
         Ok(Err(error)) if matches!(error.code(), Some(404 | 409)) => Err(Error::Outdated),
         Ok(Err(error)) => Err(Error::Write("write the status".into(), error)),
         Ok(Ok(_)) => {

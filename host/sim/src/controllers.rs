@@ -1,6 +1,7 @@
 //! What the controller of StatefulSets, the scheduler and the kubelets do, one step of all of them at a time.
 use crate::app::{App, Disk};
 use crate::runner::Tokens;
+use crate::shared::Shared;
 use crate::world::{Machine, NAMESPACE, State, World};
 use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetStatus};
 use k8s_openapi::api::core::v1::{
@@ -139,7 +140,7 @@ fn claim(state: &mut State, set: &StatefulSet, pod: &str) {
     };
     state.stamp(&mut claim.metadata);
     state.disks.insert(uid, Disk::default());
-    state.claims.insert(name, claim);
+    state.claims.insert(name, claim.into());
 }
 
 fn create(state: &mut State, set: &StatefulSet, name: &str) {
@@ -168,7 +169,7 @@ fn create(state: &mut State, set: &StatefulSet, name: &str) {
         status: Some(PodStatus { phase: Some("Pending".into()), ..PodStatus::default() }),
     };
     state.stamp(&mut pod.metadata);
-    state.pods.insert(name.to_owned(), pod);
+    state.pods.insert(name.to_owned(), pod.into());
     state.say(format!("{name} is created"));
 }
 
@@ -179,7 +180,7 @@ pub fn delete(state: &mut State, name: &str) {
     };
     pod.metadata.deletion_timestamp = Some(state.time());
     state.stamp(&mut pod.metadata);
-    state.pods.insert(name.to_owned(), pod);
+    state.pods.insert(name.to_owned(), pod.into());
     state.say(format!("{name} is being deleted"));
 }
 
@@ -289,7 +290,7 @@ fn is_shown(pod: &Pod, machine: &Machine) -> bool {
 }
 
 /// Writes the status of a pod that runs, if it changed.
-fn report(state: &mut State, name: &str, mut pod: Pod, machine: &Machine) {
+fn report(state: &mut State, name: &str, mut pod: Shared<Pod>, machine: &Machine) {
     let ready = is_ready(machine);
     let before = pod.status.clone().unwrap_or_default();
     let container = ContainerStatus {
@@ -324,7 +325,7 @@ fn report(state: &mut State, name: &str, mut pod: Pod, machine: &Machine) {
     if after != before {
         pod.status = Some(after);
         state.stamp(&mut pod.metadata);
-        state.pods.insert(name.to_owned(), pod);
+        state.pods.insert(name.to_owned(), pod.into());
     }
 }
 

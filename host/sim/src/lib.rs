@@ -16,6 +16,7 @@ pub mod oracles;
 pub mod points;
 pub mod runner;
 pub mod server;
+mod shared;
 pub mod shrink;
 pub mod stale;
 pub mod strikes;

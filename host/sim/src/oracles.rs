@@ -341,6 +341,6 @@ pub fn stirs(state: &mut State, what: &str) {
 
 /// A group's primaries are counted as soon as one more leads.
 pub fn leads(state: &mut State, group: &str) {
-    let limit = state.groups.get(group).map_or(usize::MAX, clients::primaries);
+    let limit = state.groups.get(group).map_or(usize::MAX, |group| clients::primaries(group));
     clients::count_primaries(state, group, limit);
 }

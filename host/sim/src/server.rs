@@ -8,12 +8,14 @@ use crate::faults::{Fault, Trouble};
 use crate::operator::Process;
 use crate::oracles;
 use crate::runner::{Call, Reply, Seen, accept, settle};
+use crate::shared::Shared;
 use crate::world::{Machine, State, World};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use kube::ResourceExt;
 use kube::core::ObjectMeta;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 use tanist_api::LABEL_GROUP;
 use tanist_cluster::cluster::{Cluster, Error, Exec, Found, Kind, Object, Read, Which, Write};
@@ -314,12 +316,12 @@ fn perform(state: &mut State, uid: &str, machine: &Machine, words: &[&str]) -> (
 fn find(state: &State, read: &Read) -> Found {
     let objects = match (read.kind, &read.which) {
         (kind, Which::Named(name)) => named(state, kind, name).into_iter().collect(),
-        (Kind::Pod, Which::OfGroup(group)) => of(&state.pods, group, |o| Object::Pod(Box::new(o))),
-        (Kind::Claim, Which::OfGroup(group)) => of(&state.claims, group, |o| Object::Claim(Box::new(o))),
+        (Kind::Pod, Which::OfGroup(group)) => of(&state.pods, group, Object::Pod),
+        (Kind::Claim, Which::OfGroup(group)) => of(&state.claims, group, Object::Claim),
         (Kind::Service | Kind::Budget, Which::OfGroup(group)) => {
             let plain =
                 state.plain.iter().filter(|((kind, _), object)| *kind == read.kind && is_of(&object.metadata, group));
-            plain.map(|(_, object)| Object::Plain(Box::new(object.clone()))).collect()
+            plain.map(|(_, object)| Object::Plain(object.as_it_is())).collect()
         }
         _ => Vec::new(),
     };
@@ -329,18 +331,22 @@ fn find(state: &State, read: &Read) -> Found {
 
 fn named(state: &State, kind: Kind, name: &str) -> Option<Object> {
     Some(match kind {
-        Kind::Group => Object::Group(Box::new(state.groups.get(name)?.clone())),
-        Kind::Set => Object::Set(Box::new(state.sets.get(name)?.clone())),
-        Kind::Pod => Object::Pod(Box::new(state.pods.get(name)?.clone())),
-        Kind::Claim => Object::Claim(Box::new(state.claims.get(name)?.clone())),
-        Kind::Node => Object::Node(Box::new(state.nodes.get(name)?.clone())),
-        Kind::Service | Kind::Budget => Object::Plain(Box::new(state.plain.get(&(kind, name.to_owned()))?.clone())),
+        Kind::Group => Object::Group(state.groups.get(name)?.as_it_is()),
+        Kind::Set => Object::Set(state.sets.get(name)?.as_it_is()),
+        Kind::Pod => Object::Pod(state.pods.get(name)?.as_it_is()),
+        Kind::Claim => Object::Claim(state.claims.get(name)?.as_it_is()),
+        Kind::Node => Object::Node(state.nodes.get(name)?.as_it_is()),
+        Kind::Service | Kind::Budget => Object::Plain(state.plain.get(&(kind, name.to_owned()))?.as_it_is()),
         Kind::Event => return None,
     })
 }
 
-fn of<K: Clone + ResourceExt>(objects: &BTreeMap<String, K>, group: &str, object: impl Fn(K) -> Object) -> Vec<Object> {
-    objects.values().filter(|o| is_of(o.meta(), group)).cloned().map(object).collect()
+fn of<K: ResourceExt>(
+    objects: &BTreeMap<String, Shared<K>>,
+    group: &str,
+    object: impl Fn(Arc<K>) -> Object,
+) -> Vec<Object> {
+    objects.values().filter(|o| is_of(o.meta(), group)).map(Shared::as_it_is).map(object).collect()
 }
 
 fn is_of(meta: &ObjectMeta, group: &str) -> bool {

@@ -1,5 +1,6 @@
 //! Watches that show one change wrongly. A watch only says which group to look at, so whatever it shows, and whenever, a story has to end as it does with a
 //! watch that is right (docs/safety.md, S6 and S29).
+use crate::shared::Shared;
 use crate::world::World;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,7 +34,7 @@ struct Seen {
     silent_until: Option<Instant>,
     old_until: Option<Instant>,
     /// The groups as they were shown last.
-    groups: BTreeMap<String, ReplicaGroup>,
+    groups: BTreeMap<String, Arc<ReplicaGroup>>,
 }
 
 impl Watched {
@@ -89,8 +90,8 @@ impl Watched {
     }
 
     /// The group as the cache shows it. Absent if it is gone.
-    pub(crate) fn group(&self, world: &World, name: &str) -> Option<ReplicaGroup> {
-        let live = world.lock().groups.get(name).cloned();
+    pub(crate) fn group(&self, world: &World, name: &str) -> Option<Arc<ReplicaGroup>> {
+        let live = world.lock().groups.get(name).map(Shared::as_it_is);
         let mut seen = self.lock();
         if seen.old_until.is_some_and(|until| Instant::now() < until)
             && let Some(old) = seen.groups.get(name)

@@ -2,6 +2,7 @@
 use crate::app::App;
 use crate::controllers::{claim_of, delete};
 use crate::faults::Fault;
+use crate::shared::Shared;
 use crate::world::{Machine, State, World};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
@@ -215,7 +216,7 @@ fn strike_node(state: &mut State, node: &str) {
 
 /// Pods on a node that was deleted are deleted at once, as the garbage collector does after a while.
 fn collect(state: &mut State, node: &str) {
-    let is_on = |pod: &&Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node);
+    let is_on = |pod: &&Shared<Pod>| pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node);
     let pods: Vec<String> = state.pods.values().filter(is_on).map(ResourceExt::name_any).collect();
     pods.iter().for_each(|pod| forget(state, pod));
 }
@@ -241,7 +242,7 @@ pub fn edit(state: &mut State, name: &str, what: &str, change: impl FnOnce(&mut 
 
 /// Whether nothing that was acknowledged is lost with the member's volume: others lead and are reached.
 fn may_lose_its_volume(state: &State, pod: &str) -> bool {
-    let Some(group) = state.pods.get(pod).map(group_of) else { return false };
+    let Some(group) = state.pods.get(pod).map(|pod| group_of(pod)) else { return false };
     let leads = |machine: &&Machine| machine.group == group && machine.app.role == Role::Primary;
     let leaders: Vec<&Machine> = state.machines.values().filter(leads).collect();
     let reached = |leader: &&Machine| leader.pod != pod && leader.ending.is_none() && state.is_up(&leader.node);
@@ -306,7 +307,7 @@ pub fn heal(state: &mut State) {
     }
     let pods: Vec<String> = state.pods.keys().cloned().collect();
     pods.iter().for_each(|pod| label(state, pod, true));
-    let is_off = |group: &&ReplicaGroup| group.spec.paused || group.spec.replicas == 0;
+    let is_off = |group: &&Shared<ReplicaGroup>| group.spec.paused || group.spec.replicas == 0;
     let off: Vec<String> = state.groups.values().filter(is_off).map(ResourceExt::name_any).collect();
     for group in off {
         edit(state, &group, "it goes on", |group| {

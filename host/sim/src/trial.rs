@@ -70,7 +70,7 @@ impl Trial {
         let world = World::new(NODES, seed);
         world.create(self.group.clone());
         world.lock().faults.kinds = self.faults.clone().unwrap_or_else(|| Drawn::of(seed).kinds);
-        let (counts, seen) = (Arc::<Counts>::default(), Shared::default());
+        let (counts, seen) = (Arc::<Counts>::default(), Known::default());
         drop(tokio::spawn(watch(world.clone(), self.group.name_any(), seen.clone())));
         let counted = || -> Box<dyn Policies + Send + Sync> {
             Box::new(Counted { policies: policies(), counts: counts.clone() })
@@ -135,16 +135,16 @@ struct Seen {
 
 /// What is seen, of the task that looks and of the life.
 #[derive(Debug, Clone, Default)]
-struct Shared(Arc<Mutex<Seen>>);
+struct Known(Arc<Mutex<Seen>>);
 
-impl Shared {
+impl Known {
     fn lock(&self) -> MutexGuard<'_, Seen> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Looks at a group for ever.
-async fn watch(world: World, group: String, seen: Shared) {
+async fn watch(world: World, group: String, seen: Known) {
     loop {
         tokio::time::sleep(LOOK).await;
         let now = world.passed();
@@ -164,7 +164,7 @@ async fn watch(world: World, group: String, seen: Shared) {
 /// Whether a group wants a primary and can have one: it is not paused, has members, and a node reports on which they could run.
 fn wants(state: &State, group: &str) -> bool {
     let is_wanted = |group: &ReplicaGroup| !group.spec.paused && group.spec.replicas > 0;
-    state.groups.get(group).is_some_and(is_wanted) && state.nodes.keys().any(|node| state.is_up(node))
+    state.groups.get(group).is_some_and(|group| is_wanted(group)) && state.nodes.keys().any(|node| state.is_up(node))
 }
 
 /// Whether clients reach a primary: it is one in truth, on a node that is reached, and the group's Service leads to its pod.

@@ -64,7 +64,8 @@ fn world() -> World {
         ending: None,
     };
     let mut state = world.lock();
-    state.pods.insert("db-0".into(), serde_json::from_value(pod).unwrap());
+    let pod: Pod = serde_json::from_value(pod).unwrap();
+    state.pods.insert("db-0".into(), pod.into());
     state.machines.insert("u".into(), machine);
     drop(state);
     world

@@ -4,6 +4,7 @@ use crate::clients::Clients;
 use crate::faults::Faults;
 use crate::oracles::Oracles;
 use crate::runner::Tokens;
+use crate::shared::Shared;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeStatus, PersistentVolumeClaim, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -36,19 +37,19 @@ pub struct World {
 #[derive(Default)]
 pub struct State {
     /// Groups by name, as all objects here.
-    pub groups: BTreeMap<String, ReplicaGroup>,
+    pub groups: BTreeMap<String, Shared<ReplicaGroup>>,
     /// StatefulSets.
-    pub sets: BTreeMap<String, StatefulSet>,
+    pub sets: BTreeMap<String, Shared<StatefulSet>>,
     /// Pods.
-    pub pods: BTreeMap<String, Pod>,
+    pub pods: BTreeMap<String, Shared<Pod>>,
     /// Claims.
-    pub claims: BTreeMap<String, PersistentVolumeClaim>,
+    pub claims: BTreeMap<String, Shared<PersistentVolumeClaim>>,
     /// Nodes.
-    pub nodes: BTreeMap<String, Node>,
+    pub nodes: BTreeMap<String, Shared<Node>>,
     /// Nodes that were deleted and whose kubelets go on, and from when on they hear of deleted pods.
     pub deleted_nodes: BTreeMap<String, i64>,
     /// Services and disruption budgets.
-    pub plain: BTreeMap<(Kind, String), DynamicObject>,
+    pub plain: BTreeMap<(Kind, String), Shared<DynamicObject>>,
     /// Who owns fields of an object by apply.
     pub managers: BTreeMap<(Kind, String), BTreeSet<&'static str>>,
     /// What runs in pods, by UID, whether or not their objects exist.
@@ -56,7 +57,7 @@ pub struct State {
     /// What volumes hold, by UID of the claim.
     pub disks: BTreeMap<String, Disk>,
     /// Pods as they were when they went, and when, for whoever watches.
-    pub ended: Vec<(i64, Pod)>,
+    pub ended: Vec<(i64, Shared<Pod>)>,
     /// How often an object changed that a watch of the operator shows.
     pub changes: u64,
     /// Tells whoever watches.
@@ -148,7 +149,7 @@ impl World {
         state.stamp(&mut group.metadata);
         let name = group.metadata.name.clone().unwrap_or_default();
         state.tell();
-        state.groups.insert(name, group);
+        state.groups.insert(name, group.into());
     }
 }
 
@@ -251,7 +252,7 @@ impl State {
             (ready.status, ready.last_transition_time) = (word.to_owned(), Some(now.clone()));
         }
         self.stamp(&mut node.metadata);
-        self.nodes.insert(name.to_owned(), node);
+        self.nodes.insert(name.to_owned(), node.into());
         self.tell();
         self.say(format!("node {name} {}", if is_up { "reports" } else { "does not report" }));
     }
@@ -267,7 +268,7 @@ impl State {
         let Some(mut node) = self.nodes.get(name).cloned() else { return };
         node.spec.get_or_insert_default().unschedulable = Some(is_cordoned);
         self.stamp(&mut node.metadata);
-        self.nodes.insert(name.to_owned(), node);
+        self.nodes.insert(name.to_owned(), node.into());
         self.tell();
         self.say(format!("node {name} is {}", if is_cordoned { "cordoned" } else { "open again" }));
     }
@@ -286,7 +287,7 @@ impl State {
             ObjectMeta { name: Some(name.to_owned()), uid: Some(self.birth("node")), ..ObjectMeta::default() };
         let mut node = Node { metadata, status: Some(status), ..Node::default() };
         self.stamp(&mut node.metadata);
-        self.nodes.insert(name.to_owned(), node);
+        self.nodes.insert(name.to_owned(), node.into());
         self.tell();
     }
 }

@@ -8,6 +8,7 @@ use crate::observe::convert;
 use kube::ResourceExt;
 use kube::core::DynamicObject;
 use serde_json::json;
+use std::sync::Arc;
 use std::time::Duration;
 use tanist_api as api;
 use tanist_core::checked::{Deletion, Scaling};
@@ -58,7 +59,7 @@ struct Applying<'a> {
 
 impl Applying<'_> {
     /// One apply. Only the usual manager takes fields from others.
-    async fn apply(&self, manager: &'static str, manifest: serde_json::Value) -> Result<DynamicObject, Error> {
+    async fn apply(&self, manager: &'static str, manifest: serde_json::Value) -> Result<Arc<DynamicObject>, Error> {
         let (word, name) = (&self.object.kind, &self.object.name);
         let what = format!("apply {word} {name}");
         let unknown = |said: &str| Error::Write(what.clone(), cluster::Error::Unreachable(said.to_owned()));
@@ -66,7 +67,7 @@ impl Applying<'_> {
         let (namespace, force) = (self.namespace.to_owned(), manager == api::FIELD_MANAGER);
         let apply = Write::Apply { namespace, kind, name: name.clone(), manifest, manager, force };
         match write(self.ctx, what.clone(), apply).await {
-            Ok(Some(Written::Plain(applied))) => Ok(*applied),
+            Ok(Some(Written::Plain(applied))) => Ok(applied),
             Ok(_) => Err(unknown("the answer is no such object")),
             Err(Error::Write(_, cluster::Error::Answered { code: 400 | 422, message, .. })) => {
                 Err(Error::RejectTemplate(format!("{word} {name}"), message))

@@ -11,6 +11,7 @@ use kube::{Api, Client, Config, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::fmt;
+use std::sync::Arc;
 use tanist_api::{self as api, ReplicaGroup};
 use tanist_core::checked::{Deletion, Scaling};
 use tanist_core::contract::Timestamp;
@@ -92,16 +93,16 @@ impl Kube {
     async fn find(&self, read: &Read) -> kube::Result<Found> {
         let namespace = &read.namespace;
         match read.kind {
-            Kind::Group => found(self.of::<ReplicaGroup>(namespace), read, |o| Object::Group(Box::new(o))).await,
-            Kind::Set => found(self.of::<StatefulSet>(namespace), read, |o| Object::Set(Box::new(o))).await,
-            Kind::Pod => found(self.of::<Pod>(namespace), read, |o| Object::Pod(Box::new(o))).await,
+            Kind::Group => found(self.of::<ReplicaGroup>(namespace), read, |o| Object::Group(Arc::new(o))).await,
+            Kind::Set => found(self.of::<StatefulSet>(namespace), read, |o| Object::Set(Arc::new(o))).await,
+            Kind::Pod => found(self.of::<Pod>(namespace), read, |o| Object::Pod(Arc::new(o))).await,
             Kind::Claim => {
-                found(self.of::<PersistentVolumeClaim>(namespace), read, |o| Object::Claim(Box::new(o))).await
+                found(self.of::<PersistentVolumeClaim>(namespace), read, |o| Object::Claim(Arc::new(o))).await
             }
-            Kind::Event => found(self.of::<Event>(namespace), read, |o| Object::Event(Box::new(o))).await,
-            Kind::Node => found(Api::<Node>::all(self.client.clone()), read, |o| Object::Node(Box::new(o))).await,
+            Kind::Event => found(self.of::<Event>(namespace), read, |o| Object::Event(Arc::new(o))).await,
+            Kind::Node => found(Api::<Node>::all(self.client.clone()), read, |o| Object::Node(Arc::new(o))).await,
             Kind::Service | Kind::Budget => {
-                found(self.plain(read.kind, namespace), read, |o| Object::Plain(Box::new(o))).await
+                found(self.plain(read.kind, namespace), read, |o| Object::Plain(Arc::new(o))).await
             }
         }
     }
@@ -113,22 +114,22 @@ impl Kube {
             Write::Apply { namespace, kind, name, manifest, manager, force } => {
                 let params = PatchParams { force, ..PatchParams::apply(manager) };
                 let applied = self.plain(kind, &namespace).patch(&name, &params, &Patch::Apply(&manifest)).await?;
-                Ok(Some(Object::Plain(Box::new(applied))))
+                Ok(Some(Object::Plain(Arc::new(applied))))
             }
             Write::Label { pod, role } => {
                 let patch = fenced(&pod, json!({"metadata": {"labels": {api::LABEL_ROLE: role}}}));
                 let labelled = self.of::<Pod>(&pod.namespace).patch(&pod.name, &plain, &Patch::Merge(patch)).await?;
-                Ok(Some(Object::Pod(Box::new(labelled))))
+                Ok(Some(Object::Pod(Arc::new(labelled))))
             }
             Write::Gate { pod, ready, at } => {
                 let patch = Patch::Strategic(fenced(&pod, gate(ready, at)));
                 let set = self.of::<Pod>(&pod.namespace).patch_status(&pod.name, &plain, &patch).await?;
-                Ok(Some(Object::Pod(Box::new(set))))
+                Ok(Some(Object::Pod(Arc::new(set))))
             }
             Write::Mark { claim, notes } => {
                 let patch = Patch::Merge(fenced(&claim, json!({"metadata": {"annotations": notes}})));
                 let claims: Api<PersistentVolumeClaim> = self.of(&claim.namespace);
-                Ok(Some(Object::Claim(Box::new(claims.patch(&claim.name, &plain, &patch).await?))))
+                Ok(Some(Object::Claim(Arc::new(claims.patch(&claim.name, &plain, &patch).await?))))
             }
             Write::Nudge { set, at } => {
                 let note = json!({"metadata": {"annotations": {api::ANNOTATION_NUDGE: at.to_string()}}});
@@ -142,7 +143,7 @@ impl Kube {
     async fn replace_status(&self, group: ReplicaGroup) -> kube::Result<Option<Object>> {
         let (namespace, name) = (group.namespace().unwrap_or_default(), group.name_any());
         let written = self.of::<ReplicaGroup>(&namespace).replace_status(&name, &PostParams::default(), &group).await?;
-        Ok(Some(Object::Group(Box::new(written))))
+        Ok(Some(Object::Group(Arc::new(written))))
     }
 
     async fn scale(&self, namespace: String, set: String, to: &Scaling) -> kube::Result<Option<Object>> {
@@ -155,7 +156,7 @@ impl Kube {
         let params = PatchParams { field_manager: Some(api::FIELD_MANAGER.into()), ..PatchParams::default() };
         let sets: Api<StatefulSet> = self.of(&set.namespace);
         let changed = sets.patch(&set.name, &params, &Patch::Merge(fenced(set, patch))).await?;
-        Ok(Some(Object::Set(Box::new(changed))))
+        Ok(Some(Object::Set(Arc::new(changed))))
     }
 
     async fn delete(&self, namespace: &str, deletion: &Deletion) -> kube::Result<Option<Object>> {

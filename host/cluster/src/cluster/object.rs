@@ -2,6 +2,7 @@
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Event, Node, PersistentVolumeClaim, Pod};
 use kube::core::DynamicObject;
+use std::sync::Arc;
 use tanist_api::ReplicaGroup;
 
 /// The kinds of objects that a round reads and writes.
@@ -79,18 +80,18 @@ pub struct Found {
     pub version: Option<String>,
 }
 
-/// An object of one of the [`Kind`]s.
+/// An object of one of the [`Kind`]s. It is shared: a cluster in memory gives the same object to each reader.
 #[derive(Debug, Clone)]
 #[allow(missing_docs, reason = "each is the object of the kind of its name")]
 pub enum Object {
-    Group(Box<ReplicaGroup>),
-    Set(Box<StatefulSet>),
-    Pod(Box<Pod>),
-    Claim(Box<PersistentVolumeClaim>),
-    Node(Box<Node>),
-    Event(Box<Event>),
+    Group(Arc<ReplicaGroup>),
+    Set(Arc<StatefulSet>),
+    Pod(Arc<Pod>),
+    Claim(Arc<PersistentVolumeClaim>),
+    Node(Arc<Node>),
+    Event(Arc<Event>),
     /// A Service, a `PodDisruptionBudget`, or the answer to an apply: nobody here takes its spec apart.
-    Plain(Box<DynamicObject>),
+    Plain(Arc<DynamicObject>),
 }
 
 /// A type that objects of one [`Kind`] have.
@@ -99,7 +100,7 @@ pub trait Typed: Sized {
     const KIND: Kind;
 
     /// The object, if it is of that kind.
-    fn of(object: Object) -> Option<Self>;
+    fn of(object: Object) -> Option<Arc<Self>>;
 }
 
 macro_rules! typed {
@@ -107,8 +108,8 @@ macro_rules! typed {
         impl Typed for $type {
             const KIND: Kind = Kind::$kind;
 
-            fn of(object: Object) -> Option<Self> {
-                if let Object::$kind(object) = object { Some(*object) } else { None }
+            fn of(object: Object) -> Option<Arc<Self>> {
+                if let Object::$kind(object) = object { Some(object) } else { None }
             }
         }
     )*};
@@ -117,6 +118,6 @@ macro_rules! typed {
 typed!(Group ReplicaGroup, Set StatefulSet, Pod Pod, Claim PersistentVolumeClaim, Node Node, Event Event);
 
 /// An object that was read without its type.
-pub fn plain(object: Object) -> Option<DynamicObject> {
-    if let Object::Plain(object) = object { Some(*object) } else { None }
+pub fn plain(object: Object) -> Option<Arc<DynamicObject>> {
+    if let Object::Plain(object) = object { Some(object) } else { None }
 }

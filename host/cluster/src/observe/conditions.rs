@@ -59,11 +59,11 @@ pub fn templates(object: &ReplicaGroup) -> Vec<String> {
 
 /// The claims that are not bound to a volume.
 #[must_use]
-pub fn unbound(claims: &[PersistentVolumeClaim]) -> BTreeSet<String> {
+pub fn unbound<'a>(claims: impl Iterator<Item = &'a PersistentVolumeClaim>) -> BTreeSet<String> {
     let bound = |claim: &&PersistentVolumeClaim| {
         claim.status.as_ref().and_then(|status| status.phase.as_deref()).is_some_and(|phase| phase == "Bound")
     };
-    claims.iter().filter(|claim| !bound(claim)).map(ResourceExt::name_any).collect()
+    claims.filter(|claim| !bound(claim)).map(ResourceExt::name_any).collect()
 }
 
 /// Something that holds for a member. `about`: the object that it is about; for another one it begins anew.
@@ -250,7 +250,7 @@ mod tests {
         let claim = |name: &str, phase: &str| -> PersistentVolumeClaim {
             serde_json::from_value(json!({"metadata": {"name": name}, "status": {"phase": phase}})).unwrap()
         };
-        let found = unbound(&[claim("a", "Bound"), claim("b", "Pending"), claim("c", "Lost")]);
+        let found = unbound([claim("a", "Bound"), claim("b", "Pending"), claim("c", "Lost")].iter());
         assert_eq!(found.into_iter().collect::<Vec<_>>(), ["b", "c"]);
     }
 }

@@ -59,7 +59,7 @@ impl World {
         pods: &BTreeSet<String>,
         desired: &[Arc<Value>],
     ) -> Result<(), Error> {
-        let listed: BTreeSet<String> = self.pods.iter().map(ResourceExt::name_any).collect();
+        let listed: BTreeSet<String> = self.pods.iter().map(|pod| pod.name_any()).collect();
         let (cluster, namespace) = (&*ctx.cluster, &group.namespace);
         // Owned names, because a stream over borrowed ones is not general enough for `spawn`.
         let names: Vec<String> = pods.difference(&listed).cloned().collect();

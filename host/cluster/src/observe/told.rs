@@ -8,6 +8,7 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
 use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use tanist_api::ReplicaGroup;
 use tanist_api::status::MemberStatus;
 use tanist_api::validate;
@@ -47,9 +48,10 @@ pub fn told(objects: Objects, now: Timestamp) -> Result<Told, Error> {
     let Objects { group: object, set, pods, claims, nodes } = objects;
     let group = validate::group(&object, "cluster.local").map_err(Error::ReadSpec)?;
     let record = read_record(&object, now)?;
-    let unbound = conditions::unbound(&claims);
+    let unbound = conditions::unbound(claims.iter());
     let claims = claims.iter().filter_map(|claim| convert::claim(&group.name, claim)).collect();
     let (services, budgets, template) = (Vec::new(), Vec::new(), template_hash(&object));
+    let (set, pods) = (set.map(Arc::new), pods.into_iter().map(Arc::new).collect());
     let world = World { set, services, budgets, pods, claims, unbound, version: None, template };
     let record = memory::recall(record, &group.name, world.claims());
     let set = world.set.as_ref().map(|set| Set {

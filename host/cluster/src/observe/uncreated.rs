@@ -3,6 +3,7 @@
 use crate::context::Context;
 use k8s_openapi::api::core::v1::Event;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 use tanist_core::contract::{MemberName, Timestamp};
 use tanist_core::record::Record;
@@ -40,7 +41,7 @@ pub async fn uncreated(
         since.collect()
     });
     if missing.values().any(|m| now.saturating_sub(m.since) >= SUSPICIOUS) {
-        for (name, why) in refusals(&events(ctx, &group.namespace, &set.uid).await, now) {
+        for (name, why) in refusals(events(ctx, &group.namespace, &set.uid).await.iter().map(|event| &**event), now) {
             if let Some(missing) = missing.get_mut(&name) {
                 missing.refused = Some(why);
             }
@@ -49,7 +50,7 @@ pub async fn uncreated(
     missing
 }
 
-async fn events(ctx: &Context, namespace: &str, set_uid: &str) -> Vec<Event> {
+async fn events(ctx: &Context, namespace: &str, set_uid: &str) -> Vec<Arc<Event>> {
     match tokio::time::timeout(READ, ctx.cluster.failures(namespace, set_uid)).await {
         Ok(Ok(found)) => found,
         // The right to list events is optional, and a round goes on without the cause.
@@ -58,7 +59,7 @@ async fn events(ctx: &Context, namespace: &str, set_uid: &str) -> Vec<Event> {
 }
 
 /// The latest refusal of each member: `create Pod db-1 in StatefulSet db failed error: ...`, or the same of a claim of that pod.
-fn refusals(events: &[Event], now: Timestamp) -> BTreeMap<MemberName, String> {
+fn refusals<'a>(events: impl IntoIterator<Item = &'a Event>, now: Timestamp) -> BTreeMap<MemberName, String> {
     let mut found: BTreeMap<MemberName, (Timestamp, String)> = BTreeMap::new();
     for event in events {
         let at = last_seen(event);

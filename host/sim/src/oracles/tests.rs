@@ -18,9 +18,10 @@ fn two(roles: [Role; 2], record: Value) -> World {
             let meta =
                 |name: String, uid: String| ObjectMeta { name: Some(name), uid: Some(uid), ..Default::default() };
             let object = Pod { metadata: meta(pod.into(), format!("uid of {pod}")), ..Pod::default() };
-            state.pods.insert(pod.into(), object);
+            state.pods.insert(pod.into(), object.into());
             let metadata = meta(claim_of(pod), format!("claim of {pod}"));
-            state.claims.insert(claim_of(pod), PersistentVolumeClaim { metadata, ..Default::default() });
+            let claim = PersistentVolumeClaim { metadata, ..Default::default() };
+            state.claims.insert(claim_of(pod), claim.into());
         }
     }
     write(&world, record);

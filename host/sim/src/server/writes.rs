@@ -1,6 +1,7 @@
 //! What a write does to the world, if the world is as the write says.
 use crate::controllers::delete;
 use crate::oracles;
+use crate::shared::Shared;
 use crate::world::{NAMESPACE, State};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::PodCondition;
@@ -9,6 +10,7 @@ use kube::ResourceExt;
 use kube::core::{DynamicObject, ObjectMeta};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use tanist_api::{ANNOTATION_APPLIED, ANNOTATION_NUDGE, GATE_MEMBER, LABEL_ROLE, ReplicaGroup};
 use tanist_cluster::cluster::{Error, Fence, Kind, Object, Write};
 
@@ -85,7 +87,7 @@ fn change(state: &mut State, write: Write) -> Result<Option<Object>, Error> {
             }
             state.stamp(&mut pod.metadata);
             state.pods.insert(fence.name, pod.clone());
-            Ok(Some(Object::Pod(Box::new(pod))))
+            Ok(Some(Object::Pod(pod.as_it_is())))
         }
         Write::Gate { pod: fence, ready, .. } => {
             let mut pod = fenced(&state.pods, &fence)?;
@@ -100,7 +102,7 @@ fn change(state: &mut State, write: Write) -> Result<Option<Object>, Error> {
             });
             state.stamp(&mut pod.metadata);
             state.pods.insert(fence.name, pod.clone());
-            Ok(Some(Object::Pod(Box::new(pod))))
+            Ok(Some(Object::Pod(pod.as_it_is())))
         }
         Write::Mark { claim: fence, notes } => {
             let mut claim = fenced(&state.claims, &fence)?;
@@ -112,7 +114,7 @@ fn change(state: &mut State, write: Write) -> Result<Option<Object>, Error> {
             }
             state.stamp(&mut claim.metadata);
             state.claims.insert(fence.name, claim.clone());
-            Ok(Some(Object::Claim(Box::new(claim))))
+            Ok(Some(Object::Claim(claim.as_it_is())))
         }
         Write::Nudge { set: fence, at } => {
             let mut set = fenced(&state.sets, &fence)?;
@@ -138,10 +140,10 @@ fn change(state: &mut State, write: Write) -> Result<Option<Object>, Error> {
     }
 }
 
-fn changed(state: &mut State, mut set: StatefulSet) -> Object {
+fn changed(state: &mut State, mut set: Shared<StatefulSet>) -> Object {
     state.stamp(&mut set.metadata);
     state.sets.insert(set.name_any(), set.clone());
-    Object::Set(Box::new(set))
+    Object::Set(set.as_it_is())
 }
 
 fn status(state: &mut State, group: ReplicaGroup) -> Result<Option<Object>, Error> {
@@ -152,8 +154,9 @@ fn status(state: &mut State, group: ReplicaGroup) -> Result<Option<Object>, Erro
     let mut live = ReplicaGroup { metadata: there.metadata.clone(), spec: there.spec.clone(), status: group.status };
     oracles::records(state, &live);
     state.stamp(&mut live.metadata);
+    let live = Shared::from(live);
     state.groups.insert(name, live.clone());
-    Ok(Some(Object::Group(Box::new(live))))
+    Ok(Some(Object::Group(live.as_it_is())))
 }
 
 /// Server-side apply, as far as the operator uses it: fences, conflicts between managers, and managers that give up their fields.
@@ -206,7 +209,7 @@ fn apply(
         annotations.extend(given.annotations.clone().unwrap_or_default());
         meta.annotations = Some(annotations);
     }
-    Ok(Some(Object::Plain(Box::new(store(state, kind, name, meta, spec)?))))
+    Ok(Some(Object::Plain(Arc::new(store(state, kind, name, meta, spec)?))))
 }
 
 /// Stores an object that was applied.
@@ -228,8 +231,8 @@ fn store(
         if spec != before.spec {
             meta.generation = Some(meta.generation.unwrap_or(0).saturating_add(1));
         }
-        let set = StatefulSet { metadata: meta, spec, status: before.status };
-        let Object::Set(set) = changed(state, set) else { return Err(not_found()) };
+        let set = StatefulSet { metadata: meta, spec, status: before.status.clone() };
+        let Object::Set(set) = changed(state, set.into()) else { return Err(not_found()) };
         answer.metadata = set.metadata.clone();
         answer.data = serde_json::json!({"spec": set.spec});
         return Ok(answer);
@@ -238,6 +241,6 @@ fn store(
     answer.data = spec.map_or_else(|| before.unwrap_or_default(), |spec| serde_json::json!({"spec": spec}));
     state.stamp(&mut meta);
     answer.metadata = meta;
-    state.plain.insert((kind, name.to_owned()), answer.clone());
+    state.plain.insert((kind, name.to_owned()), answer.clone().into());
     Ok(answer)
 }
