@@ -105,7 +105,8 @@ is_known() {
   names=$(grep -oE '[a-z0-9]+(_[a-z0-9]+)+' <<<"$cells" || true)
   [[ -n $names ]] || return 0
   for name in $names; do
-    grep -rqE "fn $name\\b" "$1" && return
+    # As a function, or as a story in a text.
+    grep -rqE "fn $name\\b|^= $name\$" "$1" && return
   done
   return 1
 }

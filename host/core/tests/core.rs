@@ -10,5 +10,5 @@
 )]
 mod properties;
 mod rules;
-mod stories;
+mod scripts;
 mod support;

@@ -33,7 +33,7 @@ pub const HEALING: Duration = Duration::from_secs(180);
 const LOOK: Duration = Duration::from_secs(5);
 
 /// How long a group that is well may still do something: the longest back-off, and the last resort for a command of unknown outcome.
-const SETTLING: Duration = Duration::from_secs(1_500);
+pub const SETTLING: Duration = Duration::from_secs(1_500);
 
 /// How long a group is then left alone (docs/safety.md, S44).
 const STEADY: Duration = Duration::from_secs(3_600);
@@ -207,11 +207,18 @@ pub fn all_last_words(world: &World) -> Vec<String> {
 
 fn last_words(state: &State, group: &str) -> Vec<String> {
     let status = state.groups.get(group).and_then(|group| group.status.as_ref());
+    let record = status.and_then(|s| s.record.as_ref()).map(|record| format!("record {record}"));
+    standing(state, group).into_iter().chain(record).collect()
+}
+
+/// The conditions of a group, and what it waits for.
+#[must_use]
+pub fn standing(state: &State, group: &str) -> Vec<String> {
+    let status = state.groups.get(group).and_then(|group| group.status.as_ref());
     let conditions = status.iter().flat_map(|s| &s.conditions);
     let conditions = conditions.map(|c| format!("{} {} {}: {}", c.type_, c.status, c.reason, c.message));
     let waits = status.iter().flat_map(|s| &s.awaiting).map(|wait| format!("waits {}: {}", wait.reason, wait.message));
-    let record = status.and_then(|s| s.record.as_ref()).map(|record| format!("record {record}"));
-    conditions.chain(waits).chain(record).collect()
+    conditions.chain(waits).collect()
 }
 
 /// The groups that are not Ready.

@@ -2,10 +2,13 @@
 //! over, and the story has to end as it does without that.
 use crate::operator::{Operator, Process, Stop};
 use crate::stale::{Stale, Watched};
+use crate::transcript::Transcript;
 use crate::world::{State, World};
 use crate::{clients, controllers, life};
 use std::time::Duration;
 use tanist_api::ReplicaGroup;
+use tanist_core::contract::Role;
+use tanist_core::over::role_word;
 use tanist_core::policy::Policies;
 
 /// Something that happens in a story.
@@ -37,6 +40,8 @@ pub struct Played {
     pub unwell: Vec<String>,
     /// What happened, one line each.
     pub log: Vec<String>,
+    /// The same with all that the operator asked for, and how it ended.
+    pub transcript: Vec<String>,
 }
 
 /// What goes wrong in a story.
@@ -56,12 +61,16 @@ const LEASE: Duration = Duration::from_secs(15);
 /// How often it is looked how things are.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// A resync interval and a moment: in that time each group has a round whatever happens.
+const QUIET: Duration = Duration::from_secs(61);
+
 /// How long a story goes on after its last event.
 const AFTERWARDS: Duration = Duration::from_secs(20);
 
 /// Plays a story in which that goes wrong.
 pub async fn play(story: &Story, policies: impl Fn() -> Box<dyn Policies + Send + Sync>, wrong: Wrong) -> Played {
     let world = World::new(4, 1);
+    world.lock().transcript = Some(Transcript::default());
     story.groups.iter().for_each(|group| world.create(group.clone()));
     drop(tokio::spawn(controllers::run(world.clone())));
     drop(tokio::spawn(clients::run(world.clone())));
@@ -88,18 +97,79 @@ pub async fn play(story: &Story, policies: impl Fn() -> Box<dyn Policies + Send 
             (current, takes_over) = (begin(&world, begun, policies(), stops.pop(), None).0, None);
         }
     }
+    let (points, changes) = (first.points(), watched.changes());
+    if life::unwell(&world).is_empty() && !current.is_stopped() {
+        decide_again(&world, &current).await;
+    }
     let unwell = life::unwell(&world);
     let words = life::all_last_words(&world);
     let mut state = world.lock();
+    let transcript = state.transcript.take().unwrap_or_default();
+    let transcript = transcript.lines().into_iter().chain(last_lines(&state)).collect();
     words.into_iter().for_each(|line| state.say(line));
     Played {
-        points: first.points(),
+        points,
         stopped,
-        changes: watched.changes(),
+        changes,
         broken: std::mem::take(&mut state.broken),
         unwell,
         log: std::mem::take(&mut state.log),
+        transcript,
     }
+}
+
+/// Once nothing was asked for in a whole resync interval, one more round of each group asks for nothing either (invariant 8 of host/README.md; S44).
+async fn decide_again(world: &World, process: &Process) {
+    world.lock().is_at_rest = true;
+    let end = world.passed() + life::SETTLING;
+    loop {
+        world.lock().oracles.rest();
+        tokio::time::sleep(QUIET).await;
+        if world.lock().oracles.stirred().is_empty() || world.passed() >= end {
+            break;
+        }
+    }
+    let before = process.points();
+    {
+        let mut state = world.lock();
+        state.oracles.rest();
+        state.tell();
+    }
+    // Watches that are silent show nothing: then the interval starts it.
+    tokio::time::sleep(QUIET).await;
+    let mut state = world.lock();
+    let stirred: Vec<_> = state.oracles.stirred().into_keys().collect();
+    if !stirred.is_empty() {
+        state.breaks("S44", format!("deciding again: {}", stirred.join(", ")));
+    }
+    if process.points() == before {
+        state.breaks("S44", "deciding again: no round was played");
+    }
+}
+
+/// What is at the end, in truth and as the groups say it.
+fn last_lines(state: &State) -> Vec<String> {
+    let mut lines = vec!["at the end".to_owned()];
+    for (name, group) in &state.groups {
+        for ordinal in 0..group.spec.replicas {
+            let pod = format!("{name}-{ordinal}");
+            let line = state.machine(&pod).map_or_else(
+                || format!("{pod} does not run"),
+                |machine| match (&machine.app.follows, machine.app.role) {
+                    (Some(peer), Role::Secondary) => format!("{pod} is secondary of {peer} on {}", machine.node),
+                    (_, role) => format!("{pod} is {} on {}", role_word(role), machine.node),
+                },
+            );
+            lines.push(line);
+        }
+        lines.extend(life::standing(state, name));
+    }
+    lines.push(match state.broken.as_slice() {
+        [] => "decide again: nothing".to_owned(),
+        broken => format!("broken: {}", broken.join("; ")),
+    });
+    let indent = |(number, line): (usize, String)| if number == 0 { line } else { format!("         {line}") };
+    lines.into_iter().enumerate().map(indent).collect()
 }
 
 fn begin(

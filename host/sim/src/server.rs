@@ -9,6 +9,7 @@ use crate::operator::Process;
 use crate::oracles;
 use crate::runner::{Call, Reply, Seen, accept, settle};
 use crate::shared::Shared;
+use crate::transcript::told;
 use crate::world::{Machine, State, World};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -64,7 +65,14 @@ impl Cluster for Server {
         async move {
             self.ask_for(&write);
             let answers = self.travel().await?;
-            let written = carry_out(&mut self.world.lock(), write);
+            let written = {
+                let mut state = self.world.lock();
+                let written = carry_out(&mut state, write);
+                if let Err(error) = &written {
+                    state.asked(|| format!("is refused: {error}"));
+                }
+                written
+            };
             self.process.goes_on().await;
             tokio::time::sleep(WAY).await;
             if answers { written } else { Err(Error::Unreachable("the connection was reset".into())) }
@@ -92,6 +100,7 @@ impl Server {
     fn ask_for(&self, write: &Write) {
         let mut state = self.world.lock();
         oracles::stirs(&mut state, word(write));
+        state.asked(|| told(write));
         if let Write::Delete { deletion, .. } = write {
             let what = format!("the deletion of {}", deletion.member());
             self.needs_an_answer(&mut state, &what);
@@ -107,10 +116,14 @@ impl Server {
     }
 
     /// An execution is begun. Whether the API server takes it.
-    fn begins(&self, call: Option<&Call>) -> bool {
+    fn begins(&self, pod: &str, call: Option<&Call>) -> bool {
         let mut state = self.world.lock();
         let Some(call) = call.filter(|call| !call.is_status()) else { return !state.is_away() };
         oracles::stirs(&mut state, if call.is_settle() { "settle" } else { "a command" });
+        state.asked(|| match call.is_settle() {
+            true => format!("asks {pod} how a command ended"),
+            false => format!("executes {} on {pod}", call.command().join(" ")),
+        });
         if !call.is_settle() && !call.token().starts_with("sequence-") {
             self.needs_an_answer(&mut state, call.token());
         }
@@ -140,7 +153,7 @@ impl Server {
     async fn execute(&self, pod: &str, argv: &[String]) -> Ended {
         self.process.goes_on().await;
         let call = Call::read(argv);
-        if !self.begins(call.as_ref()) {
+        if !self.begins(pod, call.as_ref()) {
             return Ended::Unknown("the connection was refused".into());
         }
         let (lost, refused, late) = {

@@ -5,6 +5,7 @@ use crate::faults::Faults;
 use crate::oracles::Oracles;
 use crate::runner::Tokens;
 use crate::shared::Shared;
+use crate::transcript::Transcript;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeStatus, PersistentVolumeClaim, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -74,8 +75,12 @@ pub struct State {
     pub faults: Faults,
     /// What happened, one line each.
     pub log: Vec<String>,
+    /// The same for people, with what the operator asked for. Absent: nobody reads it.
+    pub transcript: Option<Transcript>,
     /// The time, in seconds since 1970.
     pub now: i64,
+    /// How long it has been simulated.
+    pub passed: Duration,
     version: u64,
     births: u64,
     random: Option<SmallRng>,
@@ -129,7 +134,8 @@ impl World {
     /// What there is now. Never held across an await.
     pub fn lock(&self) -> MutexGuard<'_, State> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.now = START.saturating_add(i64::try_from(self.passed().as_secs()).unwrap_or(i64::MAX));
+        state.passed = self.passed();
+        state.now = START.saturating_add(i64::try_from(state.passed.as_secs()).unwrap_or(i64::MAX));
         state
     }
 
@@ -204,6 +210,18 @@ impl State {
         let line = format!("{passed:>6} s  {}", what.as_ref());
         self.note(&line);
         self.log.push(line);
+        let at = self.passed;
+        if let Some(transcript) = &mut self.transcript {
+            transcript.add(at, what.as_ref().to_owned());
+        }
+    }
+
+    /// The operator asks for something.
+    pub fn asked(&mut self, what: impl FnOnce() -> String) {
+        let at = self.passed;
+        if let Some(transcript) = &mut self.transcript {
+            transcript.add(at, format!("tanist {}", what()));
+        }
     }
 
     /// Adds something to the history that [`State::digest`] is of.

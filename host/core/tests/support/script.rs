@@ -1,34 +1,53 @@
-//! Plays a script and returns it with its output. Lines: `# comment`, `> command`, and output after two spaces.
+//! Plays a story and returns it with its output. Lines: `= NAME`, `# comment`, `> command`, and output after two spaces.
 //!
-//! The commands are in `Story::execute`. A story begins with `> group`, and each `> run` ends by planning again and finding nothing to do.
+//! The commands are in `Story::execute`. A story begins with `> group`, or with `> serving`: a group that has formed. Each `> run` ends by planning again and
+//! finding nothing to do, and so does the story (`ending.rs`).
 use super::app::{App, Behaviour, Data};
+use super::ending::Ending;
 use super::world::{World, command};
-use super::{db, policies, sequence};
+use super::{db, policies, sequence, shown};
 use std::collections::BTreeMap;
 use tanist_core::contract::{MemberName, Phase, Role};
 use tanist_core::plan::Plan;
 use tanist_core::policy::{Point, Policies};
 use tanist_core::record::{LastPrimary, Record};
 use tanist_core::snapshot::{ClaimMark, Node, Object, Override, Snapshot};
-use tanist_core::status::{PolicyHealth, report};
 
-/// Plays the script `text` and returns it with the present output.
-pub fn play(name: &str, text: &str) -> String {
-    let mut story: Option<Story> = None;
+/// Plays the story `text` of that file and returns it with the present output.
+pub fn play(file: &str, text: &str) -> String {
+    let (mut story, mut ending): (Option<Story>, _) = (None, Ending::default());
     let mut out = String::new();
-    for line in text.lines().filter(|l| !l.starts_with("  ")) {
+    let empty = text.len() - text.trim_end().len();
+    for line in text.trim_end().lines().filter(|l| !l.starts_with("  ")) {
         out.push_str(line);
         out.push('\n');
         let Some(words) = line.strip_prefix("> ") else { continue };
-        if words.starts_with("group") {
-            story = Some(Story::new(words));
-            continue;
-        }
-        let story = story.as_mut().unwrap_or_else(|| panic!("{name}: {words:?} before > group"));
-        for said in story.execute(words) {
-            out.push_str(&format!("  {said}\n"));
-        }
+        assert!(ending.is_open(), "{file}: {words:?} after the end");
+        let said = match (&mut story, words.split_once(' ').unwrap_or((words, ""))) {
+            (None, ("group", rest)) => {
+                story = Some(Story::new(rest));
+                Vec::new()
+            }
+            (None, ("serving", rest)) => {
+                let mut serving = Story::new(rest);
+                let said = serving.serve(rest);
+                story = Some(serving);
+                said
+            }
+            (None, _) => panic!("{file}: {words:?} before > group"),
+            (Some(_), ("group" | "serving", _)) => panic!("{file}: a story has one group"),
+            (Some(_), ("ends", rest)) => {
+                ending = Ending::read(rest);
+                Vec::new()
+            }
+            (Some(story), _) => story.execute(words),
+        };
+        said.iter().for_each(|said| out.push_str(&format!("  {said}\n")));
     }
+    let mut story = story.unwrap_or_else(|| panic!("{file}: a story without a group"));
+    let (_, last) = story.last.as_ref().unwrap_or_else(|| panic!("{file}: a story in which no round is played"));
+    out.push_str(&format!("  {}\n", ending.reached(&mut story.world, story.policies.as_ref(), last)));
+    out.push_str(&"\n".repeat(empty.saturating_sub(1)));
     out
 }
 
@@ -74,7 +93,7 @@ fn role(text: &str) -> Role {
 }
 
 impl Story {
-    /// `group replicas=3 primaries=1 commands=seed,secondary peers=middle`
+    /// `group replicas=3 primaries=1 commands=seed,secondary peers=middle`: all pods run, nothing was ever started.
     fn new(words: &str) -> Self {
         let given = pairs(words);
         let replicas = number(given.get("replicas").unwrap_or(&"3"));
@@ -94,6 +113,32 @@ impl Story {
             world.group.commands.primary.exec = ["join", "$(PEERS)", "--quick"].map(str::to_owned).to_vec();
         }
         Story { world, policies: Box::new(policies::Natural), last: None }
+    }
+
+    /// `serving commands=secondary data=9,9,4`: the same group once it has formed. The first members lead, the others follow if there is a command for that; each
+    /// has its data, 9 unless said. It is played until it is routed.
+    fn serve(&mut self, words: &str) -> Vec<String> {
+        let (given, group) = (pairs(words), &self.world.group);
+        let data: Vec<_> = given.get("data").map_or(Vec::new(), |data| data.split(',').collect());
+        let (replicas, primaries, follows) = (group.replicas, group.primaries, group.commands.secondary.is_some());
+        for ordinal in 0..replicas {
+            let index = usize::try_from(ordinal).unwrap();
+            self.world.remember(ordinal, 1, data.get(index).unwrap_or(&"9"));
+            let leads = ordinal < primaries;
+            if leads {
+                self.world.record.member_mut(&db(ordinal)).primary_term = Some(1);
+            }
+            self.world.body(ordinal).app.role = match leads {
+                true => Role::Primary,
+                false if follows => Role::Secondary,
+                false => Role::Stopped,
+            };
+        }
+        self.world.record.term = 1;
+        let mut said = self.run(0);
+        let members = said.pop();
+        assert!(said.iter().all(|line| line.contains(" route ")), "a group that serves needs nothing: {said:?}");
+        members.into_iter().collect()
     }
 
     fn execute(&mut self, words: &str) -> Vec<String> {
@@ -124,7 +169,10 @@ impl Story {
             "wipe" => self.world.record = Record::default(),
             "surplus" => self.world.surplus_claims.push(rest.into()),
             "object" => self.object(args[0], args[1]),
-            "show" => return self.show(rest),
+            "show" => {
+                let (snapshot, plan) = self.last.as_ref().expect("> show follows > run");
+                return shown::show(snapshot, plan, rest);
+            }
             other => panic!("{other:?} is no command"),
         }
         Vec::new()
@@ -374,61 +422,6 @@ impl Story {
         let manifest = serde_json::Value::Null.into();
         let (kind, name) = (kind.into(), name.into());
         self.world.objects.push(Object { kind, name, manifest, current: false, version: None });
-    }
-
-    fn show(&self, what: &str) -> Vec<String> {
-        let (snapshot, plan) = self.last.as_ref().expect("> show follows > run");
-        let record = &plan.record;
-        match what {
-            "conditions" => {
-                let health = PolicyHealth::Active("natural 1".into());
-                let report = report(snapshot, plan, &health, None);
-                report
-                    .conditions
-                    .iter()
-                    .map(|c| format!("{} {} {}: {}", c.kind.as_str(), c.status.as_str(), c.reason.as_str(), c.message))
-                    .collect()
-            }
-            "failures" => record
-                .members
-                .iter()
-                .map(|(n, m)| {
-                    let at = |t: Option<i64>| t.map_or("-".into(), |t| format!("+{}", t - super::world::START));
-                    format!(
-                        "{n}: {} failures, again at {}, treated {}, next at {}",
-                        m.failures,
-                        at(m.retry_at),
-                        m.treated,
-                        at(m.treat_at)
-                    )
-                })
-                .collect(),
-            "intents" => {
-                record.intents.iter().map(|i| format!("{} on {} in term {}", i.command, i.member, i.term)).collect()
-            }
-            "history" => record
-                .history
-                .iter()
-                .map(|t| {
-                    format!(
-                        "{} {} {}",
-                        t.what,
-                        t.member.as_ref().map_or("-", |m| m.as_str()),
-                        t.detail.clone().unwrap_or_default()
-                    )
-                })
-                .collect(),
-            "memory" => {
-                let retired: Vec<_> = record.retired.iter().map(ToString::to_string).collect();
-                let retired =
-                    if retired.is_empty() { String::new() } else { format!(", retired: {}", retired.join(" ")) };
-                let last: Vec<_> = record.last_primaries.iter().map(|l| l.member.to_string()).collect();
-                let high =
-                    record.high_water.as_ref().map_or("-".into(), |m| format!("{} of term {}", m.sequence, m.term));
-                vec![format!("term {}, high water {high}, last primaries: {}{retired}", record.term, last.join(" "))]
-            }
-            other => panic!("{other:?} cannot be shown"),
-        }
     }
 }
 

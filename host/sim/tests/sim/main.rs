@@ -10,16 +10,8 @@ mod stories;
 mod sums;
 mod table;
 
-use tanist_api::ReplicaGroup;
-use tanist_sim::app::group;
-
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-/// The group `db`, whose commands are those of the register in each member.
-fn register(replicas: u64) -> ReplicaGroup {
-    group("db", replicas, 1)
-}
 
 /// A number from the environment.
 fn number(variable: &str, usual: u64) -> u64 {
