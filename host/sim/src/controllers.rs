@@ -180,7 +180,7 @@ pub fn delete(state: &mut State, name: &str) {
     };
     pod.metadata.deletion_timestamp = Some(state.time());
     state.stamp(&mut pod.metadata);
-    state.pods.insert(name.to_owned(), pod.into());
+    state.pods.insert(name.to_owned(), pod);
     state.say(format!("{name} is being deleted"));
 }
 
@@ -325,7 +325,7 @@ fn report(state: &mut State, name: &str, mut pod: Shared<Pod>, machine: &Machine
     if after != before {
         pod.status = Some(after);
         state.stamp(&mut pod.metadata);
-        state.pods.insert(name.to_owned(), pod.into());
+        state.pods.insert(name.to_owned(), pod);
     }
 }
 

@@ -270,7 +270,7 @@ impl State {
             (ready.status, ready.last_transition_time) = (word.to_owned(), Some(now.clone()));
         }
         self.stamp(&mut node.metadata);
-        self.nodes.insert(name.to_owned(), node.into());
+        self.nodes.insert(name.to_owned(), node);
         self.tell();
         self.say(format!("node {name} {}", if is_up { "reports" } else { "does not report" }));
     }
@@ -286,7 +286,7 @@ impl State {
         let Some(mut node) = self.nodes.get(name).cloned() else { return };
         node.spec.get_or_insert_default().unschedulable = Some(is_cordoned);
         self.stamp(&mut node.metadata);
-        self.nodes.insert(name.to_owned(), node.into());
+        self.nodes.insert(name.to_owned(), node);
         self.tell();
         self.say(format!("node {name} is {}", if is_cordoned { "cordoned" } else { "open again" }));
     }
