@@ -73,6 +73,12 @@ impl<'a> Roster<'a> {
         self.set.is_some_and(|set| member.ordinal < set.replicas)
     }
 
+    /// Whether the member has one of the seats that there are or were.
+    #[must_use]
+    pub fn was_provided(self, member: &Member) -> bool {
+        member.ordinal < self.provided()
+    }
+
     /// Whether the member is expected: otherwise only its pod is still there.
     #[must_use]
     pub fn has(self, member: &Member) -> bool {

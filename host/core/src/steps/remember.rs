@@ -271,6 +271,8 @@ fn forget_stopped_peer(s: &Snapshot, plan: &mut Plan, member: &Member) {
 /// Raises the expected number of members; only the shrink step lowers it.
 fn record_replicas(s: &Snapshot, plan: &mut Plan) {
     plan.record.last_replicas = plan.record.last_replicas.max(s.roster().provided());
-    // A member that left and is desired again is an ordinary member.
-    plan.record.retired.retain(|name| s.members.iter().all(|m| &m.name != name || s.leaves(m)));
+    // A member that left and is desired again is an ordinary member once the StatefulSet was told to make its pod: from then on the number of seats explains its
+    // claim, also if it is not desired any more (S18, S26).
+    let is_back = |m: &Member| !s.leaves(m) && s.roster().was_provided(m);
+    plan.record.retired.retain(|name| s.members.iter().all(|m| &m.name != name || !is_back(m)));
 }

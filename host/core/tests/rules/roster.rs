@@ -1,7 +1,9 @@
 //! The roster: who is a member and who leaves, by what is desired, what there is and what is remembered (docs/safety.md, S18, S25, S26).
 use super::super::support::db;
+use super::super::support::policies::Natural;
 use super::super::support::setting::group;
 use super::super::support::world::World;
+use tanist_core::decide::decide;
 use tanist_core::record::Record;
 use tanist_core::roster::{Roster, Standing};
 use tanist_core::snapshot::Set;
@@ -38,4 +40,19 @@ fn a_pod_beyond_the_roster_leaves_and_is_not_expected() {
         (s.leaves(member), s.roster().has(member), s.roster().is_made(member))
     };
     assert_eq!((shown(0), shown(1), shown(2)), ((false, true, true), (true, true, true), (true, false, false)));
+}
+
+// S18, S26: who is asked back and then not, before the StatefulSet was told of it, left in an orderly way still: its claim surprises nobody and blocks no seed.
+#[test]
+fn a_member_that_was_asked_back_only_for_a_moment_has_left_in_an_orderly_way() {
+    let mut world = World::new(3, 1);
+    world.record.retired = [db(2)].into();
+    let mut kept = |made| {
+        let mut s = world.observe();
+        s.set.as_mut().unwrap().replicas = made;
+        s.record.last_replicas = 2;
+        decide(&s, &Natural).record.retired
+    };
+    assert_eq!(kept(2), [db(2)].into(), "it is desired, and has no seat yet");
+    assert_eq!(kept(3), [].into(), "it has a seat");
 }
