@@ -8,8 +8,8 @@
 //! | `TANIST_BLESS=1 cargo test -p tanist-core --test core scripts::` | all, and writes what they say now into their files, and their names into `list.rs` |
 //!
 //! The tests are ordinary ones, made by a macro from `list.rs`, and not those of a harness: they run with all options of Rust's own harness, as
-//! `dev/mutate` needs it (several names at a time, `--fail-fast`, `--report-time`), and what they print is caught. libtest-mimic, and what stands on it, takes
-//! one filter and has neither.
+//! `dev/mutate` needs it (several names at a time, `--fail-fast`, `--report-time`), and what they print is caught. libtest-mimic, and the harnesses that use it, take
+//! one filter and have neither.
 mod book;
 
 use std::collections::BTreeSet;
