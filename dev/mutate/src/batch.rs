@@ -238,6 +238,18 @@ mod tests {
     }
 
     #[test]
+    fn what_a_test_reaches_is_written_down() {
+        let mut sums = Crate::new("pub fn two() -> u8 {\n    1 + 1\n}\npub fn three() -> u8 {\n    1 + 2\n}\n");
+        let built = sums.build(&[("1 + 1", "1 + 3"), ("1 + 2", "4")]).unwrap();
+        let test = built.executables.iter().find(|each| !each.unit).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let ended = std::process::Command::new(&test.path).env("TANIST_REACHED", folder.path()).output().unwrap();
+        assert!(ended.status.success());
+        let names = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        assert_eq!(names.collect::<Vec<_>>(), ["1"]);
+    }
+
+    #[test]
     fn nothing_is_built_when_none_is_held() {
         let built = Crate::new(SUMS).build(&[("= 1;", "= 2;")]).unwrap();
         assert!(built.held.is_empty() && built.executables.is_empty());

@@ -5,6 +5,7 @@
 mod batch;
 mod compile;
 mod deadline;
+mod order;
 mod outcome;
 mod plan;
 mod process;

@@ -1,13 +1,14 @@
 //! The tests of a crate: executables, in the order in which they are run, and what notices a mutation.
 
-use std::collections::BTreeMap;
-use std::io;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use crate::compile::{self, Executable};
+use crate::order::{self, Order};
 use crate::outcome;
 use crate::process::{self, End, Limits, Run};
 
@@ -58,33 +59,6 @@ pub struct Suite {
     /// Known once the unchanged tests have run.
     order: Option<Order>,
 }
-
-/// Quick tests run first, each executable's in one process.
-#[derive(Debug, Default)]
-struct Order {
-    quick: BTreeMap<usize, Quick>,
-    slow: Vec<Slow>,
-}
-
-/// Tests that share a process.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Quick {
-    names: Vec<String>,
-    take: Duration,
-}
-
-/// A test that has a process of its own.
-#[derive(Debug)]
-struct Slow {
-    executable: usize,
-    name: String,
-    takes: Duration,
-    /// How many mutations it noticed so far.
-    noticed: AtomicU32,
-}
-
-/// A test that takes longer is slow.
-const QUICK: Duration = Duration::from_millis(100);
 
 /// With a mutation tests take about as long as without; this many times as long is no end.
 const TIMES: u32 = 20;
@@ -150,6 +124,31 @@ impl Suite {
         Ok(Tried::Passed(all))
     }
 
+    /// Runs quick tests together and each slow one alone, and notes which mutations each of them reaches: from now on a mutation is tried against these only.
+    /// As many run at a time.
+    ///
+    /// # Errors
+    /// Nothing is known.
+    pub fn reach(&mut self, jobs: usize) -> Result<(), Run> {
+        let Some(mut order) = self.order.take() else { return Ok(()) };
+        let work: Vec<_> = order.parts().collect();
+        let reached = order::each(&work, jobs, |(at, names, takes)| self.reached(*at, names, *takes))?;
+        order.put(reached);
+        self.order = Some(order);
+        Ok(())
+    }
+
+    /// The mutations that these tests reach. None when they do not pass alone: then they are tried against each.
+    fn reached(&self, at: usize, names: &[String], takes: Duration) -> Result<Option<BTreeSet<u32>>, Run> {
+        let failed = |error| Run::Program("tests".to_owned(), error);
+        let folder = tempfile::tempdir().map_err(failed)?;
+        let mut command = self.exactly(at, names)?;
+        command.env("TANIST_REACHED", folder.path());
+        let (end, _) = self.finish(command, None, Some(takes))?;
+        let reached = numbers(folder.path()).map_err(failed)?;
+        Ok((end == End::Passed).then_some(reached))
+    }
+
     /// Runs the tests that are hinted at, then all, until one fails.
     ///
     /// # Errors
@@ -176,13 +175,13 @@ impl Suite {
 
     /// The slow tests that noticed most in their time come first.
     fn in_order(&self, number: Option<u32>, order: &Order) -> Result<Tried, Run> {
-        for (at, quick) in &order.quick {
+        for (at, quick) in order.quick.iter().filter(|(_, quick)| order::may_notice(&quick.reached, number)) {
             let (end, said) = self.run_exactly(*at, number, &quick.names, Some(quick.take))?;
             if end != End::Passed {
                 return Ok(Tried::AmongOthers(end, said));
             }
         }
-        let mut slow: Vec<_> = order.slow.iter().collect();
+        let mut slow: Vec<_> = order.slow.iter().filter(|test| order::may_notice(&test.reached, number)).collect();
         slow.sort_by_key(|test| test.takes / test.noticed.load(Relaxed).saturating_add(1));
         for test in slow {
             let (end, said) =
@@ -247,8 +246,12 @@ impl Suite {
         names: &[String],
         usual: Option<Duration>,
     ) -> Result<(End, String), Run> {
+        self.finish(self.exactly(at, names)?, number, usual)
+    }
+
+    fn exactly(&self, at: usize, names: &[String]) -> Result<Command, Run> {
         let words: Vec<_> = names.iter().map(String::as_str).chain(["--exact", "--fail-fast"]).collect();
-        self.finish(self.test(at, &words)?, number, usual)
+        self.test(at, &words)
     }
 
     fn run(&self, at: usize, number: Option<u32>, words: &[&str]) -> Result<(End, String), Run> {
@@ -288,47 +291,8 @@ impl Suite {
     }
 }
 
-impl Order {
-    /// Adds the tests of an executable, with the times that it printed: `test NAME ... ok <0.002s>`. A test of which there is no such line counts as quick.
-    fn add(&mut self, executable: usize, names: &[String], said: &str) {
-        let times: BTreeMap<&str, Duration> = said.lines().filter_map(time).collect();
-        for name in names {
-            match times.get(name.as_str()) {
-                Some(takes) if *takes > QUICK => {
-                    let (name, takes) = (name.clone(), *takes);
-                    self.slow.push(Slow { executable, name, takes, noticed: AtomicU32::new(0) });
-                }
-                takes => {
-                    let quick = self.quick.entry(executable).or_default();
-                    quick.names.push(name.clone());
-                    quick.take += takes.copied().unwrap_or(QUICK);
-                }
-            }
-        }
-    }
-}
-
-fn time(line: &str) -> Option<(&str, Duration)> {
-    let (name, seconds) = line.strip_prefix("test ")?.split_once(" ... ok <")?;
-    let name = name.split_once(" - ").map_or(name, |(name, _)| name);
-    let seconds = seconds.trim_end_matches("s>").parse().ok()?;
-    Some((name, Duration::try_from_secs_f64(seconds).ok()?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quick_and_slow_tests_are_told_apart() {
-        let mut order = Order::default();
-        let names = ["a::b", "c", "d", "prints"].map(str::to_owned);
-        let said =
-            "test a::b ... ok <0.002s>\ntest c - should panic ... ok <0.1s>\ntest d ... ok <1.5s>\ntest prints ... x\n";
-        order.add(2, &names, said);
-        let names = ["a::b", "c", "prints"].map(str::to_owned).into();
-        assert_eq!(order.quick, BTreeMap::from([(2, Quick { names, take: Duration::from_millis(202) })]));
-        let slow: Vec<_> = order.slow.iter().map(|test| (test.executable, test.name.as_str(), test.takes)).collect();
-        assert_eq!(slow, [(2, "d", Duration::from_millis(1500))]);
-    }
+/// The names of the files there, which are numbers.
+fn numbers(folder: &Path) -> io::Result<BTreeSet<u32>> {
+    let names = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name().to_string_lossy().parse().ok()));
+    Ok(names.collect::<io::Result<Vec<_>>>()?.into_iter().flatten().collect())
 }

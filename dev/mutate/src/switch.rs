@@ -10,15 +10,24 @@ use quote::ToTokens;
 use syn::visit_mut::VisitMut;
 use syn::{Block, ImplItemFn, ItemFn, Signature, TraitItemFn};
 
-/// What a crate's root gets: the choice, by a variable that is read once.
+/// What a crate's root gets: the choice, by a variable that is read once. Another variable names a folder in which a file for each mutation says that its
+/// body was reached.
 pub const CHOICE: &str = r#"
 #[doc(hidden)]
 #[allow(warnings, missing_docs)]
 pub mod tanist_mutant {
+    use std::sync::{LazyLock, Mutex};
+    static CHOSEN: LazyLock<u32> =
+        LazyLock::new(|| std::env::var("TANIST_MUTANT").ok().and_then(|number| number.parse().ok()).unwrap_or(0));
+    static FOLDER: LazyLock<Option<std::ffi::OsString>> = LazyLock::new(|| std::env::var_os("TANIST_REACHED"));
+    static REACHED: Mutex<std::collections::BTreeSet<u32>> = Mutex::new(std::collections::BTreeSet::new());
     pub fn is(number: u32) -> bool {
-        static CHOSEN: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
-        let read = || std::env::var("TANIST_MUTANT").ok().and_then(|number| number.parse().ok()).unwrap_or(0);
-        *CHOSEN.get_or_init(read) == number
+        if let Some(folder) = &*FOLDER {
+            if REACHED.lock().is_ok_and(|mut reached| reached.insert(number)) {
+                let _ = std::fs::File::create(std::path::Path::new(folder).join(number.to_string()));
+            }
+        }
+        *CHOSEN == number
     }
 }
 "#;

@@ -115,6 +115,8 @@ fn try_together<'a>(args: &Args, mutations: &'a [Mutation], originals: &mut Orig
     }
     let mut suite = suite(args, built.executables, processors())?;
     passes(args, &mut suite)?;
+    suite.reach(args.jobs)?;
+    eprintln!("mutants: which tests reach which mutations is known after {} s", began.elapsed().as_secs());
     let next = AtomicUsize::new(0);
     let work = || -> Result<Vec<&Mutation>> {
         let mut others = Vec::new();
