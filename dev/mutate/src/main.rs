@@ -8,6 +8,7 @@ mod deadline;
 mod order;
 mod outcome;
 mod plan;
+mod pool;
 mod process;
 mod seeds;
 mod suite;

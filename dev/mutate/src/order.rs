@@ -1,9 +1,7 @@
 //! The order in which tests are run: quick ones first, and only those that reach a mutation.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 /// Quick tests run first, each executable's in one process.
@@ -88,34 +86,6 @@ impl Order {
     }
 }
 
-/// Does something with each, so many at a time; the results are in the same order.
-///
-/// # Errors
-/// The first error.
-pub fn each<T: Sync, R: Send, E: Send>(
-    all: &[T],
-    jobs: usize,
-    work: impl Fn(&T) -> Result<R, E> + Sync,
-) -> Result<Vec<R>, E> {
-    let next = AtomicUsize::new(0);
-    let done = Mutex::new(Vec::new());
-    thread::scope(|threads| {
-        for _ in 0..jobs.max(1) {
-            threads.spawn(|| {
-                let mut at = next.fetch_add(1, Ordering::Relaxed);
-                while let Some(one) = all.get(at) {
-                    let result = work(one);
-                    done.lock().unwrap_or_else(PoisonError::into_inner).push((at, result));
-                    at = next.fetch_add(1, Ordering::Relaxed);
-                }
-            });
-        }
-    });
-    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    done.sort_by_key(|(at, _)| *at);
-    done.into_iter().map(|(_, result)| result).collect()
-}
-
 fn time(line: &str) -> Option<(&str, Duration)> {
     let (name, seconds) = line.strip_prefix("test ")?.split_once(" ... ok <")?;
     let name = name.split_once(" - ").map_or(name, |(name, _)| name);
@@ -150,16 +120,10 @@ mod tests {
     fn what_each_reaches_is_put_where_it_belongs() {
         let mut order = order();
         let parts: Vec<_> = order.parts().collect();
-        let reached = each(&parts, 2, |(_, names, _)| Ok::<_, ()>((names.len() == 1).then(|| BTreeSet::from([7]))));
-        order.put(reached.unwrap());
+        order.put(parts.iter().map(|(_, names, _)| (names.len() == 1).then(|| BTreeSet::from([7]))).collect());
         assert_eq!(order.quick[&2].reached, None);
         assert_eq!(order.slow[0].reached, Some(BTreeSet::from([7])));
         assert!(may_notice(&order.quick[&2].reached, Some(8)) && may_notice(&order.slow[0].reached, Some(7)));
         assert!(!may_notice(&order.slow[0].reached, Some(8)) && may_notice(&order.slow[0].reached, None));
-    }
-
-    #[test]
-    fn the_first_error_is_returned() {
-        assert_eq!(each(&[1, 2, 3], 2, |number| if *number > 1 { Err(*number) } else { Ok(()) }), Err(2));
     }
 }

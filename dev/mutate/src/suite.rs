@@ -10,6 +10,7 @@ use std::{fs, io};
 use crate::compile::{self, Executable};
 use crate::order::{self, Order};
 use crate::outcome;
+use crate::pool;
 use crate::process::{self, End, Limits, Run};
 
 /// How tests are run.
@@ -132,7 +133,7 @@ impl Suite {
     pub fn reach(&mut self, jobs: usize) -> Result<(), Run> {
         let Some(mut order) = self.order.take() else { return Ok(()) };
         let work: Vec<_> = order.parts().collect();
-        let reached = order::each(&work, jobs, |(at, names, takes)| self.reached(*at, names, *takes))?;
+        let reached = pool::each(&work, jobs, |(at, names, takes)| self.reached(*at, names, *takes))?;
         order.put(reached);
         self.order = Some(order);
         Ok(())

@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::fs;
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,6 +14,7 @@ use crate::compile::{self, Choice, Compile, Executable};
 use crate::deadline::Deadline;
 use crate::outcome::{self, SURVIVED};
 use crate::plan::{self, Mutation};
+use crate::pool;
 use crate::process::{End, Limits};
 use crate::suite::{Setting, Suite, Tried};
 
@@ -117,30 +117,16 @@ fn try_together<'a>(args: &Args, mutations: &'a [Mutation], originals: &mut Orig
     passes(args, &mut suite)?;
     suite.reach(args.jobs)?;
     eprintln!("mutants: which tests reach which mutations is known after {} s", began.elapsed().as_secs());
-    let next = AtomicUsize::new(0);
-    let work = || -> Result<Vec<&Mutation>> {
-        let mut others = Vec::new();
-        while let Some(mutation) = held.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if args.deadline.is_over() {
-                break;
-            }
-            match cells(args, &suite, mutation)? {
-                Some(cells) => known(mutation, &cells)?,
-                None => others.push(*mutation),
-            }
+    let others = pool::each(&held, args.jobs, |mutation| -> Result<Option<&Mutation>> {
+        if args.deadline.is_over() {
+            return Ok(None);
         }
-        Ok(others)
-    };
-    thread::scope(|threads| {
-        let workers: Vec<_> = (0..args.jobs.max(1)).map(|_| threads.spawn(work)).collect();
-        for worker in workers {
-            match worker.join() {
-                Ok(others) => apart.extend(others?),
-                Err(_) => bail!("a thread that tries mutations failed"),
-            }
+        match cells(args, &suite, mutation)? {
+            Some(cells) => known(mutation, &cells).map(|()| None),
+            None => Ok(Some(*mutation)),
         }
-        Ok(())
     })?;
+    apart.extend(others.into_iter().flatten());
     eprintln!("mutants: tried after {} s", began.elapsed().as_secs());
     Ok(apart)
 }

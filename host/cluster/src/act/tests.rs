@@ -442,3 +442,17 @@ async fn a_round_fences_by_what_it_saw() {
         plan.actions.iter().any(|a| matches!(a, Action::Route { version: Some(v), .. } if *v == stub.version(&pod(0))));
     assert!(routed, "{:?}", plan.actions);
 }
+
+// A refusal is told apart from an answer that never came, both in words.
+#[test]
+fn what_could_not_be_written_is_said_in_words() {
+    let forbidden = crate::cluster::Error::Answered {
+        code: 403,
+        reason: "Forbidden".into(),
+        message: "webhook \"guard\": no".into(),
+    };
+    let silent = crate::cluster::Error::Unreachable("the connection was reset".into());
+    let said = |error| Error::Write("apply Service db".into(), error).to_string();
+    assert_eq!(said(forbidden), "the API server refused to apply Service db: forbidden (403): webhook \"guard\": no");
+    assert_eq!(said(silent), "failed to apply Service db: the connection was reset");
+}

@@ -9,7 +9,7 @@ use http::Method;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tanist_api::ReplicaGroup;
-use tanist_core::contract::{MemberName, Role};
+use tanist_core::contract::{MemberName, Phase, Role};
 use tanist_core::freshness::Ask;
 use tanist_core::record::{Intent, Verb};
 use tanist_core::snapshot::{Evidence, Snapshot};
@@ -100,6 +100,23 @@ async fn a_secondary_that_lost_label_and_owner_is_known_by_its_uid() {
     let row = json!([{"name": "db-1", "ordinal": 1, "phase": "running", "role": "secondary", "podUID": "pod-1", "ready": true, "routed": true}]);
     stub.change(GROUP, |group| group["status"]["members"] = row);
     assert!(look(&stub).await.0.unwrap().members[1].pod.is_some());
+}
+
+// S20: the node controller says of each pod on a lost node that it is not ready, before the pod has another phase.
+#[tokio::test]
+async fn a_pod_whose_node_is_lost_is_not_reached() {
+    for (status, reason, phase) in [
+        ("True", None, Phase::Running),
+        ("False", Some("ContainersNotReady"), Phase::Running),
+        ("False", Some("NodeNotReady"), Phase::Unreachable),
+        ("Unknown", None, Phase::Unreachable),
+    ] {
+        let stub = Stub::new();
+        let condition = json!({"type": "Ready", "status": status, "reason": reason});
+        stub.change(&pod(0), |pod| pod["status"]["conditions"] = json!([condition]));
+        let s = look(&stub).await.0.unwrap();
+        assert_eq!(s.members[0].pod.as_ref().unwrap().phase, phase, "{condition}");
+    }
 }
 
 // A Service that lost its label is changed, not created: its version is known.
