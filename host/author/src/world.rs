@@ -253,7 +253,13 @@ fn pod(name: &str, said: &MemberCase, phase: Phase, role: Role, since: Timestamp
 }
 
 fn claim(name: &str) -> Claim {
-    Claim { name: format!("data-{name}"), uid: format!("{name}-claim"), version: "1".to_owned(), mark: None }
+    Claim {
+        name: format!("data-{name}"),
+        uid: format!("{name}-claim"),
+        version: "1".to_owned(),
+        mark: None,
+        start: None,
+    }
 }
 
 fn node_name(name: &str, said: &MemberCase) -> String {

@@ -13,7 +13,7 @@
 //! | creation by apply | no different object may exist: this apply takes no field from another manager |
 //! | label and readiness that lead clients to a pod | UID and version of the pod |
 //! | label and readiness that lead them away | the UID: a late one costs a moment of availability, and it must not be held up |
-//! | memory on a claim | UID and version of the claim |
+//! | memory, or a start, on a claim | UID and version of the claim |
 //! | deletion of a pod, fewer members | UID and version in the second look |
 mod error;
 #[cfg(test)]
@@ -39,6 +39,7 @@ use tanist_api::ReplicaGroup;
 use tanist_core::checked::{Deletion, Scaling, Start, recheck, recheck_deletion, recheck_scaling};
 use tanist_core::contract::MemberName;
 use tanist_core::freshness::{Ask, FRESH, Moment};
+use tanist_core::memory;
 use tanist_core::order::{self, Missing, Need};
 use tanist_core::plan::{Action, DeletionCause, Plan};
 use tanist_core::record::{Intent, Verb};
@@ -63,6 +64,9 @@ pub struct Outcome {
 
 /// How long a command waits for a slot. The second look comes after that wait.
 const SLOT: Duration = Duration::from_millis(250);
+
+/// How long a start waits for its note on a claim.
+const NOTE: Duration = Duration::from_secs(2);
 
 /// Carries out a plan. An action that fails stops what depends on it ([`order`]) and nothing else.
 pub async fn act(ctx: &Arc<Context>, observed: &Observed, plan: &Plan, report: &report::Derived) -> Outcome {
@@ -234,7 +238,27 @@ impl<'a> Acting<'a> {
             Action::Read { .. } | Action::MarkClaim { .. } => return Ok(Prepared::Nothing),
         };
         record(self.ctx, self.plan, self.report, &mut self.outcome).await?;
+        if let Action::Run { intent, .. } = action {
+            self.note_start(intent).await;
+        }
         Ok(prepared)
+    }
+
+    /// Notes on a claim of the member that a command which makes it primary is about to start, in case the record is lost while the command is on its way (S2). The
+    /// record is written already, so a note that cannot be written does not keep a group without a primary.
+    async fn note_start(&self, intent: &Intent) {
+        let s = &self.observed.snapshot;
+        let note = memory::start_note(s, &self.plan.record, intent);
+        let claim = s.member(&intent.member).and_then(|member| member.claims.first());
+        let Some((note, claim)) = note.zip(claim) else { return };
+        let writing = writes::note_start(self.ctx, &s.group.namespace, claim, &note);
+        match tokio::time::timeout(NOTE, writing).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => warn!(member = %intent.member, %error, "the start goes on"),
+            Err(_) => {
+                warn!(member = %intent.member, "no answer to the note of its start on {}; the start goes on", claim.name)
+            }
+        }
     }
 
     /// Waits for a slot, then looks again: no command starts on a look that was taken before the wait.

@@ -4,6 +4,7 @@ mod conditions;
 pub mod convert;
 mod missing;
 mod nodes;
+mod owners;
 mod questions;
 mod revisions;
 pub mod told;
@@ -172,7 +173,9 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
     let by_others = ctx.hints.with_group(&group.uid, |hints| hints.readings.note_record(object.record(), at));
     let template = ctx.hints.with_group(&group.uid, |hints| hints.built.template_hash(&object));
     let mut world = World::read(ctx, &group, template).await?;
-    let record = memory::recall(record, &group.name, world.claims());
+    let mut record = memory::recall(record, &group.name, world.claims());
+    record.clamp(ctx.clock.now());
+    world.same_group(ctx, &group).await?;
     let mut set = world.set(&group, ctx)?;
     let note = world.template_note();
     let size = Roster::new(&group, set.as_ref(), &record).size();
@@ -180,6 +183,7 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
     let desired = desired.map_err(Error::BuildObjects)?;
     let known = missing::known(&object, &record);
     world.find(ctx, &group, &missing::expected(&group, set.as_ref(), &record), &desired).await?;
+    world.same_group(ctx, &group).await?;
     let objects = world.objects(ctx, &group, desired);
     let now = ctx.clock.now();
     let mut members = world.members(&object, &group, set.as_ref(), &record, &known, now);

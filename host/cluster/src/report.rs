@@ -66,10 +66,12 @@ pub fn derive(snapshot: &Snapshot, plan: &Plan, policies: Policies<'_>, errors: 
     }
 }
 
-/// Merges all errors: the first gives the reason, and each its sentence.
+/// Merges all errors: the first gives the reason, and each its sentence. That somebody else changed an object first is no trouble: the next round, a tenth of a second
+/// later, sees that change.
 fn trouble(errors: &[Error]) -> Option<Trouble> {
-    let reason = errors.first()?.reason();
-    let texts: BTreeSet<String> = errors.iter().map(ToString::to_string).collect();
+    let errors = || errors.iter().filter(|error| error.reason() != Failed::Outdated);
+    let reason = errors().next()?.reason();
+    let texts: BTreeSet<String> = errors().map(ToString::to_string).collect();
     Some(Trouble { reason, message: texts.into_iter().collect::<Vec<_>>().join("; ") })
 }
 

@@ -51,6 +51,8 @@ pub enum Answer {
     Plain(u16),
     /// The request takes effect, and the connection breaks before the answer.
     Break,
+    /// A read gets this object: it was there before the one that is stored.
+    Before(Value),
 }
 
 #[derive(Default)]
@@ -200,6 +202,7 @@ impl Stub {
         match answer {
             Some(Answer::Fail(code, reason)) => Some(failure(code, reason)),
             Some(Answer::Plain(code)) => Some((code, b"container not found".to_vec())),
+            Some(Answer::Before(object)) => Some((200, object.to_string().into_bytes())),
             broken => {
                 let (code, body) = match state.carry_out(&seen) {
                     Ok(object) => (200, object.to_string().into_bytes()),

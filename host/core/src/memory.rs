@@ -4,8 +4,8 @@
 //! while both agree: a claim with a later term is [`Ahead`], and an administrator has to explain it.
 use crate::contract::MemberName;
 use crate::limits;
-use crate::record::{LastPrimary, Mark, Record, Seeded};
-use crate::snapshot::{Claim, ClaimMark, Snapshot};
+use crate::record::{Intent, LastPrimary, Mark, Record, Seeded};
+use crate::snapshot::{Claim, ClaimMark, Snapshot, StartNote};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
@@ -23,7 +23,8 @@ pub fn recall<'a>(
     let of_group = |(member, claim): (&'a MemberName, &'a Claim)| {
         claim.mark.as_ref().filter(|m| m.group == group).map(|mark| (member, claim, mark))
     };
-    let marks: Vec<Marked<'_>> = claims.into_iter().filter_map(of_group).collect();
+    let claims: Vec<_> = claims.into_iter().collect();
+    let marks: Vec<Marked<'_>> = claims.iter().copied().filter_map(of_group).collect();
     let blank = record.is_blank();
     let known = record.clone();
     let mut believed: BTreeMap<&MemberName, Vec<Claim>> = BTreeMap::new();
@@ -44,7 +45,57 @@ pub fn recall<'a>(
         }
     }
     recall_primaries(&mut record, &known, &marks);
+    recall_start(&mut record, &known, group, &claims);
     record
+}
+
+/// Opens the last start again that makes a primary, if the record does not know it: its request may still be on its way, and settling it makes sure that its command
+/// does not start beside another primary. Before it, every other such start was settled (A10). One whose member was confirmed as primary since is over.
+///
+/// Beside a record this is done only while no claim is ahead of it: otherwise an administrator has to compare them.
+fn recall_start(record: &mut Record, known: &Record, group: &str, claims: &[(&MemberName, &Claim)]) {
+    let of_group = |(member, claim): &(&MemberName, &Claim)| {
+        let note = claim.start.clone().filter(|note| note.group == group && note.intent.member == **member);
+        note.filter(|_| !is_foreign(known, member, claim))
+    };
+    let notes = || claims.iter().filter_map(of_group);
+    let Some(last) = notes().max_by_key(|note| (note.intent.term, note.counter)) else { return };
+    let intent = &last.intent;
+    let marks = || claims.iter().filter_map(|(_, claim)| claim.mark.as_ref()).filter(|mark| mark.group == group);
+    let is_confirmed = marks().any(|mark| mark.term >= intent.term && mark.primaries.contains(&intent.member));
+    let is_known = match known.is_blank() {
+        true => intent.term < record.term,
+        false => intent.term <= known.term || marks().any(|mark| mark.term > known.term),
+    };
+    if is_confirmed || is_known || !intent.verb.makes_primary() {
+        return;
+    }
+    record.term = record.term.max(intent.term);
+    record.counter = record.counter.max(notes().map(|note| note.counter).max().unwrap_or_default());
+    if record.ever_seeded.is_none() {
+        record.ever_seeded = Some(Seeded { member: intent.member.clone(), confirmed: false });
+    }
+    let member = record.member_mut(&intent.member);
+    member.last_command = Some(intent.command.clone());
+    member.started = Some(last.started.clone());
+    push_primary(record, &last.target);
+    record.intents.push(intent.clone());
+}
+
+/// The note of a command that makes a primary, for the claims of its member. `None`: it makes none. `record`: the one that has its intent.
+#[must_use]
+pub fn start_note(s: &Snapshot, record: &Record, intent: &Intent) -> Option<StartNote> {
+    let (_, pod) = s.pod(&intent.pod_uid).filter(|_| intent.verb.makes_primary())?;
+    let started = record.member(&intent.member).started.clone()?;
+    let (group, target) = (s.group.name.clone(), LastPrimary::of(intent, pod));
+    Some(StartNote { group, counter: record.counter, intent: intent.clone(), target, started })
+}
+
+fn push_primary(record: &mut Record, entry: &LastPrimary) {
+    let same = |l: &LastPrimary| l.pod_uid == entry.pod_uid && l.container_id == entry.container_id;
+    if !record.last_primaries.iter().any(same) {
+        record.last_primaries.push(entry.clone());
+    }
 }
 
 fn apply_mark(record: &mut Record, member: &MemberName, mark: &ClaimMark) {
@@ -74,10 +125,7 @@ fn recall_primaries(record: &mut Record, known: &Record, marks: &[Marked<'_>]) {
     let Some(term) = marks.iter().filter(later).map(|(_, _, mark)| mark.term).max() else { return };
     let of_term = || marks.iter().filter(later).map(|(_, _, mark)| *mark).filter(|mark| mark.term == term);
     for entry in of_term().flat_map(|mark| &mark.ran) {
-        let same = |l: &LastPrimary| l.pod_uid == entry.pod_uid && l.container_id == entry.container_id;
-        if !record.last_primaries.iter().any(same) {
-            record.last_primaries.push(entry.clone());
-        }
+        push_primary(record, entry);
     }
     for name in of_term().flat_map(|mark| &mark.primaries) {
         if record.last_primaries.iter().all(|l| &l.member != name) {

@@ -5,7 +5,7 @@ mod member;
 
 pub use commands::{Command, Commands};
 pub use group::{Failover, Group, Override};
-pub use member::{Claim, ClaimMark, Container, Member, Pod, Reading};
+pub use member::{Claim, ClaimMark, Container, Member, Pod, Reading, StartNote};
 
 use crate::contract::{MemberName, Phase, Position, Role, Timestamp};
 use crate::evidence::Cause;
@@ -239,6 +239,24 @@ impl Snapshot {
     #[must_use]
     pub fn serving(&self) -> Vec<&Member> {
         self.members.iter().filter(|m| self.serves(m)).collect()
+    }
+
+    /// Whether clients reach as many other primaries of this term as desired, and not this member: one that a user started by hand beside them gets no clients and
+    /// nobody follows it (S23). One of the others whose role cannot be read for a moment counts: clients still reach it (S19).
+    #[must_use]
+    pub fn is_surplus(&self, member: &Member) -> bool {
+        let is_shown = |m: &Member| m.pod.as_ref().and_then(|pod| pod.routed.as_deref()) == Some("primary");
+        let leads = |m: &&Member| {
+            let of_this_term = self.record.member(&m.name).term == Some(self.record.term);
+            is_shown(m) && self.reachable(m) && of_this_term && matches!(self.role(m).0, Role::Primary | Role::Unknown)
+        };
+        !is_shown(member) && self.members.iter().filter(leads).count() >= self.group.desired_primaries()
+    }
+
+    /// The serving primaries that secondaries follow and further primaries join, by ordinal: those that are not surplus.
+    #[must_use]
+    pub fn leading(&self) -> Vec<&Member> {
+        self.serving().into_iter().filter(|m| !self.is_surplus(m)).collect()
     }
 
     /// The members that may be primary, serving or not, with the reasons (docs/rules.md, "May be primary").

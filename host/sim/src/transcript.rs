@@ -3,6 +3,7 @@ use kube::ResourceExt;
 use std::time::Duration;
 use tanist_api::ReplicaGroup;
 use tanist_cluster::cluster::Write;
+use tanist_cluster::observe::convert::CLAIM_START;
 
 /// One line for each thing that happened. It is kept only where somebody asks for it: lives are long.
 #[derive(Debug, Default)]
@@ -49,6 +50,7 @@ pub fn told(write: &Write) -> String {
         Write::Label { pod, role: None } => format!("takes the label from {}", pod.name),
         Write::Gate { pod, ready: true, .. } => format!("makes {} ready", pod.name),
         Write::Gate { pod, ready: false, .. } => format!("makes {} not ready", pod.name),
+        Write::Mark { claim, notes } if notes.contains_key(CLAIM_START) => format!("notes the start on {}", claim.name),
         Write::Mark { claim, .. } => format!("writes the memory on {}", claim.name),
         Write::Nudge { set, .. } => format!("touches the set {}", set.name),
         Write::Scale { set, to, .. } => format!("shrinks the set {set} to {}", to.replicas()),

@@ -9,7 +9,7 @@ use tanist_core::contract::Role::{self, Primary, Secondary, Stopped};
 use tanist_core::contract::{Answer as Said, Candidate, Ranking};
 use tanist_core::decide::decide;
 use tanist_core::policy::{Answered, Point, Policies, PolicyName, Question, Reply, Unanswered};
-use tanist_core::record::Verb;
+use tanist_core::record::{Started, Verb};
 use tanist_core::snapshot::{ClaimMark, Evidence, Object};
 
 /// A plan that places db-1, with the intent in its record.
@@ -90,6 +90,38 @@ async fn a_command_starts_after_a_second_look_and_a_record() {
     assert_eq!(seen.iter().filter(|s| s.method == Method::PUT).count(), 1);
     // Start and settle were both refused, so the outcome is unknown.
     assert!(matches!(evidence(&ctx, "place-1"), Some(Evidence::Unknown(_))));
+}
+
+// S2, S32: a start that makes a primary is noted on the member's claim after the record and before the command. What refuses the note keeps no group without a primary.
+#[tokio::test]
+async fn a_start_is_noted_before_it_begins() {
+    let claim = "/api/v1/namespaces/ns/persistentvolumeclaims/data-db-1";
+    for refused in [false, true] {
+        let stub = Stub::new();
+        stub.change(GROUP, |group| group["spec"]["primaries"] = 2.into());
+        stub.set_object(claim, json!({"metadata": {"uid": "claim", "labels": {"tanist.dev/group": "db"}}}));
+        if refused {
+            stub.answer(Method::PATCH, "data-db-1", Answer::Fail(403, "Forbidden"));
+        }
+        let ctx = stub.context();
+        let observed = stub.observe(&ctx, &[Primary, Stopped]).await;
+        let mut plan = runs(&observed.snapshot, Verb::Join, "primary", "pod-1");
+        let before = tanist_core::contract::Position::Empty;
+        let started = Started { term: 1, target: false, before, followed: false, peer_stopped: false };
+        plan.record.member_mut(&"db-1".into()).started = Some(started);
+        let outcome = carry_out(&ctx, &observed, &plan, &[Primary, Stopped]).await;
+        assert!(outcome.errors.is_empty(), "{:?}", outcome.errors);
+        let seen = until_settled(&ctx, &stub).await;
+        let at = |what: &dyn Fn(&Seen) -> bool| seen.iter().position(what).unwrap();
+        let wrote = at(&|s| s.method == Method::PUT);
+        let noted = at(&|s| s.method == Method::PATCH && s.path == claim);
+        let executed = at(&|s| executes(s, "exec") && s.query.contains("command=place-1"));
+        assert!(wrote < noted && noted < executed, "{wrote} {noted} {executed}");
+        let s = stub.observe(&ctx, &[Primary, Stopped]).await.snapshot;
+        let note = s.members[1].claims[0].start.as_ref().map(|note| (&note.intent, note.target.pod_uid.as_str()));
+        let expected = plan.record.intents.last().map(|intent| (intent, "pod-1"));
+        assert_eq!(note, expected.filter(|_| !refused));
+    }
 }
 
 // A primary that is stopped on purpose leaves its Service first. If the second look refuses the stop, it goes on, and keeps its clients. One that must not lead loses

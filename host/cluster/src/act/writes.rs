@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tanist_api as api;
 use tanist_core::checked::{Deletion, Scaling};
-use tanist_core::snapshot::{ClaimMark, Object, Snapshot};
+use tanist_core::snapshot::{Claim, ClaimMark, Object, Snapshot, StartNote};
 use tracing::info;
 
 /// Writes with a deadline of our own. `what`: for the error.
@@ -169,6 +169,14 @@ pub async fn mark_claim(
     crash::write("mark", claim).await;
     let mark = Write::Mark { claim: fence(namespace, claim, uid, Some(version)), notes: convert::claim_notes(mark) };
     write(ctx, format!("mark claim {claim}"), mark).await.map(drop)
+}
+
+/// Notes on a member's claim that a command which makes it primary is about to start.
+pub async fn note_start(ctx: &Context, namespace: &str, claim: &Claim, note: &StartNote) -> Result<(), Error> {
+    crash::write("note", &claim.name).await;
+    let notes = convert::start_notes(note);
+    let mark = Write::Mark { claim: fence(namespace, &claim.name, &claim.uid, Some(&claim.version)), notes };
+    write(ctx, format!("note the start on claim {}", claim.name), mark).await.map(drop)
 }
 
 /// Deletes a pod; its UID and its version in the second look are preconditions.

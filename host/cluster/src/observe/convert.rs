@@ -11,7 +11,7 @@ use tanist_core::contract::{MemberName, Phase, Timestamp};
 use tanist_core::data::read_sequence;
 use tanist_core::limits;
 use tanist_core::record::LastPrimary;
-use tanist_core::snapshot::{Claim, ClaimMark, Container, Group};
+use tanist_core::snapshot::{Claim, ClaimMark, Container, Group, StartNote};
 
 /// An annotation on claims. The annotations hold a copy of the group's memory, which survives the group's object.
 pub const CLAIM_GROUP: &str = "tanist.dev/group";
@@ -23,6 +23,9 @@ pub const CLAIM_SEQUENCE: &str = "tanist.dev/sequence";
 pub const CLAIM_PRIMARIES: &str = "tanist.dev/primaries";
 /// Where primaries run, in the form of [`LastPrimaries`]. See [`CLAIM_GROUP`].
 pub const CLAIM_LAST_PRIMARIES: &str = "tanist.dev/last-primaries";
+
+/// The last start that makes the member primary ([`StartNote`]), written before the command starts.
+pub const CLAIM_START: &str = "tanist.dev/start";
 
 /// The value of [`CLAIM_LAST_PRIMARIES`].
 #[derive(Debug, Deserialize)]
@@ -45,6 +48,13 @@ pub fn claim_notes(mark: &ClaimMark) -> BTreeMap<&'static str, Option<String>> {
         (CLAIM_PRIMARIES, Some(primaries.join(","))),
         (CLAIM_LAST_PRIMARIES, Some(ran.to_string())),
     ])
+}
+
+/// The annotation of a start.
+#[must_use]
+pub fn start_notes(note: &StartNote) -> BTreeMap<&'static str, Option<String>> {
+    // Texts, numbers and lists can always be written.
+    BTreeMap::from([(CLAIM_START, serde_json::to_string(note).ok())])
 }
 
 /// Whether the object is controlled by the one with that UID.
@@ -209,7 +219,9 @@ pub fn claim(group: &str, claim: &PersistentVolumeClaim) -> Option<(MemberName, 
             ran: notes.get(CLAIM_LAST_PRIMARIES).map(|text| last_primaries(text, term)).unwrap_or_default(),
         });
     let (uid, version) = (claim.uid().unwrap_or_default(), claim.resource_version().unwrap_or_default());
-    Some((MemberName::from(member), Claim { name: name.clone(), uid, version, mark }))
+    // What cannot be read was written by a later version, or by hand. The record is what counts; this only helps where it was lost.
+    let start = notes.get(CLAIM_START).and_then(|text| serde_json::from_str(text).ok());
+    Some((MemberName::from(member), Claim { name: name.clone(), uid, version, mark, start }))
 }
 
 /// Where primaries ran. A list that cannot be read, or is of another term, is ignored; the names of the primaries still block.

@@ -199,9 +199,15 @@ fn is_elsewhere(intent: &Intent, members: &[Member]) -> bool {
 }
 
 /// Asks the runner for the outcome. While the command runs, the runner is asked again every second, in the background.
+///
+/// On a node that does not report nobody is asked: such a request only ends at its deadline, and the round would wait for it, the other members' with it (S20).
 async fn settle(ctx: &Context, group: &Group, intent: &Intent, members: &[Member]) -> Option<Evidence> {
     let member = members.iter().find(|m| m.name == intent.member)?;
-    let target = target(group, member).filter(|t| t.uid == intent.pod_uid)?;
+    let pod = member.pod.as_ref().filter(|pod| pod.uid == intent.pod_uid)?;
+    if pod.phase == Phase::Unreachable {
+        return None;
+    }
+    let target = target(group, member)?;
     let evidence = target.settle(ctx, &intent.container, &intent.token).await;
     ctx.hints.with_group(&group.uid, |h| h.commands.learn(&intent.token, &evidence));
     Some(evidence)

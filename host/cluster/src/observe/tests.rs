@@ -119,6 +119,42 @@ async fn a_pod_whose_node_is_lost_is_not_reached() {
     }
 }
 
+// S20: nobody on a node that does not report is asked how a command ended, for each round would wait for the deadline of that request.
+#[tokio::test]
+async fn nobody_on_a_silent_node_is_asked_how_a_command_ended() {
+    for (ready, asked) in [("True", true), ("Unknown", false)] {
+        let stub = Stub::new();
+        stub.change(GROUP, |group| group["status"]["record"]["intents"] = serde_json::to_value([intent()]).unwrap());
+        stub.change("/api/v1/nodes/n0", |node| node["status"]["conditions"][0]["status"] = ready.into());
+        let ctx = stub.context();
+        let seen: ReplicaGroup = serde_json::from_value(stub.get(GROUP).unwrap()).unwrap();
+        let s = observe(&ctx, &seen, Ask::Recent, None).await.unwrap().snapshot;
+        let executed = stub.seen().iter().any(|s| s.path == format!("{}/exec", pod(0)));
+        assert_eq!((executed, s.evidence.contains_key("t")), (asked, asked), "the node is ready: {ready}");
+    }
+}
+
+// S7: the group is deleted and created again while its last round reads. That round ends; what it would apply belongs to the new group. What an earlier group left
+// behind does not end the rounds of the present one.
+#[tokio::test]
+async fn a_round_ends_when_the_objects_belong_to_the_next_group_of_that_name() {
+    let service = "/api/v1/namespaces/ns/services/db-rw";
+    for (path, uid, created_again) in [(service, "earlier", false), (service, "next", true), (SET, "next", true)] {
+        let stub = Stub::new();
+        let before = stub.get(GROUP).unwrap();
+        let owner = json!([{"apiVersion": "tanist.dev/v1alpha1", "kind": "ReplicaGroup", "name": "db", "uid": uid, "controller": true}]);
+        stub.set_object(service, json!({"apiVersion": "v1", "kind": "Service", "metadata": {"uid": "s"}, "spec": {}}));
+        stub.change(path, |object| object["metadata"]["ownerReferences"] = owner);
+        if created_again {
+            stub.change(GROUP, |group| group["metadata"]["uid"] = uid.into());
+            stub.answer(Method::GET, "replicagroups/db", Answer::Before(before.clone()));
+        }
+        let seen: ReplicaGroup = serde_json::from_value(before).unwrap();
+        let observed = observe(&stub.context(), &seen, Ask::Recent, None).await;
+        assert_eq!(matches!(observed, Err(Error::Gone)), created_again, "{path} of {uid}: {:?}", observed.err());
+    }
+}
+
 // A Service that lost its label is changed, not created: its version is known.
 #[tokio::test]
 async fn an_object_that_lost_its_label_is_found_by_name() {

@@ -26,6 +26,18 @@ async fn written_status(stub: &Stub, roles: &[Role], change: impl FnOnce(&mut Pl
     serde_json::to_value(build(&observed.object, &plan, &derived, &old)).unwrap()
 }
 
+// Monitoring that counts degraded groups must not see one for each write that somebody else overtook.
+#[test]
+fn a_write_that_was_overtaken_is_no_trouble() {
+    let overtaken = || Error::Overtaken("label db-1".into());
+    assert!(trouble(&[overtaken(), Error::Outdated]).is_none());
+    let both = trouble(&[overtaken(), Error::Silent("label db-1".into())]).unwrap();
+    assert_eq!(
+        (both.reason, both.message.as_str()),
+        (Failed::ApiUnwritable, "failed to label db-1: no answer within 20 s")
+    );
+}
+
 const SERVE: [Role; 2] = [Role::Primary, Role::Secondary];
 
 fn decision_of(result: Standing) -> Decision {

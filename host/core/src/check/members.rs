@@ -1,14 +1,14 @@
 //! Which members may become a further primary or a secondary, be demoted or be treated while primaries serve.
 use super::claims::claims_not_ahead;
 use super::{Held, Rule, Violation, broken, broken_by, can_take_command, retry_allowed, role_is};
-use crate::contract::{MemberName, Role};
+use crate::contract::{MemberName, Phase, Role};
 use crate::over;
 use crate::snapshot::{Member, Snapshot};
 use std::collections::BTreeMap;
 
-/// At least one primary serves.
+/// At least one primary serves that others may follow.
 pub(super) fn serving(s: &Snapshot) -> Held {
-    match s.serving().is_empty() {
+    match s.leading().is_empty() {
         true => Err(broken(Rule::NobodyServes, "no primary serves")),
         false => Ok(()),
     }
@@ -61,13 +61,25 @@ pub fn place_group(s: &Snapshot) -> Held {
     serving(s)?;
     let serving = s.serving();
     let are_left = s.group.replicas > s.group.primaries || serving.iter().any(|m| s.leaves(m));
-    match serving.len() == s.group.desired_primaries() && are_left {
+    let enough = serving.len() == s.group.desired_primaries() || lacks_only_silent(s, &serving);
+    match enough && are_left {
         true => Ok(()),
         false => Err(broken(
             Rule::NotPlaceable,
             "secondaries are started once exactly the desired number of primaries serve",
         )),
     }
+}
+
+/// Whether as many primaries serve as desired when those count that may be primary on nodes that do not report. Nothing proves these over and no other member may
+/// become primary in their place until their nodes report, which may be never: secondaries do not wait for that (S20).
+fn lacks_only_silent(s: &Snapshot, serving: &[&Member]) -> bool {
+    let is_silent = |name: &MemberName| {
+        s.member(name).and_then(|m| m.pod.as_ref()).is_some_and(|pod| pod.phase == Phase::Unreachable)
+    };
+    let maybe = s.may_be_primary();
+    let silent = maybe.keys().filter(|name| is_silent(name) && serving.iter().all(|m| m.name != **name));
+    serving.len().saturating_add(silent.count()) == s.group.desired_primaries()
 }
 
 /// What has to hold for a new secondary (A18).
@@ -111,6 +123,9 @@ pub fn follow_member(s: &Snapshot, member: &Member) -> Held {
 /// More primaries serve than desired, this one is of an older term (A13; docs/requirements.md, reading 18), or it makes room ([`makes_room`]). `serving` is [`Snapshot::serving`],
 /// which is the same for every member.
 ///
+/// Of surplus primaries those that clients do not reach are stopped first: what clients were told is stored is in the others, for instance when a user started a
+/// second primary by hand (S23).
+///
 /// # Errors
 /// The first rule that does not hold.
 pub fn demote_member(s: &Snapshot, serving: &[&Member], member: &Member) -> Held {
@@ -119,22 +134,32 @@ pub fn demote_member(s: &Snapshot, serving: &[&Member], member: &Member) -> Held
     // A stop that could not be started waits for its back-off; otherwise every round would try it again.
     retry_allowed(s, member)?;
     let stale = !s.serves(member) && !serving.is_empty();
-    if !stale && !s.leaves(member) && serving.iter().any(|m| s.leaves(m)) {
+    let surplus = serving.len() > s.group.desired_primaries();
+    if surplus && !stale && serving.iter().any(|m| !leads_clients(m)) {
+        if leads_clients(member) {
+            let message = "clients reach it; a primary that they do not reach is stopped first";
+            return Err(broken_by(Rule::NotSurplus, &member.name, message));
+        }
+    } else if !stale && !s.leaves(member) && serving.iter().any(|m| s.leaves(m)) {
         let message = "members beyond spec.replicas are stopped first";
         return Err(broken_by(Rule::NotSurplus, &member.name, message));
     }
-    match stale || serving.len() > s.group.desired_primaries() || makes_room(s, serving, member) {
+    match stale || surplus || makes_room(s, serving, member) {
         true => Ok(()),
         false => Err(broken_by(Rule::NotSurplus, &member.name, "no more primaries serve than desired")),
     }
+}
+
+/// Whether Services lead clients to the member as a primary.
+fn leads_clients(member: &Member) -> bool {
+    member.pod.as_ref().and_then(|pod| pod.routed.as_deref()) == Some("primary")
 }
 
 /// Whether a primary that leaves is stopped so that a member that stays can become one in its place (S25). One after the other: only while as many serve as
 /// desired, and only beside another one that clients reach. With a single desired primary the lead moves by a switchover.
 #[must_use]
 pub fn makes_room(s: &Snapshot, serving: &[&Member], member: &Member) -> bool {
-    let is_routed = |m: &Member| m.pod.as_ref().and_then(|pod| pod.routed.as_deref()) == Some("primary");
-    let other = serving.iter().any(|m| m.name != member.name && is_routed(m));
+    let other = serving.iter().any(|m| m.name != member.name && leads_clients(m));
     if !s.leaves(member) || !other || serving.len() != s.group.desired_primaries() {
         return false;
     }

@@ -212,6 +212,7 @@ fn member(story: &contract::Snapshot, told: &contract::Member) -> Member {
             uid: format!("{name}-claim"),
             version: "1".to_owned(),
             mark: None,
+            start: None,
         }],
         reading: Reading {
             role,

@@ -398,7 +398,13 @@ fn member(ordinal: u32) -> Member {
 }
 
 fn claim(ordinal: u32) -> Claim {
-    Claim { name: format!("data-db-{ordinal}"), uid: format!("claim-{ordinal}"), version: "1".into(), mark: None }
+    Claim {
+        name: format!("data-db-{ordinal}"),
+        uid: format!("claim-{ordinal}"),
+        version: "1".into(),
+        mark: None,
+        start: None,
+    }
 }
 
 fn copied(original: &Member, ordinal: u32) -> Member {

@@ -1,5 +1,7 @@
 //! Primaries of the past in the record: those that may still act as primary, and where the last one was.
+use super::Intent;
 use crate::contract::{MemberName, Timestamp};
+use crate::snapshot::Pod;
 use serde::{Deserialize, Serialize};
 
 /// A member that was primary, or was told to become it.
@@ -25,6 +27,20 @@ pub struct LastPrimary {
 }
 
 impl LastPrimary {
+    /// The target of a command, in the pod in which it starts.
+    #[must_use]
+    pub fn of(intent: &Intent, pod: &Pod) -> Self {
+        LastPrimary {
+            member: intent.member.clone(),
+            pod_uid: intent.pod_uid.clone(),
+            container: intent.container.clone(),
+            container_id: intent.container_id.clone(),
+            node: pod.node.clone(),
+            grace: pod.grace,
+            gone: None,
+        }
+    }
+
     /// A primary of which only the name is known: from a claim that an older version wrote, or whose list was full.
     #[must_use]
     pub fn by_name(member: MemberName) -> Self {

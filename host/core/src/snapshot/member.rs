@@ -1,6 +1,7 @@
 //! A member as it was observed: its pod, its claims, and what it answered.
 use crate::contract::{Condition, MemberName, Phase, Position, Role, Timestamp};
-use crate::record::LastPrimary;
+use crate::record::{Intent, LastPrimary, Started};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A member as it was observed.
@@ -88,6 +89,25 @@ pub struct Claim {
     pub version: String,
     /// The memory in its annotations. Absent: none.
     pub mark: Option<ClaimMark>,
+    /// The last start that makes its member primary, noted before that command started. Absent: none.
+    pub start: Option<StartNote>,
+}
+
+/// A start that makes a primary, in an annotation of its member's claim. The record has the same intent; without the record (the status was removed, or replaced by an
+/// older one) nothing else knows of a command that is still on its way and was never confirmed ([`memory::recall`](crate::memory::recall)).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StartNote {
+    /// The group it was written for.
+    pub group: String,
+    /// The number of the group's intents up to this one: of two notes in one term the one with the higher number is later.
+    pub counter: u64,
+    /// The command. Settling it tells whether it started, and if it did not, that it never will.
+    pub intent: Intent,
+    /// Where it makes a primary.
+    pub target: LastPrimary,
+    /// What the record says of the start.
+    pub started: Started,
 }
 
 /// The memory in the annotations of a claim: it outlives the group's object.

@@ -97,16 +97,7 @@ fn record_intent(s: &Snapshot, plan: &mut Plan, member: &Member, intent: &Intent
 
 fn record_last_primary(plan: &mut Plan, s: &Snapshot, intent: &Intent) {
     let Some((_, pod)) = s.pod(&intent.pod_uid) else { return };
-    let entry = LastPrimary {
-        member: intent.member.clone(),
-        pod_uid: intent.pod_uid.clone(),
-        container: intent.container.clone(),
-        container_id: intent.container_id.clone(),
-        node: pod.node.clone(),
-        grace: pod.grace,
-        gone: None,
-    };
-    push_last_primary(plan, entry);
+    push_last_primary(plan, LastPrimary::of(intent, pod));
 }
 
 /// Records a primary, once for each container.
@@ -121,7 +112,7 @@ pub fn push_last_primary(plan: &mut Plan, entry: LastPrimary) {
 fn argv(s: &Snapshot, verb: Verb, exec: &[String]) -> Vec<String> {
     let peers: Vec<_> = match verb {
         Verb::Seed | Verb::Demote | Verb::Switchover | Verb::Remove | Verb::Treat => Vec::new(),
-        Verb::Failover | Verb::Join | Verb::Place | Verb::Follow => s.serving().iter().map(|m| fqdn(s, m)).collect(),
+        Verb::Failover | Verb::Join | Verb::Place | Verb::Follow => s.leading().iter().map(|m| fqdn(s, m)).collect(),
     };
     if !exec.iter().any(|a| a == PEERS) {
         return exec.iter().chain(&peers).cloned().collect();

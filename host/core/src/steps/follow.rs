@@ -10,7 +10,7 @@ use crate::steps::begin;
 
 /// Runs this step; see the documentation of the module. The commands start at the same time, so that a slow one does not delay the others.
 pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
-    if s.serving().is_empty() {
+    if s.leading().is_empty() {
         return;
     }
     let unfinished = |m: &&crate::snapshot::Member| {

@@ -21,7 +21,11 @@ fn route(s: &Snapshot, plan: &mut Plan, member: &Member, none_to_start: bool) {
     if role == Role::Unknown || plan.touches(&member.name) || s.record.intent_of(&member.name).is_some() {
         return;
     }
-    let shown = if s.confirmed(member, role) { route_word(role) } else { None };
+    let shown = if s.confirmed(member, role) && !(role == Role::Primary && s.is_surplus(member)) {
+        route_word(role)
+    } else {
+        None
+    };
     let ready = shown.is_some() || (role == Role::Stopped && none_to_start);
     let planned = plan.actions.iter().any(|a| matches!(a, Action::Route { member: m, .. } if m == &member.name));
     if shown.is_none() && planned && !ready {

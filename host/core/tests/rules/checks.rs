@@ -7,9 +7,8 @@ use tanist_core::check::{Rule, shrink_group, start};
 use tanist_core::checked::recheck;
 use tanist_core::contract::{Phase, Position, Role};
 use tanist_core::decide::decide;
-use tanist_core::over::prove_over;
 use tanist_core::plan::{Action, Plan, Reason};
-use tanist_core::record::{Intent, LastPrimary, Verb};
+use tanist_core::record::{Intent, Verb};
 use tanist_core::snapshot::{Container, Override, Snapshot};
 
 /// Three stopped members, the middle one behind; all positions are read.
@@ -119,62 +118,6 @@ fn a_group_goes_to_zero_when_the_last_data_is_known() {
     assert_eq!(shrinks(&s), unread, "it was read before the end");
     s.record.member_mut(&db(1)).followed_since = true;
     assert_eq!(shrinks(&s), Ok(()), "it followed another one since");
-}
-
-// S21: what runs on a deleted node has time from when both were seen to be gone, pod and node.
-#[test]
-fn a_deleted_node_is_waited_for_from_the_later_moment() {
-    let mut s = stopped().observe();
-    let last = |gone| LastPrimary {
-        member: db(0),
-        pod_uid: "gone".into(),
-        container: "db".into(),
-        container_id: "c".into(),
-        node: Some("deleted".into()),
-        grace: 5,
-        gone,
-    };
-    let now = s.now;
-    let mut until = |gone: Option<i64>, seen: Option<i64>| {
-        s.deleted_nodes = seen.map(|at| ("deleted".to_owned(), now + at)).into_iter().collect();
-        prove_over(&s, &last(gone.map(|at| now + at))).map_err(|not| not.until.map(|at| at - now))
-    };
-    assert_eq!(until(Some(-100), Some(-10)), Err(Some(25)));
-    assert_eq!(until(Some(-10), Some(-100)), Err(Some(25)));
-    assert_eq!(
-        until(None, Some(-100)),
-        Err(Some(35)),
-        "its pod is gone only now, and its kubelet hears of it only now"
-    );
-    assert_eq!(until(Some(-100), None), Err(Some(35)), "this process has not seen it yet");
-    assert_eq!(until(Some(-35), Some(-36)), Ok("its node is gone"));
-}
-
-// S32: a command that makes a primary and that the record does not have is awaited. One that the record has, or that makes no primary, is not taken for that.
-#[test]
-fn a_start_that_the_record_lost_may_make_a_primary() {
-    let mut world = served();
-    world.group.primaries = 1;
-    let mut s = world.observe();
-    for (token, counts) in [
-        ("seed-1-n", true),
-        ("failover-1-n", true),
-        ("join-1-n", true),
-        ("place-1-n", false),
-        ("follow-1-n", false),
-        ("demote-1-n", false),
-        ("seeds", false),
-        ("", false),
-    ] {
-        s.members[1].reading.running = Some(token.to_owned());
-        let why = s.may_be_primary().remove(&db(1));
-        assert_eq!(why.is_some_and(|why| why.contains("does not have that command")), counts, "{token}");
-    }
-    s.members[1].reading.running = Some("join-1-n".into());
-    let mut join = intent(&s, Verb::Join, 1);
-    join.token = "join-1-n".into();
-    s.record.intents.push(join);
-    assert_eq!(s.may_be_primary().remove(&db(1)), None, "the record has it, and what is known of its place");
 }
 
 #[test]
@@ -394,73 +337,6 @@ fn an_override_lifts_every_rule_but_over() {
     let mut used = s.clone();
     used.record.used_override = Some("o".into());
     assert_eq!(against(&used, Verb::Seed, 1), Some(Rule::BelowHighest));
-}
-
-fn last(s: &Snapshot, node: Option<&str>) -> LastPrimary {
-    LastPrimary {
-        member: db(0),
-        pod_uid: "gone".into(),
-        container: "db".into(),
-        container_id: "c".into(),
-        node: node.map(str::to_owned),
-        grace: 10,
-        gone: Some(s.now),
-    }
-}
-
-// docs/rules.md, "Over": the cases that stories cannot reach.
-#[test]
-fn what_is_not_recorded_is_not_over() {
-    let mut world = stopped();
-    let mut s = world.observe();
-    assert!(prove_over(&s, &last(&s, None)).is_err(), "on which node it ran is not known");
-    assert!(prove_over(&s, &last(&s, Some("node-0"))).is_err_and(|not| not.until == Some(s.now + 40)));
-    s.ended.insert("gone".into());
-    assert_eq!(prove_over(&s, &last(&s, None)), Ok("its containers ended before its pod was gone"));
-    // The same pod on a node that does not report: its last report may be out of date.
-    let pod = s.members[0].pod.clone().unwrap();
-    let mut here = LastPrimary { pod_uid: pod.uid, container_id: "another".into(), ..last(&s, None) };
-    assert_eq!(prove_over(&s, &here), Ok("its container ended"), "its container was replaced");
-    s.members[0].pod.as_mut().unwrap().phase = Phase::Unreachable;
-    assert!(prove_over(&s, &here).is_err());
-    s.members[0].pod.as_mut().unwrap().phase = Phase::Running;
-    here.container = "other".into();
-    s.members[0].reading.role = Role::Unknown;
-    assert!(prove_over(&s, &here).is_err(), "nothing is known of that container");
-    s.members[0].reading.role = Role::Stopped;
-    s.record.intents.push(intent(&s, Verb::Demote, 0));
-    assert!(prove_over(&s, &here).is_err(), "stopped, and a command is open");
-}
-
-// A member of two containers: the application may run in either.
-#[test]
-fn any_container_that_a_command_names_may_hold_a_primary() {
-    let mut world = stopped();
-    world.group.commands.primary.container = "engine".into();
-    let pod = &mut world.body(1).pod;
-    pod.containers.insert("engine".into(), Container { id: Some("e".into()), running: true, ready: true });
-    pod.containers.insert("db".into(), Container { id: None, running: false, ready: false });
-    pod.phase = Phase::Pending;
-    let s = world.observe();
-    assert!(s.may_be_primary().contains_key(&db(1)));
-    let mut idle = s.clone();
-    idle.group.commands.primary.container = "db".into();
-    assert!(!idle.may_be_primary().contains_key(&db(1)), "a container that no command names does not count");
-}
-
-// A member that is starting after `secondary` will not be primary, unless it was seen as primary since.
-#[test]
-fn a_member_that_was_primary_after_it_was_told_to_follow_may_be_primary() {
-    let mut world = served();
-    world.group.primaries = 1;
-    world.play(&Natural, 60);
-    world.serve(1, Role::Starting);
-    assert!(!world.observe().may_be_primary().contains_key(&db(1)));
-    world.serve(1, Role::Primary);
-    let plan = decide(&world.observe(), &super::super::support::policies::Broken);
-    world.record = plan.record;
-    world.serve(1, Role::Starting);
-    assert!(world.observe().may_be_primary().contains_key(&db(1)));
 }
 
 fn gone(world: &mut World) {

@@ -3,10 +3,10 @@ use super::super::support::app::Data;
 use super::super::support::policies::Natural;
 use super::super::support::world::World;
 use super::super::support::{db, sequence};
-use tanist_core::contract::Position;
+use tanist_core::contract::{MemberName, Position};
 use tanist_core::limits;
-use tanist_core::memory::{claim_mark, claim_uids, recall, surplus};
-use tanist_core::record::{LastPrimary, Mark, Record, Seeded, Started};
+use tanist_core::memory::{claim_mark, claim_uids, recall, start_note, surplus};
+use tanist_core::record::{Intent, LastPrimary, Mark, Record, Seeded, Started, Verb};
 use tanist_core::snapshot::{Claim, ClaimMark};
 
 fn marked(group: &str, term: u64, data: Option<&str>, primaries: &[u32]) -> Option<ClaimMark> {
@@ -15,7 +15,7 @@ fn marked(group: &str, term: u64, data: Option<&str>, primaries: &[u32]) -> Opti
 }
 
 fn claim(name: &str, uid: &str, mark: Option<ClaimMark>) -> Claim {
-    Claim { name: name.into(), uid: uid.into(), version: "1".into(), mark }
+    Claim { name: name.into(), uid: uid.into(), version: "1".into(), mark, start: None }
 }
 
 #[test]
@@ -222,4 +222,88 @@ fn the_target_of_a_first_seed_without_a_recorded_volume_is_seeded_again() {
     world.volumes.get_mut(&0).unwrap().data = Data::Known(sequence("1"));
     let (_, plan) = world.play(&Natural, 60);
     assert!(world.started.contains(&"primary db-0".to_owned()), "{:?} {:?}", world.started, plan.waits);
+}
+
+/// The claim of a member on which that start was noted.
+fn noted(ordinal: u32, verb: Verb, term: u64, counter: u64, mark: Option<ClaimMark>) -> (MemberName, Claim) {
+    let mut world = World::new(3, 1);
+    let snapshot = world.observe();
+    let pod = snapshot.member(&db(ordinal)).unwrap().pod.clone().unwrap();
+    let token = verb.token(counter, "0");
+    let intent = Intent {
+        token,
+        verb,
+        command: "primary".into(),
+        member: db(ordinal),
+        pod_uid: pod.uid.clone(),
+        container: "db".into(),
+        container_id: "c".into(),
+        generation: 1,
+        started: 0,
+        timeout: 60,
+        term,
+        again: false,
+        exited: None,
+        had_role: false,
+    };
+    let mut record = Record { term, counter, ..Record::default() };
+    let (target, before) = (verb.opens_term(), Position::Empty);
+    record.member_mut(&db(ordinal)).started =
+        Some(Started { term, target, before, followed: false, peer_stopped: false });
+    let start = start_note(&snapshot, &record, &intent);
+    (db(ordinal), Claim { start, ..claim(&format!("data-db-{ordinal}"), "u", mark) })
+}
+
+/// The members of open commands by that record and these claims.
+fn open(record: Record, claims: &[(MemberName, Claim)]) -> Vec<MemberName> {
+    let recalled = recall(record, "db", claims.iter().map(|(m, c)| (m, c)));
+    recalled.intents.into_iter().map(|intent| intent.member).collect()
+}
+
+// S2, S32: the record was lost while a command was on its way that makes a primary. Its claim opens it again, so that it is settled before another member is started.
+#[test]
+fn a_start_outlives_the_record() {
+    let claims = [noted(0, Verb::Seed, 1, 1, None), noted(1, Verb::Seed, 2, 2, None)];
+    let record = recall(Record::default(), "db", claims.iter().map(|(m, c)| (m, c)));
+    let tokens: Vec<_> = record.intents.iter().map(|i| i.token.as_str()).collect();
+    assert_eq!(tokens, ["seed-2-0"], "the first one was settled before the second one began");
+    assert_eq!((record.term, record.counter), (2, 2));
+    assert_eq!(record.ever_seeded, Some(Seeded { member: db(1), confirmed: false }));
+    assert_eq!(record.last_primaries.iter().map(|l| l.member.clone()).collect::<Vec<_>>(), [db(1)]);
+    assert_eq!(record.member(&db(1)).started.as_ref().map(|s| (s.term, s.target)), Some((2, true)));
+    // Of two starts in a term the later one is open.
+    assert_eq!(
+        open(Record::default(), &[noted(0, Verb::Seed, 1, 9, None), noted(1, Verb::Join, 1, 10, None)]),
+        [db(1)]
+    );
+}
+
+#[test]
+fn a_start_is_not_opened_again_where_it_was_settled() {
+    let led = || marked("db", 2, None, &[1]);
+    let failover =
+        |mark| [noted(0, Verb::Seed, 1, 1, marked("db", 1, None, &[0])), noted(1, Verb::Failover, 2, 2, mark)];
+    assert_eq!(open(Record::default(), &failover(None)), [db(1)]);
+    assert!(open(Record::default(), &failover(led())).is_empty(), "its member led");
+    let with =
+        |term| Record { term, ever_seeded: Some(Seeded { member: db(0), confirmed: true }), ..Record::default() };
+    assert!(open(with(2), &failover(None)).is_empty(), "the record knows what became of it");
+    assert_eq!(open(with(1), &failover(None)), [db(1)], "the record is an older one");
+    let ahead = [noted(0, Verb::Seed, 3, 1, None), (db(1), claim("data-db-1", "u", marked("db", 2, None, &[1])))];
+    assert!(open(with(1), &ahead).is_empty(), "an administrator compares record and claims");
+    // Later terms were confirmed elsewhere.
+    let later = [noted(0, Verb::Seed, 1, 1, None), (db(1), claim("data-db-1", "u", marked("db", 2, None, &[1])))];
+    assert!(open(Record::default(), &later).is_empty());
+}
+
+#[test]
+fn only_an_own_start_counts() {
+    let (member, start) = noted(1, Verb::Seed, 1, 1, None);
+    let other = [(db(2), start.clone())];
+    assert!(open(Record::default(), &other).is_empty(), "a note that was copied to another member");
+    let elsewhere = recall(Record::default(), "other", [(&member, &start)]);
+    assert!(elsewhere.intents.is_empty(), "a note of another group");
+    let mut known = Record::default();
+    known.member_mut(&member).claim_uid = Some("before".into());
+    assert!(open(known, &[(member, start)]).is_empty(), "a claim from elsewhere");
 }

@@ -11,6 +11,7 @@ mod next_container;
 mod numbers;
 mod objects;
 mod order;
+mod over;
 mod rebalance;
 mod roster;
 mod second_look;

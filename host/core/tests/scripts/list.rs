@@ -95,6 +95,7 @@ stories! {
         a_lost_start_does_not_hold_another_secondary
         an_unconfirmed_start_before_holds_a_failover
         a_start_that_exited_zero_and_stopped_holds_a_failover
+        a_primary_on_a_silent_node_does_not_hold_a_secondary
     ;
     lead:
         a_policy_says_who_leads
@@ -223,6 +224,9 @@ stories! {
         a_new_spec_asks_again_after_a_failure
         a_missing_pod_does_not_block_a_join
         a_failed_member_is_stopped_before_any_start
+        the_primary_that_clients_reach_stays
+        a_second_primary_gets_no_clients_while_the_first_is_not_read
+        an_unread_primary_of_an_older_term_keeps_no_clients_from_the_present_one
     ;
     policies:
         a_broken_policy_does_nothing

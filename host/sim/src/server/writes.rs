@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tanist_api::{ANNOTATION_APPLIED, ANNOTATION_NUDGE, GATE_MEMBER, LABEL_ROLE, ReplicaGroup};
 use tanist_cluster::cluster::{Error, Fence, Kind, Object, Write};
+use tanist_cluster::observe::convert::CLAIM_START;
 
 fn refused(code: u16, reason: &str, message: &str) -> Error {
     Error::Answered { code, reason: reason.to_owned(), message: message.to_owned() }
@@ -47,6 +48,7 @@ pub fn word(write: &Write) -> &'static str {
         Write::Apply { .. } => "an object is applied",
         Write::Label { .. } => "a role is written",
         Write::Gate { .. } => "readiness is written",
+        Write::Mark { notes, .. } if notes.contains_key(CLAIM_START) => "a start is noted",
         Write::Mark { .. } => "memory is written",
         Write::Nudge { .. } => "a set is touched",
         Write::Scale { .. } => "a set shrinks",
