@@ -273,7 +273,7 @@ fn a_start_outlives_the_record() {
     assert_eq!(record.member(&db(1)).started.as_ref().map(|s| (s.term, s.target)), Some((2, true)));
     // Of two starts in a term the later one is open.
     assert_eq!(
-        open(Record::default(), &[noted(0, Verb::Seed, 1, 9, None), noted(1, Verb::Join, 1, 10, None)]),
+        open(Record::default(), &[noted(1, Verb::Join, 1, 10, None), noted(0, Verb::Seed, 1, 9, None)]),
         [db(1)]
     );
 }
