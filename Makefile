@@ -49,7 +49,8 @@ e2e-nodes: $(built) ## Tests that take nodes away, on a cluster of four
 
 .PHONY: e2e-deploy
 e2e-deploy: $(built) ## Install, upgrade and roll back with open intents, uninstall: the charts
-	@PREVIOUS=$$(deploy/tests/previous) && export PREVIOUS && dev/with-cluster helm 1 deploy/test cluster
+	@$(env) PREVIOUS=$$(deploy/tests/previous) && export PREVIOUS && \
+		dev/with-cluster helm 1 cargo test --locked --workspace --test deploy -- --test-threads 1
 
 .PHONY: sim
 sim: ## Lives of simulated groups with faults: SEEDS of them, from SEED on; SEED alone repeats that one, SHRINK=1 with fewer faults. POINTS=n: stories stopped at one in n points

@@ -5,8 +5,9 @@ use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchP
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
 
 /// The root folder of the checkout.
@@ -26,10 +27,22 @@ pub fn manifests_root() -> PathBuf {
 /// # Errors
 /// When it fails, with what it wrote to standard error.
 pub fn kubectl(arguments: &[&str]) -> Result<String> {
+    run(&mut kubectl_command(arguments)?)
+}
+
+/// The same with that text on its standard input, for `-f -`.
+///
+/// # Errors
+/// As [`kubectl`], and when the text cannot be handed over.
+pub fn kubectl_given(input: &str, arguments: &[&str]) -> Result<String> {
+    run_given(&mut kubectl_command(arguments)?, input)
+}
+
+fn kubectl_command(arguments: &[&str]) -> Result<Command> {
     let config = std::env::var("KUBECONFIG").context("set KUBECONFIG to the cluster, as `make e2e` does")?;
     let mut command = Command::new(root().join("dev/cluster"));
     command.args(["kubectl", "--kubeconfig", &config]).args(arguments);
-    run(&mut command)
+    Ok(command)
 }
 
 /// Runs the command line as a user would: `tanist explain register`. Returns what it printed.
@@ -68,8 +81,29 @@ pub fn machines(arguments: &[&str]) -> Result<String> {
     run(Command::new(root().join("dev/cluster")).args(arguments))
 }
 
-fn run(command: &mut Command) -> Result<String> {
+/// Runs a program to its end and returns what it printed.
+///
+/// # Errors
+/// When it fails, with what it wrote to standard error.
+pub fn run(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("failed to run {command:?}"))?;
+    ended_well(command, &output)
+}
+
+/// The same with that text on its standard input.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_given(command: &mut Command, input: &str) -> Result<String> {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().with_context(|| format!("failed to run {command:?}"))?;
+    // It reads all of it before it answers, so neither waits for the other. Who ends early says why.
+    let _ = child.stdin.take().context("no input")?.write_all(input.as_bytes());
+    let output = child.wait_with_output()?;
+    ended_well(command, &output)
+}
+
+fn ended_well(command: &Command, output: &Output) -> Result<String> {
     ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
@@ -140,17 +174,23 @@ pub async fn prepare(client: &Client) -> Result<()> {
     Ok(())
 }
 
-fn load_images() -> Result<()> {
+/// Where images and programs lie that were built before: `TANIST_CACHE`.
+#[must_use]
+pub fn cache() -> PathBuf {
     let home = std::env::var("HOME").unwrap_or_default();
-    let cache = std::env::var("TANIST_CACHE").unwrap_or_else(|_| format!("{home}/.cache/tanist"));
+    std::env::var_os("TANIST_CACHE").map_or_else(|| Path::new(&home).join(".cache/tanist"), PathBuf::from)
+}
+
+fn load_images() -> Result<()> {
+    let images_folder = cache().join("images");
     let mut command = Command::new(root().join("dev/cluster"));
     command.arg("load");
     // Who names another image of the operator has loaded it.
     let images: &[&str] =
         if std::env::var_os("TANIST_IMAGE").is_some() { &["register"] } else { &["tanist", "register"] };
     for image in images {
-        let tar = format!("{cache}/images/{image}.tar");
-        ensure!(Path::new(&tar).exists(), "{tar} is not there: run `make image`");
+        let tar = images_folder.join(format!("{image}.tar"));
+        ensure!(tar.exists(), "{} is not there: run `make image`", tar.display());
         command.arg(tar);
     }
     run(&mut command).map(drop)
