@@ -79,12 +79,12 @@ bench: policies ## Decisions, recoveries and takeovers, beside their peers and t
 .PHONY: chaos
 chaos: policies ## PostgreSQL loses its primary 20 times under clients that remember what they were told, on a cluster of four of its own
 	@dev/images tanist postgres
-	@$(env) dev/with-cluster chaos 4 dev/chaos
+	@$(env) dev/with-cluster chaos 4 dev/chaos/run
 
 .PHONY: chaos-broken
 chaos-broken: policies ## Operators with a rule disabled: the judge of chaos has to notice each
 	@dev/images tanist postgres
-	@$(env) dev/with-cluster chaos 4 dev/chaos --broken
+	@$(env) dev/with-cluster chaos 4 dev/chaos/run --broken
 
 .PHONY: build
 build: policies ## Build everything that the tests need, including the images of the operator and of the test application

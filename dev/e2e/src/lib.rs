@@ -12,7 +12,7 @@ mod operator;
 mod play;
 mod policies;
 
-pub use cluster::{cache, documents, kubectl, kubectl_given, machines, root, run, run_given, tanist, tanist_ended};
+pub use cluster::{cache, kubectl, kubectl_given, machines, root, run, run_given, tanist, tanist_ended};
 pub use group::{Group, condition, merge, term, text, waits};
 pub use journal::{Entry, Execution, Lead, executions, leads, starts, two_at_once};
 pub use lead::{KILL, led_by_another};
