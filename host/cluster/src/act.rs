@@ -254,9 +254,11 @@ impl<'a> Acting<'a> {
         let writing = writes::note_start(self.ctx, &s.group.namespace, claim, &note);
         match tokio::time::timeout(NOTE, writing).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => warn!(member = %intent.member, %error, "the start goes on"),
+            Ok(Err(error)) => {
+                warn!(member = %intent.member, %error, "failed to note the start on its claim; it goes on")
+            }
             Err(_) => {
-                warn!(member = %intent.member, "no answer to the note of its start on {}; the start goes on", claim.name)
+                warn!(member = %intent.member, claim = claim.name, "no answer to the note of the start on its claim; it goes on")
             }
         }
     }

@@ -174,6 +174,7 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
     let template = ctx.hints.with_group(&group.uid, |hints| hints.built.template_hash(&object));
     let mut world = World::read(ctx, &group, template).await?;
     let mut record = memory::recall(record, &group.name, world.claims());
+    // What a claim opened again has the time of the process that wrote it.
     record.clamp(ctx.clock.now());
     world.same_group(ctx, &group).await?;
     let mut set = world.set(&group, ctx)?;
@@ -183,6 +184,7 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
     let desired = desired.map_err(Error::BuildObjects)?;
     let known = missing::known(&object, &record);
     world.find(ctx, &group, &missing::expected(&group, set.as_ref(), &record), &desired).await?;
+    // Once more for what was read by name.
     world.same_group(ctx, &group).await?;
     let objects = world.objects(ctx, &group, desired);
     let now = ctx.clock.now();

@@ -78,7 +78,7 @@ fn recall_start(record: &mut Record, known: &Record, group: &str, claims: &[(&Me
     let member = record.member_mut(&intent.member);
     member.last_command = Some(intent.command.clone());
     member.started = Some(last.started.clone());
-    push_primary(record, &last.target);
+    record.push_last_primary(last.target.clone());
     record.intents.push(intent.clone());
 }
 
@@ -89,13 +89,6 @@ pub fn start_note(s: &Snapshot, record: &Record, intent: &Intent) -> Option<Star
     let started = record.member(&intent.member).started.clone()?;
     let (group, target) = (s.group.name.clone(), LastPrimary::of(intent, pod));
     Some(StartNote { group, counter: record.counter, intent: intent.clone(), target, started })
-}
-
-fn push_primary(record: &mut Record, entry: &LastPrimary) {
-    let same = |l: &LastPrimary| l.pod_uid == entry.pod_uid && l.container_id == entry.container_id;
-    if !record.last_primaries.iter().any(same) {
-        record.last_primaries.push(entry.clone());
-    }
 }
 
 fn apply_mark(record: &mut Record, member: &MemberName, mark: &ClaimMark) {
@@ -125,7 +118,7 @@ fn recall_primaries(record: &mut Record, known: &Record, marks: &[Marked<'_>]) {
     let Some(term) = marks.iter().filter(later).map(|(_, _, mark)| mark.term).max() else { return };
     let of_term = || marks.iter().filter(later).map(|(_, _, mark)| *mark).filter(|mark| mark.term == term);
     for entry in of_term().flat_map(|mark| &mark.ran) {
-        push_primary(record, entry);
+        record.push_last_primary(entry.clone());
     }
     for name in of_term().flat_map(|mark| &mark.primaries) {
         if record.last_primaries.iter().all(|l| &l.member != name) {

@@ -357,6 +357,14 @@ impl Record {
         self.term == 0 && self.ever_seeded.is_none() && self.members.values().all(|m| m.term.is_none())
     }
 
+    /// Notes a primary, once for each container.
+    pub fn push_last_primary(&mut self, entry: LastPrimary) {
+        let same = |l: &LastPrimary| l.pod_uid == entry.pod_uid && l.container_id == entry.container_id;
+        if !self.last_primaries.iter().any(same) {
+            self.last_primaries.push(entry);
+        }
+    }
+
     /// The memory of a member; an empty one if there is none.
     #[must_use]
     pub fn member(&self, name: &MemberName) -> &MemberRecord {

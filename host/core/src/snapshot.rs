@@ -245,12 +245,14 @@ impl Snapshot {
     /// nobody follows it (S23). One of the others whose role cannot be read for a moment counts: clients still reach it (S19).
     #[must_use]
     pub fn is_surplus(&self, member: &Member) -> bool {
-        let is_shown = |m: &Member| m.pod.as_ref().and_then(|pod| pod.routed.as_deref()) == Some("primary");
         let leads = |m: &&Member| {
             let of_this_term = self.record.member(&m.name).term == Some(self.record.term);
-            is_shown(m) && self.reachable(m) && of_this_term && matches!(self.role(m).0, Role::Primary | Role::Unknown)
+            m.leads_clients()
+                && self.reachable(m)
+                && of_this_term
+                && matches!(self.role(m).0, Role::Primary | Role::Unknown)
         };
-        !is_shown(member) && self.members.iter().filter(leads).count() >= self.group.desired_primaries()
+        !member.leads_clients() && self.members.iter().filter(leads).count() >= self.group.desired_primaries()
     }
 
     /// The serving primaries that secondaries follow and further primaries join, by ordinal: those that are not surplus.

@@ -1,7 +1,7 @@
 //! The clients that run on one node: in its network, by its routes, and gone when it loses its power. Each writes what it learned to the standard output,
 //! as lines of [`crate::journal`].
 //!
-//! A psql that lives on costs next to nothing, a new one some 30 ms of processor. So sessions are kept: through a Service for some operations,
+//! A psql that lives on costs next to nothing, a new one some 30 ms of processor. So sessions are used again: through a Service for some operations,
 //! since each new connection is a question of routing, too; to a member until it breaks.
 mod operations;
 mod session;

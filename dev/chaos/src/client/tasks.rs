@@ -38,7 +38,7 @@ pub async fn live(client: Client, tools: PathBuf) {
     }
 }
 
-/// A connection is kept for some operations.
+/// A connection serves some operations.
 async fn through_rw(name: &str, tools: &Path, host: &str, turn: &mut u32) {
     let mut session = Session::connect(tools, host, None);
     let primary = meet(&mut session, name).await;

@@ -9,7 +9,7 @@ use http::Method;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tanist_api::ReplicaGroup;
-use tanist_core::contract::{MemberName, Phase, Role};
+use tanist_core::contract::{MemberName, Phase, Position, Role};
 use tanist_core::freshness::Ask;
 use tanist_core::record::{Intent, Verb};
 use tanist_core::snapshot::{Evidence, Snapshot};
@@ -153,6 +153,23 @@ async fn a_round_ends_when_the_objects_belong_to_the_next_group_of_that_name() {
         let observed = observe(&stub.context(), &seen, Ask::Recent, None).await;
         assert_eq!(matches!(observed, Err(Error::Gone)), created_again, "{path} of {uid}: {:?}", observed.err());
     }
+}
+
+// S28, S32: a start that only its claim knows is opened again. Its time is from a process whose clock was ahead, and is not later than now.
+#[tokio::test]
+async fn a_start_that_only_its_claim_knows_is_opened_again() {
+    let stub = Stub::new();
+    let start = Intent { started: i64::MAX / 2, ..intent() };
+    let target = json!({"member": "db-0", "podUid": "pod-0", "container": "db", "containerId": "c0", "grace": 30});
+    let started = json!({"term": 1, "target": false, "before": Position::Empty});
+    let note = json!({"group": "db", "counter": 1, "intent": start, "target": target, "started": started});
+    let notes = json!({"tanist.dev/start": note.to_string()});
+    let metadata = json!({"uid": "claim", "labels": {"tanist.dev/group": "db"}, "annotations": notes});
+    stub.set_object("/api/v1/namespaces/ns/persistentvolumeclaims/data-db-0", json!({"metadata": metadata}));
+    stub.change(GROUP, |group| group["status"] = json!({}));
+    let s = look(&stub).await.0.unwrap();
+    let open: Vec<_> = s.record.intents.iter().map(|i| (i.token.as_str(), i.started <= s.now)).collect();
+    assert_eq!(open, [("t", true)]);
 }
 
 // A Service that lost its label is changed, not created: its version is known.

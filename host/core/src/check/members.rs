@@ -135,8 +135,8 @@ pub fn demote_member(s: &Snapshot, serving: &[&Member], member: &Member) -> Held
     retry_allowed(s, member)?;
     let stale = !s.serves(member) && !serving.is_empty();
     let surplus = serving.len() > s.group.desired_primaries();
-    if surplus && !stale && serving.iter().any(|m| !leads_clients(m)) {
-        if leads_clients(member) {
+    if surplus && !stale && serving.iter().any(|m| !m.leads_clients()) {
+        if member.leads_clients() {
             let message = "clients reach it; a primary that they do not reach is stopped first";
             return Err(broken_by(Rule::NotSurplus, &member.name, message));
         }
@@ -150,16 +150,11 @@ pub fn demote_member(s: &Snapshot, serving: &[&Member], member: &Member) -> Held
     }
 }
 
-/// Whether Services lead clients to the member as a primary.
-fn leads_clients(member: &Member) -> bool {
-    member.pod.as_ref().and_then(|pod| pod.routed.as_deref()) == Some("primary")
-}
-
 /// Whether a primary that leaves is stopped so that a member that stays can become one in its place (S25). One after the other: only while as many serve as
 /// desired, and only beside another one that clients reach. With a single desired primary the lead moves by a switchover.
 #[must_use]
 pub fn makes_room(s: &Snapshot, serving: &[&Member], member: &Member) -> bool {
-    let other = serving.iter().any(|m| m.name != member.name && leads_clients(m));
+    let other = serving.iter().any(|m| m.name != member.name && m.leads_clients());
     if !s.leaves(member) || !other || serving.len() != s.group.desired_primaries() {
         return false;
     }

@@ -29,6 +29,14 @@ pub struct Member {
     pub conditions: Vec<Condition>,
 }
 
+impl Member {
+    /// Whether Services lead clients to it as to a primary.
+    #[must_use]
+    pub fn leads_clients(&self) -> bool {
+        self.pod.as_ref().and_then(|pod| pod.routed.as_deref()) == Some("primary")
+    }
+}
+
 /// A pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pod {

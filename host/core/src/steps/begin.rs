@@ -97,15 +97,7 @@ fn record_intent(s: &Snapshot, plan: &mut Plan, member: &Member, intent: &Intent
 
 fn record_last_primary(plan: &mut Plan, s: &Snapshot, intent: &Intent) {
     let Some((_, pod)) = s.pod(&intent.pod_uid) else { return };
-    push_last_primary(plan, LastPrimary::of(intent, pod));
-}
-
-/// Records a primary, once for each container.
-pub fn push_last_primary(plan: &mut Plan, entry: LastPrimary) {
-    let same = |l: &LastPrimary| l.pod_uid == entry.pod_uid && l.container_id == entry.container_id;
-    if !plan.record.last_primaries.iter().any(same) {
-        plan.record.last_primaries.push(entry);
-    }
+    plan.record.push_last_primary(LastPrimary::of(intent, pod));
 }
 
 /// The arguments with the peers in place of `$(PEERS)`, otherwise at the end (A12). Each peer is an argument of its own; a seed has none.

@@ -6,7 +6,6 @@ use crate::plan::{Plan, Reason};
 use crate::policy::Policies;
 use crate::record::{Event, Intent, LastPrimary, LostPrimary, Mark, MemberRecord, Seeded, Verb};
 use crate::snapshot::{Member, Snapshot};
-use crate::steps::begin::push_last_primary;
 use std::collections::BTreeSet;
 
 /// Runs this step; see the documentation of the module.
@@ -157,7 +156,7 @@ fn record_primary(s: &Snapshot, plan: &mut Plan, member: &Member) {
         grace: pod.grace,
         gone: None,
     };
-    push_last_primary(plan, entry);
+    plan.record.push_last_primary(entry);
     if is_new {
         // A command that the record lost made it primary in this term (S32): the secondaries follow another one.
         note_other_primary(s, plan, &member.name);

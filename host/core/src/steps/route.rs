@@ -41,9 +41,7 @@ fn route(s: &Snapshot, plan: &mut Plan, member: &Member, none_to_start: bool) {
 /// Whether stopped members are stopped on purpose: enough primaries serve, and no command starts the others (docs/requirements.md, reading 4). A
 /// primary whose role cannot be read for a moment counts as serving, so that its idle members stay Ready (S19).
 fn has_none_to_start(s: &Snapshot) -> bool {
-    let silent = |m: &&Member| {
-        s.role(m).0 == Role::Unknown && m.pod.as_ref().is_some_and(|p| p.routed.as_deref() == Some("primary"))
-    };
+    let silent = |m: &&Member| s.role(m).0 == Role::Unknown && m.leads_clients();
     let lead = s.serving().len().saturating_add(s.members.iter().filter(silent).count());
     let enough = lead >= s.group.desired_primaries();
     s.group.is_stopped() || (enough && s.group.commands.secondary.is_none())

@@ -9,7 +9,6 @@ use crate::plan::{Action, DeletionCause, Plan, Reason};
 use crate::policy::Policies;
 use crate::record::{Broken, Event, Intent, LastPrimary, Seeded, Verb, cut};
 use crate::snapshot::{Evidence, Member, Pod, Snapshot};
-use crate::steps::begin::push_last_primary;
 use tanist_protocol::why::Word;
 
 /// Reasons for which the runner did not start a command at all: role or sequence had changed just before the start, the operator ended before it
@@ -285,18 +284,7 @@ fn record_started(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: Option
         known.last_primary = Some(s.now);
         plan.record.ever_seeded = Some(Seeded { member: seeded_by(plan, intent), confirmed: true });
         if let Some(pod) = member.and_then(|m| m.pod.as_ref()) {
-            let (container, container_id) = (intent.container.clone(), intent.container_id.clone());
-            let (node, grace) = (pod.node.clone(), pod.grace);
-            let entry = LastPrimary {
-                member: intent.member.clone(),
-                pod_uid: pod.uid.clone(),
-                container,
-                container_id,
-                node,
-                grace,
-                gone: None,
-            };
-            push_last_primary(plan, entry);
+            plan.record.push_last_primary(LastPrimary::of(intent, pod));
         }
     }
     let what = if primary { Event::BecamePrimary } else { Event::BecameSecondary };

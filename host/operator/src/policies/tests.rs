@@ -113,7 +113,7 @@ impl Process {
             if (active.status[0].name.as_deref().unwrap_or("-"), active.status[0].state.as_str()) == (name, state) {
                 return active;
             }
-            let woken = tokio::time::timeout(Duration::from_secs(30), self.woken.next()).await;
+            let woken = tokio::time::timeout(Duration::from_secs(300), self.woken.next()).await;
             woken.unwrap_or_else(|_| panic!("{name} {state} is not reached: {:?}", active.status));
         }
     }
