@@ -147,6 +147,15 @@ impl Operator {
         }
     }
 
+    /// Waits until its container was started, however it ended.
+    ///
+    /// # Errors
+    /// When that does not happen in time: the cluster does not work.
+    pub async fn started(&self, seconds: u64) -> Result<()> {
+        let runs = |pod: &Pod| pod.status.as_ref().is_some_and(|s| s.phase.as_deref() == Some("Running"));
+        until("the cluster to start the operator", seconds, async || Ok(self.pods().await?.iter().any(runs))).await
+    }
+
     /// How often its containers were restarted.
     ///
     /// # Errors

@@ -77,7 +77,11 @@ impl Play {
                 .await
                 .context("failed to set the stage")
                 .map_err(told)?;
-            let done = body(&stage).await;
+            // After an outage of the API server the cluster's own controllers are late, too: a Deployment was seen to have no pod after 90 s.
+            let done = match stage.operator.started(240).await {
+                Ok(()) => body(&stage).await,
+                Err(error) => Err(error),
+            };
             let seconds = began.elapsed().as_secs_f64();
             match done {
                 Ok(()) => {
@@ -200,7 +204,8 @@ impl Stage {
             ],
         );
         show("events", &["get", "events", "-n", ns, "--sort-by=.lastTimestamp"]);
-        show("operator", &["get", "pods", "-n", &self.operator.namespace, "-o", "wide"]);
+        show("operator", &["get", "deployments,replicasets,pods", "-n", &self.operator.namespace, "-o", "wide"]);
+        show("its events", &["get", "events", "-n", &self.operator.namespace, "--sort-by=.lastTimestamp"]);
         println!("---- the operator's log\n{}", log.trim_end());
         let pods = kubectl(&["get", "pods", "-n", ns, "-o", "name"]).unwrap_or_default();
         for pod in pods.lines() {
