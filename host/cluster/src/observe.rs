@@ -168,9 +168,13 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
         return Err(Error::Gone);
     }
     let group = validate::group(&object, &ctx.cluster_domain).map_err(Error::ReadSpec)?;
-    let record = read_record(&object, ctx.clock.now())?;
+    let now = ctx.clock.now();
+    let mut record = read_record(&object, now)?;
     let at = ctx.clock.moment();
-    let by_others = ctx.hints.with_group(&group.uid, |hints| hints.readings.note_record(object.record(), at));
+    let by_others = ctx.hints.with_group(&group.uid, |hints| {
+        hints.commands.watch(&mut record.intents, group.unknown_grace, now);
+        hints.readings.note_record(object.record(), at)
+    });
     let template = ctx.hints.with_group(&group.uid, |hints| hints.built.template_hash(&object));
     let mut world = World::read(ctx, &group, template).await?;
     let mut record = memory::recall(record, &group.name, world.claims());

@@ -401,10 +401,10 @@ impl Record {
     }
 
     /// Corrects times from another process whose clock was ahead (docs/safety.md, S28): times of the past are at most now, and times that are
-    /// waited for are at most the longest back-off from now.
+    /// waited for are at most the back-off from now that belongs to the failures so far.
     pub fn clamp(&mut self, now: Timestamp) {
         let past = |at: &mut Timestamp| *at = (*at).min(now);
-        let awaited = |at: &mut Timestamp| *at = (*at).min(now.saturating_add(limits::BACKOFF_LONGEST_SECONDS));
+        let awaited = |at: &mut Timestamp, pause: i64| *at = (*at).min(now.saturating_add(pause));
         self.last_primaries.iter_mut().filter_map(|l| l.gone.as_mut()).for_each(past);
         for intent in &mut self.intents {
             past(&mut intent.started);
@@ -413,7 +413,10 @@ impl Record {
         for member in self.members.values_mut() {
             member.last_primary.iter_mut().for_each(past);
             member.last_failure.iter_mut().map(|f| &mut f.at).for_each(past);
-            member.retry_at.iter_mut().chain(&mut member.treat_at).for_each(awaited);
+            member.retry_at.iter_mut().for_each(|at| awaited(at, backoff(member.failures)));
+            // As many treatments have no back-off.
+            let slow = member.treated.saturating_sub(limits::FREE_TREATMENTS).saturating_add(1);
+            member.treat_at.iter_mut().for_each(|at| awaited(at, backoff(slow)));
         }
         self.switchover.iter_mut().filter_map(|h| h.begun.as_mut()).for_each(past);
         self.history.iter_mut().map(|t| &mut t.at).for_each(past);

@@ -231,6 +231,16 @@ async fn an_unknown_end_is_asked_for_again() {
     }
 }
 
+// S28: another process began a command by a clock that was far behind.
+#[tokio::test]
+async fn a_command_of_another_process_has_its_own_time() {
+    let stub = Stub::new();
+    stub.change(GROUP, |group| group["status"]["record"]["intents"] = serde_json::to_value([intent()]).unwrap());
+    let s = stub.observe(&stub.context(), &[Role::Unknown, Role::Unknown]).await.snapshot;
+    let last_resort = s.record.intents[0].deadline() + i64::from(s.group.unknown_grace);
+    assert!((s.now + 58..=s.now + 60).contains(&last_resort), "{} s from now", last_resort - s.now);
+}
+
 async fn slot(ctx: &Context) -> Slot {
     ctx.commands.take("group", Duration::ZERO).await.unwrap()
 }

@@ -2,6 +2,8 @@
 //!
 //! A command goes one way: it is *promised* before its intent is written, *runs*, and has *ended*. A promise that was not begun when its round is over never
 //! started, and no other process can start it. So each step is a method, and no other code can change one.
+use crate::contract::Timestamp;
+use crate::record::Intent;
 use crate::snapshot::Evidence;
 use std::collections::{BTreeMap, BTreeSet};
 use tanist_protocol::why::Word;
@@ -15,6 +17,8 @@ pub struct Commands {
     running: BTreeSet<String>,
     /// How they ended.
     ended: BTreeMap<String, Evidence>,
+    /// When this process first saw each open intent, in seconds since 1970.
+    seen: BTreeMap<String, Timestamp>,
 }
 
 impl Commands {
@@ -79,6 +83,18 @@ impl Commands {
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.promised.is_empty() && self.running.is_empty()
+    }
+
+    /// Reads the times of open intents. Another process may have written them by a clock that was behind: whatever they say, the last resort does not come before the
+    /// command had its own time under the eyes of this process, and a role is awaited from its first look on (docs/safety.md, S28). `grace`: seconds from the
+    /// deadline of a command to its last resort.
+    pub fn watch(&mut self, intents: &mut [Intent], grace: u32, now: Timestamp) {
+        self.seen.retain(|token, _| intents.iter().any(|intent| intent.token == *token));
+        for intent in intents {
+            let seen = *self.seen.entry(intent.token.clone()).or_insert(now);
+            intent.started = intent.started.max(seen.saturating_sub(i64::from(grace)));
+            intent.exited = intent.exited.map(|exited| exited.max(seen));
+        }
     }
 
     /// Forgets how commands without an open intent ended.

@@ -5,6 +5,7 @@ use super::super::support::{db, sequence};
 use tanist_core::check::{Rule, SeedOrder, start};
 use tanist_core::contract::{Failure, Outcome, Position};
 use tanist_core::decide::decide;
+use tanist_core::evidence::Commands;
 use tanist_core::limits;
 use tanist_core::over::prove_over;
 use tanist_core::plan::Action;
@@ -131,8 +132,16 @@ fn stored_times_are_never_later_than_now() {
     let mut wanted = at(now);
     let known = wanted.member_mut(&db(0));
     (known.retry_at, known.treat_at) =
-        (Some(now + limits::BACKOFF_LONGEST_SECONDS), Some(now + limits::BACKOFF_LONGEST_SECONDS));
+        (Some(now + limits::BACKOFF_FIRST_SECONDS), Some(now + limits::BACKOFF_FIRST_SECONDS));
     assert_eq!(ahead, wanted);
+    for (failures, pause) in [(1, 10), (2, 20), (3, 40), (20, limits::BACKOFF_LONGEST_SECONDS)] {
+        let mut record = at(now + 3600);
+        let known = record.member_mut(&db(0));
+        (known.failures, known.treated) = (failures, failures + limits::FREE_TREATMENTS - 1);
+        record.clamp(now);
+        let known = record.member(&db(0));
+        assert_eq!((known.retry_at, known.treat_at), (Some(now + pause), Some(now + pause)), "{failures}");
+    }
     let (mut past, before) = (at(now - 3600), at(now - 3600));
     past.clamp(now);
     assert_eq!(past, before);
@@ -140,4 +149,42 @@ fn stored_times_are_never_later_than_now() {
     resting.member_mut(&db(0)).retry_at = Some(now + 7);
     resting.clamp(now);
     assert_eq!(resting.member(&db(0)).retry_at, Some(now + 7), "a back-off in its bounds stays");
+}
+
+// S28: another process began commands by a clock that was a day behind. Each has its own time under the eyes of this process, and a role is awaited anew; times that
+// this process can have seen stay.
+#[test]
+fn a_command_of_another_process_has_its_time_whatever_its_clock_said() {
+    let (now, grace, day) = (1_000_000, 900, 86_400);
+    let open = |token: &str, started, exited| Intent {
+        token: token.into(),
+        verb: Verb::Place,
+        command: "secondary".into(),
+        member: db(0),
+        pod_uid: "u0".into(),
+        container: "db".into(),
+        container_id: "c".into(),
+        generation: 1,
+        started,
+        timeout: 60,
+        term: 1,
+        again: false,
+        had_role: false,
+        exited,
+    };
+    let read = || vec![open("old", now - day, Some(now - day)), open("new", now - 5, None)];
+    let last_resort = |intent: &Intent| intent.deadline() + i64::from(grace);
+    let mut commands = Commands::default();
+    let mut intents = read();
+    commands.watch(&mut intents, grace, now);
+    assert_eq!(last_resort(&intents[0]), now + 60);
+    assert_eq!(intents[0].exited, Some(now));
+    assert_eq!((intents[1].started, intents[1].exited), (now - 5, None));
+    let mut later = read();
+    commands.watch(&mut later, grace, now + 50);
+    assert_eq!(later, intents, "time goes on");
+    commands.watch(&mut [], grace, now + 51);
+    let mut again = read();
+    commands.watch(&mut again, grace, now + 52);
+    assert_eq!(last_resort(&again[0]), now + 52 + 60, "what is closed is forgotten");
 }
