@@ -40,6 +40,21 @@ impl Writes {
         self.0.get(word).is_some_and(|word| word & bit != 0)
     }
 
+    /// These and the other ones.
+    #[must_use]
+    pub fn joined(&self, other: &Writes) -> Writes {
+        let longest = self.0.len().max(other.0.len());
+        let word = |writes: &Writes, at: usize| writes.0.get(at).copied().unwrap_or(0);
+        Writes((0..longest).map(|at| word(self, at) | word(other, at)).collect())
+    }
+
+    /// Leaves out those that are not in `other`.
+    pub fn keep(&mut self, other: &Writes) {
+        for (at, word) in self.0.iter_mut().enumerate() {
+            *word &= other.0.get(at).copied().unwrap_or(0);
+        }
+    }
+
     /// How many of these are not in `other`.
     #[must_use]
     pub fn lacking_in(&self, other: &Writes) -> u32 {
@@ -80,12 +95,14 @@ pub struct App {
     pub role: Role,
     /// The member that it copies from.
     pub follows: Option<String>,
+    /// Whether a user made it primary by hand, beside another one. Clients are not to be led to it.
+    pub by_hand: bool,
 }
 
 impl Default for App {
     /// No process runs.
     fn default() -> Self {
-        App { role: Role::Stopped, follows: None }
+        App { role: Role::Stopped, follows: None, by_hand: false }
     }
 }
 
@@ -124,6 +141,11 @@ mod tests {
     fn writes_are_a_set() {
         let (few, many): (Writes, Writes) = ([1, 64, 130].into_iter().collect(), (1..=200).collect());
         assert!(few.contains(64) && !few.contains(63) && !few.contains(1_000));
+        let mut kept = many.clone();
+        kept.keep(&few);
+        assert_eq!((kept.lacking_in(&few), few.lacking_in(&kept)), (0, 0));
+        let both = Writes::from_iter([700]).joined(&few);
+        assert_eq!((few.lacking_in(&both), both.lacking_in(&few), both.contains(700)), (0, 1, true));
         assert_eq!((few.lacking_in(&many), many.lacking_in(&few), many.lacking_in(&Writes::default())), (0, 197, 200));
     }
 }

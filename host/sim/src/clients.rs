@@ -1,6 +1,8 @@
 //! Clients that write, and what must not be lost: every write that was acknowledged. A write is acknowledged once every primary has it, and every secondary that
-//! a command told to follow one of them; a primary that is alone acknowledges alone.
+//! a command told to follow one of them; a primary that is alone acknowledges alone. An application that replicates asynchronously acknowledges at once: then a
+//! takeover may lose what only the lost primary had ([`Replication`]).
 use crate::app::Writes;
+use crate::oracles::routes;
 use crate::world::{Machine, State, World};
 use kube::ResourceExt;
 use std::collections::BTreeSet;
@@ -8,6 +10,7 @@ use std::time::Duration;
 use tanist_api::ReplicaGroup;
 use tanist_api::spec::Primaries;
 use tanist_core::contract::Role;
+use tanist_core::record::Verb;
 
 /// How often a client writes, and how long followers are behind at most.
 const EVERY: Duration = Duration::from_millis(400);
@@ -15,15 +18,29 @@ const EVERY: Duration = Duration::from_millis(400);
 /// The same while a group is at rest: nothing can be lost then.
 const SELDOM: Duration = Duration::from_secs(20);
 
+/// When a write is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Replication {
+    /// Once each primary and each of its followers has it.
+    #[default]
+    Synchronous,
+    /// Once the primary has it. Followers get it later.
+    Asynchronous,
+}
+
 /// What the clients of a group know.
 #[derive(Debug, Default)]
 pub struct Clients {
+    /// When its application acknowledges a write.
+    pub replication: Replication,
     /// Acknowledged writes.
     pub promised: Writes,
     /// Writes that a primary has and did not acknowledge yet.
     pub open: BTreeSet<u64>,
     /// The number of the last write.
     pub writes: u64,
+    /// How many primaries there may be besides what the group asks for now: see [`allow`].
+    pub allowed: usize,
 }
 
 /// Writes and replicates for ever.
@@ -32,9 +49,12 @@ pub async fn run(world: World) {
         let pause = if world.lock().is_at_rest { SELDOM } else { EVERY };
         tokio::time::sleep(pause).await;
         let mut state = world.lock();
-        let groups: Vec<(String, usize)> =
-            state.groups.iter().map(|(name, group)| (name.clone(), primaries(group))).collect();
-        for (group, limit) in groups {
+        routes::see_roles(&mut state);
+        let groups: Vec<String> = state.groups.keys().cloned().collect();
+        for group in groups {
+            forget_allowed(&mut state, &group);
+            accept_by_hand(&mut state, &group);
+            let limit = limit(&state, &group);
             write(&mut state, &group, limit);
             replicate(&mut state, &group);
             acknowledge(&mut state, &group, limit);
@@ -51,6 +71,55 @@ pub fn primaries(group: &ReplicaGroup) -> usize {
     }
 }
 
+/// How many primaries a group may have now: as many as it asks for, or as it asked for when those that lead, or are about to, were told to.
+#[must_use]
+pub fn limit(state: &State, group: &str) -> usize {
+    let asked = state.groups.get(group).map_or(usize::MAX, |group| primaries(group));
+    asked.max(state.clients.get(group).map_or(0, |clients| clients.allowed))
+}
+
+/// The group is about to ask for another number of primaries. Those that it has stay until they are stopped one by one.
+pub fn allow(state: &mut State, group: &str) {
+    let limit = limit(state, group);
+    state.clients.entry(group.to_owned()).or_default().allowed = limit;
+}
+
+/// Once a group has no more primaries than it asks for, and none is about to lead, it may have no more again.
+fn forget_allowed(state: &mut State, group: &str) {
+    if state.clients.get(group).is_none_or(|clients| clients.allowed == 0) {
+        return;
+    }
+    let is_about_to = |m: &Machine| m.busy.as_deref().is_some_and(Verb::token_makes_primary);
+    let asked = state.groups.get(group).map_or(usize::MAX, |group| primaries(group));
+    let status = state.groups.get(group).and_then(|group| group.status.as_ref());
+    let intents = status.and_then(|status| status.record.as_ref()?.get("intents")?.as_array());
+    let tokens = intents.into_iter().flatten().filter_map(|intent| intent.get("token")?.as_str());
+    let some_open = tokens.into_iter().any(Verb::token_makes_primary);
+    let some_run = state.machines.values().any(|m| m.group == group && is_about_to(m));
+    if !some_open && !some_run && leaders(state, group).len() <= asked {
+        state.clients.entry(group.to_owned()).or_default().allowed = 0;
+    }
+}
+
+/// A primary that a user started by hand is the group's primary once no other one runs: nobody can tell it from one that a command started. What it lacks is the
+/// user's loss.
+pub fn accept_by_hand(state: &mut State, group: &str) {
+    let is_one = |m: &Machine| m.group == group && m.app.by_hand && m.ending.is_none();
+    if !leaders(state, group).is_empty() {
+        return;
+    }
+    let Some((uid, machine)) = state.machines.iter().find(|(_, m)| is_one(m)).map(|(uid, m)| (uid.clone(), m.clone()))
+    else {
+        return;
+    };
+    let holds = state.disks.get(&machine.claim).map(|disk| disk.holds.clone()).unwrap_or_default();
+    let clients = state.clients.entry(group.to_owned()).or_default();
+    clients.promised.keep(&holds);
+    clients.open.retain(|write| holds.contains(*write));
+    state.machines.entry(uid).and_modify(|machine| machine.app.by_hand = false);
+    state.say(format!("{}, which a user started by hand, leads alone", machine.pod));
+}
+
 /// An application that clients or followers reach, without what its runner remembers.
 #[derive(Debug, Clone)]
 struct Running {
@@ -58,16 +127,20 @@ struct Running {
     node: String,
     claim: String,
     follows: Option<String>,
+    /// Whether others reach it.
+    is_reached: bool,
 }
 
-/// The applications of a group that have that role in truth, whether or not anybody sees them.
+/// The applications of a group that have that role in truth, whether or not anybody sees them. Clients have nothing to do with what a user started by hand.
 fn running(state: &State, group: &str, role: Role) -> Vec<Running> {
-    let of = state.machines.values().filter(|machine| machine.group == group && machine.app.role == role);
-    let running = |m: &Machine| Running {
+    let is_meant = |m: &Machine| m.group == group && m.app.role == role && !m.app.by_hand;
+    let of = state.machines.iter().filter(|(_, machine)| is_meant(machine));
+    let running = |(uid, m): (&String, &Machine)| Running {
         pod: m.pod.clone(),
         node: m.node.clone(),
         claim: m.claim.clone(),
         follows: m.app.follows.clone(),
+        is_reached: state.reaches(uid, m),
     };
     of.map(running).collect()
 }
@@ -85,11 +158,16 @@ pub fn count_primaries(state: &mut State, group: &str, limit: usize) {
     }
 }
 
-/// One client writes. One primary takes it alone; several agree on each write, so each of them has it at once, and while one is not reached none takes any.
+/// One client writes. One primary takes it alone, unless it stands still; several agree on each write, so each of them has it at once, and while one is not reached none takes any.
 fn write(state: &mut State, group: &str, limit: usize) {
     count_primaries(state, group, limit);
     let leaders = leaders(state, group);
-    if leaders.is_empty() || leaders.len() > 1 && !leaders.iter().all(|leader| state.is_up(&leader.node)) {
+    // A primary whose node is cut off has clients on that node.
+    let stands_still = state
+        .machines
+        .iter()
+        .any(|(uid, m)| m.group == group && m.app.role == Role::Primary && state.stands_still(uid));
+    if leaders.is_empty() || stands_still || leaders.len() > 1 && !leaders.iter().all(|leader| leader.is_reached) {
         return;
     }
     let clients = state.clients.entry(group.to_owned()).or_default();
@@ -107,11 +185,11 @@ fn write(state: &mut State, group: &str, limit: usize) {
 
 /// Followers that reach their primary get what it has.
 fn replicate(state: &mut State, group: &str) {
-    let reached: Vec<Running> = leaders(state, group).into_iter().filter(|leader| state.is_up(&leader.node)).collect();
+    let reached: Vec<Running> = leaders(state, group).into_iter().filter(|leader| leader.is_reached).collect();
     for follower in running(state, group, Role::Secondary) {
         let leader = reached.iter().find(|leader| follower.follows.as_deref() == Some(&leader.pod));
         // Some replicate later than others: one in three times nothing arrives.
-        if leader.is_none() || !state.is_up(&follower.node) || state.dice_of_clients(3) == 0 {
+        if leader.is_none() || !follower.is_reached || state.dice_of_clients(3) == 0 {
             continue;
         }
         if let Some(copy) = leader.and_then(|leader| state.disks.get(&leader.claim).cloned()) {
@@ -126,9 +204,9 @@ pub fn hand_over(state: &mut State, leader: &Machine) {
         return;
     }
     let Some(copy) = state.disks.get(&leader.claim).cloned() else { return };
-    let follows = |m: &&Machine| m.app.role == Role::Secondary && m.app.follows.as_deref() == Some(&leader.pod);
-    let reached = state.machines.values().filter(follows).filter(|m| state.is_up(&m.node));
-    for claim in reached.map(|m| m.claim.clone()).collect::<Vec<_>>() {
+    let follows = |m: &Machine| m.app.role == Role::Secondary && m.app.follows.as_deref() == Some(&leader.pod);
+    let reached = state.machines.iter().filter(|(uid, m)| follows(m) && state.reaches(uid, m));
+    for claim in reached.map(|(_, m)| m.claim.clone()).collect::<Vec<_>>() {
         state.disks.insert(claim, copy.clone());
     }
 }
@@ -139,7 +217,8 @@ fn acknowledge(state: &mut State, group: &str, limit: usize) {
     if leaders.is_empty() || leaders.len() > limit {
         return;
     }
-    let led = |f: &Running| leaders.iter().any(|leader| f.follows.as_deref() == Some(&leader.pod));
+    let waits = state.clients.get(group).is_some_and(|clients| clients.replication == Replication::Synchronous);
+    let led = |f: &Running| waits && leaders.iter().any(|leader| f.follows.as_deref() == Some(&leader.pod));
     let mut all = running(state, group, Role::Secondary);
     all.retain(led);
     let disks: Vec<_> = all.iter().chain(&leaders).filter_map(|running| state.disks.get(&running.claim)).collect();
@@ -152,20 +231,54 @@ fn acknowledge(state: &mut State, group: &str, limit: usize) {
     }
 }
 
-/// A member leads from now on: it has every acknowledged write.
+/// How many acknowledged writes a member in its role does not have although it has to: a secondary may only lag where nobody waits for it.
+#[must_use]
+pub fn lacking(state: &State, machine: &Machine) -> u32 {
+    let nothing = Writes::default();
+    let holds = state.disks.get(&machine.claim).map_or(&nothing, |disk| &disk.holds);
+    let Some(clients) = state.clients.get(&machine.group) else { return 0 };
+    let may_lag = clients.replication == Replication::Asynchronous && machine.app.role == Role::Secondary;
+    if may_lag { 0 } else { clients.promised.lacking_in(holds) }
+}
+
+/// A member leads from now on: it has every acknowledged write. Where nobody waits for followers, a takeover has at least what every other follower has that is
+/// reached.
 pub fn leads(state: &mut State, machine: &Machine) {
     let holds = state.disks.get(&machine.claim).map(|disk| disk.holds.clone()).unwrap_or_default();
     let is_alone = leaders(state, &machine.group).is_empty();
+    let takes_over =
+        machine.busy.as_deref().is_some_and(|token| token.split('-').next() == Some(Verb::Failover.as_str()));
     let clients = state.clients.entry(machine.group.clone()).or_default();
     let lost = clients.promised.lacking_in(&holds);
     if is_alone {
         // Nobody acknowledges later what only an old primary had.
         clients.open.retain(|write| holds.contains(*write));
     }
-    if lost > 0 {
-        let from = state.pods.get(&machine.pod).and_then(ResourceExt::uid).unwrap_or_default();
-        state.breaks("S15 S24", format!("{} ({from}) leads without {lost} acknowledged writes", machine.pod));
+    if lost == 0 {
+        return;
     }
+    let may_lose = takes_over && is_alone && clients.replication == Replication::Asynchronous;
+    let ahead = if may_lose { has_more(state, machine, &holds, lost) } else { None };
+    if may_lose && ahead.is_none() {
+        state.say(format!("{lost} acknowledged writes are given up"));
+        state.clients.entry(machine.group.clone()).or_default().promised.keep(&holds);
+        return;
+    }
+    let than = ahead.map(|other| format!(", which {other} has in part")).unwrap_or_default();
+    let from = state.pods.get(&machine.pod).and_then(ResourceExt::uid).unwrap_or_default();
+    state.breaks("S15 S24", format!("{} ({from}) leads without {lost} acknowledged writes{than}", machine.pod));
+}
+
+/// A secondary that is reached and has some of the acknowledged writes that a member lacks. `holds`: what that member has; `lost`: how many it lacks.
+fn has_more(state: &State, machine: &Machine, holds: &Writes, lost: u32) -> Option<String> {
+    let promised = &state.clients.get(&machine.group)?.promised;
+    let others = running(state, &machine.group, Role::Secondary).into_iter();
+    let mut others = others.filter(|other| other.is_reached && other.claim != machine.claim);
+    let adds = |other: &Running| {
+        let disk = state.disks.get(&other.claim);
+        disk.is_some_and(|disk| promised.lacking_in(&holds.joined(&disk.holds)) < lost)
+    };
+    others.find(adds).map(|other| other.pod)
 }
 
 #[cfg(test)]
@@ -184,7 +297,7 @@ pub(crate) mod tests {
             tokens: Tokens::default(),
             busy: None,
             expects_running: true,
-            app: App { role, follows: follows.map(str::to_owned) },
+            app: App { role, follows: follows.map(str::to_owned), by_hand: false },
             ending: None,
         }
     }
@@ -234,6 +347,35 @@ pub(crate) mod tests {
         acknowledge(&mut world.lock(), "db", 1);
         leads(&mut world.lock(), &machine("db-1", Role::Primary, None));
         assert_eq!(world.lock().broken, ["S15 S24: db-1 () leads without 2 acknowledged writes"]);
+    }
+
+    // Nobody waits for followers, so a takeover loses what only the lost primary had, and nothing else does.
+    #[tokio::test]
+    async fn an_asynchronous_takeover_has_what_the_other_followers_have() {
+        let follower = |name: &str| machine(name, Role::Secondary, Some("db-0"));
+        let takes_over = |verb: &str| Machine { busy: Some(format!("{verb}-1-a")), ..follower("db-1") };
+        let prepare = |reached: bool| {
+            let world = world(&[machine("db-0", Role::Primary, None), follower("db-1"), follower("db-2")]);
+            let mut state = world.lock();
+            state.clients.entry("db".into()).or_default().replication = Replication::Asynchronous;
+            acknowledge(&mut state, "db", 1);
+            assert_eq!(state.clients["db"].promised, (1..=3).collect());
+            state.machines.remove("uid of db-0");
+            state.disks.get_mut("claim of db-2").unwrap().holds = (1..=2).collect();
+            state.set_node("n0", reached);
+            drop(state);
+            world
+        };
+        let (world, alone) = (prepare(true), prepare(false));
+        leads(&mut world.lock(), &takes_over("failover"));
+        let said = ["S15 S24: db-1 () leads without 2 acknowledged writes, which db-2 has in part"];
+        assert_eq!(world.lock().broken, said);
+        leads(&mut alone.lock(), &takes_over("failover"));
+        assert_eq!(alone.lock().broken, [""; 0]);
+        assert_eq!(alone.lock().clients["db"].promised, [1].into_iter().collect(), "the others are given up");
+        let seeded = prepare(false);
+        leads(&mut seeded.lock(), &takes_over("seed"));
+        assert_eq!(seeded.lock().broken, ["S15 S24: db-1 () leads without 2 acknowledged writes"]);
     }
 
     #[tokio::test]

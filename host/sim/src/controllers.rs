@@ -10,9 +10,11 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::ResourceExt;
+use kube::core::DynamicObject;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tanist_api::GATE_MEMBER;
+use tanist_cluster::cluster::Kind;
 use tanist_core::contract::Role;
 
 /// How often they look.
@@ -50,6 +52,36 @@ pub fn step(state: &mut State) {
         kubelet(state, &pod);
     }
     bury(state);
+    collect(state);
+}
+
+/// Deletes what belongs to owners that are gone, as the garbage collector does after a while; then what belonged to that.
+fn collect(state: &mut State) {
+    let now = state.now;
+    let due: Vec<String> = state.gone_owners.iter().filter(|(_, at)| now >= **at).map(|(uid, _)| uid.clone()).collect();
+    for owner in due {
+        state.gone_owners.remove(&owner);
+        let owned = |meta: &ObjectMeta| meta.owner_references.iter().flatten().any(|of| of.uid == owner);
+        let sets: Vec<String> =
+            state.sets.values().filter(|set| owned(&set.metadata)).map(ResourceExt::name_any).collect();
+        let pods: Vec<String> =
+            state.pods.values().filter(|pod| owned(&pod.metadata)).map(ResourceExt::name_any).collect();
+        let is_owned = |(_, object): &(&(Kind, String), &Shared<DynamicObject>)| owned(&object.metadata);
+        let plain: Vec<(Kind, String)> = state.plain.iter().filter(is_owned).map(|(key, _)| key.clone()).collect();
+        for name in sets {
+            state.managers.remove(&(Kind::Set, name.clone()));
+            let uid = state.sets.remove(&name).and_then(|set| set.uid()).unwrap_or_default();
+            state.gone_owners.insert(uid, now.saturating_add(1));
+            state.say(format!("StatefulSet {name} is deleted with its group"));
+            state.tell();
+        }
+        for key in plain {
+            state.plain.remove(&key);
+            state.managers.remove(&key);
+            state.tell();
+        }
+        pods.iter().for_each(|pod| delete(state, pod));
+    }
 }
 
 /// Ends containers whose pods were deleted at once, on nodes that hear of it. On the others they go on.

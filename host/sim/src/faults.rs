@@ -88,11 +88,37 @@ pub enum Fault {
     NodeGone,
     /// Another process works beside the operator, as if it had the Lease, too.
     OperatorTwice,
+    /// A `sequence` prints something that is no position.
+    SequenceGarbled,
+    /// The output of an execution is cut, and its end says that it went well.
+    OutputCut,
+    /// The clock of a process of the operator is not that of the API server, and runs faster or slower.
+    ClockSkewed,
+    /// A user changes the pod template.
+    TemplateChanged,
+    /// An admission webhook refuses one kind of write, until everything heals.
+    WriteRefused,
+    /// A user replaces a follower's volume by an old copy of it.
+    VolumeRestored,
+    /// A user changes the selector of a Service or of the disruption budget, or takes its labels.
+    ServiceChanged,
+    /// A user gives a pod the label of another group.
+    LabelChanged,
+    /// A user asks for another number of primaries.
+    PrimariesChanged,
+    /// What runs in a pod stands still for a while: the application, its runner and the command that runs.
+    MemberFrozen,
+    /// A node does not report any more until everything else has healed; then it comes back, or an administrator takes it out of service.
+    NodeAway,
+    /// A user deletes the group and creates it again under its name. The garbage collector deletes what belonged to the first one.
+    GroupRecreated,
+    /// A user starts a second primary by hand.
+    PrimaryByHand,
 }
 
 impl Fault {
     /// Every kind.
-    pub const ALL: [Fault; 39] = [
+    pub const ALL: [Fault; 52] = [
         Fault::RequestLost,
         Fault::AnswerLost,
         Fault::Refused,
@@ -132,7 +158,28 @@ impl Fault {
         Fault::RoleForged,
         Fault::NodeGone,
         Fault::OperatorTwice,
+        Fault::SequenceGarbled,
+        Fault::OutputCut,
+        Fault::ClockSkewed,
+        Fault::TemplateChanged,
+        Fault::WriteRefused,
+        Fault::VolumeRestored,
+        Fault::ServiceChanged,
+        Fault::LabelChanged,
+        Fault::PrimariesChanged,
+        Fault::MemberFrozen,
+        Fault::NodeAway,
+        Fault::GroupRecreated,
+        Fault::PrimaryByHand,
     ];
+
+    /// Kinds that no life draws by itself yet; `tanist simulate --faults` has them.
+    ///
+    /// - A node that stays away: with several primaries a stopped member waits when the pod of a primary on that node was deleted at once and the member has a new one
+    ///   elsewhere (S20; seed 11009217).
+    /// - A primary that a user starts: it gets clients beside the other one when no pod has the label of a primary, as after a webhook refused it (S23). And the model of
+    ///   what such a primary loses is not complete: clients follow it only once no other one runs anywhere.
+    pub const NOT_YET: [Fault; 2] = [Fault::NodeAway, Fault::PrimaryByHand];
 }
 
 /// Which faults happen, and how often each did.

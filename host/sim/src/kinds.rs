@@ -61,6 +61,19 @@ impl Fault {
             Fault::RoleForged => ("role-forged", "a user gives a pod the label of a primary"),
             Fault::NodeGone => ("node-gone", "a node leaves the cluster, and comes back later"),
             Fault::OperatorTwice => ("operator-twice", "another process works beside the operator"),
+            Fault::SequenceGarbled => ("sequence-garbled", "a `sequence` prints what is no position"),
+            Fault::OutputCut => ("output-cut", "the output of an execution is cut"),
+            Fault::ClockSkewed => ("clock-skewed", "the clock of an operator is wrong, and runs faster or slower"),
+            Fault::TemplateChanged => ("template-changed", "a user changes the pod template"),
+            Fault::WriteRefused => ("write-refused", "a webhook refuses one kind of write until all heals"),
+            Fault::VolumeRestored => ("volume-restored", "a user replaces a secondary's volume by an old copy"),
+            Fault::ServiceChanged => ("service-changed", "a user changes a Service or the disruption budget"),
+            Fault::LabelChanged => ("label-changed", "a user gives a pod the label of another group"),
+            Fault::PrimariesChanged => ("primaries-changed", "a user asks for another number of primaries"),
+            Fault::MemberFrozen => ("member-frozen", "what runs in a pod stands still for a while"),
+            Fault::NodeAway => ("node-away", "a node does not report until all else has healed, or for ever"),
+            Fault::GroupRecreated => ("group-recreated", "a user deletes the group and creates it again"),
+            Fault::PrimaryByHand => ("primary-by-hand", "a user starts a second primary by hand"),
         }
     }
 }

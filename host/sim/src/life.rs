@@ -1,8 +1,10 @@
 //! One life of some groups: they form, faults happen, everything heals, and all have to be well again.
 use crate::app::group;
+use crate::clients::Replication;
 use crate::faults::Fault;
 use crate::operator::{AFTER_FROST, Operator};
-use crate::strikes::heal;
+use crate::oracles::whole;
+use crate::strikes::{heal, nodes, users};
 use crate::world::{State, World};
 use crate::{clients, controllers, strikes};
 use kube::ResourceExt;
@@ -98,10 +100,20 @@ impl Drawn {
     pub fn of(seed: u64) -> Self {
         let mut random = SmallRng::seed_from_u64(seed.rotate_left(32));
         let mut kinds: BTreeSet<Fault> = Fault::ALL.into_iter().filter(|_| random.random_range(0..3) == 0).collect();
+        kinds.retain(|kind| !Fault::NOT_YET.contains(kind));
         // A group with several primaries that has lost its memory may wait for a member that led before and follows now: this is not solved yet
         // (docs/decisions/0031-simulator.md, "So far").
         if groups(seed).iter().any(|group| group.spec.primaries != Primaries::Count(1)) {
             kinds.remove(&Fault::StatusLost);
+            kinds.remove(&Fault::GroupRecreated);
+        }
+        // What went with the group is on its claims alone: a claim beyond the members without it is taken for one that never had data (S32; seed 9007297).
+        if kinds.contains(&Fault::GroupRecreated) {
+            kinds.remove(&Fault::ClaimUnmarked);
+        }
+        let forgets = [Fault::StatusLost, Fault::GroupRecreated].iter().any(|kind| kinds.contains(kind));
+        if forgets || replication(seed) == Replication::Asynchronous {
+            kinds.remove(&Fault::PrimariesChanged);
         }
         Drawn { kinds, spared: BTreeSet::new() }
     }
@@ -112,10 +124,20 @@ impl Drawn {
 pub fn groups(seed: u64) -> Vec<ReplicaGroup> {
     let primaries = if seed.is_multiple_of(3) { 2 } else { 1 };
     let mut groups = vec![group("db", (1 + seed % 4).max(primaries), primaries)];
+    if seed % 7 == 5 {
+        groups.iter_mut().for_each(|group| group.spec.failover.prefer_running = true);
+    }
     if seed.is_multiple_of(4) {
         groups.push(group("queue", 3, 1));
     }
     groups
+}
+
+/// How the application of the first group replicates. Of seven lives with one primary, one has an application that waits for nobody, and one has an application of
+/// which the group knows that its running secondaries have every acknowledged write (`spec.failover.preferRunning`).
+fn replication(seed: u64) -> Replication {
+    let is_alone = groups(seed).iter().all(|group| group.spec.primaries == Primaries::Count(1));
+    if seed % 7 == 3 && is_alone { Replication::Asynchronous } else { Replication::Synchronous }
 }
 
 /// Lives the life of that seed. `policies`: makes the policies of each process.
@@ -129,6 +151,7 @@ pub async fn live_with(seed: u64, drawn: &Drawn, policies: impl Fn() -> Box<dyn 
     groups(seed).into_iter().for_each(|group| world.create(group));
     {
         let mut state = world.lock();
+        state.clients.entry("db".to_owned()).or_default().replication = replication(seed);
         state.say(format!("these may happen: {:?}", drawn.kinds));
         (state.faults.kinds, state.faults.spared) = (drawn.kinds.clone(), drawn.spared.clone());
     }
@@ -153,15 +176,15 @@ pub async fn live_in(
     let processes = Processes { world, seed, count: Cell::new(0), policies: &policies };
     processes.run(faults_last(seed)).await;
     heal(&mut world.lock());
-    let mut waited = Duration::ZERO;
     let last = processes.begin();
     let process = last.process.clone();
     // Nobody starts its rounds but changes and itself.
     drop(tokio::spawn(async move { last.run_all(Duration::from_secs(86_400)).await }));
-    while waited < HEALING && !unwell(world).is_empty() {
-        tokio::time::sleep(LOOK).await;
-        waited += LOOK;
+    if !world.lock().away.is_empty() {
+        go_on_without(world).await;
+        nodes::return_all(&mut world.lock());
     }
+    wait_until(world, |world| unwell(world).is_empty()).await;
     let mut unwell = unwell(world);
     let is_steady = rests && unwell.is_empty();
     if is_steady {
@@ -179,6 +202,35 @@ pub async fn live_in(
         digest: state.digest(),
         log: std::mem::take(&mut state.log),
         is_steady,
+    }
+}
+
+/// Waits until that holds, but not longer than healing may take. Whether it holds.
+async fn wait_until(world: &World, holds: impl Fn(&World) -> bool) -> bool {
+    let mut waited = Duration::ZERO;
+    while waited < HEALING && !holds(world) {
+        users::renew(&mut world.lock());
+        tokio::time::sleep(LOOK).await;
+        waited += LOOK;
+    }
+    holds(world)
+}
+
+/// While nodes stay away and everything else has healed, the other members are used (S20, S44).
+async fn go_on_without(world: &World) {
+    let in_vain = |world: &World| {
+        let names: Vec<String> = world.lock().groups.keys().cloned().collect();
+        let silent: Vec<String> = names.into_iter().filter(|name| !asks(world, name)).collect();
+        let state = world.lock();
+        let groups = silent.iter().filter_map(|name| state.groups.get(name));
+        groups.flat_map(|group| whole::waits_in_vain(&state, group)).collect::<Vec<_>>()
+    };
+    if !wait_until(world, |world| in_vain(world).is_empty()).await {
+        let what = in_vain(world).join(", ");
+        let words = all_last_words(world);
+        let mut state = world.lock();
+        words.into_iter().for_each(|line| state.say(line));
+        state.breaks("S20 S44", format!("while a node stays away: {what}"));
     }
 }
 
@@ -218,39 +270,48 @@ pub fn standing(state: &State, group: &str) -> Vec<String> {
     let conditions = status.iter().flat_map(|s| &s.conditions);
     let conditions = conditions.map(|c| format!("{} {} {}: {}", c.type_, c.status, c.reason, c.message));
     let waits = status.iter().flat_map(|s| &s.awaiting).map(|wait| format!("waits {}: {}", wait.reason, wait.message));
-    conditions.chain(waits).collect()
+    let lacks = state.groups.get(group).filter(|group| says_ready(group)).map(|group| whole::lacks(state, group));
+    let lacks = lacks.into_iter().flatten().map(|why| format!("says that it is Ready, and {why}"));
+    conditions.chain(waits).chain(lacks).collect()
 }
 
-/// The groups that are not Ready.
+fn says_ready(group: &ReplicaGroup) -> bool {
+    let mut conditions = group.status.iter().flat_map(|status| &status.conditions);
+    conditions.any(|c| c.type_ == "Ready" && c.status == "True")
+}
+
+/// The groups that are not Ready, or say so and are not whole in truth.
 #[must_use]
 pub fn unwell(world: &World) -> Vec<String> {
-    let is_well = |group: &ReplicaGroup| {
-        let mut conditions = group.status.iter().flat_map(|status| &status.conditions);
-        conditions.any(|c| c.type_ == "Ready" && c.status == "True")
-    };
     let state = world.lock();
+    let is_well = |group: &ReplicaGroup| says_ready(group) && whole::lacks(&state, group).is_empty();
     state.groups.values().filter(|group| !is_well(group)).map(ResourceExt::name_any).collect()
 }
 
-/// Whether the group asks an administrator about what it cannot know any more: the status, and with it the memory, was removed (docs/safety.md, S32), also
-/// together with what a claim says of the member that leads; one of several primaries lost its volume just before the others ended (S16), or one of several was
-/// started, never confirmed, and has data that no other one has; or the member with the most recent data is not desired any more.
+/// Whether the group asks an administrator about what it cannot know any more: the status, and with it the memory, was removed, or went with a group that was deleted
+/// (docs/safety.md, S7, S32), also together with what a claim says of the member that leads, or was to say; one of several primaries lost its volume just before the others ended
+/// (S16), or one of several was started, never confirmed, and has data that no other one has; a user started a primary on data of an older term, and the one that led
+/// is gone; or the member with the most recent data is not desired any more.
 fn asks(world: &World, group: &str) -> bool {
     let state = world.lock();
     let Some(object) = state.groups.get(group) else { return false };
     let mut conditions = object.status.iter().flat_map(|status| &status.conditions);
     let Some(asks) = conditions.find(|c| c.type_ == "Degraded" && c.status == "True") else { return false };
     let happened = |fault| state.faults.happened.contains_key(&fault);
-    let has_several = object.spec.primaries != Primaries::Count(1);
+    let forgot = happened(Fault::StatusLost) || happened(Fault::GroupRecreated);
+    let has_several = object.spec.primaries != Primaries::Count(1) || happened(Fault::PrimariesChanged);
+    let lost = happened(Fault::VolumeLost) || happened(Fault::VolumeRestored);
     match asks.reason.as_str() {
-        "NeedsAdoption" | "UnrecordedClaims" => happened(Fault::StatusLost),
-        "ClaimChanged" => happened(Fault::StatusLost) || happened(Fault::VolumeLost) && has_several,
+        "NeedsAdoption" | "UnrecordedClaims" => forgot,
+        "ClaimChanged" => forgot || lost && has_several,
         "BelowHighWater" => happened(Fault::Resized) && asks.message.contains("and is not a desired member"),
         "NoPrimary" => {
             let mut waits = object.status.iter().flat_map(|status| &status.awaiting);
             let is_unknown =
                 waits.any(|w| w.reason == "MayBePrimary" && w.message.ends_with("may be primary: its role is primary"));
-            is_unknown && happened(Fault::StatusLost) && happened(Fault::ClaimUnmarked)
+            is_unknown
+                && (forgot && (happened(Fault::ClaimUnmarked) || happened(Fault::WriteRefused))
+                    || happened(Fault::PrimaryByHand))
         }
         "NoCandidate" => has_several && asks.message.contains("a start on it was never confirmed"),
         _ => false,

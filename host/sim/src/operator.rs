@@ -163,17 +163,44 @@ pub struct Operator {
     watched: Watched,
 }
 
+/// How far a clock may be wrong, in seconds: a little, by the error of a machine without a time server, and by a day.
+const WRONG_BY: [i64; 3] = [5, 90, 86_400];
+
+/// By how many millionths a clock may run faster or slower. No more is corrected by the kernel at a time.
+const DRIFT: u64 = 500;
+
+/// The clock of a new process: that of the API server, or one that is wrong.
+fn clock(world: &World) -> Clock {
+    let monotonic = world.clone();
+    let mut state = world.lock();
+    let now = state.now;
+    if !state.happens(Fault::ClockSkewed, 2) {
+        return Clock::new(now, move || monotonic.passed());
+    }
+    let kind = usize::try_from(state.roll(Fault::ClockSkewed, WRONG_BY.len() as u64)).unwrap_or(0);
+    let most = WRONG_BY.get(kind).copied().unwrap_or(0);
+    let sides = u64::try_from(most.saturating_mul(2).saturating_add(1)).unwrap_or(1);
+    let ahead = i64::try_from(state.roll(Fault::ClockSkewed, sides)).unwrap_or(0).saturating_sub(most);
+    let millionths = 1_000_000 - DRIFT + state.roll(Fault::ClockSkewed, 2 * DRIFT + 1);
+    state.say(format!("its clock is {ahead} s ahead, and runs {millionths} s while a million pass"));
+    let passed = move || {
+        let micros = monotonic.passed().as_micros().saturating_mul(u128::from(millionths)) / 1_000_000;
+        Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))
+    };
+    Clock::new(now.saturating_add(ahead), passed)
+}
+
 impl Operator {
     /// A process whose decisions these policies make. `seed`: of its nonces.
     #[must_use]
     pub fn new(world: &World, seed: u64, policies: Box<dyn Policies + Send + Sync>) -> Self {
         let wakes = Wakes::default();
-        let (waking, clock, drawn) = (wakes.clone(), world.clone(), AtomicU64::new(0));
+        let (waking, drawn) = (wakes.clone(), AtomicU64::new(0));
         let process = Process::default();
         let now = world.lock().now;
         let ctx = Context {
             cluster: Arc::new(Server { world: world.clone(), process: process.clone() }),
-            clock: Arc::new(Clock::new(now, move || clock.passed())),
+            clock: Arc::new(clock(world)),
             settings: Settings { runner_image: "runner:1".into(), installation: "tanist".into() },
             cluster_domain: "cluster.local".into(),
             hints: Hints::default(),
@@ -212,7 +239,10 @@ impl Operator {
 
     /// Runs rounds of all groups until the time is over.
     pub async fn run_all(&self, time: Duration) {
-        let groups: Vec<String> = self.world.lock().groups.keys().cloned().collect();
+        let groups: Vec<String> = {
+            let state = self.world.lock();
+            state.groups.keys().chain(state.deleted_groups.keys()).cloned().collect()
+        };
         futures::future::join_all(groups.iter().map(|group| self.run(group, time))).await;
     }
 
@@ -231,8 +261,10 @@ impl Operator {
                 () = tokio::time::sleep_until(until) => return,
             }
             tokio::time::sleep(DEBOUNCE).await;
-            let Some(object) = self.watched.group(&self.world, group) else { return };
-            next = self.round(&object).await;
+            next = match self.watched.group(&self.world, group) {
+                Some(object) => self.round(&object).await,
+                None => time,
+            };
         }
     }
 

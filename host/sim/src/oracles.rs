@@ -9,9 +9,13 @@
 //! | S5, S20, S21, S22 | while a member takes over, nobody else leads or is about to | [`starts`] |
 //! | S8, S9 | a command starts in the pod of its intent, and in its container; in the next one only while its intent is open | [`starts`] |
 //! | S5, S7, S8 | a write changes the object with the UID that it names | [`touches`] |
+//! | S7 | no object of a group that is there is applied for another one, which had its name before | [`taken`] |
 //! | S6, S30 | a write that is dangerous when it is late names the version that it was decided on | [`unfenced`] |
 //! | S15, S16, S17, S24, S26 | who leads has every acknowledged write | [`crate::clients::leads`] |
 //! | S19 | no pod is deleted whose application serves, and in which no command failed | [`deletes`] |
+//! | S19 | a member is stopped as failed only when a command failed in it; from the third time on a pause precedes | [`treats`] |
+//! | S22, S23, S31 | clients are led to members in their role, and to no more primaries than there may be | [`routes`] |
+//! | S23 | of two primaries the one is stopped that a user started by hand | [`demotes`] |
 //! | S20, S21, S22, S23 | no more members are primary than the group asks for | [`crate::clients::count_primaries`] |
 //! | S25, S27 | a member that stays has every acknowledged write when the group gets smaller | [`shrinks`] |
 //! | S28 | no command and no deletion is asked for while the API server is away | [`asks`] |
@@ -20,12 +24,17 @@
 //! | S41 | no command of a paused group begins | [`records`] |
 //! | limits | record and status stay within [`tanist_core::limits`] and 64 KiB | [`records`] |
 //! | S29, S31, S32, S43, S44 | every group is well within three resync intervals after everything has healed | [`crate::life::unwell`] |
+//! | S43, S44 | a group that says that it is Ready has in truth what it asks for: members, roles, whom they follow, labels, Services | [`whole::lacks`] |
+//! | S20, S44 | while a node stays away each other member is used | [`whole::waits_in_vain`] |
 //! | S44 | a group that is well is left alone: nothing is written, and only `status` is executed | [`stirs`] |
 //!
 //! The policies, what commands print, names, fields, rights, limits of a module and upgrades do not vary here: S11, S12, S14, S18, S33 to S39, S42, S45 to S49
 //! have the tests that docs/safety.md names.
+pub mod routes;
 #[cfg(test)]
 mod tests;
+pub mod treats;
+pub mod whole;
 
 use crate::clients;
 use crate::controllers::claim_of;
@@ -62,6 +71,12 @@ pub struct Oracles {
     opened: BTreeMap<(String, u64), String>,
     /// Containers in which the last command failed.
     failed: BTreeSet<String>,
+    /// When each pod had each role last, in truth.
+    seen: BTreeMap<(String, &'static str), i64>,
+    /// Pods whose label of a role a user wrote.
+    forged: BTreeSet<String>,
+    /// When each member was treated, since it may be treated at once.
+    treated: BTreeMap<String, Vec<i64>>,
     /// What happened although nothing was to, by kind. Absent: much may happen.
     stirred: Option<BTreeMap<String, u64>>,
 }
@@ -111,6 +126,7 @@ pub fn records(state: &mut State, group: &ReplicaGroup) {
     let Some(record) = group.status.as_ref().and_then(|status| status.record.as_ref()) else { return };
     let known = state.groups.get(&name).and_then(|group| group.status.as_ref()?.record.as_ref());
     if known.is_none() {
+        treats::forgives(state, &name);
         // Somebody removed the status. A term in which nobody was confirmed is on no claim either, and is opened again (S32).
         state.oracles.opened.retain(|(group, _), _| *group != name);
         let of_it = state.oracles.noted.iter().filter(|(_, noted)| noted.group == name);
@@ -215,6 +231,26 @@ pub fn starts(state: &mut State, uid: &str, token: &str) {
         (false, true) => state.breaks("S9", format!("{token} starts in another container than was meant")),
     }
     leads_alone(state, uid, token, &noted);
+    treats::starts(state, uid, token, &noted);
+    demotes(state, uid, token, &noted);
+}
+
+/// Of two primaries the one is stopped that a user started by hand, unless the other one leaves (S23).
+fn demotes(state: &mut State, uid: &str, token: &str, noted: &Noted) {
+    if noted.verb != Verb::Demote.as_str() || state.machines.get(uid).is_none_or(|machine| machine.app.by_hand) {
+        return;
+    }
+    let desired = state.groups.get(&noted.group).map_or(0, |group| group.spec.replicas);
+    let ordinal = noted.member.rsplit_once('-').and_then(|(_, ordinal)| ordinal.parse::<u32>().ok());
+    let stays = ordinal.is_some_and(|ordinal| ordinal < desired);
+    let is_other = |(other, m): &(&String, &Machine)| {
+        m.group == noted.group && m.app.by_hand && *other != uid && m.ending.is_none() && state.reaches(other, m)
+    };
+    let other = state.machines.iter().find(is_other).filter(|_| stays).map(|(_, m)| m.pod.clone());
+    if let Some(other) = other {
+        let member = &noted.member;
+        state.breaks("S23", format!("{token} stops {member}, which leads, and not {other}, which a user started"));
+    }
 }
 
 /// Whoever opens a term does it alone.
@@ -243,11 +279,18 @@ fn leads_alone(state: &mut State, uid: &str, token: &str, noted: &Noted) {
     }
 }
 
-/// A command ended in that container.
-pub fn ends(state: &mut State, container: &str, code: u8) {
+/// A command ended on a member, in that container. That a position could not be read is no failure.
+pub fn ends(state: &mut State, member: &str, container: &str, token: &str, code: u8) {
+    if token.starts_with("sequence-") {
+        return;
+    }
     match code {
         0 => drop(state.oracles.failed.remove(container)),
         _ => drop(state.oracles.failed.insert(container.to_owned())),
+    }
+    let stops = [Verb::Treat, Verb::Demote, Verb::Switchover, Verb::Remove];
+    if code == 0 && !stops.iter().any(|verb| token.split('-').next() == Some(verb.as_str())) {
+        treats::forgives(state, member);
     }
 }
 
@@ -287,6 +330,20 @@ pub fn meant(write: &Write) -> Option<(Kind, String, String)> {
     }
 }
 
+/// The group from which an apply takes an object: the manifest belongs to another group than the object, whose owner is there (S7).
+#[must_use]
+pub fn taken(state: &State, write: &Write) -> Option<String> {
+    let Write::Apply { kind, name, manifest, .. } = write else { return None };
+    let given = manifest.pointer("/metadata/ownerReferences/0/uid")?.as_str()?;
+    let meta = match kind {
+        Kind::Set => state.sets.get(name).map(|set| &set.metadata),
+        _ => state.plain.get(&(*kind, name.clone())).map(|object| &object.metadata),
+    };
+    let owner = meta?.owner_references.as_ref()?.first()?.uid.clone();
+    let lives = state.groups.values().any(|group| group.metadata.uid.as_ref() == Some(&owner));
+    (owner != given && lives).then(|| format!("{} {name} is taken from the group {owner} for {given}", kind.word()))
+}
+
 /// A write changed the object of that kind and name; it meant the one with that UID.
 pub fn touches(state: &mut State, kind: Kind, name: &str, uid: &str) {
     let there = match kind {
@@ -303,6 +360,7 @@ pub fn touches(state: &mut State, kind: Kind, name: &str, uid: &str) {
 
 /// A process deletes a pod.
 pub fn deletes(state: &mut State, pod: &str) {
+    treats::treats(state, pod);
     let Some(machine) = state.machine(pod) else { return };
     let serves = machine.app.role != Role::Stopped && machine.busy.is_none() && machine.ending.is_none();
     let is_well = serves && state.is_up(&machine.node) && !state.oracles.failed.contains(&machine.container);
@@ -341,6 +399,6 @@ pub fn stirs(state: &mut State, what: &str) {
 
 /// A group's primaries are counted as soon as one more leads.
 pub fn leads(state: &mut State, group: &str) {
-    let limit = state.groups.get(group).map_or(usize::MAX, |group| clients::primaries(group));
+    let limit = clients::limit(state, group);
     clients::count_primaries(state, group, limit);
 }

@@ -1,5 +1,8 @@
 //! The API server, as a round sees it: every request takes a moment, is fenced by version and UID, and may meet members that do not answer.
+mod garbled;
 mod writes;
+
+pub use writes::GUARDED;
 
 use crate::app::{App, Disk, Register};
 use crate::clients;
@@ -39,6 +42,9 @@ const COMMAND: Duration = Duration::from_millis(300);
 
 /// How often a client that joined a running command looks whether it has ended.
 const JOINED: Duration = Duration::from_millis(50);
+
+/// How often it is looked whether what stands still goes on.
+const FROZEN: Duration = Duration::from_millis(200);
 
 /// The API server in front of a world.
 #[derive(Clone)]
@@ -180,6 +186,7 @@ impl Server {
         if !self.world.lock().is_up(&node) {
             return std::future::pending().await;
         }
+        thawed(&self.world, &uid).await;
         let Some(call) = call else { return Ended::Unknown("no such program".into()) };
         if call.is_status() && self.world.lock().happens(Fault::StatusHangs, 30) {
             return std::future::pending().await;
@@ -193,7 +200,7 @@ impl Server {
             tokio::time::sleep(JOINED).await;
             reply = if container() == first { self.ask(&uid, &call) } else { None };
         }
-        let printed = match reply {
+        let mut printed = match reply {
             Some(Reply::Answer(frame)) if call.is_status() => frame.to_bytes_of_status(),
             Some(Reply::Answer(frame)) => frame.to_bytes(),
             Some(Reply::Run) => self.command(&uid, &call).await,
@@ -204,6 +211,11 @@ impl Server {
         let mut state = self.world.lock();
         if state.is_away() || state.happens(Fault::StreamLost, 15) {
             return cut_off();
+        }
+        let is_cut = !printed.is_empty() && state.happens(Fault::OutputCut, 20);
+        if is_cut {
+            let left = state.roll(Fault::OutputCut, printed.len() as u64);
+            printed.truncate(usize::try_from(left).unwrap_or(0));
         }
         Ended::Exited(0, Output { stdout: printed, cut: false })
     }
@@ -247,9 +259,17 @@ impl Server {
                     .then(|| Duration::from_millis(state.roll(Fault::CommandSlow, 40_000)))
             };
             tokio::time::sleep(COMMAND + slow.unwrap_or_default()).await;
+            thawed(&world, &uid).await;
             end(&mut world.lock(), &uid, &call)
         });
         running.await.unwrap_or_default()
+    }
+}
+
+/// Ends when what runs in the pod of that UID does not stand still.
+async fn thawed(world: &World, uid: &str) {
+    while world.lock().stands_still(uid) {
+        tokio::time::sleep(FROZEN).await;
     }
 }
 
@@ -266,7 +286,7 @@ fn end(state: &mut State, uid: &str, call: &Call) -> Vec<u8> {
     };
     let words: Vec<&str> = call.command().iter().map(String::as_str).collect();
     let (code, stdout) = perform(state, uid, &machine, &words);
-    oracles::ends(state, &machine.container, code);
+    oracles::ends(state, &machine.pod, &machine.container, token, code);
     let frame = Frame { stdout, ..Frame::bare(token, Outcome::Exited(code), 1) };
     let Some(machine) = state.machines.get_mut(uid) else { return Vec::new() };
     machine.busy = None;
@@ -283,17 +303,21 @@ fn perform(state: &mut State, uid: &str, machine: &Machine, words: &[&str]) -> (
     if command == "sequence" && state.happens(Fault::SequenceFails, 6) {
         return (1, Vec::new());
     }
+    if command == "sequence" && state.happens(Fault::SequenceGarbled, 6) {
+        return (0, garbled::sequence(state.roll(Fault::SequenceGarbled, garbled::KINDS)));
+    }
     if command == "sequence" {
         return (0, format!("{}\n", position(state, machine)).into_bytes());
     }
     let follows = peers.iter().filter_map(|peer| peer.split('.').next()).find(|peer| {
-        state.machine(peer).is_some_and(|other| other.app.role == Role::Primary && state.is_up(&other.node))
+        let other = state.running(peer);
+        other.is_some_and(|(uid, other)| other.app.role == Role::Primary && state.reaches(uid, other))
     });
     let app = match (command, follows) {
         ("stop", _) => App::default(),
         ("primary", None) if !peers.is_empty() => return (1, Vec::new()),
-        ("primary", _) => App { role: Role::Primary, follows: None },
-        ("secondary", Some(peer)) => App { role: Role::Secondary, follows: Some(peer.to_owned()) },
+        ("primary", _) => App { role: Role::Primary, ..App::default() },
+        ("secondary", Some(peer)) => App { role: Role::Secondary, follows: Some(peer.to_owned()), by_hand: false },
         _ => return (1, Vec::new()),
     };
     if state.happens(Fault::CommandFails, 8) {
@@ -320,6 +344,7 @@ fn perform(state: &mut State, uid: &str, machine: &Machine, words: &[&str]) -> (
         machine.expects_running = app.role != Role::Stopped;
         machine.app = app;
     }
+    oracles::routes::see_roles(state);
     if leads {
         oracles::leads(state, &machine.group);
     }

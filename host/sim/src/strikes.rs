@@ -1,21 +1,23 @@
-//! What happens to what runs: applications and nodes die, users delete and change things. And how all of it heals.
+//! What happens to what runs: applications and nodes die, users delete and change things. And how all of it heals. [`nodes`] has what happens to nodes, [`users`]
+//! what users change.
+pub mod nodes;
+pub mod users;
+
 use crate::app::App;
 use crate::controllers::{claim_of, delete};
 use crate::faults::Fault;
+use crate::oracles;
 use crate::shared::Shared;
 use crate::world::{Machine, State, World};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use std::time::Duration;
 use tanist_api::spec::Primaries;
-use tanist_api::{LABEL_GROUP, LABEL_ROLE, ReplicaGroup};
+use tanist_api::{ANNOTATION_RETRY, LABEL_GROUP, LABEL_ROLE, ReplicaGroup};
 use tanist_core::contract::Role;
 
 /// How often something may happen.
 const EVERY: Duration = Duration::from_secs(4);
-
-/// The nodes of every life.
-const NODES: [&str; 4] = ["n0", "n1", "n2", "n3"];
 
 /// The most members that a user asks for.
 const ALL: u32 = 4;
@@ -29,6 +31,7 @@ pub async fn run(world: World) {
 }
 
 fn strike(state: &mut State) {
+    users::create_again(state);
     let groups: Vec<String> = state.groups.keys().cloned().collect();
     groups.iter().for_each(|group| strike_group(state, group));
     if state.happens(Fault::ApiDown, 20) {
@@ -38,9 +41,7 @@ fn strike(state: &mut State) {
         state.faults.away = Some((since, until));
         state.say("the API server answers nobody");
     }
-    for node in NODES {
-        strike_node(state, node);
-    }
+    nodes::strike(state);
     strike_pod(state);
 }
 
@@ -68,6 +69,7 @@ fn strike_pod(state: &mut State) {
     if state.happens(Fault::RoleForged, 12) {
         state.say(format!("{pod} is labelled as a primary"));
         write_pod(state, &pod, |pod| drop(pod.labels_mut().insert(LABEL_ROLE.to_owned(), "primary".to_owned())));
+        oracles::routes::forges(state, &pod);
     }
     if state.happens(Fault::ClaimUnmarked, 12) {
         unmark(state, &claim_of(&pod));
@@ -75,6 +77,34 @@ fn strike_pod(state: &mut State) {
     if may_lose_its_volume(state, &pod) && state.happens(Fault::VolumeLost, 8) {
         lose_volume(state, &pod);
     }
+    if users::may_start_by_hand(state, &pod) && state.happens(Fault::PrimaryByHand, 3) {
+        users::start_by_hand(state, &pod);
+    }
+    if state.happens(Fault::LabelChanged, 12) {
+        users::mislabel(state, &pod);
+    }
+    if state.happens(Fault::MemberFrozen, 8) {
+        let time = 5 + state.roll(Fault::MemberFrozen, 40);
+        freeze(state, &pod, time);
+    }
+    if state.faults.kinds.contains(&Fault::VolumeRestored) {
+        users::copy_volume(state, &pod);
+    }
+    if state.copies.contains_key(&claim_of(&pod))
+        && may_lose_its_volume(state, &pod)
+        && state.happens(Fault::VolumeRestored, 4)
+    {
+        let keeps_notes = state.roll(Fault::VolumeRestored, 2) == 0;
+        users::restore_volume(state, &pod, keeps_notes);
+    }
+}
+
+/// What runs in a pod stands still for that many seconds. Its node reports all the same.
+pub fn freeze(state: &mut State, pod: &str, seconds: u64) {
+    let Some(uid) = state.pods.get(pod).and_then(|pod| pod.metadata.uid.clone()) else { return };
+    let until = state.now.saturating_add(i64::try_from(seconds).unwrap_or(0));
+    state.frozen.insert(uid, until);
+    state.say(format!("{pod} stands still for {seconds} s"));
 }
 
 /// The application in a pod dies.
@@ -131,6 +161,7 @@ fn strike_group(state: &mut State, name: &str) {
     if state.happens(Fault::SetScaled, 16) {
         scale(state, name);
     }
+    users::strike(state, name);
     if state.happens(Fault::ServiceDeleted, 12) {
         let names: Vec<_> = state.plain.keys().cloned().collect();
         let chosen = usize::try_from(state.roll(Fault::ServiceDeleted, names.len() as u64)).unwrap_or(0);
@@ -176,51 +207,6 @@ fn unmark(state: &mut State, name: &str) {
     state.say(format!("claim {name} loses its annotations"));
 }
 
-fn strike_node(state: &mut State, node: &str) {
-    if !state.nodes.contains_key(node) {
-        if state.dice(8) == 0 {
-            state.add_node(node);
-        } else if state.dice(3) == 0 {
-            collect(state, node);
-        }
-        return;
-    }
-    let is_up = state.is_up(node);
-    if state.happens(Fault::NodeGone, 48) {
-        state.nodes.remove(node);
-        state.tell();
-        // Its machine is gone, or only the object: then its kubelet goes on. Whoever deletes a node that is cut off says that nothing runs there.
-        if !is_up || state.roll(Fault::NodeGone, 2) == 0 {
-            state.machines.retain(|_, machine| machine.node != node);
-            state.say(format!("node {node} and its machine are gone"));
-            collect(state, node);
-        } else {
-            let hears = state.now.saturating_add(i64::try_from(state.roll(Fault::NodeGone, 25)).unwrap_or(0));
-            state.deleted_nodes.insert(node.to_owned(), hears);
-            state.say(format!("node {node} is deleted; its kubelet goes on"));
-        }
-        return;
-    }
-    if is_up && state.happens(Fault::NodeSilent, 24) {
-        state.set_node(node, false);
-    } else if !is_up && state.dice(5) == 0 {
-        state.set_node(node, true);
-    }
-    let is_cordoned = state.is_cordoned(node);
-    if is_cordoned && state.dice(10) == 0 {
-        state.cordon(node, false);
-    } else if !is_cordoned && state.happens(Fault::Cordoned, 48) {
-        state.cordon(node, true);
-    }
-}
-
-/// Pods on a node that was deleted are deleted at once, as the garbage collector does after a while.
-fn collect(state: &mut State, node: &str) {
-    let is_on = |pod: &&Shared<Pod>| pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node);
-    let pods: Vec<String> = state.pods.values().filter(is_on).map(ResourceExt::name_any).collect();
-    pods.iter().for_each(|pod| forget(state, pod));
-}
-
 /// How many members a group has at least, when it has any.
 fn least(group: &ReplicaGroup) -> u32 {
     match group.spec.primaries {
@@ -237,6 +223,7 @@ pub fn edit(state: &mut State, name: &str, what: &str, change: impl FnOnce(&mut 
     state.stamp(&mut group.metadata);
     state.groups.insert(group.name_any(), group);
     state.tell();
+    oracles::treats::forgives(state, name);
     state.say(format!("group {name}: {what}"));
 }
 
@@ -277,7 +264,8 @@ fn group_of(pod: &Pod) -> String {
 pub fn label(state: &mut State, name: &str, is_there: bool) {
     let Some(mut pod) = state.pods.get(name).cloned() else { return };
     let group = group_of(&pod);
-    if is_there == pod.labels().contains_key(LABEL_GROUP) {
+    let known = pod.labels().get(LABEL_GROUP);
+    if if is_there { known == Some(&group) } else { known.is_none() } {
         return;
     }
     match is_there {
@@ -290,21 +278,29 @@ pub fn label(state: &mut State, name: &str, is_there: bool) {
     state.say(format!("{name} {} its label", if is_there { "gets back" } else { "loses" }));
 }
 
-/// Nothing goes wrong any more, and what can come back does.
+/// An administrator clears the back-offs of a group. The annotation gives it a new version, and no new generation.
+fn retry(state: &mut State, name: &str) {
+    let (Some(mut group), at) = (state.groups.get(name).cloned(), state.now) else { return };
+    group.annotations_mut().insert(ANNOTATION_RETRY.to_owned(), at.to_string());
+    state.stamp(&mut group.metadata);
+    state.groups.insert(name.to_owned(), group);
+    state.tell();
+    oracles::treats::forgives(state, name);
+    state.say(format!("group {name}: what failed is to be tried again"));
+}
+
+/// Nothing goes wrong any more, and what can come back does. Nodes that stay away come back later: [`nodes::return_all`].
 pub fn heal(state: &mut State) {
     state.faults.kinds.clear();
     state.faults.away = None;
-    for node in NODES {
-        if !state.nodes.contains_key(node) {
-            state.add_node(node);
-        }
-        if !state.is_up(node) {
-            state.set_node(node, true);
-        }
-        if state.is_cordoned(node) {
-            state.cordon(node, false);
-        }
+    if state.guarded.take().is_some() {
+        // Pauses grew while the webhook refused, up to 5 minutes: whoever repairs it says `tanist retry`.
+        let groups: Vec<String> = state.groups.keys().cloned().collect();
+        groups.iter().for_each(|group| retry(state, group));
     }
+    state.frozen.clear();
+    users::create_again(state);
+    nodes::heal(state);
     let pods: Vec<String> = state.pods.keys().cloned().collect();
     pods.iter().for_each(|pod| label(state, pod, true));
     let is_off = |group: &&Shared<ReplicaGroup>| group.spec.paused || group.spec.replicas == 0;

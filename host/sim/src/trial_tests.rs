@@ -60,7 +60,7 @@ fn world() -> World {
         tokens: Tokens::default(),
         busy: None,
         expects_running: true,
-        app: App { role: Role::Primary, follows: None },
+        app: App { role: Role::Primary, ..App::default() },
         ending: None,
     };
     let mut state = world.lock();

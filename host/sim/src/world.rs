@@ -69,6 +69,18 @@ pub struct State {
     pub broken: Vec<String>,
     /// What the oracles remember.
     pub oracles: Oracles,
+    /// The writes that an admission webhook refuses, by their word.
+    pub guarded: Option<&'static str>,
+    /// Until when what runs in pods stands still, by UID of the pod.
+    pub frozen: BTreeMap<String, i64>,
+    /// Nodes that stay away until everything else has healed, and whether they come back then.
+    pub away: BTreeMap<String, bool>,
+    /// Backups of volumes by name of the claim, with the annotations that it had.
+    pub copies: BTreeMap<String, (Disk, BTreeMap<String, String>)>,
+    /// Groups that were deleted and are created again a moment later.
+    pub deleted_groups: BTreeMap<String, Shared<ReplicaGroup>>,
+    /// Owners that are gone, by UID, and when the garbage collector deletes what belonged to them.
+    pub gone_owners: BTreeMap<String, i64>,
     /// Whether nothing happens any more, so that whoever looks for changes need not look often.
     pub is_at_rest: bool,
     /// What goes wrong.
@@ -147,19 +159,23 @@ impl World {
 
     /// Creates a group.
     pub fn create(&self, mut group: ReplicaGroup) {
-        let mut state = self.lock();
         group.metadata.namespace = Some(NAMESPACE.to_owned());
-        group.metadata.generation = Some(1);
-        group.metadata.uid = Some(state.birth("group"));
-        group.status = None;
-        state.stamp(&mut group.metadata);
-        let name = group.metadata.name.clone().unwrap_or_default();
-        state.tell();
-        state.groups.insert(name, group.into());
+        self.lock().create(group.into());
     }
 }
 
 impl State {
+    /// Creates a group, whatever was known of another one of that name.
+    pub fn create(&mut self, mut group: Shared<ReplicaGroup>) {
+        group.metadata.generation = Some(1);
+        group.metadata.uid = Some(self.birth("group"));
+        group.status = None;
+        self.stamp(&mut group.metadata);
+        let name = group.metadata.name.clone().unwrap_or_default();
+        self.tell();
+        self.groups.insert(name, group);
+    }
+
     /// A new UID.
     pub fn birth(&mut self, what: &str) -> String {
         self.births += 1;
@@ -248,11 +264,30 @@ impl State {
         self.machines.get(uid)
     }
 
+    /// The same with the UID of the pod.
+    #[must_use]
+    pub fn running(&self, pod: &str) -> Option<(&str, &Machine)> {
+        let uid = self.pods.get(pod)?.metadata.uid.as_ref()?;
+        self.machines.get_key_value(uid).map(|(uid, machine)| (uid.as_str(), machine))
+    }
+
     /// Whether a node reports and reaches others.
     #[must_use]
     pub fn is_up(&self, node: &str) -> bool {
         let conditions = self.nodes.get(node).and_then(|n| n.status.as_ref()?.conditions.as_ref());
         conditions.is_some_and(|all| all.iter().any(|c| c.type_ == "Ready" && c.status == "True"))
+    }
+
+    /// Whether what runs in the pod of that UID stands still.
+    #[must_use]
+    pub fn stands_still(&self, uid: &str) -> bool {
+        self.frozen.get(uid).is_some_and(|until| self.now < *until)
+    }
+
+    /// Whether others reach what runs in the pod of that UID.
+    #[must_use]
+    pub fn reaches(&self, uid: &str, machine: &Machine) -> bool {
+        self.is_up(&machine.node) && !self.stands_still(uid)
     }
 
     /// Whether a node's kubelet hears of deleted pods.

@@ -1,4 +1,6 @@
 //! Each oracle can fail, and does not when all is as it has to be.
+mod shown;
+
 use super::*;
 use crate::app::{Disk, group};
 use crate::clients::tests::{machine, world};
@@ -202,6 +204,24 @@ async fn a_forced_apply_without_its_version_is_seen() {
 }
 
 #[tokio::test]
+async fn an_object_that_is_taken_from_another_group_is_seen() {
+    let world = two(STOPPED, record(1, &[]));
+    let living = world.lock().groups["db"].metadata.uid.clone().unwrap();
+    let of = |uid: &str| json!({"metadata": {"name": "db", "ownerReferences": [{"apiVersion": "v1", "kind": "G", "name": "db", "uid": uid}]}});
+    let apply = |uid: &str| {
+        let (namespace, name, manifest) = ("shop".into(), "db".into(), of(uid));
+        Write::Apply { namespace, kind: Kind::Set, name, manifest, manager: "tanist", force: true }
+    };
+    let mut state = world.lock();
+    let owned = |uid: &str| serde_json::from_value::<k8s_openapi::api::apps::v1::StatefulSet>(of(uid)).unwrap().into();
+    state.sets.insert("db".into(), owned(&living));
+    assert!(taken(&state, &apply(&living)).is_none());
+    assert_eq!(taken(&state, &apply("old")), Some(format!("StatefulSet db is taken from the group {living} for old")));
+    state.sets.insert("db".into(), owned("older"));
+    assert!(taken(&state, &apply("old")).is_none(), "its owner is gone");
+}
+
+#[tokio::test]
 async fn a_write_to_another_object_is_seen() {
     let world = two(STOPPED, record(1, &[]));
     touches(&mut world.lock(), Kind::Pod, "db-0", "uid of db-0");
@@ -214,10 +234,18 @@ async fn a_write_to_another_object_is_seen() {
 async fn the_deletion_of_what_is_well_is_seen() {
     let world = two([Role::Primary, Role::Stopped], record(1, &[]));
     deletes(&mut world.lock(), "db-1");
-    ends(&mut world.lock(), "c", 1);
+    ends(&mut world.lock(), "db-0", "c", "place-1-a", 1);
     deletes(&mut world.lock(), "db-0");
     assert_eq!(broken(&world), [""; 0], "one is stopped, and in the other one a command failed");
-    ends(&mut world.lock(), "c", 0);
+    ends(&mut world.lock(), "db-0", "c", "place-2-b", 0);
+    deletes(&mut world.lock(), "db-0");
+    assert_eq!(broken(&world), ["S19: db-0 is deleted, serves as Primary and is well"]);
+}
+
+#[tokio::test]
+async fn a_position_that_cannot_be_read_is_no_failure() {
+    let world = two([Role::Primary, Role::Stopped], record(1, &[]));
+    ends(&mut world.lock(), "db-0", "c", "sequence-1-a", 1);
     deletes(&mut world.lock(), "db-0");
     assert_eq!(broken(&world), ["S19: db-0 is deleted, serves as Primary and is well"]);
 }

@@ -56,10 +56,36 @@ pub fn word(write: &Write) -> &'static str {
     }
 }
 
+/// The kinds of writes of which a webhook may refuse one.
+pub const GUARDED: [&str; 7] = [
+    "a status is written",
+    "an object is applied",
+    "a role is written",
+    "readiness is written",
+    "memory is written",
+    "a set shrinks",
+    "a pod is deleted",
+];
+
+/// Which of [`GUARDED`] a write is, if any: a webhook cannot tell the writes of claims apart.
+fn what_is_guarded(write: &Write) -> &'static str {
+    if matches!(write, Write::Mark { .. }) { "memory is written" } else { word(write) }
+}
+
 /// Carries out a write, and judges it.
 pub fn carry_out(state: &mut State, write: Write) -> Result<Option<Object>, Error> {
+    if state.guarded.is_some_and(|guarded| guarded == what_is_guarded(&write)) {
+        let message = "admission webhook \"guard.example.com\" denied the request";
+        return Err(refused(403, "Forbidden", message));
+    }
     let (what, meant, unfenced) = (word(&write), oracles::meant(&write), oracles::unfenced(state, &write));
     let scales = if let Write::Scale { set, to, .. } = &write { Some((set.clone(), to.replicas())) } else { None };
+    let taken = oracles::taken(state, &write);
+    let routed = match &write {
+        Write::Label { pod, .. } => Some((pod.name.clone(), true)),
+        Write::Gate { pod, .. } => Some((pod.name.clone(), false)),
+        _ => None,
+    };
     let written = change(state, write);
     state.note(&(what, meant.as_ref().map(|(_, name, uid)| (name, uid)), written.is_ok(), state.now));
     let written = written?;
@@ -68,6 +94,12 @@ pub fn carry_out(state: &mut State, write: Write) -> Result<Option<Object>, Erro
     }
     if let Some((kind, name, uid)) = meant {
         oracles::touches(state, kind, &name, &uid);
+    }
+    if let Some(taken) = taken {
+        state.breaks("S7", taken);
+    }
+    if let Some((pod, is_label)) = routed {
+        oracles::routes::routes(state, &pod, is_label);
     }
     if let Some((group, to)) = scales {
         oracles::shrinks(state, &group, to);
@@ -196,6 +228,7 @@ fn apply(
     }
     meta.name = Some(name.to_owned());
     meta.namespace = Some(NAMESPACE.to_owned());
+    note_owner(state, &given);
     let owners = state.managers.entry((kind, name.to_owned())).or_default();
     match spec {
         Some(_) => drop(owners.insert(manager)),
@@ -212,6 +245,16 @@ fn apply(
         meta.annotations = Some(annotations);
     }
     Ok(Some(Object::Plain(Arc::new(store(state, kind, name, meta, spec)?))))
+}
+
+/// What is applied for a group that is gone goes, too.
+fn note_owner(state: &mut State, meta: &ObjectMeta) {
+    let owner = meta.owner_references.iter().flatten().next().map(|owner| owner.uid.clone());
+    let lives = |uid: &String| state.groups.values().any(|group| group.metadata.uid.as_ref() == Some(uid));
+    if let Some(owner) = owner.filter(|uid| !lives(uid)) {
+        let at = state.now.saturating_add(1);
+        state.gone_owners.entry(owner).or_insert(at);
+    }
 }
 
 /// Stores an object that was applied.

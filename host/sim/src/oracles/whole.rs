@@ -1,0 +1,124 @@
+//! The end of a life: a group that says that it is Ready has in truth what it asks for, and while a node stays away the others are used.
+use crate::clients;
+use crate::world::{Machine, State};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use serde_json::{Value, json};
+use tanist_api::{LABEL_GROUP, LABEL_ROLE, ReplicaGroup};
+use tanist_cluster::cluster::Kind;
+use tanist_core::contract::Role;
+
+/// What a group lacks in truth, one clause each; none: it is whole (S43, S44).
+#[must_use]
+pub fn lacks(state: &State, group: &ReplicaGroup) -> Vec<String> {
+    let name = group.name_any();
+    let members: Vec<String> = (0..group.spec.replicas).map(|ordinal| format!("{name}-{ordinal}")).collect();
+    let leaders = leaders(state, &members);
+    let wanted = group.spec.primaries.count(group.spec.replicas) as usize;
+    let mut lacks = Vec::new();
+    if leaders.len() != wanted {
+        lacks.push(format!("{} of {wanted} members are primary", leaders.len()));
+    }
+    for pod in &members {
+        lacks.extend(member_lacks(state, group, pod, &leaders).map(|why| format!("{pod} {why}")));
+    }
+    let is_member = |machine: &Machine| members.contains(&machine.pod);
+    let others = state.machines.iter().filter(|(uid, machine)| {
+        let is_there = state.running(&machine.pod).is_some_and(|(own, _)| own == uid.as_str());
+        machine.group == name && !(is_member(machine) && is_there)
+    });
+    lacks.extend(others.map(|(_, machine)| format!("{} still runs on {}", machine.pod, machine.node)));
+    lacks.extend(services_lack(state, &name));
+    lacks
+}
+
+/// Those of the members that are primary.
+fn leaders(state: &State, members: &[String]) -> Vec<String> {
+    let leads = |pod: &&String| state.machine(pod).is_some_and(|machine| machine.app.role == Role::Primary);
+    members.iter().filter(leads).cloned().collect()
+}
+
+/// What a desired member lacks. `leaders`: the primaries.
+fn member_lacks(state: &State, group: &ReplicaGroup, pod: &str, leaders: &[String]) -> Option<String> {
+    let Some((uid, machine)) = state.running(pod) else { return Some("does not run".into()) };
+    if machine.ending.is_some() || !state.reaches(uid, machine) {
+        return Some("is ending, or is not reached".into());
+    }
+    let role = machine.app.role;
+    let shown = match role {
+        Role::Primary => Some("primary"),
+        Role::Secondary => Some("secondary"),
+        // Without that command the others wait.
+        _ if group.spec.commands.secondary.is_none() => None,
+        _ => return Some("is stopped".into()),
+    };
+    let peer = machine.app.follows.as_ref();
+    if role == Role::Secondary && !peer.is_some_and(|peer| leaders.contains(peer)) {
+        return Some(format!("follows {}, which is no primary", peer.map_or("nobody", String::as_str)));
+    }
+    let object = state.pods.get(pod)?;
+    if object.labels().get(LABEL_GROUP) != Some(&group.name_any()) {
+        return Some("has not the label of the group".into());
+    }
+    if object.labels().get(LABEL_ROLE).map(String::as_str) != shown || !is_ready(object) && shown.is_some() {
+        return Some(format!("is {role:?}, and clients are led elsewhere"));
+    }
+    let lacking = clients::lacking(state, machine);
+    (role != Role::Stopped && lacking > 0).then(|| format!("lacks {lacking} acknowledged writes"))
+}
+
+fn is_ready(pod: &Pod) -> bool {
+    let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.any(|c| c.type_ == "Ready" && c.status == "True")
+}
+
+/// Which Services and which budget of a group do not select what they have to.
+fn services_lack(state: &State, group: &str) -> Vec<String> {
+    let of_role = |role: &str| json!({LABEL_GROUP: group, LABEL_ROLE: role});
+    let wanted = [
+        (Kind::Service, group.to_owned(), json!({LABEL_GROUP: group})),
+        (Kind::Service, format!("{group}-rw"), of_role("primary")),
+        (Kind::Service, format!("{group}-ro"), of_role("secondary")),
+        (Kind::Budget, group.to_owned(), json!({"matchLabels": {LABEL_GROUP: group}})),
+    ];
+    let is_right = |kind: &Kind, name: &String, selector: &Value| {
+        let object = state.plain.get(&(*kind, name.clone()));
+        object.is_some_and(|object| {
+            let is_labelled = object.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(LABEL_GROUP));
+            is_labelled && object.data.pointer("/spec/selector") == Some(selector)
+        })
+    };
+    let wrong = wanted.iter().filter(|(kind, name, selector)| !is_right(kind, name, selector));
+    wrong.map(|(kind, name, _)| format!("{} {name} does not select its members", kind.word())).collect()
+}
+
+/// What waits although it could go on while nodes are away and everything else has healed: beside a primary that serves each member that is reached is in its
+/// role. A group without such a primary may wait for what is on those nodes, and so may one whose pods cannot be told from those there.
+#[must_use]
+pub fn waits_in_vain(state: &State, group: &ReplicaGroup) -> Vec<String> {
+    let name = group.name_any();
+    let members: Vec<String> = (0..group.spec.replicas).map(|ordinal| format!("{name}-{ordinal}")).collect();
+    let leaders = leaders(state, &members);
+    let reached = |pod: &String| state.running(pod).is_some_and(|(uid, machine)| state.reaches(uid, machine));
+    let record = group.status.as_ref().and_then(|status| status.record.as_ref());
+    // A group that remembers nothing is taken over only once each of its members is known.
+    let remembers = record.is_some_and(|record| record.get("everSeeded").is_some_and(Value::is_object));
+    if !remembers || !leaders.iter().any(reached) {
+        return Vec::new();
+    }
+    // One that may still run on such a node is not started elsewhere. Nobody can know that it does not.
+    let is_remembered = |pod: &String| {
+        let uid = state.running(pod).map(|(uid, _)| uid);
+        let mut led = record.into_iter().flat_map(|record| super::list(record, "lastPrimaries"));
+        led.any(|last| super::text(last, "member") == *pod && Some(&*super::text(last, "podUid")) != uid)
+    };
+    let is_there = |pod: &String| state.machines.values().any(|m| m.pod == *pod && !state.is_up(&m.node));
+    let is_elsewhere = |pod: &String| is_there(pod) || is_remembered(pod);
+    // Where all are to be primary, none follows meanwhile.
+    let has_room = group.spec.primaries.count(group.spec.replicas) < group.spec.replicas;
+    let wants_secondaries = has_room && group.spec.commands.secondary.is_some();
+    let is_idle = |pod: &&String| state.machine(pod).is_some_and(|machine| machine.app.role == Role::Stopped);
+    let idle =
+        members.iter().filter(|pod| reached(pod) && !is_elsewhere(pod)).filter(is_idle).filter(|_| wants_secondaries);
+    idle.map(|pod| format!("{pod} is stopped beside {}", leaders.join(", "))).collect()
+}

@@ -1,0 +1,185 @@
+//! What users change of a group, its objects and its volumes.
+use super::{ALL, edit, least, write_pod};
+use crate::app::App;
+use crate::clients;
+use crate::controllers::{claim_of, delete};
+use crate::faults::Fault;
+use crate::oracles::treats;
+use crate::server::GUARDED;
+use crate::world::{Machine, State};
+use kube::ResourceExt;
+use serde_json::{Value, json};
+use tanist_api::spec::Primaries;
+use tanist_api::{LABEL_GROUP, ReplicaGroup};
+use tanist_core::contract::Role;
+
+/// The most primaries that a user asks for by number; beyond it all members are to be.
+const PRIMARIES: u32 = 3;
+
+/// Users change that group.
+pub fn strike(state: &mut State, name: &str) {
+    if state.happens(Fault::TemplateChanged, 12) {
+        let grace = 5 + state.roll(Fault::TemplateChanged, 20);
+        change_template(state, name, grace);
+    }
+    if state.guarded.is_none() && state.happens(Fault::WriteRefused, 8) {
+        let chosen = usize::try_from(state.roll(Fault::WriteRefused, GUARDED.len() as u64)).unwrap_or(0);
+        state.guarded = GUARDED.get(chosen).copied();
+        state.say(format!("a webhook refuses from now on: {}", state.guarded.unwrap_or_default()));
+    }
+    if state.happens(Fault::ServiceChanged, 8) {
+        change_service(state);
+    }
+    if state.happens(Fault::GroupRecreated, 16) {
+        let is_at_once = state.roll(Fault::GroupRecreated, 2) == 0;
+        let after = state.roll(Fault::GroupRecreated, 5);
+        delete_group(state, name, after);
+        if is_at_once {
+            create_again(state);
+        }
+        return;
+    }
+    if state.happens(Fault::PrimariesChanged, 12) {
+        let asked = u32::try_from(state.roll(Fault::PrimariesChanged, u64::from(PRIMARIES) + 1)).unwrap_or(1);
+        ask_for_primaries(state, name, if asked == 0 { Primaries::All } else { Primaries::Count(asked) });
+    }
+}
+
+/// A user deletes a group. `after`: for how many seconds what belonged to it stays.
+pub fn delete_group(state: &mut State, name: &str, after: u64) {
+    let Some(group) = state.groups.remove(name) else { return };
+    let at = state.now.saturating_add(i64::try_from(after).unwrap_or(0));
+    state.gone_owners.insert(group.uid().unwrap_or_default(), at);
+    state.say(format!("group {name} is deleted"));
+    state.deleted_groups.insert(name.to_owned(), group);
+    state.tell();
+}
+
+/// Groups that were deleted are created again with the same specs. What is remembered of them is on their claims.
+pub fn create_again(state: &mut State) {
+    for (name, group) in std::mem::take(&mut state.deleted_groups) {
+        state.say(format!("group {name} is created again"));
+        state.create(group);
+    }
+}
+
+/// Whether a user may start a second primary in a pod by hand: no command runs in it, and the only primary of its group is reached.
+pub fn may_start_by_hand(state: &State, pod: &str) -> bool {
+    let Some((uid, machine)) = state.running(pod) else { return false };
+    let has_one = state.groups.get(&machine.group).is_some_and(|group| group.spec.primaries == Primaries::Count(1));
+    let leads = |(uid, m): &(&String, &Machine)| {
+        m.group == machine.group && m.app.role == Role::Primary && m.ending.is_none() && state.reaches(uid, m)
+    };
+    // One that begins on an empty volume has a history of its own, which an administrator has to adopt.
+    let has_data = state.disks.get(&machine.claim).is_some_and(|disk| disk.data.is_some());
+    let is_idle = has_data && machine.app.role != Role::Primary && machine.busy.is_none() && machine.ending.is_none();
+    has_one && is_idle && state.reaches(uid, machine) && state.machines.iter().filter(leads).count() == 1
+}
+
+/// A user starts a second primary by hand, on the data that its volume has.
+pub fn start_by_hand(state: &mut State, pod: &str) {
+    let Some(uid) = state.running(pod).map(|(uid, _)| uid.to_owned()) else { return };
+    let Some(machine) = state.machines.get_mut(&uid) else { return };
+    machine.app = App { role: Role::Primary, follows: None, by_hand: true };
+    machine.expects_running = true;
+    let container = machine.container.clone();
+    treats::spoils(state, &container);
+    state.say(format!("a user starts {pod} as primary"));
+}
+
+/// The pods of a group are to be made otherwise from now on.
+pub fn change_template(state: &mut State, name: &str, grace: u64) {
+    edit(state, name, &format!("its template has a grace of {grace} s"), |group| {
+        if let Some(spec) = group.spec.template.0.get_mut("spec").and_then(Value::as_object_mut) {
+            spec.insert("terminationGracePeriodSeconds".into(), grace.into());
+        }
+    });
+}
+
+/// Of each group that waits for that a user deletes one pod that is not of the present template (docs/runbook.md, `UpdatePending`).
+pub fn renew(state: &mut State) {
+    let waits = |group: &ReplicaGroup| {
+        let mut conditions = group.status.iter().flat_map(|status| &status.conditions);
+        conditions.any(|c| c.type_ == "Ready" && c.reason == "UpdatePending")
+    };
+    let groups: Vec<String> = state.groups.values().filter(|group| waits(group)).map(ResourceExt::name_any).collect();
+    for group in groups {
+        let set = state.sets.get(&group);
+        let present = set.and_then(|set| set.status.as_ref()?.update_revision.clone());
+        let is_old = |pod: &String| {
+            let object = state.pods.get(pod);
+            object.is_some_and(|object| object.labels().get("controller-revision-hash") != present.as_ref())
+        };
+        let members = (0..ALL).map(|ordinal| format!("{group}-{ordinal}"));
+        if let Some(pod) = members.into_iter().find(is_old) {
+            delete(state, &pod);
+        }
+    }
+}
+
+/// A group is to have another number of primaries. The API server refuses fewer members than primaries, but for none.
+pub fn ask_for_primaries(state: &mut State, name: &str, primaries: Primaries) {
+    clients::allow(state, name);
+    edit(state, name, &format!("{} primaries are asked for", json!(primaries)), |group| {
+        let before = std::mem::replace(&mut group.spec.primaries, primaries);
+        if group.spec.replicas > 0 && group.spec.replicas < least(group) {
+            group.spec.primaries = before;
+        }
+    });
+}
+
+/// A Service or a disruption budget selects other pods, or loses its labels.
+fn change_service(state: &mut State) {
+    let keys: Vec<_> = state.plain.keys().cloned().collect();
+    let chosen = usize::try_from(state.roll(Fault::ServiceChanged, keys.len() as u64)).unwrap_or(0);
+    let Some(key) = keys.get(chosen).cloned() else { return };
+    let Some(mut object) = state.plain.get(&key).cloned() else { return };
+    let is_about_labels = state.roll(Fault::ServiceChanged, 2) == 0;
+    if is_about_labels {
+        object.metadata.labels = None;
+    } else if let Some(spec) = object.data.get_mut("spec").and_then(Value::as_object_mut) {
+        spec.insert("selector".into(), json!({"app": "another"}));
+    }
+    state.stamp(&mut object.metadata);
+    let what = if is_about_labels { "loses its labels" } else { "selects other pods" };
+    state.say(format!("{} {} {what}", key.0.word(), key.1));
+    state.plain.insert(key, object);
+    state.tell();
+}
+
+/// A user gives a pod the label of another group.
+pub fn mislabel(state: &mut State, name: &str) {
+    let own = state.pods.get(name).and_then(|pod| pod.owner_references().first().map(|owner| owner.name.clone()));
+    let other = state.groups.keys().find(|group| Some(*group) != own.as_ref()).cloned();
+    let other = other.unwrap_or_else(|| "another".to_owned());
+    state.say(format!("{name} gets the label of the group {other}"));
+    write_pod(state, name, |pod| drop(pod.labels_mut().insert(LABEL_GROUP.to_owned(), other)));
+}
+
+/// A backup of the volume of a pod is made, with its claim's annotations, if there is none.
+pub fn copy_volume(state: &mut State, pod: &str) {
+    let name = claim_of(pod);
+    let Some(claim) = state.claims.get(&name).filter(|_| !state.copies.contains_key(&name)) else { return };
+    let disk = claim.metadata.uid.as_ref().and_then(|uid| state.disks.get(uid)).cloned().unwrap_or_default();
+    // A backup of an empty volume would be none.
+    if disk.data.is_some() {
+        let notes = claim.annotations().clone();
+        state.copies.insert(name, (disk, notes));
+    }
+}
+
+/// A user deletes a pod and its claim, and makes a claim of that name from the backup. `keeps_notes`: with the annotations of then.
+pub fn restore_volume(state: &mut State, pod: &str, keeps_notes: bool) {
+    let name = claim_of(pod);
+    let Some((disk, notes)) = state.copies.get(&name).cloned() else { return };
+    let Some(mut claim) = state.claims.get(&name).cloned() else { return };
+    let uid = state.birth("claim");
+    claim.metadata.uid = Some(uid.clone());
+    claim.metadata.annotations = keeps_notes.then_some(notes);
+    state.stamp(&mut claim.metadata);
+    state.disks.insert(uid, disk);
+    state.say(format!("the volume of {pod} is an old copy from now on"));
+    state.claims.insert(name, claim);
+    state.tell();
+    delete(state, pod);
+}
