@@ -15,7 +15,7 @@ pub fn led() -> Value {
 }
 
 /// The addresses behind a Service that are ready.
-async fn behind(stage: &Stage, service: &str) -> Result<String> {
+pub async fn behind(stage: &Stage, service: &str) -> Result<String> {
     let selector = format!("kubernetes.io/service-name={service}");
     let path = "jsonpath={range .items[*].endpoints[?(@.conditions.ready==true)]}{.targetRef.name} {end}";
     let said = kubectl(&["get", "endpointslices", "-n", &stage.namespace, "-l", &selector, "-o", path])?;

@@ -116,6 +116,14 @@ fn prove_vanished_over(s: &Snapshot, last: &LastPrimary) -> Result<&'static str,
     Err(NotOver { why, until: Some(until) })
 }
 
+/// Whether the member may be primary in a pod that is gone, and no amount of time alone proves that it is over: its node does not report, or is not known.
+#[must_use]
+pub fn is_gone_unproven(s: &Snapshot, member: &MemberName) -> bool {
+    let gone = |last: &&LastPrimary| last.member == *member && !last.is_by_name() && s.pod(&last.pod_uid).is_none();
+    let mut last = s.record.last_primaries.iter().filter(gone);
+    last.any(|last| prove_vanished_over(s, last).is_err_and(|not| not.until.is_none()))
+}
+
 /// Its node was deleted. The machine may be there still: `kubectl delete node` ends nothing, and the kubelet goes on to end the pods that the API server deletes.
 /// It is given the time for that.
 fn prove_over_without_node(s: &Snapshot, last: &LastPrimary, node: &str) -> Result<&'static str, NotOver> {

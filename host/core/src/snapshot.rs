@@ -2,6 +2,7 @@
 mod commands;
 mod group;
 mod member;
+mod surplus;
 
 pub use commands::{Command, Commands};
 pub use group::{Failover, Group, Override};
@@ -239,20 +240,6 @@ impl Snapshot {
     #[must_use]
     pub fn serving(&self) -> Vec<&Member> {
         self.members.iter().filter(|m| self.serves(m)).collect()
-    }
-
-    /// Whether clients reach as many other primaries of this term as desired, and not this member: one that a user started by hand beside them gets no clients and
-    /// nobody follows it (S23). One of the others whose role cannot be read for a moment counts: clients still reach it (S19).
-    #[must_use]
-    pub fn is_surplus(&self, member: &Member) -> bool {
-        let leads = |m: &&Member| {
-            let of_this_term = self.record.member(&m.name).term == Some(self.record.term);
-            m.leads_clients()
-                && self.reachable(m)
-                && of_this_term
-                && matches!(self.role(m).0, Role::Primary | Role::Unknown)
-        };
-        !member.leads_clients() && self.members.iter().filter(leads).count() >= self.group.desired_primaries()
     }
 
     /// The serving primaries that secondaries follow and further primaries join, by ordinal: those that are not surplus.

@@ -2,6 +2,7 @@
 //! a command told to follow one of them; a primary that is alone acknowledges alone. An application that replicates asynchronously acknowledges at once: then a
 //! takeover may lose what only the lost primary had ([`Replication`]).
 use crate::app::Writes;
+use crate::controllers::claim_of;
 use crate::oracles::routes;
 use crate::world::{Machine, State, World};
 use kube::ResourceExt;
@@ -41,6 +42,8 @@ pub struct Clients {
     pub writes: u64,
     /// How many primaries there may be besides what the group asks for now: see [`allow`].
     pub allowed: usize,
+    /// Whether a volume has writes that a primary which a user started by hand lacked: a later seed may choose either of the two, and the other's writes are the user's loss.
+    pub is_forked: bool,
 }
 
 /// Writes and replicates for ever.
@@ -53,6 +56,7 @@ pub async fn run(world: World) {
         let groups: Vec<String> = state.groups.keys().cloned().collect();
         for group in groups {
             forget_allowed(&mut state, &group);
+            end_fork(&mut state, &group);
             accept_by_hand(&mut state, &group);
             let limit = limit(&state, &group);
             write(&mut state, &group, limit);
@@ -114,10 +118,29 @@ pub fn accept_by_hand(state: &mut State, group: &str) {
     };
     let holds = state.disks.get(&machine.claim).map(|disk| disk.holds.clone()).unwrap_or_default();
     let clients = state.clients.entry(group.to_owned()).or_default();
+    clients.is_forked = true;
     clients.promised.keep(&holds);
     clients.open.retain(|write| holds.contains(*write));
     state.machines.entry(uid).and_modify(|machine| machine.app.by_hand = false);
     state.say(format!("{}, which a user started by hand, leads alone", machine.pod));
+}
+
+/// A fork is over once no volume of the group, and no backup of one, has what the primary lacks.
+fn end_fork(state: &mut State, group: &str) {
+    if !state.clients.get(group).is_some_and(|clients| clients.is_forked) {
+        return;
+    }
+    let leaders = leaders(state, group);
+    let Some(holds) = leaders.first().and_then(|leader| state.disks.get(&leader.claim)).map(|disk| &disk.holds) else {
+        return;
+    };
+    let of_group = |claim: &&String| claim.starts_with(&claim_of(&format!("{group}-")));
+    let uid = |name: &String| state.claims.get(name).and_then(|claim| claim.uid());
+    let kept = state.claims.keys().filter(of_group).filter_map(uid).filter_map(|uid| state.disks.get(&uid));
+    let copied = state.copies.iter().filter(|(name, _)| of_group(name)).map(|(_, (disk, _))| disk);
+    if kept.chain(copied).all(|disk| disk.holds.lacking_in(holds) == 0) {
+        state.clients.entry(group.to_owned()).or_default().is_forked = false;
+    }
 }
 
 /// An application that clients or followers reach, without what its runner remembers.
@@ -257,9 +280,10 @@ pub fn leads(state: &mut State, machine: &Machine) {
     if lost == 0 {
         return;
     }
+    let is_forked = clients.is_forked;
     let may_lose = takes_over && is_alone && clients.replication == Replication::Asynchronous;
     let ahead = if may_lose { has_more(state, machine, &holds, lost) } else { None };
-    if may_lose && ahead.is_none() {
+    if may_lose && ahead.is_none() || is_forked && is_alone {
         state.say(format!("{lost} acknowledged writes are given up"));
         state.clients.entry(machine.group.clone()).or_default().promised.keep(&holds);
         return;

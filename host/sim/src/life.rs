@@ -290,7 +290,7 @@ pub fn unwell(world: &World) -> Vec<String> {
 
 /// Whether the group asks an administrator about what it cannot know any more: the status, and with it the memory, was removed, or went with a group that was deleted
 /// (docs/safety.md, S7, S32), also together with what a claim says of the member that leads, or was to say; one of several primaries lost its volume just before the others ended
-/// (S16), or one of several was started, never confirmed, and has data that no other one has; a user started a primary on data of an older term, and the one that led
+/// (S16), or a user started a primary on a volume that was replaced; one of several was started, never confirmed, and has data that no other one has; a user started a primary on data of an older term, and the one that led
 /// is gone; or the member with the most recent data is not desired any more.
 fn asks(world: &World, group: &str) -> bool {
     let state = world.lock();
@@ -303,7 +303,7 @@ fn asks(world: &World, group: &str) -> bool {
     let lost = happened(Fault::VolumeLost) || happened(Fault::VolumeRestored);
     match asks.reason.as_str() {
         "NeedsAdoption" | "UnrecordedClaims" => forgot,
-        "ClaimChanged" => forgot || lost && has_several,
+        "ClaimChanged" => forgot || lost && (has_several || happened(Fault::PrimaryByHand)),
         "BelowHighWater" => happened(Fault::Resized) && asks.message.contains("and is not a desired member"),
         "NoPrimary" => {
             let mut waits = object.status.iter().flat_map(|status| &status.awaiting);

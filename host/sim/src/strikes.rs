@@ -4,6 +4,7 @@ pub mod nodes;
 pub mod users;
 
 use crate::app::App;
+use crate::clients;
 use crate::controllers::{claim_of, delete};
 use crate::faults::Fault;
 use crate::oracles;
@@ -218,6 +219,7 @@ fn least(group: &ReplicaGroup) -> u32 {
 /// A user changes the group: it gets a new version, and a new generation too.
 pub fn edit(state: &mut State, name: &str, what: &str, change: impl FnOnce(&mut ReplicaGroup)) {
     let Some(mut group) = state.groups.get(name).cloned() else { return };
+    clients::allow(state, name);
     change(&mut group);
     group.metadata.generation = group.metadata.generation.map(|generation| generation.saturating_add(1));
     state.stamp(&mut group.metadata);

@@ -71,11 +71,12 @@ pub fn place_group(s: &Snapshot) -> Held {
     }
 }
 
-/// Whether as many primaries serve as desired when those count that may be primary on nodes that do not report. Nothing proves these over and no other member may
-/// become primary in their place until their nodes report, which may be never: secondaries do not wait for that (S20).
+/// Whether as many primaries serve as desired when those count that may be primary on nodes that do not report, in the member's pod or in an earlier one. Nothing
+/// proves these over and no other member may become primary in their place until their nodes report, which may be never: secondaries do not wait for that (S20).
 fn lacks_only_silent(s: &Snapshot, serving: &[&Member]) -> bool {
     let is_silent = |name: &MemberName| {
-        s.member(name).and_then(|m| m.pod.as_ref()).is_some_and(|pod| pod.phase == Phase::Unreachable)
+        let pod = s.member(name).and_then(|m| m.pod.as_ref());
+        pod.is_some_and(|pod| pod.phase == Phase::Unreachable) || over::is_gone_unproven(s, name)
     };
     let maybe = s.may_be_primary();
     let silent = maybe.keys().filter(|name| is_silent(name) && serving.iter().all(|m| m.name != **name));
@@ -135,9 +136,9 @@ pub fn demote_member(s: &Snapshot, serving: &[&Member], member: &Member) -> Held
     retry_allowed(s, member)?;
     let stale = !s.serves(member) && !serving.is_empty();
     let surplus = serving.len() > s.group.desired_primaries();
-    if surplus && !stale && serving.iter().any(|m| !m.leads_clients()) {
-        if member.leads_clients() {
-            let message = "clients reach it; a primary that they do not reach is stopped first";
+    if surplus && !stale && serving.iter().any(|m| s.is_surplus(m)) {
+        if !s.is_surplus(member) {
+            let message = "clients reach it, or did first; a primary that they do not reach is stopped first";
             return Err(broken_by(Rule::NotSurplus, &member.name, message));
         }
     } else if !stale && !s.leaves(member) && serving.iter().any(|m| s.leaves(m)) {

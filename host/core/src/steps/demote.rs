@@ -1,11 +1,11 @@
 //! Demote: more primaries serve than desired, or one that leaves makes room for a member that stays; which one is stopped next? A primary of an older term
-//! is stopped without a question.
+//! is stopped without a question, and so is one that no confirmed command made primary: a start on it was never confirmed, and a user started it by hand (S23).
 use crate::check;
-use crate::contract::Role;
-use crate::plan::Plan;
+use crate::contract::{MemberName, Role};
+use crate::plan::{Plan, Reason};
 use crate::policy::{Point, Policies};
 use crate::record::Verb;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Member, Snapshot};
 use crate::steps::{ask, begin, positions};
 
 /// Runs this step; see the documentation of the module.
@@ -18,13 +18,8 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     if s.record.intents.iter().any(|i| i.verb == Verb::Demote) {
         return;
     }
-    let stale = s.members.iter().find(|m| {
-        s.role(m).0 == Role::Primary
-            && check::demote_member(s, &serving, m).is_ok()
-            && s.record.member(&m.name).term < Some(s.record.term)
-    });
-    if let Some(member) = stale {
-        return begin::begin(s, plan, Verb::Demote, &member.name);
+    if let Some(member) = stale(s, &serving, plan) {
+        return begin::begin(s, plan, Verb::Demote, &member);
     }
     if serving.len() <= s.group.desired_primaries() && !serving.iter().any(|m| check::makes_room(s, &serving, m)) {
         return;
@@ -36,4 +31,26 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     if let Some(name) = ask::choose_member(s, policies, plan, Point::Demote, &bars) {
         begin::begin(s, plan, Verb::Demote, &name);
     }
+}
+
+/// A primary of an older term, or one that no confirmed command made primary. The plan says which one waits for a pause after failures.
+fn stale(s: &Snapshot, serving: &[&Member], plan: &mut Plan) -> Option<MemberName> {
+    let is_stale = |m: &&Member| {
+        let known = s.record.member(&m.name);
+        s.role(m).0 == Role::Primary && (known.term < Some(s.record.term) || known.started.is_some())
+    };
+    for member in s.members.iter().filter(is_stale) {
+        match check::demote_member(s, serving, member) {
+            Ok(()) => return Some(member.name.clone()),
+            Err(violation) if violation.until.is_some() => {
+                let message = format!(
+                    "{} is primary beside the one that serves, and is stopped: {}",
+                    member.name, violation.message
+                );
+                plan.wait_until(Reason::MayBePrimary, Some(&member.name), message, violation.until);
+            }
+            Err(_) => {}
+        }
+    }
+    None
 }

@@ -96,6 +96,8 @@ stories! {
         an_unconfirmed_start_before_holds_a_failover
         a_start_that_exited_zero_and_stopped_holds_a_failover
         a_primary_on_a_silent_node_does_not_hold_a_secondary
+        a_primary_whose_pod_is_gone_from_a_silent_node_does_not_hold_a_secondary
+        a_primary_whose_pod_is_gone_from_a_node_that_reports_is_waited_for
     ;
     lead:
         a_policy_says_who_leads
@@ -227,6 +229,9 @@ stories! {
         the_primary_that_clients_reach_stays
         a_second_primary_gets_no_clients_while_the_first_is_not_read
         an_unread_primary_of_an_older_term_keeps_no_clients_from_the_present_one
+        a_primary_by_hand_after_an_unconfirmed_start_is_stopped
+        a_primary_by_hand_gets_no_clients_beside_a_first_one_without_its_label
+        a_primary_by_hand_gets_no_clients_beside_one_on_a_silent_node
     ;
     policies:
         a_broken_policy_does_nothing

@@ -6,7 +6,7 @@ use super::world::{World, ordinal};
 use pods::{deletion, hidden, moved};
 use tanist_core::contract::{MemberName, Phase, Role};
 use tanist_core::plan::{Action, DeletionCause, Plan};
-use tanist_core::record::{Intent, Verb};
+use tanist_core::record::{Intent, LastPrimary, Verb};
 use tanist_core::snapshot::{Evidence, Snapshot};
 
 /// Fails the test when a plan breaks a rule of docs/rules.md.
@@ -254,7 +254,11 @@ fn started(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
             let surplus = s.group.replicas > s.group.primaries || hands_over;
             // What may lead on a node that does not report counts: nobody may become primary in its place.
             let silent = |b: &&Body| b.pod.phase == Phase::Unreachable && b.runs();
-            let leads = says(Role::Primary) + w.pods.values().filter(silent).count();
+            // So does one whose pod is gone.
+            let gone =
+                |l: &&LastPrimary| s.members.iter().all(|m| m.pod.as_ref().is_none_or(|pod| pod.uid != l.pod_uid));
+            let gone = s.record.last_primaries.iter().filter(gone).count();
+            let leads = says(Role::Primary) + w.pods.values().filter(silent).count() + gone;
             ensure(surplus && s.group.commands.secondary.is_some() && leads >= desired, || {
                 "a secondary too early".into()
             })

@@ -304,7 +304,7 @@ mod tests {
         let questions = ["seed", "failover", "join", "demote", "place", "treat", "switchover", "rebalance", ":4"];
         assert_eq!(answered("policy try db x.star --question ").await, questions);
         assert_eq!(answered("policy new --lang ").await, ["starlark", "rust", ":4"]);
-        assert_eq!(answered("simulate --faults node-").await, ["node-silent", "node-gone", ":4"]);
+        assert_eq!(answered("simulate --faults node-").await, ["node-silent", "node-gone", "node-away", ":4"]);
         for words in [
             "policy check ",
             "policy run x.star --snapshot ",

@@ -48,6 +48,12 @@ fn shown(state: &State, name: &str, needs_to_be_ready: bool) -> Option<Shown> {
     leads.then(|| Shown { uid: pod.uid().unwrap_or_default(), group, role })
 }
 
+/// Whether the operator leads clients to that pod as to a primary.
+#[must_use]
+pub fn leads_clients(state: &State, pod: &str) -> bool {
+    shown(state, pod, false).is_some_and(|s| s.role == "primary" && !state.oracles.forged.contains(&s.uid))
+}
+
 /// A user gives a pod the label of a role.
 pub fn forges(state: &mut State, pod: &str) {
     let uid = state.pods.get(pod).and_then(ResourceExt::uid);

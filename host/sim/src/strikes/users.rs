@@ -1,10 +1,9 @@
 //! What users change of a group, its objects and its volumes.
 use super::{ALL, edit, least, write_pod};
 use crate::app::App;
-use crate::clients;
 use crate::controllers::{claim_of, delete};
 use crate::faults::Fault;
-use crate::oracles::treats;
+use crate::oracles::{routes, treats};
 use crate::server::GUARDED;
 use crate::world::{Machine, State};
 use kube::ResourceExt;
@@ -73,7 +72,11 @@ pub fn may_start_by_hand(state: &State, pod: &str) -> bool {
     // One that begins on an empty volume has a history of its own, which an administrator has to adopt.
     let has_data = state.disks.get(&machine.claim).is_some_and(|disk| disk.data.is_some());
     let is_idle = has_data && machine.app.role != Role::Primary && machine.busy.is_none() && machine.ending.is_none();
-    has_one && is_idle && state.reaches(uid, machine) && state.machines.iter().filter(leads).count() == 1
+    let mut leaders = state.machines.iter().filter(leads);
+    // Of two that users started, with no other one, nobody knows which is the group's: the first is left alone until clients are led to it.
+    let is_known =
+        leaders.next().is_some_and(|(_, m)| routes::leads_clients(state, &m.pod)) && leaders.next().is_none();
+    has_one && is_idle && is_known && state.reaches(uid, machine)
 }
 
 /// A user starts a second primary by hand, on the data that its volume has.
@@ -119,7 +122,6 @@ pub fn renew(state: &mut State) {
 
 /// A group is to have another number of primaries. The API server refuses fewer members than primaries, but for none.
 pub fn ask_for_primaries(state: &mut State, name: &str, primaries: Primaries) {
-    clients::allow(state, name);
     edit(state, name, &format!("{} primaries are asked for", json!(primaries)), |group| {
         let before = std::mem::replace(&mut group.spec.primaries, primaries);
         if group.spec.replicas > 0 && group.spec.replicas < least(group) {

@@ -137,7 +137,7 @@ fn data_that_was_never_read_is_a_guess() {
 fn a_live_group_and_its_recorded_case_have_the_same_bars() {
     let replaced =
         record_of(json!({"db-0": confirmed("another"), "db-1": confirmed("claim-1"), "db-2": confirmed("claim-2")}));
-    let waits = json!({"term": 4, "sequence": {"history": "a", "number": "20"}, "claimUid": "claim-2", "failures": 1, "treated": 0, "retryAt": NOW + 60});
+    let waits = json!({"term": 4, "sequence": {"history": "a", "number": "20"}, "claimUid": "claim-2", "failures": 4, "treated": 0, "retryAt": NOW + 60});
     let resting = record_of(json!({"db-0": confirmed("claim-0"), "db-1": confirmed("claim-1"), "db-2": waits}));
     let rows = || json!([row(0, "Stopped", "u0"), row(1, "Stopped", "u1"), row(2, "Stopped", "u2")]);
     for (objects, words) in
