@@ -88,6 +88,25 @@ const RULES: &[Rule] = &[
     },
     Rule {
         at: "spec.commands",
+        point_to: ".memberList",
+        cel: "has(self.memberList) == has(self.memberAdd) && has(self.memberList) == has(self.memberRemove) && \
+              (!has(self.memberPromote) || has(self.memberList))",
+        say: "memberList, memberAdd and memberRemove come together, and memberPromote with them: add the missing ones, or remove all",
+    },
+    Rule {
+        at: "spec.commands",
+        point_to: ".seed",
+        cel: "!has(self.memberList) || has(self.seed)",
+        say: "with memberList the command seed has to be there: it alone forms the application's cluster, once, and every other start joins that one",
+    },
+    Rule {
+        at: "spec",
+        point_to: ".replicas",
+        cel: "!has(self.commands.memberList) || self.replicas <= 64",
+        say: "replicas has to be at most 64 with commands.memberList: the members of such an application agree on every write",
+    },
+    Rule {
+        at: "spec.commands",
         point_to: ".fence",
         cel: "!has(self.fence)",
         say: "fence is not supported yet: remove spec.commands.fence; it would not be run, and a takeover waits until it is proven that the \
@@ -169,7 +188,11 @@ pub(super) fn apply(schema: &mut Value) -> Result<(), Misfit> {
             ),
             format!("commands.{name}.container has to name one of template.spec.containers"),
         )?;
-        let seconds = if name == "status" { default::STATUS_TIMEOUT } else { default::TIMEOUT };
+        let seconds = match name.as_str() {
+            "status" => default::STATUS_TIMEOUT,
+            "memberList" => default::LIST_TIMEOUT,
+            _ => default::TIMEOUT,
+        };
         field(schema, &format!("spec.commands.{name}.timeoutSeconds"))
             .ok_or(Misfit::Field("timeoutSeconds"))?
             .insert("default".into(), seconds.into());

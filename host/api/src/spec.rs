@@ -250,6 +250,24 @@ pub struct Commands {
     /// Makes a running secondary follow the primaries whose names it is given. Default: `secondary`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub follow: Option<Command>,
+    /// Prints who the members of the application are. For applications whose members agree by a majority and count themselves, such as etcd. The first line is
+    /// `cluster ID`, then each member has a line `NAME|- ID voter|learner healthy|unhealthy ADDRESS`: `-` for one that was added and never started, whose
+    /// address begins with its name then (`http://db-3.db.shop:2380`). It runs in every member that serves, often, and has to change nothing and to be answered
+    /// by a majority. Together with `memberAdd`, `memberRemove` and `seed`.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "default::list")]
+    pub member_list: Option<Command>,
+    /// Announces a member to the others, before it is started. It runs in a member that serves. Its arguments `$(NAME)` and `$(ADDRESS)` are replaced by the name
+    /// of the new member and its fully qualified name; without them both are appended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub member_add: Option<Command>,
+    /// Takes a member out, before it is stopped. It runs in another member that serves. Its arguments `$(NAME)`, `$(ADDRESS)` and `$(ID)` are replaced by name, fully
+    /// qualified name and identity of the one that leaves; without them all three are appended. If that member leads the others, the command moves the lead first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub member_remove: Option<Command>,
+    /// Gives a member its vote, once it serves. With it `memberAdd` has to add members without one (learners). It runs in another member that serves; arguments as for
+    /// `memberRemove`. Default: whoever is added has a vote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub member_promote: Option<Command>,
     /// Not supported yet, and refused. Before another member takes over, Tanist proves that the old primary's application has ended. A command
     /// that makes sure of it is planned for a later version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -270,6 +288,10 @@ impl Commands {
             ("secondary", self.secondary.as_ref()),
             ("promote", self.promote.as_ref()),
             ("follow", self.follow.as_ref()),
+            ("memberList", self.member_list.as_ref()),
+            ("memberAdd", self.member_add.as_ref()),
+            ("memberRemove", self.member_remove.as_ref()),
+            ("memberPromote", self.member_promote.as_ref()),
             ("fence", self.fence.as_ref()),
         ];
         required.into_iter().chain(optional).filter_map(|(name, command)| Some((name, command?)))
@@ -287,7 +309,7 @@ pub struct Command {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63))]
     pub container: Option<String>,
-    /// How many seconds it may take: 1 to 86400. Default: 600, for `status` 5. The outcome of a command that takes longer is unknown, so allow
+    /// How many seconds it may take: 1 to 86400. Default: 600, for `status` 5, for `memberList` 10. The outcome of a command that takes longer is unknown, so allow
     /// plenty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 86_400))]
@@ -400,6 +422,8 @@ pub mod default {
     pub const TIMEOUT: u32 = 600;
     /// Seconds that `status` may take: it is run every few seconds and has to be cheap.
     pub const STATUS_TIMEOUT: u32 = 5;
+    /// Seconds that `memberList` may take: it is run every few seconds while members change, and no other command runs in the member meanwhile.
+    pub const LIST_TIMEOUT: u32 = 10;
     /// Termination grace period in seconds of a pod whose template sets none (row A45).
     pub const GRACE: u32 = 600;
 
@@ -424,6 +448,13 @@ pub mod default {
         let mut command = Command::deserialize(deserializer)?;
         command.timeout_seconds.get_or_insert(STATUS_TIMEOUT);
         Ok(command)
+    }
+
+    /// Reads `memberList` with its own default timeout, as for `status`.
+    pub(super) fn list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Command>, D::Error> {
+        let command = Option::<Command>::deserialize(deserializer)?;
+        Ok(command
+            .map(|command| Command { timeout_seconds: command.timeout_seconds.or(Some(LIST_TIMEOUT)), ..command }))
     }
 
     pub(super) fn policies() -> Vec<Policy> {

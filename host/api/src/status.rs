@@ -140,6 +140,10 @@ pub struct MemberStatus {
     /// Whether its pod has the label `tanist.dev/role`, by which the Services for primaries and for secondaries select.
     #[serde(default)]
     pub routed: bool,
+    /// What the application itself says of it, by `commands.memberList`: `Voter`, `Learner` (a member without a vote), `Added` (it is a member, and was never
+    /// started) or `NotListed`. Absent: the group has no such command, or its members have not agreed on a list yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub membership: Option<String>,
     /// The message of the first entry of `awaiting` that is about this member.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use tanist_core::contract::{MemberName, Position};
 use tanist_core::data::read_sequence;
 use tanist_core::limits;
-use tanist_core::snapshot::{Command, Commands, Failover, Group, Override};
+use tanist_core::snapshot::{Command, Commands, Failover, Group, MemberCommands, Override};
 
 /// Why a group cannot be acted upon.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -34,6 +34,10 @@ pub fn group(object: &ReplicaGroup, domain: &str) -> Result<Group, Invalid> {
         Ok(Command { exec: command.exec.clone(), container: container.to_owned(), timeout: command.timeout() })
     };
     let optional = |name, command: &Option<spec::Command>| command.as_ref().map(|c| required(name, c)).transpose();
+    let list = optional("memberList", &commands.member_list)?;
+    let changes = optional("memberAdd", &commands.member_add)?.zip(optional("memberRemove", &commands.member_remove)?);
+    let promote = optional("memberPromote", &commands.member_promote)?;
+    let membership = list.zip(changes).map(|(list, (add, remove))| MemberCommands { list, add, remove, promote });
     let commands = Commands {
         status: required("status", &commands.status)?,
         sequence: required("sequence", &commands.sequence)?,
@@ -43,6 +47,7 @@ pub fn group(object: &ReplicaGroup, domain: &str) -> Result<Group, Invalid> {
         secondary: optional("secondary", &commands.secondary)?,
         promote: optional("promote", &commands.promote)?,
         follow: optional("follow", &commands.follow)?,
+        membership,
     };
     let (requested_override, override_error) =
         match object.annotations().get(ANNOTATION_OVERRIDE).map(|raw| read_override(raw)) {

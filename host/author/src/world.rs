@@ -55,6 +55,7 @@ pub fn snapshot(case: &Case) -> Snapshot {
         nodes: Some(nodes),
         ended: BTreeSet::new(),
         deleted_nodes: BTreeMap::new(),
+        lists: BTreeMap::new(),
         surplus_claims: Vec::new(),
     }
 }
@@ -157,6 +158,7 @@ fn group(case: &Case, names: &[String], replicas: u32, primaries: u32) -> Group 
             secondary: has_secondaries.unwrap_or(true).then(|| command("secondary")),
             promote: None,
             follow: None,
+            membership: None,
         },
         runner: true,
         start_deadline: 3600,

@@ -16,6 +16,7 @@
 //! | memory, or a start, on a claim | UID and version of the claim |
 //! | deletion of a pod, fewer members | UID and version in the second look |
 mod error;
+mod reading;
 #[cfg(test)]
 mod tests;
 mod upkeep;
@@ -96,6 +97,11 @@ struct Ready {
 /// The second looks that were taken before the commands' turns, by token.
 type SecondLooks = BTreeMap<String, Ready>;
 
+/// Whether the action only asks a member something that changes nothing.
+fn is_reading(action: &Action) -> bool {
+    matches!(action, Action::Read { .. } | Action::List { .. })
+}
+
 fn is_move(action: &Action) -> bool {
     matches!(action, Action::DeletePod { cause: DeletionCause::Rebalance, .. })
 }
@@ -139,7 +145,7 @@ impl<'a> Acting<'a> {
     async fn carry_out_plan(&mut self) {
         // Readings only begin here, and later decisions wait for their results: they go first.
         let plan = self.plan;
-        let (readings, others): (Vec<_>, Vec<_>) = plan.actions.iter().partition(|a| matches!(a, Action::Read { .. }));
+        let (readings, others): (Vec<_>, Vec<_>) = plan.actions.iter().partition(|a| is_reading(a));
         for action in readings {
             self.carry_out_action(action, &mut SecondLooks::new()).await;
         }
@@ -235,7 +241,7 @@ impl<'a> Acting<'a> {
             }
             Action::Scale { replicas } => Prepared::Scaling(self.look_before_scaling(*replicas).await?),
             Action::Apply(_) | Action::Nudge { .. } | Action::Route { .. } => return Ok(Prepared::Nothing),
-            Action::Read { .. } | Action::MarkClaim { .. } => return Ok(Prepared::Nothing),
+            Action::Read { .. } | Action::List { .. } | Action::MarkClaim { .. } => return Ok(Prepared::Nothing),
         };
         record(self.ctx, self.plan, self.report, &mut self.outcome).await?;
         if let Action::Run { intent, .. } = action {
@@ -326,7 +332,11 @@ impl<'a> Acting<'a> {
                 scale(ctx, snapshot, scaling).await
             }
             (Action::Read { member, pod_uid }, _) => {
-                read(ctx, self.observed, member, pod_uid);
+                reading::sequence(ctx, self.observed, member, pod_uid);
+                Ok(())
+            }
+            (Action::List { member, pod_uid }, _) => {
+                reading::list(ctx, self.observed, member, pod_uid);
                 Ok(())
             }
             (Action::Run { argv, .. }, Prepared::Start(slot, start)) => {
@@ -400,27 +410,6 @@ async fn record(ctx: &Context, plan: &Plan, report: &report::Derived, outcome: &
     let object = report::write(ctx, &outcome.object, plan, report).await?;
     (outcome.object, outcome.recorded) = (object, true);
     Ok(())
-}
-
-/// Reads a sequence in the background.
-fn read(ctx: &Arc<Context>, observed: &Observed, member: &tanist_core::contract::MemberName, pod_uid: &str) {
-    let s = &observed.snapshot;
-    let Some(found) = s.member(member) else { return };
-    let Some(target) = observe::target(&s.group, found).filter(|t| t.uid == pod_uid) else { return };
-    let first = ctx.hints.with_group(&s.group.uid, |h| h.readings.begin_reading(pod_uid));
-    if !first {
-        return;
-    }
-    let (ctx, group, member, object) = (ctx.clone(), s.group.clone(), found.clone(), observed.object.clone());
-    let token = format!("sequence-{}-{}", member.ordinal, s.nonce);
-    let led = !s.may_be_primary().is_empty();
-    tokio::spawn(
-        async move {
-            observe::read_position(&ctx, &group, &member, target, token, led).await;
-            ctx.wake(&object);
-        }
-        .in_current_span(),
-    );
 }
 
 /// Starts a command in the background; its end starts the next round.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tanist_core::contract::{Position, Role};
 use tanist_core::evidence::{self, Ended, Started, Told, status_code};
 use tanist_core::freshness::StatusAnswer;
+use tanist_core::membership::List;
 use tanist_core::record::Intent;
 use tanist_core::snapshot::{Command, Evidence};
 use tanist_protocol::call::{Ask, Call, Exec, Expect, IfSequence};
@@ -109,21 +110,31 @@ impl Target {
 
     /// Runs `sequence` (row A5). The runner adds the member's role right afterwards, if it can.
     pub async fn sequence(&self, ctx: &Context, command: &Command, token: &str) -> (Position, Option<StatusAnswer>) {
-        let (argv, seconds) = self.sequence_call(command, token);
+        let (argv, seconds) = self.question(command, token, true);
         let ended = self.exec(ctx, &command.container, &argv, seconds).await;
         evidence::sequence(ended, self.told(token))
+    }
+
+    /// Runs `memberList`.
+    ///
+    /// # Errors
+    /// Why there is no list, in words.
+    pub async fn list(&self, ctx: &Context, command: &Command, token: &str) -> Result<List, String> {
+        let (argv, seconds) = self.question(command, token, false);
+        let ended = self.exec(ctx, &command.container, &argv, seconds).await;
+        evidence::list(ended, self.told(token))
     }
 
     /// The same for an administrator's command line, outside of the operator: it takes no slot and counts in no metric. The runner refuses it
     /// while another command runs in the member.
     pub async fn sequence_by_hand(&self, cluster: &dyn Cluster, command: &Command, token: &str) -> Position {
-        let (argv, seconds) = self.sequence_call(command, token);
+        let (argv, seconds) = self.question(command, token, true);
         let ended = cluster.exec(self.execution(&command.container, &argv, seconds)).await;
         evidence::sequence(ended, self.told(token)).0
     }
 
-    /// The argv that reads the sequence, and how many seconds that may take.
-    fn sequence_call(&self, command: &Command, token: &str) -> (Vec<String>, u64) {
+    /// The argv that runs a command which changes nothing, and how many seconds that may take. `quiet`: whether no status poll may run beside it.
+    fn question(&self, command: &Command, token: &str, quiet: bool) -> (Vec<String>, u64) {
         let seconds = u64::from(command.timeout);
         if !self.runner {
             return (command.exec.clone(), seconds.saturating_add(1));
@@ -132,7 +143,7 @@ impl Target {
             token,
             deadline: command.timeout,
             expect: None,
-            quiet: true,
+            quiet,
             if_status: None,
             if_sequence: None,
             argv: &command.exec,
@@ -240,6 +251,18 @@ mod tests {
             call(Some((&sequence, "h:7".into()))),
             format!("{head} {look} -- /db/sequence -- /db/start primary")
         );
+    }
+
+    // D2: while a member is asked for its list, its role may be polled; while its data is read, it may not.
+    #[test]
+    fn a_list_is_asked_beside_status_polls() {
+        let command = Command { exec: vec!["/db/list".into()], container: "db".into(), timeout: 10 };
+        let head = "/tanist/tanist-run exec --state /tanist/db --uid u --token t --deadline 10";
+        let asked = |quiet| target().question(&command, "t", quiet).0.join(" ");
+        assert_eq!(asked(false), format!("{head} -- /db/list"));
+        assert_eq!(asked(true), format!("{head} --quiet-status -- /db/list"));
+        let bare = Target { runner: false, ..target() };
+        assert_eq!(bare.question(&command, "t", false), (vec!["/db/list".to_owned()], 11));
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub use built::Built;
 use conditions::Around;
 pub use convert::every_container_ended;
 use nodes::Nodes;
-pub use questions::read_position;
+pub use questions::{read_list, read_position};
 
 use crate::cluster::{self, Kind};
 use crate::context::Context;
@@ -218,6 +218,7 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
         nodes,
         deleted_nodes,
         ended,
+        lists: BTreeMap::new(),
         surplus_claims,
     };
     Ok((Observed { object, snapshot, pods: world.version }, by_others))

@@ -171,6 +171,16 @@ fn role_word(role: Role) -> &'static str {
     }
 }
 
+/// The word of the API for what the application's list says.
+fn membership_word(membership: status::Membership) -> &'static str {
+    match membership {
+        status::Membership::Voter => "Voter",
+        status::Membership::Learner => "Learner",
+        status::Membership::Added => "Added",
+        status::Membership::NotListed => "NotListed",
+    }
+}
+
 fn join(words: impl Iterator<Item = String>) -> Option<String> {
     let words: Vec<_> = words.collect();
     (!words.is_empty()).then(|| words.join(","))
@@ -189,6 +199,7 @@ fn member(row: &status::Row, ready: bool, routed: bool) -> api::MemberStatus {
         node: row.node.clone(),
         ready,
         routed,
+        membership: row.membership.map(|m| membership_word(m).to_owned()),
         waits_for: row.waits_for.clone(),
         failures: row.failures,
     }

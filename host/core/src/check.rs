@@ -273,7 +273,11 @@ pub fn can_take_command(s: &Snapshot, member: &Member) -> Held {
         return Err(broken_by(Rule::TargetUnreachable, name, format!("its pod is {}", phase_word(phase))));
     }
     if member.asked {
-        return Err(broken_by(Rule::MemberBusy, name, "its sequence is being read"));
+        let message = match s.group.commands.membership {
+            None => "its sequence is being read",
+            Some(_) => "its sequence or its list of members is being read",
+        };
+        return Err(broken_by(Rule::MemberBusy, name, message));
     }
     match s.record.intent_of(name) {
         Some(intent) => {

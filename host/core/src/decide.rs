@@ -9,7 +9,7 @@ use crate::steps;
 type Step = fn(&Snapshot, &dyn Policies, &mut Plan);
 
 /// The steps in order, without the last one, `rebalance`; each is a file in `steps/` and a heading of host/README.md.
-const STEPS: [Step; 14] = [
+const STEPS: [Step; 15] = [
     steps::settle::step,
     steps::remember::step,
     steps::objects::step,
@@ -23,6 +23,7 @@ const STEPS: [Step; 14] = [
     steps::place::step,
     steps::follow::step,
     steps::route::step,
+    steps::lists::step,
     steps::shrink::step,
 ];
 

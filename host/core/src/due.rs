@@ -58,7 +58,11 @@ fn seconds(wait: i64) -> Duration {
 
 /// Whether something was begun whose end starts the next round.
 fn starts_a_round_itself(done: &[Action]) -> bool {
-    let begins =
-        |a: &Action| matches!(a, Action::Run { .. } | Action::Read { .. } | Action::Apply(_) | Action::Nudge { .. });
+    let begins = |a: &Action| {
+        matches!(
+            a,
+            Action::Run { .. } | Action::Read { .. } | Action::List { .. } | Action::Apply(_) | Action::Nudge { .. }
+        )
+    };
     done.iter().any(begins)
 }

@@ -5,4 +5,4 @@ mod ended;
 
 pub use cause::Cause;
 pub use commands::Commands;
-pub use ended::{Ended, Output, Started, Told, refused, sequence, settled, started, status, status_code};
+pub use ended::{Ended, Output, Started, Told, list, refused, sequence, settled, started, status, status_code};

@@ -8,7 +8,8 @@ pub use apply::{Change, Statuses};
 pub use position::{PositionHint, Sight, Worth};
 
 use crate::contract::{MemberName, Phase, Role, Timestamp};
-use crate::snapshot::Pod;
+use crate::membership::Heard;
+use crate::snapshot::{Member, Pod};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -148,6 +149,14 @@ struct StatusHint {
     container_id: Option<String>,
 }
 
+/// A list of members with its circumstances.
+#[derive(Debug, Clone)]
+struct ListHint {
+    /// The ID of the container in which it was said.
+    container_id: Option<String>,
+    heard: Heard,
+}
+
 /// A role of a member, and when it began.
 #[derive(Debug, Clone)]
 struct RoleHint {
@@ -171,7 +180,11 @@ pub struct Readings {
     moved: Option<Moment>,
     /// The generation and the override at the last look. When one of them changes, known positions count as old.
     question: Option<(i64, Option<String>)>,
-    /// Pods whose sequence is being read.
+    /// The last list of members that was said, by pod UID.
+    lists: BTreeMap<String, ListHint>,
+    /// When members were last changed. Lists that were asked for before do not count any more.
+    changed: Option<Moment>,
+    /// Pods whose sequence or list is being read.
     reading: BTreeSet<String>,
     /// When `status` last gave a role, by member.
     contacts: BTreeMap<MemberName, Timestamp>,
@@ -191,6 +204,7 @@ impl Readings {
         if by_others {
             self.answers.clear();
             self.positions.clear();
+            self.lists.clear();
             (self.others, self.moved) = (Some(at), Some(at));
         }
         by_others
@@ -264,6 +278,36 @@ impl Readings {
     /// Notes that the sequence of that pod is being read. False: it is being read already.
     pub fn begin_reading(&mut self, pod_uid: &str) -> bool {
         self.reading.insert(pod_uid.to_owned())
+    }
+
+    /// Remembers the list that a member said, which was asked for at that moment. A list from before the members were last changed, or before another process
+    /// wrote the record, does not count.
+    pub fn remember_list(&mut self, pod: &Pod, container: &str, asked: Moment, heard: Heard) {
+        self.reading.remove(&pod.uid);
+        if self.changed.max(self.others).is_some_and(|since| asked < since) {
+            return;
+        }
+        let container_id = pod.containers.get(container).and_then(|c| c.id.clone());
+        self.lists.insert(pod.uid.clone(), ListHint { container_id, heard });
+    }
+
+    /// A command that changes the members starts or has ended: no list that was asked for before counts any more.
+    pub fn change_members(&mut self, at: Moment) {
+        self.lists.clear();
+        self.changed = Some(at);
+    }
+
+    /// What members said of who is a member, each in the container that it has now. What is about other pods is forgotten.
+    pub fn lists(&mut self, members: &[Member], container: &str) -> BTreeMap<MemberName, Heard> {
+        let pods = members.iter().filter_map(|m| Some((m, m.pod.as_ref()?)));
+        let said = pods.filter_map(|(m, pod)| {
+            let id = pod.containers.get(container).and_then(|c| c.id.as_ref());
+            let hint = self.lists.get(&pod.uid).filter(|hint| hint.container_id.as_ref() == id)?;
+            Some((m.name.clone(), hint.heard.clone()))
+        });
+        let said: BTreeMap<_, _> = said.collect();
+        self.lists.retain(|uid, _| members.iter().any(|m| m.pod.as_ref().is_some_and(|pod| pod.uid == *uid)));
+        said
     }
 
     /// How many sequences are being read.

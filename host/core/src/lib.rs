@@ -19,6 +19,7 @@ pub mod evidence;
 pub mod examples;
 pub mod freshness;
 pub mod limits;
+pub mod membership;
 pub mod memory;
 pub mod order;
 pub mod over;

@@ -53,6 +53,21 @@ pub const SEQUENCE_BYTES: usize = 320;
 /// Bytes of a history. Policies are given it as a text, of which none is longer than 256 bytes (wit/policy.wit).
 pub const HISTORY_BYTES: usize = 255;
 
+/// Bytes of what `memberList` prints: some 60 members with long addresses.
+pub const LIST_BYTES: usize = 16 * 1024;
+
+/// Members in a list, and so the most that a group may have whose members agree. Applications that agree on every write have few.
+pub const LIST_MEMBERS: usize = 64;
+
+/// Bytes of one word of a list.
+pub const LIST_WORD_BYTES: usize = 256;
+
+/// Seconds after which a list is asked for again while nothing changes: the members of an application that is left alone stay the same.
+pub const LIST_SECONDS: i64 = 30;
+
+/// Seconds after which it is asked for again while members are being changed, lists differ, or one could not be read.
+pub const LIST_AGAIN_SECONDS: i64 = 2;
+
 /// Seconds after which a position is read again when a question needs it: the data of a serving member changes, and a stopped member may have run
 /// in between unnoticed.
 pub const POSITION_SECONDS: i64 = 30;

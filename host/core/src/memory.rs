@@ -4,7 +4,7 @@
 //! while both agree: a claim with a later term is [`Ahead`], and an administrator has to explain it.
 use crate::contract::MemberName;
 use crate::limits;
-use crate::record::{Intent, LastPrimary, Mark, Record, Seeded};
+use crate::record::{Intent, LastPrimary, Mark, Membership, Record, Seeded};
 use crate::snapshot::{Claim, ClaimMark, Snapshot, StartNote};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -46,6 +46,7 @@ pub fn recall<'a>(
     }
     recall_primaries(&mut record, &known, &marks);
     recall_start(&mut record, &known, group, &claims);
+    recall_membership(&mut record, &known, &marks);
     record
 }
 
@@ -89,6 +90,15 @@ pub fn start_note(s: &Snapshot, record: &Record, intent: &Intent) -> Option<Star
     let started = record.member(&intent.member).started.clone()?;
     let (group, target) = (s.group.name.clone(), LastPrimary::of(intent, pod));
     Some(StartNote { group, counter: record.counter, intent: intent.clone(), target, started })
+}
+
+/// Takes the latest list that a claim has: what the claims remember of who the members are is never older than what was confirmed.
+fn recall_membership(record: &mut Record, known: &Record, marks: &[Marked<'_>]) {
+    for (member, claim, mark) in marks {
+        if let Some(list) = mark.membership.as_ref().filter(|_| !is_foreign(known, member, claim)) {
+            record.membership = Membership::later(record.membership.take(), list);
+        }
+    }
 }
 
 fn apply_mark(record: &mut Record, member: &MemberName, mark: &ClaimMark) {
@@ -230,6 +240,7 @@ pub fn claim_mark(record: &Record, group: &str, member: &MemberName) -> Option<C
         sequence: known.sequence.clone(),
         primaries,
         ran: primaries_to_mark(record, member),
+        membership: record.membership.clone(),
     })
 }
 

@@ -22,7 +22,8 @@ fn needs(action: &Action) -> Vec<Need> {
         Action::Run { intent, .. } => vec![Need::Record, Need::Routing(intent.member.clone())],
         Action::DeletePod { .. } => vec![Need::Record],
         Action::Scale { .. } => vec![Need::Record, Need::Set],
-        Action::Apply(_) | Action::Nudge { .. } | Action::Read { .. } | Action::MarkClaim { .. } => Vec::new(),
+        Action::Apply(_) | Action::Nudge { .. } | Action::Read { .. } | Action::List { .. } => Vec::new(),
+        Action::MarkClaim { .. } => Vec::new(),
     }
 }
 
@@ -37,7 +38,8 @@ pub fn suspends(action: &Action) -> Option<Need> {
 pub fn spoils(action: &Action) -> Option<Need> {
     match action {
         Action::Route { member, .. } => Some(Need::Routing(member.clone())),
-        Action::Apply(_) | Action::Nudge { .. } | Action::Read { .. } | Action::MarkClaim { .. } => None,
+        Action::Apply(_) | Action::Nudge { .. } | Action::Read { .. } | Action::List { .. } => None,
+        Action::MarkClaim { .. } => None,
         Action::Run { .. } | Action::DeletePod { .. } | Action::Scale { .. } => None,
     }
 }

@@ -68,6 +68,13 @@ pub enum Action {
         /// The UID of its pod.
         pod_uid: String,
     },
+    /// Run `memberList`. It changes nothing, so it needs no intent.
+    List {
+        /// The member that is asked.
+        member: MemberName,
+        /// The UID of its pod.
+        pod_uid: String,
+    },
     /// Delete a pod; its volumes stay.
     DeletePod {
         /// The member whose pod it is.
@@ -187,6 +194,12 @@ words! {
         ShrinkPending,
         /// The override cannot be used.
         OverrideInvalid,
+        /// No member said who the members of the application are.
+        ListUnknown,
+        /// Members of the application list different members.
+        ListsDiffer,
+        /// Members of the application are in different clusters.
+        SplitBrain,
     }
 }
 
@@ -316,7 +329,9 @@ impl Plan {
     pub fn touches(&self, name: &MemberName) -> bool {
         self.actions.iter().any(|a| match a {
             Action::Run { intent, .. } => &intent.member == name,
-            Action::Read { member, .. } | Action::DeletePod { member, .. } => member == name,
+            Action::Read { member, .. } | Action::List { member, .. } | Action::DeletePod { member, .. } => {
+                member == name
+            }
             Action::Apply(_) | Action::Nudge { .. } | Action::Route { .. } => false,
             Action::MarkClaim { .. } | Action::Scale { .. } => false,
         })
@@ -333,7 +348,7 @@ impl Plan {
     /// that would scale it up again.
     pub(crate) fn sort(&mut self) {
         self.actions.sort_by_key(|action| match action {
-            Action::Route { .. } | Action::Run { .. } | Action::Read { .. } => 0,
+            Action::Route { .. } | Action::Run { .. } | Action::Read { .. } | Action::List { .. } => 0,
             Action::DeletePod { .. } | Action::MarkClaim { .. } => 0,
             Action::Apply(_) | Action::Nudge { .. } => 1,
             Action::Scale { .. } => 2,

@@ -2,9 +2,11 @@
 //!
 //! A lost record makes the host more careful, never less. An unknown field blocks instead of being ignored (docs/safety.md, S37).
 mod event;
+mod membership;
 mod primaries;
 
 pub use event::Event;
+pub use membership::{Listed, Membership};
 pub use primaries::{LastPrimary, LostPrimary};
 
 use crate::contract::{Failure, MemberName, Position, Role, Sequence, Timestamp, Transition};
@@ -45,6 +47,9 @@ pub struct Record {
     /// Members that an orderly scale-down removed. Their claims stay and are expected.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub retired: BTreeSet<MemberName>,
+    /// The last list of members on which the application's members agreed. Absent: the group has no command for it, or nobody said one yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub membership: Option<Membership>,
     /// The latest switchover. Absent: there was none.
     #[serde(default, rename = "handover", skip_serializing_if = "Option::is_none")]
     pub switchover: Option<Switchover>,

@@ -24,6 +24,14 @@ pub struct Seat {
     pub standing: Standing,
 }
 
+/// The number in a member's name: compared as a number, never as text (row A8). `None`: it is no member of that group.
+#[must_use]
+pub fn ordinal(group: &str, member: &str) -> Option<u32> {
+    let digits = member.strip_prefix(group)?.strip_prefix('-')?;
+    let canonical = digits == "0" || !digits.starts_with('0');
+    digits.parse().ok().filter(|_| canonical && digits.bytes().all(|b| b.is_ascii_digit()))
+}
+
 /// Who the members are, by what is desired, what there is and what is remembered.
 #[derive(Debug, Clone, Copy)]
 pub struct Roster<'a> {

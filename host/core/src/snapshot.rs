@@ -4,13 +4,14 @@ mod group;
 mod member;
 mod surplus;
 
-pub use commands::{Command, Commands};
+pub use commands::{Command, Commands, MemberCommands};
 pub use group::{Failover, Group, Override};
 pub use member::{Claim, ClaimMark, Container, Member, Pod, Reading, StartNote};
 
 use crate::contract::{MemberName, Phase, Position, Role, Timestamp};
 use crate::evidence::Cause;
 use crate::limits;
+use crate::membership::Heard;
 use crate::over;
 use crate::record::{Intent, Record, Verb};
 use crate::roster::{Roster, Standing};
@@ -42,6 +43,8 @@ pub struct Snapshot {
     pub deleted_nodes: BTreeMap<String, Timestamp>,
     /// UIDs of pods whose last status, before they vanished, showed that every container ended.
     pub ended: BTreeSet<String>,
+    /// What members that run said of who is a member, by name. Absent: not asked. Empty in a group without the command.
+    pub lists: BTreeMap<MemberName, Heard>,
     /// Names of claims with ordinals beyond every expected member.
     pub surplus_claims: Vec<String>,
 }

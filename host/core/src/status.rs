@@ -35,8 +35,23 @@ pub struct Row {
     pub serving: bool,
     /// Commands that failed since the last start that succeeded.
     pub failures: u32,
+    /// What the application's list says of it. Absent: the group has no command for that, or no list was read yet.
+    pub membership: Option<Membership>,
     /// What the group waits for on this member.
     pub waits_for: Option<String>,
+}
+
+/// What the application's list of members says of a member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Membership {
+    /// It is a member with a vote.
+    Voter,
+    /// It is a member without a vote.
+    Learner,
+    /// It was added, and never started.
+    Added,
+    /// It is no member.
+    NotListed,
 }
 
 /// How the group's policies are, as the host found them.
@@ -130,8 +145,20 @@ fn row(s: &Snapshot, plan: &Plan, m: &Member) -> Row {
         node: pod.and_then(|p| p.node.clone()),
         serving: [Role::Primary, Role::Secondary].iter().any(|r| s.confirmed(m, *r)),
         failures: memory.failures,
+        membership: membership(s, m),
         waits_for: plan.waits.iter().find(|w| w.member.as_ref() == Some(&m.name)).map(|w| cut(&w.message)),
     }
+}
+
+/// By the last list on which members agreed.
+fn membership(s: &Snapshot, m: &Member) -> Option<Membership> {
+    let known = s.record.membership.as_ref().filter(|_| s.group.commands.membership.is_some())?;
+    Some(match known.of(&m.name) {
+        None => Membership::NotListed,
+        Some(listed) if !listed.started => Membership::Added,
+        Some(listed) if listed.voter => Membership::Voter,
+        Some(_) => Membership::Learner,
+    })
 }
 
 /// The message about pods of an older template. A changed template reaches a pod only when the pod is replaced, and the host replaces none for
@@ -211,7 +238,8 @@ fn moves(wait: &Wait) -> bool {
         R::Paused | R::PositionUnknown | R::HistoriesDiffer | R::BelowHighWater | R::ClaimChanged => false,
         R::UnrecordedClaims | R::NeedsAdoption | R::PolicyRefuses | R::PolicyBroken | R::AnswerRejected => false,
         R::PodCannotStart | R::PodStray | R::FailoverPending | R::OverrideInvalid | R::SwitchoverFailed => false,
-        R::FollowPending | R::ShrinkPending | R::SwitchoverPending => true,
+        R::FollowPending | R::ShrinkPending | R::SwitchoverPending | R::ListUnknown | R::ListsDiffer => true,
+        R::SplitBrain => false,
     }
 }
 

@@ -6,6 +6,7 @@ pub mod failover;
 pub mod follow;
 pub mod join;
 pub mod lead;
+pub mod lists;
 pub mod objects;
 pub mod place;
 pub mod positions;

@@ -166,6 +166,7 @@ fn gather(observed: &Observed, plan: &Plan, outcome: &Outcome) -> Vec<News> {
             | Action::Nudge { .. }
             | Action::Route { .. }
             | Action::Read { .. }
+            | Action::List { .. }
             | Action::MarkClaim { .. } => {}
         }
     }

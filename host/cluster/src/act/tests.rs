@@ -417,7 +417,14 @@ async fn a_late_mark_is_refused() {
     let (stub, claim) = (Stub::new(), "/api/v1/namespaces/ns/persistentvolumeclaims/data-db-0");
     stub.set_object(claim, json!({"metadata": {"uid": "claim", "annotations": {"tanist.dev/term": "7"}}}));
     let ctx = stub.context();
-    let mark = ClaimMark { group: "db".into(), term: 6, sequence: None, primaries: Vec::new(), ran: Vec::new() };
+    let mark = ClaimMark {
+        group: "db".into(),
+        term: 6,
+        sequence: None,
+        primaries: Vec::new(),
+        ran: Vec::new(),
+        membership: None,
+    };
     let seen = stub.version(claim);
     stub.change(claim, |_| {});
     let late = mark_claim(&ctx, "ns", "data-db-0", "claim", &seen, &mark).await;

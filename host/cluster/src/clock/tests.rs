@@ -125,6 +125,7 @@ pub fn snapshot(now: Timestamp, node: Node) -> Snapshot {
             secondary: None,
             promote: None,
             follow: None,
+            membership: None,
         },
         runner: true,
         start_deadline: 86_400,
@@ -150,6 +151,7 @@ pub fn snapshot(now: Timestamp, node: Node) -> Snapshot {
         nodes: Some(BTreeMap::from([("n1".to_owned(), node)])),
         ended: BTreeSet::new(),
         deleted_nodes: BTreeMap::new(),
+        lists: BTreeMap::new(),
         surplus_claims: Vec::new(),
     }
 }

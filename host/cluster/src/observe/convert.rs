@@ -13,6 +13,8 @@ use tanist_core::limits;
 use tanist_core::record::LastPrimary;
 use tanist_core::snapshot::{Claim, ClaimMark, Container, Group, StartNote};
 
+pub use tanist_core::roster::ordinal;
+
 /// An annotation on claims. The annotations hold a copy of the group's memory, which survives the group's object.
 pub const CLAIM_GROUP: &str = "tanist.dev/group";
 /// See [`CLAIM_GROUP`].
@@ -26,6 +28,8 @@ pub const CLAIM_LAST_PRIMARIES: &str = "tanist.dev/last-primaries";
 
 /// The last start that makes the member primary ([`StartNote`]), written before the command starts.
 pub const CLAIM_START: &str = "tanist.dev/start";
+/// The last list of members on which the application's members agreed, as JSON. See [`CLAIM_GROUP`].
+pub const CLAIM_MEMBERSHIP: &str = "tanist.dev/membership";
 
 /// The value of [`CLAIM_LAST_PRIMARIES`].
 #[derive(Debug, Deserialize)]
@@ -41,13 +45,17 @@ struct LastPrimaries {
 pub fn claim_notes(mark: &ClaimMark) -> BTreeMap<&'static str, Option<String>> {
     let primaries: Vec<_> = mark.primaries.iter().map(|m| m.as_str()).collect();
     let ran = serde_json::json!({"term": mark.term, "primaries": mark.ran});
-    BTreeMap::from([
+    let membership = mark.membership.as_ref().and_then(|list| serde_json::to_string(list).ok());
+    let mut notes = BTreeMap::from([
         (CLAIM_GROUP, Some(mark.group.clone())),
         (CLAIM_TERM, Some(mark.term.to_string())),
         (CLAIM_SEQUENCE, mark.sequence.as_ref().map(ToString::to_string)),
         (CLAIM_PRIMARIES, Some(primaries.join(","))),
         (CLAIM_LAST_PRIMARIES, Some(ran.to_string())),
-    ])
+    ]);
+    // A group without such a list gets no further annotation.
+    notes.extend(membership.map(|list| (CLAIM_MEMBERSHIP, Some(list))));
+    notes
 }
 
 /// The annotation of a start.
@@ -61,14 +69,6 @@ pub fn start_notes(note: &StartNote) -> BTreeMap<&'static str, Option<String>> {
 #[must_use]
 pub fn owned_by(meta: &ObjectMeta, uid: &str) -> bool {
     meta.owner_references.iter().flatten().any(|o| o.uid == uid && o.controller == Some(true))
-}
-
-/// The number in a member's name: compared as a number, never as text (row A8).
-#[must_use]
-pub fn ordinal(group: &str, pod: &str) -> Option<u32> {
-    let digits = pod.strip_prefix(group)?.strip_prefix('-')?;
-    let canonical = digits == "0" || !digits.starts_with('0');
-    digits.parse().ok().filter(|_| canonical && digits.bytes().all(|b| b.is_ascii_digit()))
 }
 
 fn seconds(time: Option<&Time>) -> Option<Timestamp> {
@@ -217,6 +217,7 @@ pub fn claim(group: &str, claim: &PersistentVolumeClaim) -> Option<(MemberName, 
             }),
             primaries: notes.get(CLAIM_PRIMARIES).map(|p| names(p)).unwrap_or_default(),
             ran: notes.get(CLAIM_LAST_PRIMARIES).map(|text| last_primaries(text, term)).unwrap_or_default(),
+            membership: notes.get(CLAIM_MEMBERSHIP).and_then(|text| serde_json::from_str(text).ok()),
         });
     let (uid, version) = (claim.uid().unwrap_or_default(), claim.resource_version().unwrap_or_default());
     // What cannot be read was written by a later version, or by hand. The record is what counts; this only helps where it was lost.
@@ -241,6 +242,7 @@ fn names(text: &str) -> Vec<MemberName> {
 mod tests {
     use super::*;
     use serde_json::{Value, json};
+    use tanist_core::record::{Listed, Membership};
 
     // A8: numbers, not text.
     #[test]
@@ -291,7 +293,7 @@ mod tests {
             gone: None,
         };
         let (group, primaries) = ("db".into(), vec![MemberName::from("db-0")]);
-        let mark = ClaimMark { group, term: 4, sequence: None, primaries, ran: vec![entry] };
+        let mark = ClaimMark { group, term: 4, sequence: None, primaries, ran: vec![entry], membership: None };
         let read = |notes: Value| {
             let claim = json!({"metadata": {"name": "data-db-0", "uid": "u", "annotations": notes}});
             claim_of(claim).and_then(|claim| claim.mark)
@@ -307,6 +309,35 @@ mod tests {
         }
         notes[CLAIM_TERM] = json!("5");
         assert_eq!(read(notes), Some(ClaimMark { term: 5, ..named }), "the list is of another term");
+    }
+
+    // D2, S32: the list of members is read back from a claim; a group without one gets no annotation, and a text that is none says nothing.
+    #[test]
+    fn a_claim_remembers_the_members() {
+        let listed = Listed { id: "a1".into(), member: Some("db-0".into()), started: true, voter: true };
+        let list = Membership { cluster: "c".into(), revision: 7, members: vec![listed] };
+        let mark = |membership| ClaimMark {
+            group: "db".into(),
+            term: 4,
+            sequence: None,
+            primaries: Vec::new(),
+            ran: Vec::new(),
+            membership,
+        };
+        let read = |notes: BTreeMap<&str, Option<String>>| {
+            let claim = json!({"metadata": {"name": "data-db-0", "uid": "u", "annotations": notes}});
+            claim_of(claim).and_then(|claim| claim.mark?.membership)
+        };
+        let written = |membership| {
+            let mut notes = claim_notes(&mark(membership));
+            notes.retain(|_, text| text.is_some());
+            notes
+        };
+        assert_eq!(read(written(Some(list.clone()))), Some(list.clone()));
+        assert!(!written(None).contains_key(CLAIM_MEMBERSHIP));
+        let mut spoiled = written(Some(list));
+        spoiled.insert(CLAIM_MEMBERSHIP, Some("{".into()));
+        assert_eq!(read(spoiled), None);
     }
 
     fn claim_of(claim: Value) -> Option<Claim> {

@@ -11,9 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tanist_core::contract::{Phase, Position, Role};
 use tanist_core::freshness::{Ages, Ask, Change, PositionHint, StatusAnswer, Statuses};
+use tanist_core::membership::Heard;
 use tanist_core::over::role_word;
 use tanist_core::record::{Intent, Record};
-use tanist_core::snapshot::{Evidence, Group, Member, Pod, Snapshot};
+use tanist_core::snapshot::{Command, Evidence, Group, Member, Pod, Snapshot};
 use tokio::sync::watch;
 use tracing::{Instrument, info};
 
@@ -222,6 +223,9 @@ pub fn apply(ctx: &Context, s: &mut Snapshot, said: Statuses) {
         hints.pace.retain(|uid, _| members.iter().any(|m| m.pod.as_ref().is_some_and(|pod| pod.uid == *uid)));
         let changes = hints.readings.apply(&s.group, &mut s.members, said, s.now, at);
         hints.readings.note_moves(s, at);
+        if let Some(commands) = &s.group.commands.membership {
+            s.lists = hints.readings.lists(&s.members, &commands.list.container);
+        }
         changes
     });
     for Change { member, from, to } in changes {
@@ -254,6 +258,17 @@ pub async fn read_position(ctx: &Context, group: &Group, member: &Member, target
         };
         hints.readings.remember_position(&target.uid, hint);
     });
+}
+
+/// Asks one member for its list of members in the background. Its end starts the next round.
+pub async fn read_list(ctx: &Context, group: &Group, member: &Member, target: Target, command: Command, token: String) {
+    let Some(pod) = &member.pod else { return };
+    let asked = ctx.clock.moment();
+    let list = target.list(ctx, &command, &token).await;
+    let went = if list.is_ok() { Went::Well } else { Went::Unknown };
+    ctx.count.executed("memberList", went, ctx.clock.moment().since(asked));
+    let heard = Heard { list, at: ctx.clock.now() };
+    ctx.hints.with_group(&group.uid, |h| h.readings.remember_list(pod, &command.container, asked, heard));
 }
 
 #[cfg(test)]

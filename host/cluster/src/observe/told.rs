@@ -94,6 +94,7 @@ pub fn told(objects: Objects, now: Timestamp) -> Result<Told, Error> {
         nodes,
         deleted_nodes,
         ended,
+        lists: BTreeMap::new(),
         surplus_claims,
     };
     Ok(Told { snapshot, guessed })

@@ -3,6 +3,7 @@
 use crate::contract::{Position, Role};
 use crate::data::read_sequence;
 use crate::freshness::StatusAnswer;
+use crate::membership::{List, read_list};
 use crate::snapshot::Evidence;
 use tanist_protocol::feature::Feature;
 use tanist_protocol::frame::NO_TOKEN;
@@ -95,6 +96,33 @@ pub fn sequence(ended: Ended, told: Told<'_>) -> (Position, Option<StatusAnswer>
             },
             Err(ended) => (Position::Unknown(ended.reason()), None),
         },
+    }
+}
+
+/// The list that a `memberList` told.
+///
+/// # Errors
+/// Why there is none, in words.
+pub fn list(ended: Ended, told: Told<'_>) -> Result<List, String> {
+    match (told, ended) {
+        (Told::ByItself, Ended::Exited(code, output)) => list_of(code, &output.stdout, output.cut),
+        (Told::ByItself, other) => Err(other.reason()),
+        (Told::ByRunner(token), ended) => match ended.frame(token) {
+            Ok((said, _)) => match &said.outcome {
+                Outcome::Exited(code) => list_of((*code).into(), &said.stdout, said.cut),
+                other => Err(format!("memberList did not run to its end: {}", clause(other))),
+            },
+            Err(ended) => Err(ended.reason()),
+        },
+    }
+}
+
+/// The list that the exit code and the output of `memberList` mean.
+fn list_of(code: i32, stdout: &[u8], cut: bool) -> Result<List, String> {
+    match (code, cut) {
+        (0, false) => read_list(stdout),
+        (0, true) => Err("memberList printed too much, or left a process that holds its stdout open".into()),
+        (code, _) => Err(format!("memberList exited {code}")),
     }
 }
 
@@ -274,6 +302,22 @@ mod tests {
     fn a_sequence_that_is_cut_is_unknown() {
         assert!(matches!(position(0, b"12", false), Position::Known(_)));
         assert!(matches!(position(0, b"12", true), Position::Unknown(_)));
+    }
+
+    // D8: only what memberList printed whole and with exit code 0 is a list.
+    #[test]
+    fn a_list_that_is_cut_is_none() {
+        let text = b"cluster c\ndb-0 a voter healthy http://db-0.db\n";
+        assert_eq!(list_of(0, text, false).map(|list| list.entries.len()), Ok(1));
+        assert!(list_of(0, text, true).is_err() && list_of(1, text, false).is_err());
+        let printed = |stdout: &[u8], cut| Ended::Exited(0, Output { stdout: stdout.to_vec(), cut });
+        assert!(list(printed(text, false), Told::ByItself).is_ok());
+        assert!(list(printed(text, false), Told::ByRunner("t")).is_err(), "no frame of the runner");
+        let said = std::str::from_utf8(text).unwrap();
+        let frame = |length| format!("tanist-run/1 t exited:0 stdout={length} stderr=0 cut=0\n{said}\ntanist-end t\n");
+        assert!(list(printed(frame(said.len() + 1).as_bytes(), false), Told::ByRunner("t")).is_err(), "cut");
+        assert!(list(printed(frame(said.len()).as_bytes(), false), Told::ByRunner("t")).is_ok());
+        assert!(list(Ended::Unknown("the stream broke".into()), Told::ByItself).is_err());
     }
 
     // A28, docs/requirements.md, reading 17: five codes have a meaning, all others are unknown and not failed.

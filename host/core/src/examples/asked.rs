@@ -125,6 +125,7 @@ fn observed(point: Point, story: &contract::Snapshot) -> Snapshot {
         nodes: Some(story.members.iter().map(|told| node(story, told)).collect()),
         ended: BTreeSet::new(),
         deleted_nodes: BTreeMap::new(),
+        lists: BTreeMap::new(),
         surplus_claims: Vec::new(),
     }
 }
@@ -169,6 +170,7 @@ fn group(story: &contract::Snapshot) -> Group {
             secondary: told.has_secondaries.then(|| command("secondary")),
             promote: None,
             follow: None,
+            membership: None,
         },
         runner: true,
         start_deadline: 3600,

@@ -36,6 +36,7 @@ impl Scene {
             nodes: Some(BTreeMap::from([("node-0".to_owned(), node(None))])),
             ended: BTreeSet::new(),
             deleted_nodes: BTreeMap::new(),
+            lists: BTreeMap::new(),
             surplus_claims: Vec::new(),
         })
     }
@@ -333,6 +334,7 @@ fn group(members: u32) -> Group {
             secondary: Some(command("secondary")),
             promote: None,
             follow: None,
+            membership: None,
         },
         runner: true,
         start_deadline: 3600,

@@ -19,6 +19,21 @@ pub struct Commands {
     pub promote: Option<Command>,
     /// Points a secondary at another primary. Absent: `secondary` is used.
     pub follow: Option<Command>,
+    /// Tell and change who the members of the application are. Absent: it does not count its members, or needs no agreement of theirs.
+    pub membership: Option<MemberCommands>,
+}
+
+/// The commands of an application whose members have to agree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemberCommands {
+    /// Prints who the members are ([`crate::membership::read_list`]).
+    pub list: Command,
+    /// Announces a member before it is started.
+    pub add: Command,
+    /// Takes a member out, before it is stopped.
+    pub remove: Command,
+    /// Gives a learner its vote. Absent: who is added has one.
+    pub promote: Option<Command>,
 }
 
 impl Commands {

@@ -1,6 +1,6 @@
 //! A member as it was observed: its pod, its claims, and what it answered.
 use crate::contract::{Condition, MemberName, Phase, Position, Role, Timestamp};
-use crate::record::{Intent, LastPrimary, Started};
+use crate::record::{Intent, LastPrimary, Membership, Started};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub struct Member {
     pub position_at: Timestamp,
     /// Whether the data may have changed since the position was asked for: a member may have been primary then or later, or the group was paused.
     pub position_stale: bool,
-    /// Whether `sequence` is running on it now. It counts as a command, so no other one may start.
+    /// Whether `sequence` or `memberList` is running on it now. It counts as a command, so no other one may start.
     pub asked: bool,
     /// What holds for it beside phase and role, by the words of docs/conditions.md, in any order. Policies see it; no rule of the host rests on it.
     pub conditions: Vec<Condition>,
@@ -132,6 +132,8 @@ pub struct ClaimMark {
     /// Pods and nodes of members that may be primary and were not proven over when this was written; at most [`limits::MARKED_PRIMARIES`](crate::limits::MARKED_PRIMARIES), the own
     /// member's first. Empty if an older operator wrote it, which recorded only the names.
     pub ran: Vec<LastPrimary>,
+    /// The last list of members on which the application's members agreed. Absent: none was known.
+    pub membership: Option<Membership>,
 }
 
 /// The result of `status`.

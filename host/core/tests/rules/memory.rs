@@ -11,7 +11,14 @@ use tanist_core::snapshot::{Claim, ClaimMark};
 
 fn marked(group: &str, term: u64, data: Option<&str>, primaries: &[u32]) -> Option<ClaimMark> {
     let primaries = primaries.iter().map(|o| db(*o)).collect();
-    Some(ClaimMark { group: group.into(), term, sequence: data.map(sequence), primaries, ran: Vec::new() })
+    Some(ClaimMark {
+        group: group.into(),
+        term,
+        sequence: data.map(sequence),
+        primaries,
+        ran: Vec::new(),
+        membership: None,
+    })
 }
 
 fn claim(name: &str, uid: &str, mark: Option<ClaimMark>) -> Claim {

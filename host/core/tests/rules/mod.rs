@@ -6,6 +6,7 @@ mod due;
 mod examples;
 mod freshness;
 mod lead;
+mod membership;
 mod memory;
 mod next_container;
 mod numbers;

@@ -130,6 +130,15 @@ stories! {
         two_members_leave_one_by_one
         a_leaving_member_without_a_pod_is_waited_for
     ;
+    membership:
+        members_are_asked_and_shown
+        two_clusters_are_shown
+        another_cluster_than_before_is_shown
+        lists_that_differ_are_shown
+        a_list_that_cannot_be_read_is_shown
+        one_that_cannot_say_its_list_keeps_nothing_from_the_others
+        a_group_without_the_commands_is_never_asked
+    ;
     memory:
         a_running_group_knows_itself_by_its_claims
         a_running_group_without_memory_is_adopted

@@ -1,4 +1,5 @@
 //! What the tests stand on: a world in memory, policies written natively, and an oracle that knows the truth.
+pub mod agreement;
 pub mod app;
 pub mod chaos;
 pub mod clients;

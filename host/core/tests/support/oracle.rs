@@ -43,7 +43,7 @@ fn judgement(w: &World, s: &Snapshot, plan: &Plan) -> Result<(), String> {
                 started(w, s, intent).map_err(|why| format!("{}: {why}", intent.token))?;
                 hidden(w, plan, at, intent)?;
             }
-            Action::Read { member, .. } => {
+            Action::Read { member, .. } | Action::List { member, .. } => {
                 let quiet = w.pods.get(&ordinal(member)).is_some_and(|b| b.pod.phase == Phase::Running);
                 ensure(quiet && plan.record.intents.iter().all(|i| &i.member != member), || {
                     format!("{member} is read at the wrong time")
@@ -158,7 +158,8 @@ fn one_each(w: &World, s: &Snapshot, plan: &Plan) -> Result<(), String> {
         ensure(open <= 1, || format!("{open} commands on {}", member.name))?;
         let touched = plan.actions.iter().filter(|a| match a {
             Action::Run { intent, .. } => intent.member == member.name,
-            Action::Read { member: m, .. } | Action::DeletePod { member: m, .. } => *m == member.name,
+            Action::Read { member: m, .. } | Action::List { member: m, .. } => *m == member.name,
+            Action::DeletePod { member: m, .. } => *m == member.name,
             _ => false,
         });
         ensure(touched.count() <= 1, || format!("{} is touched twice", member.name))?;

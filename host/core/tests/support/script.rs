@@ -2,10 +2,11 @@
 //!
 //! The commands are in `Story::execute`. A story begins with `> group`, or with `> serving`: a group that has formed. Each `> run` ends by planning again and
 //! finding nothing to do, and so does the story (`ending.rs`).
+use super::agreement::Lie;
 use super::app::{App, Behaviour, Data};
 use super::ending::Ending;
 use super::world::{World, command};
-use super::{db, policies, sequence, shown};
+use super::{db, policies, sequence, setting, shown};
 use std::collections::BTreeMap;
 use tanist_core::contract::{MemberName, Phase, Role};
 use tanist_core::plan::Plan;
@@ -106,6 +107,7 @@ impl Story {
                 "secondary" => world.group.commands.secondary = desired,
                 "promote" => world.group.commands.promote = desired,
                 "follow" => world.group.commands.follow = desired,
+                "members" | "learners" => world.group.commands.membership = Some(setting::members(name == "learners")),
                 _ => {}
             }
         }
@@ -133,6 +135,9 @@ impl Story {
                 false if follows => Role::Secondary,
                 false => Role::Stopped,
             };
+        }
+        if self.world.group.commands.membership.is_some() {
+            self.world.form(0..replicas);
         }
         self.world.record.term = 1;
         let mut said = self.run(0);
@@ -169,6 +174,7 @@ impl Story {
             "wipe" => self.world.record = Record::default(),
             "surplus" => self.world.surplus_claims.push(rest.into()),
             "object" => self.object(args[0], args[1]),
+            "list" => self.list(ordinal(args[0]), args[1]),
             "show" => {
                 let (snapshot, plan) = self.last.as_ref().expect("> show follows > run");
                 return shown::show(snapshot, plan, rest);
@@ -296,6 +302,7 @@ impl Story {
         let led: Vec<_> = given.get("led").map_or(Vec::new(), |l| l.split(',').map(MemberName::from).collect());
         let ran = |node: &&str| led.iter().map(|m| ran(m, node)).collect();
         let mark = given.get("term").map(|term| ClaimMark {
+            membership: None,
             group: "db".into(),
             term: number(term),
             sequence: given.get("data").map(|d| sequence(d)),
@@ -416,6 +423,22 @@ impl Story {
         let requested =
             Override { member: MemberName::from(args[0]), position, term: number(args[2]), raw: words.into() };
         self.world.group.requested_override = Some(requested);
+    }
+
+    /// `list db-1 fails`, `split`, `differs`, `alone`, `honest`: what the member says of who is a member.
+    fn list(&mut self, ordinal: u32, how: &str) {
+        let lie = match how {
+            "fails" => Some(Lie::Fails),
+            "split" => Some(Lie::Split),
+            "differs" => Some(Lie::Differs),
+            "alone" => Some(Lie::Alone),
+            "honest" => None,
+            other => panic!("{other:?} is no list"),
+        };
+        match lie {
+            Some(lie) => drop(self.world.agreement.lies.insert(ordinal, lie)),
+            None => drop(self.world.agreement.lies.remove(&ordinal)),
+        }
     }
 
     fn object(&mut self, kind: &str, name: &str) {

@@ -1,9 +1,15 @@
 //! The group that the world begins with, and the text of a decision in transcripts.
 use tanist_core::plan::{Considered, DecidedBy, Decision, Standing};
-use tanist_core::snapshot::{Command, Commands, Failover, Group};
+use tanist_core::snapshot::{Command, Commands, Failover, Group, MemberCommands};
 
 pub fn command(name: &str) -> Command {
     Command { exec: vec![name.into()], container: "db".into(), timeout: 60 }
+}
+
+/// The commands of an application whose members agree. `learners`: who is added has no vote at first.
+pub fn members(learners: bool) -> MemberCommands {
+    let (list, add, remove) = (command("memberList"), command("memberAdd"), command("memberRemove"));
+    MemberCommands { list, add, remove, promote: learners.then(|| command("memberPromote")) }
 }
 
 pub fn group(replicas: u32, primaries: u32) -> Group {
@@ -23,6 +29,7 @@ pub fn group(replicas: u32, primaries: u32) -> Group {
             secondary: None,
             promote: None,
             follow: None,
+            membership: None,
         },
         runner: true,
         start_deadline: 3600,

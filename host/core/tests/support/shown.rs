@@ -45,6 +45,18 @@ pub fn show(snapshot: &Snapshot, plan: &Plan, what: &str) -> Vec<String> {
                 )
             })
             .collect(),
+        "members" => {
+            let health = PolicyHealth::Active("natural 1".into());
+            let rows = report(snapshot, plan, &health, None).members;
+            let known = record.membership.as_ref().map_or("no list".into(), |list| {
+                format!("cluster {}, list {}, {} voters", list.cluster, list.revision, list.voters())
+            });
+            let said = rows.iter().map(|row| match row.membership {
+                Some(membership) => format!("{} {membership:?}", row.name),
+                None => format!("{} -", row.name),
+            });
+            vec![known, said.collect::<Vec<_>>().join(" | ")]
+        }
         "memory" => {
             let retired: Vec<_> = record.retired.iter().map(ToString::to_string).collect();
             let retired = if retired.is_empty() { String::new() } else { format!(", retired: {}", retired.join(" ")) };

@@ -1,5 +1,6 @@
 //! A small deterministic world: pods, nodes, volumes and an application in memory. It observes as the operator does, decides with the core,
 //! carries plans out, and lets an oracle look at each of them.
+use super::agreement::Agreement;
 use super::app::{App, Behaviour, Body, Data, Exec, Ghost, Read, Volume};
 use super::clients::Clients;
 pub use super::setting::command;
@@ -52,6 +53,8 @@ pub struct World {
     pub rounds: u32,
     /// What was fresher than a member that led a new term, by leave of the rules: the member and what it held.
     pub abandoned: BTreeMap<u32, Option<(u64, u64)>>,
+    /// The members of the application by its own count.
+    pub agreement: Agreement,
     /// Who writes, and what was acknowledged. Absent: scripts say what is written.
     pub clients: Option<Clients>,
 }
@@ -82,6 +85,7 @@ impl World {
             births: 0,
             rounds: 0,
             abandoned: BTreeMap::new(),
+            agreement: Agreement::default(),
             clients: None,
         };
         for ordinal in 0..replicas {
@@ -189,6 +193,7 @@ impl World {
             nodes: self.nodes_known.then(|| self.nodes.clone()),
             deleted_nodes: self.deleted_nodes.clone(),
             ended: self.ended.clone(),
+            lists: self.lists(),
             surplus_claims: self.surplus_claims.clone(),
             record,
         };
@@ -314,6 +319,10 @@ impl World {
                 let body = self.body(ordinal);
                 let (container, role) = (body.container_id(), body.said.0);
                 body.read = Some(Read { container, position, at: now, role, led });
+            }
+            Action::List { member, .. } => {
+                self.started.push(format!("memberList {member}"));
+                self.hear(ordinal(member));
             }
             Action::DeletePod { member, reason, .. } => {
                 self.say(format!("delete the pod of {member}: {reason}"));

@@ -57,6 +57,19 @@ const RULES: &[(&str, Rule)] = &[
             !is_injected(own) || both.into_iter().all(|name| name != "tanist-run")
         },
     ),
+    (
+        "has(self.memberList) == has(self.memberAdd) && has(self.memberList) == has(self.memberRemove) && \
+         (!has(self.memberPromote) || has(self.memberList))",
+        |own| {
+            let has = |name: &str| own.get(name).is_some();
+            let list = has("memberList");
+            list == has("memberAdd") && list == has("memberRemove") && (list || !has("memberPromote"))
+        },
+    ),
+    ("!has(self.memberList) || has(self.seed)", |own| own.get("memberList").is_none() || own.get("seed").is_some()),
+    ("!has(self.commands.memberList) || self.replicas <= 64", |own| {
+        own.pointer("/commands/memberList").is_none() || own["replicas"].as_i64().is_some_and(|count| count <= 64)
+    }),
     ("!has(self.fence)", |own| own.get("fence").is_none()),
     ("self.size() == 0", |own| own.as_array().is_some_and(Vec::is_empty)),
     ("!has(self.labels) || self.labels.all(k, !k.startsWith('tanist.dev/'))", |own| no_reserved(own.get("labels"))),

@@ -1,0 +1,63 @@
+//! The last list of members on which the members of the application agreed.
+use crate::contract::MemberName;
+use crate::roster;
+use serde::{Deserialize, Serialize};
+
+/// A list that a quorum of its voters said. Members that are stopped are known by it, so that they can be started again when nobody runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Membership {
+    /// The identity of the application's cluster.
+    pub cluster: String,
+    /// How often the list has changed: of two that are remembered the later one counts.
+    pub revision: u64,
+    /// Its members, by identity.
+    pub members: Vec<Listed>,
+}
+
+/// A member of the list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Listed {
+    /// Its identity.
+    pub id: String,
+    /// The member of the group that it is. Absent: it is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub member: Option<MemberName>,
+    /// Whether it was started under that identity.
+    pub started: bool,
+    /// Whether it has a vote.
+    pub voter: bool,
+}
+
+impl Membership {
+    /// What the list has of that member of the group.
+    #[must_use]
+    pub fn of(&self, member: &MemberName) -> Option<&Listed> {
+        self.members.iter().find(|listed| listed.member.as_ref() == Some(member))
+    }
+
+    /// How many members have a vote.
+    #[must_use]
+    pub fn voters(&self) -> usize {
+        self.members.iter().filter(|listed| listed.voter).count()
+    }
+
+    /// How many seats its members of that group need: one more than the highest number of one that was started.
+    #[must_use]
+    pub fn seats(&self, group: &str) -> u32 {
+        let started = self.members.iter().filter(|listed| listed.started);
+        let numbers = started.filter_map(|listed| roster::ordinal(group, listed.member.as_ref()?.as_str()));
+        numbers.max().map_or(0, |highest| highest.saturating_add(1))
+    }
+
+    /// The later of two lists of one cluster. A list of another cluster changes nothing.
+    #[must_use]
+    pub fn later(known: Option<Membership>, other: &Membership) -> Option<Membership> {
+        match known {
+            None => Some(other.clone()),
+            Some(known) if known.cluster == other.cluster && known.revision < other.revision => Some(other.clone()),
+            known => known,
+        }
+    }
+}
