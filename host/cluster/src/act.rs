@@ -364,7 +364,8 @@ async fn look_before_run(
     crash::point(crash::DECIDED, intent).await;
     // A command that opens a term needs the present role of every member. Any other command needs only that its own member has not changed;
     // a runner that can read the role itself checks it at the moment of the start.
-    let ask = match intent.verb.opens_term() {
+    // A change of the members needs that of every voter.
+    let ask = match intent.verb.opens_term() || intent.verb.changes_members() {
         true => Ask::Everyone,
         false if asks_in_place(&observed.snapshot, intent) => Ask::Recent,
         false => Ask::Only(&intent.member),
@@ -432,6 +433,9 @@ async fn run(
         .map(|(command, position)| (command.clone(), position));
     let begins = ctx.hints.with_group(&uid, |h| {
         h.readings.touch(&intent.pod_uid, ctx.clock.moment());
+        if intent.verb.changes_members() {
+            h.readings.change_members(ctx.clock.moment());
+        }
         h.commands.begin(&intent.token)
     });
     if !begins {
@@ -468,6 +472,9 @@ async fn run(
                     h.readings.remember_status(&pod, &intent.container, (started, ended), said);
                 }
                 None => h.readings.touch(&intent.pod_uid, ended),
+            }
+            if intent.verb.changes_members() {
+                h.readings.change_members(ended);
             }
             h.commands.end(&intent.token, evidence);
         });

@@ -190,7 +190,12 @@ impl Target {
 
 /// The argv of the runner's client that starts a command.
 fn start(target: &Target, intent: &Intent, looks: &Looks<'_>, argv: &[String]) -> Vec<String> {
-    let is_stop = intent.verb.intended() == Role::Stopped;
+    // A change of the members leaves the one that executes it as it is.
+    let expect = match intent.verb.intended() {
+        _ if intent.verb.changes_members() => None,
+        Role::Stopped => Some(Expect::Stopped),
+        _ => Some(Expect::Running),
+    };
     let if_sequence = looks.position.as_ref().map(|(sequence, position)| IfSequence {
         expected: position,
         deadline: sequence.timeout,
@@ -199,7 +204,7 @@ fn start(target: &Target, intent: &Intent, looks: &Looks<'_>, argv: &[String]) -
     let exec = Exec {
         token: &intent.token,
         deadline: intent.timeout,
-        expect: Some(if is_stop { Expect::Stopped } else { Expect::Running }),
+        expect,
         quiet: false,
         if_status: looks.role.and_then(status_code),
         if_sequence,
@@ -224,6 +229,7 @@ mod tests {
             verb: Verb::Seed,
             command: "seed".into(),
             member: "db-0".into(),
+            target: None,
             pod_uid: "u".into(),
             container: "db".into(),
             container_id: "c".into(),

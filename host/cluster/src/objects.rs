@@ -21,6 +21,8 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 use tanist_api::{ANNOTATION_APPLIED, ANNOTATION_INSTALLATION, LABEL_GROUP, ReplicaGroup};
+use tanist_core::record::Record;
+use tanist_core::roster::Roster;
 
 /// The settings of the installation that the objects of every group contain.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +31,31 @@ pub struct Settings {
     pub runner_image: String,
     /// The name of the installation that applies the objects.
     pub installation: String,
+}
+
+/// How many members there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    /// The size of the `StatefulSet`, which is not `spec.replicas` while members still have to be stopped.
+    pub replicas: u32,
+    /// How many of them have a vote, by the last list on which the application's members agreed. 0: there is none.
+    pub voters: usize,
+}
+
+impl Size {
+    /// What the group's seats and its memory ask for.
+    #[must_use]
+    pub fn of(roster: Roster<'_>, record: &Record) -> Self {
+        let voters = record.membership.as_ref().map_or(0, |known| known.voters());
+        Size { replicas: roster.size(), voters }
+    }
+}
+
+/// A group without a list of members.
+impl From<u32> for Size {
+    fn from(replicas: u32) -> Self {
+        Size { replicas, voters: 0 }
+    }
 }
 
 /// Why the manifests cannot be built. The user has to fix each, except the first, which only an object that was never stored can have.
@@ -50,20 +77,20 @@ pub enum BuildError {
 
 /// All objects of a group in the order in which they are applied: Services first, so that names resolve when pods start.
 ///
-/// `replicas` is the size of the `StatefulSet`, which is not `spec.replicas` while members still have to be stopped. `note` is put on the
-/// `StatefulSet`.
+/// `note` is put on the `StatefulSet`.
 ///
 /// # Errors
 /// When members cannot be made from the template.
 pub fn desired(
     group: &ReplicaGroup,
-    replicas: u32,
+    size: impl Into<Size>,
     settings: &Settings,
     note: &TemplateNote,
 ) -> Result<Vec<Value>, BuildError> {
+    let size = size.into();
     let mut objects = services::services(group);
-    objects.push(services::budget(group));
-    objects.push(pods::set(group, replicas, settings, note)?);
+    objects.push(services::budget(group, size.voters));
+    objects.push(pods::set(group, size.replicas, settings, note)?);
     objects.into_iter().map(|object| finish(group, settings, object)).collect()
 }
 

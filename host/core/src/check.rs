@@ -7,6 +7,7 @@ mod failover;
 mod lead;
 mod leave;
 mod members;
+mod membership;
 mod rebalance;
 mod seed;
 
@@ -18,6 +19,10 @@ pub use lead::{
 pub use leave::{is_successor, led_to_the_end, remove_member, shrink_group, stayers_serve, switchover_member};
 pub use members::{
     demote_member, failed_member, follow_member, join_group, join_member, makes_room, place_group, place_member,
+};
+pub use membership::{
+    add, agreed, change_group, change_target, counts, executes, is_extra, is_formed, lost_identity, promote,
+    quorum_without, rejoin_member, remove,
 };
 pub use rebalance::{rebalance_candidate, rebalance_group, rebalance_member};
 pub use seed::{SeedOrder, highest_term};
@@ -116,6 +121,22 @@ pub enum Rule {
     NotPlaceable,
     /// The group has no command for this.
     NoCommand,
+    /// Who the members of the application are is not known well enough.
+    ListUnknown,
+    /// The members of the application are in different clusters (D27).
+    SplitBrain,
+    /// Fewer healthy voters than a majority would be left (D8, D14).
+    QuorumAtRisk,
+    /// Another change of the members is open, or half done (D15).
+    ChangeOpen,
+    /// The application does not list the member.
+    NotListed,
+    /// The application lists the member still (D19).
+    StillListed,
+    /// The volume is not that of the member's identity (D20).
+    SecondIdentity,
+    /// The application's cluster was formed before.
+    AlreadyFormed,
 }
 
 impl Rule {
@@ -166,6 +187,14 @@ impl Rule {
             Rule::GivesUpLead => "GivesUpLead",
             Rule::NotPlaceable => "NotPlaceable",
             Rule::NoCommand => "NoCommand",
+            Rule::ListUnknown => "ListUnknown",
+            Rule::SplitBrain => "SplitBrain",
+            Rule::QuorumAtRisk => "QuorumAtRisk",
+            Rule::ChangeOpen => "ChangeOpen",
+            Rule::NotListed => "NotListed",
+            Rule::StillListed => "StillListed",
+            Rule::SecondIdentity => "SecondIdentity",
+            Rule::AlreadyFormed => "AlreadyFormed",
         }
     }
 }
@@ -242,6 +271,8 @@ pub fn start(s: &Snapshot, intent: &Intent) -> Held {
         }
         Verb::Remove => remove_member(s, member),
         Verb::Treat => failed_member(s, member),
+        Verb::Rejoin => rejoin_member(s, member),
+        Verb::MemberAdd | Verb::MemberRemove | Verb::MemberPromote => membership::change(s, intent),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::steps;
 type Step = fn(&Snapshot, &dyn Policies, &mut Plan);
 
 /// The steps in order, without the last one, `rebalance`; each is a file in `steps/` and a heading of host/README.md.
-const STEPS: [Step; 15] = [
+const STEPS: [Step; 17] = [
     steps::settle::step,
     steps::remember::step,
     steps::objects::step,
@@ -19,11 +19,13 @@ const STEPS: [Step; 15] = [
     steps::switchover::step,
     steps::seed::step,
     steps::failover::step,
+    steps::rejoin::step,
     steps::join::step,
     steps::place::step,
     steps::follow::step,
     steps::route::step,
     steps::lists::step,
+    steps::resize::step,
     steps::shrink::step,
 ];
 

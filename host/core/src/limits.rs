@@ -68,6 +68,12 @@ pub const LIST_SECONDS: i64 = 30;
 /// Seconds after which it is asked for again while members are being changed, lists differ, or one could not be read.
 pub const LIST_AGAIN_SECONDS: i64 = 2;
 
+/// The age in seconds up to which a list counts when a change of the members is decided: as long as it takes to ask all members and a slow one.
+pub const LIST_CHANGE_SECONDS: i64 = 5;
+
+/// The same just before the change starts: other commands of the same round may have taken a while.
+pub const LIST_FRESH_SECONDS: i64 = 15;
+
 /// Seconds after which a position is read again when a question needs it: the data of a serving member changes, and a stopped member may have run
 /// in between unnoticed.
 pub const POSITION_SECONDS: i64 = 30;

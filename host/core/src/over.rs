@@ -31,6 +31,11 @@ pub fn prove_over(s: &Snapshot, last: &LastPrimary) -> Result<&'static str, NotO
             if container_over(pod, last) {
                 return Ok("its container ended");
             }
+            // Members that agree choose themselves who leads, and the one that led before follows.
+            let follows = s.group.commands.membership.is_some() && member.reading.role == Role::Secondary;
+            if follows && pod.phase != Phase::Unreachable {
+                return Ok("its status says secondary");
+            }
             if is_made_primary(s, member) {
                 return Err(NotOver { why: format!("{} may become primary: {UNRECORDED}", last.member), until: None });
             }

@@ -200,6 +200,12 @@ words! {
         ListsDiffer,
         /// Members of the application are in different clusters.
         SplitBrain,
+        /// A member that the application lists cannot be started yet.
+        RejoinPending,
+        /// The members of the application are not those that are desired yet.
+        ResizePending,
+        /// A volume has data of an earlier identity.
+        KeptData,
     }
 }
 

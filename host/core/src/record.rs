@@ -4,12 +4,14 @@
 mod event;
 mod membership;
 mod primaries;
+mod verb;
 
 pub use event::Event;
 pub use membership::{Listed, Membership};
 pub use primaries::{LastPrimary, LostPrimary};
+pub use verb::Verb;
 
-use crate::contract::{Failure, MemberName, Position, Role, Sequence, Timestamp, Transition};
+use crate::contract::{Failure, MemberName, Position, Sequence, Timestamp, Transition};
 use crate::limits;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -224,84 +226,6 @@ pub struct Broken {
     pub reason: String,
 }
 
-/// The purpose of a command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verb {
-    /// Start the first primary of a group that runs nowhere.
-    Seed,
-    /// Make a member with all data primary after the old primary was lost.
-    Failover,
-    /// Start a further primary.
-    Join,
-    /// Start a secondary.
-    Place,
-    /// Point a secondary at the present primary.
-    Follow,
-    /// Stop a surplus primary.
-    Demote,
-    /// Stop the primary so that another member leads.
-    #[serde(rename = "hand-over")]
-    Switchover,
-    /// Stop a member beyond `replicas`.
-    Remove,
-    /// Stop a failed member.
-    Treat,
-}
-
-impl Verb {
-    /// The word that users see.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Verb::Seed => "seed",
-            Verb::Failover => "failover",
-            Verb::Join => "join",
-            Verb::Place => "place",
-            Verb::Follow => "follow",
-            Verb::Demote => "demote",
-            Verb::Switchover => "switchover",
-            Verb::Remove => "remove",
-            Verb::Treat => "treat",
-        }
-    }
-
-    /// The token of a command that begins now. It is never used again: no two operators, and no two rounds of one, have the same nonce.
-    #[must_use]
-    pub fn token(self, counter: u64, nonce: &str) -> String {
-        format!("{}-{counter}-{nonce}", self.as_str())
-    }
-
-    /// Whether the command with that token makes a primary.
-    #[must_use]
-    pub fn token_makes_primary(token: &str) -> bool {
-        let verb = token.split('-').next().unwrap_or_default();
-        [Verb::Seed, Verb::Failover, Verb::Join].iter().any(|v| v.makes_primary() && v.as_str() == verb)
-    }
-
-    /// Whether its success makes a primary: at most one such command is open in a group (A10).
-    #[must_use]
-    pub fn makes_primary(self) -> bool {
-        matches!(self, Verb::Seed | Verb::Failover | Verb::Join)
-    }
-
-    /// Whether it opens a new term (docs/rules.md, "Term").
-    #[must_use]
-    pub fn opens_term(self) -> bool {
-        matches!(self, Verb::Seed | Verb::Failover)
-    }
-
-    /// The role that `status` has to show afterwards.
-    #[must_use]
-    pub fn intended(self) -> Role {
-        match self {
-            Verb::Seed | Verb::Failover | Verb::Join => Role::Primary,
-            Verb::Place | Verb::Follow => Role::Secondary,
-            Verb::Demote | Verb::Switchover | Verb::Remove | Verb::Treat => Role::Stopped,
-        }
-    }
-}
-
 /// The durable note of a command; it is written before the command starts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -314,6 +238,9 @@ pub struct Intent {
     pub command: String,
     /// The member on which it runs.
     pub member: MemberName,
+    /// The member that it is about, if that is another one: a change of the members runs in one of the others. Absent: the member on which it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<MemberName>,
     /// The UID of its pod.
     pub pod_uid: String,
     /// The name of the container.
@@ -346,6 +273,15 @@ impl Intent {
     #[must_use]
     pub fn deadline(&self) -> Timestamp {
         self.started.saturating_add(i64::from(self.timeout))
+    }
+
+    /// The command as users see it, with the member that it is about if that is another one.
+    #[must_use]
+    pub fn what(&self) -> String {
+        match &self.target {
+            Some(target) => format!("{} of {target} on {}", self.command, self.member),
+            None => format!("{} on {}", self.command, self.member),
+        }
     }
 
     /// Whether reading the intended role shows that the command worked: only where the member did not have that role before.

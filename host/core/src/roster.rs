@@ -66,7 +66,14 @@ impl<'a> Roster<'a> {
     /// S25, S26), and never fewer than the record expects (docs/safety.md, S18).
     #[must_use]
     pub fn size(self) -> u32 {
-        self.group.replicas.max(self.provided())
+        self.group.replicas.max(self.provided()).max(self.listed())
+    }
+
+    /// The number of seats that the application's own members need: while they lack a majority nobody else can run for one that left with all the others.
+    fn listed(self) -> u32 {
+        let agrees = self.group.commands.membership.is_some() && !self.group.is_stopped();
+        let known = self.record.membership.as_ref().filter(|_| agrees);
+        known.map_or(0, |known| known.seats(&self.group.name))
     }
 
     /// The number of seats that there are or were: the `StatefulSet` was told to make their pods.

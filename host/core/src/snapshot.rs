@@ -206,7 +206,7 @@ impl Snapshot {
             && memory.term == Some(self.record.term)
             && memory.started.is_none()
             && !(role == Role::Secondary && memory.follow_again)
-            && self.record.intent_of(&member.name).is_none()
+            && self.record.intent_of(&member.name).is_none_or(|intent| intent.verb.changes_members())
     }
 
     /// Whether data may change now, so that positions read up to now are not valid for a seed or a failover: a member may be primary, or the group
@@ -281,6 +281,7 @@ impl Snapshot {
     pub fn command(&self, verb: Verb, running: bool) -> (&'static str, &Command) {
         let commands = &self.group.commands;
         let or = |name, command: &'_ Option<Command>| command.is_some().then_some(name);
+        let members = commands.membership.as_ref();
         let name = match verb {
             Verb::Seed => or("seed", &commands.seed).unwrap_or("primary"),
             Verb::Failover | Verb::Join if running => or("promote", &commands.promote).unwrap_or("primary"),
@@ -289,6 +290,13 @@ impl Snapshot {
             Verb::Place => "secondary",
             Verb::Follow => or("follow", &commands.follow).unwrap_or("secondary"),
             Verb::Demote | Verb::Switchover | Verb::Remove | Verb::Treat => "stop",
+            Verb::Rejoin if self.group.primaries < self.group.replicas => {
+                or("secondary", &commands.secondary).unwrap_or("primary")
+            }
+            Verb::Rejoin => "primary",
+            Verb::MemberAdd => "memberAdd",
+            Verb::MemberRemove => "memberRemove",
+            Verb::MemberPromote => "memberPromote",
         };
         let command = match name {
             "seed" => commands.seed.as_ref(),
@@ -296,8 +304,13 @@ impl Snapshot {
             "follow" => commands.follow.as_ref(),
             "secondary" => commands.secondary.as_ref(),
             "stop" => Some(&commands.stop),
+            "memberAdd" => members.map(|m| &m.add),
+            "memberRemove" => members.map(|m| &m.remove),
+            "memberPromote" => members.and_then(|m| m.promote.as_ref()),
             _ => None,
         };
-        (name, command.unwrap_or(&commands.primary))
+        // A check refuses a change of members without its command; what would run in its place changes nothing.
+        let otherwise = if verb.changes_members() { &commands.status } else { &commands.primary };
+        (name, command.unwrap_or(otherwise))
     }
 }

@@ -1,5 +1,6 @@
 //! What users see: conditions and the table of members, computed from snapshot and plan alone.
 mod condition;
+mod rescaling;
 mod trouble;
 
 pub use condition::{Condition, ConditionReason, Finding, Kind, Truth};
@@ -9,6 +10,7 @@ use crate::contract::{MemberName, Role, Sequence};
 use crate::plan::{Action, Plan, Reason, Wait};
 use crate::record::cut;
 use crate::snapshot::{Member, Snapshot};
+use rescaling::rescaling;
 
 /// A row of the table of members.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,6 +117,7 @@ pub fn report(s: &Snapshot, plan: &Plan, policies: &PolicyHealth, trouble: Optio
     if let Some(message) = outdated(&now) {
         conditions.push(Condition::new(Kind::UpdatePending, Truth::True, Finding::PodsOfAnOlderTemplate, &message));
     }
+    conditions.extend(rescaling(&now, plan));
     Report { conditions, members, primaries, settled: u32::try_from(settled).unwrap_or(u32::MAX) }
 }
 
@@ -239,7 +242,8 @@ fn moves(wait: &Wait) -> bool {
         R::UnrecordedClaims | R::NeedsAdoption | R::PolicyRefuses | R::PolicyBroken | R::AnswerRejected => false,
         R::PodCannotStart | R::PodStray | R::FailoverPending | R::OverrideInvalid | R::SwitchoverFailed => false,
         R::FollowPending | R::ShrinkPending | R::SwitchoverPending | R::ListUnknown | R::ListsDiffer => true,
-        R::SplitBrain => false,
+        R::RejoinPending | R::ResizePending => true,
+        R::SplitBrain | R::KeptData => false,
     }
 }
 

@@ -96,6 +96,7 @@ fn intent(s: &Snapshot, member: usize, verb: Verb) -> Intent {
         verb,
         command: "secondary".to_owned(),
         member: s.members[member].name.clone(),
+        target: None,
         pod_uid: format!("pod-{member}"),
         container: "db".to_owned(),
         container_id: format!("container-{member}"),

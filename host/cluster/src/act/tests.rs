@@ -26,6 +26,7 @@ fn runs(s: &Snapshot, verb: Verb, command: &str, uid: &str) -> Plan {
         verb,
         command: command.into(),
         member: member.name.clone(),
+        target: None,
         pod_uid: pod.uid.clone(),
         container: "db".into(),
         container_id: pod.containers.get("db").and_then(|c| c.id.clone()).unwrap_or_default(),

@@ -172,6 +172,7 @@ fn record(now: Timestamp) -> Record {
         verb: Verb::Treat,
         command: "stop".into(),
         member: "db-1".into(),
+        target: None,
         pod_uid: "u1".into(),
         container: "db".into(),
         container_id: "c".into(),

@@ -3,6 +3,7 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use tanist_api::{LABEL_GROUP, LABEL_ROLE, ReplicaGroup};
+use tanist_core::membership;
 
 /// The port of a Service when no container names one (row A43), because a Service needs a port.
 const DUMMY_PORT: u64 = 12345;
@@ -37,14 +38,20 @@ pub(super) fn services(group: &ReplicaGroup) -> Vec<Value> {
     vec![headless, to("primary", "rw"), to("secondary", "ro")]
 }
 
-/// The budget by which a drain evicts at most one ready member at a time; a member is ready while it serves.
-pub(super) fn budget(group: &ReplicaGroup) -> Value {
+/// The budget by which a drain evicts at most one ready member at a time; a member is ready while it serves. Where the members of the application agree, those that are left are
+/// a majority of the voters, and of the members that are desired (docs/requirements.md, D25).
+pub(super) fn budget(group: &ReplicaGroup, voters: usize) -> Value {
     let name = group.name_any();
+    let desired = usize::try_from(group.spec.replicas).unwrap_or(usize::MAX);
+    let (limit, count) = match group.spec.commands.member_list {
+        Some(_) => ("minAvailable", membership::quorum(voters.max(desired))),
+        None => ("maxUnavailable", 1),
+    };
     json!({
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": {"name": name},
-        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {LABEL_GROUP: name}}}
+        "spec": {limit: count, "selector": {"matchLabels": {LABEL_GROUP: name}}}
     })
 }
 

@@ -271,6 +271,24 @@ fn one_member_at_a_time_may_be_disturbed() {
     assert_eq!(of_kind(&objects, "PodDisruptionBudget")["spec"]["maxUnavailable"], 1);
 }
 
+// D25: a majority of the voters, or of the members that are desired if those are more.
+#[test]
+fn of_members_that_agree_a_majority_stays() {
+    let commands: serde_json::Map<String, Value> = ["memberList", "memberAdd", "memberRemove"]
+        .map(|name| (name.to_owned(), json!({"exec": [name]})))
+        .into_iter()
+        .collect();
+    let group = group(json!({"commands": commands}));
+    let least = |voters: usize| {
+        let note = TemplateNote::next(None, template_hash(&group), std::iter::empty());
+        let objects = desired(&group, Size { replicas: 3, voters }, &settings(), &note).unwrap();
+        let budget = of_kind(&objects, "PodDisruptionBudget")["spec"].clone();
+        assert!(budget["maxUnavailable"].is_null());
+        budget["minAvailable"].clone()
+    };
+    assert_eq!([0, 1, 3, 4, 5].map(least), [2, 2, 2, 3, 3]);
+}
+
 #[test]
 fn the_kubelet_changes_no_argument_of_a_command() {
     let pod = pod(everything());

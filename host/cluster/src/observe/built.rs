@@ -2,7 +2,7 @@
 //!
 //! Each entry names what it was made from: the generation of the group, which changes with its spec, or UID and version of an object.
 use super::fingerprint;
-use crate::objects::{BuildError, Settings, TemplateNote, desired, template_hash};
+use crate::objects::{BuildError, Settings, Size, TemplateNote, desired, template_hash};
 use kube::core::ObjectMeta;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub struct Built {
 #[derive(Debug)]
 struct Desired {
     generation: i64,
-    replicas: u32,
+    size: Size,
     note: TemplateNote,
     objects: Vec<Arc<Value>>,
 }
@@ -50,20 +50,21 @@ impl Built {
     pub fn desired(
         &mut self,
         group: &ReplicaGroup,
-        replicas: u32,
+        size: impl Into<Size>,
         settings: &Settings,
         note: &TemplateNote,
     ) -> Result<Vec<Arc<Value>>, BuildError> {
+        let size = size.into();
         if let Some(made) = &self.desired {
-            let same = (Some(made.generation), made.replicas) == (group.metadata.generation, replicas);
+            let same = (Some(made.generation), made.size) == (group.metadata.generation, size);
             if same && made.note == *note {
                 return Ok(made.objects.clone());
             }
         }
-        let objects: Vec<_> = desired(group, replicas, settings, note)?.into_iter().map(Arc::new).collect();
+        let objects: Vec<_> = desired(group, size, settings, note)?.into_iter().map(Arc::new).collect();
         self.desired = group.metadata.generation.map(|generation| Desired {
             generation,
-            replicas,
+            size,
             note: note.clone(),
             objects: objects.clone(),
         });

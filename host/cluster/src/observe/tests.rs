@@ -251,6 +251,7 @@ fn intent() -> Intent {
         verb: Verb::Join,
         command: "primary".into(),
         member: "db-0".into(),
+        target: None,
         pod_uid: "pod-0".into(),
         container: "db".into(),
         container_id: "c0".into(),

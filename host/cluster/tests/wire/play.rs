@@ -176,6 +176,7 @@ fn intent(token: &str) -> Intent {
         verb: Verb::Seed,
         command: "seed".into(),
         member: "db-0".into(),
+        target: None,
         pod_uid: "uid".into(),
         container: CONTAINER.into(),
         container_id: "c".into(),

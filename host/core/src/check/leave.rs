@@ -1,5 +1,6 @@
 //! Which healthy members may be stopped: the primary of a switchover, and members beyond `replicas` (S25, S26).
 use super::claims::record_is_current;
+use super::membership::{is_let_go, quorum_without};
 use super::{Held, Rule, broken, broken_by, can_take_command, retry_allowed, role_is};
 use crate::contract::{Position, Role};
 use crate::over::role_word;
@@ -19,6 +20,7 @@ pub fn switchover_member(s: &Snapshot, member: &Member) -> Held {
     can_take_command(s, member)?;
     role_is(s, member, &[Role::Primary])?;
     retry_allowed(s, member)?;
+    quorum_without(s, &member.name)?;
     // With an outdated record no member could take over afterwards.
     record_is_current(s)?;
     // The second look has the record from before the decision: what ended before asks for nobody any more.
@@ -54,11 +56,16 @@ pub fn stayers_serve(s: &Snapshot) -> Held {
 /// The first rule that does not hold.
 pub fn remove_member(s: &Snapshot, member: &Member) -> Held {
     can_take_command(s, member)?;
-    role_is(s, member, &[Role::Primary, Role::Secondary])?;
+    // Without a majority the last members that agree are in no role any more.
+    match s.group.commands.membership {
+        Some(_) if s.group.is_stopped() => role_is(s, member, &[Role::Primary, Role::Secondary, Role::Starting])?,
+        _ => role_is(s, member, &[Role::Primary, Role::Secondary])?,
+    }
     retry_allowed(s, member)?;
     if !s.leaves(member) {
         return Err(broken_by(Rule::NotSurplus, &member.name, "it is not beyond spec.replicas"));
     }
+    is_let_go(s, member)?;
     stayers_serve(s)?;
     let follower = s.members.iter().find(|m| s.role(m).0 == Role::Secondary && m.name != member.name);
     if s.role(member).0 == Role::Primary && !s.group.is_stopped() {
@@ -109,6 +116,7 @@ pub fn shrink_group(s: &Snapshot, replicas: u32) -> Held {
     stayers_serve(s)?;
     let maybe = s.may_be_primary();
     for member in s.members.iter().filter(|m| s.leaves(m)) {
+        is_let_go(s, member)?;
         if let Some(intent) = s.record.intent_of(&member.name) {
             let message = format!("its command {} is not settled", intent.command);
             return Err(broken_by(Rule::MemberBusy, &member.name, message));

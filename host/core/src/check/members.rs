@@ -1,5 +1,6 @@
 //! Which members may become a further primary or a secondary, be demoted or be treated while primaries serve.
 use super::claims::claims_not_ahead;
+use super::membership::{counts, is_extra, is_let_go, is_listed, quorum_without};
 use super::{Held, Rule, Violation, broken, broken_by, can_take_command, retry_allowed, role_is};
 use crate::contract::{MemberName, Phase, Role};
 use crate::over;
@@ -20,7 +21,8 @@ pub(super) fn serving(s: &Snapshot) -> Held {
 /// [`Rule::NobodyServes`], [`Rule::PrimaryLimit`].
 pub fn join_group(s: &Snapshot) -> Held {
     serving(s)?;
-    let maybe = s.may_be_primary();
+    let mut maybe = s.may_be_primary();
+    maybe.retain(|name, _| !s.member(name).is_some_and(|m| s.serves(m) && is_extra(s, m)));
     let desired = s.group.desired_primaries();
     if maybe.len() < desired {
         return Ok(());
@@ -43,6 +45,7 @@ pub fn join_member(s: &Snapshot, maybe: &BTreeMap<MemberName, String>, member: &
     retry_allowed(s, member)?;
     claims_not_ahead(s, member)?;
     role_is(s, member, &[Role::Stopped, Role::Secondary])?;
+    is_listed(s, member)?;
     match maybe.get(&member.name) {
         Some(why) => Err(broken_by(Rule::MayBePrimary, &member.name, format!("it may be primary already: {why}"))),
         None => Ok(()),
@@ -92,7 +95,8 @@ pub fn place_member(s: &Snapshot, member: &Member) -> Held {
     is_not_leaving(s, member)?;
     retry_allowed(s, member)?;
     claims_not_ahead(s, member)?;
-    role_is(s, member, &[Role::Stopped])
+    role_is(s, member, &[Role::Stopped])?;
+    is_listed(s, member)
 }
 
 /// Nothing is started on a member that is leaving: it would have to be stopped again (S25).
@@ -135,6 +139,10 @@ pub fn demote_member(s: &Snapshot, serving: &[&Member], member: &Member) -> Held
     // A stop that could not be started waits for its back-off; otherwise every round would try it again.
     retry_allowed(s, member)?;
     let stale = !s.serves(member) && !serving.is_empty();
+    if s.leaves(member) {
+        is_let_go(s, member)?;
+    }
+    quorum_without(s, &member.name)?;
     let surplus = serving.len() > s.group.desired_primaries();
     if surplus && !stale && serving.iter().any(|m| s.is_surplus(m)) {
         if !s.is_surplus(member) {
@@ -156,7 +164,7 @@ pub fn demote_member(s: &Snapshot, serving: &[&Member], member: &Member) -> Held
 #[must_use]
 pub fn makes_room(s: &Snapshot, serving: &[&Member], member: &Member) -> bool {
     let other = serving.iter().any(|m| m.name != member.name && m.leads_clients());
-    if !s.leaves(member) || !other || serving.len() != s.group.desired_primaries() {
+    if !s.leaves(member) || !other || serving.len() != s.group.desired_primaries() || counts(s, &member.name) {
         return false;
     }
     let maybe = s.may_be_primary();

@@ -109,6 +109,7 @@ pub fn rebalance_candidate(s: &Snapshot, member: &Member) -> Held {
     if let Some(other) = s.members.iter().find(|other| other.name != *name && s.is_cordoned(other)) {
         return Err(broken_by(Rule::NotAtRest, name, format!("the node of {} is to be drained", other.name)));
     }
+    super::quorum_without(s, name)?;
     has_been_ready(s, member, limits::MOVE_SECONDS)
 }
 

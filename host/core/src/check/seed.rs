@@ -50,6 +50,7 @@ impl<'a> SeedOrder<'a> {
     /// The first rule that does not hold; an override lifts all but Over.
     pub fn group(&self) -> Held {
         let s = self.s;
+        super::membership::not_formed(s)?;
         let has_override = s.active_override().is_some();
         if !has_override {
             expected_pods_run(s)?;

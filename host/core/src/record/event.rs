@@ -32,11 +32,17 @@ pub enum Event {
     SwitchoverFailed,
     /// Members beyond `replicas` leave.
     Shrunk,
+    /// The application lists a new member.
+    MemberAdded,
+    /// The application does not list a member any more.
+    MemberRemoved,
+    /// A learner got its vote.
+    MemberPromoted,
 }
 
 impl Event {
     /// All of them.
-    pub const ALL: [Event; 14] = [
+    pub const ALL: [Event; 17] = [
         Event::CommandStarted,
         Event::NotStarted,
         Event::CommandFailed,
@@ -51,6 +57,9 @@ impl Event {
         Event::SwitchedOver,
         Event::SwitchoverFailed,
         Event::Shrunk,
+        Event::MemberAdded,
+        Event::MemberRemoved,
+        Event::MemberPromoted,
     ];
 
     /// The word in the history.
@@ -71,6 +80,9 @@ impl Event {
             Event::SwitchedOver => "switched-over",
             Event::SwitchoverFailed => "switchover-failed",
             Event::Shrunk => "shrunk",
+            Event::MemberAdded => "member-added",
+            Event::MemberRemoved => "member-removed",
+            Event::MemberPromoted => "member-promoted",
         }
     }
 

@@ -37,6 +37,15 @@ impl Membership {
         self.members.iter().find(|listed| listed.member.as_ref() == Some(member))
     }
 
+    /// The member was started under its identity: nobody else may be able to say so before it runs again.
+    pub fn note_started(&mut self, member: &MemberName) {
+        let own = self.members.iter_mut().find(|listed| listed.member.as_ref() == Some(member));
+        if let Some(listed) = own.filter(|listed| !listed.started) {
+            listed.started = true;
+            self.revision = self.revision.saturating_add(1);
+        }
+    }
+
     /// How many members have a vote.
     #[must_use]
     pub fn voters(&self) -> usize {

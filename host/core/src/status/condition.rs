@@ -34,6 +34,8 @@ words! {
         UpdatePending,
         /// The API server refuses the template.
         TemplateRejected,
+        /// Whether the members of the application are being changed. Only of a group whose members agree, and always there.
+        Rescaling,
     }
 }
 
@@ -88,6 +90,16 @@ words! {
         PodsOfAnOlderTemplate,
         /// The API server refuses an object.
         RefusedByTheApiServer,
+        /// Members are added.
+        ScalingUp,
+        /// Members are removed.
+        ScalingDown,
+        /// A member that lost its volume is removed and added anew.
+        Repairing,
+        /// The members of the application are those that are desired.
+        ReplicasMatchSpec,
+        /// Who the members of the application are is not known.
+        MembersUnknown,
     }
 }
 

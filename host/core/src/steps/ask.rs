@@ -151,6 +151,13 @@ pub fn decide_by_override(
     Some(requested.member.clone())
 }
 
+/// Whether nobody is free and somebody is only not listed by the application yet, or on another volume: another step says what is awaited there.
+pub(super) fn waits_for_the_list(bars: &Bars, members: usize) -> bool {
+    let of_the_list =
+        |v: &Violation| matches!(v.rule, Rule::NotListed | Rule::SecondIdentity | Rule::ListUnknown | Rule::SplitBrain);
+    bars.len() == members && bars.values().any(of_the_list)
+}
+
 /// Reports that every member is barred, with the reason that fits best. The group is stalled if only an administrator or a back-off can change that.
 fn report_no_candidate(s: &Snapshot, plan: &mut Plan, point: Point, bars: &Bars) {
     let any = |rules: &[Rule]| bars.values().any(|v| rules.contains(&v.rule));

@@ -26,6 +26,7 @@ pub fn begin(s: &Snapshot, plan: &mut Plan, verb: Verb, name: &MemberName) {
         verb,
         command: command_name.to_owned(),
         member: name.clone(),
+        target: None,
         pod_uid: pod.uid.clone(),
         container: command.container.clone(),
         container_id: id.clone(),
@@ -57,8 +58,66 @@ pub fn begin(s: &Snapshot, plan: &mut Plan, verb: Verb, name: &MemberName) {
         let (member, pod_uid) = (name.clone(), pod.uid.clone());
         plan.actions.push(Action::Route { member, pod_uid, role: None, ready, version: None });
     }
-    let argv = argv(s, verb, &command.exec);
+    let argv = argv(s, verb, name, &command.exec);
     plan.actions.push(Action::Run { intent, argv });
+}
+
+/// Plans a change of the members of the application: a command on one of them about another one. `id`: the identity that the application gave the target. Absent: none yet.
+/// Roles stay as they are, so clients stay where they are.
+pub fn begin_change(s: &Snapshot, plan: &mut Plan, verb: Verb, on: &MemberName, target: &MemberName, id: Option<&str>) {
+    let Some((member, pod)) = s.member(on).and_then(|m| m.pod.as_ref().map(|p| (m, p))) else { return };
+    let (command_name, command) = s.command(verb, true);
+    let Some(container_id) = pod.containers.get(&command.container).and_then(|c| c.id.clone()) else {
+        let message = format!("container {} of {on} does not run", command.container);
+        return plan.wait(Reason::PodsNotRunning, Some(on), message);
+    };
+    let counter = plan.record.counter.saturating_add(1);
+    let intent = Intent {
+        token: verb.token(counter, &s.nonce),
+        verb,
+        command: command_name.to_owned(),
+        member: on.clone(),
+        target: Some(target.clone()),
+        pod_uid: pod.uid.clone(),
+        container: command.container.clone(),
+        container_id,
+        generation: s.group.generation,
+        started: s.now,
+        timeout: command.timeout,
+        term: plan.record.term,
+        again: false,
+        had_role: false,
+        exited: None,
+    };
+    if let Err(violation) = check::start(s, &intent) {
+        let message = format!("{}: {violation}", intent.what());
+        plan.wait_until(Reason::AnswerRejected, Some(target), message, violation.until);
+        return plan.violations.push(violation);
+    }
+    plan.record.counter = counter;
+    plan.record.note(s.now, Event::CommandStarted, Some(&member.name), Some(format!("{command_name} of {target}")));
+    plan.record.intents.push(intent.clone());
+    let argv = about(
+        &command.exec,
+        [
+            ("$(NAME)", Some(target.to_string())),
+            ("$(ADDRESS)", Some(address(s, target))),
+            ("$(ID)", id.map(str::to_owned)),
+        ],
+    );
+    plan.actions.push(Action::Run { intent, argv });
+}
+
+/// The arguments with the target's name, address and identity in their places. Without any of the places all that are known are appended.
+fn about(exec: &[String], words: [(&str, Option<String>); 3]) -> Vec<String> {
+    if !exec.iter().any(|a| words.iter().any(|(place, _)| a == place)) {
+        return exec.iter().cloned().chain(words.into_iter().filter_map(|(_, word)| word)).collect();
+    }
+    let word = |a: &String| match words.iter().find(|(place, _)| a == place) {
+        Some((_, word)) => word.clone().unwrap_or_default(),
+        None => a.clone(),
+    };
+    exec.iter().map(word).collect()
 }
 
 /// The term that a command opens. With an override it is also above the terms of all claims, so that members with such claims join again as
@@ -101,10 +160,15 @@ fn record_last_primary(plan: &mut Plan, s: &Snapshot, intent: &Intent) {
 }
 
 /// The arguments with the peers in place of `$(PEERS)`, otherwise at the end (A12). Each peer is an argument of its own; a seed has none.
-fn argv(s: &Snapshot, verb: Verb, exec: &[String]) -> Vec<String> {
+fn argv(s: &Snapshot, verb: Verb, name: &MemberName, exec: &[String]) -> Vec<String> {
     let peers: Vec<_> = match verb {
         Verb::Seed | Verb::Demote | Verb::Switchover | Verb::Remove | Verb::Treat => Vec::new(),
-        Verb::Failover | Verb::Join | Verb::Place | Verb::Follow => s.leading().iter().map(|m| fqdn(s, m)).collect(),
+        Verb::MemberAdd | Verb::MemberRemove | Verb::MemberPromote => Vec::new(),
+        // Nobody serves: these are the others with whom it has to agree.
+        Verb::Rejoin => others(s, name),
+        Verb::Failover | Verb::Join | Verb::Place | Verb::Follow => {
+            s.leading().iter().map(|m| address(s, &m.name)).collect()
+        }
     };
     if !exec.iter().any(|a| a == PEERS) {
         return exec.iter().chain(&peers).cloned().collect();
@@ -115,8 +179,15 @@ fn argv(s: &Snapshot, verb: Verb, exec: &[String]) -> Vec<String> {
 /// The argument that is replaced by the peers.
 const PEERS: &str = "$(PEERS)";
 
-fn fqdn(s: &Snapshot, member: &Member) -> String {
-    format!("{}.{}.{}.svc.{}", member.name, s.group.name, s.group.namespace, s.group.domain)
+/// The fully qualified name of a member.
+fn address(s: &Snapshot, member: &MemberName) -> String {
+    format!("{member}.{}.{}.svc.{}", s.group.name, s.group.namespace, s.group.domain)
+}
+
+/// The addresses of the other members that the application lists, by ordinal.
+fn others(s: &Snapshot, name: &MemberName) -> Vec<String> {
+    let listed = s.members.iter().filter(|m| &m.name != name && check::counts(s, &m.name));
+    listed.map(|m| address(s, &m.name)).collect()
 }
 
 /// Whether the position was asked for.

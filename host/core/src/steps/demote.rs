@@ -21,7 +21,9 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     if let Some(member) = stale(s, &serving, plan) {
         return begin::begin(s, plan, Verb::Demote, &member);
     }
-    if serving.len() <= s.group.desired_primaries() && !serving.iter().any(|m| check::makes_room(s, &serving, m)) {
+    // Those that leave and are listed still are removed from the application first.
+    let surplus = serving.iter().filter(|m| !(s.leaves(m) && check::counts(s, &m.name))).count();
+    if surplus <= s.group.desired_primaries() && !serving.iter().any(|m| check::makes_room(s, &serving, m)) {
         return;
     }
     if !positions::all_known(s, plan, serving.iter().copied()) {

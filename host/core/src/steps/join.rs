@@ -9,10 +9,10 @@ use crate::steps::{ask, begin, positions};
 
 /// Runs this step; see the documentation of the module.
 pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
-    let serving = s.serving().len();
-    if serving == 0 || s.primary_command().is_some() || s.group.is_stopped() {
+    if s.serving().is_empty() || s.primary_command().is_some() || s.group.is_stopped() {
         return;
     }
+    let serving = s.serving().into_iter().filter(|m| !check::is_extra(s, m)).count();
     if serving >= s.group.desired_primaries() {
         return;
     }
@@ -31,6 +31,9 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
         Ok(())
     };
     let bars = ask::bars(s, rule);
+    if ask::waits_for_the_list(&bars, s.members.len()) {
+        return;
+    }
     let candidates = s.members.iter().filter(|m| rule(&positions::after_reading(m)).is_ok());
     if !positions::all_known(s, plan, candidates) {
         return;

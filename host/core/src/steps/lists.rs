@@ -4,7 +4,8 @@ use crate::limits;
 use crate::membership::{self, Heard, Said};
 use crate::plan::{Action, Plan, Reason};
 use crate::policy::Policies;
-use crate::snapshot::{Member, Snapshot};
+use crate::record::Intent;
+use crate::snapshot::{Evidence, Member, Snapshot};
 
 /// Runs this step; see the documentation of the module. It comes after all that starts or stops a member, because nothing that clients wait for has to wait for
 /// a list.
@@ -14,7 +15,7 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     }
     let said = membership::said(s);
     let pause = match &said {
-        Said::Agreed(_) => limits::LIST_SECONDS,
+        Said::Agreed(_) if !s.record.intents.iter().any(|i| i.verb.changes_members()) => limits::LIST_SECONDS,
         _ => limits::LIST_AGAIN_SECONDS,
     };
     for member in s.members.iter().filter(|m| membership::is_asked(s, m)) {
@@ -46,7 +47,14 @@ pub(super) fn ask(s: &Snapshot, plan: &mut Plan, member: &Member, pause: i64) {
     if !s.lists.get(&member.name).is_none_or(is_due) {
         return;
     }
-    let free = check::can_take_command(s, member).is_ok() && !plan.touches(&member.name);
+    // Whoever changed the members is asked as soon as its command has ended: alone it may be the only one that can say what came of it.
+    let is_over = |intent: &Intent| {
+        intent.verb.changes_members()
+            && !member.asked
+            && !matches!(s.evidence.get(&intent.token), None | Some(Evidence::Running))
+    };
+    let free = check::can_take_command(s, member).is_ok() || s.record.intent_of(&member.name).is_some_and(is_over);
+    let free = free && !plan.touches(&member.name);
     if let Some(pod) = member.pod.as_ref().filter(|_| free) {
         plan.actions.push(Action::List { member: member.name.clone(), pod_uid: pod.uid.clone() });
     }

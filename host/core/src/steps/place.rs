@@ -23,6 +23,9 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
         return;
     }
     let bars = ask::bars(s, |m| check::place_member(s, m));
+    if ask::waits_for_the_list(&bars, s.members.len()) {
+        return;
+    }
     let candidates = s.members.iter().filter(|m| check::place_member(s, &positions::after_reading(m)).is_ok());
     if !positions::all_known(s, plan, candidates) {
         return;

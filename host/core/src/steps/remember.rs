@@ -248,6 +248,10 @@ fn last_seen(s: &Snapshot, last: &LastPrimary) -> Timestamp {
 /// follow any of its peers, so each secondary is told again, whichever peers it was given (promise 4; docs/rules.md, "Which question arises"). After the only
 /// primary of a term a takeover opens a new term, in which every secondary is told anyway, so nothing is noted then.
 fn note_other_primary(s: &Snapshot, plan: &mut Plan, primary: &MemberName) {
+    // Members that agree follow whom they choose themselves.
+    if s.group.commands.membership.is_some() {
+        return;
+    }
     let term = plan.record.term;
     for member in s.members.iter().filter(|m| &m.name != primary) {
         let Some(known) = plan.record.members.get_mut(&member.name) else { continue };

@@ -14,6 +14,9 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     if s.group.is_stopped() || !s.serving().is_empty() || s.primary_command().is_some() {
         return;
     }
+    if check::is_formed(s) {
+        return; // rejoin's question
+    }
     if s.members.iter().any(|m| s.reachable(m) && s.role(m).0 == Role::Secondary) {
         return; // failover's question
     }

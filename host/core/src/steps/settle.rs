@@ -1,4 +1,6 @@
 //! Settle: every open intent is settled by evidence, never by repeating its command (promise 3; docs/safety.md, S1-S5, S9).
+mod change;
+
 use crate::contract::{Failure, MemberName, Outcome, Phase, Role, Timestamp};
 use crate::evidence::Cause;
 use crate::limits;
@@ -41,6 +43,9 @@ enum CommandPlace<'a> {
 }
 
 fn settle_intent(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
+    if intent.verb.changes_members() {
+        return change::settle(s, plan, intent);
+    }
     let evidence = s.evidence.get(&intent.token);
     let place = match locate(s, intent) {
         CommandPlace::Restarted(member, pod) if may_start_late(s, intent, evidence) => {
@@ -184,7 +189,7 @@ fn locate<'a>(s: &'a Snapshot, intent: &Intent) -> CommandPlace<'a> {
 /// The command exited 0; it counts once `status` agrees (S4).
 fn confirm_role(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: &Member, pod: &Pod) {
     let (role, _) = s.seen(member);
-    if role == intent.verb.intended() {
+    if intent.verb.is_shown_by(role) {
         return close_succeeded(s, plan, intent, Some(member));
     }
     let exited = intent.exited.unwrap_or(s.now);
@@ -218,7 +223,7 @@ fn last_resort(s: &Snapshot, intent: &Intent) -> Timestamp {
 /// Handles a command of unknown outcome. Only the intended role, read live, shows that it worked, and not even that if the member had that role
 /// before. As the last resort the pod is deleted (S2; docs/requirements.md, reading 27).
 fn handle_unknown(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: &Member, pod: &Pod, why: &Cause) {
-    if intent.role_proves() && s.seen(member).0 == intent.verb.intended() {
+    if intent.role_proves() && intent.verb.is_shown_by(s.seen(member).0) {
         return close_succeeded(s, plan, intent, Some(member));
     }
     if let Some(why) = why_repeatable(s, intent, why) {
@@ -270,7 +275,8 @@ fn close_succeeded(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: Optio
 }
 
 fn record_started(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: Option<&Member>) {
-    let primary = intent.verb.makes_primary();
+    let leads = member.is_some_and(|m| s.seen(m).0 == Role::Primary);
+    let primary = intent.verb.makes_primary() || intent.verb == Verb::Rejoin && leads;
     let known = plan.record.member_mut(&intent.member);
     known.record_success();
     known.term = Some(intent.term);
@@ -287,6 +293,7 @@ fn record_started(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: Option
             plan.record.push_last_primary(LastPrimary::of(intent, pod));
         }
     }
+    plan.record.membership.iter_mut().for_each(|list| list.note_started(&intent.member));
     let what = if primary { Event::BecamePrimary } else { Event::BecameSecondary };
     plan.record.note(s.now, what, Some(&intent.member), None);
 }

@@ -36,6 +36,7 @@ pub fn intent(s: &Snapshot, verb: Verb, ordinal: u32) -> Intent {
         verb,
         command: s.command(verb, false).0.into(),
         member: db(ordinal),
+        target: None,
         pod_uid: pod.uid,
         container: "db".into(),
         container_id: pod.containers["db"].id.clone().unwrap(),

@@ -108,7 +108,7 @@ fn a_quorum_is_more_than_half() {
     assert_eq!([0, 1, 2, 3, 4, 5, 6, 7].map(quorum), [1, 1, 2, 2, 3, 3, 4, 4]);
 }
 
-// D8, D27: a list counts once a majority of its voters said it, and not while two of them disagree.
+// D3, D8, D27: a list counts once a majority of its voters said it, and not while two of them disagree.
 #[test]
 fn a_list_counts_once_a_majority_said_it() {
     let mut world = agreeing(3);

@@ -242,6 +242,7 @@ fn noted(ordinal: u32, verb: Verb, term: u64, counter: u64, mark: Option<ClaimMa
         verb,
         command: "primary".into(),
         member: db(ordinal),
+        target: None,
         pod_uid: pod.uid.clone(),
         container: "db".into(),
         container_id: "c".into(),

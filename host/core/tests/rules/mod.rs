@@ -1,6 +1,7 @@
 //! Single rules, one test each.
 mod answers;
 mod behind;
+mod changes;
 mod checks;
 mod due;
 mod examples;
@@ -14,6 +15,7 @@ mod objects;
 mod order;
 mod over;
 mod rebalance;
+mod resize;
 mod roster;
 mod second_look;
 mod status;

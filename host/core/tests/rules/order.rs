@@ -16,6 +16,7 @@ fn run(member: &str) -> Action {
         verb: Verb::Place,
         command: "secondary".into(),
         member: member.into(),
+        target: None,
         pod_uid: "u".into(),
         container: "db".into(),
         container_id: "c".into(),

@@ -138,6 +138,29 @@ stories! {
         a_list_that_cannot_be_read_is_shown
         one_that_cannot_say_its_list_keeps_nothing_from_the_others
         a_group_without_the_commands_is_never_asked
+        members_are_added_before_they_are_started
+        learners_come_first
+        an_agreeing_group_grows_one_by_one
+        members_are_removed_before_they_are_stopped
+        a_failed_remove_leaves_its_member
+        a_cancelled_growth_removes_what_was_added
+        a_growth_that_becomes_a_shrink_passes_the_old_size
+        without_a_majority_nothing_is_changed
+        a_failed_add_leaves_the_others_alone
+        all_stop_and_come_back
+        back_from_zero_to_fewer
+        two_of_three_restart_at_once
+        the_record_is_lost_and_the_claims_know_the_members
+        who_was_started_starts_again
+        a_cluster_forms_once
+        a_lost_volume_is_repaired
+        a_volume_with_an_earlier_identity_stays_out
+        a_leader_gives_up_the_lead_before_it_is_removed
+        two_members_cannot_spare_their_leader
+        one_member_becomes_two
+        who_may_be_the_second_of_two_is_started
+        the_list_shows_an_end_that_nobody_knows
+        an_add_that_vanished_is_tried_again_in_the_end
     ;
     memory:
         a_running_group_knows_itself_by_its_claims

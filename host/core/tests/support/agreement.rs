@@ -1,9 +1,12 @@
 //! An application whose members agree: it counts its members itself, answers only while a majority of the voters runs, and starts nobody that it does not list.
+use super::app::{App, Behaviour, Exec};
 use super::db;
-use super::world::World;
+use super::world::{World, ordinal};
 use std::collections::BTreeMap;
 use tanist_core::contract::{MemberName, Phase, Role};
 use tanist_core::membership::{self, Entry, Heard, List, Vote};
+use tanist_core::record::{Intent, Verb};
+use tanist_core::snapshot::Snapshot;
 
 /// The members in truth, and what they said.
 #[derive(Debug, Clone, Default)]
@@ -14,6 +17,8 @@ pub struct Agreement {
     pub members: BTreeMap<String, Listed>,
     /// What members said, and in which container.
     heard: BTreeMap<u32, (String, Heard)>,
+    /// The identity that each volume has, by its UID.
+    pub identities: BTreeMap<String, String>,
     /// What members say instead of the truth.
     pub lies: BTreeMap<u32, Lie>,
 }
@@ -45,6 +50,8 @@ impl World {
         self.agreement.cluster = "c1".into();
         for ordinal in ordinals {
             let id = self.birth("m");
+            let uid = self.volumes[&ordinal].uid.clone();
+            self.agreement.identities.insert(uid, id.clone());
             self.agreement.members.insert(id, Listed { ordinal, started: true, voter: true });
         }
     }
@@ -81,6 +88,166 @@ impl World {
         }
         let cluster = if lie == Some(&Lie::Split) { "c2".into() } else { self.agreement.cluster.clone() };
         Ok(List { cluster, entries })
+    }
+
+    /// No list from before counts any more.
+    pub(super) fn forget_lists(&mut self) {
+        self.agreement.heard.clear();
+    }
+
+    /// What a command that changes the members does, if a majority agrees.
+    pub(super) fn change_members(&mut self, exec: &Exec) {
+        self.forget_lists();
+        let Some(target) = exec.intent.target.as_ref().map(ordinal) else { return };
+        let runs = self.takes_part(ordinal(&exec.intent.member));
+        let promote = self.group.commands.membership.as_ref().is_some_and(|m| m.promote.is_some());
+        let known = self.agreement.members.iter().find(|(_, m)| m.ordinal == target).map(|(id, _)| id.clone());
+        let works = runs && self.has_quorum();
+        match (exec.intent.verb, known, works) {
+            (Verb::MemberAdd, None, true) => {
+                let id = self.birth("m");
+                let added = Listed { ordinal: target, started: false, voter: !promote };
+                self.agreement.members.insert(id, added);
+            }
+            (Verb::MemberRemove, Some(id), true) => {
+                self.agreement.members.remove(&id);
+                let body = self.pods.get_mut(&target);
+                body.into_iter().for_each(|body| body.app = App::stopped());
+            }
+            (Verb::MemberPromote, Some(id), true) => {
+                self.agreement.members.get_mut(&id).unwrap().voter = true;
+            }
+            _ => self.execs.get_mut(&exec.intent.token).unwrap().behaviour = Behaviour::Fails(1),
+        }
+        self.elect();
+    }
+
+    /// Whether the application lets the member start: a seed forms a cluster, and any other start needs an identity, which is that of the volume, or one that was added and is not
+    /// used yet. Without agreement nobody asks.
+    pub(super) fn has_identity(&mut self, exec: &Exec) -> bool {
+        if self.group.commands.membership.is_none() {
+            return true;
+        }
+        let own = ordinal(&exec.intent.member);
+        let Some(uid) = self.volumes.get(&own).map(|v| v.uid.clone()) else { return false };
+        match exec.intent.verb {
+            // What is there already goes on.
+            Verb::Seed if self.holds(&uid) => true,
+            Verb::Seed => {
+                self.agreement.cluster = self.birth("cluster");
+                self.agreement.members.clear();
+                let id = self.birth("m");
+                self.agreement.members.insert(id.clone(), Listed { ordinal: own, started: true, voter: true });
+                self.agreement.identities.insert(uid, id);
+                true
+            }
+            Verb::Join | Verb::Place | Verb::Rejoin => {
+                let kept = self.agreement.identities.get(&uid).cloned();
+                let added = || self.agreement.members.iter().find(|(_, m)| m.ordinal == own && !m.started);
+                let id = kept.or_else(|| added().map(|(id, _)| id.clone()));
+                let Some((id, member)) = id.and_then(|id| Some((id.clone(), self.agreement.members.get_mut(&id)?)))
+                else {
+                    return false;
+                };
+                member.started = true;
+                self.agreement.identities.insert(uid, id);
+                true
+            }
+            _ => true,
+        }
+    }
+
+    /// Whether that volume has the identity of a member.
+    fn holds(&self, volume: &str) -> bool {
+        self.agreement.identities.get(volume).is_some_and(|id| self.agreement.members.contains_key(id))
+    }
+
+    /// Members that lack a majority serve nobody; with one each of them does, and where one is to lead, one of the voters does.
+    pub fn elect(&mut self) {
+        if self.group.commands.membership.is_none() {
+            return;
+        }
+        let quorum = self.has_quorum();
+        let one_leads = self.group.commands.secondary.is_some();
+        let listed = |o: u32| self.agreement.members.values().any(|m| m.ordinal == o && m.started);
+        let voter = |o: u32| self.agreement.members.values().any(|m| m.ordinal == o && m.voter);
+        let running: Vec<u32> = self.pods.keys().copied().filter(|o| self.takes_part(*o) && listed(*o)).collect();
+        let leads = running.iter().copied().find(|o| self.pods[o].app.role == Role::Primary && voter(*o));
+        let leads = leads.or_else(|| running.iter().copied().find(|o| voter(*o)));
+        for ordinal in running {
+            let app = &mut self.body(ordinal).app;
+            if app.next.is_some() {
+                continue;
+            }
+            app.role = match (quorum, one_leads) {
+                (false, _) => Role::Starting,
+                (true, false) => Role::Primary,
+                (true, true) if leads == Some(ordinal) => Role::Primary,
+                (true, true) => Role::Secondary,
+            };
+        }
+    }
+
+    /// What the host must never do to members that agree, by the truth alone.
+    pub(super) fn allows(&self, s: &Snapshot, intent: &Intent) -> Result<(), String> {
+        if self.group.commands.membership.is_none() {
+            return Ok(());
+        }
+        let own = ordinal(&intent.member);
+        let listed = |o: u32| self.agreement.members.values().find(|m| m.ordinal == o);
+        let voters: Vec<_> = self.agreement.members.values().filter(|m| m.voter).collect();
+        let healthy =
+            |but: Option<u32>| voters.iter().filter(|m| Some(m.ordinal) != but && self.takes_part(m.ordinal)).count();
+        match intent.verb {
+            Verb::Seed if self.holds(&self.volumes[&own].uid) => Ok(()),
+            Verb::Seed if self.volumes.values().any(|volume| self.holds(&volume.uid)) => {
+                Err("the cluster is formed a second time".into())
+            }
+            Verb::Rejoin if listed(own).is_none() && self.seems_listed(s, intent) => Ok(()),
+            Verb::Join | Verb::Place | Verb::Rejoin if listed(own).is_none() => {
+                Err(format!("{} is no member", intent.member))
+            }
+            Verb::Join | Verb::Place | Verb::Rejoin => {
+                let volume = &self.volumes[&own];
+                let kept = self.agreement.identities.get(&volume.uid);
+                let its_own = kept.is_none_or(|id| self.agreement.members.get(id).is_some_and(|m| m.ordinal == own));
+                if its_own { Ok(()) } else { Err(format!("{} comes back under an earlier identity", intent.member)) }
+            }
+            Verb::MemberAdd | Verb::MemberRemove | Verb::MemberPromote => {
+                let target = intent.target.as_ref().map(ordinal).ok_or("no target")?;
+                let runs = |e: &Exec| e.works_at.is_some() && e.intent.verb.changes_members();
+                if self.execs.values().any(runs) {
+                    return Err("two changes of the members".into());
+                }
+                if !self.has_quorum() {
+                    return Err("the members are changed without a majority".into());
+                }
+                let removed = voters.iter().filter(|m| m.ordinal != target).count();
+                let left = healthy(Some(target));
+                if intent.verb == Verb::MemberRemove && left < membership::quorum(removed.max(1)) {
+                    return Err(format!("{left} healthy voters of {removed} are left"));
+                }
+                if intent.verb == Verb::MemberAdd && listed(target).is_some() {
+                    return Err("a member is added twice".into());
+                }
+                Ok(())
+            }
+            Verb::Switchover | Verb::Demote if s.group.replicas > 0 && listed(own).is_some_and(|m| m.voter) => {
+                let left = healthy(Some(own));
+                if left >= membership::quorum(voters.len()) { Ok(()) } else { Err("a stop loses the majority".into()) }
+            }
+            Verb::Remove if s.group.replicas > 0 && listed(own).is_some() => {
+                Err("a member is stopped before it is removed".into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the host cannot know that the member was removed: how that ended it gave up to find out, and no majority has said a list since.
+    fn seems_listed(&self, s: &Snapshot, intent: &Intent) -> bool {
+        let open = s.record.intents.iter().any(|i| i.target.as_ref() == Some(&intent.member));
+        let known = s.record.membership.as_ref().and_then(|known| known.of(&intent.member));
+        !open && known.is_some()
     }
 
     /// A member is asked for its list.

@@ -25,6 +25,9 @@ impl World {
     /// The command of an intent starts.
     pub fn begin(&mut self, intent: &Intent, argv: &[String]) {
         self.events.add(intent.verb.as_str());
+        if intent.verb.changes_members() {
+            self.forget_lists();
+        }
         let found = self.behaviours.iter().position(|(m, c, _, _)| m == &intent.member && c == &intent.command);
         let behaviour = match found {
             Some(at) if self.behaviours[at].3 => self.behaviours[at].2.clone(),
@@ -48,6 +51,9 @@ impl World {
 
     pub(super) fn effect(&mut self, exec: &Exec) {
         let intent = &exec.intent;
+        if intent.verb.changes_members() {
+            return self.change_members(exec);
+        }
         let role = intent.verb.intended();
         if let Some(ghost) = self.ghosts.iter_mut().find(|g| g.pod_uid == intent.pod_uid) {
             ghost.app.turn(role, None, Vec::new());
@@ -63,10 +69,16 @@ impl World {
         }
         let ordinal = ordinal(&intent.member);
         let source = self.source(exec);
+        let others = self.volumes.values().max_by_key(|v| v.truth()).cloned();
         let Some(body) = self.pods.get_mut(&ordinal) else { return };
         if body.pod.uid != intent.pod_uid || body.container_id() != intent.container_id {
             return;
         }
+        if !self.has_identity(exec) {
+            self.execs.get_mut(&intent.token).unwrap().behaviour = Behaviour::Fails(1);
+            return;
+        }
+        let Some(body) = self.pods.get_mut(&ordinal) else { return };
         let copies = matches!(intent.verb, Verb::Join | Verb::Place | Verb::Follow);
         // Nobody to copy from: an honest command fails.
         if copies && self.clients.is_some() && source.is_none() {
@@ -106,7 +118,14 @@ impl World {
                     volume.copy(&source);
                 }
             }
+            // Once they agree it has what the others have.
+            Verb::Rejoin => {
+                if let (Data::Empty, Some(others)) = (&volume.data, others) {
+                    volume.copy(&others);
+                }
+            }
             Verb::Demote | Verb::Switchover | Verb::Remove | Verb::Treat => {}
+            Verb::MemberAdd | Verb::MemberRemove | Verb::MemberPromote => {}
         }
     }
 

@@ -44,8 +44,11 @@ fn judgement(w: &World, s: &Snapshot, plan: &Plan) -> Result<(), String> {
                 hidden(w, plan, at, intent)?;
             }
             Action::Read { member, .. } | Action::List { member, .. } => {
+                let is_list = matches!(action, Action::List { .. });
                 let quiet = w.pods.get(&ordinal(member)).is_some_and(|b| b.pod.phase == Phase::Running);
-                ensure(quiet && plan.record.intents.iter().all(|i| &i.member != member), || {
+                let free =
+                    |i: &Intent| &i.member != member || i.verb.changes_members() && i.exited.is_some() || is_list;
+                ensure(quiet && plan.record.intents.iter().all(free), || {
                     format!("{member} is read at the wrong time")
                 })?;
             }
@@ -139,7 +142,10 @@ fn forgotten(w: &World, s: &Snapshot, plan: &Plan) -> Result<(), String> {
         }
         let ghost = w.ghosts.iter().any(|g| g.pod_uid == last.pod_uid && (g.app.leads() || pending(w, &last.pod_uid)));
         let body = w.pods.values().find(|b| b.pod.uid == last.pod_uid && b.container_id() == last.container_id);
-        let lives = body.is_some_and(|b| b.app.lives() || b.pod.phase == Phase::Unreachable);
+        // Among members that agree one that says secondary follows the one that they chose.
+        let follows = |b: &Body| w.group.commands.membership.is_some() && b.said.0 == Role::Secondary;
+        let lives = |b: &Body| b.app.lives() && !follows(b) || b.pod.phase == Phase::Unreachable;
+        let lives = body.is_some_and(lives);
         ensure(!ghost && !lives, || format!("{} is forgotten and lives", last.member))?;
     }
     Ok(())
@@ -166,6 +172,7 @@ fn one_each(w: &World, s: &Snapshot, plan: &Plan) -> Result<(), String> {
     }
     let count = |f: &dyn Fn(&Verb) -> bool| intents.iter().filter(|i| f(&i.verb)).count();
     ensure(count(&|v| v.makes_primary()) <= 1, || "two commands make primaries".into())?;
+    ensure(count(&|v| v.changes_members()) <= 1, || "two commands change the members".into())?;
     for verb in [Verb::Demote, Verb::Switchover, Verb::Remove] {
         ensure(count(&|v| *v == verb) <= 1, || format!("two unsettled {}", verb.as_str()))?;
     }
@@ -198,6 +205,7 @@ fn target(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
     let resting = memory.retry_at.is_some_and(|at| at > s.now) && !cleared;
     let start = intent.verb != Verb::Treat;
     let by_hand = intent.verb.opens_term() && named(w, s, intent);
+    let start = start && !intent.verb.changes_members();
     ensure(!(start && resting && !by_hand), || "it has to rest".into())
 }
 
@@ -211,11 +219,12 @@ fn seems_failed(w: &World, s: &Snapshot, member: &MemberName) -> bool {
             // A command without a reported failure whose member has the intended role did not fail.
             let obeyed = w.execs.get(&i.token).is_some_and(|e| {
                 matches!(e.evidence(w.now), Evidence::Exited(0) | Evidence::Unknown(_))
-                    && body.said.0 == i.verb.intended()
+                    && i.verb.is_shown_by(body.said.0)
             });
             // A command that was not started did not fail.
             let busy = w.execs.get(&i.token).is_some_and(|e| matches!(e.evidence(w.now), Evidence::NotStarted(_)));
-            &i.member == member && failed && !obeyed && !busy
+            // A change of the members is about another member.
+            &i.member == member && failed && !obeyed && !busy && !i.verb.changes_members()
         })
     };
     let mark = s.record.member(member).broken.as_ref().is_some_and(|b| b.container_id == body.container_id());
@@ -242,13 +251,18 @@ fn show_leaders(w: &World) -> String {
 }
 
 fn started(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
+    w.allows(s, intent)?;
     let desired = s.group.primaries as usize;
     let says = |role| s.members.iter().filter(|m| m.reading.role == role).count();
     match intent.verb {
         Verb::Seed => seeded(w, s, intent),
         Verb::Join => {
             ensure(says(Role::Primary) >= 1, || "nobody serves".into())?;
-            ensure(leaders(w) < desired, || format!("{} lead or may lead, {desired} are desired", leaders(w)))
+            // Members that agree and leave are primaries until they are removed.
+            let leave = s.members.iter().filter(|m| m.reading.role == Role::Primary && s.leaves(m)).count();
+            let leave = if s.group.commands.membership.is_some() { leave } else { 0 };
+            let lead = leaders(w).saturating_sub(leave);
+            ensure(lead < desired, || format!("{lead} lead or may lead, {desired} are desired"))
         }
         Verb::Place => {
             let hands_over = s.members.iter().any(|m| m.ordinal >= s.group.replicas && m.reading.role == Role::Primary);
@@ -288,6 +302,8 @@ fn started(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
             ensure(leaves && (s.group.replicas == 0 || stay >= desired), || "a member is stopped that is needed".into())
         }
         Verb::Treat => Ok(()),
+        Verb::Rejoin => Ok(()),
+        Verb::MemberAdd | Verb::MemberRemove | Verb::MemberPromote => Ok(()),
     }
 }
 

@@ -174,6 +174,7 @@ impl Story {
             "wipe" => self.world.record = Record::default(),
             "surplus" => self.world.surplus_claims.push(rest.into()),
             "object" => self.object(args[0], args[1]),
+            "form" => self.world.form(args.iter().map(|o| number(o))),
             "list" => self.list(ordinal(args[0]), args[1]),
             "show" => {
                 let (snapshot, plan) = self.last.as_ref().expect("> show follows > run");

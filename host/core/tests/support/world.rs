@@ -375,6 +375,7 @@ impl World {
         let arriving = |b: &mut Body| b.app.next.take_if(|(_, at)| *at <= now).map(|(role, _)| role);
         let arrived: Vec<_> = self.pods.iter_mut().filter_map(|(o, b)| Some((*o, arriving(b)?))).collect();
         arrived.into_iter().for_each(|(ordinal, role)| self.arrive(ordinal, role));
+        self.elect();
         self.replicate();
         let (nodes, deleted) = (&self.nodes, &self.deleted_nodes);
         self.ghosts.retain(|g| match nodes.get(&g.node) {

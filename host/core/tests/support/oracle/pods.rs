@@ -9,6 +9,10 @@ use tanist_core::snapshot::Snapshot;
 
 /// A routed member is unrouted before a command runs on it (A37). Only a secondary that goes on running may stay Ready meanwhile.
 pub(super) fn hidden(w: &World, plan: &Plan, at: usize, intent: &Intent) -> Result<(), String> {
+    // A change of the members leaves the one that executes it as it is.
+    if intent.verb.changes_members() {
+        return Ok(());
+    }
     let body = &w.pods[&ordinal(&intent.member)];
     let goes_on = matches!(intent.verb, Verb::Failover | Verb::Join | Verb::Follow) && body.app.role == Role::Secondary;
     let shows = |a: &Action| matches!(a, Action::Route { member, role, ready, .. } if *member == intent.member && (role.is_some() || (*ready && !goes_on)));

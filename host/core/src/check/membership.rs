@@ -1,0 +1,341 @@
+//! Who may be started, added and removed where the members of the application agree (docs/rules.md, "Membership"). No policy is asked here, and none can break these rules.
+use super::{Held, Rule, Violation, broken, broken_by, can_take_command, retry_allowed, role_is, sole_primary};
+use crate::contract::{MemberName, Position, Role};
+use crate::limits;
+use crate::membership::{self, Agreed, Said, quorum};
+use crate::memory;
+use crate::record::{Intent, Listed, Verb};
+use crate::snapshot::{Member, Snapshot};
+
+/// Whether the members of this group's application agree on who they are.
+fn agrees(s: &Snapshot) -> bool {
+    s.group.commands.membership.is_some()
+}
+
+/// Whether the application's cluster was formed. That happens once: a second seed would make another cluster beside the one that the volumes are of.
+#[must_use]
+pub fn is_formed(s: &Snapshot) -> bool {
+    let seeded = s.record.ever_seeded.as_ref().is_some_and(|seeded| seeded.confirmed);
+    agrees(s) && (seeded || s.record.membership.is_some())
+}
+
+/// The group may be seeded: its cluster was never formed. No override lifts this.
+pub(super) fn not_formed(s: &Snapshot) -> Held {
+    match is_formed(s) {
+        false => Ok(()),
+        true => Err(broken(
+            Rule::AlreadyFormed,
+            "the application's cluster was formed before, and is not formed a second time; its members are started again as they are listed",
+        )),
+    }
+}
+
+/// The list on which all members agree that said one.
+///
+/// # Errors
+/// [`Rule::SplitBrain`], [`Rule::ListUnknown`].
+pub fn agreed(s: &Snapshot) -> Result<Agreed, Violation> {
+    match membership::said(s) {
+        Said::Agreed(agreed) => Ok(agreed),
+        Said::Split(why) => Err(broken(Rule::SplitBrain, why)),
+        Said::Differing(why) | Said::Nothing(Some(why)) => Err(broken(Rule::ListUnknown, why)),
+        Said::Nothing(None) => Err(broken(Rule::ListUnknown, "the lists of the members are being read")),
+        Said::Nobody => Err(broken(Rule::ListUnknown, "no member runs that could say who the members are")),
+    }
+}
+
+/// A member that is to be a primary or a secondary of a group that serves is one by the present list of the application, and its volume is that of its identity.
+pub(super) fn is_listed(s: &Snapshot, member: &Member) -> Held {
+    if !agrees(s) {
+        return Ok(());
+    }
+    let agreed = agreed(s)?;
+    match agreed.list.entry(&s.group.name, &member.name) {
+        Some(entry) => has_identity(s, member, entry.is_started()),
+        None => Err(not_listed(&member.name)),
+    }
+}
+
+fn not_listed(name: &MemberName) -> Violation {
+    broken_by(Rule::NotListed, name, "the application does not list it as a member")
+}
+
+/// No second identity on one volume, and no identity on a second volume: who was started has the volume on which it was, and who was only added has an empty one.
+fn has_identity(s: &Snapshot, member: &Member, started: bool) -> Held {
+    let known = s.record.member(&member.name);
+    let other = known.claim_uid.is_some() && memory::claim_uids(&member.claims) != known.claim_uid;
+    let begun = known.started.as_ref().is_some_and(|start| start.before == Position::Empty);
+    let why = match (&member.position, started) {
+        (_, true) if other => "it was started on another volume; that one has its identity",
+        (Position::Empty, true) => "it was started before, and its volume is empty now",
+        // A start that was interrupted left data of the very identity that it was given.
+        (Position::Known(_), false) if !begun => KEPT,
+        (Position::Unknown(_), false) => "it was never started, and whether its volume is empty cannot be read",
+        _ => return Ok(()),
+    };
+    Err(broken_by(Rule::SecondIdentity, &member.name, why))
+}
+
+/// What is said of a volume with data of an identity that the member does not have any more.
+pub const KEPT: &str =
+    "its volume has data of an earlier identity, under which it must not come back; delete its claim and its pod";
+
+/// What is said of a list that too few said.
+const MINORITY: &str = "fewer than a majority of the voters said who the members are";
+
+/// A stopped member that the last confirmed list names may be started without a primary that serves: to agree they need several.
+///
+/// # Errors
+/// The first rule that does not hold.
+pub fn rejoin_member(s: &Snapshot, member: &Member) -> Held {
+    if !agrees(s) {
+        return Err(broken(Rule::NoCommand, "the members of this application do not agree on who they are"));
+    }
+    if s.group.is_stopped() {
+        return Err(broken(Rule::NotSurplus, "spec.replicas is 0"));
+    }
+    can_take_command(s, member)?;
+    retry_allowed(s, member)?;
+    super::claims::claims_not_ahead(s, member)?;
+    role_is(s, member, &[Role::Stopped])?;
+    let removal = |intent: &&Intent| intent.verb == Verb::MemberRemove && intent.target.as_ref() == Some(&member.name);
+    if let Some(open) = s.record.intents.iter().find(removal) {
+        return Err(broken_by(Rule::ChangeOpen, &member.name, format!("{} is not settled", open.what())));
+    }
+    let now = match membership::said(s) {
+        Said::Agreed(agreed) => agreed.list.entry(&s.group.name, &member.name).map(|entry| entry.is_started()),
+        Said::Split(why) => return Err(broken(Rule::SplitBrain, why)),
+        Said::Nobody | Said::Nothing(_) | Said::Differing(_) => remembered(s, &member.name),
+    };
+    has_identity(s, member, now.ok_or_else(|| not_listed(&member.name))?)
+}
+
+/// Whether the member was started, by the last list that was confirmed. `None`: it is not in it. Before any list was read the member that formed the cluster is alone.
+fn remembered(s: &Snapshot, name: &MemberName) -> Option<bool> {
+    match &s.record.membership {
+        Some(known) => known.of(name).map(|listed: &Listed| listed.started),
+        None => s.record.ever_seeded.as_ref().filter(|e| e.confirmed && e.member == *name).map(|_| true),
+    }
+}
+
+/// Whether the member is listed, by the present list or else by the last one that was confirmed.
+#[must_use]
+pub fn counts(s: &Snapshot, name: &MemberName) -> bool {
+    let remembered = || s.record.membership.as_ref().is_some_and(|known| known.of(name).is_some());
+    agrees(s)
+        && match membership::said(s) {
+            Said::Agreed(agreed) if agreed.list.entry(&s.group.name, name).is_some() => true,
+            Said::Agreed(agreed) => !agreed.is_confirmed(&s.group.name) && remembered(),
+            _ => remembered(),
+        }
+}
+
+/// Whether a primary that leaves does not count among the desired ones: where members agree it goes on until it is removed, which waits for those that stay.
+#[must_use]
+pub fn is_extra(s: &Snapshot, member: &Member) -> bool {
+    let several = s.group.commands.secondary.is_none() || s.serving().len() > 1;
+    agrees(s) && s.leaves(member) && several
+}
+
+/// A member that leaves is stopped only once the application does not list it any more; on the way to 0 members all stop, and stay members.
+pub(super) fn is_let_go(s: &Snapshot, member: &Member) -> Held {
+    match counts(s, &member.name) && !s.group.is_stopped() {
+        true => {
+            Err(broken_by(Rule::StillListed, &member.name, "the application lists it still; it is removed there first"))
+        }
+        false => Ok(()),
+    }
+}
+
+/// The voters that are healthy are a majority without this member, too: it may stop for a while.
+///
+/// # Errors
+/// [`Rule::QuorumAtRisk`], and those of [`agreed`].
+pub fn quorum_without(s: &Snapshot, member: &MemberName) -> Held {
+    if !agrees(s) {
+        return Ok(());
+    }
+    let agreed = agreed(s)?;
+    let group = &s.group.name;
+    if !agreed.is_confirmed(group) {
+        return Err(broken(Rule::ListUnknown, MINORITY));
+    }
+    if agreed.list.entry(group, member).is_none_or(|entry| !entry.is_voter()) {
+        return Ok(());
+    }
+    let mut healthy = agreed.healthy_voters(group);
+    healthy.remove(member);
+    is_quorum(member, healthy.len(), agreed.list.voters())
+}
+
+fn is_quorum(member: &MemberName, healthy: usize, voters: usize) -> Held {
+    let needed = quorum(voters);
+    match healthy >= needed {
+        true => Ok(()),
+        false => {
+            let message = format!("{healthy} healthy voters of {voters} would be left, and {needed} have to agree");
+            Err(broken_by(Rule::QuorumAtRisk, member, message))
+        }
+    }
+}
+
+/// The members may be changed: no other change is open, a majority said the present list a moment ago, and a majority is healthy. A member that is silent, or
+/// whose role is unknown, does not count.
+///
+/// # Errors
+/// The first rule that does not hold.
+pub fn change_group(s: &Snapshot) -> Result<Agreed, Violation> {
+    if !agrees(s) {
+        return Err(broken(Rule::NoCommand, "the group has no command for that"));
+    }
+    if let Some(open) = s.record.intents.iter().find(|intent| intent.verb.changes_members()) {
+        return Err(broken_by(Rule::ChangeOpen, &open.member, format!("{} is not settled", open.what())));
+    }
+    let agreed = agreed(s)?;
+    let group = &s.group.name;
+    if !agreed.is_confirmed(group) {
+        return Err(broken(Rule::ListUnknown, MINORITY));
+    }
+    if agreed.since.saturating_add(limits::LIST_FRESH_SECONDS) < s.now {
+        return Err(broken(Rule::ListUnknown, "the lists of the members have to be read again"));
+    }
+    let (healthy, voters) = (agreed.healthy_voters(group).len(), agreed.list.voters());
+    if healthy < quorum(voters) {
+        let message = format!("{healthy} of {voters} voters are healthy, and {} have to agree", quorum(voters));
+        return Err(broken(Rule::QuorumAtRisk, message));
+    }
+    Ok(agreed)
+}
+
+/// What has to hold when a change of the members starts: for the group, for the one that it is about, and for the member that executes it.
+///
+/// # Errors
+/// The first rule that does not hold.
+pub fn change(s: &Snapshot, intent: &Intent) -> Held {
+    let agreed = change_group(s)?;
+    let Some(target) = &intent.target else {
+        return Err(broken(Rule::NotListed, format!("{} names no member", intent.command)));
+    };
+    change_target(s, &agreed, intent.verb, target)?;
+    executes(s, &agreed, target, &intent.member)
+}
+
+/// What has to hold for the one that a change is about. One that failed waits for its back-off, whoever executed it.
+///
+/// # Errors
+/// The first rule that does not hold.
+pub fn change_target(s: &Snapshot, agreed: &Agreed, verb: Verb, target: &MemberName) -> Held {
+    let known = s.record.member(target);
+    if let Some(at) = known.retry_at.filter(|at| *at > s.now) {
+        let message = format!("failures: {}; next try in {} s", known.failures, at.saturating_sub(s.now));
+        return Err(Violation { until: Some(at), ..broken_by(Rule::BackOff, target, message) });
+    }
+    match verb {
+        Verb::MemberAdd => add(s, agreed, target),
+        Verb::MemberRemove => remove(s, agreed, target),
+        _ => promote(s, agreed, target),
+    }
+}
+
+/// A healthy voter other than the one that the change is about may execute it.
+///
+/// # Errors
+/// [`Rule::QuorumAtRisk`].
+pub fn executes(s: &Snapshot, agreed: &Agreed, target: &MemberName, on: &MemberName) -> Held {
+    match target != on && agreed.healthy_voters(&s.group.name).contains(on) {
+        true => Ok(()),
+        false => Err(broken_by(Rule::QuorumAtRisk, on, "it is no healthy voter that could change another member")),
+    }
+}
+
+/// A member may be added: it is desired, waits on an empty volume, nobody else is half added, and those who are there can decide with it.
+///
+/// # Errors
+/// The first rule that does not hold.
+pub fn add(s: &Snapshot, agreed: &Agreed, target: &MemberName) -> Held {
+    let Some(member) = s.member(target) else { return Err(not_listed(target)) };
+    can_take_command(s, member)?;
+    role_is(s, member, &[Role::Stopped])?;
+    if s.leaves(member) {
+        return Err(broken_by(Rule::NotSurplus, target, "it is beyond spec.replicas"));
+    }
+    if agreed.list.entry(&s.group.name, target).is_some() {
+        return Err(broken_by(Rule::StillListed, target, "the application lists it already"));
+    }
+    let half = agreed.list.entries.iter().find(|entry| !entry.is_started() || !entry.is_voter());
+    if let Some(half) = half {
+        let who = half.member(&s.group.name).map_or_else(|| half.id.clone(), |m| m.to_string());
+        return Err(broken_by(
+            Rule::ChangeOpen,
+            target,
+            format!("{who} was added and has no vote, or was not started yet"),
+        ));
+    }
+    match &member.position {
+        Position::Empty => {}
+        Position::Known(_) => return Err(broken_by(Rule::SecondIdentity, target, KEPT)),
+        Position::Unknown(why) => {
+            let message = format!("whether its volume is empty cannot be read: {why}");
+            return Err(broken_by(Rule::PositionUnknown, target, message));
+        }
+        Position::NotAsked => {
+            return Err(broken_by(Rule::PositionUnknown, target, "whether its volume is empty was not read yet"));
+        }
+    }
+    let learner = s.group.commands.membership.as_ref().is_some_and(|commands| commands.promote.is_some());
+    let (healthy, voters) = (agreed.healthy_voters(&s.group.name).len(), agreed.list.voters());
+    // One alone becomes two, who both have to run: there is no other way without learners.
+    if learner || voters == 1 { Ok(()) } else { is_quorum(target, healthy, voters.saturating_add(1)) }
+}
+
+/// A member may be removed: it leaves, or lost its identity with its volume, and the healthy voters that are left are a majority of those that are left.
+///
+/// # Errors
+/// The first rule that does not hold.
+pub fn remove(s: &Snapshot, agreed: &Agreed, target: &MemberName) -> Held {
+    let group = &s.group.name;
+    let Some(entry) = agreed.list.entry(group, target) else { return Err(not_listed(target)) };
+    let wanted = s.member(target).filter(|member| !s.leaves(member));
+    if let Some(member) = wanted
+        && !(entry.is_started() && lost_identity(s, member))
+    {
+        return Err(broken_by(Rule::NotSurplus, target, "it is desired, and has its identity"));
+    }
+    if let Some(open) = s.record.intent_of(target) {
+        return Err(broken_by(Rule::MemberBusy, target, format!("{} is not settled", open.command)));
+    }
+    if sole_primary(s).is_some_and(|leader| leader.name == *target) && quorum_without(s, target).is_ok() {
+        return Err(broken_by(Rule::StayersFirst, target, "it leads, and gives up the lead first"));
+    }
+    let mut healthy = agreed.healthy_voters(group);
+    healthy.remove(target);
+    is_quorum(target, healthy.len(), agreed.list.voters().saturating_sub(usize::from(entry.is_voter())).max(1))
+}
+
+/// Whether a desired member that was started before lost the volume on which it was: it is stopped, and its volume is empty.
+#[must_use]
+pub fn lost_identity(s: &Snapshot, member: &Member) -> bool {
+    let stopped = s.reachable(member) && s.role(member).0 == Role::Stopped;
+    stopped && member.position == Position::Empty && s.record.intent_of(&member.name).is_none()
+}
+
+/// A learner may get its vote: it serves, and everybody reaches it.
+///
+/// # Errors
+/// The first rule that does not hold.
+pub fn promote(s: &Snapshot, agreed: &Agreed, target: &MemberName) -> Held {
+    if s.group.commands.membership.as_ref().is_none_or(|commands| commands.promote.is_none()) {
+        return Err(broken(Rule::NoCommand, "the group has no memberPromote command"));
+    }
+    let Some(entry) = agreed.list.entry(&s.group.name, target) else { return Err(not_listed(target)) };
+    if entry.is_voter() {
+        return Err(broken_by(Rule::WrongRole, target, "it has a vote"));
+    }
+    if s.member(target).is_none_or(|member| s.leaves(member)) {
+        return Err(broken_by(Rule::NotSurplus, target, "it is not desired"));
+    }
+    match entry.is_started() && entry.healthy && agreed.by.contains(target) {
+        true => Ok(()),
+        false => Err(broken_by(Rule::WrongRole, target, "it does not serve yet")),
+    }
+}

@@ -1,0 +1,106 @@
+//! The purposes of commands.
+use crate::contract::Role;
+use serde::{Deserialize, Serialize};
+
+/// The purpose of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verb {
+    /// Start the first primary of a group that runs nowhere.
+    Seed,
+    /// Make a member with all data primary after the old primary was lost.
+    Failover,
+    /// Start a further primary.
+    Join,
+    /// Start a secondary.
+    Place,
+    /// Point a secondary at the present primary.
+    Follow,
+    /// Stop a surplus primary.
+    Demote,
+    /// Stop the primary so that another member leads.
+    #[serde(rename = "hand-over")]
+    Switchover,
+    /// Stop a member beyond `replicas`.
+    Remove,
+    /// Stop a failed member.
+    Treat,
+    /// Start a member that the application lists while no primary serves: without a majority none of them does.
+    Rejoin,
+    /// Announce a member to the application, before it is started.
+    MemberAdd,
+    /// Take a member out of the application, before it is stopped.
+    MemberRemove,
+    /// Give a learner its vote.
+    MemberPromote,
+}
+
+impl Verb {
+    /// The word that users see.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Verb::Seed => "seed",
+            Verb::Failover => "failover",
+            Verb::Join => "join",
+            Verb::Place => "place",
+            Verb::Follow => "follow",
+            Verb::Demote => "demote",
+            Verb::Switchover => "switchover",
+            Verb::Remove => "remove",
+            Verb::Treat => "treat",
+            Verb::Rejoin => "rejoin",
+            Verb::MemberAdd => "member-add",
+            Verb::MemberRemove => "member-remove",
+            Verb::MemberPromote => "member-promote",
+        }
+    }
+
+    /// The token of a command that begins now. It is never used again: no two operators, and no two rounds of one, have the same nonce.
+    #[must_use]
+    pub fn token(self, counter: u64, nonce: &str) -> String {
+        format!("{}-{counter}-{nonce}", self.as_str())
+    }
+
+    /// Whether the command with that token makes a primary.
+    #[must_use]
+    pub fn token_makes_primary(token: &str) -> bool {
+        let verb = token.split('-').next().unwrap_or_default();
+        [Verb::Seed, Verb::Failover, Verb::Join].iter().any(|v| v.makes_primary() && v.as_str() == verb)
+    }
+
+    /// Whether its success makes a primary: at most one such command is open in a group (A10).
+    #[must_use]
+    pub fn makes_primary(self) -> bool {
+        matches!(self, Verb::Seed | Verb::Failover | Verb::Join)
+    }
+
+    /// Whether it opens a new term (docs/rules.md, "Term").
+    #[must_use]
+    pub fn opens_term(self) -> bool {
+        matches!(self, Verb::Seed | Verb::Failover)
+    }
+
+    /// Whether it changes who the members of the application are. It runs in another member than the one that it is about, and changes no role.
+    #[must_use]
+    pub fn changes_members(self) -> bool {
+        matches!(self, Verb::MemberAdd | Verb::MemberRemove | Verb::MemberPromote)
+    }
+
+    /// Whether `status` shows by that role that it worked. Members that agree choose themselves who of them leads.
+    #[must_use]
+    pub fn is_shown_by(self, role: Role) -> bool {
+        role == self.intended() && !self.changes_members() || self == Verb::Rejoin && role == Role::Primary
+    }
+
+    /// The role that `status` has to show afterwards; unknown if it changes none.
+    #[must_use]
+    pub fn intended(self) -> Role {
+        match self {
+            Verb::Seed | Verb::Failover | Verb::Join => Role::Primary,
+            Verb::Place | Verb::Follow | Verb::Rejoin => Role::Secondary,
+            Verb::Demote | Verb::Switchover | Verb::Remove | Verb::Treat => Role::Stopped,
+            Verb::MemberAdd | Verb::MemberRemove | Verb::MemberPromote => Role::Unknown,
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Rejoin: the members of an application that agree are stopped, or too many of them; those that the application lists are started again, each on its own volume, all at the
+//! same time: without a majority nobody serves. There is nothing to choose.
+use crate::check::{self, Rule};
+use crate::contract::Role;
+use crate::plan::{Plan, Reason};
+use crate::policy::Policies;
+use crate::record::Verb;
+use crate::snapshot::{Member, Snapshot};
+use crate::steps::{begin, positions};
+
+/// Runs this step; see the documentation of the module.
+pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
+    if s.group.is_stopped() || !s.serving().is_empty() || !check::is_formed(s) {
+        return;
+    }
+    let stopped: Vec<&Member> = s.members.iter().filter(|m| s.reachable(m) && s.role(m).0 == Role::Stopped).collect();
+    let candidates = stopped.iter().copied().filter(|m| check::rejoin_member(s, &positions::after_reading(m)).is_ok());
+    if !positions::all_known(s, plan, candidates) {
+        return;
+    }
+    for member in stopped {
+        match check::rejoin_member(s, member) {
+            Ok(()) => begin::begin(s, plan, Verb::Rejoin, &member.name),
+            // One that leaves and is listed no more has nothing to do here.
+            Err(violation) if s.leaves(member) && violation.rule == Rule::NotListed => {}
+            Err(violation) => {
+                let message = format!("{} is not started: {violation}", member.name);
+                plan.wait_until(Reason::RejoinPending, Some(&member.name), message, violation.until);
+            }
+        }
+    }
+}
