@@ -41,6 +41,8 @@ fn surplus_primaries_are_stopped_from_the_highest_ordinal() -> Outcome {
 fn a_second_primary_by_hand_gets_no_clients_and_is_stopped() -> Outcome {
     play("second").run(async |stage| {
         let group = stage.register(led()).await?;
+        // Nothing tells the operator of a role that only `status` knows before the next round.
+        group.change(json!({"resyncIntervalSeconds": 5})).await?;
         let before = group.ready(60).await?;
         group.member(0).write(3).await?;
         group.copied(3).await?;
