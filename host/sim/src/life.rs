@@ -291,7 +291,7 @@ pub fn unwell(world: &World) -> Vec<String> {
 /// Whether the group asks an administrator about what it cannot know any more: the status, and with it the memory, was removed, or went with a group that was deleted
 /// (docs/safety.md, S7, S32), also together with what a claim says of the member that leads, or was to say; one of several primaries lost its volume just before the others ended
 /// (S16), or a user started a primary on a volume that was replaced; one of several was started, never confirmed, and has data that no other one has; a user started a primary on data of an older term, and the one that led
-/// is gone; or the member with the most recent data is not desired any more.
+/// is gone; the member with the most recent data is not desired any more; or one stood still while the lead was to move to it, which is tried once (seed 39452153).
 fn asks(world: &World, group: &str) -> bool {
     let state = world.lock();
     let Some(object) = state.groups.get(group) else { return false };
@@ -313,6 +313,7 @@ fn asks(world: &World, group: &str) -> bool {
                 && (forgot && (happened(Fault::ClaimUnmarked) || happened(Fault::WriteRefused))
                     || happened(Fault::PrimaryByHand))
         }
+        "SwitchoverFailed" => happened(Fault::MemberFrozen),
         "NoCandidate" => has_several && asks.message.contains("a start on it was never confirmed"),
         _ => false,
     }
