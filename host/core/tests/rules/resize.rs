@@ -69,6 +69,13 @@ fn members_are_changed_one_at_a_time_by_a_majority() {
     ill(&mut sick, 1);
     ill(&mut sick, 2);
     assert_eq!(broken(&sick, Verb::MemberAdd, 0, 3), Some(Rule::QuorumAtRisk));
+    // Of two voters one is left when the other one goes, and until then both have to agree.
+    let mut two = s.clone();
+    relist(&mut two, None);
+    (two.group.replicas, two.group.primaries, two.members[2].reading.role) = (1, 1, Role::Stopped);
+    assert_eq!(broken(&two, Verb::MemberRemove, 0, 1), None);
+    ill(&mut two, 1);
+    assert_eq!(broken(&two, Verb::MemberRemove, 0, 1), Some(Rule::QuorumAtRisk));
     let mut without = s.clone();
     without.group.commands.membership = None;
     assert_eq!(broken(&without, Verb::MemberAdd, 0, 3), Some(Rule::NoCommand));
@@ -144,6 +151,20 @@ fn a_member_is_removed_that_leaves_or_has_lost_its_identity() {
     assert_eq!(begun.iter().map(|i| i.target.clone()).collect::<Vec<_>>(), [Some(db(1))], "and goes first then");
     s.record.intents.push(super::checks::intent(&s, Verb::Join, 1));
     assert_eq!(broken(&s, Verb::MemberRemove, 0, 1), Some(Rule::MemberBusy));
+}
+
+// D12: a learner that was never started goes before a voter with a higher number.
+#[test]
+fn what_was_half_added_goes_first() {
+    let mut s = growing(3);
+    (s.group.replicas, s.group.primaries, s.members[1].reading.role) = (1, 1, Role::Stopped);
+    for heard in s.lists.values_mut() {
+        let entry = &mut heard.list.as_mut().unwrap().entries[1];
+        (entry.name, entry.vote) = (None, Vote::Learner);
+    }
+    assert_eq!(broken(&s, Verb::MemberRemove, 0, 2), None, "both may go");
+    let begun = decide(&s, &Natural).record.intents;
+    assert_eq!(begun.iter().map(|i| i.target.clone()).collect::<Vec<_>>(), [Some(db(1))]);
 }
 
 // D16, S25: one leads, and gives up the lead before it is removed, unless the others are no majority without it.
