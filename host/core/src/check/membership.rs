@@ -301,7 +301,8 @@ pub fn remove(s: &Snapshot, agreed: &Agreed, target: &MemberName) -> Held {
     {
         return Err(broken_by(Rule::NotSurplus, target, "it is desired, and has its identity"));
     }
-    if let Some(open) = s.record.intent_of(target) {
+    // One whose start has ended and that is starting since may wait for its vote, which nobody gives it any more.
+    if let Some(open) = s.record.intent_of(target).filter(|open| open.exited.is_none()) {
         return Err(broken_by(Rule::MemberBusy, target, format!("{} is not settled", open.command)));
     }
     if sole_primary(s).is_some_and(|leader| leader.name == *target) && quorum_without(s, target).is_ok() {
@@ -319,7 +320,7 @@ pub fn lost_identity(s: &Snapshot, member: &Member) -> bool {
     stopped && member.position == Position::Empty && s.record.intent_of(&member.name).is_none()
 }
 
-/// A learner may get its vote: it serves, and everybody reaches it.
+/// A learner may get its vote: it serves or is starting, and everybody reaches it.
 ///
 /// # Errors
 /// The first rule that does not hold.
@@ -334,7 +335,9 @@ pub fn promote(s: &Snapshot, agreed: &Agreed, target: &MemberName) -> Held {
     if s.member(target).is_none_or(|member| s.leaves(member)) {
         return Err(broken_by(Rule::NotSurplus, target, "it is not desired"));
     }
-    match entry.is_started() && entry.healthy && agreed.by.contains(target) {
+    // Some applications serve nobody before they have a vote, so their learners are starting until then; whether one lags, the command knows.
+    let starts = s.member(target).is_some_and(|member| s.reachable(member) && s.role(member).0 == Role::Starting);
+    match entry.is_started() && entry.healthy && (agreed.by.contains(target) || starts) {
         true => Ok(()),
         false => Err(broken_by(Rule::WrongRole, target, "it does not serve yet")),
     }

@@ -151,6 +151,9 @@ fn a_member_is_removed_that_leaves_or_has_lost_its_identity() {
     assert_eq!(begun.iter().map(|i| i.target.clone()).collect::<Vec<_>>(), [Some(db(1))], "and goes first then");
     s.record.intents.push(super::checks::intent(&s, Verb::Join, 1));
     assert_eq!(broken(&s, Verb::MemberRemove, 0, 1), Some(Rule::MemberBusy));
+    // Its start has ended, and it waits for a vote that nobody gives it any more.
+    s.record.intents[0].exited = Some(s.now);
+    assert_eq!(broken(&s, Verb::MemberRemove, 0, 1), None);
 }
 
 // D12: a learner that was never started goes before a voter with a higher number.
@@ -204,6 +207,14 @@ fn a_learner_gets_its_vote_once_it_serves() {
     assert_eq!(broken(&behind, Verb::MemberPromote, 0, 2), Some(Rule::WrongRole));
     s.lists.remove(&db(2));
     assert_eq!(broken(&s, Verb::MemberPromote, 0, 2), Some(Rule::WrongRole), "it says no list");
+    let with = |role| {
+        let mut other = s.clone();
+        other.members[2].reading.role = role;
+        broken(&other, Verb::MemberPromote, 0, 2)
+    };
+    assert_eq!(with(Role::Starting), None, "it serves nobody before it has its vote");
+    assert_eq!(with(Role::Stopped), Some(Rule::WrongRole));
+    assert_eq!(with(Role::Unknown), Some(Rule::WrongRole));
     s.group.commands.membership = Some(setting::members(false));
     assert_eq!(broken(&s, Verb::MemberPromote, 0, 2), Some(Rule::NoCommand));
 }

@@ -144,6 +144,7 @@ stories! {
         members_are_removed_before_they_are_stopped
         a_failed_remove_leaves_its_member
         a_cancelled_growth_removes_what_was_added
+        a_cancelled_growth_removes_a_learner
         a_growth_that_becomes_a_shrink_passes_the_old_size
         without_a_majority_nothing_is_changed
         a_failed_add_leaves_the_others_alone

@@ -174,6 +174,7 @@ impl World {
         let running: Vec<u32> = self.pods.keys().copied().filter(|o| self.takes_part(*o) && listed(*o)).collect();
         let leads = running.iter().copied().find(|o| self.pods[o].app.role == Role::Primary && voter(*o));
         let leads = leads.or_else(|| running.iter().copied().find(|o| voter(*o)));
+        let voters: Vec<u32> = running.iter().copied().filter(|o| voter(*o)).collect();
         for ordinal in running {
             let app = &mut self.body(ordinal).app;
             if app.next.is_some() {
@@ -181,6 +182,8 @@ impl World {
             }
             app.role = match (quorum, one_leads) {
                 (false, _) => Role::Starting,
+                // Without a vote it serves nobody.
+                (true, _) if !voters.contains(&ordinal) => Role::Starting,
                 (true, false) => Role::Primary,
                 (true, true) if leads == Some(ordinal) => Role::Primary,
                 (true, true) => Role::Secondary,
