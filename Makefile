@@ -87,8 +87,8 @@ chaos-broken: policies ## Operators with a rule disabled: the judge of chaos has
 	@$(env) dev/with-cluster chaos 4 dev/chaos/run --broken
 
 .PHONY: build
-build: policies ## Build everything that the tests need, including the images of the operator and of the test application
-	@BUILD=all dev/images tanist register
+build: policies ## Build everything that the tests need, including the images of the operator, of the test application and of etcd
+	@BUILD=all dev/images tanist register etcd
 
 .PHONY: mutants
 mutants: policies ## Disable every rule, one by one, and expect the tests to fail (one build for each crate; goes on where it ended)

@@ -182,16 +182,27 @@ pub fn cache() -> PathBuf {
 }
 
 fn load_images() -> Result<()> {
-    let images_folder = cache().join("images");
     let mut command = Command::new(root().join("dev/cluster"));
     command.arg("load");
     // Who names another image of the operator has loaded it.
     let images: &[&str] =
         if std::env::var_os("TANIST_IMAGE").is_some() { &["register"] } else { &["tanist", "register"] };
     for image in images {
-        let tar = images_folder.join(format!("{image}.tar"));
-        ensure!(tar.exists(), "{} is not there: run `make image`", tar.display());
-        command.arg(tar);
+        command.arg(archive(image)?);
     }
     run(&mut command).map(drop)
+}
+
+/// Loads the image of another example than the register.
+///
+/// # Errors
+/// When it was not built, or cannot be loaded.
+pub fn load_image(image: &str) -> Result<()> {
+    run(Command::new(root().join("dev/cluster")).arg("load").arg(archive(image)?)).map(drop)
+}
+
+fn archive(image: &str) -> Result<PathBuf> {
+    let tar = cache().join("images").join(format!("{image}.tar"));
+    ensure!(tar.exists(), "{} is not there: run `make build`", tar.display());
+    Ok(tar)
 }

@@ -1,4 +1,4 @@
-//! One group of registers.
+//! One group, most often of registers.
 use crate::cluster::documents;
 use crate::journal::{Entry, Execution, executions, leads, two_at_once};
 use crate::member::Member;
@@ -22,11 +22,29 @@ pub struct Group {
     pub client: Client,
     /// The groups of that namespace.
     pub groups: Api<DynamicObject>,
+    /// The example that it is.
+    pub example: Example,
 }
 
-/// examples/register/group.yaml under another name, with changes to its spec.
-fn example(name: &str, changes: Value) -> Result<DynamicObject> {
-    let text = std::fs::read_to_string(crate::cluster::manifests_root().join("examples/register/group.yaml"))?;
+/// An example whose group a test creates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Example {
+    /// Its container.
+    pub container: &'static str,
+    /// Its manifest below examples/.
+    pub manifest: &'static str,
+}
+
+/// The test application.
+pub const REGISTER: Example = Example { container: "register", manifest: "register/group.yaml" };
+
+/// Members that agree.
+pub const ETCD: Example = Example { container: "etcd", manifest: "etcd/etcd.yaml" };
+
+/// The group of an example under another name, with changes to its spec.
+fn example(example: Example, name: &str, changes: Value) -> Result<DynamicObject> {
+    let file = crate::cluster::manifests_root().join("examples").join(example.manifest);
+    let text = std::fs::read_to_string(file)?;
     let mut group = documents(&text)?.into_iter().next().context("no group in the example")?;
     merge(&mut group, json!({"metadata": {"name": name}, "spec": changes}));
     // What tests change in the container is merged into the only one that there is.
@@ -88,7 +106,7 @@ impl Group {
     pub fn named(client: &Client, namespace: &str, name: &str) -> Self {
         let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("tanist.dev", "v1alpha1", "ReplicaGroup"));
         let groups = Api::namespaced_with(client.clone(), namespace, &kind);
-        Group { name: name.into(), namespace: namespace.into(), client: client.clone(), groups }
+        Group { name: name.into(), namespace: namespace.into(), client: client.clone(), groups, example: REGISTER }
     }
 
     /// Creates it: the example, with changes to its spec. What is under `container_` changes the container.
@@ -96,7 +114,7 @@ impl Group {
     /// # Errors
     /// When the API server refuses it.
     pub async fn create(&self, changes: Value) -> Result<()> {
-        let object = example(&self.name, changes)?;
+        let object = example(self.example, &self.name, changes)?;
         self.groups.create(&PostParams::default(), &object).await.map(drop).context("failed to create the group")
     }
 
@@ -188,7 +206,8 @@ impl Group {
     /// A member.
     #[must_use]
     pub fn member(&self, ordinal: u32) -> Member {
-        Member::new(&self.client, &self.namespace, &self.name, ordinal)
+        let member = Member::new(&self.client, &self.namespace, &self.name, ordinal);
+        Member { container: self.example.container.into(), ..member }
     }
 
     /// Its first members.

@@ -8,7 +8,7 @@ use kube::{Client, ResourceExt};
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
 
-/// A member of a register group.
+/// A member of a group.
 #[derive(Clone)]
 pub struct Member {
     /// The number in its name.
@@ -17,6 +17,8 @@ pub struct Member {
     pub name: String,
     /// The pods of its namespace.
     pub pods: Api<Pod>,
+    /// The container in which its application runs.
+    pub container: String,
 }
 
 /// The result of an execution.
@@ -54,10 +56,15 @@ impl Inside {
 const EXEC: Duration = Duration::from_secs(20);
 
 impl Member {
-    /// The member of a group with this ordinal.
+    /// The member of a group of registers with this ordinal.
     #[must_use]
     pub fn new(client: &Client, namespace: &str, group: &str, ordinal: u32) -> Self {
-        Member { ordinal, name: format!("{group}-{ordinal}"), pods: Api::namespaced(client.clone(), namespace) }
+        Member {
+            ordinal,
+            name: format!("{group}-{ordinal}"),
+            pods: Api::namespaced(client.clone(), namespace),
+            container: "register".into(),
+        }
     }
 
     /// Executes a command in it, whatever its exit code.
@@ -73,7 +80,7 @@ impl Member {
     }
 
     async fn executed(&self, argv: &[&str]) -> Result<Output> {
-        let params = AttachParams::default().container("register").stdin(false).stdout(true).stderr(true);
+        let params = AttachParams::default().container(&self.container).stdin(false).stdout(true).stderr(true);
         let mut process = self.pods.exec(&self.name, argv.to_vec(), &params).await?;
         let status = process.take_status().context("no status")?;
         let (mut out, mut err) = (process.stdout().context("no output")?, process.stderr().context("no errors")?);
@@ -160,7 +167,7 @@ impl Member {
         let pod = self.pod().await?;
         let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).context("no node")?;
         let statuses = pod.status.and_then(|status| status.container_statuses).unwrap_or_default();
-        let id = statuses.into_iter().find(|c| c.name == "register").and_then(|c| c.container_id);
+        let id = statuses.into_iter().find(|c| c.name == self.container).and_then(|c| c.container_id);
         let id = id.as_deref().and_then(|id| id.strip_prefix("containerd://")).context("no container of containerd")?;
         Ok(Inside { ordinal: self.ordinal, node, container: id.to_owned() })
     }

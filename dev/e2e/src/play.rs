@@ -1,6 +1,6 @@
 //! A test: its namespaces, its operator, and what is printed when it fails.
-use crate::cluster::{apply, kubectl, prepare};
-use crate::group::Group;
+use crate::cluster::{apply, kubectl, kubectl_given, load_image, prepare, root, run};
+use crate::group::{ETCD, Group};
 use crate::operator::{Operator, until};
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::{Namespace, Node};
@@ -8,6 +8,7 @@ use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind,
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::process::Command;
 use std::time::Instant;
 
 /// The kinds of objects that the operator can write in a namespace.
@@ -131,6 +132,19 @@ impl Stage {
     /// When the API server refuses it.
     pub async fn register(&self, changes: Value) -> Result<Group> {
         let group = self.group("register");
+        group.create(changes).await?;
+        Ok(group)
+    }
+
+    /// The group `etcd`, created from the example with changes to its spec, and its certificates.
+    ///
+    /// # Errors
+    /// When they cannot be made, or the API server refuses them.
+    pub async fn etcd(&self, changes: Value) -> Result<Group> {
+        load_image("etcd")?;
+        let certificates = run(Command::new(root().join("examples/etcd/certificates")).arg(&self.namespace))?;
+        kubectl_given(&certificates, &["apply", "-f", "-"])?;
+        let group = Group { example: ETCD, ..self.group("etcd") };
         group.create(changes).await?;
         Ok(group)
     }
