@@ -216,3 +216,33 @@ fn a_growth_of_etcd_is_cancelled() -> Outcome {
         client.lost_nothing().await
     })
 }
+
+// D8, D14, D21: pods and claims of two of three members are lost. Nobody is seeded, added or removed: the group says what is missing, and what is left stays as it is.
+#[test]
+fn a_lost_majority_of_etcd_is_left_to_people() -> Outcome {
+    play("majority").run(async |stage| {
+        let group = stage.etcd(json!({"replicas": 3, "resyncIntervalSeconds": 5})).await?;
+        counts(&group, 3).await?;
+        let wrote = group.member(0).exec(&["etcd-member", "ctl", "put", "greeting", "hello"]).await?;
+        ensure!(wrote.code == 0, "{wrote:?}");
+        for ordinal in [1, 2] {
+            delete(&group, "pvc", &format!("data-etcd-{ordinal}"))?;
+            delete(&group, "pod", &format!("etcd-{ordinal}"))?;
+        }
+        let is_said = |seen: &Value| {
+            condition(seen, "Ready").starts_with("False") && waits(seen).matches("its volume is empty now").count() == 2
+        };
+        group.until("the lost volumes to be reported", 120, is_said).await?;
+        let operator = stage.operator.pod().await?;
+        stage.operator.rounds(6.0, 60).await?;
+        ensure!(stage.operator.pod().await? == operator, "another operator");
+        for ordinal in [1, 2] {
+            let position = group.member(ordinal).exec(&["etcd-member", "sequence"]).await?;
+            ensure!(position.text == "EMPTY", "etcd-{ordinal} was started: {position:?}");
+        }
+        let left = ["etcd-member", "ctl", "get", "--consistency=s", "--print-value-only", "greeting"];
+        let left = group.member(0).exec(&left).await?;
+        ensure!(left.text == "hello", "{left:?}");
+        Ok(())
+    })
+}
