@@ -45,14 +45,26 @@ impl Operator {
         node: Option<&str>,
     ) -> Result<Self> {
         let operator = Operator { namespace: format!("{watched}-op"), watched: watched.into(), client: client.clone() };
-        let folders = ["deploy/operator", "deploy/rbac/namespace", "deploy/rbac/nodes"];
-        for folder in folders {
-            for mut object in manifests(folder)? {
-                operator.adapt(&mut object, variables, node)?;
-                apply(client, &object).await?;
-            }
+        for folder in ["deploy/operator", "deploy/rbac/namespace", "deploy/rbac/nodes"] {
+            operator.apply(folder, variables, node).await?;
         }
         Ok(operator)
+    }
+
+    /// Gives it the rights of that folder, too.
+    ///
+    /// # Errors
+    /// When something is refused.
+    pub async fn grant(&self, folder: &str) -> Result<()> {
+        self.apply(folder, &BTreeMap::new(), None).await
+    }
+
+    async fn apply(&self, folder: &str, variables: &BTreeMap<String, String>, node: Option<&str>) -> Result<()> {
+        for mut object in manifests(folder)? {
+            self.adapt(&mut object, variables, node)?;
+            apply(&self.client, &object).await?;
+        }
+        Ok(())
     }
 
     /// Changes only the names that differ between installations, as an overlay of kustomize would.

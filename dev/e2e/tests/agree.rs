@@ -131,6 +131,12 @@ fn delete(group: &Group, kind: &str, name: &str) -> Result<()> {
     kubectl(&["delete", "-n", &group.namespace, kind, name, "--wait=false"]).map(drop)
 }
 
+/// The claims of a group's members.
+fn claims(group: &Group) -> Result<Vec<String>> {
+    let names = kubectl(&["get", "pvc", "-n", &group.namespace, "-o", "jsonpath={.items[*].metadata.name}"])?;
+    Ok(names.split_whitespace().map(str::to_owned).collect())
+}
+
 // D1, D7, D9, D10, D14-D16, D19, D20, D25: 1 -> 3 -> 5 -> 3 -> 1 under a client, by the spec and by `kubectl scale`. A member that was removed keeps its volume, and does not
 // come back with it: that is shown, until somebody deletes its claim.
 #[test]
@@ -164,6 +170,31 @@ fn etcd_grows_and_shrinks_under_a_client() -> Outcome {
     })
 }
 
+// D20: 3 -> 1 -> 3 with `scaling.volumes: Delete`. Without the right to delete claims the group says what is missing; with it the claims of removed members go, and those of the others stay
+// also on the way to 0 and back.
+#[test]
+fn volumes_of_removed_members_are_deleted() -> Outcome {
+    play("volumes").run(async |stage| {
+        let group = stage.etcd(json!({"replicas": 3, "scaling": {"volumes": "Delete"}})).await?;
+        counts(&group, 3).await?;
+        let client = Client::begin(stage).await?;
+        group.change(json!({"replicas": 1})).await?;
+        group.until("the missing right to be reported", 120, |seen| seen.to_string().contains("delete claim")).await?;
+        ensure!(claims(&group)?.len() == 3, "{:?}", claims(&group)?);
+        stage.operator.grant("deploy/rbac/volumes").await?;
+        until("the claims to go", 120, async || Ok(claims(&group)? == ["data-etcd-0"])).await?;
+        group.change(json!({"replicas": 3})).await?;
+        let back = counts(&group, 3).await?;
+        client.lost_nothing().await?;
+        group.change(json!({"replicas": 0})).await?;
+        group.until("nobody to run", 90, |seen| condition(seen, "Ready").starts_with("True Stopped")).await?;
+        ensure!(claims(&group)?.len() == 3, "{:?}", claims(&group)?);
+        group.change(json!({"replicas": 3})).await?;
+        ensure!(counts(&group, 3).await? == back, "{back:?} {:?}", listed(&group, 0).await?);
+        client.lost_nothing().await
+    })
+}
+
 // D21: pod and claim of each member are deleted, and it comes back under another identity. Then all stop and come back, and all pods are killed at once.
 #[test]
 fn etcd_is_repaired() -> Outcome {
@@ -185,7 +216,7 @@ fn etcd_is_repaired() -> Outcome {
         }
         client.lost_nothing().await?;
         group.change(json!({"replicas": 0})).await?;
-        group.until("nobody to run", 90, |seen| condition(seen, "Ready").contains("Stopped")).await?;
+        group.until("nobody to run", 90, |seen| condition(seen, "Ready").starts_with("True Stopped")).await?;
         group.change(json!({"replicas": 3})).await?;
         ensure!(counts(&group, 3).await? == before, "{before:?} {:?}", listed(&group, 0).await?);
         client.lost_nothing().await?;

@@ -106,6 +106,13 @@ const RULES: &[Rule] = &[
         say: "replicas has to be at most 64 with commands.memberList: the members of such an application agree on every write",
     },
     Rule {
+        at: "spec",
+        point_to: ".scaling.volumes",
+        cel: "self.scaling.volumes != 'Delete' || has(self.commands.memberList)",
+        say: "scaling.volumes can be Delete only with commands.memberList: only where the members agree is it certain that nobody needs the data of \
+              one that was removed; set it to Keep",
+    },
+    Rule {
         at: "spec.commands",
         point_to: ".fence",
         cel: "!has(self.fence)",

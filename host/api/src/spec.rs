@@ -62,7 +62,7 @@ pub struct ReplicaGroupSpec {
     /// you delete that pod; until then the condition `UpdatePending` names it, and Ready is False while no pod runs the new template.
     pub template: Template,
 
-    /// Volume claims of each member, as in a StatefulSet. Immutable. Tanist never deletes a claim.
+    /// Volume claims of each member, as in a StatefulSet. Immutable. No claim is deleted, unless `scaling.volumes` is `Delete`.
     #[serde(default)]
     #[schemars(length(max = 16))]
     pub volume_claim_templates: Vec<ClaimTemplate>,
@@ -114,6 +114,10 @@ pub struct ReplicaGroupSpec {
     /// When a secondary may take over from a lost primary.
     #[serde(default)]
     pub failover: Failover,
+
+    /// What becomes of members that leave because `replicas` was lowered.
+    #[serde(default)]
+    pub scaling: Scaling,
 
     /// The member that should be primary, for instance `db-0`. When you set it and another member is primary, one switchover to it is done, as
     /// soon as it has all data of the primary. Policies see the name and may prefer it. It has no effect when `primaries` is more than 1.
@@ -411,6 +415,28 @@ pub struct Failover {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 9_007_199_254_740_991_u64))]
     pub max_behind: Option<u64>,
+}
+
+/// What becomes of members that leave.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Scaling {
+    /// The claims of members that were removed. `Keep`: they stay, with their data. In a group with `commands.memberList` such a member cannot come back with
+    /// them, because they have the data of an identity that is over: delete its claims before `replicas` grows again. `Delete`: Tanist deletes them, also those that were
+    /// kept before, once a majority says that the member is none any more. That needs the right to delete claims, which only `deploy/rbac/volumes` grants. On the way to 0 members
+    /// all claims stay in any case.
+    #[serde(default)]
+    pub volumes: RemovedVolumes,
+}
+
+/// The claims of members that were removed (docs/requirements.md, D20).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum RemovedVolumes {
+    /// They stay.
+    #[default]
+    Keep,
+    /// They are deleted.
+    Delete,
 }
 
 /// The values of fields that the user does not set.

@@ -1,5 +1,5 @@
 //! Turns the resource into the group that decisions use. What the schema cannot refuse is refused here, with a sentence for the user.
-use crate::spec::{self, ReplicaGroup, Runner};
+use crate::spec::{self, RemovedVolumes, ReplicaGroup, Runner};
 use crate::{ANNOTATION_OVERRIDE, ANNOTATION_RETRY, POLICY_PREFIX};
 use kube::ResourceExt;
 use std::collections::BTreeMap;
@@ -73,6 +73,8 @@ pub fn group(object: &ReplicaGroup, domain: &str) -> Result<Group, Invalid> {
             prefer_running: spec.failover.prefer_running,
             max_behind: spec.failover.max_behind,
         },
+        // The definition refuses it elsewhere; what was stored before that rule deletes nothing.
+        deletes_volumes: spec.scaling.volumes == RemovedVolumes::Delete && spec.commands.member_list.is_some(),
         paused: spec.paused,
         retry: object.annotations().get(ANNOTATION_RETRY).cloned(),
         requested_override,

@@ -57,6 +57,7 @@ pub fn snapshot(case: &Case) -> Snapshot {
         deleted_nodes: BTreeMap::new(),
         lists: BTreeMap::new(),
         surplus_claims: Vec::new(),
+        left_claims: Vec::new(),
     }
 }
 
@@ -169,6 +170,7 @@ fn group(case: &Case, names: &[String], replicas: u32, primaries: u32) -> Group 
         paused: false,
         retry: None,
         requested_override: None,
+        deletes_volumes: false,
         override_error: None,
         labels: pairs(labels),
     }

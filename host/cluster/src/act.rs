@@ -14,7 +14,7 @@
 //! | label and readiness that lead clients to a pod | UID and version of the pod |
 //! | label and readiness that lead them away | the UID: a late one costs a moment of availability, and it must not be held up |
 //! | memory, or a start, on a claim | UID and version of the claim |
-//! | deletion of a pod, fewer members | UID and version in the second look |
+//! | deletion of a pod or a claim, fewer members | UID and version in the second look |
 mod error;
 mod reading;
 #[cfg(test)]
@@ -37,7 +37,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tanist_api::ReplicaGroup;
-use tanist_core::checked::{Deletion, Scaling, Start, recheck, recheck_deletion, recheck_scaling};
+use tanist_core::checked::{
+    Deletion, Discard, Scaling, Start, recheck, recheck_deletion, recheck_discard, recheck_scaling,
+};
 use tanist_core::contract::MemberName;
 use tanist_core::freshness::{Ask, FRESH, Moment};
 use tanist_core::memory;
@@ -46,7 +48,7 @@ use tanist_core::plan::{Action, DeletionCause, Plan};
 use tanist_core::record::{Intent, Verb};
 use tanist_core::snapshot::Snapshot;
 use tracing::{Instrument, info, warn};
-use writes::{Shown, delete_pod, mark_claim, route, scale};
+use writes::{Shown, delete_claim, delete_pod, mark_claim, route, scale};
 
 /// Deadline of each write.
 pub const WRITE_SECONDS: u64 = 20;
@@ -138,6 +140,7 @@ enum Prepared {
     Nothing,
     Start(Slot, Start),
     Deletion(Deletion),
+    Discard(Discard),
     Scaling(Scaling),
 }
 
@@ -239,6 +242,9 @@ impl<'a> Acting<'a> {
             Action::DeletePod { member, pod_uid, cause, .. } => {
                 Prepared::Deletion(self.look_before_deletion(member, pod_uid, *cause).await?)
             }
+            Action::DeleteClaim { claim, uid, .. } => {
+                Prepared::Discard(self.look_before_discard(claim, uid).await?)
+            }
             Action::Scale { replicas } => Prepared::Scaling(self.look_before_scaling(*replicas).await?),
             Action::Apply(_) | Action::Nudge { .. } | Action::Route { .. } => return Ok(Prepared::Nothing),
             Action::Read { .. } | Action::List { .. } | Action::MarkClaim { .. } => return Ok(Prepared::Nothing),
@@ -295,6 +301,12 @@ impl<'a> Acting<'a> {
             .map_err(|v| Error::Recheck(format!("delete the pod of {member}"), v))
     }
 
+    async fn look_before_discard(&self, claim: &str, uid: &str) -> Result<Discard, Error> {
+        let live = look_again(self.ctx, self.observed, &self.outcome.object, Ask::Everyone).await?;
+        recheck_discard(&self.observed.snapshot, &live, uid)
+            .map_err(|v| Error::Recheck(format!("delete the claim {claim}"), v))
+    }
+
     async fn look_before_scaling(&self, replicas: u32) -> Result<Scaling, Error> {
         let live = look_again(self.ctx, self.observed, &self.outcome.object, Ask::Everyone).await?;
         recheck_scaling(&self.observed.snapshot, &live, replicas)
@@ -327,6 +339,10 @@ impl<'a> Acting<'a> {
                     done => done,
                 }
             }
+            (Action::DeleteClaim { member, claim, .. }, Prepared::Discard(discard)) => {
+                info!(member = %member, claim, "deleting the claim of a removed member");
+                delete_claim(ctx, namespace, discard).await
+            }
             (Action::Scale { replicas }, Prepared::Scaling(scaling)) => {
                 info!(replicas, "shrinking the StatefulSet");
                 scale(ctx, snapshot, scaling).await
@@ -343,7 +359,8 @@ impl<'a> Acting<'a> {
                 run(ctx, &self.outcome.object, snapshot, start, argv.clone(), slot).await
             }
             // Not reached: `prepare` makes what these actions need, or fails.
-            (Action::DeletePod { .. } | Action::Scale { .. } | Action::Run { .. }, _) => Ok(()),
+            (Action::DeletePod { .. } | Action::DeleteClaim { .. }, _) => Ok(()),
+            (Action::Scale { .. } | Action::Run { .. }, _) => Ok(()),
         }
     }
 

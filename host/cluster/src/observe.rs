@@ -34,7 +34,7 @@ use tanist_core::limits;
 use tanist_core::memory;
 use tanist_core::record::{LostPrimary, Record};
 use tanist_core::roster::Roster;
-use tanist_core::snapshot::{Group, Member, Object, Set, Snapshot};
+use tanist_core::snapshot::{Group, LeftClaim, Member, Object, Set, Snapshot};
 use tanist_core::status::Failed;
 use tracing::debug;
 
@@ -193,6 +193,7 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
     let now = ctx.clock.now();
     let mut members = world.members(&object, &group, set.as_ref(), &record, &known, now);
     let surplus_claims = world.surplus_claims(Roster::new(&group, set.as_ref(), &record), &members, &record);
+    let left_claims = world.left_claims(&group, &members, &record);
     let Nodes { nodes, taints, deleted: deleted_nodes } = nodes::read(ctx, &members, &record).await?;
     silence(&mut members, nodes.as_ref());
     let templates = conditions::templates(&object);
@@ -219,6 +220,7 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
         ended,
         lists: BTreeMap::new(),
         surplus_claims,
+        left_claims,
     };
     Ok((Observed { object, snapshot, pods: world.version }, by_others))
 }
@@ -387,6 +389,12 @@ impl World {
     fn surplus_claims(&self, roster: Roster<'_>, members: &[Member], record: &Record) -> Vec<String> {
         let expected = members.iter().filter(|m| roster.has(m)).map(|m| m.name.clone());
         memory::surplus(record, roster.group_name(), &expected.collect::<Vec<_>>(), self.claims())
+    }
+
+    /// The claims that removed members left behind. Whoever has a pod, or is expected, is a member.
+    fn left_claims(&self, group: &Group, members: &[Member], record: &Record) -> Vec<LeftClaim> {
+        let present: Vec<_> = members.iter().map(|m| m.name.clone()).collect();
+        memory::left(record, &group.name, &present, self.claims())
     }
 
     fn member(&self, name: MemberName, ordinal: u32) -> Member {

@@ -10,6 +10,7 @@ mod members;
 mod membership;
 mod rebalance;
 mod seed;
+mod volumes;
 
 pub use answers::reply;
 pub use failover::{Behind, FailoverOrder, failover_alone, is_running_secondary};
@@ -26,6 +27,7 @@ pub use membership::{
 };
 pub use rebalance::{rebalance_candidate, rebalance_group, rebalance_member};
 pub use seed::{SeedOrder, highest_term};
+pub use volumes::discard_claim;
 
 use crate::contract::{MemberName, Phase, Role};
 use crate::over::role_word;

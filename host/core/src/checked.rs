@@ -1,6 +1,6 @@
 //! The second look: a decision is checked against a new snapshot just before it is carried out (docs/safety.md, S6, S8, S9).
 //!
-//! Only this module can make a [`Start`], a [`Deletion`] or a [`Scaling`], and the code that acts needs one of them. So an action without a
+//! Only this module can make a [`Start`], a [`Deletion`], a [`Discard`] or a [`Scaling`], and the code that acts needs one of them. So an action without a
 //! second look does not compile.
 use crate::check;
 use crate::contract::MemberName;
@@ -46,6 +46,34 @@ impl Deletion {
     }
 
     /// The pod's `resourceVersion` in the second look: a precondition of the deletion.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+}
+
+/// A claim that may be deleted now.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Discard {
+    claim: String,
+    uid: String,
+    version: String,
+}
+
+impl Discard {
+    /// The claim's name.
+    #[must_use]
+    pub fn claim(&self) -> &str {
+        &self.claim
+    }
+
+    /// The UID of the claim: a precondition of the deletion.
+    #[must_use]
+    pub fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    /// The claim's `resourceVersion` in the second look: a precondition of the deletion.
     #[must_use]
     pub fn version(&self) -> &str {
         &self.version
@@ -133,6 +161,20 @@ pub fn recheck_scaling(decided: &Snapshot, live: &Snapshot, replicas: u32) -> Re
         }
         _ => Err(check::broken(check::Rule::TargetReplaced, "the StatefulSet was replaced")),
     }
+}
+
+/// The same just before a claim is deleted that a removed member left behind.
+///
+/// # Errors
+/// Why the claim stays.
+pub fn recheck_discard(decided: &Snapshot, live: &Snapshot, uid: &str) -> Result<Discard, check::Violation> {
+    let (again, _) = look_again(decided, live);
+    let Some(left) = again.left_claims.iter().find(|left| left.claim.uid == uid) else {
+        return Err(check::broken(check::Rule::TargetReplaced, "the claim is gone, was replaced, or is expected again"));
+    };
+    check::discard_claim(&again, left)?;
+    let claim = &left.claim;
+    Ok(Discard { claim: claim.name.clone(), uid: claim.uid.clone(), version: claim.version.clone() })
 }
 
 /// A snapshot of what is there now with the record of the decision, after the settle and remember steps. The end of a command counts if it was

@@ -9,7 +9,7 @@ use crate::steps;
 type Step = fn(&Snapshot, &dyn Policies, &mut Plan);
 
 /// The steps in order, without the last one, `rebalance`; each is a file in `steps/` and a heading of host/README.md.
-const STEPS: [Step; 17] = [
+const STEPS: [Step; 18] = [
     steps::settle::step,
     steps::remember::step,
     steps::objects::step,
@@ -27,6 +27,7 @@ const STEPS: [Step; 17] = [
     steps::lists::step,
     steps::resize::step,
     steps::shrink::step,
+    steps::discard::step,
 ];
 
 /// Decides what is done this round.

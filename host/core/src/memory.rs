@@ -5,7 +5,7 @@
 use crate::contract::MemberName;
 use crate::limits;
 use crate::record::{Intent, LastPrimary, Mark, Membership, Record, Seeded};
-use crate::snapshot::{Claim, ClaimMark, Snapshot, StartNote};
+use crate::snapshot::{Claim, ClaimMark, LeftClaim, Snapshot, StartNote};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
@@ -205,6 +205,23 @@ pub fn surplus<'a>(
         claim.mark.as_ref().is_some_and(|mark| mark.group == group && !explained(member, mark.term))
     };
     claims.into_iter().filter(unexplained).map(|(_, claim)| claim.name.clone()).collect()
+}
+
+/// The claims that members left behind which an orderly scale-down removed. `present`: the members that are expected or have a pod. A claim of another group, or of a
+/// later term than the record, was not left behind by a scale-down that the record knows; one without memory was never used.
+#[must_use]
+pub fn left<'a>(
+    record: &Record,
+    group: &str,
+    present: &[MemberName],
+    claims: impl IntoIterator<Item = (&'a MemberName, &'a Claim)>,
+) -> Vec<LeftClaim> {
+    let is_left = |(member, claim): &(&MemberName, &Claim)| {
+        let known = claim.mark.as_ref().is_some_and(|mark| mark.group == group && mark.term <= record.term);
+        known && record.retired.contains(*member) && !present.contains(*member)
+    };
+    let left = claims.into_iter().filter(is_left);
+    left.map(|(member, claim)| LeftClaim { member: member.clone(), claim: claim.clone() }).collect()
 }
 
 /// The UIDs of a member's claims as one text, in the order of their names: another text means other volumes. Absent: it has no claims.

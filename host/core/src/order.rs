@@ -20,7 +20,7 @@ fn needs(action: &Action) -> Vec<Need> {
     match action {
         Action::Route { member, .. } => vec![Need::Routing(member.clone())],
         Action::Run { intent, .. } => vec![Need::Record, Need::Routing(intent.member.clone())],
-        Action::DeletePod { .. } => vec![Need::Record],
+        Action::DeletePod { .. } | Action::DeleteClaim { .. } => vec![Need::Record],
         Action::Scale { .. } => vec![Need::Record, Need::Set],
         Action::Apply(_) | Action::Nudge { .. } | Action::Read { .. } | Action::List { .. } => Vec::new(),
         Action::MarkClaim { .. } => Vec::new(),
@@ -40,7 +40,7 @@ pub fn spoils(action: &Action) -> Option<Need> {
         Action::Route { member, .. } => Some(Need::Routing(member.clone())),
         Action::Apply(_) | Action::Nudge { .. } | Action::Read { .. } | Action::List { .. } => None,
         Action::MarkClaim { .. } => None,
-        Action::Run { .. } | Action::DeletePod { .. } | Action::Scale { .. } => None,
+        Action::Run { .. } | Action::DeletePod { .. } | Action::DeleteClaim { .. } | Action::Scale { .. } => None,
     }
 }
 

@@ -91,6 +91,15 @@ pub enum Action {
         /// The number of members that stay.
         replicas: u32,
     },
+    /// Delete a claim that a removed member left behind, with its data.
+    DeleteClaim {
+        /// The member.
+        member: MemberName,
+        /// The claim's name.
+        claim: String,
+        /// The UID of the claim: a precondition of the call.
+        uid: String,
+    },
     /// Write the group's memory as annotations of a claim.
     MarkClaim {
         /// The claim's name.
@@ -339,7 +348,7 @@ impl Plan {
                 member == name
             }
             Action::Apply(_) | Action::Nudge { .. } | Action::Route { .. } => false,
-            Action::MarkClaim { .. } | Action::Scale { .. } => false,
+            Action::MarkClaim { .. } | Action::DeleteClaim { .. } | Action::Scale { .. } => false,
         })
     }
 
@@ -355,7 +364,7 @@ impl Plan {
     pub(crate) fn sort(&mut self) {
         self.actions.sort_by_key(|action| match action {
             Action::Route { .. } | Action::Run { .. } | Action::Read { .. } | Action::List { .. } => 0,
-            Action::DeletePod { .. } | Action::MarkClaim { .. } => 0,
+            Action::DeletePod { .. } | Action::MarkClaim { .. } | Action::DeleteClaim { .. } => 0,
             Action::Apply(_) | Action::Nudge { .. } => 1,
             Action::Scale { .. } => 2,
         });
@@ -371,8 +380,12 @@ impl Plan {
     /// status hold only what really happened. `before`: the record that was read.
     #[must_use]
     pub fn unwritten(mut self, before: &Record) -> Plan {
-        let needs_record =
-            |a: &Action| matches!(a, Action::Run { .. } | Action::DeletePod { .. } | Action::Scale { .. });
+        let needs_record = |a: &Action| {
+            matches!(
+                a,
+                Action::Run { .. } | Action::DeletePod { .. } | Action::DeleteClaim { .. } | Action::Scale { .. }
+            )
+        };
         if self.actions.iter().any(needs_record) {
             self.decisions.retain(|decision| decision.point != Point::Rebalance);
             self.record = before.clone();

@@ -6,7 +6,7 @@ mod surplus;
 
 pub use commands::{Command, Commands, MemberCommands};
 pub use group::{Failover, Group, Override};
-pub use member::{Claim, ClaimMark, Container, Member, Pod, Reading, StartNote};
+pub use member::{Claim, ClaimMark, Container, LeftClaim, Member, Pod, Reading, StartNote};
 
 use crate::contract::{MemberName, Phase, Position, Role, Timestamp};
 use crate::evidence::Cause;
@@ -47,6 +47,8 @@ pub struct Snapshot {
     pub lists: BTreeMap<MemberName, Heard>,
     /// Names of claims with ordinals beyond every expected member.
     pub surplus_claims: Vec<String>,
+    /// Claims that members left behind which a scale-down removed.
+    pub left_claims: Vec<LeftClaim>,
 }
 
 /// A Kubernetes object of the group as desired.

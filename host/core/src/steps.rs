@@ -2,6 +2,7 @@
 pub mod ask;
 pub mod begin;
 pub mod demote;
+pub mod discard;
 pub mod failover;
 pub mod follow;
 pub mod join;

@@ -155,6 +155,13 @@ fn gather(observed: &Observed, plan: &Plan, outcome: &Outcome) -> Vec<News> {
                 member: Some(member.clone()),
                 note: format!("the pod of {member} is deleted, its volumes stay: {reason}"),
             }),
+            Action::DeleteClaim { member, claim, .. } => news.push(News {
+                kind: EventType::Normal,
+                reason: "ClaimDeleted",
+                action: "delete".into(),
+                member: Some(member.clone()),
+                note: format!("the claim {claim} of {member} is deleted with its data: the member was removed"),
+            }),
             Action::Scale { replicas } => news.push(News {
                 kind: EventType::Normal,
                 reason: "Shrunk",

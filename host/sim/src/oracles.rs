@@ -324,6 +324,7 @@ pub fn meant(write: &Write) -> Option<(Kind, String, String)> {
         Write::Mark { claim, .. } => of(Kind::Claim, &claim.name, &claim.uid),
         Write::Nudge { set, .. } => of(Kind::Set, &set.name, &set.uid),
         Write::Scale { set, to, .. } => of(Kind::Set, set, to.uid()),
+        Write::Discard { discard, .. } => of(Kind::Claim, discard.claim(), discard.uid()),
         Write::Delete { deletion, .. } => of(Kind::Pod, deletion.member().as_str(), deletion.uid()),
         Write::Status(group) => of(Kind::Group, &group.name_any(), &group.uid().unwrap_or_default()),
         Write::Apply { .. } => None,

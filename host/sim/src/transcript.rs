@@ -54,6 +54,7 @@ pub fn told(write: &Write) -> String {
         Write::Mark { claim, .. } => format!("writes the memory on {}", claim.name),
         Write::Nudge { set, .. } => format!("touches the set {}", set.name),
         Write::Scale { set, to, .. } => format!("shrinks the set {set} to {}", to.replicas()),
+        Write::Discard { discard, .. } => format!("deletes the claim {}", discard.claim()),
         Write::Delete { deletion, .. } => format!("deletes the pod {}", deletion.member()),
     }
 }

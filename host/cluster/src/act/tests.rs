@@ -253,6 +253,23 @@ async fn a_pod_that_is_not_seen_to_fail_is_not_deleted() {
     assert!(stub.written().is_empty());
 }
 
+// D20: a claim that no removed member left behind is not deleted, whatever was decided.
+#[tokio::test]
+async fn a_claim_that_nobody_left_behind_is_not_deleted() {
+    let stub = Stub::new();
+    let ctx = stub.context();
+    let observed = stub.observe(&ctx, &[Primary, Secondary]).await;
+    let mut plan = Plan::new(observed.snapshot.record.clone());
+    plan.actions.push(Action::DeleteClaim {
+        member: "db-1".into(),
+        claim: "data-db-1".into(),
+        uid: "claim-1".into(),
+    });
+    let outcome = carry_out(&ctx, &observed, &plan, &[Primary, Secondary]).await;
+    assert!(matches!(&outcome.errors[..], [Error::Recheck(..)]), "{:?}", outcome.errors);
+    assert!(stub.written().is_empty());
+}
+
 /// Wants db-1 moved.
 struct Mover;
 

@@ -11,7 +11,7 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use tanist_api as api;
-use tanist_core::checked::{Deletion, Scaling};
+use tanist_core::checked::{Deletion, Discard, Scaling};
 use tanist_core::snapshot::{Claim, ClaimMark, Object, Snapshot, StartNote};
 use tracing::info;
 
@@ -185,6 +185,14 @@ pub async fn delete_pod(ctx: &Context, namespace: &str, deletion: Deletion) -> R
     crash::write("delete", deletion.member().as_str()).await;
     let delete = Write::Delete { namespace: namespace.to_owned(), deletion };
     write(ctx, what, delete).await.map(drop).or_else(gone)
+}
+
+/// Deletes a claim; its UID and its version in the second look are preconditions.
+pub async fn delete_claim(ctx: &Context, namespace: &str, discard: Discard) -> Result<(), Error> {
+    let what = format!("delete claim {}", discard.claim());
+    crash::write("discard", discard.claim()).await;
+    let discard = Write::Discard { namespace: namespace.to_owned(), discard };
+    write(ctx, what, discard).await.map(drop).or_else(gone)
 }
 
 /// Lowers the replicas of the `StatefulSet`, identified by UID and version.

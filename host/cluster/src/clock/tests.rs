@@ -136,6 +136,7 @@ pub fn snapshot(now: Timestamp, node: Node) -> Snapshot {
         paused: false,
         retry: None,
         requested_override: None,
+        deletes_volumes: false,
         override_error: None,
         labels: Vec::new(),
     };
@@ -153,6 +154,7 @@ pub fn snapshot(now: Timestamp, node: Node) -> Snapshot {
         deleted_nodes: BTreeMap::new(),
         lists: BTreeMap::new(),
         surplus_claims: Vec::new(),
+        left_claims: Vec::new(),
     }
 }
 

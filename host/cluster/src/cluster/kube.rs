@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::fmt;
 use std::sync::Arc;
 use tanist_api::{self as api, ReplicaGroup};
-use tanist_core::checked::{Deletion, Scaling};
+use tanist_core::checked::{Deletion, Discard, Scaling};
 use tanist_core::contract::Timestamp;
 use tanist_core::evidence::Ended;
 
@@ -137,6 +137,7 @@ impl Kube {
             }
             Write::Scale { namespace, set, to } => self.scale(namespace, set, &to).await,
             Write::Delete { namespace, deletion } => self.delete(&namespace, &deletion).await,
+            Write::Discard { namespace, discard } => self.discard(&namespace, &discard).await,
         }
     }
 
@@ -164,6 +165,13 @@ impl Kube {
         let preconditions = Some(Preconditions { uid, resource_version: version });
         let params = DeleteParams { preconditions, ..DeleteParams::default() };
         self.of::<Pod>(namespace).delete(deletion.member().as_str(), &params).await.map(|_| None)
+    }
+
+    async fn discard(&self, namespace: &str, discard: &Discard) -> kube::Result<Option<Object>> {
+        let (uid, version) = (Some(discard.uid().to_owned()), Some(discard.version().to_owned()));
+        let preconditions = Some(Preconditions { uid, resource_version: version });
+        let params = DeleteParams { preconditions, ..DeleteParams::default() };
+        self.of::<PersistentVolumeClaim>(namespace).delete(discard.claim(), &params).await.map(|_| None)
     }
 }
 

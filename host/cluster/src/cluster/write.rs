@@ -4,10 +4,10 @@ use super::Kind;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use tanist_api::ReplicaGroup;
-use tanist_core::checked::{Deletion, Scaling};
+use tanist_core::checked::{Deletion, Discard, Scaling};
 use tanist_core::contract::Timestamp;
 
-/// One write. What takes something away, a [`Deletion`] or a [`Scaling`], can only be made by a check.
+/// One write. What takes something away, a [`Deletion`], a [`Discard`] or a [`Scaling`], can only be made by a check.
 #[derive(Debug)]
 pub enum Write {
     /// Replaces the status of a group, whose version is the fence.
@@ -72,6 +72,13 @@ pub enum Write {
         namespace: String,
         /// Which pod, as it was checked.
         deletion: Deletion,
+    },
+    /// Deletes a claim; UID and version in it are the fence.
+    Discard {
+        /// The claim's namespace.
+        namespace: String,
+        /// Which claim, as it was checked.
+        discard: Discard,
     },
 }
 

@@ -80,6 +80,7 @@ pub fn told(objects: Objects, now: Timestamp) -> Result<Told, Error> {
         (member.position, member.position_at) = (position, now);
     }
     let surplus_claims = world.surplus_claims(Roster::new(&group, set.as_ref(), &record), &members, &record);
+    let left_claims = world.left_claims(&group, &members, &record);
     let (nonce, objects) = ("told".to_owned(), Vec::new());
     let (evidence, ended, deleted_nodes) = (BTreeMap::new(), BTreeSet::new(), deleted_nodes(nodes.as_ref(), &record));
     let snapshot = Snapshot {
@@ -96,6 +97,7 @@ pub fn told(objects: Objects, now: Timestamp) -> Result<Told, Error> {
         ended,
         lists: BTreeMap::new(),
         surplus_claims,
+        left_claims,
     };
     Ok(Told { snapshot, guessed })
 }

@@ -127,6 +127,7 @@ fn observed(point: Point, story: &contract::Snapshot) -> Snapshot {
         deleted_nodes: BTreeMap::new(),
         lists: BTreeMap::new(),
         surplus_claims: Vec::new(),
+        left_claims: Vec::new(),
     }
 }
 
@@ -181,6 +182,7 @@ fn group(story: &contract::Snapshot) -> Group {
         paused: false,
         retry: None,
         requested_override: None,
+        deletes_volumes: false,
         override_error: None,
         labels: told.labels.clone(),
     }

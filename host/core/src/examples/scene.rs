@@ -38,6 +38,7 @@ impl Scene {
             deleted_nodes: BTreeMap::new(),
             lists: BTreeMap::new(),
             surplus_claims: Vec::new(),
+            left_claims: Vec::new(),
         })
     }
 
@@ -345,6 +346,7 @@ fn group(members: u32) -> Group {
         paused: false,
         retry: None,
         requested_override: None,
+        deletes_volumes: false,
         override_error: None,
         labels: Vec::new(),
     }

@@ -31,6 +31,8 @@ pub struct Group {
     pub domain: String,
     /// What has to be known before a secondary takes over.
     pub failover: Failover,
+    /// Whether the claims of members that were removed are deleted (`spec.scaling.volumes`).
+    pub deletes_volumes: bool,
     /// Whether the group is paused: then only open commands are settled.
     pub paused: bool,
     /// The value of the annotation `tanist.dev/retry`.

@@ -101,6 +101,15 @@ pub struct Claim {
     pub start: Option<StartNote>,
 }
 
+/// A claim that a member left behind: an orderly scale-down removed the member, and nothing of the group expects it any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftClaim {
+    /// The member.
+    pub member: MemberName,
+    /// Its claim.
+    pub claim: Claim,
+}
+
 /// A start that makes a primary, in an annotation of its member's claim. The record has the same intent; without the record (the status was removed, or replaced by an
 /// older one) nothing else knows of a command that is still on its way and was never confirmed ([`memory::recall`](crate::memory::recall)).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -21,3 +21,4 @@ mod second_look;
 mod status;
 mod time;
 mod told;
+mod volumes;

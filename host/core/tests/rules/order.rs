@@ -52,6 +52,7 @@ fn stopped(missing: Option<Need>) -> Vec<&'static str> {
         ("run on db-2", run("db-2")),
         ("delete", delete()),
         ("shrink", Action::Scale { replicas: 2 }),
+        ("discard", Action::DeleteClaim { member: "db-1".into(), claim: "data-db-1".into(), uid: "u".into() }),
         ("apply", apply("Service")),
         ("read", Action::Read { member: "db-1".into(), pod_uid: "u".into() }),
         ("nudge", Action::Nudge { set_uid: "set".into() }),
@@ -62,10 +63,10 @@ fn stopped(missing: Option<Need>) -> Vec<&'static str> {
 #[test]
 fn what_fails_stops_what_needs_it() {
     assert_eq!(stopped(None), [""; 0]);
-    assert_eq!(stopped(Some(Need::Record)), ["run on db-1", "run on db-2", "delete", "shrink"]);
+    assert_eq!(stopped(Some(Need::Record)), ["run on db-1", "run on db-2", "delete", "shrink", "discard"]);
     assert_eq!(stopped(spoils(&route("db-1"))), ["route db-1", "run on db-1"], "the others go on");
     assert_eq!(stopped(suspends(&apply("StatefulSet"))), ["shrink"], "an apply that lands late would undo it");
-    assert_eq!(stopped(Some(Need::Decision)).len(), 9, "what was decided is outdated");
+    assert_eq!(stopped(Some(Need::Decision)).len(), 10, "what was decided is outdated");
 }
 
 #[test]

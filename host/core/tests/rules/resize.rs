@@ -34,12 +34,12 @@ pub fn growing(primaries: u32) -> Snapshot {
 }
 
 /// What every member said is that much older.
-fn age(s: &mut Snapshot, seconds: i64) {
+pub fn age(s: &mut Snapshot, seconds: i64) {
     s.lists.values_mut().for_each(|heard| heard.at -= seconds);
 }
 
 /// The member is unhealthy in the eyes of all.
-fn ill(s: &mut Snapshot, ordinal: u32) {
+pub fn ill(s: &mut Snapshot, ordinal: u32) {
     for heard in s.lists.values_mut() {
         let entries = &mut heard.list.as_mut().unwrap().entries;
         entries.iter_mut().filter(|e| e.name == Some(db(ordinal))).for_each(|e| e.healthy = false);

@@ -142,6 +142,8 @@ stories! {
         learners_come_first
         an_agreeing_group_grows_one_by_one
         members_are_removed_before_they_are_stopped
+        claims_of_removed_members_are_deleted
+        kept_claims_are_deleted_later
         a_failed_remove_leaves_its_member
         a_cancelled_growth_removes_what_was_added
         a_cancelled_growth_removes_a_learner

@@ -78,6 +78,12 @@ fn judgement(w: &World, s: &Snapshot, plan: &Plan) -> Result<(), String> {
                 })?;
             }
             Action::Scale { replicas } => shrunk(w, s, plan, *replicas)?,
+            Action::DeleteClaim { member, .. } => {
+                let keeps = w.agreement.members.values().any(|m| m.ordinal == ordinal(member));
+                ensure(!keeps && !w.pods.contains_key(&ordinal(member)), || {
+                    format!("the claim of {member} is deleted, and it is a member still")
+                })?;
+            }
             Action::Apply(_) | Action::Nudge { .. } | Action::MarkClaim { .. } => {}
         }
     }

@@ -37,6 +37,7 @@ impl Events {
                 Action::DeletePod { cause: DeletionCause::Failure, .. } => self.add("pod deleted"),
                 Action::DeletePod { cause: DeletionCause::Rebalance, .. } => self.add("member moved"),
                 Action::Scale { .. } => self.add("scaled down"),
+                Action::DeleteClaim { .. } => self.add("claim deleted"),
                 _ => {}
             }
         }

@@ -8,7 +8,7 @@ use super::setting::{group, on_one_line};
 use super::tally::Events;
 use super::{db, oracle, sequence};
 use std::collections::{BTreeMap, BTreeSet};
-use tanist_core::checked::{recheck, recheck_deletion, recheck_scaling};
+use tanist_core::checked::{recheck, recheck_deletion, recheck_discard, recheck_scaling};
 use tanist_core::contract::{MemberName, Phase, Position, Role, Timestamp};
 use tanist_core::decide::decide;
 use tanist_core::memory;
@@ -181,6 +181,8 @@ impl World {
         let ordinals: BTreeSet<u32> = (0..expected).chain(self.pods.keys().copied()).collect();
         let claims: Vec<_> = self.volumes.iter().map(|(o, v)| (db(*o), v.claim(*o))).collect();
         let record = memory::recall(self.record.clone(), "db", claims.iter().map(|(m, c)| (m, c)));
+        let present: Vec<_> = ordinals.iter().map(|o| db(*o)).collect();
+        let left_claims = memory::left(&record, "db", &present, claims.iter().map(|(m, c)| (m, c)));
         let evidence = record.intents.iter().filter_map(|i| Some((i.token.clone(), self.evidence(i)?))).collect();
         let mut snapshot = Snapshot {
             now,
@@ -195,6 +197,7 @@ impl World {
             ended: self.ended.clone(),
             lists: self.lists(),
             surplus_claims: self.surplus_claims.clone(),
+            left_claims,
             record,
         };
         // While a member may lead, or an administrator may act by hand, data changes.
@@ -280,6 +283,7 @@ impl World {
                     recheck_deletion(snapshot, snapshot, member, pod_uid, *cause).map(drop)
                 }
                 Action::Scale { replicas } => recheck_scaling(snapshot, snapshot, *replicas).map(drop),
+                Action::DeleteClaim { uid, .. } => recheck_discard(snapshot, snapshot, uid).map(drop),
                 _ => Ok(()),
             };
             held.unwrap_or_else(|v| panic!("{action:?}: nothing changed, and {v}"));
@@ -336,6 +340,10 @@ impl World {
                     self.cancel(ordinal);
                     self.ended.extend(self.pods.remove(&ordinal).map(|b| b.pod.uid));
                 }
+            }
+            Action::DeleteClaim { member, claim, uid } => {
+                self.say(format!("delete the claim {claim}"));
+                assert!(self.volumes.remove(&ordinal(member)).is_some_and(|volume| volume.uid == *uid));
             }
             Action::Nudge { .. } => {
                 self.say("nudge the set".into());

@@ -53,6 +53,7 @@ pub fn word(write: &Write) -> &'static str {
         Write::Nudge { .. } => "a set is touched",
         Write::Scale { .. } => "a set shrinks",
         Write::Delete { .. } => "a pod is deleted",
+        Write::Discard { .. } => "a claim is deleted",
     }
 }
 
@@ -169,6 +170,11 @@ fn change(state: &mut State, write: Write) -> Result<Option<Object>, Error> {
             held(&pod.metadata, Some(deletion.uid()), Some(deletion.version()))?;
             oracles::deletes(state, name);
             delete(state, name);
+            Ok(None)
+        }
+        // No group of the simulator has members that can be removed for good.
+        Write::Discard { discard, .. } => {
+            state.breaks("D20", format!("the claim {} is deleted", discard.claim()));
             Ok(None)
         }
     }

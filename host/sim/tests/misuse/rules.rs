@@ -70,6 +70,10 @@ const RULES: &[(&str, Rule)] = &[
     ("!has(self.commands.memberList) || self.replicas <= 64", |own| {
         own.pointer("/commands/memberList").is_none() || own["replicas"].as_i64().is_some_and(|count| count <= 64)
     }),
+    ("self.scaling.volumes != 'Delete' || has(self.commands.memberList)", |own| {
+        let deletes = own.pointer("/scaling/volumes").is_some_and(|volumes| volumes == "Delete");
+        !deletes || own.pointer("/commands/memberList").is_some()
+    }),
     ("!has(self.fence)", |own| own.get("fence").is_none()),
     ("self.size() == 0", |own| own.as_array().is_some_and(Vec::is_empty)),
     ("!has(self.labels) || self.labels.all(k, !k.startsWith('tanist.dev/'))", |own| no_reserved(own.get("labels"))),
