@@ -261,7 +261,8 @@ fn a_lost_majority_of_etcd_is_left_to_people() -> Outcome {
             delete(&group, "pod", &format!("etcd-{ordinal}"))?;
         }
         let is_said = |seen: &Value| {
-            condition(seen, "Ready").starts_with("False") && waits(seen).matches("it was started on another volume").count() == 2
+            condition(seen, "Ready").starts_with("False")
+                && waits(seen).matches("it was started on another volume").count() == 2
         };
         group.until("the lost volumes to be reported", 120, is_said).await?;
         let operator = stage.operator.pod().await?;

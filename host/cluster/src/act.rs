@@ -242,9 +242,7 @@ impl<'a> Acting<'a> {
             Action::DeletePod { member, pod_uid, cause, .. } => {
                 Prepared::Deletion(self.look_before_deletion(member, pod_uid, *cause).await?)
             }
-            Action::DeleteClaim { claim, uid, .. } => {
-                Prepared::Discard(self.look_before_discard(claim, uid).await?)
-            }
+            Action::DeleteClaim { claim, uid, .. } => Prepared::Discard(self.look_before_discard(claim, uid).await?),
             Action::Scale { replicas } => Prepared::Scaling(self.look_before_scaling(*replicas).await?),
             Action::Apply(_) | Action::Nudge { .. } | Action::Route { .. } => return Ok(Prepared::Nothing),
             Action::Read { .. } | Action::List { .. } | Action::MarkClaim { .. } => return Ok(Prepared::Nothing),

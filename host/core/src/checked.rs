@@ -170,7 +170,10 @@ pub fn recheck_scaling(decided: &Snapshot, live: &Snapshot, replicas: u32) -> Re
 pub fn recheck_discard(decided: &Snapshot, live: &Snapshot, uid: &str) -> Result<Discard, check::Violation> {
     let (again, _) = look_again(decided, live);
     let Some(left) = again.left_claims.iter().find(|left| left.claim.uid == uid) else {
-        return Err(check::broken(check::Rule::TargetReplaced, "the claim is gone, was replaced, or is expected again"));
+        return Err(check::broken(
+            check::Rule::TargetReplaced,
+            "the claim is gone, was replaced, or is expected again",
+        ));
     };
     check::discard_claim(&again, left)?;
     let claim = &left.claim;

@@ -260,11 +260,7 @@ async fn a_claim_that_nobody_left_behind_is_not_deleted() {
     let ctx = stub.context();
     let observed = stub.observe(&ctx, &[Primary, Secondary]).await;
     let mut plan = Plan::new(observed.snapshot.record.clone());
-    plan.actions.push(Action::DeleteClaim {
-        member: "db-1".into(),
-        claim: "data-db-1".into(),
-        uid: "claim-1".into(),
-    });
+    plan.actions.push(Action::DeleteClaim { member: "db-1".into(), claim: "data-db-1".into(), uid: "claim-1".into() });
     let outcome = carry_out(&ctx, &observed, &plan, &[Primary, Secondary]).await;
     assert!(matches!(&outcome.errors[..], [Error::Recheck(..)]), "{:?}", outcome.errors);
     assert!(stub.written().is_empty());

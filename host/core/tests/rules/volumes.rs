@@ -1,6 +1,6 @@
 //! The rules by which claims of removed members are deleted: no policy can break them.
-use super::super::support::policies::Natural;
 use super::super::support::db;
+use super::super::support::policies::Natural;
 use super::membership::agreeing;
 use super::resize::{age, ill, intent};
 use tanist_core::check::{self, Rule};
