@@ -137,7 +137,7 @@ fn claims(group: &Group) -> Result<Vec<String>> {
     Ok(names.split_whitespace().map(str::to_owned).collect())
 }
 
-// D1, D7, D9, D10, D14-D16, D19, D20, D25: 1 -> 3 -> 5 -> 3 -> 1 under a client, by the spec and by `kubectl scale`. A member that was removed keeps its volume, and does not
+// D1, D7, D16, D20: 1 -> 3 -> 5 -> 3 -> 1 under a client, by the spec and by `kubectl scale`. A member that was removed keeps its volume, and does not
 // come back with it: that is shown, until somebody deletes its claim.
 #[test]
 fn etcd_grows_and_shrinks_under_a_client() -> Outcome {
@@ -248,7 +248,7 @@ fn a_growth_of_etcd_is_cancelled() -> Outcome {
     })
 }
 
-// D8, D14, D21: pods and claims of two of three members are lost. Nobody is seeded, added or removed: the group says what is missing, and what is left stays as it is.
+// D8: pods and claims of two of three members are lost. Nobody is seeded, added or removed: the group says what is missing, and what is left stays as it is.
 #[test]
 fn a_lost_majority_of_etcd_is_left_to_people() -> Outcome {
     play("majority").run(async |stage| {

@@ -13,6 +13,7 @@ pub mod examples;
 pub mod explain;
 mod generate;
 mod rules;
+mod scaling;
 pub mod spec;
 pub mod status;
 mod template;

@@ -109,8 +109,8 @@ const RULES: &[Rule] = &[
         at: "spec",
         point_to: ".scaling.volumes",
         cel: "self.scaling.volumes != 'Delete' || has(self.commands.memberList)",
-        say: "scaling.volumes can be Delete only with commands.memberList: only where the members agree is it certain that nobody needs the data of \
-              one that was removed; set it to Keep",
+        say: "scaling.volumes can be Delete only with commands.memberList: only where the members agree is it certain that the data of a \
+              removed member is not needed any more; set it to Keep",
     },
     Rule {
         at: "spec.commands",

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use std::borrow::Cow;
 use tanist_core::policy::Point;
 
+pub use super::scaling::{RemovedVolumes, Scaling};
 use super::status::ReplicaGroupStatus;
 pub use super::template::{ClaimTemplate, Template};
 
@@ -415,28 +416,6 @@ pub struct Failover {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 9_007_199_254_740_991_u64))]
     pub max_behind: Option<u64>,
-}
-
-/// What becomes of members that leave.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Scaling {
-    /// The claims of members that were removed. `Keep`: they stay, with their data. In a group with `commands.memberList` such a member cannot come back with
-    /// them, because they have the data of an identity that is over: delete its claims before `replicas` grows again. `Delete`: Tanist deletes them, also those that were
-    /// kept before, once a majority says that the member is none any more. That needs the right to delete claims, which only `deploy/rbac/volumes` grants. On the way to 0 members
-    /// all claims stay in any case.
-    #[serde(default)]
-    pub volumes: RemovedVolumes,
-}
-
-/// The claims of members that were removed (docs/requirements.md, D20).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum RemovedVolumes {
-    /// They stay.
-    #[default]
-    Keep,
-    /// They are deleted.
-    Delete,
 }
 
 /// The values of fields that the user does not set.

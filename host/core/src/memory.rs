@@ -208,7 +208,7 @@ pub fn surplus<'a>(
 }
 
 /// The claims that members left behind which an orderly scale-down removed. `present`: the members that are expected or have a pod. A claim of another group, or of a
-/// later term than the record, was not left behind by a scale-down that the record knows; one without memory was never used.
+/// later term than the record, was not left behind by a scale-down that the record knows. One without memory stays: its member never served, and what is on it is not known to be of this group.
 #[must_use]
 pub fn left<'a>(
     record: &Record,

@@ -12,7 +12,7 @@ use tungstenite::handshake::derive_accept_key;
 /// How often the server looks whether the client has gone.
 const TICK: Duration = Duration::from_millis(10);
 
-/// After so many looks the client should have gone: more than its longest deadline.
+/// After so many looks the client should have gone: it was told all, or has its short deadline.
 const TICKS: u32 = 6_000;
 
 /// The most bytes of a client that are read.

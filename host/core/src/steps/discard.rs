@@ -12,7 +12,7 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     if !s.group.deletes_volumes || s.group.is_stopped() || s.left_claims.is_empty() {
         return;
     }
-    // What the members do not agree on the step for lists says.
+    // Lists that differ, or cannot be read, are reported by the step for lists.
     let Said::Agreed(agreed) = membership::said(s) else { return };
     // Nothing is deleted on a list that is older than a moment.
     if agreed.since.saturating_add(limits::LIST_CHANGE_SECONDS) < s.now {

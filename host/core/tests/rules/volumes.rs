@@ -110,5 +110,5 @@ fn claims_of_others_were_not_left_behind() {
     assert_eq!(found(1, &[], db(4), "db"), 0, "nobody removed it");
     assert_eq!(found(1, &[], db(3), "other"), 0, "of another group");
     let unused = Claim { mark: None, ..claim(1) };
-    assert!(memory::left(&s.record, "db", &[], [(&db(3), &unused)]).is_empty(), "nobody used it");
+    assert!(memory::left(&s.record, "db", &[], [(&db(3), &unused)]).is_empty(), "its member never served here");
 }
