@@ -11,6 +11,8 @@ pub struct Disk {
     pub data: Option<Register>,
     /// Every write that it has, in truth.
     pub holds: Writes,
+    /// Where members agree: the identity of the member that was started on it. `None`: none was.
+    pub identity: Option<String>,
 }
 
 /// Writes by number: one bit for each.
@@ -91,7 +93,7 @@ impl Disk {
 /// A running application.
 #[derive(Debug, Clone)]
 pub struct App {
-    /// Its role in truth: stopped, secondary or primary.
+    /// Its role in truth: stopped, secondary or primary; or starting, where members agree and it serves nobody.
     pub role: Role,
     /// The member that it copies from.
     pub follows: Option<String>,
@@ -110,10 +112,16 @@ impl App {
     /// The exit code of `status`.
     #[must_use]
     pub fn status(&self) -> u8 {
-        // Every role that an application has here has a code.
-        status_code(self.role).unwrap_or(1)
+        match self.role {
+            Role::Starting => STARTING,
+            // Every other role that an application has here has a code by which a command may be refused.
+            role => status_code(role).unwrap_or(1),
+        }
     }
 }
+
+/// The exit code of `status` while a member is on its way.
+const STARTING: u8 = 10;
 
 /// A group whose commands are those of the register in each member.
 #[must_use]

@@ -1,6 +1,7 @@
 //! Clients that write, and what must not be lost: every write that was acknowledged. A write is acknowledged once every primary has it, and every secondary that
 //! a command told to follow one of them; a primary that is alone acknowledges alone. An application that replicates asynchronously acknowledges at once: then a
 //! takeover may lose what only the lost primary had ([`Replication`]).
+use crate::agree;
 use crate::app::Writes;
 use crate::controllers::claim_of;
 use crate::oracles::routes;
@@ -55,6 +56,10 @@ pub async fn run(world: World) {
         routes::see_roles(&mut state);
         let groups: Vec<String> = state.groups.keys().cloned().collect();
         for group in groups {
+            if state.agreements.contains_key(&group) {
+                agree::write(&mut state, &group);
+                continue;
+            }
             forget_allowed(&mut state, &group);
             end_fork(&mut state, &group);
             accept_by_hand(&mut state, &group);
@@ -260,6 +265,9 @@ pub fn lacking(state: &State, machine: &Machine) -> u32 {
     let nothing = Writes::default();
     let holds = state.disks.get(&machine.claim).map_or(&nothing, |disk| &disk.holds);
     let Some(clients) = state.clients.get(&machine.group) else { return 0 };
+    if state.agreements.contains_key(&machine.group) {
+        return 0; // a majority has each write, and the others get it a moment later
+    }
     let may_lag = clients.replication == Replication::Asynchronous && machine.app.role == Role::Secondary;
     if may_lag { 0 } else { clients.promised.lacking_in(holds) }
 }

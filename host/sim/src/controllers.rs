@@ -1,4 +1,5 @@
 //! What the controller of StatefulSets, the scheduler and the kubelets do, one step of all of them at a time.
+use crate::agree;
 use crate::app::{App, Disk};
 use crate::runner::Tokens;
 use crate::shared::Shared;
@@ -53,6 +54,8 @@ pub fn step(state: &mut State) {
     }
     bury(state);
     collect(state);
+    let agreeing: Vec<String> = state.agreements.keys().cloned().collect();
+    agreeing.iter().for_each(|group| agree::refresh(state, group));
 }
 
 /// Deletes what belongs to owners that are gone, as the garbage collector does after a while; then what belonged to that.
@@ -306,7 +309,7 @@ fn start(state: &mut State, name: &str) {
 }
 
 fn is_ready(machine: &Machine) -> bool {
-    machine.expects_running && machine.app.role != Role::Stopped
+    machine.expects_running && matches!(machine.app.role, Role::Primary | Role::Secondary)
 }
 
 /// Whether the status of a pod shows what runs: then it need not be written.

@@ -26,10 +26,22 @@
 //! | S29, S31, S32, S43, S44 | every group is well within three resync intervals after everything has healed | [`crate::life::unwell`] |
 //! | S43, S44 | a group that says that it is Ready has in truth what it asks for: members, roles, whom they follow, labels, Services | [`whole::lacks`] |
 //! | S20, S44 | while a node stays away each other member is used | [`whole::waits_in_vain`] |
-//! | S44 | a group that is well is left alone: nothing is written, and only `status` is executed | [`stirs`] |
+//! | S44 | a group that is well is left alone: nothing is written, and only `status` and `memberList` are executed | [`stirs`] |
+//! | D8, D14 | members are changed, and voters stopped, only while a majority of the voters is healthy then, too | [`members`] |
+//! | D12, D15 | one change of the members is open in a group, and nobody is added twice | [`members`] |
+//! | D10, D19 | nobody is started who is not listed, and nobody stopped who is | [`members`] |
+//! | D14, D16 | nobody is removed who is desired and well | [`members`] |
+//! | D20 | an identity runs once, on the volume on which it was started first, and a volume has one identity | [`members`] |
+//! | D20 | an administrator is asked to empty no volume whose identity counts | [`members::empties`] |
+//! | D27 | a cluster is formed once | [`members::forms`] |
+//! | S15 | where members agree, a majority that serves has every acknowledged write | [`crate::agree::write`] |
+//! | D12 | in the end the members are those that are desired | [`whole::lacks`] |
+//!
+//! The rows D are those of docs/requirements.md: of groups whose members agree.
 //!
 //! The policies, what commands print, names, fields, rights, limits of a module and upgrades do not vary here: S11, S12, S14, S18, S33 to S39, S42, S45 to S49
 //! have the tests that docs/safety.md names.
+pub mod members;
 pub mod routes;
 #[cfg(test)]
 mod tests;
@@ -90,6 +102,9 @@ struct Noted {
     pod_uid: String,
     container: String,
     term: u64,
+    /// The member that a change of the members is about.
+    target: String,
+    generation: i64,
 }
 
 impl Oracles {
@@ -150,6 +165,8 @@ pub fn records(state: &mut State, group: &ReplicaGroup) {
             pod_uid: text(intent, "podUid"),
             container: text(intent, "containerId"),
             term: number(intent, "term"),
+            target: text(intent, "target"),
+            generation: intent.get("generation").and_then(Value::as_i64).unwrap_or(0),
         };
         let known = state.oracles.noted.get(&token).cloned();
         match known {
@@ -173,6 +190,7 @@ pub fn records(state: &mut State, group: &ReplicaGroup) {
             state.breaks("limits", format!("the {field} of {name} has {length} entries"));
         }
     }
+    members::records(state, &name, intents);
     state.note(record);
     // It grows slowly, and to write it as JSON takes long.
     if number(record, "counter").is_multiple_of(8) {
@@ -200,13 +218,18 @@ fn size(group: &ReplicaGroup) -> usize {
     serde_json::to_writer(&mut count, &group.status).map_or(usize::MAX, |()| count.0)
 }
 
+/// Whether the command with that token only reads.
+fn is_question(token: &str) -> bool {
+    token.starts_with("sequence-") || token.starts_with("list-")
+}
+
 /// A program starts in the pod of that UID.
 pub fn starts(state: &mut State, uid: &str, token: &str) {
     state.note(&(uid, token));
     if !state.oracles.started.insert(token.to_owned()) {
         state.breaks("S1 S5 S50", format!("the program of {token} starts twice"));
     }
-    if token.starts_with("sequence-") {
+    if is_question(token) {
         return;
     }
     let Some(noted) = state.oracles.noted.get(token).cloned() else {
@@ -233,6 +256,7 @@ pub fn starts(state: &mut State, uid: &str, token: &str) {
     leads_alone(state, uid, token, &noted);
     treats::starts(state, uid, token, &noted);
     demotes(state, uid, token, &noted);
+    members::starts(state, uid, token, &noted);
 }
 
 /// Of two primaries the one is stopped that a user started by hand, unless the other one leaves (S23).
@@ -281,7 +305,8 @@ fn leads_alone(state: &mut State, uid: &str, token: &str, noted: &Noted) {
 
 /// A command ended on a member, in that container. That a position could not be read is no failure.
 pub fn ends(state: &mut State, member: &str, container: &str, token: &str, code: u8) {
-    if token.starts_with("sequence-") {
+    // A change of the members that fails is no failure of the member in which it ran.
+    if is_question(token) || members::is_change(token) {
         return;
     }
     match code {
@@ -373,6 +398,7 @@ pub fn deletes(state: &mut State, pod: &str) {
 
 /// A process gives a group fewer members. With none all volumes stay, and all come back.
 pub fn shrinks(state: &mut State, group: &str, to: u32) {
+    members::shrinks(state, group, to);
     let Some(clients) = state.clients.get(group).filter(|_| to > 0) else { return };
     let claims = (0..to).filter_map(|ordinal| state.claims.get(&claim_of(&format!("{group}-{ordinal}")))?.uid());
     let disks = claims.filter_map(|uid| state.disks.get(&uid));

@@ -4,6 +4,7 @@ mod writes;
 
 pub use writes::GUARDED;
 
+use crate::agree;
 use crate::app::{App, Disk, Register};
 use crate::clients;
 use crate::controllers::claim_of;
@@ -124,7 +125,10 @@ impl Server {
     /// An execution is begun. Whether the API server takes it.
     fn begins(&self, pod: &str, call: Option<&Call>) -> bool {
         let mut state = self.world.lock();
-        let Some(call) = call.filter(|call| !call.is_status()) else { return !state.is_away() };
+        // Like a `status`, a list of members is asked for again and again.
+        let Some(call) = call.filter(|call| !call.is_status() && !call.token().starts_with("list-")) else {
+            return !state.is_away();
+        };
         oracles::stirs(&mut state, if call.is_settle() { "settle" } else { "a command" });
         state.asked(|| match call.is_settle() {
             true => format!("asks {pod} how a command ended"),
@@ -223,6 +227,8 @@ impl Server {
     /// What process 1 of that pod says at once. `None`: it does not run any more.
     fn ask(&self, uid: &str, call: &Call) -> Option<Reply> {
         let mut state = self.world.lock();
+        let group = state.machines.get(uid)?.group.clone();
+        agree::refresh(&mut state, &group);
         let machine = state.machines.get(uid)?;
         let (status, position) = (machine.app.status(), position(&state, machine));
         let says_nothing = call.is_status() && state.happens(Fault::StatusFails, 20);
@@ -303,11 +309,14 @@ fn perform(state: &mut State, uid: &str, machine: &Machine, words: &[&str]) -> (
     if command == "sequence" && state.happens(Fault::SequenceFails, 6) {
         return (1, Vec::new());
     }
-    if command == "sequence" && state.happens(Fault::SequenceGarbled, 6) {
+    if matches!(command, "sequence" | "memberList") && state.happens(Fault::SequenceGarbled, 6) {
         return (0, garbled::sequence(state.roll(Fault::SequenceGarbled, garbled::KINDS)));
     }
     if command == "sequence" {
         return (0, format!("{}\n", position(state, machine)).into_bytes());
+    }
+    if state.agreements.contains_key(&machine.group) {
+        return agree::perform(state, uid, machine, words);
     }
     let follows = peers.iter().filter_map(|peer| peer.split('.').next()).find(|peer| {
         let other = state.running(peer);

@@ -3,6 +3,7 @@
 pub mod nodes;
 pub mod users;
 
+use crate::agree;
 use crate::app::App;
 use crate::clients;
 use crate::controllers::{claim_of, delete};
@@ -22,6 +23,9 @@ const EVERY: Duration = Duration::from_secs(4);
 
 /// The most members that a user asks for.
 const ALL: u32 = 4;
+
+/// The same of a group whose members agree.
+const ALL_AGREE: u32 = 5;
 
 /// Harms what runs, for ever.
 pub async fn run(world: World) {
@@ -128,7 +132,13 @@ pub fn lose_volume(state: &mut State, pod: &str) {
 }
 
 fn strike_group(state: &mut State, name: &str) {
-    if state.happens(Fault::Resized, 12) {
+    if state.agreements.contains_key(name) {
+        // Where members agree, that is what is most dangerous, and users change their minds while it goes on.
+        if state.happens(Fault::Resized, 4) {
+            let asked = u32::try_from(state.roll(Fault::Resized, u64::from(ALL_AGREE) + 1)).unwrap_or(1);
+            edit(state, name, &format!("{asked} members are asked for"), |group| group.spec.replicas = asked);
+        }
+    } else if state.happens(Fault::Resized, 12) {
         let asked = u32::try_from(state.roll(Fault::Resized, u64::from(ALL) + 1)).unwrap_or(1);
         edit(state, name, &format!("{asked} members are asked for"), |group| {
             // The API server refuses fewer members than primaries, but for none. After none all come back: the most recent data may be on any volume.
@@ -145,7 +155,8 @@ fn strike_group(state: &mut State, name: &str) {
     if state.happens(Fault::StatusLost, 30) {
         edit(state, name, "its status is removed", |group| group.status = None);
     }
-    if state.happens(Fault::Preferred, 12) {
+    // Members that agree choose who of them leads.
+    if !state.agreements.contains_key(name) && state.happens(Fault::Preferred, 12) {
         let member = format!("{name}-{}", state.roll(Fault::Preferred, 4));
         edit(state, name, &format!("{member} is to lead, or nobody"), |group| {
             let preferred = &mut group.spec.preferred_primary;
@@ -232,6 +243,9 @@ pub fn edit(state: &mut State, name: &str, what: &str, change: impl FnOnce(&mut 
 /// Whether nothing that was acknowledged is lost with the member's volume: others lead and are reached.
 fn may_lose_its_volume(state: &State, pod: &str) -> bool {
     let Some(group) = state.pods.get(pod).map(|pod| group_of(pod)) else { return false };
+    if state.agreements.contains_key(&group) {
+        return agree::may_lose_its_volume(state, &group, pod);
+    }
     let leads = |machine: &&Machine| machine.group == group && machine.app.role == Role::Primary;
     let leaders: Vec<&Machine> = state.machines.values().filter(leads).collect();
     let reached = |leader: &&Machine| leader.pod != pod && leader.ending.is_none() && state.is_up(&leader.node);

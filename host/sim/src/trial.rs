@@ -69,7 +69,7 @@ impl Trial {
     pub async fn live(&self, seed: u64, policies: impl Fn() -> Box<dyn Policies + Send + Sync>) -> Measured {
         let world = World::new(NODES, seed);
         world.create(self.group.clone());
-        world.lock().faults.kinds = self.faults.clone().unwrap_or_else(|| Drawn::of(seed).kinds);
+        world.lock().faults.kinds = self.faults.clone().unwrap_or_else(|| Drawn::of_registers(seed).kinds);
         let (counts, seen) = (Arc::<Counts>::default(), Known::default());
         drop(tokio::spawn(watch(world.clone(), self.group.name_any(), seen.clone())));
         let counted = || -> Box<dyn Policies + Send + Sync> {

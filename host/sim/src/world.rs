@@ -1,4 +1,5 @@
 //! The truth: objects with versions and UIDs, nodes, volumes and processes.
+use crate::agree::Agreement;
 use crate::app::{App, Disk};
 use crate::clients::Clients;
 use crate::faults::Faults;
@@ -63,6 +64,8 @@ pub struct State {
     pub changes: u64,
     /// Tells whoever watches.
     pub news: Arc<Notify>,
+    /// On what the members of each group have agreed whose members agree.
+    pub agreements: BTreeMap<String, Agreement>,
     /// Who writes to each group, and what was promised to them.
     pub clients: BTreeMap<String, Clients>,
     /// What broke a promise, in the order in which it happened.
@@ -172,6 +175,10 @@ impl State {
         group.status = None;
         self.stamp(&mut group.metadata);
         let name = group.metadata.name.clone().unwrap_or_default();
+        // What members agreed on is on their volumes, which outlive the group.
+        if let Some(agreement) = Agreement::of(&group).filter(|_| !self.agreements.contains_key(&name)) {
+            self.agreements.insert(name.clone(), agreement);
+        }
         self.tell();
         self.groups.insert(name, group);
     }

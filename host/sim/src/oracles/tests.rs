@@ -1,4 +1,5 @@
 //! Each oracle can fail, and does not when all is as it has to be.
+mod members;
 mod shown;
 
 use super::*;

@@ -1,4 +1,5 @@
 //! The end of a life: a group that says that it is Ready has in truth what it asks for, and while a node stays away the others are used.
+use crate::agree;
 use crate::clients;
 use crate::world::{Machine, State};
 use k8s_openapi::api::core::v1::Pod;
@@ -29,6 +30,7 @@ pub fn lacks(state: &State, group: &ReplicaGroup) -> Vec<String> {
     });
     lacks.extend(others.map(|(_, machine)| format!("{} still runs on {}", machine.pod, machine.node)));
     lacks.extend(services_lack(state, &name));
+    lacks.extend(agree::differ(state, group));
     lacks
 }
 

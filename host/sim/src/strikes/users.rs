@@ -1,5 +1,5 @@
 //! What users change of a group, its objects and its volumes.
-use super::{ALL, edit, least, write_pod};
+use super::{ALL_AGREE, edit, least, write_pod};
 use crate::app::App;
 use crate::controllers::{claim_of, delete};
 use crate::faults::Fault;
@@ -38,7 +38,8 @@ pub fn strike(state: &mut State, name: &str) {
         }
         return;
     }
-    if state.happens(Fault::PrimariesChanged, 12) {
+    // Each member that agrees serves: another number of primaries is not for such an application.
+    if !state.agreements.contains_key(name) && state.happens(Fault::PrimariesChanged, 12) {
         let asked = u32::try_from(state.roll(Fault::PrimariesChanged, u64::from(PRIMARIES) + 1)).unwrap_or(1);
         ask_for_primaries(state, name, if asked == 0 { Primaries::All } else { Primaries::Count(asked) });
     }
@@ -113,7 +114,7 @@ pub fn renew(state: &mut State) {
             let object = state.pods.get(pod);
             object.is_some_and(|object| object.labels().get("controller-revision-hash") != present.as_ref())
         };
-        let members = (0..ALL).map(|ordinal| format!("{group}-{ordinal}"));
+        let members = (0..ALL_AGREE).map(|ordinal| format!("{group}-{ordinal}"));
         if let Some(pod) = members.into_iter().find(is_old) {
             delete(state, &pod);
         }

@@ -1,0 +1,422 @@
+//! An application whose members agree on who they are, as those of etcd do. It counts its members itself; a member serves only while a majority of the voters runs and is reached, and one that
+//! was removed ends. Here is the truth: what a member says of it by `memberList` may be late when it is read.
+use crate::app::{App, Disk, Register};
+use crate::controllers::claim_of;
+use crate::faults::Fault;
+use crate::oracles::{members, routes};
+use crate::world::{Machine, NAMESPACE, State};
+use kube::ResourceExt;
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use tanist_api::ReplicaGroup;
+use tanist_core::contract::Role;
+use tanist_core::membership::quorum;
+
+/// Seconds for which it is remembered how the members were. No decision rests on anything older.
+const REMEMBERED: i64 = 400;
+
+/// What the members of a group have agreed on, in truth.
+#[derive(Debug, Clone, Default)]
+pub struct Agreement {
+    /// The identity of the cluster. `None`: it was never formed.
+    pub cluster: Option<String>,
+    /// The members, by identity.
+    pub members: BTreeMap<String, Listed>,
+    /// Whether who is added gets a vote only by `memberPromote`.
+    pub learners: bool,
+    /// The volume on which each identity was started first, by UID of the claim.
+    pub homes: BTreeMap<String, String>,
+    /// How the members were, the latest one last.
+    pub past: Vec<Past>,
+}
+
+/// A member in truth.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// The member of the group that it is.
+    pub name: String,
+    /// Whether it was ever started under its identity.
+    pub started: bool,
+    /// Whether it has a vote.
+    pub voter: bool,
+}
+
+/// How the members were for a while.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Past {
+    /// Since when, in seconds since 1970.
+    pub since: i64,
+    /// Those with a vote, by identity.
+    pub voters: BTreeSet<String>,
+    /// Those that ran, with a vote or without, and were reached.
+    pub well: BTreeSet<String>,
+}
+
+impl Past {
+    /// How many voters were well, but for that one.
+    #[must_use]
+    pub fn well_without(&self, identity: Option<&str>) -> usize {
+        self.voters.intersection(&self.well).filter(|id| Some(id.as_str()) != identity).count()
+    }
+}
+
+impl Agreement {
+    /// Of the members of a new group. `None`: its members do not agree on who they are.
+    #[must_use]
+    pub fn of(group: &ReplicaGroup) -> Option<Agreement> {
+        let commands = &group.spec.commands;
+        let learners = commands.member_promote.is_some();
+        commands.member_list.as_ref().map(|_| Agreement { learners, ..Agreement::default() })
+    }
+
+    /// The identity of that member, and what is said of it.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Option<(&String, &Listed)> {
+        self.members.iter().find(|(_, listed)| listed.name == name)
+    }
+
+    /// Those with a vote, by identity.
+    #[must_use]
+    pub fn voters(&self) -> BTreeSet<String> {
+        self.members.iter().filter(|(_, listed)| listed.voter).map(|(id, _)| id.clone()).collect()
+    }
+}
+
+/// A group whose members agree. `learners`: who is added has no vote at first.
+#[must_use]
+pub fn group(name: &str, replicas: u64, learners: bool) -> ReplicaGroup {
+    let command = |words: &[&str]| json!({"exec": words, "timeoutSeconds": 10});
+    let mut commands = json!({
+        "status": command(&["status"]), "sequence": command(&["sequence"]), "stop": command(&["stop"]),
+        "seed": command(&["seed"]), "primary": command(&["primary", "$(PEERS)"]), "memberList": command(&["memberList"]),
+        "memberAdd": command(&["memberAdd", "$(NAME)", "$(ADDRESS)"]), "memberRemove": command(&["memberRemove", "$(ID)"])
+    });
+    if let Some(commands) = commands.as_object_mut().filter(|_| learners) {
+        commands.insert("memberPromote".to_owned(), command(&["memberPromote", "$(ID)"]));
+    }
+    let group = json!({
+        "apiVersion": "tanist.dev/v1alpha1", "kind": "ReplicaGroup", "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas, "primaries": "All", "startDeadlineSeconds": 86_400, "commands": commands,
+            "template": {"spec": {"terminationGracePeriodSeconds": 5, "containers": [{"name": "db", "image": "db:1"}]}}
+        }
+    });
+    serde_json::from_value(group).unwrap_or_else(|error| unreachable!("the text above is a group: {error}"))
+}
+
+/// The identity on a volume.
+fn identity<'s>(state: &'s State, claim: &str) -> Option<&'s String> {
+    state.disks.get(claim)?.identity.as_ref()
+}
+
+/// The processes of a group, by UID of the pod.
+fn processes<'s>(state: &'s State, group: &'s str) -> impl Iterator<Item = (&'s String, &'s Machine)> {
+    state.machines.iter().filter(move |(_, m)| m.group == group && m.app.role != Role::Stopped)
+}
+
+/// The members that run and are reached, by identity. An identity that nobody lists any more is none of them.
+#[must_use]
+pub fn well(state: &State, group: &str) -> BTreeSet<String> {
+    let Some(agreement) = state.agreements.get(group) else { return BTreeSet::new() };
+    let reached = processes(state, group).filter(|(uid, machine)| state.reaches(uid, machine));
+    let all = reached.filter_map(|(_, machine)| identity(state, &machine.claim));
+    all.filter(|id| agreement.members.contains_key(*id)).cloned().collect()
+}
+
+/// Whether a majority of the voters runs and reaches each other.
+fn has_quorum(state: &State, group: &str) -> bool {
+    let Some(agreement) = state.agreements.get(group) else { return false };
+    let voters = agreement.voters();
+    well(state, group).intersection(&voters).count() >= quorum(voters.len())
+}
+
+/// The role of a process in truth. `has_quorum`: whether a majority runs.
+fn role(state: &State, agreement: &Agreement, machine: &Machine, has_quorum: bool) -> Role {
+    let is_up = state.is_up(&machine.node);
+    match identity(state, &machine.claim).and_then(|id| agreement.members.get(id)) {
+        // The others tell it.
+        None if is_up && has_quorum => Role::Stopped,
+        // One that is cut off is a majority only if it is the only voter.
+        Some(listed) if listed.voter && (if is_up { has_quorum } else { agreement.voters().len() == 1 }) => {
+            Role::Primary
+        }
+        _ => Role::Starting,
+    }
+}
+
+/// Members notice who runs: without a majority they serve nobody, and whoever was removed ends. What stands still notices nothing.
+pub fn refresh(state: &mut State, group: &str) {
+    let Some(agreement) = state.agreements.get(group) else { return };
+    let has_quorum = has_quorum(state, group);
+    let awake = processes(state, group).filter(|(uid, _)| !state.stands_still(uid));
+    let now = awake.map(|(uid, m)| (uid.clone(), role(state, agreement, m, has_quorum)));
+    let changed: Vec<(String, Role)> =
+        now.filter(|(uid, role)| state.machines.get(uid).is_some_and(|m| m.app.role != *role)).collect();
+    for (uid, role) in &changed {
+        let Some(machine) = state.machines.get_mut(uid) else { continue };
+        machine.app.role = *role;
+        let pod = machine.pod.clone();
+        if *role == Role::Stopped {
+            state.say(format!("{pod} was removed, and ends"));
+        }
+    }
+    if !changed.is_empty() {
+        routes::see_roles(state);
+    }
+    remember(state, group);
+}
+
+/// Notes how the members are, if they were otherwise before.
+fn remember(state: &mut State, group: &str) {
+    let (now, well) = (state.now, well(state, group));
+    let Some(agreement) = state.agreements.get_mut(group) else { return };
+    let voters = agreement.voters();
+    let last = agreement.past.last();
+    if last.is_some_and(|last| last.voters == voters && last.well == well) {
+        return;
+    }
+    agreement.past.push(Past { since: now, voters, well });
+    // The one before those that are remembered tells how it was when they began.
+    let is_old = |past: &Past| past.since < now.saturating_sub(REMEMBERED);
+    let old = agreement.past.iter().take_while(|past| is_old(past)).count();
+    agreement.past.drain(..old.saturating_sub(1));
+}
+
+/// What the commands of a member do.
+pub fn perform(state: &mut State, uid: &str, machine: &Machine, words: &[&str]) -> (u8, Vec<u8>) {
+    let (command, arguments) = words.split_first().map_or(("", &[][..]), |(command, rest)| (*command, rest));
+    refresh(state, &machine.group);
+    if command == "memberList" {
+        let printed = if state.happens(Fault::CommandFails, 12) { None } else { list(state, uid, machine) };
+        return printed.map_or((1, Vec::new()), |text| (0, text.into_bytes()));
+    }
+    let fails = state.happens(Fault::CommandFails, 8);
+    // One that fails may have done its work before.
+    if fails && state.roll(Fault::CommandFails, 2) == 0 {
+        return (1, Vec::new());
+    }
+    state.say(format!("{} runs {}", machine.pod, words.join(" ")));
+    let done = match command {
+        "stop" => true,
+        "seed" => form(state, machine),
+        "primary" => join(state, machine, arguments),
+        _ => change(state, uid, machine, command, arguments),
+    };
+    let is_start = matches!(command, "seed" | "primary");
+    if let Some(machine) = state.machines.get_mut(uid).filter(|_| command == "stop" || is_start && done) {
+        let runs = is_start && !fails;
+        machine.app = App { role: if runs { Role::Starting } else { Role::Stopped }, ..App::default() };
+        machine.expects_running = runs;
+    }
+    refresh(state, &machine.group);
+    (u8::from(!done || fails), Vec::new())
+}
+
+/// What `memberList` prints. `None`: no majority answers.
+fn list(state: &State, uid: &str, machine: &Machine) -> Option<String> {
+    let agreement = state.agreements.get(&machine.group)?;
+    let serves = state.machines.get(uid).is_some_and(|machine| machine.app.role == Role::Primary);
+    let is_alone = agreement.voters().len() == 1;
+    if !serves || !is_alone && !has_quorum(state, &machine.group) {
+        return None;
+    }
+    let well = well(state, &machine.group);
+    let mut text = format!("cluster {}\n", agreement.cluster.as_ref()?);
+    for (id, listed) in &agreement.members {
+        let name = if listed.started { &listed.name } else { "-" };
+        let vote = if listed.voter { "voter" } else { "learner" };
+        let health = if well.contains(id) { "healthy" } else { "unhealthy" };
+        let host = format!("{}.{}.{NAMESPACE}.svc.cluster.local", listed.name, machine.group);
+        let _ = writeln!(text, "{name} {id} {vote} {health} http://{host}:2380");
+    }
+    Some(text)
+}
+
+/// Forms a cluster on an empty volume, and goes on with what is on another one. Whether it works.
+fn form(state: &mut State, machine: &Machine) -> bool {
+    let Some(agreement) = state.agreements.get(&machine.group) else { return false };
+    if let Some(id) = identity(state, &machine.claim) {
+        return agreement.members.contains_key(id);
+    }
+    members::forms(state, &machine.group, &machine.pod);
+    let (cluster, id) = (state.birth("cluster"), state.birth("m"));
+    let Some(agreement) = state.agreements.get_mut(&machine.group) else { return false };
+    let listed = Listed { name: machine.pod.clone(), started: true, voter: true };
+    agreement.members = [(id.clone(), listed)].into();
+    agreement.cluster = Some(cluster);
+    begin(state, machine, id);
+    true
+}
+
+/// From now on a volume has that identity.
+fn begin(state: &mut State, machine: &Machine, id: String) {
+    let Some(agreement) = state.agreements.get_mut(&machine.group) else { return };
+    agreement.homes.insert(id.clone(), machine.claim.clone());
+    let history = agreement.cluster.clone().unwrap_or_default();
+    let disk = Disk { data: Some(Register { history, number: 1 }), identity: Some(id), ..Disk::default() };
+    state.disks.insert(machine.claim.clone(), disk);
+}
+
+/// Starts a member under the identity of its volume; on an empty one as the member that was announced under its name, if another one tells it of the cluster. Whether it works.
+fn join(state: &mut State, machine: &Machine, peers: &[&str]) -> bool {
+    let Some(agreement) = state.agreements.get(&machine.group) else { return false };
+    if let Some(id) = identity(state, &machine.claim) {
+        return agreement.members.contains_key(id);
+    }
+    let well = well(state, &machine.group);
+    let peers: Vec<&str> = peers.iter().filter_map(|peer| peer.split('.').next()).collect();
+    let tells = |(id, listed): (&String, &Listed)| well.contains(id) && peers.contains(&listed.name.as_str());
+    if !agreement.members.iter().any(tells) {
+        return false;
+    }
+    let announced = agreement.members.iter().find(|(_, listed)| listed.name == machine.pod && !listed.started);
+    let Some(id) = announced.map(|(id, _)| id.clone()) else { return false };
+    if let Some(agreement) = state.agreements.get_mut(&machine.group) {
+        agreement.members.entry(id.clone()).and_modify(|listed| listed.started = true);
+    }
+    begin(state, machine, id);
+    true
+}
+
+/// Changes the members, if a majority agrees. Whether it did.
+fn change(state: &mut State, uid: &str, machine: &Machine, command: &str, arguments: &[&str]) -> bool {
+    let serves = state.machines.get(uid).is_some_and(|machine| machine.app.role == Role::Primary);
+    let (Some(argument), true) = (arguments.first(), serves && !state.stands_still(uid)) else { return false };
+    let is_behind = learner_is_behind(state, &machine.group, argument);
+    let id = state.birth("m");
+    let Some(agreement) = state.agreements.get_mut(&machine.group) else { return false };
+    let is_whole = agreement.members.values().all(|listed| listed.voter);
+    let done = match command {
+        "memberAdd" if is_whole && agreement.named(argument).is_none() => {
+            let voter = !agreement.learners;
+            agreement.members.insert(id, Listed { name: (*argument).to_owned(), started: false, voter });
+            true
+        }
+        "memberRemove" => agreement.members.remove(*argument).is_some(),
+        "memberPromote" if !is_behind => agreement.members.get_mut(*argument).is_some_and(|listed| {
+            let is_learner = listed.started && !listed.voter;
+            listed.voter |= is_learner;
+            is_learner
+        }),
+        _ => false,
+    };
+    if done {
+        // It is written like everything else: a majority has all that was written before.
+        spread(state, &machine.group, usize::MAX);
+    }
+    done
+}
+
+/// Whether a learner does not run, or lacks what the others have.
+fn learner_is_behind(state: &State, group: &str, id: &str) -> bool {
+    let number = |claim: &String| state.disks.get(claim).and_then(|disk| disk.data.as_ref()).map_or(0, |d| d.number);
+    let most = serving(state, group).iter().map(number).max().unwrap_or(0);
+    let own = state.agreements.get(group).and_then(|agreement| agreement.homes.get(id)).map_or(0, number);
+    !well(state, group).contains(id) || own < most
+}
+
+/// The volumes of the voters that serve, the one with the most recent data first.
+fn serving(state: &State, group: &str) -> Vec<String> {
+    let serve = processes(state, group).filter(|(uid, m)| m.app.role == Role::Primary && !state.stands_still(uid));
+    let mut claims: Vec<String> = serve.map(|(_, machine)| machine.claim.clone()).collect();
+    let number = |claim: &String| state.disks.get(claim).and_then(|disk| disk.data.as_ref()).map_or(0, |d| d.number);
+    claims.sort_by_key(|claim| std::cmp::Reverse(number(claim)));
+    claims.dedup();
+    claims
+}
+
+/// The members that are reached get what the most recent one has: the voters first, so many of them for sure, and each other one in two times of three.
+fn spread(state: &mut State, group: &str, surely: usize) {
+    let voters = serving(state, group);
+    let Some(first) = voters.first().and_then(|claim| state.disks.get(claim)).cloned() else { return };
+    let reached = processes(state, group).filter(|(uid, machine)| state.reaches(uid, machine));
+    let others = reached.map(|(_, m)| m.claim.clone()).filter(|claim| !voters.contains(claim));
+    let others: Vec<String> = others.collect();
+    // Not the same ones each time: the rest begins with another one.
+    let rest: Vec<String> = voters.iter().skip(1).cloned().collect();
+    let from = usize::try_from(state.dice_of_clients(rest.len() as u64)).unwrap_or(0);
+    let turned = rest.iter().cycle().skip(from).take(rest.len()).chain(&others);
+    for (at, claim) in turned.enumerate() {
+        if at.saturating_add(1) >= surely && state.dice_of_clients(3) == 0 {
+            continue;
+        }
+        if let Some(disk) = state.disks.get_mut(claim) {
+            (disk.data, disk.holds) = (first.data.clone(), first.holds.clone());
+        }
+    }
+}
+
+/// One client writes. The write is acknowledged, for a majority of the voters has it. Whatever was acknowledged before, one of those that serve has.
+pub fn write(state: &mut State, group: &str) {
+    refresh(state, group);
+    let serving = serving(state, group);
+    let voters = state.agreements.get(group).map_or(0, |agreement| agreement.voters().len());
+    let Some(first) = serving.first().cloned().filter(|_| serving.len() >= quorum(voters)) else { return };
+    let holds = state.disks.get(&first).map(|disk| disk.holds.clone()).unwrap_or_default();
+    let clients = state.clients.entry(group.to_owned()).or_default();
+    let lost = clients.promised.lacking_in(&holds);
+    clients.promised.keep(&holds);
+    clients.writes += 1;
+    let write = clients.writes;
+    clients.promised.insert(write);
+    if lost > 0 {
+        state.breaks("S15", format!("the majority of {group} lacks {lost} acknowledged writes"));
+    }
+    if let Some(disk) = state.disks.get_mut(&first) {
+        disk.holds.insert(write);
+        disk.data.iter_mut().for_each(|register| register.number += 1);
+    }
+    spread(state, group, quorum(voters));
+}
+
+/// Whether a user may delete a member's volume: the others are a majority without it.
+#[must_use]
+pub fn may_lose_its_volume(state: &State, group: &str, pod: &str) -> bool {
+    let Some(agreement) = state.agreements.get(group) else { return false };
+    let voters = agreement.voters();
+    let own = agreement.named(pod).map(|(id, _)| id);
+    let others = well(state, group).into_iter().filter(|id| voters.contains(id) && Some(id) != own).count();
+    others >= quorum(voters.len())
+}
+
+/// An administrator does what a group asks for: deletes the claim and the pod of a member whose volume has the data of an identity that is over.
+pub fn administer(state: &mut State) {
+    let asked =
+        state.groups.iter().filter(|(name, _)| state.agreements.contains_key(*name)).flat_map(|(name, group)| {
+            let waits = group.status.iter().flat_map(|status| &status.awaiting);
+            let members = waits.filter(|wait| wait.reason == "KeptData").filter_map(|wait| wait.member.clone());
+            members.map(|member| (name.clone(), member)).collect::<Vec<_>>()
+        });
+    for (group, member) in asked.collect::<Vec<_>>() {
+        members::empties(state, &group, &member);
+        state.say(format!("an administrator empties the volume of {member}"));
+        crate::strikes::lose_volume(state, &member);
+    }
+}
+
+/// How the members differ from those that are desired; nothing: they do not (docs/requirements.md, D12).
+#[must_use]
+pub fn differ(state: &State, group: &ReplicaGroup) -> Vec<String> {
+    let name = group.name_any();
+    let Some(agreement) = state.agreements.get(&name) else { return Vec::new() };
+    let desired: BTreeSet<String> = (0..group.spec.replicas).map(|ordinal| format!("{name}-{ordinal}")).collect();
+    let words = |listed: &Listed| match listed {
+        listed if !desired.contains(&listed.name) => Some("is a member, and not desired"),
+        Listed { started: false, .. } => Some("was added, and never started"),
+        Listed { voter: false, .. } => Some("has no vote"),
+        _ => None,
+    };
+    let wrong = agreement.members.values().filter_map(|l| Some(format!("{} {}", l.name, words(l)?)));
+    let missing = desired.iter().filter(|name| agreement.named(name).is_none());
+    wrong.chain(missing.map(|name| format!("{name} is no member"))).collect()
+}
+
+/// The identity on the volume that a member has now.
+#[must_use]
+pub fn identity_of<'s>(state: &'s State, pod: &str) -> Option<&'s String> {
+    identity(state, &state.claims.get(&claim_of(pod))?.uid()?)
+}
+
+#[cfg(test)]
+pub(crate) mod tests;
