@@ -121,6 +121,13 @@ fn prove_vanished_over(s: &Snapshot, last: &LastPrimary) -> Result<&'static str,
     Err(NotOver { why, until: Some(until) })
 }
 
+/// Why the member may still run where it led or was about to. `None`: nothing that is remembered of it runs.
+#[must_use]
+pub fn may_run_still(s: &Snapshot, member: &MemberName) -> Option<NotOver> {
+    let own = s.record.last_primaries.iter().filter(|last| last.member == *member);
+    own.filter_map(|last| prove_over(s, last).err()).next()
+}
+
 /// Whether the member may be primary in a pod that is gone, and no amount of time alone proves that it is over: its node does not report, or is not known.
 #[must_use]
 pub fn is_gone_unproven(s: &Snapshot, member: &MemberName) -> bool {

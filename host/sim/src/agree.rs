@@ -308,12 +308,12 @@ fn change(state: &mut State, uid: &str, machine: &Machine, command: &str, argume
     done
 }
 
-/// Whether a learner does not run, or lacks what the others have.
+/// Whether a learner does not run, or lacks more than a tenth of what the others have: etcd's own measure.
 fn learner_is_behind(state: &State, group: &str, id: &str) -> bool {
     let number = |claim: &String| state.disks.get(claim).and_then(|disk| disk.data.as_ref()).map_or(0, |d| d.number);
     let most = serving(state, group).iter().map(number).max().unwrap_or(0);
     let own = state.agreements.get(group).and_then(|agreement| agreement.homes.get(id)).map_or(0, number);
-    !well(state, group).contains(id) || own < most
+    !well(state, group).contains(id) || own.saturating_mul(10) < most.saturating_mul(9)
 }
 
 /// The volumes of the voters that serve, the one with the most recent data first.

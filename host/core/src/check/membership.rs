@@ -4,6 +4,7 @@ use crate::contract::{MemberName, Position, Role};
 use crate::limits;
 use crate::membership::{self, Agreed, Said, quorum};
 use crate::memory;
+use crate::over;
 use crate::record::{Intent, Listed, Verb};
 use crate::snapshot::{Member, Snapshot};
 
@@ -66,6 +67,7 @@ fn has_identity(s: &Snapshot, member: &Member, started: bool) -> Held {
     let other = known.claim_uid.is_some() && memory::claim_uids(&member.claims) != known.claim_uid;
     let begun = known.started.as_ref().is_some_and(|start| start.before == Position::Empty);
     let why = match (&member.position, started) {
+        (Position::Known(_), true) if other => COPIED,
         (_, true) if other => "it was started on another volume; that one has its identity",
         (Position::Empty, true) => "it was started before, and its volume is empty now",
         // A start that was interrupted left data of the very identity that it was given.
@@ -79,6 +81,19 @@ fn has_identity(s: &Snapshot, member: &Member, started: bool) -> Held {
 /// What is said of a volume with data of an identity that the member does not have any more.
 pub const KEPT: &str =
     "its volume has data of an earlier identity, under which it must not come back; delete its claim and its pod";
+
+/// What is said of a volume with data on which the member was not started.
+const COPIED: &str =
+    "it was started on another volume, and that one has its identity; to add it anew, delete its claim and its pod";
+
+/// Why a desired member that the application lists is not started, if only an administrator can change that: its volume has data, and is not that of its identity.
+#[must_use]
+pub fn kept(s: &Snapshot, agreed: &Agreed, member: &Member) -> Option<Violation> {
+    let entry = agreed.list.entry(&s.group.name, &member.name)?;
+    let is_idle = can_take_command(s, member).is_ok() && s.role(member).0 == Role::Stopped && !s.leaves(member);
+    let has_data = matches!(member.position, Position::Known(_));
+    has_identity(s, member, entry.is_started()).err().filter(|_| is_idle && has_data)
+}
 
 /// What is said of a list that too few said.
 const MINORITY: &str = "fewer than a majority of the voters said who the members are";
@@ -101,6 +116,10 @@ pub fn rejoin_member(s: &Snapshot, member: &Member) -> Held {
     let removal = |intent: &&Intent| intent.verb == Verb::MemberRemove && intent.target.as_ref() == Some(&member.name);
     if let Some(open) = s.record.intents.iter().find(removal) {
         return Err(broken_by(Rule::ChangeOpen, &member.name, format!("{} is not settled", open.what())));
+    }
+    // An identity that runs twice, in the present pod and in an earlier one, has two votes.
+    if let Some(not) = over::may_run_still(s, &member.name) {
+        return Err(Violation { until: not.until, ..broken_by(Rule::MayBePrimary, &member.name, not.why) });
     }
     let now = match membership::said(s) {
         Said::Agreed(agreed) => agreed.list.entry(&s.group.name, &member.name).map(|entry| entry.is_started()),

@@ -75,6 +75,13 @@ impl Verb {
         matches!(self, Verb::Seed | Verb::Failover | Verb::Join)
     }
 
+    /// Whether its member may be primary once it has started: it makes a primary, or members that agree choose themselves who of them leads. Until the member is proven over it is
+    /// remembered where it ran.
+    #[must_use]
+    pub fn may_lead(self) -> bool {
+        self.makes_primary() || self == Verb::Rejoin
+    }
+
     /// Whether it opens a new term (docs/rules.md, "Term").
     #[must_use]
     pub fn opens_term(self) -> bool {

@@ -235,7 +235,7 @@ fn update_last_primaries(s: &Snapshot, plan: &mut Plan) {
 /// Whether the command that was to make it primary is not settled.
 fn is_being_started(plan: &Plan, last: &LastPrimary) -> bool {
     let is_it = |i: &Intent| i.pod_uid == last.pod_uid && i.container_id == last.container_id;
-    plan.record.intents.iter().any(|i| i.verb.makes_primary() && is_it(i))
+    plan.record.intents.iter().any(|i| i.verb.may_lead() && is_it(i))
 }
 
 /// When a primary that is over was last seen as one: when its pod was first seen to be gone, or its role to be another one; at the latest now.

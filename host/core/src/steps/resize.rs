@@ -40,6 +40,10 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     if !unread.is_empty() && !positions::all_known(s, plan, unread) {
         return;
     }
+    for (member, why) in s.members.iter().filter_map(|m| Some((m, check::kept(s, &agreed, m)?))) {
+        let message = format!("{} is not started: {why}", member.name);
+        plan.wait(Reason::KeptData, Some(&member.name), message);
+    }
     match next(s, &agreed) {
         Some(change) => pursue(s, plan, &agreed, &change),
         None => await_half_added(s, plan, &agreed),

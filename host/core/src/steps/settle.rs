@@ -177,8 +177,8 @@ fn locate<'a>(s: &'a Snapshot, intent: &Intent) -> CommandPlace<'a> {
             CommandPlace::Lost(NotOver { why: "its node does not report".into(), until: None })
         }
         Some((member, pod)) => CommandPlace::Here(member, pod),
-        // A command that makes no primary is over with its pod. If it was to stop a primary, that primary is in `last_primaries` anyway.
-        None if !intent.verb.makes_primary() => CommandPlace::Over,
+        // A command after which its member does not lead is over with its pod. If it was to stop a primary, that primary is in `last_primaries` anyway.
+        None if !intent.verb.may_lead() => CommandPlace::Over,
         None => match over::prove_over(s, &last) {
             Ok(_) => CommandPlace::Over,
             Err(not) => CommandPlace::Lost(not),
@@ -322,7 +322,7 @@ fn close_failed(s: &Snapshot, plan: &mut Plan, intent: &Intent, outcome: Outcome
 /// Removes from the record what was noted in case the command ran: it was not started and never will be under this token. The last-primary entry
 /// belongs to this command, because no command that makes a primary starts in a container in which a primary may run.
 fn undo_start(plan: &mut Plan, intent: &Intent) {
-    if intent.verb.makes_primary() {
+    if intent.verb.may_lead() {
         plan.record.last_primaries.retain(|l| l.pod_uid != intent.pod_uid || l.container_id != intent.container_id);
     }
     if !intent.again && intent.verb.intended() != Role::Stopped {

@@ -7,8 +7,8 @@ use tanist_core::contract::{Phase, Position, Role};
 use tanist_core::decide::decide;
 use tanist_core::limits;
 use tanist_core::membership::{Entry, Vote};
-use tanist_core::plan::Action;
-use tanist_core::record::{Intent, Listed, Membership, Record, Seeded, Started, Verb};
+use tanist_core::plan::{Action, Reason};
+use tanist_core::record::{Intent, LastPrimary, Listed, Membership, Record, Seeded, Started, Verb};
 use tanist_core::roster::Roster;
 use tanist_core::snapshot::{Override, Set, Snapshot};
 
@@ -296,6 +296,47 @@ fn nobody_starts_who_is_not_listed_or_on_another_volume() {
     }
 }
 
+// D20: a volume with data on which the member was not started is an administrator's matter, and that is said; an empty one is not.
+#[test]
+fn a_copy_of_a_volume_is_shown() {
+    let waits = |change: &dyn Fn(&mut Snapshot)| {
+        let mut s = one_stopped(3);
+        change(&mut s);
+        let plan = decide(&s, &Natural);
+        let kept = plan.waits.into_iter().find(|wait| wait.reason == Reason::KeptData);
+        kept.map(|wait| (wait.member, wait.message))
+    };
+    let copied = |s: &mut Snapshot| s.members[2].claims[0].uid = "another".into();
+    let (member, message) = waits(&copied).unwrap();
+    assert_eq!(member, Some(db(2)));
+    assert!(message.starts_with("db-2 is not started: it was started on another volume"), "{message}");
+    assert_eq!(waits(&|_| ()), None, "it starts");
+    let empty = |s: &mut Snapshot| {
+        copied(s);
+        s.members[2].position = Position::Empty;
+    };
+    assert_eq!(waits(&empty), None, "it is removed and added anew");
+    let leaves = |s: &mut Snapshot| {
+        copied(s);
+        (s.group.replicas, s.group.primaries) = (2, 2);
+    };
+    assert_eq!(waits(&leaves), None, "it is removed");
+    let runs = |s: &mut Snapshot| {
+        copied(s);
+        s.members[2].reading.role = Role::Starting;
+    };
+    assert_eq!(waits(&runs), None, "it runs");
+}
+
+// A start without a primary is remembered until its member is over, and so is where it runs.
+#[test]
+fn where_a_member_was_started_again_is_remembered() {
+    let plan = decide(&all_stopped(), &Natural);
+    let ran: Vec<_> =
+        plan.record.last_primaries.iter().map(|last| (last.member.clone(), last.node.is_some())).collect();
+    assert_eq!(ran, [0, 1, 2].map(|ordinal| (db(ordinal), true)));
+}
+
 /// Nobody runs any more.
 fn all_stopped() -> Snapshot {
     let mut world = agreeing(3);
@@ -332,6 +373,21 @@ fn whoever_the_last_list_names_starts_again() {
     assert_eq!(with(&|s| s.record.member_mut(&db(2)).retry_at = Some(s.now + 1)), Some(Rule::BackOff));
     assert_eq!(with(&|s| s.members[2].reading.role = Role::Secondary), Some(Rule::WrongRole));
     assert_eq!(with(&|s| s.group.commands.membership = None), Some(Rule::NoCommand));
+    let ran = |pod: &'static str, ordinal: u32| {
+        with(&move |s| {
+            let own = super::checks::intent(s, Verb::Rejoin, ordinal);
+            let mut last = LastPrimary::of(&own, s.members[2].pod.as_ref().unwrap());
+            last.pod_uid = pod.into();
+            s.record.push_last_primary(last);
+        })
+    };
+    let here = s.members[2].pod.as_ref().unwrap().uid.clone().leak();
+    assert_eq!(ran("an earlier pod", 2), Some(Rule::MayBePrimary), "it may run there still, under the same identity");
+    assert_eq!(
+        (ran("an earlier pod", 1), ran(here, 2)),
+        (None, None),
+        "another one's pod; its own, where it is stopped"
+    );
     let removing = |target: u32| with(&move |s| s.record.intents.push(intent(s, Verb::MemberRemove, 0, target)));
     assert_eq!((removing(2), removing(1)), (Some(Rule::ChangeOpen), None), "it may be removed already");
     let formed = |member: u32| {

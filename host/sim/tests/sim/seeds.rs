@@ -5,7 +5,7 @@ use super::sums::Sums;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
-use tanist_sim::life::Drawn;
+use tanist_sim::life::{Drawn, agrees};
 
 /// The lives of each commit when nothing else is asked for.
 const USUAL: u64 = 2_000;
@@ -95,4 +95,26 @@ fn a_seed_is_the_same_life_each_time() {
     let digest = |seed| lived(seed, &Drawn::of(seed)).digest;
     assert_eq!(digest(7), digest(7));
     assert_ne!(digest(7), digest(8));
+}
+
+/// What happens in lives of a group whose members agree, and how often at least in twenty of them.
+const CHANGES: [(&str, usize); 8] = [
+    ("runs seed", 20),
+    ("runs primary", 60),
+    ("runs memberAdd", 40),
+    ("runs memberPromote", 15),
+    ("runs memberRemove", 15),
+    ("members are asked for", 20),
+    ("was removed, and ends", 5),
+    ("an administrator empties", 2),
+];
+
+// A life in which the members hardly change would show nothing.
+#[test]
+fn in_lives_of_members_that_agree_they_change() {
+    let seeds = (0..).filter(|seed| agrees(*seed)).take(20);
+    let logs: Vec<String> = seeds.flat_map(|seed| lived(seed, &Drawn::of(seed)).log).collect();
+    let times = |what: &str| logs.iter().filter(|line| line.contains(what)).count();
+    let seldom: Vec<_> = CHANGES.iter().map(|(what, least)| (*what, times(what), *least)).collect();
+    assert!(seldom.iter().all(|(_, times, least)| times >= least), "{seldom:?}");
 }
