@@ -412,6 +412,13 @@ pub fn differ(state: &State, group: &ReplicaGroup) -> Vec<String> {
     wrong.chain(missing.map(|name| format!("{name} is no member"))).collect()
 }
 
+/// Whether one member alone became one of two, and the second one never ran.
+#[must_use]
+pub fn waits_for_a_second(state: &State, group: &str) -> bool {
+    let Some(agreement) = state.agreements.get(group) else { return false };
+    agreement.voters().len() == 2 && agreement.members.values().any(|listed| listed.voter && !listed.started)
+}
+
 /// The identity on the volume that a member has now.
 #[must_use]
 pub fn identity_of<'s>(state: &'s State, pod: &str) -> Option<&'s String> {

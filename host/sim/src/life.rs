@@ -19,13 +19,15 @@ use tanist_api::spec::Primaries;
 use tanist_core::policy::Policies;
 
 /// How long faults happen in the life of that seed. Most troubles need few faults, and many short lives have more of them than few long ones; but some need
-/// many, and time.
-fn faults_last(seed: u64) -> Duration {
+/// many, and time. `agrees`: members of a group agree, which become members one after the other, and go so.
+fn faults_last(seed: u64, agrees: bool) -> Duration {
     // A prime: the other differences between lives are by 3 and 4.
-    Duration::from_secs(match seed % 19 {
-        0 => 240,
-        1..=5 => 60,
-        _ => 24,
+    Duration::from_secs(match (seed % 19, agrees) {
+        (0, false) | (1..=5, true) => 240,
+        (0, true) => 480,
+        (1..=5, false) => 60,
+        (_, false) => 24,
+        (_, true) => 90,
     })
 }
 
@@ -103,6 +105,10 @@ impl Drawn {
         if agrees(seed) {
             // What its members are asked to be is the point of such a life.
             drawn.kinds.insert(Fault::Resized);
+            // On which volume a member was started the status knows, and a claim does not know that it is a copy.
+            if drawn.kinds.contains(&Fault::StatusLost) || drawn.kinds.contains(&Fault::GroupRecreated) {
+                drawn.kinds.remove(&Fault::VolumeRestored);
+            }
         }
         drawn
     }
@@ -203,7 +209,8 @@ pub async fn live_in(
         });
     }
     let processes = Processes { world, seed, count: Cell::new(0), policies: &policies };
-    processes.run(faults_last(seed)).await;
+    let agrees = !world.lock().agreements.is_empty();
+    processes.run(faults_last(seed, agrees)).await;
     heal(&mut world.lock());
     let last = processes.begin();
     let process = last.process.clone();
@@ -331,6 +338,10 @@ fn asks(world: &World, group: &str) -> bool {
     let forgot = happened(Fault::StatusLost) || happened(Fault::GroupRecreated);
     let has_several = object.spec.primaries != Primaries::Count(1) || happened(Fault::PrimariesChanged);
     let lost = happened(Fault::VolumeLost) || happened(Fault::VolumeRestored);
+    // One alone that became one of two says no list before the second one runs, and who that is was in the memory (docs/decisions/0038-membership.md, "Cost").
+    if forgot && agree::waits_for_a_second(&state, group) {
+        return true;
+    }
     match asks.reason.as_str() {
         "NeedsAdoption" | "UnrecordedClaims" => forgot,
         "ClaimChanged" => forgot || lost && (has_several || happened(Fault::PrimaryByHand)),

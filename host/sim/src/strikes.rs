@@ -134,7 +134,7 @@ pub fn lose_volume(state: &mut State, pod: &str) {
 fn strike_group(state: &mut State, name: &str) {
     if state.agreements.contains_key(name) {
         // Where members agree, that is what is most dangerous, and users change their minds while it goes on.
-        if state.happens(Fault::Resized, 4) {
+        if state.happens(Fault::Resized, 7) {
             let asked = u32::try_from(state.roll(Fault::Resized, u64::from(ALL_AGREE) + 1)).unwrap_or(1);
             edit(state, name, &format!("{asked} members are asked for"), |group| group.spec.replicas = asked);
         }

@@ -145,12 +145,10 @@ fn record_intent(s: &Snapshot, plan: &mut Plan, member: &Member, intent: &Intent
         let (term, target) = (intent.term, intent.verb.opens_term());
         known.started = Some(Started { term, target, before, followed: false, peer_stopped: false });
     }
-    if intent.verb.makes_primary() {
-        // The start may never be confirmed, and the claims of others may say that it led: then this is the volume that it led with.
-        known.claim_uid = known.claim_uid.take().or_else(|| memory::claim_uids(&member.claims));
-    }
     // An earlier pod of the member is proven over before its next start; where it is, only this entry knows.
     if intent.verb.may_lead() {
+        // The start may never be confirmed, and the claims of others may say that it led: then this is the volume that it led with.
+        known.claim_uid = known.claim_uid.take().or_else(|| memory::claim_uids(&member.claims));
         record_last_primary(plan, s, intent);
     }
     plan.record.note(s.now, Event::CommandStarted, Some(&member.name), Some(intent.command.clone()));

@@ -62,16 +62,15 @@ pub fn next(s: &Snapshot, agreed: &Agreed) -> Option<Change> {
     leaving.sort_by_key(|(entry, name)| {
         (entry.is_started() && entry.is_voter(), std::cmp::Reverse(roster::ordinal(group, name.as_str())))
     });
-    // One without which there is no majority does not keep in the others that are down.
-    let can = leaving.iter().find(|(_, name)| check::remove(s, agreed, name).is_ok());
-    if let Some((_, name)) = can.or(leaving.first()) {
-        return change(Verb::MemberRemove, name.clone(), false);
-    }
     let lost = |(entry, name): &(&Entry, MemberName)| {
         entry.is_started() && s.member(name).is_some_and(|m| check::lost_identity(s, m))
     };
-    if let Some((_, name)) = members().find(lost) {
-        return change(Verb::MemberRemove, name, true);
+    let leave = leaving.into_iter().map(|(_, name)| (name, false));
+    let gone: Vec<(MemberName, bool)> = leave.chain(members().filter(lost).map(|(_, name)| (name, true))).collect();
+    // One without which there is no majority keeps in neither the others that leave nor one that lost its volume, which may be what the majority lacks.
+    let can = gone.iter().find(|(name, _)| check::remove(s, agreed, name).is_ok());
+    if let Some((name, repairs)) = can.or(gone.first()) {
+        return change(Verb::MemberRemove, name.clone(), *repairs);
     }
     let half: Vec<_> = members().filter(|(entry, _)| !entry.is_started() || !entry.is_voter()).collect();
     if let Some((_, name)) = half.iter().find(|(_, name)| check::promote(s, agreed, name).is_ok()) {

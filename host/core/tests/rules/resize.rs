@@ -328,6 +328,28 @@ fn a_copy_of_a_volume_is_shown() {
     assert_eq!(waits(&runs), None, "it runs");
 }
 
+// D1, D21: db-2 leaves and is needed for a majority as long as db-0 is down, which lost its volume: so db-0 is repaired first.
+#[test]
+fn a_repair_does_not_wait_for_a_shrink_that_waits_for_it() {
+    let mut world = agreeing(3);
+    world.serve(0, Role::Stopped);
+    let mut s = world.observe();
+    s.members[0].position = Position::Empty;
+    (s.group.replicas, s.group.primaries) = (2, 2);
+    let removed = |s: &Snapshot| {
+        let run = |action: &Action| match action {
+            Action::Run { intent, .. } if intent.verb == Verb::MemberRemove => intent.target.clone(),
+            _ => None,
+        };
+        decide(s, &Natural).actions.iter().find_map(run)
+    };
+    assert_eq!(removed(&s), Some(db(0)));
+    s.members[0].reading.role = Role::Primary;
+    s.members[0].position = Position::Known(sequence("9"));
+    s.lists = agreeing(3).observe().lists;
+    assert_eq!(removed(&s), Some(db(2)));
+}
+
 // A start without a primary is remembered until its member is over, and so is where it runs.
 #[test]
 fn where_a_member_was_started_again_is_remembered() {

@@ -134,12 +134,28 @@ fn comes(state: &State, uid: &str, noted: &Noted) -> Found {
         (Some(id), _) if agreement.homes.get(id) != Some(&machine.claim) => {
             Some(("D20", format!("{} starts as {id} on a copy of its volume", machine.pod)))
         }
-        // That its first start worked may not be known.
-        (None, Some((id, listed))) if listed.started && known == Some(true) => {
+        // That its first start worked may not be known, nor that its volume is empty; then the application refuses.
+        (None, Some((id, listed))) if listed.started && known == Some(true) && can_read(state) => {
             Some(("D20", format!("{} was started as {id}, and starts on another volume", machine.pod)))
         }
         _ => None,
     }
+}
+
+/// Whether nothing keeps the operator from reading sequences.
+fn can_read(state: &State) -> bool {
+    let keeps = [
+        Fault::SequenceFails,
+        Fault::SequenceGarbled,
+        Fault::ExecLost,
+        Fault::ExecRefused,
+        Fault::ExecLate,
+        Fault::StreamLost,
+        Fault::OutputCut,
+        Fault::MemberFrozen,
+        Fault::ApiDown,
+    ];
+    keeps.iter().all(|kind| !state.faults.happened.contains_key(kind))
 }
 
 /// Whether a member was started before, by the last list that the record has. `None`: it is not in it.

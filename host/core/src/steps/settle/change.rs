@@ -157,7 +157,8 @@ fn fail(s: &Snapshot, plan: &mut Plan, intent: &Intent, target: &MemberName, out
     close_intent(plan, intent);
     // One alone that became one of two says no list, and does not serve, before the second one runs: then it has to be started without being listed.
     let alone = plan.record.membership.as_ref().is_some_and(|known| known.voters() == 1);
-    let may_have_worked = matches!(outcome, Outcome::Unknown | Outcome::Exited(0));
+    // A command that failed may have announced it before; if it did not, the next list says so.
+    let may_have_worked = outcome != Outcome::NotStarted;
     if intent.verb == Verb::MemberAdd && alone && may_have_worked {
         remember_added(s, plan, target);
     }
