@@ -180,7 +180,10 @@ async fn a_volume_is_lost_only_beside_a_majority() {
 #[tokio::test]
 async fn members_that_are_not_those_that_are_desired_are_said() {
     let world = three();
-    let differ = |world: &World| differ(&world.lock(), &world.lock().groups["db"].clone()).join("; ");
+    let differ = |world: &World| {
+        let state = world.lock();
+        differ(&state, &state.groups["db"]).join("; ")
+    };
     assert_eq!(differ(&world), "");
     let resize = |to| crate::strikes::edit(&mut world.lock(), "db", "", |group| group.spec.replicas = to);
     resize(2);
