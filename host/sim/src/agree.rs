@@ -412,11 +412,14 @@ pub fn differ(state: &State, group: &ReplicaGroup) -> Vec<String> {
     wrong.chain(missing.map(|name| format!("{name} is no member"))).collect()
 }
 
-/// Whether one member alone became one of two, and the second one never ran.
+/// Whether those whom the record knows as started are no majority any more: the memory was lost before a claim knew of the last change.
 #[must_use]
-pub fn waits_for_a_second(state: &State, group: &str) -> bool {
+pub fn memory_is_outdated(state: &State, group: &str) -> bool {
     let Some(agreement) = state.agreements.get(group) else { return false };
-    agreement.voters().len() == 2 && agreement.members.values().any(|listed| listed.voter && !listed.started)
+    let voters = agreement.voters();
+    let is_known =
+        |id: &&String| agreement.members.get(*id).is_some_and(|l| members::known(state, group, &l.name) == Some(true));
+    voters.iter().filter(is_known).count() < quorum(voters.len())
 }
 
 /// The identity on the volume that a member has now.

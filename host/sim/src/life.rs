@@ -338,8 +338,8 @@ fn asks(world: &World, group: &str) -> bool {
     let forgot = happened(Fault::StatusLost) || happened(Fault::GroupRecreated);
     let has_several = object.spec.primaries != Primaries::Count(1) || happened(Fault::PrimariesChanged);
     let lost = happened(Fault::VolumeLost) || happened(Fault::VolumeRestored);
-    // One alone that became one of two says no list before the second one runs, and who that is was in the memory (docs/decisions/0038-membership.md, "Cost").
-    if forgot && agree::waits_for_a_second(&state, group) {
+    // Who the members are says no list before a majority runs, and without the memory nobody knows whom that needs (docs/decisions/0038-membership.md, "Cost").
+    if forgot && asks.reason == "NoPrimary" && agree::memory_is_outdated(&state, group) {
         return true;
     }
     match asks.reason.as_str() {

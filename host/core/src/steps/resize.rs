@@ -68,22 +68,25 @@ pub fn next(s: &Snapshot, agreed: &Agreed) -> Option<Change> {
     let leave = leaving.into_iter().map(|(_, name)| (name, false));
     let gone: Vec<(MemberName, bool)> = leave.chain(members().filter(lost).map(|(_, name)| (name, true))).collect();
     // One without which there is no majority keeps in neither the others that leave nor one that lost its volume, which may be what the majority lacks.
-    let can = gone.iter().find(|(name, _)| check::remove(s, agreed, name).is_ok());
-    if let Some((name, repairs)) = can.or(gone.first()) {
+    if let Some((name, repairs)) = gone.iter().find(|(name, _)| check::remove(s, agreed, name).is_ok()) {
         return change(Verb::MemberRemove, name.clone(), *repairs);
     }
     let half: Vec<_> = members().filter(|(entry, _)| !entry.is_started() || !entry.is_voter()).collect();
     if let Some((_, name)) = half.iter().find(|(_, name)| check::promote(s, agreed, name).is_ok()) {
         return change(Verb::MemberPromote, name.clone(), false);
     }
-    if !half.is_empty() {
-        return None;
-    }
     let missing = |m: &&Member| !s.leaves(m) && s.reachable(m) && agreed.list.entry(group, &m.name).is_none();
     let missing: Vec<_> = s.members.iter().filter(missing).collect();
-    // One that cannot be added does not keep the others out.
+    // One that cannot be added does not keep the others out. Those that leave may wait for one that stays: also for an administrator, who alone can bring one in on whose volume is data.
     let can = missing.iter().find(|m| check::add(s, agreed, &m.name).is_ok());
-    let member = can.or(missing.first())?;
+    let is_kept = |m: &&&Member| check::add(s, agreed, &m.name).is_err_and(|why| why.rule == Rule::SecondIdentity);
+    let first = can.or_else(|| missing.iter().find(is_kept));
+    match (gone.first(), first) {
+        (Some((name, repairs)), None) => return change(Verb::MemberRemove, name.clone(), *repairs),
+        (None, _) if !half.is_empty() => return None,
+        _ => {}
+    }
+    let member = first.or(missing.first())?;
     // It was a member before, and comes back under another identity.
     let repairs = s.record.member(&member.name).term.is_some();
     change(Verb::MemberAdd, member.name.clone(), repairs)

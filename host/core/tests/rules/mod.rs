@@ -15,6 +15,7 @@ mod objects;
 mod order;
 mod over;
 mod rebalance;
+mod repair;
 mod resize;
 mod roster;
 mod second_look;

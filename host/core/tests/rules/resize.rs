@@ -7,7 +7,7 @@ use tanist_core::contract::{Phase, Position, Role};
 use tanist_core::decide::decide;
 use tanist_core::limits;
 use tanist_core::membership::{Entry, Vote};
-use tanist_core::plan::{Action, Reason};
+use tanist_core::plan::Action;
 use tanist_core::record::{Intent, LastPrimary, Listed, Membership, Record, Seeded, Started, Verb};
 use tanist_core::roster::Roster;
 use tanist_core::snapshot::{Override, Set, Snapshot};
@@ -220,7 +220,7 @@ fn a_learner_gets_its_vote_once_it_serves() {
 }
 
 /// db-2 is stopped, and the others serve.
-fn one_stopped(primaries: u32) -> Snapshot {
+pub fn one_stopped(primaries: u32) -> Snapshot {
     let mut world = agreeing(primaries);
     world.serve(2, Role::Stopped);
     let mut s = world.observe();
@@ -296,71 +296,8 @@ fn nobody_starts_who_is_not_listed_or_on_another_volume() {
     }
 }
 
-// D20: a volume with data on which the member was not started is an administrator's matter, and that is said; an empty one is not.
-#[test]
-fn a_copy_of_a_volume_is_shown() {
-    let waits = |change: &dyn Fn(&mut Snapshot)| {
-        let mut s = one_stopped(3);
-        change(&mut s);
-        let plan = decide(&s, &Natural);
-        let kept = plan.waits.into_iter().find(|wait| wait.reason == Reason::KeptData);
-        kept.map(|wait| (wait.member, wait.message))
-    };
-    let copied = |s: &mut Snapshot| s.members[2].claims[0].uid = "another".into();
-    let (member, message) = waits(&copied).unwrap();
-    assert_eq!(member, Some(db(2)));
-    assert!(message.starts_with("db-2 is not started: it was started on another volume"), "{message}");
-    assert_eq!(waits(&|_| ()), None, "it starts");
-    let empty = |s: &mut Snapshot| {
-        copied(s);
-        s.members[2].position = Position::Empty;
-    };
-    assert_eq!(waits(&empty), None, "it is removed and added anew");
-    let leaves = |s: &mut Snapshot| {
-        copied(s);
-        (s.group.replicas, s.group.primaries) = (2, 2);
-    };
-    assert_eq!(waits(&leaves), None, "it is removed");
-    let runs = |s: &mut Snapshot| {
-        copied(s);
-        s.members[2].reading.role = Role::Starting;
-    };
-    assert_eq!(waits(&runs), None, "it runs");
-}
-
-// D1, D21: db-2 leaves and is needed for a majority as long as db-0 is down, which lost its volume: so db-0 is repaired first.
-#[test]
-fn a_repair_does_not_wait_for_a_shrink_that_waits_for_it() {
-    let mut world = agreeing(3);
-    world.serve(0, Role::Stopped);
-    let mut s = world.observe();
-    s.members[0].position = Position::Empty;
-    (s.group.replicas, s.group.primaries) = (2, 2);
-    let removed = |s: &Snapshot| {
-        let run = |action: &Action| match action {
-            Action::Run { intent, .. } if intent.verb == Verb::MemberRemove => intent.target.clone(),
-            _ => None,
-        };
-        decide(s, &Natural).actions.iter().find_map(run)
-    };
-    assert_eq!(removed(&s), Some(db(0)));
-    s.members[0].reading.role = Role::Primary;
-    s.members[0].position = Position::Known(sequence("9"));
-    s.lists = agreeing(3).observe().lists;
-    assert_eq!(removed(&s), Some(db(2)));
-}
-
-// A start without a primary is remembered until its member is over, and so is where it runs.
-#[test]
-fn where_a_member_was_started_again_is_remembered() {
-    let plan = decide(&all_stopped(), &Natural);
-    let ran: Vec<_> =
-        plan.record.last_primaries.iter().map(|last| (last.member.clone(), last.node.is_some())).collect();
-    assert_eq!(ran, [0, 1, 2].map(|ordinal| (db(ordinal), true)));
-}
-
 /// Nobody runs any more.
-fn all_stopped() -> Snapshot {
+pub fn all_stopped() -> Snapshot {
     let mut world = agreeing(3);
     (0..3).for_each(|ordinal| world.serve(ordinal, Role::Stopped));
     let mut s = world.observe();

@@ -159,7 +159,8 @@ fn can_read(state: &State) -> bool {
 }
 
 /// Whether a member was started before, by the last list that the record has. `None`: it is not in it.
-fn known(state: &State, group: &str, member: &str) -> Option<bool> {
+#[must_use]
+pub fn known(state: &State, group: &str, member: &str) -> Option<bool> {
     let record = state.groups.get(group)?.status.as_ref()?.record.as_ref()?;
     let listed = list(record.get("membership")?, "members").iter().find(|listed| text(listed, "member") == member)?;
     listed.get("started").and_then(Value::as_bool)

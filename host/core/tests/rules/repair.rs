@@ -1,0 +1,109 @@
+//! Members that agree: what keeps a group from its members, and what is done first then.
+use super::super::support::policies::Natural;
+use super::super::support::{db, sequence};
+use super::membership::agreeing;
+use super::resize::{all_stopped, growing, one_stopped};
+use tanist_core::contract::{Position, Role};
+use tanist_core::decide::decide;
+use tanist_core::plan::{Action, Reason};
+use tanist_core::record::Verb;
+use tanist_core::snapshot::Snapshot;
+
+// D20: a volume with data on which the member was not started is an administrator's matter, and that is said; an empty one is not.
+#[test]
+fn a_copy_of_a_volume_is_shown() {
+    let waits = |change: &dyn Fn(&mut Snapshot)| {
+        let mut s = one_stopped(3);
+        change(&mut s);
+        let plan = decide(&s, &Natural);
+        let kept = plan.waits.into_iter().find(|wait| wait.reason == Reason::KeptData);
+        kept.map(|wait| (wait.member, wait.message))
+    };
+    let copied = |s: &mut Snapshot| s.members[2].claims[0].uid = "another".into();
+    let (member, message) = waits(&copied).unwrap();
+    assert_eq!(member, Some(db(2)));
+    assert!(message.starts_with("db-2 is not started: it was started on another volume"), "{message}");
+    assert_eq!(waits(&|_| ()), None, "it starts");
+    let empty = |s: &mut Snapshot| {
+        copied(s);
+        s.members[2].position = Position::Empty;
+    };
+    assert_eq!(waits(&empty), None, "it is removed and added anew");
+    let leaves = |s: &mut Snapshot| {
+        copied(s);
+        (s.group.replicas, s.group.primaries) = (2, 2);
+    };
+    assert_eq!(waits(&leaves), None, "it is removed");
+    let runs = |s: &mut Snapshot| {
+        copied(s);
+        s.members[2].reading.role = Role::Starting;
+    };
+    assert_eq!(waits(&runs), None, "it runs");
+}
+
+// D1, D21: db-2 leaves and is needed for a majority as long as db-0 is down, which lost its volume: so db-0 is repaired first.
+#[test]
+fn a_repair_does_not_wait_for_a_shrink_that_waits_for_it() {
+    let mut world = agreeing(3);
+    world.serve(0, Role::Stopped);
+    let mut s = world.observe();
+    s.members[0].position = Position::Empty;
+    (s.group.replicas, s.group.primaries) = (2, 2);
+    let removed = |s: &Snapshot| {
+        let run = |action: &Action| match action {
+            Action::Run { intent, .. } if intent.verb == Verb::MemberRemove => intent.target.clone(),
+            _ => None,
+        };
+        decide(s, &Natural).actions.iter().find_map(run)
+    };
+    assert_eq!(removed(&s), Some(db(0)));
+    s.members[0].reading.role = Role::Primary;
+    s.members[0].position = Position::Known(sequence("9"));
+    s.lists = agreeing(3).observe().lists;
+    assert_eq!(removed(&s), Some(db(2)));
+}
+
+/// db-2 alone is a member, and leaves; db-0 is desired, and stopped on an empty volume.
+fn only_one_that_leaves() -> Snapshot {
+    let mut s = growing(3);
+    for heard in s.lists.values_mut() {
+        heard.list.as_mut().unwrap().entries.retain(|e| e.name == Some(db(2)));
+    }
+    s.lists.retain(|name, _| *name == db(2));
+    for member in s.members.iter_mut().filter(|m| m.ordinal != 2) {
+        member.reading.role = Role::Stopped;
+        member.position = Position::Empty;
+    }
+    (s.group.replicas, s.group.primaries) = (1, 1);
+    s
+}
+
+// D9, D14: the only member leaves, and one that stays is none yet: it is added first, for without it nobody would be left.
+#[test]
+fn who_stays_is_added_before_the_last_one_that_leaves_is_removed() {
+    let s = only_one_that_leaves();
+    let changes = |action: &Action| match action {
+        Action::Run { intent, .. } if intent.verb.changes_members() => Some((intent.verb, intent.target.clone())),
+        _ => None,
+    };
+    let first = decide(&s, &Natural).actions.iter().find_map(changes);
+    assert_eq!(first, Some((Verb::MemberAdd, Some(db(0)))));
+}
+
+// A start without a primary is remembered until its member is over, and so is where it runs.
+#[test]
+fn where_a_member_was_started_again_is_remembered() {
+    let plan = decide(&all_stopped(), &Natural);
+    let ran: Vec<_> =
+        plan.record.last_primaries.iter().map(|last| (last.member.clone(), last.node.is_some())).collect();
+    assert_eq!(ran, [0, 1, 2].map(|ordinal| (db(ordinal), true)));
+}
+
+// D20: where nobody can leave and one that stays has kept its data, an administrator is asked.
+#[test]
+fn a_shrink_that_waits_for_kept_data_says_so() {
+    let mut s = only_one_that_leaves();
+    s.members[0].position = Position::Known(sequence("9"));
+    let plan = decide(&s, &Natural);
+    assert!(plan.waits.iter().any(|w| w.reason == Reason::KeptData && w.member == Some(db(0))), "{:?}", plan.waits);
+}
