@@ -412,14 +412,16 @@ pub fn differ(state: &State, group: &ReplicaGroup) -> Vec<String> {
     wrong.chain(missing.map(|name| format!("{name} is no member"))).collect()
 }
 
-/// Whether those whom the record knows as started are no majority any more: the memory was lost before a claim knew of the last change.
+/// Whether those whom the record knows as started, and who have their volumes, are no majority any more: the memory was lost before a claim knew of the last change.
 #[must_use]
 pub fn memory_is_outdated(state: &State, group: &str) -> bool {
     let Some(agreement) = state.agreements.get(group) else { return false };
     let voters = agreement.voters();
-    let is_known =
-        |id: &&String| agreement.members.get(*id).is_some_and(|l| members::known(state, group, &l.name) == Some(true));
-    voters.iter().filter(is_known).count() < quorum(voters.len())
+    let is_known = |name: &str| members::known(state, group, name) == Some(true);
+    let is_there = |(id, listed): &(&String, &Listed)| {
+        voters.contains(*id) && is_known(&listed.name) && identity_of(state, &listed.name) == Some(*id)
+    };
+    agreement.members.iter().filter(is_there).count() < quorum(voters.len())
 }
 
 /// The identity on the volume that a member has now.

@@ -244,7 +244,9 @@ pub async fn live_in(
 /// Waits until that holds, but not longer than healing may take. Whether it holds.
 async fn wait_until(world: &World, holds: impl Fn(&World) -> bool) -> bool {
     let mut waited = Duration::ZERO;
-    while waited < HEALING && !holds(world) {
+    // Where members agree users renew pods and empty volumes one after the other, and each takes its time.
+    let times = if world.lock().agreements.is_empty() { 1 } else { 2 };
+    while waited < HEALING * times && !holds(world) {
         users::renew(&mut world.lock());
         agree::administer(&mut world.lock());
         tokio::time::sleep(LOOK).await;
@@ -339,7 +341,10 @@ fn asks(world: &World, group: &str) -> bool {
     let has_several = object.spec.primaries != Primaries::Count(1) || happened(Fault::PrimariesChanged);
     let lost = happened(Fault::VolumeLost) || happened(Fault::VolumeRestored);
     // Who the members are says no list before a majority runs, and without the memory nobody knows whom that needs (docs/decisions/0038-membership.md, "Cost").
-    if forgot && asks.reason == "NoPrimary" && agree::memory_is_outdated(&state, group) {
+    if forgot
+        && matches!(asks.reason.as_str(), "NoPrimary" | "MemberFailed")
+        && agree::memory_is_outdated(&state, group)
+    {
         return true;
     }
     match asks.reason.as_str() {

@@ -67,7 +67,7 @@ fn has_identity(s: &Snapshot, member: &Member, started: bool) -> Held {
     let other = known.claim_uid.is_some() && memory::claim_uids(&member.claims) != known.claim_uid;
     let begun = known.started.as_ref().is_some_and(|start| start.before == Position::Empty);
     let why = match (&member.position, started) {
-        (Position::Known(_), true) if other => COPIED,
+        (Position::Known(_), _) if other => COPIED,
         (_, true) if other => "it was started on another volume; that one has its identity",
         (Position::Empty, true) => "it was started before, and its volume is empty now",
         // A start that was interrupted left data of the very identity that it was given.

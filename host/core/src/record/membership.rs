@@ -52,11 +52,11 @@ impl Membership {
         self.members.iter().filter(|listed| listed.voter).count()
     }
 
-    /// How many seats its members of that group need: one more than the highest number of one that was started.
+    /// How many seats its members of that group need: one more than the highest number of one that was started, or has a vote and may be needed for a majority.
     #[must_use]
     pub fn seats(&self, group: &str) -> u32 {
-        let started = self.members.iter().filter(|listed| listed.started);
-        let numbers = started.filter_map(|listed| roster::ordinal(group, listed.member.as_ref()?.as_str()));
+        let needed = self.members.iter().filter(|listed| listed.started || listed.voter);
+        let numbers = needed.filter_map(|listed| roster::ordinal(group, listed.member.as_ref()?.as_str()));
         numbers.max().map_or(0, |highest| highest.saturating_add(1))
     }
 

@@ -148,7 +148,10 @@ fn record_intent(s: &Snapshot, plan: &mut Plan, member: &Member, intent: &Intent
     // An earlier pod of the member is proven over before its next start; where it is, only this entry knows.
     if intent.verb.may_lead() {
         // The start may never be confirmed, and the claims of others may say that it led: then this is the volume that it led with.
-        known.claim_uid = known.claim_uid.take().or_else(|| memory::claim_uids(&member.claims));
+        // Where members agree an identity begins on an empty volume, whatever volume the member had before.
+        let begins = s.group.commands.membership.is_some() && member.position == Position::Empty;
+        let before = known.claim_uid.take().filter(|_| !begins);
+        known.claim_uid = before.or_else(|| memory::claim_uids(&member.claims));
         record_last_primary(plan, s, intent);
     }
     plan.record.note(s.now, Event::CommandStarted, Some(&member.name), Some(intent.command.clone()));

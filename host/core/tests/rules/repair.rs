@@ -6,7 +6,7 @@ use super::resize::{all_stopped, growing, one_stopped};
 use tanist_core::contract::{Position, Role};
 use tanist_core::decide::decide;
 use tanist_core::plan::{Action, Reason};
-use tanist_core::record::Verb;
+use tanist_core::record::{Started, Verb};
 use tanist_core::snapshot::Snapshot;
 
 // D20: a volume with data on which the member was not started is an administrator's matter, and that is said; an empty one is not.
@@ -106,4 +106,31 @@ fn a_shrink_that_waits_for_kept_data_says_so() {
     s.members[0].position = Position::Known(sequence("9"));
     let plan = decide(&s, &Natural);
     assert!(plan.waits.iter().any(|w| w.reason == Reason::KeptData && w.member == Some(db(0))), "{:?}", plan.waits);
+}
+
+// D20: a member was added, and its first start never ran, or how it ended is not known; on another volume its identity begins only if that one is empty.
+#[test]
+fn an_identity_begins_on_the_volume_that_is_empty() {
+    for (position, begins, volume) in
+        [(Position::Empty, 1, "the next one"), (Position::Known(sequence("9")), 0, "the first one")]
+    {
+        let mut s = one_stopped(3);
+        for heard in s.lists.values_mut() {
+            let entries = &mut heard.list.as_mut().unwrap().entries;
+            let own = entries.iter_mut().filter(|e| e.name == Some(db(2)));
+            own.for_each(|e| {
+                e.address = "http://db-2.db".into();
+                e.name = None;
+            });
+        }
+        s.members[2].position = position;
+        s.members[2].claims[0].uid = "the next one".into();
+        let known = s.record.member_mut(&db(2));
+        known.claim_uid = Some("the first one".into());
+        known.started =
+            Some(Started { term: 1, target: false, before: Position::Empty, followed: false, peer_stopped: false });
+        let plan = decide(&s, &Natural);
+        assert_eq!(plan.record.intents.len(), begins, "{:?}", plan.waits);
+        assert_eq!(plan.record.member(&db(2)).claim_uid.as_deref(), Some(volume));
+    }
 }
