@@ -124,8 +124,8 @@ fn prove_vanished_over(s: &Snapshot, last: &LastPrimary) -> Result<&'static str,
 /// Why the member may still run where it led or was about to. `None`: nothing that is remembered of it runs.
 #[must_use]
 pub fn may_run_still(s: &Snapshot, member: &MemberName) -> Option<NotOver> {
-    let own = s.record.last_primaries.iter().filter(|last| last.member == *member);
-    own.filter_map(|last| prove_over(s, last).err()).next()
+    let mut own = s.record.last_primaries.iter().filter(|last| last.member == *member);
+    own.find_map(|last| prove_over(s, last).err())
 }
 
 /// Whether the member may be primary in a pod that is gone, and no amount of time alone proves that it is over: its node does not report, or is not known.
