@@ -71,7 +71,7 @@ fn has_identity(s: &Snapshot, member: &Member, started: bool) -> Held {
         (_, true) if other => "it was started on another volume; that one has its identity",
         (Position::Empty, true) => "it was started before, and its volume is empty now",
         // A start that was interrupted left data of the very identity that it was given.
-        (Position::Known(_), false) if !begun => KEPT,
+        (Position::Known(_), false) if !begun => UNEXPLAINED,
         (Position::Unknown(_), false) => "it was never started, and whether its volume is empty cannot be read",
         _ => return Ok(()),
     };
@@ -79,12 +79,13 @@ fn has_identity(s: &Snapshot, member: &Member, started: bool) -> Held {
 }
 
 /// What is said of a volume with data of an identity that the member does not have any more.
-pub const KEPT: &str =
-    "its volume has data of an earlier identity, under which it must not come back; delete its claim and its pod";
+const KEPT: &str = "its volume has data of an earlier identity, under which it must not come back";
+
+/// What is said of a volume with data of a member that was not started by the list. Without a present list it may have been started since.
+const UNEXPLAINED: &str = "by the list it was never started, and its volume has data";
 
 /// What is said of a volume with data on which the member was not started.
-const COPIED: &str =
-    "it was started on another volume, and that one has its identity; to add it anew, delete its claim and its pod";
+const COPIED: &str = "it was started on another volume, and that one has its identity";
 
 /// Why a desired member that the application lists is not started, if only an administrator can change that: its volume has data, and is not that of its identity.
 #[must_use]
@@ -210,13 +211,22 @@ pub fn change_group(s: &Snapshot) -> Result<Agreed, Violation> {
     if let Some(open) = s.record.intents.iter().find(|intent| intent.verb.changes_members()) {
         return Err(broken_by(Rule::ChangeOpen, &open.member, format!("{} is not settled", open.what())));
     }
+    let agreed = healthy_majority(s)?;
+    match agreed.since.saturating_add(limits::LIST_FRESH_SECONDS) < s.now {
+        true => Err(broken(Rule::ListUnknown, "the lists of the members have to be read again")),
+        false => Ok(agreed),
+    }
+}
+
+/// A majority of the voters said the present list, and a majority is healthy: so the members that are healthy have all that was ever agreed on, and no other volume is needed.
+///
+/// # Errors
+/// The first rule that does not hold.
+pub fn healthy_majority(s: &Snapshot) -> Result<Agreed, Violation> {
     let agreed = agreed(s)?;
     let group = &s.group.name;
     if !agreed.is_confirmed(group) {
         return Err(broken(Rule::ListUnknown, MINORITY));
-    }
-    if agreed.since.saturating_add(limits::LIST_FRESH_SECONDS) < s.now {
-        return Err(broken(Rule::ListUnknown, "the lists of the members have to be read again"));
     }
     let (healthy, voters) = (agreed.healthy_voters(group).len(), agreed.list.voters());
     if healthy < quorum(voters) {

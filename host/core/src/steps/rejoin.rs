@@ -1,7 +1,7 @@
 //! Rejoin: the members of an application that agree are stopped, or too many of them; those that the application lists are started again, each on its own volume, all at the
 //! same time: without a majority nobody serves. There is nothing to choose.
 use crate::check::{self, Rule};
-use crate::contract::Role;
+use crate::contract::{Position, Role};
 use crate::plan::{Plan, Reason};
 use crate::policy::Policies;
 use crate::record::Verb;
@@ -24,7 +24,11 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
             // One that leaves and is listed no more has nothing to do here.
             Err(violation) if s.leaves(member) && violation.rule == Rule::NotListed => {}
             Err(violation) => {
-                let message = format!("{} is not started: {violation}", member.name);
+                let mut message = format!("{} is not started: {violation}", member.name);
+                // Which data the others lack is known only when they have a majority again.
+                if violation.rule == Rule::SecondIdentity && matches!(member.position, Position::Known(_)) {
+                    message.push_str("; keep its claim, for its data may be needed");
+                }
                 plan.wait_until(Reason::RejoinPending, Some(&member.name), message, violation.until);
             }
         }

@@ -129,12 +129,14 @@ fn note_followed(s: &Snapshot, plan: &mut Plan, member: &Member) {
 }
 
 /// Records a serving primary as a last primary until it is over. The same for a member that was primary in this term by its claims and is not seen
-/// as stopped or secondary: the record may have been lost while the member could not be read (S32).
+/// as stopped or secondary: the record may have been lost while the member could not be read (S32). One that was confirmed as a secondary since is none, although a start that was to make it
+/// primary again was refused.
 fn record_primary(s: &Snapshot, plan: &mut Plan, member: &Member) {
     let serves = s.serves(member);
     let memory = s.record.member(&member.name);
     let led = s.record.term > 0
         && memory.primary_term == Some(s.record.term)
+        && !memory.followed_since
         && !over::is_follow_command(memory.last_command.as_deref());
     let may_lead = led && over::may_run(s, member) && !matches!(s.seen(member).0, Role::Stopped | Role::Secondary);
     let (Some(pod), true) = (&member.pod, serves || may_lead) else { return };

@@ -41,8 +41,7 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
         return;
     }
     for (member, why) in s.members.iter().filter_map(|m| Some((m, check::kept(s, &agreed, m)?))) {
-        let message = format!("{} is not started: {why}", member.name);
-        plan.wait(Reason::KeptData, Some(&member.name), message);
+        keep(s, plan, &member.name, format!("{} is not started: {why}", member.name));
     }
     match next(s, &agreed) {
         Some(change) => pursue(s, plan, &agreed, &change),
@@ -97,8 +96,7 @@ fn pursue(s: &Snapshot, plan: &mut Plan, agreed: &Agreed, change: &Change) {
     if let Err(violation) = check::change_target(s, agreed, change.verb, target)
         && violation.rule == Rule::SecondIdentity
     {
-        // Only an administrator can change that, so nobody is asked again meanwhile.
-        return plan.wait(Reason::KeptData, Some(target), format!("{}: {violation}", describe(change)));
+        return keep(s, plan, target, format!("{}: {violation}", describe(change)));
     }
     // Nothing is changed on a list that is older than a moment.
     if agreed.since.saturating_add(limits::LIST_CHANGE_SECONDS) < s.now {
@@ -128,6 +126,18 @@ fn pursue(s: &Snapshot, plan: &mut Plan, agreed: &Agreed, change: &Change) {
             Some(target),
             format!("{}: every member that could do it is busy", describe(change)),
         ),
+    }
+}
+
+/// A volume whose data keep a member out. Only an administrator can delete it, and is told to only while a healthy majority has all data: until then this volume may be what they lack.
+fn keep(s: &Snapshot, plan: &mut Plan, member: &MemberName, message: String) {
+    match check::healthy_majority(s) {
+        Ok(_) => plan.wait(Reason::KeptData, Some(member), format!("{message}; delete its claim and its pod")),
+        Err(violation) => {
+            let message = format!("{message}; keep its claim for now: {violation}");
+            let again = s.now.saturating_add(limits::LIST_AGAIN_SECONDS);
+            plan.wait_until(Reason::ResizePending, Some(member), message, Some(again));
+        }
     }
 }
 

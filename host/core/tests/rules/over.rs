@@ -1,6 +1,7 @@
 //! When an application is over, and who may be primary (docs/rules.md, "Over", "May be primary").
 use super::super::support::db;
 use super::super::support::policies::Natural;
+use super::super::support::world::World;
 use super::checks::{intent, served, stopped};
 use tanist_core::contract::{Phase, Role};
 use tanist_core::decide::decide;
@@ -129,4 +130,20 @@ fn a_member_that_was_primary_after_it_was_told_to_follow_may_be_primary() {
     world.record = plan.record;
     world.serve(1, Role::Starting);
     assert!(world.observe().may_be_primary().contains_key(&db(1)));
+}
+
+// S32, S44: who led in this term and cannot be read may still lead. Not so who was confirmed as a secondary since, also if a start that was to make it primary again was refused:
+// nothing would prove it over while it goes on as a secondary.
+#[test]
+fn who_became_a_secondary_since_does_not_count_while_it_cannot_be_read() {
+    let counts = |followed_since: bool| {
+        let mut s = World::settled(1_000).observe();
+        let term = s.record.term;
+        let known = s.record.member_mut(&db(1));
+        (known.primary_term, known.followed_since) = (Some(term), followed_since);
+        known.last_command = Some("primary".into());
+        s.members[1].reading.role = Role::Unknown;
+        decide(&s, &Natural).record.last_primaries.iter().any(|last| last.member == db(1))
+    };
+    assert_eq!((counts(false), counts(true)), (true, false));
 }

@@ -41,6 +41,45 @@ fn a_copy_of_a_volume_is_shown() {
     assert_eq!(waits(&runs), None, "it runs");
 }
 
+// D20: what keeps a member out may be what the majority lacks, so nobody is told to delete it while no majority is healthy.
+#[test]
+fn a_claim_is_given_up_only_while_a_healthy_majority_has_all_data() {
+    let said = |change: &dyn Fn(&mut Snapshot)| {
+        let mut s = one_stopped(3);
+        s.members[2].claims[0].uid = "another".into();
+        change(&mut s);
+        let waits = decide(&s, &Natural).waits.into_iter().filter(|wait| wait.member == Some(db(2)));
+        let waits: Vec<_> = waits.map(|wait| (wait.reason, wait.message)).collect();
+        let deleted = waits.iter().any(|(_, said)| said.contains("delete its claim"));
+        let kept = waits.iter().any(|(_, said)| said.contains("keep its claim"));
+        (waits.iter().any(|(reason, _)| *reason == Reason::KeptData), deleted, kept)
+    };
+    assert_eq!(said(&|_| ()), (true, true, false));
+    assert_eq!(said(&|s| s.members[1].reading.role = Role::Starting), (false, false, true), "one of three is healthy");
+}
+
+// D20: nobody serves, and the last list that is known may be older than what the members did since.
+#[test]
+fn while_nobody_serves_every_claim_with_data_is_kept() {
+    let said = |change: &dyn Fn(&mut Snapshot)| {
+        let mut s = all_stopped();
+        change(&mut s);
+        let waits = decide(&s, &Natural).waits;
+        let own: Vec<_> = waits.into_iter().filter(|wait| wait.member == Some(db(2))).map(|w| w.message).collect();
+        own.join("; ")
+    };
+    let asked_to_keep = |s: &str| s.contains("keep its claim") && !s.contains("delete");
+    let stale = said(&|s| {
+        let known = s.record.membership.as_mut().unwrap();
+        known.members.iter_mut().filter(|m| m.member == Some(db(2))).for_each(|m| m.started = false);
+    });
+    assert!(asked_to_keep(&stale), "the list does not know its start yet: {stale}");
+    let copied = said(&|s| s.members[2].claims[0].uid = "another".into());
+    assert!(asked_to_keep(&copied), "a copy: {copied}");
+    let empty = said(&|s| s.members[2].position = Position::Empty);
+    assert!(!empty.contains("claim"), "nothing to keep: {empty}");
+}
+
 // D1, D21: db-2 leaves and is needed for a majority as long as db-0 is down, which lost its volume: so db-0 is repaired first.
 #[test]
 fn a_repair_does_not_wait_for_a_shrink_that_waits_for_it() {

@@ -172,7 +172,7 @@ fn change(state: &mut State, write: Write) -> Result<Option<Object>, Error> {
             delete(state, name);
             Ok(None)
         }
-        // No group of the simulator has members that can be removed for good.
+        // No group of the simulator has `spec.scaling.volumes: Delete`.
         Write::Discard { discard, .. } => {
             state.breaks("D20", format!("the claim {} is deleted", discard.claim()));
             Ok(None)
