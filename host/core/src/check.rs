@@ -22,8 +22,8 @@ pub use members::{
     demote_member, failed_member, follow_member, join_group, join_member, makes_room, place_group, place_member,
 };
 pub use membership::{
-    add, agreed, change_group, change_target, counts, executes, healthy_majority, is_extra, is_formed, kept,
-    lost_identity, promote, quorum_without, rejoin_member, remove,
+    add, agreed, change_group, change_target, counts, executes, healthy_majority, is_extra, is_formed, is_let_go, kept,
+    lost, promote, quorum_without, rejoin_member, remove,
 };
 pub use rebalance::{rebalance_candidate, rebalance_group, rebalance_member};
 pub use seed::{SeedOrder, highest_term};

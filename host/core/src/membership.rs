@@ -98,16 +98,23 @@ impl List {
         self.cluster == other.cluster && all(self) == all(other)
     }
 
-    /// The list as the record has it. `revision`: how often the list has changed before.
+    /// The list as the record has it. `known`: the one before. Who was seen under an identity was started, also when a list that was read before says otherwise.
     #[must_use]
-    pub fn to_record(&self, group: &str, revision: u64) -> Membership {
+    pub fn to_record(&self, group: &str, known: Option<&Membership>) -> Membership {
+        let started = |entry: &Entry| entry.is_started() || known.is_some_and(|known| known.has_started(&entry.id));
         let listed = |entry: &Entry| Listed {
             id: entry.id.clone(),
             member: entry.member(group),
-            started: entry.is_started(),
+            started: started(entry),
             voter: entry.is_voter(),
         };
-        Membership { cluster: self.cluster.clone(), revision, members: self.entries.iter().map(listed).collect() }
+        let members = self.entries.iter().map(listed).collect();
+        let revision = known.map_or(0, |known| known.revision);
+        let same = Membership { cluster: self.cluster.clone(), revision, members };
+        match known == Some(&same) {
+            true => same,
+            false => Membership { revision: revision.saturating_add(1), ..same },
+        }
     }
 }
 

@@ -93,11 +93,16 @@ pub fn start_note(s: &Snapshot, record: &Record, intent: &Intent) -> Option<Star
 }
 
 /// Takes the latest list that a claim has: what the claims remember of who the members are is never older than what was confirmed.
+///
+/// Without a record it may be older than what happened since: then whoever is listed may have been started, and starts only on a volume with data.
 fn recall_membership(record: &mut Record, known: &Record, marks: &[Marked<'_>]) {
     for (member, claim, mark) in marks {
         if let Some(list) = mark.membership.as_ref().filter(|_| !is_foreign(known, member, claim)) {
             record.membership = Membership::later(record.membership.take(), list);
         }
+    }
+    if known.is_blank() {
+        record.membership.iter_mut().flat_map(|list| &mut list.members).for_each(|listed| listed.started = true);
     }
 }
 

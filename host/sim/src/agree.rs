@@ -370,14 +370,21 @@ pub fn write(state: &mut State, group: &str) {
     spread(state, group, quorum(voters));
 }
 
-/// Whether a user may delete a member's volume: the others are a majority without it.
+/// Whether a user may delete a member's volume: the others are a majority without it, also of those that are left if a removal that was decided already takes one of them.
 #[must_use]
 pub fn may_lose_its_volume(state: &State, group: &str, pod: &str) -> bool {
     let Some(agreement) = state.agreements.get(group) else { return false };
     let voters = agreement.voters();
     let own = agreement.named(pod).map(|(id, _)| id);
     let others = well(state, group).into_iter().filter(|id| voters.contains(id) && Some(id) != own).count();
-    others >= quorum(voters.len())
+    let replicas = state.groups.get(group).map_or(0, |group| group.spec.replicas);
+    let seats: BTreeSet<String> = (0..replicas).map(|ordinal| format!("{group}-{ordinal}")).collect();
+    let leaves = agreement.members.values().any(|listed| !seats.contains(&listed.name));
+    let (others, voters) = match leaves {
+        true => (others.saturating_sub(1), voters.len().saturating_sub(1)),
+        false => (others, voters.len()),
+    };
+    others >= quorum(voters)
 }
 
 /// An administrator does what a group asks for: deletes the claim and the pod of a member whose volume has the data of an identity that is over.

@@ -2,7 +2,7 @@
 use super::{Held, Rule, Violation, broken, broken_by, can_take_command, retry_allowed, role_is, sole_primary};
 use crate::contract::{MemberName, Position, Role};
 use crate::limits;
-use crate::membership::{self, Agreed, Said, quorum};
+use crate::membership::{self, Agreed, Entry, Said, quorum};
 use crate::memory;
 use crate::over;
 use crate::record::{Intent, Listed, Verb};
@@ -52,7 +52,7 @@ pub(super) fn is_listed(s: &Snapshot, member: &Member) -> Held {
     }
     let agreed = agreed(s)?;
     match agreed.list.entry(&s.group.name, &member.name) {
-        Some(entry) => has_identity(s, member, entry.is_started()),
+        Some(entry) => has_identity(s, member, was_started(s, entry)),
         None => Err(not_listed(&member.name)),
     }
 }
@@ -61,14 +61,20 @@ fn not_listed(name: &MemberName) -> Violation {
     broken_by(Rule::NotListed, name, "the application does not list it as a member")
 }
 
+/// Whether the member was started under that identity: the list says so, or it was seen under it since the list was read.
+fn was_started(s: &Snapshot, entry: &Entry) -> bool {
+    entry.is_started() || s.record.membership.as_ref().is_some_and(|known| known.has_started(&entry.id))
+}
+
 /// No second identity on one volume, and no identity on a second volume: who was started has the volume on which it was, and who was only added has an empty one.
 fn has_identity(s: &Snapshot, member: &Member, started: bool) -> Held {
     let known = s.record.member(&member.name);
-    let other = known.claim_uid.is_some() && memory::claim_uids(&member.claims) != known.claim_uid;
+    let other = has_other_volume(s, member);
     let begun = known.started.as_ref().is_some_and(|start| start.before == Position::Empty);
     let why = match (&member.position, started) {
         (Position::Known(_), _) if other => COPIED,
         (_, true) if other => "it was started on another volume; that one has its identity",
+        (Position::Empty, false) if began_elsewhere(s, member) => "it may have been started on another volume",
         (Position::Empty, true) => "it was started before, and its volume is empty now",
         // A start that was interrupted left data of the very identity that it was given.
         (Position::Known(_), false) if !begun => UNEXPLAINED,
@@ -76,6 +82,23 @@ fn has_identity(s: &Snapshot, member: &Member, started: bool) -> Held {
         _ => return Ok(()),
     };
     Err(broken_by(Rule::SecondIdentity, &member.name, why))
+}
+
+/// Whether the member has another volume than the one on which it was started.
+fn has_other_volume(s: &Snapshot, member: &Member) -> bool {
+    let known = &s.record.member(&member.name).claim_uid;
+    known.is_some() && memory::claim_uids(&member.claims) != *known
+}
+
+/// Whether a start under its identity was begun on another volume than the one that the member has now, and nobody knows that it had no effect.
+fn began_elsewhere(s: &Snapshot, member: &Member) -> bool {
+    s.record.member(&member.name).started.is_some() && has_other_volume(s, member)
+}
+
+/// Whether a desired member lost the volume on which it was started under that identity, or may have been.
+#[must_use]
+pub fn lost(s: &Snapshot, entry: &Entry, member: &Member) -> bool {
+    (was_started(s, entry) || began_elsewhere(s, member)) && lost_identity(s, member)
 }
 
 /// What is said of a volume with data of an identity that the member does not have any more.
@@ -93,7 +116,7 @@ pub fn kept(s: &Snapshot, agreed: &Agreed, member: &Member) -> Option<Violation>
     let entry = agreed.list.entry(&s.group.name, &member.name)?;
     let is_idle = can_take_command(s, member).is_ok() && s.role(member).0 == Role::Stopped && !s.leaves(member);
     let has_data = matches!(member.position, Position::Known(_));
-    has_identity(s, member, entry.is_started()).err().filter(|_| is_idle && has_data)
+    has_identity(s, member, was_started(s, entry)).err().filter(|_| is_idle && has_data)
 }
 
 /// What is said of a list that too few said.
@@ -123,7 +146,7 @@ pub fn rejoin_member(s: &Snapshot, member: &Member) -> Held {
         return Err(Violation { until: not.until, ..broken_by(Rule::MayBePrimary, &member.name, not.why) });
     }
     let now = match membership::said(s) {
-        Said::Agreed(agreed) => agreed.list.entry(&s.group.name, &member.name).map(|entry| entry.is_started()),
+        Said::Agreed(agreed) => agreed.list.entry(&s.group.name, &member.name).map(|entry| was_started(s, entry)),
         Said::Split(why) => return Err(broken(Rule::SplitBrain, why)),
         Said::Nobody | Said::Nothing(_) | Said::Differing(_) => remembered(s, &member.name),
     };
@@ -157,13 +180,22 @@ pub fn is_extra(s: &Snapshot, member: &Member) -> bool {
     agrees(s) && s.leaves(member) && several
 }
 
-/// A member that leaves is stopped only once the application does not list it any more; on the way to 0 members all stop, and stay members.
-pub(super) fn is_let_go(s: &Snapshot, member: &Member) -> Held {
-    match counts(s, &member.name) && !s.group.is_stopped() {
-        true => {
-            Err(broken_by(Rule::StillListed, &member.name, "the application lists it still; it is removed there first"))
-        }
-        false => Ok(()),
+/// A member that leaves is stopped only once the application does not list it any more; on the way to 0 members all stop, and stay members. What is remembered may be older than what was
+/// added since, so a majority has to say it.
+///
+/// # Errors
+/// [`Rule::StillListed`], [`Rule::ListUnknown`].
+pub fn is_let_go(s: &Snapshot, member: &Member) -> Held {
+    if !is_formed(s) || s.group.is_stopped() {
+        return Ok(());
+    }
+    let name = &member.name;
+    if counts(s, name) {
+        return Err(broken_by(Rule::StillListed, name, "the application lists it still; it is removed there first"));
+    }
+    match membership::said(s) {
+        Said::Agreed(agreed) if agreed.is_confirmed(&s.group.name) => Ok(()),
+        _ => Err(broken_by(Rule::ListUnknown, name, "no majority says that the application does not list it")),
     }
 }
 
@@ -326,7 +358,7 @@ pub fn remove(s: &Snapshot, agreed: &Agreed, target: &MemberName) -> Held {
     let Some(entry) = agreed.list.entry(group, target) else { return Err(not_listed(target)) };
     let wanted = s.member(target).filter(|member| !s.leaves(member));
     if let Some(member) = wanted
-        && !(entry.is_started() && lost_identity(s, member))
+        && !lost(s, entry, member)
     {
         return Err(broken_by(Rule::NotSurplus, target, "it is desired, and has its identity"));
     }
@@ -343,8 +375,7 @@ pub fn remove(s: &Snapshot, agreed: &Agreed, target: &MemberName) -> Held {
 }
 
 /// Whether a desired member that was started before lost the volume on which it was: it is stopped, and its volume is empty.
-#[must_use]
-pub fn lost_identity(s: &Snapshot, member: &Member) -> bool {
+fn lost_identity(s: &Snapshot, member: &Member) -> bool {
     let stopped = s.reachable(member) && s.role(member).0 == Role::Stopped;
     stopped && member.position == Position::Empty && s.record.intent_of(&member.name).is_none()
 }

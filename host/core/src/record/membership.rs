@@ -46,6 +46,12 @@ impl Membership {
         }
     }
 
+    /// Whether the member with that identity was started under it.
+    #[must_use]
+    pub fn has_started(&self, id: &str) -> bool {
+        self.members.iter().any(|listed| listed.id == id && listed.started)
+    }
+
     /// How many members have a vote.
     #[must_use]
     pub fn voters(&self) -> usize {

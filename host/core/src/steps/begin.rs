@@ -145,13 +145,17 @@ fn record_intent(s: &Snapshot, plan: &mut Plan, member: &Member, intent: &Intent
         let (term, target) = (intent.term, intent.verb.opens_term());
         known.started = Some(Started { term, target, before, followed: false, peer_stopped: false });
     }
-    // An earlier pod of the member is proven over before its next start; where it is, only this entry knows.
-    if intent.verb.may_lead() {
+    let starts = matches!(intent.verb.intended(), Role::Primary | Role::Secondary);
+    let agrees = starts && s.group.commands.membership.is_some();
+    if intent.verb.may_lead() || agrees {
         // The start may never be confirmed, and the claims of others may say that it led: then this is the volume that it led with.
         // Where members agree an identity begins on an empty volume, whatever volume the member had before.
-        let begins = s.group.commands.membership.is_some() && member.position == Position::Empty;
+        let begins = agrees && member.position == Position::Empty;
         let before = known.claim_uid.take().filter(|_| !begins);
         known.claim_uid = before.or_else(|| memory::claim_uids(&member.claims));
+    }
+    // An earlier pod of the member is proven over before its next start; where it is, only this entry knows.
+    if intent.verb.may_lead() {
         record_last_primary(plan, s, intent);
     }
     plan.record.note(s.now, Event::CommandStarted, Some(&member.name), Some(intent.command.clone()));

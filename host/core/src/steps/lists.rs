@@ -28,13 +28,8 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
         Said::Split(why) => plan.wait_until(Reason::SplitBrain, None, format!("{why}; nothing is changed"), again),
         Said::Differing(why) => plan.wait_until(Reason::ListsDiffer, None, format!("{why}; nothing is changed"), again),
         Said::Agreed(agreed) if agreed.is_confirmed(&s.group.name) => {
-            let known = plan.record.membership.as_ref();
-            let revision = known.map_or(0, |known| known.revision);
-            let same = agreed.list.to_record(&s.group.name, revision);
-            if known != Some(&same) {
-                let revision = revision.saturating_add(1);
-                plan.record.membership = Some(agreed.list.to_record(&s.group.name, revision));
-            }
+            let list = agreed.list.to_record(&s.group.name, plan.record.membership.as_ref());
+            plan.record.membership = Some(list);
         }
         Said::Agreed(_) => {}
     }

@@ -1,5 +1,6 @@
 //! Remember: this round's observations that later rounds need go into the record. Nothing is started here.
 use crate::contract::{MemberName, Position, Role, Timestamp};
+use crate::membership::{self, Entry, Said};
 use crate::memory;
 use crate::over;
 use crate::plan::{Plan, Reason};
@@ -12,6 +13,8 @@ use std::collections::BTreeSet;
 pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     clear_backoff(s, plan);
     adopt(s, plan);
+    adopt_listed(s, plan);
+    forget_identities(s, plan);
     for ahead in memory::ahead(s) {
         plan.wait(Reason::ClaimChanged, Some(ahead.member), ahead.to_string());
     }
@@ -95,6 +98,43 @@ fn adopt(s: &Snapshot, plan: &mut Plan) {
     );
 }
 
+/// Adopts a member that runs, and that the record does not know, because a majority of an application whose members agree lists it as started: the status was removed, and its claim did not
+/// say so either.
+fn adopt_listed(s: &Snapshot, plan: &mut Plan) {
+    let Said::Agreed(agreed) = membership::said(s) else { return };
+    if plan.record.term == 0 || !agreed.is_confirmed(&s.group.name) {
+        return;
+    }
+    for member in s.members.iter().filter(|m| membership::is_asked(s, m) && s.record.intent_of(&m.name).is_none()) {
+        let entry = agreed.list.entry(&s.group.name, &member.name);
+        if s.record.member(&member.name).term.is_some() || !entry.is_some_and(Entry::is_started) {
+            continue;
+        }
+        let term = plan.record.term;
+        let known = plan.record.member_mut(&member.name);
+        (known.term, known.started) = (Some(term), None);
+        known.claim_uid = memory::claim_uids(&member.claims);
+        let why = "it runs, and the application lists it; nothing was recorded".to_owned();
+        plan.record.note(s.now, Event::Adopted, Some(&member.name), Some(why));
+    }
+}
+
+/// Forgets on which volume a member was started under an identity that is over: a majority lists it under another one, which was not started yet.
+fn forget_identities(s: &Snapshot, plan: &mut Plan) {
+    let (Said::Agreed(agreed), Some(known)) = (membership::said(s), &s.record.membership) else { return };
+    if !agreed.is_confirmed(&s.group.name) {
+        return;
+    }
+    for member in s.members.iter().filter(|m| s.record.intent_of(&m.name).is_none()) {
+        let Some(entry) = agreed.list.entry(&s.group.name, &member.name).filter(|e| !e.is_started()) else { continue };
+        // The identity of one that was just added is not known before it is listed.
+        let same = known.of(&member.name).is_some_and(|before| before.id == entry.id || before.id.is_empty());
+        if let Some(memory) = plan.record.members.get_mut(&member.name).filter(|_| !same) {
+            (memory.started, memory.claim_uid) = (None, None);
+        }
+    }
+}
+
 /// Removes the recorded `secondary` or `follow` command of a member that is seen as primary: from now on it may be primary while it is starting
 /// (docs/rules.md, "May be primary").
 fn forget_follow_command(s: &Snapshot, plan: &mut Plan, member: &Member) {
@@ -111,7 +151,15 @@ fn drop_start_without_effect(s: &Snapshot, plan: &mut Plan, member: &Member) {
     let known = s.record.member(&member.name);
     let Some(started) = &known.started else { return };
     let over = s.record.intent_of(&member.name).is_none() && s.reachable(member) && s.role(member).0 == Role::Stopped;
-    if over && member.position == started.before && matches!(member.position, Position::Known(_) | Position::Empty) {
+    // Where members agree another volume says nothing of the one on which it was started: that one has the identity.
+    let other = s.group.commands.membership.is_some()
+        && known.claim_uid.is_some()
+        && known.claim_uid != memory::claim_uids(&member.claims);
+    if over
+        && !other
+        && member.position == started.before
+        && matches!(member.position, Position::Known(_) | Position::Empty)
+    {
         plan.record.member_mut(&member.name).started = None;
     }
 }

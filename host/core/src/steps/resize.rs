@@ -61,9 +61,7 @@ pub fn next(s: &Snapshot, agreed: &Agreed) -> Option<Change> {
     leaving.sort_by_key(|(entry, name)| {
         (entry.is_started() && entry.is_voter(), std::cmp::Reverse(roster::ordinal(group, name.as_str())))
     });
-    let lost = |(entry, name): &(&Entry, MemberName)| {
-        entry.is_started() && s.member(name).is_some_and(|m| check::lost_identity(s, m))
-    };
+    let lost = |(entry, name): &(&Entry, MemberName)| s.member(name).is_some_and(|m| check::lost(s, entry, m));
     let leave = leaving.into_iter().map(|(_, name)| (name, false));
     let gone: Vec<(MemberName, bool)> = leave.chain(members().filter(lost).map(|(_, name)| (name, true))).collect();
     // One without which there is no majority keeps in neither the others that leave nor one that lost its volume, which may be what the majority lacks.

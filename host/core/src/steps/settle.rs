@@ -1,7 +1,7 @@
 //! Settle: every open intent is settled by evidence, never by repeating its command (promise 3; docs/safety.md, S1-S5, S9).
 mod change;
 
-use crate::contract::{Failure, MemberName, Outcome, Phase, Role, Timestamp};
+use crate::contract::{Failure, MemberName, Outcome, Phase, Position, Role, Timestamp};
 use crate::evidence::Cause;
 use crate::limits;
 use crate::memory;
@@ -84,7 +84,7 @@ fn settle_intent(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
                 return plan.wait_until(Reason::CommandRunning, Some(&intent.member), message, Some(again));
             }
             close_intent(plan, intent);
-            undo_start(plan, intent);
+            undo_start(s, plan, intent);
             reopen_switchover(plan, intent);
             plan.record.note(
                 s.now,
@@ -106,7 +106,7 @@ fn settle_intent(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
                 None,
                 &format!("{} was not started: {why}", intent.command),
             );
-            undo_start(plan, intent);
+            undo_start(s, plan, intent);
         }
         (_, CommandPlace::Over) if intent.verb.intended() == Role::Stopped => close_succeeded(s, plan, intent, None),
         (_, CommandPlace::Over) => {
@@ -284,7 +284,9 @@ fn record_started(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: Option
     // A sequence that was read before is of an older term: the data may have been replaced by a copy, or its history ended with the promotion. It
     // stays valid only for the member that opens the term in an application without histories.
     known.sequence.take_if(|read| !intent.verb.opens_term() || read.history.is_some());
-    known.claim_uid = member.and_then(|m| memory::claim_uids(&m.claims));
+    // Where members agree the identity is on the volume on which it was started: the present one may have taken its place since.
+    let identity = known.claim_uid.take().filter(|_| s.group.commands.membership.is_some());
+    known.claim_uid = identity.or_else(|| member.and_then(|m| memory::claim_uids(&m.claims)));
     if primary {
         known.primary_term = Some(intent.term);
         known.last_primary = Some(s.now);
@@ -321,12 +323,15 @@ fn close_failed(s: &Snapshot, plan: &mut Plan, intent: &Intent, outcome: Outcome
 
 /// Removes from the record what was noted in case the command ran: it was not started and never will be under this token. The last-primary entry
 /// belongs to this command, because no command that makes a primary starts in a container in which a primary may run.
-fn undo_start(plan: &mut Plan, intent: &Intent) {
+fn undo_start(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
     if intent.verb.may_lead() {
         plan.record.last_primaries.retain(|l| l.pod_uid != intent.pod_uid || l.container_id != intent.container_id);
     }
     if !intent.again && intent.verb.intended() != Role::Stopped {
-        plan.record.member_mut(&intent.member).started = None;
+        let known = plan.record.member_mut(&intent.member);
+        let began = known.started.take().is_some_and(|started| started.before == Position::Empty);
+        // Where members agree the volume is that of an identity, which did not begin.
+        known.claim_uid.take_if(|_| began && s.group.commands.membership.is_some());
     }
 }
 

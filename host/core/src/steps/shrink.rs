@@ -28,12 +28,18 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     let mut leaving: Vec<_> = s.members.iter().filter(|m| s.leaves(m)).collect();
     // Secondaries first, from the highest ordinal: the primary leaves last.
     leaving.sort_by_key(|m| (s.role(m).0 == Role::Primary, std::cmp::Reverse(m.ordinal)));
-    let is_let_go = |m: &Member| s.group.is_stopped() || !check::counts(s, &m.name);
+    let is_let_go = |m: &Member| check::is_let_go(s, m).is_ok();
     if let Some(member) = leaving.iter().find(|m| s.role(m).0 != Role::Stopped && m.pod.is_some() && is_let_go(m)) {
         return stop_member(s, plan, member);
     }
+    for violation in leaving.iter().filter_map(|m| check::is_let_go(s, m).err()) {
+        // Those that are listed the step before removes, and says what it waits for.
+        if violation.rule == Rule::ListUnknown {
+            plan.wait(Reason::ShrinkPending, violation.member.as_ref(), violation.message);
+        }
+    }
     if !leaving.iter().all(|m| is_let_go(m)) {
-        return; // the step before removes them from the application, and says what it waits for
+        return;
     }
     if let Some(missing) = leaving.iter().find(|m| !s.reachable(m) && s.roster().is_made(m)) {
         let message = format!("{} is leaving, and its pod does not run, so its data cannot be read", missing.name);

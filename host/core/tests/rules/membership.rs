@@ -200,6 +200,26 @@ fn claims_remember_the_list() {
     assert_eq!(recalled(&world.record, &foreign), world.record.membership, "from elsewhere");
 }
 
+// S32, D20: a list that only claims remember may be older than the first start of a member, which then starts on a volume with data and on no other.
+#[test]
+fn whoever_the_claims_list_may_have_been_started_since() {
+    let mut world = agreeing(3);
+    world.record.membership.as_mut().unwrap().members.iter_mut().for_each(|listed| listed.started = false);
+    let marks: Vec<_> = world.volumes.iter().map(|(o, v)| (db(*o), v.claim(*o))).collect();
+    let marks: Vec<_> = marks
+        .into_iter()
+        .map(|(member, mut claim)| {
+            claim.mark.as_mut().unwrap().membership.clone_from(&world.record.membership);
+            (member, claim)
+        })
+        .collect();
+    let started = |record: &Record| {
+        let list = memory::recall(record.clone(), "db", marks.iter().map(|(m, c)| (m, c))).membership.unwrap();
+        list.members.iter().filter(|listed| listed.started).count()
+    };
+    assert_eq!((started(&Record::default()), started(&world.record)), (3, 0));
+}
+
 /// Who is asked for its list.
 fn asked(s: &Snapshot) -> Vec<MemberName> {
     let actions = decide(s, &Natural).actions;

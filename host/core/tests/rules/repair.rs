@@ -2,12 +2,13 @@
 use super::super::support::policies::Natural;
 use super::super::support::{db, sequence};
 use super::membership::agreeing;
-use super::resize::{all_stopped, growing, one_stopped};
+use super::resize::{all_stopped, forget_starts, growing, one_stopped};
+use tanist_core::check::{self, Rule};
 use tanist_core::contract::{Position, Role};
 use tanist_core::decide::decide;
 use tanist_core::plan::{Action, Reason};
 use tanist_core::record::{Started, Verb};
-use tanist_core::snapshot::Snapshot;
+use tanist_core::snapshot::{Evidence, Snapshot};
 
 // D20: a volume with data on which the member was not started is an administrator's matter, and that is said; an empty one is not.
 #[test]
@@ -147,29 +148,143 @@ fn a_shrink_that_waits_for_kept_data_says_so() {
     assert!(plan.waits.iter().any(|w| w.reason == Reason::KeptData && w.member == Some(db(0))), "{:?}", plan.waits);
 }
 
-// D20: a member was added, and its first start never ran, or how it ended is not known; on another volume its identity begins only if that one is empty.
+/// db-2 was added and is listed without a name; its volume is another one than before. `begun`: a start was begun on the one before.
+fn added_on_another_volume(position: Position, begun: bool) -> Snapshot {
+    let mut s = one_stopped(3);
+    for heard in s.lists.values_mut() {
+        let entries = &mut heard.list.as_mut().unwrap().entries;
+        let own = entries.iter_mut().filter(|e| e.name == Some(db(2)));
+        own.for_each(|e| {
+            e.address = "http://db-2.db".into();
+            e.name = None;
+        });
+    }
+    forget_starts(&mut s);
+    s.members[2].position = position;
+    s.members[2].claims[0].uid = "the next one".into();
+    let known = s.record.member_mut(&db(2));
+    known.claim_uid = Some("the first one".into());
+    let start = Started { term: 1, target: false, before: Position::Empty, followed: false, peer_stopped: false };
+    known.started = Some(start).filter(|_| begun);
+    s
+}
+
+// D20: an identity begins on an empty volume. One whose start was begun elsewhere may have a vote there: it is removed and added anew. A volume with data is an administrator's matter.
 #[test]
-fn an_identity_begins_on_the_volume_that_is_empty() {
-    for (position, begins, volume) in
-        [(Position::Empty, 1, "the next one"), (Position::Known(sequence("9")), 0, "the first one")]
-    {
-        let mut s = one_stopped(3);
+fn an_identity_begins_once_on_an_empty_volume() {
+    let done = |position: Position, begun: bool| {
+        let plan = decide(&added_on_another_volume(position, begun), &Natural);
+        let verbs: Vec<_> = plan.record.intents.iter().map(|intent| intent.verb).collect();
+        (verbs, plan.record.member(&db(2)).claim_uid.clone().unwrap())
+    };
+    assert_eq!(done(Position::Empty, false), (vec![Verb::Join], "the next one".into()), "no start was begun");
+    assert_eq!(done(Position::Empty, true), (vec![Verb::MemberRemove], "the first one".into()));
+    for begun in [false, true] {
+        assert_eq!(done(Position::Known(sequence("9")), begun), (Vec::new(), "the first one".into()), "{begun}");
+    }
+}
+
+// D20: a majority lists the member under another identity than before, which was not started: where the earlier one was started is forgotten.
+#[test]
+fn where_an_earlier_identity_was_started_is_forgotten() {
+    let known = |before: Option<&str>| {
+        let mut s = added_on_another_volume(Position::NotAsked, true);
+        let listed = s.record.membership.as_mut().unwrap().members.iter_mut().find(|l| l.member == Some(db(2)));
+        before.into_iter().zip(listed).for_each(|(id, listed)| listed.id = id.into());
+        let known = decide(&s, &Natural).record.member(&db(2)).clone();
+        (known.started.is_some(), known.claim_uid.is_some())
+    };
+    assert_eq!(known(None), (true, true), "the same");
+    assert_eq!(known(Some("")), (true, true), "it was just added, and that is its first list");
+    assert_eq!(known(Some("earlier")), (false, false));
+}
+
+// D1, D15: who was seen under an identity was started, also when a list that was read a moment before says otherwise.
+#[test]
+fn a_start_that_was_seen_is_not_forgotten_by_an_earlier_list() {
+    let mut s = agreeing(3).observe();
+    let id = s.record.membership.as_ref().unwrap().of(&db(2)).unwrap().id.clone();
+    for heard in s.lists.values_mut() {
+        let entries = &mut heard.list.as_mut().unwrap().entries;
+        entries.iter_mut().filter(|e| e.id == id).for_each(|e| (e.name, e.address) = (None, "http://db-2.db".into()));
+    }
+    let started = |s: &Snapshot| decide(s, &Natural).record.membership.unwrap().of(&db(2)).unwrap().started;
+    assert!(started(&s));
+    s.record.membership.as_mut().unwrap().members.retain(|listed| listed.id != id);
+    assert!(!started(&s), "nobody has seen that identity");
+}
+
+// S32, D1: the status was removed, and one claim had lost its annotations. Who runs and is listed as started is a member.
+#[test]
+fn who_is_listed_and_runs_is_adopted() {
+    let serves = |change: &dyn Fn(&mut Snapshot)| {
+        let mut s = agreeing(3).observe();
+        s.record.members.remove(&db(2));
+        change(&mut s);
+        let term = s.record.term;
+        decide(&s, &Natural).record.members.get(&db(2)).is_some_and(|known| known.term == Some(term))
+    };
+    assert!(serves(&|_| ()));
+    let unlisted = |s: &mut Snapshot| {
         for heard in s.lists.values_mut() {
-            let entries = &mut heard.list.as_mut().unwrap().entries;
-            let own = entries.iter_mut().filter(|e| e.name == Some(db(2)));
-            own.for_each(|e| {
-                e.address = "http://db-2.db".into();
-                e.name = None;
-            });
+            heard.list.as_mut().unwrap().entries.retain(|e| e.name != Some(db(2)));
         }
-        s.members[2].position = position;
-        s.members[2].claims[0].uid = "the next one".into();
-        let known = s.record.member_mut(&db(2));
-        known.claim_uid = Some("the first one".into());
-        known.started =
-            Some(Started { term: 1, target: false, before: Position::Empty, followed: false, peer_stopped: false });
+    };
+    assert!(!serves(&unlisted), "the application does not list it");
+    assert!(!serves(&|s| s.lists.retain(|name, _| *name == db(2))), "it alone says so");
+}
+
+// D19, S32: the record was lost and the claims do not know of one that was just added. Without a majority that says who the members are none is let go.
+#[test]
+fn nobody_is_let_go_without_a_majority_that_says_so() {
+    let rule = |change: &dyn Fn(&mut Snapshot)| {
+        let mut s = agreeing(3).observe();
+        (s.group.replicas, s.group.primaries) = (2, 2);
+        change(&mut s);
+        check::is_let_go(&s, &s.members[2]).err().map(|violation| violation.rule)
+    };
+    let forget = |s: &mut Snapshot| {
+        s.record.membership.as_mut().unwrap().members.retain(|listed| listed.member != Some(db(2)));
+    };
+    let unlisted = |s: &mut Snapshot| {
+        forget(s);
+        for heard in s.lists.values_mut() {
+            heard.list.as_mut().unwrap().entries.retain(|e| e.name != Some(db(2)));
+        }
+        s.lists.remove(&db(2));
+        s.members[2].reading.role = Role::Stopped;
+    };
+    assert_eq!(rule(&forget), Some(Rule::StillListed));
+    assert_eq!(rule(&unlisted), None);
+    let unsaid = |s: &mut Snapshot| {
+        unlisted(s);
+        s.lists.clear();
+    };
+    assert_eq!(rule(&unsaid), Some(Rule::ListUnknown));
+    let unformed = |s: &mut Snapshot| {
+        unsaid(s);
+        (s.record.membership, s.record.ever_seeded) = (None, None);
+    };
+    assert_eq!(rule(&unformed), None);
+    assert_eq!(rule(&|s| s.group.replicas = 0), None, "all stop, and stay members");
+}
+
+// D20: a volume that took the place of the one on which a member was started has not its identity, also if it is there before the start is confirmed.
+#[test]
+fn an_identity_stays_with_the_volume_on_which_its_member_was_started() {
+    for verb in [Verb::Join, Verb::Place] {
+        let mut s = one_stopped(if verb == Verb::Join { 3 } else { 1 });
+        s.record.member_mut(&db(2)).claim_uid = None;
         let plan = decide(&s, &Natural);
-        assert_eq!(plan.record.intents.len(), begins, "{:?}", plan.waits);
-        assert_eq!(plan.record.member(&db(2)).claim_uid.as_deref(), Some(volume));
+        let begun = plan.record.intents.first().cloned().unwrap();
+        let first = plan.record.member(&db(2)).claim_uid.clone();
+        assert!((begun.verb, first.is_some()) == (verb, true), "{begun:?}");
+        s.record = plan.record;
+        s.evidence.insert(begun.token, Evidence::Exited(0));
+        s.members[2].reading.role = begun.verb.intended();
+        s.members[2].claims[0].uid = "the next one".into();
+        let confirmed = decide(&s, &Natural).record;
+        assert!(confirmed.intents.is_empty());
+        assert_eq!(confirmed.member(&db(2)).claim_uid, first);
     }
 }

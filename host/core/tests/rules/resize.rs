@@ -262,6 +262,15 @@ fn relist(s: &mut Snapshot, listed: Option<bool>) {
             }
         }
     }
+    if listed == Some(false) {
+        forget_starts(s);
+    }
+}
+
+/// Nobody was seen to be started before.
+pub fn forget_starts(s: &mut Snapshot) {
+    let known = s.record.membership.iter_mut().flat_map(|known| &mut known.members);
+    known.for_each(|listed| listed.started = false);
 }
 
 // D10, D20: nobody is started whom the application does not list, and no volume gets a second identity.
