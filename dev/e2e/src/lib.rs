@@ -4,6 +4,7 @@
 //!
 //! `KUBECONFIG` names the cluster, `CLUSTER` says how images get there (see dev/README.md).
 mod cluster;
+mod etcd;
 mod group;
 mod journal;
 mod lead;
@@ -13,6 +14,7 @@ mod play;
 mod policies;
 
 pub use cluster::{cache, kubectl, kubectl_given, machines, root, run, run_given, tanist, tanist_ended};
+pub use etcd::{EtcdClient, Members, counts, listed};
 pub use group::{Group, condition, merge, term, text, waits};
 pub use journal::{Entry, Execution, Lead, executions, leads, starts, two_at_once};
 pub use lead::{KILL, led_by_another};

@@ -1,131 +1,9 @@
 //! Members that agree: etcd counts its members itself, decides by a majority, and elects its leader. It grows, shrinks and is repaired under a client that checks each
 //! write.
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::time::Instant;
-use tanist_e2e::{Group, Outcome, Stage, condition, kubectl, kubectl_given, play, text, until, waits};
-
-/// A pod that writes one key after the other, reads each back with a linearizable read, and notes what was acknowledged.
-const CLIENT: &str = r#"
-apiVersion: v1
-kind: Pod
-metadata: {name: client}
-spec:
-  terminationGracePeriodSeconds: 0
-  securityContext: {runAsNonRoot: true, runAsUser: 999, runAsGroup: 999, fsGroup: 999, seccompProfile: {type: RuntimeDefault}}
-  containers:
-    - name: client
-      image: tanist.local/etcd:1
-      imagePullPolicy: IfNotPresent
-      securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
-      resources: {requests: {cpu: 20m, memory: 32Mi}}
-      env:
-        - {name: ETCDCTL_API, value: "3"}
-        - {name: ETCDCTL_ENDPOINTS, value: "https://etcd-rw:2379"}
-        - {name: ETCDCTL_CACERT, value: /tls/ca.crt}
-        - {name: ETCDCTL_CERT, value: /tls/tls.crt}
-        - {name: ETCDCTL_KEY, value: /tls/tls.key}
-        - {name: ETCDCTL_DIAL_TIMEOUT, value: 2s}
-        - {name: ETCDCTL_COMMAND_TIMEOUT, value: 4s}
-      command: [bash, -c]
-      args:
-        - |
-          for ((i = 1; ; i++)); do
-            sleep 0.05
-            etcdctl put "key$i" "$i" >/dev/null 2>&1 || continue
-            echo "$i" >>/work/acknowledged
-            read=$(etcdctl get --print-value-only "key$i" 2>/dev/null) || continue
-            [[ $read == "$i" ]] || echo "key$i: '$read'" >>/work/wrong
-          done
-      volumeMounts:
-        - {name: tls, mountPath: /tls, readOnly: true}
-        - {name: work, mountPath: /work}
-  volumes:
-    - {name: tls, secret: {secretName: etcd-client-tls, defaultMode: 0440}}
-    - {name: work, emptyDir: {}}
-"#;
-
-/// Prints how many writes were acknowledged, how many of them are not there, and what was read wrongly.
-const JUDGE: &str = "
-touch /work/wrong
-sort /work/acknowledged >/work/sorted
-etcdctl get --prefix key --keys-only | sed -n s/^key//p | sort >/work/there || exit 1
-wc -l </work/sorted
-comm -23 /work/sorted /work/there | wc -l
-cat /work/wrong";
-
-/// The client of a group.
-struct Client {
-    namespace: String,
-}
-
-impl Client {
-    async fn begin(stage: &Stage) -> Result<Self> {
-        let namespace = stage.namespace.clone();
-        kubectl_given(CLIENT, &["apply", "-n", &namespace, "-f", "-"])?;
-        let client = Client { namespace };
-        until("writes of the client", 60, async || Ok(client.acknowledged().is_ok_and(|writes| writes > 3))).await?;
-        Ok(client)
-    }
-
-    fn run(&self, script: &str) -> Result<String> {
-        kubectl(&["exec", "-n", &self.namespace, "client", "--", "bash", "-c", script])
-    }
-
-    fn acknowledged(&self) -> Result<u64> {
-        Ok(self.run("wc -l </work/acknowledged")?.trim().parse()?)
-    }
-
-    /// Its writes go on.
-    async fn goes_on(&self) -> Result<()> {
-        let before = self.acknowledged()?;
-        until("further writes", 30, async || Ok(self.acknowledged()? > before)).await
-    }
-
-    /// Nothing that was acknowledged is missing, and nothing was read wrongly.
-    async fn lost_nothing(&self) -> Result<()> {
-        self.goes_on().await?;
-        let said = self.run(JUDGE)?;
-        let mut lines = said.lines();
-        let writes: u64 = lines.next().context("no number")?.trim().parse()?;
-        let missing = lines.next().context("no number")?.trim();
-        let wrong: Vec<_> = lines.collect();
-        ensure!(writes > 10, "only {writes} writes were acknowledged: this shows nothing");
-        ensure!(missing == "0", "{missing} of {writes} acknowledged writes are missing");
-        ensure!(wrong.is_empty(), "{wrong:?}");
-        Ok(())
-    }
-}
-
-/// The members as etcd lists them: their identities by their names, and whether each is a healthy voter.
-async fn listed(group: &Group, by: u32) -> Result<BTreeMap<String, (String, bool)>> {
-    let said = group.member(by).exec(&["etcd-member", "list"]).await?;
-    ensure!(said.code == 0 && said.text.starts_with("cluster "), "{said:?}");
-    let entry = |line: &str| match line.split(' ').collect::<Vec<_>>().as_slice() {
-        [name, id, vote, health, _] => {
-            Ok(((*name).to_owned(), ((*id).to_owned(), (*vote, *health) == ("voter", "healthy"))))
-        }
-        _ => anyhow::bail!("{line}"),
-    };
-    said.text.lines().skip(1).map(entry).collect()
-}
-
-/// Waits until the group has that many members, by its status and by etcd, and all of them vote.
-async fn counts(group: &Group, members: usize) -> Result<BTreeMap<String, (String, bool)>> {
-    let all_vote = |seen: &Value| {
-        let rows = seen.pointer("/status/members").and_then(Value::as_array).cloned().unwrap_or_default();
-        rows.len() == members && rows.iter().all(|row| text(row, "/membership") == "Voter")
-    };
-    let is_done = |seen: &Value| condition(seen, "Rescaling").starts_with("False ReplicasMatchSpec");
-    group.ready(150).await?;
-    group.until("all members to vote", 60, |seen| all_vote(seen) && is_done(seen)).await?;
-    let list = listed(group, 0).await?;
-    let names: Vec<_> = (0..members).map(|ordinal| format!("etcd-{ordinal}")).collect();
-    ensure!(list.keys().cloned().collect::<Vec<_>>() == names, "{list:?}");
-    ensure!(list.values().all(|(_, votes)| *votes), "{list:?}");
-    Ok(list)
-}
+use tanist_e2e::{EtcdClient, Group, Outcome, condition, counts, kubectl, listed, play, text, until, waits};
 
 fn delete(group: &Group, kind: &str, name: &str) -> Result<()> {
     kubectl(&["delete", "-n", &group.namespace, kind, name, "--wait=false"]).map(drop)
@@ -137,14 +15,14 @@ fn claims(group: &Group) -> Result<Vec<String>> {
     Ok(names.split_whitespace().map(str::to_owned).collect())
 }
 
-// D1, D7, D16, D20: 1 -> 3 -> 5 -> 3 -> 1 under a client, by the spec and by `kubectl scale`. A member that was removed keeps its volume, and does not
+// D1, D7, D16, D20, D25: 1 -> 3 -> 5 -> 3 -> 1 under a client, by the spec and by `kubectl scale`. A member that was removed keeps its volume, and does not
 // come back with it: that is shown, until somebody deletes its claim.
 #[test]
 fn etcd_grows_and_shrinks_under_a_client() -> Outcome {
     play("grow").run(async |stage| {
         let group = stage.etcd(json!({"replicas": 1})).await?;
         let first = counts(&group, 1).await?;
-        let client = Client::begin(stage).await?;
+        let client = EtcdClient::begin(stage, None).await?;
         for members in [3_usize, 5, 3, 1] {
             let began = Instant::now();
             match members {
@@ -159,8 +37,9 @@ fn etcd_grows_and_shrinks_under_a_client() -> Outcome {
         ensure!(last.get("etcd-0") == first.get("etcd-0"), "{first:?} {last:?}");
         client.lost_nothing().await?;
 
-        group.change(json!({"replicas": 2})).await?;
-        let seen = group.until("the kept volume to be reported", 60, |seen| waits(seen).contains("KeptData")).await?;
+        group.change(json!({"replicas": 2, "scaling": {"deadlineSeconds": 10}})).await?;
+        let is_said = |seen: &Value| waits(seen).contains("KeptData") && waits(seen).contains("ResizeOverdue");
+        let seen = group.until("the kept volume to be reported", 60, is_said).await?;
         ensure!(waits(&seen).contains("delete its claim"), "{}", waits(&seen));
         ensure!(listed(&group, 0).await?.len() == 1, "{:?}", listed(&group, 0).await?);
         delete(&group, "pvc", "data-etcd-1")?;
@@ -177,7 +56,7 @@ fn volumes_of_removed_members_are_deleted() -> Outcome {
     play("volumes").run(async |stage| {
         let group = stage.etcd(json!({"replicas": 3, "scaling": {"volumes": "Delete"}})).await?;
         counts(&group, 3).await?;
-        let client = Client::begin(stage).await?;
+        let client = EtcdClient::begin(stage, None).await?;
         group.change(json!({"replicas": 1})).await?;
         group.until("the missing right to be reported", 120, |seen| seen.to_string().contains("delete claim")).await?;
         ensure!(claims(&group)?.len() == 3, "{:?}", claims(&group)?);
@@ -201,7 +80,7 @@ fn etcd_is_repaired() -> Outcome {
     play("repair").run(async |stage| {
         let group = stage.etcd(json!({"replicas": 3})).await?;
         let mut before = counts(&group, 3).await?;
-        let client = Client::begin(stage).await?;
+        let client = EtcdClient::begin(stage, None).await?;
         for ordinal in [2, 1, 0] {
             let name = format!("etcd-{ordinal}");
             let uid = group.member(ordinal).uid().await?;
@@ -233,7 +112,7 @@ fn a_growth_of_etcd_is_cancelled() -> Outcome {
     play("cancel").run(async |stage| {
         let group = stage.etcd(json!({"replicas": 3})).await?;
         let before = counts(&group, 3).await?;
-        let client = Client::begin(stage).await?;
+        let client = EtcdClient::begin(stage, None).await?;
         group.change(json!({"replicas": 5})).await?;
         let half = |seen: &Value| {
             let rows = seen.pointer("/status/members").and_then(Value::as_array).cloned().unwrap_or_default();

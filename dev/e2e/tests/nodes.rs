@@ -1,6 +1,7 @@
 //! What happens to nodes: cut off, without power, declared dead, back; and to the API server. One test at a time, on a cluster of four nodes of its
 //! own: `make e2e-nodes`. The operator is on node4, which nothing happens to.
 mod away;
+mod quorum;
 mod zones;
 
 use anyhow::{Context, Result, ensure};

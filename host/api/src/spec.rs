@@ -116,7 +116,7 @@ pub struct ReplicaGroupSpec {
     #[serde(default)]
     pub failover: Failover,
 
-    /// What becomes of members that leave because `replicas` was lowered.
+    /// How the number of members changes, and what becomes of members that leave because `replicas` was lowered.
     #[serde(default)]
     pub scaling: Scaling,
 

@@ -73,6 +73,7 @@ pub fn group(object: &ReplicaGroup, domain: &str) -> Result<Group, Invalid> {
             prefer_running: spec.failover.prefer_running,
             max_behind: spec.failover.max_behind,
         },
+        resize_deadline: spec.scaling.deadline_seconds,
         // The definition refuses it elsewhere; what was stored before that rule deletes nothing.
         deletes_volumes: spec.scaling.volumes == RemovedVolumes::Delete && spec.commands.member_list.is_some(),
         paused: spec.paused,

@@ -170,6 +170,7 @@ fn group(case: &Case, names: &[String], replicas: u32, primaries: u32) -> Group 
         paused: false,
         retry: None,
         requested_override: None,
+        resize_deadline: 600,
         deletes_volumes: false,
         override_error: None,
         labels: pairs(labels),

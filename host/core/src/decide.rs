@@ -9,7 +9,7 @@ use crate::steps;
 type Step = fn(&Snapshot, &dyn Policies, &mut Plan);
 
 /// The steps in order, without the last one, `rebalance`; each is a file in `steps/` and a heading of host/README.md.
-const STEPS: [Step; 18] = [
+const STEPS: [Step; 19] = [
     steps::settle::step,
     steps::remember::step,
     steps::objects::step,
@@ -28,6 +28,7 @@ const STEPS: [Step; 18] = [
     steps::resize::step,
     steps::shrink::step,
     steps::discard::step,
+    steps::overdue::step,
 ];
 
 /// Decides what is done this round.

@@ -101,7 +101,9 @@ impl List {
     /// The list as the record has it. `known`: the one before. Who was seen under an identity was started, also when a list that was read before says otherwise.
     #[must_use]
     pub fn to_record(&self, group: &str, known: Option<&Membership>) -> Membership {
-        let started = |entry: &Entry| entry.is_started() || known.is_some_and(|known| known.has_started(&entry.id));
+        let before =
+            |entry: &Entry| known.is_some_and(|known| known.has_started(&entry.id, entry.member(group).as_ref()));
+        let started = |entry: &Entry| entry.is_started() || before(entry);
         let listed = |entry: &Entry| Listed {
             id: entry.id.clone(),
             member: entry.member(group),

@@ -213,6 +213,8 @@ words! {
         RejoinPending,
         /// The members of the application are not those that are desired yet.
         ResizePending,
+        /// The members of the application are other than desired, and nothing changed among them for a long time.
+        ResizeOverdue,
         /// A volume has data of an earlier identity.
         KeptData,
     }

@@ -7,7 +7,7 @@ mod primaries;
 mod verb;
 
 pub use event::Event;
-pub use membership::{Listed, Membership};
+pub use membership::{Listed, Membership, Resizing};
 pub use primaries::{LastPrimary, LostPrimary};
 pub use verb::Verb;
 
@@ -73,6 +73,9 @@ pub struct Record {
     /// Since when a policy has answered nothing but "wait". Absent: none does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_since: Option<Timestamp>,
+    /// A change of the application's members that is under way. Absent: they are those that are desired.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resizing: Option<Resizing>,
     /// The override that was used; it is never used again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_override: Option<String>,
@@ -362,6 +365,7 @@ impl Record {
         self.switchover.iter_mut().filter_map(|h| h.begun.as_mut()).for_each(past);
         self.history.iter_mut().map(|t| &mut t.at).for_each(past);
         self.waiting_since.iter_mut().for_each(past);
+        self.resizing.iter_mut().map(|resizing| &mut resizing.since).for_each(past);
     }
 
     /// Clears all back-offs: an administrator changed the spec or asked for a retry.

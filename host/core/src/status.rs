@@ -243,7 +243,7 @@ fn moves(wait: &Wait) -> bool {
         R::PodCannotStart | R::PodStray | R::FailoverPending | R::OverrideInvalid | R::SwitchoverFailed => false,
         R::FollowPending | R::ShrinkPending | R::SwitchoverPending | R::ListUnknown | R::ListsDiffer => true,
         R::RejoinPending | R::ResizePending => true,
-        R::SplitBrain | R::KeptData => false,
+        R::SplitBrain | R::KeptData | R::ResizeOverdue => false,
     }
 }
 

@@ -9,6 +9,7 @@ pub mod join;
 pub mod lead;
 pub mod lists;
 pub mod objects;
+pub mod overdue;
 pub mod place;
 pub mod positions;
 pub mod rebalance;

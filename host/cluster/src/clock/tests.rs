@@ -136,6 +136,7 @@ pub fn snapshot(now: Timestamp, node: Node) -> Snapshot {
         paused: false,
         retry: None,
         requested_override: None,
+        resize_deadline: 600,
         deletes_volumes: false,
         override_error: None,
         labels: Vec::new(),

@@ -5,7 +5,7 @@ use crate::limits;
 use crate::membership::{self, Agreed, Entry, Said, quorum};
 use crate::memory;
 use crate::over;
-use crate::record::{Intent, Listed, Verb};
+use crate::record::{Intent, Listed, Membership, Verb};
 use crate::snapshot::{Member, Snapshot};
 
 /// Whether the members of this group's application agree on who they are.
@@ -63,7 +63,8 @@ fn not_listed(name: &MemberName) -> Violation {
 
 /// Whether the member was started under that identity: the list says so, or it was seen under it since the list was read.
 fn was_started(s: &Snapshot, entry: &Entry) -> bool {
-    entry.is_started() || s.record.membership.as_ref().is_some_and(|known| known.has_started(&entry.id))
+    let before = |known: &Membership| known.has_started(&entry.id, entry.member(&s.group.name).as_ref());
+    entry.is_started() || s.record.membership.as_ref().is_some_and(before)
 }
 
 /// No second identity on one volume, and no identity on a second volume: who was started has the volume on which it was, and who was only added has an empty one.
@@ -75,7 +76,7 @@ fn has_identity(s: &Snapshot, member: &Member, started: bool) -> Held {
         (Position::Known(_), _) if other => COPIED,
         (_, true) if other => "it was started on another volume; that one has its identity",
         (Position::Empty, false) if began_elsewhere(s, member) => "it may have been started on another volume",
-        (Position::Empty, true) => "it was started before, and its volume is empty now",
+        (Position::Empty, true) => "it counts as started before, and its volume is empty now",
         // A start that was interrupted left data of the very identity that it was given.
         (Position::Known(_), false) if !begun => UNEXPLAINED,
         (Position::Unknown(_), false) => "it was never started, and whether its volume is empty cannot be read",
@@ -195,7 +196,7 @@ pub fn is_let_go(s: &Snapshot, member: &Member) -> Held {
     }
     match membership::said(s) {
         Said::Agreed(agreed) if agreed.is_confirmed(&s.group.name) => Ok(()),
-        _ => Err(broken_by(Rule::ListUnknown, name, "no majority says that the application does not list it")),
+        _ => Err(broken_by(Rule::ListUnknown, name, "it waits for a majority to say that it is no member any more")),
     }
 }
 
@@ -377,7 +378,8 @@ pub fn remove(s: &Snapshot, agreed: &Agreed, target: &MemberName) -> Held {
 /// Whether a desired member that was started before lost the volume on which it was: it is stopped, and its volume is empty.
 fn lost_identity(s: &Snapshot, member: &Member) -> bool {
     let stopped = s.reachable(member) && s.role(member).0 == Role::Stopped;
-    stopped && member.position == Position::Empty && s.record.intent_of(&member.name).is_none()
+    let runs = member.reading.running.is_some() || s.record.intent_of(&member.name).is_some();
+    stopped && member.position == Position::Empty && !runs
 }
 
 /// A learner may get its vote: it serves or is starting, and everybody reaches it.

@@ -182,6 +182,7 @@ fn group(story: &contract::Snapshot) -> Group {
         paused: false,
         retry: None,
         requested_override: None,
+        resize_deadline: 600,
         deletes_volumes: false,
         override_error: None,
         labels: told.labels.clone(),

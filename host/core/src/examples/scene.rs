@@ -346,6 +346,7 @@ fn group(members: u32) -> Group {
         paused: false,
         retry: None,
         requested_override: None,
+        resize_deadline: 600,
         deletes_volumes: false,
         override_error: None,
         labels: Vec::new(),

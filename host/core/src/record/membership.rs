@@ -1,5 +1,5 @@
 //! The last list of members on which the members of the application agreed.
-use crate::contract::MemberName;
+use crate::contract::{MemberName, Timestamp};
 use crate::roster;
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +30,18 @@ pub struct Listed {
     pub voter: bool,
 }
 
+/// A change of the application's members that is under way: the target that it has now, and when something last changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Resizing {
+    /// The desired number of members.
+    pub target: u32,
+    /// The revision of the list.
+    pub revision: u64,
+    /// When the group first had both, in seconds since 1970.
+    pub since: Timestamp,
+}
+
 impl Membership {
     /// What the list has of that member of the group.
     #[must_use]
@@ -46,10 +58,21 @@ impl Membership {
         }
     }
 
-    /// Whether the member with that identity was started under it.
+    /// Whether the member was started under that identity. Of one that was just added the identity is not known yet.
     #[must_use]
-    pub fn has_started(&self, id: &str) -> bool {
-        self.members.iter().any(|listed| listed.id == id && listed.started)
+    pub fn has_started(&self, id: &str, member: Option<&MemberName>) -> bool {
+        let is_it = |listed: &Listed| listed.id == id || listed.id.is_empty() && listed.member.as_ref() == member;
+        self.members.iter().any(|listed| listed.started && is_it(listed))
+    }
+
+    /// Whether these are the desired members, all started and with a vote.
+    #[must_use]
+    pub fn is_settled(&self, group: &str, replicas: u32) -> bool {
+        let is_desired = |listed: &Listed| {
+            let own = listed.member.as_ref().and_then(|name| roster::ordinal(group, name.as_str()));
+            listed.started && listed.voter && own.is_some_and(|own| own < replicas)
+        };
+        self.members.iter().all(is_desired) && u32::try_from(self.members.len()) == Ok(replicas)
     }
 
     /// How many members have a vote.

@@ -31,6 +31,8 @@ pub struct Group {
     pub domain: String,
     /// What has to be known before a secondary takes over.
     pub failover: Failover,
+    /// Seconds for which the application's members may stay other than desired without a change among them (`spec.scaling.deadlineSeconds`).
+    pub resize_deadline: u32,
     /// Whether the claims of members that were removed are deleted (`spec.scaling.volumes`).
     pub deletes_volumes: bool,
     /// Whether the group is paused: then only open commands are settled.

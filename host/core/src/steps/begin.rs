@@ -95,6 +95,11 @@ pub fn begin_change(s: &Snapshot, plan: &mut Plan, verb: Verb, on: &MemberName, 
         return plan.violations.push(violation);
     }
     plan.record.counter = counter;
+    if verb == Verb::MemberAdd {
+        // It is no member and stopped: nothing of an earlier identity holds for the new one.
+        let known = plan.record.member_mut(target);
+        (known.started, known.claim_uid) = (None, None);
+    }
     plan.record.note(s.now, Event::CommandStarted, Some(&member.name), Some(format!("{command_name} of {target}")));
     plan.record.intents.push(intent.clone());
     let argv = about(

@@ -98,14 +98,14 @@ fn adopt(s: &Snapshot, plan: &mut Plan) {
     );
 }
 
-/// Adopts a member that runs, and that the record does not know, because a majority of an application whose members agree lists it as started: the status was removed, and its claim did not
-/// say so either.
+/// Adopts a member that runs, and that the record does not know, because a majority of an application whose members agree lists it as started, and it says so itself: the status was removed,
+/// and its claim did not say so either.
 fn adopt_listed(s: &Snapshot, plan: &mut Plan) {
     let Said::Agreed(agreed) = membership::said(s) else { return };
     if plan.record.term == 0 || !agreed.is_confirmed(&s.group.name) {
         return;
     }
-    for member in s.members.iter().filter(|m| membership::is_asked(s, m) && s.record.intent_of(&m.name).is_none()) {
+    for member in s.members.iter().filter(|m| agreed.by.contains(&m.name) && s.record.intent_of(&m.name).is_none()) {
         let entry = agreed.list.entry(&s.group.name, &member.name);
         if s.record.member(&member.name).term.is_some() || !entry.is_some_and(Entry::is_started) {
             continue;

@@ -35,7 +35,8 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     for violation in leaving.iter().filter_map(|m| check::is_let_go(s, m).err()) {
         // Those that are listed the step before removes, and says what it waits for.
         if violation.rule == Rule::ListUnknown {
-            plan.wait(Reason::ShrinkPending, violation.member.as_ref(), violation.message);
+            let again = Some(s.now.saturating_add(limits::LIST_AGAIN_SECONDS));
+            plan.wait_until(Reason::ShrinkPending, violation.member.as_ref(), violation.message, again);
         }
     }
     if !leaving.iter().all(|m| is_let_go(m)) {

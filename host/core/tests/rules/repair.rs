@@ -184,6 +184,26 @@ fn an_identity_begins_once_on_an_empty_volume() {
     }
 }
 
+// D20: what is remembered of an earlier identity of a member holds for no new one, also if nobody knows how its removal ended.
+#[test]
+fn a_new_identity_has_no_volume_and_no_start() {
+    let mut s = added_on_another_volume(Position::Empty, true);
+    s.lists.values_mut().for_each(|heard| heard.list.as_mut().unwrap().entries.retain(|e| e.name.is_some()));
+    let record = decide(&s, &Natural).record;
+    assert_eq!(record.intents.iter().map(|intent| intent.verb).collect::<Vec<_>>(), [Verb::MemberAdd]);
+    let known = record.member(&db(2));
+    assert_eq!((known.started.is_some(), known.claim_uid.is_some()), (false, false));
+}
+
+// D21, S32: the status was removed in the middle of a start, and its runner says that it goes on: its volume is not lost because it is still empty.
+#[test]
+fn a_volume_on_which_a_command_runs_is_not_lost() {
+    let mut s = added_on_another_volume(Position::Empty, true);
+    assert_eq!(decide(&s, &Natural).record.intents.len(), 1);
+    s.members[2].reading.running = Some("join-7-1".into());
+    assert_eq!(decide(&s, &Natural).record.intents.len(), 0);
+}
+
 // D20: a majority lists the member under another identity than before, which was not started: where the earlier one was started is forgotten.
 #[test]
 fn where_an_earlier_identity_was_started_is_forgotten() {
@@ -210,7 +230,13 @@ fn a_start_that_was_seen_is_not_forgotten_by_an_earlier_list() {
     }
     let started = |s: &Snapshot| decide(s, &Natural).record.membership.unwrap().of(&db(2)).unwrap().started;
     assert!(started(&s));
-    s.record.membership.as_mut().unwrap().members.retain(|listed| listed.id != id);
+    let known = |s: &mut Snapshot, id: &str| {
+        let listed = s.record.membership.as_mut().unwrap().members.iter_mut().find(|l| l.member == Some(db(2)));
+        listed.unwrap().id = id.into();
+    };
+    known(&mut s, "");
+    assert!(started(&s), "its identity was not known when it was started");
+    known(&mut s, "another");
     assert!(!started(&s), "nobody has seen that identity");
 }
 
@@ -231,6 +257,10 @@ fn who_is_listed_and_runs_is_adopted() {
         }
     };
     assert!(!serves(&unlisted), "the application does not list it");
+    assert!(
+        !serves(&|s| drop(s.lists.remove(&db(2)))),
+        "it may be in another cluster: it has not said who its members are"
+    );
     assert!(!serves(&|s| s.lists.retain(|name, _| *name == db(2))), "it alone says so");
 }
 
@@ -287,4 +317,48 @@ fn an_identity_stays_with_the_volume_on_which_its_member_was_started() {
         assert!(confirmed.intents.is_empty());
         assert_eq!(confirmed.member(&db(2)).claim_uid, first);
     }
+}
+
+// D25: the members are other than desired, and nothing changes among them for longer than the deadline. That is said, with what is waited for, until something changes or nothing is desired any more.
+#[test]
+fn a_change_of_the_members_that_takes_too_long_is_said() {
+    let mut s = agreeing(3).observe();
+    s.group.resize_deadline = 100;
+    assert_eq!(decide(&s, &Natural).record.resizing, None, "they are those that are desired");
+    s.members[2].reading.role = Role::Stopped;
+    (s.group.replicas, s.group.primaries) = (2, 2);
+    s.members[1].reading.role = Role::Starting;
+    let begun = decide(&s, &Natural);
+    assert_eq!(begun.record.resizing.as_ref().map(|resizing| (resizing.target, resizing.since)), Some((2, s.now)));
+    assert!(begun.wake_at().is_some_and(|at| at <= s.now + 100));
+    s.record.resizing = begun.record.resizing;
+    let said = |change: &dyn Fn(&mut Snapshot)| {
+        let mut s = s.clone();
+        change(&mut s);
+        let waits = decide(&s, &Natural).waits.into_iter().find(|wait| wait.reason == Reason::ResizeOverdue);
+        waits.map(|wait| wait.message)
+    };
+    assert_eq!(said(&|s| s.now += 99), None);
+    let message = said(&|s| s.now += 100).unwrap();
+    assert_eq!(message, "3 of 2 members, and nothing has changed for 100 s; next: removing db-2");
+    let other_target = |s: &mut Snapshot| {
+        s.now += 100;
+        (s.group.replicas, s.group.primaries) = (1, 1);
+    };
+    assert_eq!(said(&other_target), None, "it begins anew");
+    let other_list = |s: &mut Snapshot| {
+        s.now += 100;
+        s.record.membership.as_mut().unwrap().revision += 1;
+    };
+    assert_eq!(said(&other_list), None, "something changed");
+    let called_off = |s: &mut Snapshot| {
+        s.now += 100;
+        (s.group.replicas, s.group.primaries) = (3, 3);
+    };
+    assert_eq!(said(&called_off), None);
+    let stopped = |s: &mut Snapshot| {
+        s.now += 100;
+        s.group.replicas = 0;
+    };
+    assert_eq!(said(&stopped), None);
 }

@@ -408,6 +408,7 @@ impl Story {
                 "paused" => group.paused = value == "true",
                 "runner" => group.runner = value == "true",
                 "starting" => group.start_deadline = number(value),
+                "resizeDeadline" => group.resize_deadline = value.parse().unwrap(),
                 "deletesVolumes" => group.deletes_volumes = value == "true",
                 other => panic!("{other:?} is not in the spec"),
             }

@@ -40,6 +40,7 @@ pub fn group(replicas: u32, primaries: u32) -> Group {
         paused: false,
         retry: None,
         requested_override: None,
+        resize_deadline: 600,
         deletes_volumes: false,
         override_error: None,
         labels: Vec::new(),
