@@ -107,11 +107,15 @@ fn tries(definition: &Definition) -> Vec<Try> {
     all
 }
 
+/// The most members of a group that is lived. A group shrinks when the roles of all that leave are known at once, and of more members than this the simulated cluster does not tell them as fast
+/// as they age (docs/operations.md, "Size of a group").
+const MEMBERS: u32 = 300;
+
 /// What is lived of what is accepted: one in so many, and of the group that has every field one value of each. `TANIST_MISUSE`: one in how many; 1 is all.
 fn chosen<'t>(tries: impl Iterator<Item = &'t Try>, usual: usize) -> Vec<(&'t Try, &'t ReplicaGroup)> {
     let stride = std::env::var("TANIST_MISUSE").ok().and_then(|text| text.parse().ok()).unwrap_or(usual);
-    let changed =
-        |one: &'t Try| one.after.as_ref().ok().filter(|after| **after != one.before).map(|after| (one, after));
+    let is_other = |one: &Try, after: &ReplicaGroup| *after != one.before && after.spec.replicas <= MEMBERS;
+    let changed = |one: &'t Try| one.after.as_ref().ok().filter(|after| is_other(one, after)).map(|after| (one, after));
     let mut fields = BTreeSet::new();
     let mut chosen: Vec<_> = tries.filter_map(changed).enumerate().collect();
     chosen.retain(|(number, (one, _))| number % stride == 0 || one.of == EVERYTHING && fields.insert(&one.path));
