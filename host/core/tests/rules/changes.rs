@@ -95,3 +95,20 @@ fn the_condition_says_how_far_it_is() {
     plain.group.commands.membership = None;
     assert_eq!(said(&plain), None);
 }
+
+// D9: one alone adds a second member, and the command fails. It may have worked before it failed: then nobody can say a list before the second one runs, so it is remembered.
+#[test]
+fn an_add_by_one_alone_that_failed_may_have_worked() {
+    let remembered = |evidence: Evidence| {
+        let mut s = growing(3);
+        let open = intent(&s, Verb::MemberAdd, 0, 1);
+        s.record.membership.as_mut().unwrap().members.retain(|listed| listed.member == Some(db(0)));
+        s.lists.clear();
+        s.evidence.insert(open.token.clone(), evidence);
+        s.record.intents.push(open);
+        decide(&s, &Natural).record.membership.unwrap().of(&db(1)).is_some()
+    };
+    assert!(remembered(Evidence::Exited(1)));
+    assert!(remembered(Evidence::Interrupted));
+    assert!(!remembered(Evidence::NotStarted(tanist_protocol::why::Word::Void.into())), "it never ran");
+}

@@ -8,7 +8,7 @@ use tanist_core::contract::{Position, Role};
 use tanist_core::decide::decide;
 use tanist_core::plan::{Action, Reason};
 use tanist_core::record::{Started, Verb};
-use tanist_core::snapshot::{Evidence, Snapshot};
+use tanist_core::snapshot::{Evidence, Group, Snapshot};
 
 // D20: a volume with data on which the member was not started is an administrator's matter, and that is said; an empty one is not.
 #[test]
@@ -330,7 +330,8 @@ fn a_change_of_the_members_that_takes_too_long_is_said() {
     s.members[1].reading.role = Role::Starting;
     let begun = decide(&s, &Natural);
     assert_eq!(begun.record.resizing.as_ref().map(|resizing| (resizing.target, resizing.since)), Some((2, s.now)));
-    assert!(begun.wake_at().is_some_and(|at| at <= s.now + 100));
+    let soon = Group { resize_deadline: 1, ..s.group.clone() };
+    assert_eq!(decide(&Snapshot { group: soon, ..s.clone() }, &Natural).wake_at(), Some(s.now + 1));
     s.record.resizing = begun.record.resizing;
     let said = |change: &dyn Fn(&mut Snapshot)| {
         let mut s = s.clone();
@@ -359,6 +360,34 @@ fn a_change_of_the_members_that_takes_too_long_is_said() {
     let stopped = |s: &mut Snapshot| {
         s.now += 100;
         s.group.replicas = 0;
+        s.record.resizing.as_mut().unwrap().target = 0;
     };
     assert_eq!(said(&stopped), None);
+}
+
+// D15, D21: the list does not say yet that a member was started, and it was seen before. Its volume is empty now: it does not start on it, but is removed and added anew.
+#[test]
+fn a_start_that_was_seen_decides_on_which_volume_a_member_starts() {
+    let begun = |seen: bool| {
+        let mut s = added_on_another_volume(Position::Empty, false);
+        s.record.member_mut(&db(2)).claim_uid = None;
+        let listed = s.record.membership.as_mut().unwrap().members.iter_mut().find(|l| l.member == Some(db(2)));
+        listed.unwrap().started = seen;
+        decide(&s, &Natural).record.intents.iter().map(|intent| intent.verb).collect::<Vec<_>>()
+    };
+    assert_eq!((begun(true), begun(false)), (vec![Verb::MemberRemove], vec![Verb::Join]));
+}
+
+// D20: a start that never ran gave its volume no identity.
+#[test]
+fn a_start_that_never_ran_leaves_no_volume() {
+    let mut s = added_on_another_volume(Position::Empty, false);
+    let plan = decide(&s, &Natural);
+    let begun = plan.record.intents.first().cloned().unwrap();
+    assert!(plan.record.member(&db(2)).claim_uid.is_some());
+    s.record = plan.record;
+    s.evidence.insert(begun.token, Evidence::NotStarted("the API server answered forbidden (403)".into()));
+    let closed = decide(&s, &Natural).record;
+    assert!(closed.intents.is_empty(), "{:?}", closed.intents);
+    assert_eq!(closed.member(&db(2)).claim_uid, None);
 }
