@@ -41,7 +41,7 @@ fn differing(before: &Members, after: &Members) -> Vec<String> {
     after.iter().filter(|(name, now)| before.get(*name) != Some(now)).map(|(name, _)| name.clone()).collect()
 }
 
-// D21, D8: three members on three nodes. One node loses its power: the others serve, and change nobody. When it is declared out of service and the claim of its member is deleted, the member is
+// D21: three members on three nodes. One node loses its power: the others serve, and change nobody. When it is declared out of service and the claim of its member is deleted, the member is
 // removed and added anew on another node. Then there are five; a node fails and comes back, and with it the members that it had, under their identities.
 #[test]
 fn a_node_of_etcd_is_lost() -> Outcome {
