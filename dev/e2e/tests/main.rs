@@ -29,4 +29,5 @@ mod sequences;
 mod steady;
 mod surplus;
 mod takeover;
+mod update;
 mod webhooks;

@@ -132,12 +132,13 @@ fn a_second_installation_leaves_a_managed_group_alone() -> Outcome {
     })
 }
 
-// A50: after a change of the template `kubectl wait` succeeds no sooner than a pod runs it; the columns say what is awaited.
+// A50, B27: users replace the pods. After a change of the template `kubectl wait` succeeds no sooner than a pod runs it; the columns say what is awaited.
 #[test]
 fn a_changed_template_is_ready_when_a_pod_runs_it() -> Outcome {
     play("template").run(async |stage| {
         let mut changes = led();
         changes["resyncIntervalSeconds"] = json!(1);
+        changes["update"] = json!({"batch": "None"});
         let group = stage.register(changes).await?;
         group.ready(60).await?;
         let columns = in_its_place(stage, &["get", "rg", "register", "--no-headers"])?;

@@ -17,6 +17,7 @@ mod scaling;
 pub mod spec;
 pub mod status;
 mod template;
+mod update;
 pub mod validate;
 pub mod view;
 

@@ -9,6 +9,7 @@ use tanist_core::policy::Point;
 pub use super::scaling::{RemovedVolumes, Scaling};
 use super::status::ReplicaGroupStatus;
 pub use super::template::{ClaimTemplate, Template};
+pub use super::update::{Batch, Update};
 
 /// The desired state of the group.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -59,8 +60,8 @@ pub struct ReplicaGroupSpec {
     /// POD_NAMESPACE, SERVICE_NAME and TANIST_POD_UID, the label `tanist.dev/group` and the readiness gate `tanist.dev/member`; unless it says
     /// otherwise, a termination grace period of 600 seconds, no service account token, a preferred pod anti-affinity between members and an even
     /// spread over zones and nodes (an empty `podAntiAffinity` or list of `topologySpreadConstraints` switches them off). Labels and
-    /// annotations under `tanist.dev/` are reserved; those under `policy.tanist.dev/` are seen by policies. A change reaches a pod when
-    /// you delete that pod; until then the condition `UpdatePending` names it, and Ready is False while no pod runs the new template.
+    /// annotations under `tanist.dev/` are reserved; those under `policy.tanist.dev/` are seen by policies. A change reaches
+    /// the pods one after the other (`update`); until then the condition `UpdatePending` names them, and Ready is False while no pod runs the new template.
     pub template: Template,
 
     /// Volume claims of each member, as in a StatefulSet. Immutable. No claim is deleted, unless `scaling.volumes` is `Delete`.
@@ -119,6 +120,10 @@ pub struct ReplicaGroupSpec {
     /// How the number of members changes, and what becomes of members that leave because `replicas` was lowered.
     #[serde(default)]
     pub scaling: Scaling,
+
+    /// How a changed template reaches the pods.
+    #[serde(default)]
+    pub update: Update,
 
     /// The member that should be primary, for instance `db-0`. When you set it and another member is primary, one switchover to it is done, as
     /// soon as it has all data of the primary. Policies see the name and may prefer it. It has no effect when `primaries` is more than 1.

@@ -1,12 +1,12 @@
 //! Turns the resource into the group that decisions use. What the schema cannot refuse is refused here, with a sentence for the user.
-use crate::spec::{self, RemovedVolumes, ReplicaGroup, Runner};
+use crate::spec::{self, Batch, RemovedVolumes, ReplicaGroup, Runner};
 use crate::{ANNOTATION_OVERRIDE, ANNOTATION_RETRY, POLICY_PREFIX};
 use kube::ResourceExt;
 use std::collections::BTreeMap;
 use tanist_core::contract::{MemberName, Position};
 use tanist_core::data::read_sequence;
 use tanist_core::limits;
-use tanist_core::snapshot::{Command, Commands, Failover, Group, MemberCommands, Override};
+use tanist_core::snapshot::{Command, Commands, Failover, Group, MemberCommands, Mode, Override, Update};
 
 /// Why a group cannot be acted upon.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -76,6 +76,15 @@ pub fn group(object: &ReplicaGroup, domain: &str) -> Result<Group, Invalid> {
         resize_deadline: spec.scaling.deadline_seconds,
         // The definition refuses it elsewhere; what was stored before that rule deletes nothing.
         deletes_volumes: spec.scaling.volumes == RemovedVolumes::Delete && spec.commands.member_list.is_some(),
+        update: Update {
+            mode: match spec.update.batch {
+                Batch::None => Mode::ByHand,
+                Batch::Member if spec.update.paused => Mode::Paused,
+                Batch::Member => Mode::OneByOne,
+            },
+            wait: spec.update.wait_seconds,
+            timeout: spec.update.timeout_seconds,
+        },
         paused: spec.paused,
         retry: object.annotations().get(ANNOTATION_RETRY).cloned(),
         requested_override,

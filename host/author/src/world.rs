@@ -13,7 +13,9 @@ use tanist_core::{
     limits, memory,
     policy::Point,
     record::{LostPrimary, Mark, Record, Seeded},
-    snapshot::{Claim, Command, Commands, Container, Failover, Group, Member, Node, Pod, Reading, Set, Snapshot},
+    snapshot::{
+        Claim, Command, Commands, Container, Failover, Group, Member, Node, Pod, Reading, Set, Snapshot, Update,
+    },
 };
 
 use crate::case::{Case, ConditionCase, Data, GroupCase, MemberCase, split};
@@ -171,6 +173,7 @@ fn group(case: &Case, names: &[String], replicas: u32, primaries: u32) -> Group 
         retry: None,
         requested_override: None,
         resize_deadline: 600,
+        update: Update::default(),
         deletes_volumes: false,
         override_error: None,
         labels: pairs(labels),

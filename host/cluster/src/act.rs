@@ -105,7 +105,7 @@ fn is_reading(action: &Action) -> bool {
 }
 
 fn is_move(action: &Action) -> bool {
-    matches!(action, Action::DeletePod { cause: DeletionCause::Rebalance, .. })
+    matches!(action, Action::DeletePod { cause: DeletionCause::Rebalance | DeletionCause::Update, .. })
 }
 
 /// Whether the primary that this command stops goes on with its clients when the second look refuses the command: it is only stopped so that another one takes
@@ -292,8 +292,11 @@ impl<'a> Acting<'a> {
         pod_uid: &str,
         cause: DeletionCause,
     ) -> Result<Deletion, Error> {
-        // Whether a secondary may move depends on the present role of every member.
-        let ask = if cause == DeletionCause::Rebalance { Ask::Everyone } else { Ask::Only(member) };
+        // Whether a healthy member may go depends on the present role of every member.
+        let ask = match cause {
+            DeletionCause::Rebalance | DeletionCause::Update => Ask::Everyone,
+            DeletionCause::Failure => Ask::Only(member),
+        };
         let live = look_again(self.ctx, self.observed, &self.outcome.object, ask).await?;
         recheck_deletion(&self.observed.snapshot, &live, member, pod_uid, cause)
             .map_err(|v| Error::Recheck(format!("delete the pod of {member}"), v))

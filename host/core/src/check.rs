@@ -10,6 +10,7 @@ mod members;
 mod membership;
 mod rebalance;
 mod seed;
+mod update;
 mod volumes;
 
 pub use answers::reply;
@@ -27,11 +28,12 @@ pub use membership::{
 };
 pub use rebalance::{rebalance_candidate, rebalance_group, rebalance_member};
 pub use seed::{SeedOrder, highest_term};
+pub use update::{awaits_update, gives_up_lead, keeps_pod, update_idle, update_member};
 pub use volumes::discard_claim;
 
 use crate::contract::{MemberName, Phase, Role};
 use crate::over::role_word;
-use crate::record::{Intent, Verb};
+use crate::record::{Intent, Switchover, Verb};
 use crate::snapshot::{Member, Snapshot};
 
 /// The rule that a [`Violation`] breaks.
@@ -115,6 +117,10 @@ pub enum Rule {
     NotAtRest,
     /// A policy wants to move a secondary, and a member became Ready, or something else happened in the group, a short time ago.
     ChangedRecently,
+    /// The primary gets a new pod after the others, and gives up the lead first.
+    PrimaryLast,
+    /// The pod has the only copy of the data.
+    OnlyCopy,
     /// The members that stay do not serve yet (S25).
     StayersFirst,
     /// The member gives up the lead, and another member has the same data.
@@ -185,6 +191,8 @@ impl Rule {
             Rule::SwitchoverFailed => "SwitchoverFailed",
             Rule::NotAtRest => "NotAtRest",
             Rule::ChangedRecently => "ChangedRecently",
+            Rule::PrimaryLast => "PrimaryLast",
+            Rule::OnlyCopy => "OnlyCopy",
             Rule::StayersFirst => "StayersFirst",
             Rule::GivesUpLead => "GivesUpLead",
             Rule::NotPlaceable => "NotPlaceable",

@@ -8,8 +8,8 @@ use crate::steps;
 /// One step: it passes, waits or adds actions to the plan; it asks a policy only when its question arises.
 type Step = fn(&Snapshot, &dyn Policies, &mut Plan);
 
-/// The steps in order, without the last one, `rebalance`; each is a file in `steps/` and a heading of host/README.md.
-const STEPS: [Step; 19] = [
+/// The steps in order, without the last two, `update` and `rebalance`; each is a file in `steps/` and a heading of host/README.md.
+const STEPS: [Step; 20] = [
     steps::settle::step,
     steps::remember::step,
     steps::objects::step,
@@ -20,6 +20,7 @@ const STEPS: [Step; 19] = [
     steps::seed::step,
     steps::failover::step,
     steps::rejoin::step,
+    steps::update::idle,
     steps::join::step,
     steps::place::step,
     steps::follow::step,
@@ -48,6 +49,7 @@ pub fn decide(snapshot: &Snapshot, policies: &dyn Policies) -> Plan {
         // A step's changes to the record hold for the next one: a command that was just begun makes its member busy.
         now.record.clone_from(&plan.record);
     }
+    steps::update::step(&now, policies, &mut plan);
     // The last step. The second look has the record from before this round: what a switchover changed in it counts in the next one.
     if now.record.switchover == snapshot.record.switchover {
         steps::rebalance::step(&now, policies, &mut plan);

@@ -86,6 +86,11 @@ pub const UNKNOWN_POSITION_SECONDS: i64 = 10;
 /// the longest back-off.
 pub const LEAD_SECONDS: i64 = 300;
 
+/// The first pause after a switchover off a member that leaves or whose node is to be drained, and that leads again, in seconds; it doubles with each
+/// try. Each try is an interruption for clients, and most obstacles, a secondary that lags or a command that did not run, are over within a minute.
+pub const SWITCHOVER_PAUSE_FIRST_SECONDS: i64 = 60;
+/// The longest pause between two such tries, in seconds.
+pub const SWITCHOVER_PAUSE_LONGEST_SECONDS: i64 = 3600;
 /// Seconds for which every pod of a group has been Ready before a policy may have a secondary stopped and started again. A member that was moved has
 /// copied what it missed by then, or is seen not to, before the next one goes; so one policy costs a group one such restart each 5 minutes at most,
 /// as long as the longest back-off.

@@ -121,6 +121,8 @@ pub enum DeletionCause {
     Failure,
     /// The member is a secondary that works, and a policy wants it moved (docs/rules.md, "Rebalance").
     Rebalance,
+    /// The pod has an older template than the group (docs/rules.md, "Update").
+    Update,
 }
 
 /// Something that the group waits for.
@@ -217,6 +219,10 @@ words! {
         ResizeOverdue,
         /// A volume has data of an earlier identity.
         KeptData,
+        /// Pods get the present template one after the other.
+        Updating,
+        /// The same, and nothing changed for a long time.
+        UpdateStuck,
     }
 }
 

@@ -4,11 +4,13 @@
 mod event;
 mod membership;
 mod primaries;
+mod update;
 mod verb;
 
 pub use event::Event;
 pub use membership::{Listed, Membership, Resizing};
 pub use primaries::{LastPrimary, LostPrimary};
+pub use update::Updating;
 pub use verb::Verb;
 
 use crate::contract::{Failure, MemberName, Position, Sequence, Timestamp, Transition};
@@ -76,6 +78,9 @@ pub struct Record {
     /// A change of the application's members that is under way. Absent: they are those that are desired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resizing: Option<Resizing>,
+    /// An update of the pods that is under way. Absent: none is. An operator that does not know this field cannot read the record meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub updating: Option<Updating>,
     /// The override that was used; it is never used again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_override: Option<String>,
@@ -117,9 +122,23 @@ pub struct Switchover {
     /// The member that led in the end. Absent: the switchover has not ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub led: Option<MemberName>,
+    /// How many such switchovers of the same member ended with it as the primary before this one. Left out while none did: an older operator, which does
+    /// not know this field, can read the record then.
+    #[serde(default, skip_serializing_if = "none_failed")]
+    pub failed: u32,
 }
 
 impl Switchover {
+    /// When a switchover that ended with the old primary is tried again. `None`: it is not, because a named member was asked for; it has not ended; or
+    /// it is not known when it began.
+    #[must_use]
+    pub fn next_try(&self) -> Option<Timestamp> {
+        self.led.as_ref().filter(|_| self.to.is_none())?;
+        let doublings = self.failed.min(16);
+        let pause = (limits::SWITCHOVER_PAUSE_FIRST_SECONDS << doublings).min(limits::SWITCHOVER_PAUSE_LONGEST_SECONDS);
+        Some(self.begun?.saturating_add(pause))
+    }
+
     /// The one member that is to lead: the requested one, or the one that a policy chose. `None`: any other member.
     #[must_use]
     pub fn target(&self) -> Option<&MemberName> {
@@ -366,6 +385,7 @@ impl Record {
         self.history.iter_mut().map(|t| &mut t.at).for_each(past);
         self.waiting_since.iter_mut().for_each(past);
         self.resizing.iter_mut().map(|resizing| &mut resizing.since).for_each(past);
+        self.updating.iter_mut().map(|updating| &mut updating.since).for_each(past);
     }
 
     /// Clears all back-offs: an administrator changed the spec or asked for a retry.
@@ -405,6 +425,11 @@ impl MemberRecord {
         self.broken = None;
         self.follow_again = self.started.take().is_some_and(|started| started.peer_stopped);
     }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn none_failed(failed: &u32) -> bool {
+    *failed == 0
 }
 
 /// Seconds to wait after a number of failures in a row, from 1.

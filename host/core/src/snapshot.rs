@@ -5,7 +5,7 @@ mod member;
 mod surplus;
 
 pub use commands::{Command, Commands, MemberCommands};
-pub use group::{Failover, Group, Override};
+pub use group::{Failover, Group, Mode, Override, Update};
 pub use member::{Claim, ClaimMark, Container, LeftClaim, Member, Pod, Reading, StartNote};
 
 use crate::contract::{MemberName, Phase, Position, Role, Timestamp};

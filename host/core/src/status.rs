@@ -9,7 +9,7 @@ pub use trouble::{Failed, Trouble};
 use crate::contract::{MemberName, Role, Sequence};
 use crate::plan::{Action, Plan, Reason, Wait};
 use crate::record::cut;
-use crate::snapshot::{Member, Snapshot};
+use crate::snapshot::{Member, Mode, Snapshot};
 use rescaling::rescaling;
 
 /// A row of the table of members.
@@ -164,14 +164,34 @@ fn membership(s: &Snapshot, m: &Member) -> Option<Membership> {
     })
 }
 
-/// The message about pods of an older template. A changed template reaches a pod only when the pod is replaced, and the host replaces none for
-/// that (docs/requirements.md, reading 24).
+/// The message about pods of an older template (docs/requirements.md, reading 24). A template that only the operator changed, with another runner, reaches a pod
+/// when that is replaced for another reason.
 fn outdated(s: &Snapshot) -> Option<String> {
-    let old: Vec<_> =
-        s.members.iter().filter(|m| m.pod.as_ref().is_some_and(|p| p.outdated)).map(|m| m.name.to_string()).collect();
-    let names = old.join(", ");
-    (!old.is_empty())
-        .then(|| format!("{names}: older template; to apply the present one delete these pods, one at a time"))
+    let old: Vec<&Member> = s.members.iter().filter(|m| m.pod.as_ref().is_some_and(|p| p.outdated)).collect();
+    let (older, runner): (Vec<&Member>, Vec<&Member>) = match s.group.update.mode {
+        Mode::ByHand => (old, Vec::new()),
+        Mode::OneByOne | Mode::Paused => {
+            old.into_iter().partition(|m| m.pod.as_ref().is_some_and(|p| p.older_template))
+        }
+    };
+    let named = |members: &[&Member], what: &str| {
+        let names: Vec<&str> = members.iter().map(|m| m.name.as_str()).collect();
+        (!names.is_empty()).then(|| format!("{}: {what}", names.join(", ")))
+    };
+    let first = named(
+        &older,
+        match s.group.update.mode {
+            Mode::ByHand => "older template; to apply the present one delete these pods, one at a time",
+            Mode::Paused => "older template; they get new pods when spec.update.paused is false",
+            Mode::OneByOne => "older template; they get new pods one after the other, the primary last",
+        },
+    );
+    let second =
+        named(&runner, "of another version of Tanist; nothing has to be done, their next pods have the present one");
+    match (first, second) {
+        (Some(first), Some(second)) => Some(format!("{first}; {second}")),
+        (first, second) => first.or(second),
+    }
 }
 
 /// Whether `spec.template` changed and no pod runs the new one. Tools that wait for Ready after a change (`kubectl wait`, Flux) would
@@ -212,7 +232,12 @@ fn ready(s: &Snapshot, plan: &Plan, primaries: &[MemberName], settled: usize) ->
             return Condition::new(Kind::Ready, Truth::False, Finding::PodsNotReady, &message);
         }
         if only_older_templates(s) {
-            let message = format!("{text}; no pod runs the new spec.template yet: it reaches a pod when you delete it");
+            let how = match s.group.update.mode {
+                Mode::ByHand => "it reaches a pod when you delete it",
+                Mode::Paused => "spec.update.paused is set",
+                Mode::OneByOne => "the pods are replaced one after the other",
+            };
+            let message = format!("{text}; no pod runs the new spec.template yet: {how}");
             return Condition::new(Kind::Ready, Truth::False, Finding::UpdatePending, &message);
         }
         return Condition::new(Kind::Ready, Truth::True, Finding::AllMembersInRole, &text);
@@ -243,7 +268,8 @@ fn moves(wait: &Wait) -> bool {
         R::PodCannotStart | R::PodStray | R::FailoverPending | R::OverrideInvalid | R::SwitchoverFailed => false,
         R::FollowPending | R::ShrinkPending | R::SwitchoverPending | R::ListUnknown | R::ListsDiffer => true,
         R::RejoinPending | R::ResizePending => true,
-        R::SplitBrain | R::KeptData | R::ResizeOverdue => false,
+        R::Updating => true,
+        R::SplitBrain | R::KeptData | R::ResizeOverdue | R::UpdateStuck => false,
     }
 }
 

@@ -23,3 +23,4 @@ pub mod shrink;
 pub mod switchover;
 pub mod treat;
 pub mod unroute;
+pub mod update;

@@ -149,7 +149,7 @@ fn gather(observed: &Observed, plan: &Plan, outcome: &Outcome) -> Vec<News> {
                 });
             }
             Action::DeletePod { member, reason, cause, .. } => news.push(News {
-                kind: if *cause == DeletionCause::Rebalance { EventType::Normal } else { EventType::Warning },
+                kind: if *cause == DeletionCause::Failure { EventType::Warning } else { EventType::Normal },
                 reason: "PodDeleted",
                 action: "delete".into(),
                 member: Some(member.clone()),

@@ -15,7 +15,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tanist_api::ReplicaGroup;
-use tanist_api::spec::Primaries;
+use tanist_api::spec::{Batch, Primaries};
 use tanist_core::policy::Policies;
 
 /// How long faults happen in the life of that seed. Most troubles need few faults, and many short lives have more of them than few long ones; but some need
@@ -36,6 +36,9 @@ pub const HEALING: Duration = Duration::from_secs(180);
 
 /// How often it is looked whether it is.
 const LOOK: Duration = Duration::from_secs(5);
+
+/// How often it is looked whether a group that is not well asks an administrator.
+const LOOKS: u32 = 4;
 
 /// How long a group that is well may still do something: the longest back-off, and the last resort for a command of unknown outcome.
 pub const SETTLING: Duration = Duration::from_secs(1_500);
@@ -151,6 +154,10 @@ pub fn groups(seed: u64) -> Vec<ReplicaGroup> {
         let other = seed / 5;
         *first = agree::group("db", 1 + other % 5, (other / 5).is_multiple_of(2));
     }
+    // In one life of six users replace the pods of a changed template; otherwise that is the operator's work.
+    if seed % 11 < 2 {
+        groups.iter_mut().for_each(|group| group.spec.update.batch = Batch::None);
+    }
     groups
 }
 
@@ -226,8 +233,15 @@ pub async fn live_in(
     if is_steady {
         rest(world).await;
     }
+    // A group that asks reads the data of its members again now and then, and says only that meanwhile (seed 80575285).
+    for _ in 0..LOOKS {
+        unwell.retain(|group| !asks(world, group));
+        if unwell.is_empty() {
+            break;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
     process.kill();
-    unwell.retain(|group| !asks(world, group));
     let words = all_last_words(world);
     let mut state = world.lock();
     words.into_iter().for_each(|line| state.say(line));
@@ -244,8 +258,8 @@ pub async fn live_in(
 /// Waits until that holds, but not longer than healing may take. Whether it holds.
 async fn wait_until(world: &World, holds: impl Fn(&World) -> bool) -> bool {
     let mut waited = Duration::ZERO;
-    // Where members agree users renew pods and empty volumes one after the other, and each takes its time.
-    let times = if world.lock().agreements.is_empty() { 1 } else { 2 };
+    // Where members agree they are changed one by one, users empty volumes, and then pods are replaced, one after the other; each takes its time.
+    let times = if world.lock().agreements.is_empty() { 1 } else { 3 };
     while waited < HEALING * times && !holds(world) {
         users::renew(&mut world.lock());
         agree::administer(&mut world.lock());
@@ -319,11 +333,18 @@ fn says_ready(group: &ReplicaGroup) -> bool {
     conditions.any(|c| c.type_ == "Ready" && c.status == "True")
 }
 
-/// The groups that are not Ready, or say so and are not whole in truth.
+/// Whether the operator is not done with replacing the group's pods.
+fn is_updating(group: &ReplicaGroup) -> bool {
+    let mut waits = group.status.iter().flat_map(|status| &status.awaiting);
+    waits.any(|wait| wait.reason == "Updating")
+}
+
+/// The groups that are not Ready or updated, or say so and are not whole in truth.
 #[must_use]
 pub fn unwell(world: &World) -> Vec<String> {
     let state = world.lock();
-    let is_well = |group: &ReplicaGroup| says_ready(group) && whole::lacks(&state, group).is_empty();
+    let is_well =
+        |group: &ReplicaGroup| says_ready(group) && !is_updating(group) && whole::lacks(&state, group).is_empty();
     state.groups.values().filter(|group| !is_well(group)).map(ResourceExt::name_any).collect()
 }
 

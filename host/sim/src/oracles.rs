@@ -46,6 +46,7 @@ pub mod routes;
 #[cfg(test)]
 mod tests;
 pub mod treats;
+mod updates;
 pub mod whole;
 
 use crate::clients;
@@ -386,12 +387,17 @@ pub fn touches(state: &mut State, kind: Kind, name: &str, uid: &str) {
 
 /// A process deletes a pod.
 pub fn deletes(state: &mut State, pod: &str) {
-    treats::treats(state, pod);
+    let is_update = updates::may_replace(state, pod);
+    if !is_update {
+        treats::treats(state, pod);
+    }
     let Some(machine) = state.machine(pod) else { return };
     let serves = machine.app.role != Role::Stopped && machine.busy.is_none() && machine.ending.is_none();
     let is_well = serves && state.is_up(&machine.node) && !state.oracles.failed.contains(&machine.container);
-    if is_well {
-        let role = machine.app.role;
+    let role = machine.app.role;
+    if is_update {
+        updates::replaces(state, pod, is_well);
+    } else if is_well {
         state.breaks("S19", format!("{pod} is deleted, serves as {role:?} and is well"));
     }
 }

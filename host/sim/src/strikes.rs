@@ -272,7 +272,7 @@ pub fn restart(state: &mut State, pod: &str) {
 }
 
 /// The group of a pod: the name of the set that owns it.
-fn group_of(pod: &Pod) -> String {
+pub fn group_of(pod: &Pod) -> String {
     pod.owner_references().first().map(|owner| owner.name.clone()).unwrap_or_default()
 }
 

@@ -157,14 +157,24 @@ const BARRED: [(Point, &str, Change); 15] = [
             floor: None,
             begun: Some(NOW - 5),
             led: None,
+            failed: 0,
         };
         s.record.switchover = Some(switchover);
     }),
     (Point::Failover, "db-2 is the requested primary and has the same data", |s| {
         let names = |at: usize| s.members[at].name.clone();
         let (why, to) = ("an administrator wants it".to_owned(), Some(names(2)));
-        let switchover =
-            Switchover { from: names(0), to, chosen: None, why, term: 3, floor: None, begun: Some(NOW - 5), led: None };
+        let switchover = Switchover {
+            from: names(0),
+            to,
+            chosen: None,
+            why,
+            term: 3,
+            floor: None,
+            begun: Some(NOW - 5),
+            led: None,
+            failed: 0,
+        };
         s.record.switchover = Some(switchover);
     }),
     (Point::Failover, "it is leaving, and a member that stays has the same data", |s| {

@@ -13,7 +13,9 @@ use tanist_core::over::prove_over;
 use tanist_core::plan::Action;
 use tanist_core::policy::{Answered, Policies, PolicyName, Question, Unanswered};
 use tanist_core::record::{Intent, LastPrimary, Record, Verb};
-use tanist_core::snapshot::{Command, Commands, Evidence, Failover, Group, Member, Node, Reading, Set, Snapshot};
+use tanist_core::snapshot::{
+    Command, Commands, Evidence, Failover, Group, Member, Node, Reading, Set, Snapshot, Update,
+};
 use tanist_mock::{self as mock, Reply};
 
 const HOUR: i64 = 3600;
@@ -137,6 +139,7 @@ pub fn snapshot(now: Timestamp, node: Node) -> Snapshot {
         retry: None,
         requested_override: None,
         resize_deadline: 600,
+        update: Update::default(),
         deletes_volumes: false,
         override_error: None,
         labels: Vec::new(),

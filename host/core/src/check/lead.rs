@@ -3,7 +3,7 @@
 //! Nothing here lets data be lost: the primary is stopped only once its successor has all its data, and who leads then is for the failover's checks.
 use super::claims::{claims_not_ahead, volume_unchanged};
 use super::membership::quorum_without;
-use super::{Held, Rule, Violation, broken, broken_by, can_take_command, is_successor, retry_allowed};
+use super::{Held, Rule, Violation, broken, broken_by, can_take_command, gives_up_lead, is_successor, retry_allowed};
 use crate::contract::{MemberName, Timestamp};
 use crate::limits;
 use crate::over::role_word;
@@ -31,8 +31,8 @@ pub fn sole_primary(s: &Snapshot) -> Option<&Member> {
     (s.group.desired_primaries() == 1 && !s.group.is_stopped()).then_some(primary)
 }
 
-/// Why the host would move the lead: first because the primary is leaving (S25), then because its node is to be drained, then because another one is
-/// preferred. `None`: it would not.
+/// Why the host would move the lead: first because the primary is leaving (S25), then because its node is to be drained, then because its
+/// pod is to be replaced, then because another one is preferred. `None`: it would not.
 #[must_use]
 pub fn lead_cause(s: &Snapshot) -> Option<Cause> {
     let primary = sole_primary(s)?;
@@ -44,6 +44,9 @@ pub fn lead_cause(s: &Snapshot) -> Option<Cause> {
     }
     if s.is_cordoned(primary) && s.members.iter().any(|m| is_successor(s, m) && !s.is_cordoned(m)) {
         return cause("drain", None, format!("the node of {from} is to be drained"));
+    }
+    if gives_up_lead(s, primary).is_ok() {
+        return cause("update", None, format!("{from} gets the present template and gives up the lead first"));
     }
     let preferred = s.group.preferred_primary.as_ref().filter(|to| *to != from)?;
     cause("preferred", Some(preferred.clone()), format!("{preferred} is to lead in place of {from}"))

@@ -44,7 +44,7 @@ fn nothing_happened(s: &Snapshot) -> Held {
 }
 
 /// As many primaries serve as desired, and nobody else may be primary: then a failover is not about to begin.
-fn primaries_serve(s: &Snapshot) -> Held {
+pub(super) fn primaries_serve(s: &Snapshot) -> Held {
     let (serving, desired) = (s.serving().len(), s.group.desired_primaries());
     if serving != desired || s.group.is_stopped() {
         return Err(broken(Rule::NobodyServes, format!("{serving} of {desired} desired primaries serve")));
@@ -57,7 +57,7 @@ fn primaries_serve(s: &Snapshot) -> Held {
 }
 
 /// The members are exactly the desired ones, and the `StatefulSet` neither grows nor gets smaller.
-fn members_are_there(s: &Snapshot) -> Held {
+pub(super) fn members_are_there(s: &Snapshot) -> Held {
     let desired = s.group.replicas;
     let there = u32::try_from(s.members.len()).unwrap_or(u32::MAX);
     if s.set.as_ref().is_some_and(|set| set.unseen) {
@@ -122,7 +122,7 @@ pub fn rebalance_member(s: &Snapshot, member: &Member) -> Held {
     rebalance_candidate(s, member)
 }
 
-fn has_been_ready(s: &Snapshot, member: &Member, seconds: i64) -> Held {
+pub(super) fn has_been_ready(s: &Snapshot, member: &Member, seconds: i64) -> Held {
     let until = ready_since(s, member).saturating_add(seconds);
     if s.now >= until {
         return Ok(());

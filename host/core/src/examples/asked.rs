@@ -11,7 +11,7 @@ use crate::policy::{Point, Question};
 use crate::question::{add_missing, question};
 use crate::record::{Mark, Record, Seeded};
 use crate::snapshot::{
-    Claim, Command, Commands, Container, Failover, Group, Member, Node, Pod, Reading, Set, Snapshot,
+    Claim, Command, Commands, Container, Failover, Group, Member, Node, Pod, Reading, Set, Snapshot, Update,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -183,6 +183,7 @@ fn group(story: &contract::Snapshot) -> Group {
         retry: None,
         requested_override: None,
         resize_deadline: 600,
+        update: Update::default(),
         deletes_volumes: false,
         override_error: None,
         labels: told.labels.clone(),

@@ -6,7 +6,7 @@ use crate::examples::{NOW, RUNS, routed};
 use crate::policy::{Answered, NO_POLICY, Point, Policies, PolicyName, Question, Unanswered};
 use crate::record::{Broken, Mark, MemberRecord, Record, Seeded};
 use crate::snapshot::{
-    Claim, Command, Commands, Container, Failover, Group, Member, Node, Pod, Reading, Set, Snapshot,
+    Claim, Command, Commands, Container, Failover, Group, Member, Node, Pod, Reading, Set, Snapshot, Update,
 };
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -347,6 +347,7 @@ fn group(members: u32) -> Group {
         retry: None,
         requested_override: None,
         resize_deadline: 600,
+        update: Update::default(),
         deletes_volumes: false,
         override_error: None,
         labels: Vec::new(),

@@ -35,6 +35,8 @@ pub struct Group {
     pub resize_deadline: u32,
     /// Whether the claims of members that were removed are deleted (`spec.scaling.volumes`).
     pub deletes_volumes: bool,
+    /// How a changed template reaches the pods (`spec.update`).
+    pub update: Update,
     /// Whether the group is paused: then only open commands are settled.
     pub paused: bool,
     /// The value of the annotation `tanist.dev/retry`.
@@ -59,6 +61,34 @@ impl Group {
     pub fn desired_primaries(&self) -> usize {
         usize::try_from(self.primaries).unwrap_or(usize::MAX)
     }
+}
+
+/// How a changed template reaches the pods.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Update {
+    /// Who deletes the pods.
+    pub mode: Mode,
+    /// Seconds for which every other member has been ready before the next healthy one gets a new pod.
+    pub wait: u32,
+    /// Seconds without progress after which an update is reported.
+    pub timeout: u32,
+}
+
+impl Default for Update {
+    fn default() -> Self {
+        Update { mode: Mode::OneByOne, wait: 0, timeout: 600 }
+    }
+}
+
+/// Who deletes pods of an older template.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// This operator, one after the other.
+    OneByOne,
+    /// This operator, once an administrator lets it go on.
+    Paused,
+    /// Users.
+    ByHand,
 }
 
 /// When a secondary may take over from a lost primary. These settings follow from what the application guarantees, which only its owner knows.

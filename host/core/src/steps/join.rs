@@ -23,6 +23,7 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     let stopped_free =
         s.members.iter().any(|m| s.role(m).0 == Role::Stopped && check::join_member(s, &maybe, m).is_ok());
     let rule = |m: &Member| {
+        check::keeps_pod(s, m)?;
         check::join_member(s, &maybe, m)?;
         if stopped_free && s.role(m).0 == Role::Secondary {
             let message = "stopped members are chosen before running secondaries";

@@ -4,7 +4,7 @@ use crate::contract::Role;
 use crate::plan::{Action, Plan};
 use crate::policy::{Point, Policies};
 use crate::record::Verb;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Member, Snapshot};
 use crate::steps::{ask, begin, positions};
 
 /// Runs this step; see the documentation of the module.
@@ -22,11 +22,12 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     if plan.actions.iter().any(|a| matches!(a, Action::Run { intent, .. } if intent.verb == Verb::Demote)) {
         return;
     }
-    let bars = ask::bars(s, |m| check::place_member(s, m));
+    let rule = |m: &Member| check::keeps_pod(s, m).and_then(|()| check::place_member(s, m));
+    let bars = ask::bars(s, rule);
     if ask::waits_for_the_list(&bars, s.members.len()) {
         return;
     }
-    let candidates = s.members.iter().filter(|m| check::place_member(s, &positions::after_reading(m)).is_ok());
+    let candidates = s.members.iter().filter(|m| rule(&positions::after_reading(m)).is_ok());
     if !positions::all_known(s, plan, candidates) {
         return;
     }

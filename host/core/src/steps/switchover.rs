@@ -2,7 +2,8 @@
 //! its node is to be drained, or a policy says so. A policy that has the point may also choose who leads then, or have it wait.
 //!
 //! First the primary's sequence is read, then a successor has to reach it, then the primary is stopped. The rest is a failover: a member with all
-//! data leads, and that may be the old primary again. No data is lost. A switchover that failed is not repeated by itself.
+//! data leads, and that may be the old primary again. No data is lost. A switchover to a named member that failed is not repeated by itself; one off a
+//! member that has to give up the lead is, after a pause.
 use crate::check;
 use crate::check::Rule;
 use crate::contract::{MemberName, Position};
@@ -23,10 +24,14 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     let known =
         plan.record.switchover.clone().filter(|h| h.to == request.to && (h.to.is_some() || h.from == request.from));
     let current = match known {
+        Some(h) if h.next_try().is_some_and(|at| at <= s.now) => {
+            Switchover { failed: h.failed.saturating_add(1), ..request }
+        }
         Some(h) if h.led.is_some() => return report_failure(plan, &h),
         Some(h) if h.begun.is_some() => return,
         Some(h) if h.term == request.term && h.from == request.from => h,
-        _ => request,
+        Some(h) => Switchover { failed: h.failed, ..request },
+        None => request,
     };
     if let Some(why) = obstacle(s, &current) {
         plan.record.switchover = Some(current.clone());
@@ -78,7 +83,7 @@ fn may_ask(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) -> bool {
 }
 
 fn request(s: &Snapshot, from: MemberName, to: Option<MemberName>, why: String) -> Switchover {
-    Switchover { from, to, chosen: None, why, term: s.record.term, floor: None, begun: None, led: None }
+    Switchover { from, to, chosen: None, why, term: s.record.term, floor: None, begun: None, led: None, failed: 0 }
 }
 
 /// Stops the primary once a successor has all its data.
@@ -127,11 +132,17 @@ fn close_switchover(s: &Snapshot, plan: &mut Plan) {
 
 fn report_failure(plan: &mut Plan, h: &Switchover) {
     let leads = h.led.as_ref().map_or("-", |l| l.as_str());
-    let message = format!(
-        "{}: tried once; {leads} leads, because no other member had all its data; set the annotation tanist.dev/retry to try again",
-        h.why
-    );
-    plan.wait(Reason::SwitchoverFailed, h.to.as_ref(), message);
+    let tried = match h.failed {
+        0 => "once".to_owned(),
+        before => format!("{} times", before.saturating_add(1)),
+    };
+    let next = h.next_try();
+    let again = match next {
+        Some(_) => "it is tried again after a while, or at once with the annotation tanist.dev/retry",
+        None => "set the annotation tanist.dev/retry to try again",
+    };
+    let message = format!("{}: tried {tried}; {leads} leads, because no other member had all its data; {again}", h.why);
+    plan.wait_until(Reason::SwitchoverFailed, h.to.as_ref(), message, next);
 }
 
 /// Why the switchover cannot begin now. `None`: it can.

@@ -135,8 +135,17 @@ fn a_switchover_waits_for_the_rest_after_a_failed_stop() {
     let mut s = lost();
     let (from, to) = (db(2), Some(db(1)));
     let why = "asked for".to_owned();
-    s.record.switchover =
-        Some(Switchover { from, to, chosen: None, why, term: 3, floor: None, begun: Some(s.now), led: None });
+    s.record.switchover = Some(Switchover {
+        from,
+        to,
+        chosen: None,
+        why,
+        term: 3,
+        floor: None,
+        begun: Some(s.now),
+        led: None,
+        failed: 0,
+    });
     let failed = |s: &mut Snapshot, command: &str| {
         let at = s.now;
         let memory = s.record.member_mut(&db(2));

@@ -114,14 +114,35 @@ fn what_a_policy_chose_leaves_the_record_with_its_switchover() {
     world.play(&Natural, 60);
     assert_eq!(text(&world), "null");
 
-    // One that failed stays in the record as long as its cause, so that it is not repeated.
+    // One that failed stays in the record as long as its cause, so that it is not repeated at once; after a minute it is tried again.
     let mut world = settled();
     world.nodes.get_mut("node-0").unwrap().cordoned = true;
     let (from, chosen, why) = (db(0), Some(db(2)), "the node of db-0 is to be drained".to_owned());
-    world.record.switchover =
-        Some(Switchover { from, to: None, chosen, why, term: 1, floor: None, begun: Some(START), led: None });
-    world.play(&policy, 0);
+    world.record.switchover = Some(Switchover {
+        from,
+        to: None,
+        chosen,
+        why,
+        term: 1,
+        floor: None,
+        begun: Some(world.now),
+        led: None,
+        failed: 0,
+    });
+    world.play(&policy, 50);
     assert!(text(&world).contains(r#""led":"db-0""#) && !text(&world).contains("chosen"), "{}", text(&world));
+    world.play(&policy, 20);
+    assert!(world.body(2).app.leads(), "{}", text(&world));
+    assert_eq!(tries(1), 120);
+    assert_eq!((tries(0), tries(9)), (60, 3600));
+}
+
+/// Seconds until a switchover is tried again that has failed that often before.
+fn tries(failed: u32) -> i64 {
+    let (from, why) = (db(0), String::new());
+    let (begun, led) = (Some(START), Some(db(0)));
+    let last = Switchover { from, to: None, chosen: None, why, term: 1, floor: None, begun, led, failed };
+    last.next_try().unwrap() - START
 }
 
 // P24: wit/policy.wit, `switchover`: the host bars who could not take over. What is barred here would be barred in the failover, too.
@@ -174,7 +195,8 @@ fn a_switchover_that_ended_does_not_hold_up_the_next_one() {
     let mut world = settled();
     world.serve(1, Role::Stopped);
     let (from, to, why) = (db(0), Some(db(1)), String::new());
-    let mut last = Switchover { from, to, chosen: None, why, term: 1, floor: None, begun: Some(START), led: None };
+    let mut last =
+        Switchover { from, to, chosen: None, why, term: 1, floor: None, begun: Some(START), led: None, failed: 0 };
     let mut stops = |last: &Switchover| {
         world.record.switchover = Some(last.clone());
         let s = world.observe();
@@ -215,7 +237,8 @@ fn a_policy_that_names_another_member_is_followed_in_the_next_round() {
     seen.members[2].position = Position::Known(nine.clone());
     let why = "the node of db-0 is to be drained".to_owned();
     let (from, chosen, floor) = (db(0), Some(db(1)), Some(nine));
-    seen.record.switchover = Some(Switchover { from, to: None, chosen, why, term: 1, floor, begun: None, led: None });
+    seen.record.switchover =
+        Some(Switchover { from, to: None, chosen, why, term: 1, floor, begun: None, led: None, failed: 0 });
     let plan = decide(&seen, &Lead::To(db(2)));
     assert!(plan.actions.iter().all(|a| !matches!(a, Action::Run { .. } | Action::Route { .. })), "{:?}", plan.actions);
     let wait = plan.waits.iter().find(|w| w.reason == Reason::SwitchoverPending).unwrap();
@@ -269,7 +292,8 @@ fn a_member_that_may_lead_at_once_does_while_the_policy_names_it() {
     seen.members[2].position = Position::Known(at(9));
     let (from, chosen, floor) = (db(0), Some(db(1)), Some(at(9)));
     let why = "the node of db-0 is to be drained".to_owned();
-    seen.record.switchover = Some(Switchover { from, to: None, chosen, why, term: 1, floor, begun: None, led: None });
+    seen.record.switchover =
+        Some(Switchover { from, to: None, chosen, why, term: 1, floor, begun: None, led: None, failed: 0 });
     assert_eq!(begins(&seen, &Backwards), (true, Some(db(1))), "it named db-1 before, and names it still");
     assert_eq!(begins(&seen, &Lead::To(db(2))), (false, Some(db(2))), "it does not name db-1 any more");
     seen.members[1].position = Position::Known(at(8));
@@ -282,7 +306,8 @@ fn after_a_drain_that_was_called_off_a_policy_may_try_again() {
     let mut world = settled();
     let (from, to, led) = (db(0), Some(db(2)), Some(db(0)));
     let (why, begun) = ("policy lead moves the lead to db-2: in order".to_owned(), Some(START));
-    world.record.switchover = Some(Switchover { from, to, chosen: None, why, term: 1, floor: None, begun, led });
+    world.record.switchover =
+        Some(Switchover { from, to, chosen: None, why, term: 1, floor: None, begun, led, failed: 0 });
     assert_eq!(held(&mut world), Err(Rule::SwitchoverFailed));
     world.round(&Lead::To(db(2)));
     assert_eq!(held(&mut world), Err(Rule::SwitchoverFailed), "it is not repeated by itself");

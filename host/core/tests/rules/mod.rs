@@ -22,4 +22,5 @@ mod second_look;
 mod status;
 mod time;
 mod told;
+mod update;
 mod volumes;

@@ -27,7 +27,7 @@ fn moves(to: u32) -> At {
 }
 
 /// The members whose pods a plan deletes, and why.
-fn deleted(plan: &Plan) -> Vec<(String, DeletionCause)> {
+pub fn deleted(plan: &Plan) -> Vec<(String, DeletionCause)> {
     let of = |a: &Action| match a {
         Action::DeletePod { member, cause, .. } => Some((member.to_string(), *cause)),
         _ => None,
@@ -108,7 +108,7 @@ fn a_member_moves_only_in_a_group_at_rest() {
     assert_eq!(broken(&|w| w.group.preferred_primary = Some(db(1))), Rule::NotAtRest, "the lead is to move");
     let open = |begun| {
         let (from, why) = (db(0), String::new());
-        Some(Switchover { from, to: Some(db(1)), chosen: None, why, term: 1, floor: None, begun, led: None })
+        Some(Switchover { from, to: Some(db(1)), chosen: None, why, term: 1, floor: None, begun, led: None, failed: 0 })
     };
     assert_eq!(broken(&|w| w.record.switchover = open(None)), Rule::NotAtRest);
     assert_eq!(broken(&|w| w.record.switchover = open(Some(START))), Rule::NotAtRest);
@@ -187,8 +187,17 @@ fn a_round_that_awaits_anything_else_moves_nobody() {
     assert_eq!(deleted(&plan), [("db-1".to_owned(), DeletionCause::Rebalance)]);
     // A switchover that failed waits for an administrator, and so does everything that only a policy wants.
     let (from, why, begun) = (db(0), "once".to_owned(), Some(START));
-    world.record.switchover =
-        Some(Switchover { from, to: Some(db(1)), chosen: None, why, term: 1, floor: None, begun, led: Some(db(0)) });
+    world.record.switchover = Some(Switchover {
+        from,
+        to: Some(db(1)),
+        chosen: None,
+        why,
+        term: 1,
+        floor: None,
+        begun,
+        led: Some(db(0)),
+        failed: 0,
+    });
     let plan = decide(&world.observe(), &Both);
     assert!(deleted(&plan).is_empty() && !plan.waits.is_empty(), "{:?}", plan.waits);
 }

@@ -122,8 +122,17 @@ fn stored_times_are_never_later_than_now() {
         (known.last_primary, known.last_failure) = (Some(time), Some(failure));
         (known.retry_at, known.treat_at) = (Some(time), Some(time));
         let (from, why) = (db(0), String::new());
-        record.switchover =
-            Some(Switchover { from, to: None, chosen: None, why, term: 1, floor: None, begun: Some(time), led: None });
+        record.switchover = Some(Switchover {
+            from,
+            to: None,
+            chosen: None,
+            why,
+            term: 1,
+            floor: None,
+            begun: Some(time),
+            led: None,
+            failed: 0,
+        });
         record.waiting_since = Some(time);
         record
     };

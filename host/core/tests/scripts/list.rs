@@ -378,4 +378,21 @@ stories! {
         stopped_settles_no_stop_of_a_stopped_member
         other_data_than_decided_on_is_read_again
     ;
+    updates:
+        a_changed_template_reaches_the_secondaries_and_then_the_primary
+        each_secondary_is_awaited
+        a_rest_between_two_members
+        an_update_waits_for_a_member_that_is_not_well
+        a_broken_template_is_cured_by_the_next_one
+        nobody_serves_and_the_last_start_failed
+        the_only_member_is_replaced
+        members_that_are_stopped_on_purpose_go_one_after_the_other
+        a_stopped_member_on_another_volume_is_updated
+        several_primaries_go_one_after_the_other
+        an_update_without_progress_is_reported
+        updates_can_be_paused_or_left_to_users
+        a_lead_that_cannot_move_holds_up_the_primary
+        three_members_that_agree_are_updated_beside_a_majority
+        two_members_that_agree_are_updated_all_the_same
+    ;
 }

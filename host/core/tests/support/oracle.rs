@@ -3,7 +3,7 @@ mod pods;
 
 use super::app::{Body, Data, Volume};
 use super::world::{World, ordinal};
-use pods::{deletion, hidden, moved};
+use pods::{deletion, hidden, moved, updated};
 use tanist_core::contract::{MemberName, Phase, Role};
 use tanist_core::plan::{Action, DeletionCause, Plan};
 use tanist_core::record::{Intent, LastPrimary, Verb};
@@ -57,6 +57,9 @@ fn judgement(w: &World, s: &Snapshot, plan: &Plan) -> Result<(), String> {
             }
             Action::DeletePod { member, pod_uid, cause: DeletionCause::Rebalance, .. } => {
                 moved(w, s, plan, member, pod_uid)?;
+            }
+            Action::DeletePod { member, pod_uid, cause: DeletionCause::Update, .. } => {
+                updated(w, s, plan, member, pod_uid)?;
             }
             Action::Route { member, role: None, .. } => {
                 let body = &w.pods[&ordinal(member)];

@@ -12,7 +12,7 @@ use tanist_core::contract::{MemberName, Phase, Role};
 use tanist_core::plan::Plan;
 use tanist_core::policy::{Point, Policies};
 use tanist_core::record::{LastPrimary, Record};
-use tanist_core::snapshot::{ClaimMark, Node, Object, Override, Snapshot};
+use tanist_core::snapshot::{ClaimMark, Mode, Node, Object, Override, Snapshot};
 
 /// Plays the story `text` of that file and returns it with the present output.
 pub fn play(file: &str, text: &str) -> String {
@@ -78,6 +78,15 @@ fn ran(member: &MemberName, node: &str) -> LastPrimary {
         container_id: unknown(),
         node: Some(node.into()),
         ..LastPrimary::by_name(member.clone())
+    }
+}
+
+fn mode(text: &str) -> Mode {
+    match text {
+        "one-by-one" => Mode::OneByOne,
+        "paused" => Mode::Paused,
+        "by-hand" => Mode::ByHand,
+        other => panic!("{other:?} is no mode of updates"),
     }
 }
 
@@ -165,6 +174,7 @@ impl Story {
             "crash" => self.crash(&args),
             "pod" => self.pod(args[0], &args[1..]),
             "node" => self.node(args[0], args[1]),
+            "older" => args.iter().for_each(|m| self.world.older(ordinal(m))),
             "volume" => self.world.new_volume(ordinal(args[0])),
             "mark" => self.mark(args[0], rest),
             "spec" => self.spec(rest),
@@ -409,6 +419,9 @@ impl Story {
                 "runner" => group.runner = value == "true",
                 "starting" => group.start_deadline = number(value),
                 "resizeDeadline" => group.resize_deadline = value.parse().unwrap(),
+                "update" => group.update.mode = mode(value),
+                "updateTimeout" => group.update.timeout = number(value),
+                "updateWait" => group.update.wait = number(value),
                 "deletesVolumes" => group.deletes_volumes = value == "true",
                 other => panic!("{other:?} is not in the spec"),
             }

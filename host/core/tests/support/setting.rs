@@ -1,6 +1,6 @@
 //! The group that the world begins with, and the text of a decision in transcripts.
 use tanist_core::plan::{Considered, DecidedBy, Decision, Standing};
-use tanist_core::snapshot::{Command, Commands, Failover, Group, MemberCommands};
+use tanist_core::snapshot::{Command, Commands, Failover, Group, MemberCommands, Update};
 
 pub fn command(name: &str) -> Command {
     Command { exec: vec![name.into()], container: "db".into(), timeout: 60 }
@@ -41,6 +41,7 @@ pub fn group(replicas: u32, primaries: u32) -> Group {
         retry: None,
         requested_override: None,
         resize_deadline: 600,
+        update: Update::default(),
         deletes_volumes: false,
         override_error: None,
         labels: Vec::new(),

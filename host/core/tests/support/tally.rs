@@ -36,6 +36,7 @@ impl Events {
                 }
                 Action::DeletePod { cause: DeletionCause::Failure, .. } => self.add("pod deleted"),
                 Action::DeletePod { cause: DeletionCause::Rebalance, .. } => self.add("member moved"),
+                Action::DeletePod { cause: DeletionCause::Update, .. } => self.add("member updated"),
                 Action::Scale { .. } => self.add("scaled down"),
                 Action::DeleteClaim { .. } => self.add("claim deleted"),
                 _ => {}

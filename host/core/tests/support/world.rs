@@ -142,6 +142,12 @@ impl World {
         self.pods.insert(ordinal, Body { pod, app: App::stopped(), said, read: None });
     }
 
+    /// The template changed after the member's pod was made.
+    pub fn older(&mut self, ordinal: u32) {
+        let pod = &mut self.body(ordinal).pod;
+        (pod.outdated, pod.older_template) = (true, true);
+    }
+
     pub fn body(&mut self, ordinal: u32) -> &mut Body {
         self.pods.get_mut(&ordinal).unwrap_or_else(|| panic!("db-{ordinal} has no pod"))
     }

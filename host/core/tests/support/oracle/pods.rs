@@ -60,3 +60,25 @@ pub(super) fn moved(w: &World, s: &Snapshot, plan: &Plan, member: &MemberName, p
     let quiet = primaries == s.group.primaries as usize && leaders(w) == primaries && plan.record.intents.is_empty();
     ensure(quiet, || format!("{member} is moved, and {primaries} primaries lead"))
 }
+
+/// An update replaces a pod in which nothing runs, or one of a member while all the others work; never that of the only primary beside members that could lead.
+pub(super) fn updated(w: &World, s: &Snapshot, plan: &Plan, member: &MemberName, pod_uid: &str) -> Result<(), String> {
+    let body = w.pods.get(&ordinal(member)).ok_or("there is no pod")?;
+    ensure(body.pod.uid == pod_uid, || format!("the pod of {member} is another"))?;
+    ensure(body.pod.outdated && body.pod.older_template, || format!("{member} has the present template"))?;
+    if body.app.role == Role::Stopped && !w.execs.values().any(|e| e.intent.pod_uid == pod_uid && e.works_at.is_some())
+    {
+        return Ok(());
+    }
+    let works = |b: &Body| b.runs() && b.pod.phase == Phase::Running && b.pod.ready && b.app.probe.is_none();
+    let others = w.pods.iter().filter(|(o, _)| **o != ordinal(member));
+    let ill = others.clone().find(|(_, b)| !works(b) || !matches!(b.app.role, Role::Primary | Role::Secondary));
+    let alone = s.group.commands.secondary.is_none();
+    ensure(alone || ill.is_none(), || {
+        format!("{member} is updated, and db-{} is not well", ill.map_or(0, |(o, _)| *o))
+    })?;
+    let follows = others.clone().any(|(_, b)| b.app.role == Role::Secondary);
+    let is_sole = body.app.role == Role::Primary && s.group.primaries == 1;
+    ensure(!(is_sole && follows), || format!("{member} leads, and others could"))?;
+    ensure(plan.record.intents.is_empty(), || format!("{member} is updated while a command is open"))
+}

@@ -1,0 +1,159 @@
+//! A changed template: the pods are replaced one after the other, the primary last, and clients lose nothing.
+use crate::takeover::led;
+use anyhow::{Context, Result, ensure};
+use kube::ResourceExt;
+use serde_json::{Value, json};
+use std::time::Instant;
+use tanist_e2e::{EtcdClient, Group, Outcome, condition, counts, merge, play, text, until, waits};
+
+/// A template that differs from every other edition.
+fn edition(number: u32) -> Value {
+    json!({"template": {"metadata": {"labels": {"example.org/edition": number.to_string()}}}})
+}
+
+/// The editions of the members' pods, by ordinal; `-` for a pod that is not there.
+async fn editions(group: &Group, members: u32) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for member in group.members(members) {
+        let pod = member.pod().await.ok();
+        let own = pod.and_then(|pod| pod.labels().get("example.org/edition").cloned());
+        found.push(own.unwrap_or_else(|| "-".into()));
+    }
+    Ok(found)
+}
+
+async fn updated(group: &Group, members: u32, number: u32, seconds: u64) -> Result<Value> {
+    let all = vec![number.to_string(); members as usize];
+    until("every pod to have the template", seconds, async || Ok(editions(group, members).await? == all)).await?;
+    group.until("the group to say so", 60, is_done).await
+}
+
+fn is_done(seen: &Value) -> bool {
+    condition(seen, "Ready").starts_with("True") && condition(seen, "UpdatePending").is_empty()
+}
+
+// B6, C74, E32, E33: the secondaries get new pods from the highest ordinal, then the primary gives up the lead and gets one; every row is there. The operator is killed meanwhile.
+#[test]
+fn a_changed_template_reaches_every_member() -> Outcome {
+    play("update").run(async |stage| {
+        let group = stage.register(led()).await?;
+        group.ready(60).await?;
+        group.member(0).write(3).await?;
+        group.copied(3).await?;
+        let began = Instant::now();
+        group.change(edition(2)).await?;
+        until("the first pod to be replaced", 60, async || Ok(editions(&group, 3).await?[2] == "2")).await?;
+        let first = editions(&group, 3).await?;
+        ensure!(first[0] == "-" && first[1] == "-", "one after the other, from the highest ordinal: {first:?}");
+        stage.operator.kill(&stage.operator.pod().await?).await?;
+        let seen = updated(&group, 3, 2, 180).await?;
+        println!("three members have the template after {:.1} s", began.elapsed().as_secs_f64());
+        let leads = text(&seen, "/status/columns/primaries").to_owned();
+        ensure!(leads != "register-0", "the primary gave up the lead: {leads}");
+        group.rows(3).await?;
+        group.had_one_primary_at_a_time().await?;
+        let history = seen.pointer("/status/record/history").cloned().unwrap_or_default().to_string();
+        ensure!(history.matches("it has an older template than the group").count() == 3, "{history}");
+        ensure!(history.contains("switched-over"), "{history}");
+        Ok(())
+    })
+}
+
+/// The containers of the group's template with another image.
+fn with_image(seen: &Value, image: &str) -> Result<(Value, Value)> {
+    let good = seen.pointer("/spec/template/spec/containers").context("no containers")?.clone();
+    let mut other = good.clone();
+    *other.pointer_mut("/0/image").context("a container without an image")? = json!(image);
+    Ok((json!({"template": {"spec": {"containers": good}}}), json!({"template": {"spec": {"containers": other}}})))
+}
+
+// E5, E36, E38: the image is there and lacks the program of the commands: `status` says nothing. The others go on serving, and the next template is the cure.
+#[test]
+fn a_template_without_the_program_is_cured_by_the_next_one() -> Outcome {
+    play("lacking").run(async |stage| {
+        let mut changes = led();
+        changes["update"] = json!({"timeoutSeconds": 20});
+        let group = stage.register(changes).await?;
+        group.ready(60).await?;
+        group.member(0).write(3).await?;
+        group.copied(3).await?;
+        let (mut cure, broken) = with_image(&group.get().await?, "tanist.local/tanist:dev")?;
+        group.change(broken).await?;
+        let stuck = group.until("the update to be stuck", 120, |seen| waits(seen).contains("UpdateStuck")).await?;
+        println!("{}", waits(&stuck));
+        ensure!(text(&stuck, "/status/columns/primaries") == "register-0", "the primary goes on: {stuck}");
+        group.member(0).write(2).await?;
+        merge(&mut cure, edition(3));
+        group.change(cure).await?;
+        updated(&group, 3, 3, 240).await?;
+        group.rows(5).await?;
+        group.had_one_primary_at_a_time().await
+    })
+}
+
+// E5, E35, E36, E38: a template whose image is not there stops at the first member, and the others go on serving; that is reported. The next template is the cure.
+#[test]
+fn a_broken_template_stops_and_is_cured_by_the_next_one() -> Outcome {
+    play("cure").run(async |stage| {
+        let mut changes = led();
+        changes["update"] = json!({"timeoutSeconds": 15});
+        let group = stage.register(changes).await?;
+        group.ready(60).await?;
+        group.member(0).write(3).await?;
+        group.copied(3).await?;
+        let (mut cure, broken) = with_image(&group.get().await?, "registry.invalid/register:none")?;
+        group.change(broken).await?;
+        let stuck = group.until("the update to be stuck", 90, |seen| waits(seen).contains("UpdateStuck")).await?;
+        let why = condition(&stuck, "Degraded");
+        ensure!(why.starts_with("True PodCannotStart") && why.contains("register-2"), "{why}");
+        ensure!(text(&stuck, "/status/columns/primaries") == "register-0", "the primary goes on: {stuck}");
+        let two = (group.member(0).uid().await?, group.member(1).uid().await?);
+        group.member(0).write(2).await?;
+
+        merge(&mut cure, edition(3));
+        group.change(cure).await?;
+        updated(&group, 3, 3, 180).await?;
+        ensure!(two != (group.member(0).uid().await?, group.member(1).uid().await?), "they were updated, too");
+        group.rows(5).await?;
+        group.had_one_primary_at_a_time().await
+    })
+}
+
+// B27: `paused` stops an update where it is. Ten templates within seconds end with the last one.
+#[test]
+fn an_update_waits_for_people_and_the_last_template_wins() -> Outcome {
+    play("waits").run(async |stage| {
+        let mut changes = led();
+        changes["update"] = json!({"paused": true});
+        changes["resyncIntervalSeconds"] = json!(1);
+        let group = stage.register(changes).await?;
+        group.ready(60).await?;
+        for number in 2..=10 {
+            group.change(edition(number)).await?;
+        }
+        let said = |seen: &Value| condition(seen, "UpdatePending").contains("spec.update.paused is false");
+        group.until("the pause to be said", 60, said).await?;
+        stage.operator.rounds(3.0, 60).await?;
+        ensure!(editions(&group, 3).await? == ["-", "-", "-"], "{:?}", editions(&group, 3).await?);
+        group.change(json!({"update": {"paused": false}})).await?;
+        updated(&group, 3, 10, 180).await?;
+        group.had_one_primary_at_a_time().await
+    })
+}
+
+// C74: three members of etcd get new pods under a client, and each keeps its identity.
+#[test]
+fn members_that_agree_are_updated_under_a_client() -> Outcome {
+    play("quorate").run(async |stage| {
+        let group = stage.etcd(json!({"replicas": 3})).await?;
+        let before = counts(&group, 3).await?;
+        let client = EtcdClient::begin(stage, None).await?;
+        let began = Instant::now();
+        group.change(edition(2)).await?;
+        updated(&group, 3, 2, 240).await?;
+        println!("etcd's three members have the template after {:.1} s", began.elapsed().as_secs_f64());
+        ensure!(counts(&group, 3).await? == before, "{before:?}");
+        client.goes_on().await?;
+        client.lost_nothing().await
+    })
+}

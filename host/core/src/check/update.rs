@@ -1,0 +1,222 @@
+//! When the pod of a member is deleted so that the next one has the group's present template (docs/rules.md, "Update").
+//!
+//! A pod is deleted at once where nothing is lost by it: nothing runs in it. Otherwise one member after the other goes, each only while all the others are in
+//! their role, and the primary last. All of it is held twice, when it is decided and on live reads just before the pod is deleted.
+use super::rebalance::{has_been_ready, members_are_there, primaries_serve};
+use super::{
+    Held, Rule, broken, broken_by, can_take_command, has_its_volumes, is_successor, quorum_without, sole_primary,
+};
+use crate::contract::{Phase, Role};
+use crate::over::role_word;
+use crate::snapshot::{Member, Mode, Snapshot};
+
+/// Whether the member stays and its pod was made from an older `spec.template`.
+#[must_use]
+pub fn awaits_update(s: &Snapshot, member: &Member) -> bool {
+    !s.leaves(member) && member.pod.as_ref().is_some_and(|pod| pod.older_template)
+}
+
+/// Whether the member's pod may be deleted now for an update.
+///
+/// # Errors
+/// The first rule that does not hold; with the time at which it will hold.
+pub fn update_member(s: &Snapshot, member: &Member) -> Held {
+    match update_idle(s, member) {
+        Ok(()) => Ok(()),
+        Err(_) => update_in_role(s, member),
+    }
+}
+
+/// The same for a member that is in no role: its containers do not run, it waits to be started beside a primary that serves, or nobody serves and its last command
+/// failed. A template that does not work never blocks the one that does (E5, E36).
+///
+/// # Errors
+/// The first rule that does not hold.
+pub fn update_idle(s: &Snapshot, member: &Member) -> Held {
+    update_group(s)?;
+    has_older_template(s, member)?;
+    let name = &member.name;
+    if let Some(why) = s.may_be_primary().get(name) {
+        return Err(broken_by(Rule::MayBePrimary, name, format!("{name} may be primary: {why}")));
+    }
+    if member.pod.as_ref().is_some_and(|pod| pod.phase == Phase::Pending) && s.record.intent_of(name).is_none() {
+        return Ok(());
+    }
+    can_take_command(s, member)?;
+    if s.role(member).0 != Role::Stopped || is_idle_on_purpose(s, member) {
+        return Err(broken_by(Rule::WrongRole, name, format!("{name} is {}", role_word(s.role(member).0))));
+    }
+    if !s.leading().is_empty() {
+        return Ok(());
+    }
+    // Nobody serves. A pod without a volume may have the only copy of the data, and a member that works may be the next to lead.
+    match s.record.member(name).failures > 0 && !member.claims.is_empty() && s.record.intents.is_empty() {
+        true => Ok(()),
+        false => Err(broken(Rule::NobodyServes, "no primary serves")),
+    }
+}
+
+/// Nothing is started in a pod that is deleted first.
+///
+/// # Errors
+/// [`Rule::TargetReplaced`].
+pub fn keeps_pod(s: &Snapshot, member: &Member) -> Held {
+    match awaits_update(s, member) && update_idle(s, member).is_ok() {
+        true => Err(broken_by(Rule::TargetReplaced, &member.name, "it gets a new pod first")),
+        false => Ok(()),
+    }
+}
+
+/// The same for a member that is in its role, or stopped on purpose.
+fn update_in_role(s: &Snapshot, member: &Member) -> Held {
+    update_group(s)?;
+    has_older_template(s, member)?;
+    let name = &member.name;
+    can_take_command(s, member)?;
+    if !is_in_role(s, member) {
+        return Err(broken_by(Rule::WrongRole, name, format!("{name} is {}", role_word(s.role(member).0))));
+    }
+    rest_is_well(s, member)?;
+    // What is stopped on purpose has to take nothing over, and starts as on any other volume.
+    if !is_idle_on_purpose(s, member) {
+        has_its_volumes(s, member)?;
+    }
+    // Of two voters the other one alone is no majority, whoever goes.
+    if s.members.len() > 2 {
+        quorum_without(s, name)?;
+    }
+    match s.serves(member) {
+        true => primary_is_last(s, member),
+        false => Ok(()),
+    }
+}
+
+/// Whether the only primary may give up the lead so that its pod can be replaced: every other member has the present template and is in its role, and one of them could lead.
+///
+/// # Errors
+/// The first rule that does not hold.
+pub fn gives_up_lead(s: &Snapshot, primary: &Member) -> Held {
+    let name = &primary.name;
+    update_group(s)?;
+    has_older_template(s, primary)?;
+    if !has_to_give_up_lead(s, primary) {
+        return Err(broken_by(Rule::NoSuccessor, name, "no other member could lead"));
+    }
+    others_are_updated(s, primary)?;
+    rest_is_well(s, primary)?;
+    match s.members.iter().any(|m| is_successor(s, m) && !s.is_cordoned(m)) {
+        true => Ok(()),
+        false => Err(broken_by(Rule::NoSuccessor, name, "no secondary is ready to lead")),
+    }
+}
+
+/// This operator replaces pods, nobody decides otherwise, and the template is that of the `StatefulSet`.
+fn update_group(s: &Snapshot) -> Held {
+    if s.group.update.mode != Mode::OneByOne || s.group.paused || s.active_override().is_some() {
+        return Err(broken(Rule::AdministratorDecides, "updates are left to an administrator, or an override is set"));
+    }
+    match s.set.as_ref().is_some_and(|set| !set.unseen) {
+        true => Ok(()),
+        false => Err(broken(Rule::NotAtRest, "the StatefulSet was changed, and its controller has not seen it yet")),
+    }
+}
+
+fn has_older_template(s: &Snapshot, member: &Member) -> Held {
+    let name = &member.name;
+    if !awaits_update(s, member) {
+        return Err(broken_by(Rule::NotAtRest, name, format!("{name} has the present template, or leaves")));
+    }
+    // Without another revision the next pod would be the same.
+    match member.pod.as_ref().is_some_and(|pod| pod.outdated) {
+        true => Ok(()),
+        false => Err(broken_by(Rule::NotAtRest, name, "the StatefulSet does not have the new template yet")),
+    }
+}
+
+/// Nothing is going on, and every other member is there, in its role and Ready for as long as the user wants.
+fn rest_is_well(s: &Snapshot, member: &Member) -> Held {
+    if let Some(intent) = s.record.intents.first() {
+        let message = format!("{} on {} is not settled", intent.command, intent.member);
+        return Err(broken_by(Rule::MemberBusy, &intent.member, message));
+    }
+    if s.record.switchover.as_ref().is_some_and(super::Switchover::is_open) {
+        return Err(broken(Rule::NotAtRest, "the lead moves"));
+    }
+    primaries_serve(s)?;
+    members_are_there(s)?;
+    let others = || s.members.iter().filter(|other| other.name != member.name);
+    others().try_for_each(|other| is_in_its_place(s, other))?;
+    let wait = i64::from(s.group.update.wait);
+    others().filter(|_| wait > 0).try_for_each(|other| has_been_ready(s, other, wait))?;
+    // Its pod may be evicted at any moment, and the group would lack two members at a time.
+    match others().find(|other| s.is_cordoned(other)) {
+        Some(other) => {
+            Err(broken_by(Rule::NotAtRest, &other.name, format!("the node of {} is to be drained", other.name)))
+        }
+        None => Ok(()),
+    }
+}
+
+fn is_in_its_place(s: &Snapshot, member: &Member) -> Held {
+    let name = &member.name;
+    let Some(pod) = member.pod.as_ref().filter(|_| s.reachable(member)) else {
+        return Err(broken_by(Rule::NotAtRest, name, format!("{name} has no pod that runs")));
+    };
+    if !is_in_role(s, member) {
+        let message = format!("{name} is {}, and not confirmed in its role", role_word(s.role(member).0));
+        return Err(broken_by(Rule::NotAtRest, name, message));
+    }
+    match pod.ready && pod.stray.is_none() {
+        true => Ok(()),
+        false => Err(broken_by(Rule::NotAtRest, name, format!("the pod of {name} is not Ready"))),
+    }
+}
+
+fn is_in_role(s: &Snapshot, member: &Member) -> bool {
+    s.confirmed(member, Role::Primary) || s.confirmed(member, Role::Secondary) || is_idle_on_purpose(s, member)
+}
+
+/// Whether the member is stopped and stays so, because enough primaries serve and the group has no secondaries.
+fn is_idle_on_purpose(s: &Snapshot, member: &Member) -> bool {
+    let enough = s.serving().len() >= s.group.desired_primaries();
+    s.role(member).0 == Role::Stopped && enough && s.group.commands.secondary.is_none()
+}
+
+/// Whether the lead moves before that primary's pod is deleted: it is the only one that is desired, and others can follow it.
+fn has_to_give_up_lead(s: &Snapshot, primary: &Member) -> bool {
+    let is_sole = sole_primary(s).is_some_and(|sole| sole.name == primary.name);
+    is_sole && s.members.len() > 1 && s.group.commands.secondary.is_some()
+}
+
+fn others_are_updated(s: &Snapshot, primary: &Member) -> Held {
+    let other = s.members.iter().find(|m| m.name != primary.name && !s.serves(m) && awaits_update(s, m));
+    match other {
+        Some(other) => Err(broken_by(
+            Rule::PrimaryLast,
+            &primary.name,
+            format!("{} gets a new pod before the primary", other.name),
+        )),
+        None => Ok(()),
+    }
+}
+
+/// A primary's pod is deleted only after all that are no primaries, where it need not give up the lead first, and never with the only copy of the data.
+fn primary_is_last(s: &Snapshot, primary: &Member) -> Held {
+    let name = &primary.name;
+    others_are_updated(s, primary)?;
+    if has_to_give_up_lead(s, primary) {
+        gives_up_lead(s, primary)?;
+        return Err(broken_by(Rule::PrimaryLast, name, format!("{name} gives up the lead first")));
+    }
+    let has_copy = |m: &&Member| s.confirmed(m, Role::Primary) || s.confirmed(m, Role::Secondary);
+    match primary.claims.is_empty() && s.members.iter().filter(has_copy).count() < 2 {
+        true => Err(broken_by(
+            Rule::OnlyCopy,
+            name,
+            format!(
+                "{name} has the only copy of the data, in a pod without a volume; delete the pod yourself if the data may be lost"
+            ),
+        )),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,85 @@
+//! Update: `spec.template` changed; which pod is deleted next, so that its member gets one of the present template? There is nothing to choose: members that are in
+//! no role go at once, then the secondaries from the highest ordinal, then the primary, which gives up the lead first (`switchover`).
+use crate::check;
+use crate::plan::{Action, DeletionCause, Plan, Reason};
+use crate::policy::Policies;
+use crate::record::{Event, Updating};
+use crate::snapshot::{Member, Mode, Snapshot};
+
+/// The reason of the deletion that users see.
+const WHY: &str = "it has an older template than the group";
+
+/// Members that are in no role: before anything is started in their pods.
+pub fn idle(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
+    if s.group.is_stopped() {
+        return;
+    }
+    for member in s.members.iter().filter(|m| check::awaits_update(s, m)) {
+        if !plan.touches(&member.name) && check::update_idle(s, member).is_ok() {
+            replace(s, plan, member);
+        }
+    }
+}
+
+/// The next member that is in its role. It comes after all that a round may find more urgent.
+pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
+    let old: Vec<&Member> = s.members.iter().filter(|m| check::awaits_update(s, m)).collect();
+    // The second look has the record from before this round: what a switchover changed in it counts in the next one.
+    let by_host = s.group.update.mode == Mode::OneByOne && !s.group.is_stopped();
+    let Some(next) = next(s, &old).filter(|_| by_host) else {
+        plan.record.updating = None;
+        return;
+    };
+    let mut wait = match check::update_member(s, next) {
+        _ if plan.touches(&next.name) => format!("{} gets a new pod", next.name),
+        _ if plan.actions.iter().any(|a| matches!(a, Action::Apply(_))) => {
+            format!("{} is next, when objects are as desired", next.name)
+        }
+        Ok(()) => {
+            replace(s, plan, next);
+            format!("{} gets a new pod", next.name)
+        }
+        Err(violation) => {
+            violation.until.into_iter().for_each(|at| plan.look_again_at(at));
+            format!("{} is next: {violation}", next.name)
+        }
+    };
+    let left = u32::try_from(old.len()).unwrap_or(u32::MAX);
+    wait = format!(
+        "{} of {} pods have the present template; {wait}",
+        s.members.len().saturating_sub(old.len()),
+        s.members.len()
+    );
+    plan.wait(Reason::Updating, Some(&next.name), wait);
+    report_stuck(s, plan, left);
+}
+
+/// Who is next: those that are no primaries first; of them one whose node is to be drained, which has to move in any case; then from the highest ordinal (E32).
+fn next<'a>(s: &Snapshot, old: &[&'a Member]) -> Option<&'a Member> {
+    old.iter().copied().max_by_key(|m| (!s.serves(m), s.is_cordoned(m), m.ordinal))
+}
+
+fn replace(s: &Snapshot, plan: &mut Plan, member: &Member) {
+    let Some(pod) = &member.pod else { return };
+    plan.record.note(s.now, Event::PodDeleted, Some(&member.name), Some(WHY.into()));
+    plan.actions.push(Action::DeletePod {
+        member: member.name.clone(),
+        pod_uid: pod.uid.clone(),
+        cause: DeletionCause::Update,
+        reason: WHY.into(),
+    });
+}
+
+/// Says so when an update makes no progress (E35). Nothing is given up: it goes on when what it waits for is over.
+fn report_stuck(s: &Snapshot, plan: &mut Plan, left: u32) {
+    let known = plan.record.updating.take().filter(|known| known.left == left);
+    let updating = known.unwrap_or(Updating { left, since: s.now });
+    let overdue = updating.since.saturating_add(i64::from(s.group.update.timeout));
+    plan.record.updating = Some(updating);
+    if s.now < overdue {
+        return plan.look_again_at(overdue);
+    }
+    let timeout = s.group.update.timeout;
+    let why = plan.waits.last().map(|wait| wait.message.clone()).unwrap_or_default();
+    plan.wait(Reason::UpdateStuck, None, format!("the update has made no progress for {timeout} s: {why}"));
+}

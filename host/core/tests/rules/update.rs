@@ -1,0 +1,217 @@
+//! Which pods of an older template are deleted, and when.
+use super::super::support::db;
+use super::super::support::policies::Natural;
+use super::super::support::world::{START, World};
+use super::checks::intent;
+use super::rebalance::deleted;
+use tanist_core::check::{Rule, gives_up_lead, update_idle, update_member};
+use tanist_core::checked::recheck_deletion;
+use tanist_core::contract::{Phase, Position, Role};
+use tanist_core::decide::decide;
+use tanist_core::plan::DeletionCause;
+use tanist_core::record::{Switchover, Verb};
+use tanist_core::snapshot::{Mode, Object, Override, Snapshot};
+
+/// One primary and two secondaries, all of them with an older template.
+fn old() -> World {
+    let mut world = World::settled(10_000);
+    (0..3).for_each(|ordinal| world.older(ordinal));
+    world
+}
+
+fn held(s: &Snapshot, ordinal: usize) -> Result<(), Rule> {
+    update_member(s, &s.members[ordinal]).map_err(|violation| violation.rule)
+}
+
+/// The rule that keeps the pod of that member.
+fn broken(ordinal: usize, change: &dyn Fn(&mut World)) -> Rule {
+    let mut world = old();
+    change(&mut world);
+    held(&world.observe(), ordinal).unwrap_err()
+}
+
+// C74; docs/rules.md, "Update": a member that works goes only while nothing else is going on and all the others work.
+#[test]
+fn a_member_that_works_is_updated_only_beside_others_that_do() {
+    assert_eq!(held(&old().observe(), 2), Ok(()));
+    let of_two = |change: &dyn Fn(&mut World)| broken(2, change);
+    assert_eq!(of_two(&|w| w.group.update.mode = Mode::ByHand), Rule::AdministratorDecides);
+    assert_eq!(of_two(&|w| w.group.update.mode = Mode::Paused), Rule::AdministratorDecides);
+    assert_eq!(of_two(&|w| w.group.paused = true), Rule::AdministratorDecides);
+    let raw = "db-1 9 1".to_owned();
+    let requested = Override { member: db(1), position: Position::Empty, term: 1, raw };
+    assert_eq!(of_two(&|w| w.group.requested_override = Some(requested.clone())), Rule::AdministratorDecides);
+    assert_eq!(of_two(&|w| w.set.as_mut().unwrap().unseen = true), Rule::NotAtRest);
+    assert_eq!(of_two(&|w| w.body(2).pod.older_template = false), Rule::NotAtRest, "only the runner is another");
+    assert_eq!(of_two(&|w| w.body(2).pod.outdated = false), Rule::NotAtRest, "the next pod would be the same");
+    let busy = |w: &mut World| {
+        let s = w.observe();
+        w.record.intents.push(intent(&s, Verb::Follow, 1));
+    };
+    assert_eq!(of_two(&busy), Rule::MemberBusy);
+    let (from, why) = (db(0), String::new());
+    let begun = Some(START);
+    let open = Switchover { from, to: None, chosen: None, why, term: 1, floor: None, begun, led: None, failed: 0 };
+    assert_eq!(of_two(&|w| w.record.switchover = Some(open.clone())), Rule::NotAtRest, "the lead moves");
+    assert_eq!(of_two(&|w| w.serve(0, Role::Stopped)), Rule::NobodyServes);
+    assert_eq!(of_two(&|w| w.body(1).app.probe = Some(Role::Unknown)), Rule::MayBePrimary);
+    assert_eq!(of_two(&|w| w.serve(1, Role::Stopped)), Rule::NotAtRest);
+    assert_eq!(of_two(&|w| w.body(1).pod.ready = false), Rule::NotAtRest);
+    assert_eq!(of_two(&|w| w.body(1).pod.stray = Some("put it back".into())), Rule::NotAtRest);
+    assert_eq!(of_two(&|w| w.group.replicas = 4), Rule::NotAtRest, "db-3 is to come");
+    assert_eq!(of_two(&|w| w.group.replicas = 2), Rule::NotAtRest, "db-2 leaves");
+    assert_eq!(of_two(&|w| w.nodes.get_mut("node-1").unwrap().cordoned = true), Rule::NotAtRest);
+    assert_eq!(of_two(&|w| w.new_volume(2)), Rule::ClaimChanged);
+    assert_eq!(of_two(&|w| w.group.update.wait = 20_000), Rule::ChangedRecently);
+}
+
+// Whoever has to move in any case goes first.
+#[test]
+fn a_member_on_a_node_that_is_drained_is_updated_first() {
+    let mut world = old();
+    world.nodes.get_mut("node-1").unwrap().cordoned = true;
+    assert_eq!(deleted(&decide(&world.observe(), &Natural)), [("db-1".to_owned(), DeletionCause::Update)]);
+}
+
+// E32: the primary is the last, and gives up the lead first, once all the others have the template.
+#[test]
+fn the_primary_is_updated_last() {
+    assert_eq!(broken(0, &|_| ()), Rule::PrimaryLast);
+    let others = |w: &mut World| {
+        for ordinal in [1, 2] {
+            let pod = &mut w.body(ordinal).pod;
+            (pod.outdated, pod.older_template) = (false, false);
+        }
+    };
+    assert_eq!(broken(0, &others), Rule::PrimaryLast, "it leads");
+    let lead = |change: &dyn Fn(&mut World)| {
+        let mut world = old();
+        change(&mut world);
+        let s = world.observe();
+        gives_up_lead(&s, &s.members[0]).map_err(|violation| violation.rule)
+    };
+    assert_eq!(lead(&|_| ()), Err(Rule::PrimaryLast));
+    assert_eq!(lead(&others), Ok(()));
+    let cordoned = |w: &mut World| {
+        others(w);
+        ["node-1", "node-2"].iter().for_each(|node| w.nodes.get_mut(*node).unwrap().cordoned = true);
+    };
+    assert_eq!(lead(&cordoned), Err(Rule::NotAtRest));
+    let one = |w: &mut World| {
+        others(w);
+        w.body(2).pod.ready = false;
+    };
+    assert_eq!(lead(&one), Err(Rule::NotAtRest));
+    // Where others cannot follow it, it is replaced as it leads.
+    let mut world = old();
+    others(&mut world);
+    world.group.commands.secondary = None;
+    assert_eq!(held(&world.observe(), 0), Ok(()));
+}
+
+// Promise: no acknowledged write is lost. A pod without a volume is kept where it may have the only copy.
+#[test]
+fn the_only_copy_of_the_data_is_kept() {
+    let mut world = World::settled(10_000);
+    world.group.commands.secondary = None;
+    (1..3).for_each(|ordinal| world.serve(ordinal, Role::Stopped));
+    world.older(0);
+    let mut s = world.observe();
+    assert_eq!(held(&s, 0), Ok(()), "it has a volume");
+    s.members[0].claims.clear();
+    s.record.member_mut(&db(0)).claim_uid = None;
+    assert_eq!(held(&s, 0), Err(Rule::OnlyCopy));
+    let message = update_member(&s, &s.members[0]).unwrap_err().message;
+    assert!(message.contains("delete the pod yourself"), "{message}");
+    // Secondaries have copies.
+    let mut s = old().observe();
+    s.members[2].claims.clear();
+    s.record.member_mut(&db(2)).claim_uid = None;
+    assert_eq!(held(&s, 2), Ok(()));
+}
+
+// E5, E36: a pod in which nothing runs goes at once.
+#[test]
+fn a_pod_in_which_nothing_runs_is_updated_at_once() {
+    let idle = |change: &dyn Fn(&mut World)| {
+        let mut world = old();
+        world.body(1).pod.ready = false;
+        change(&mut world);
+        let s = world.observe();
+        update_idle(&s, &s.members[2]).map_err(|violation| violation.rule)
+    };
+    assert_eq!(idle(&|_| ()), Err(Rule::WrongRole), "it follows");
+    let pending = |w: &mut World| {
+        w.serve(2, Role::Stopped);
+        let pod = &mut w.body(2).pod;
+        pod.phase = Phase::Pending;
+        pod.containers.values_mut().for_each(|container| container.running = false);
+    };
+    assert_eq!(idle(&pending), Ok(()));
+    assert_eq!(idle(&|w| w.serve(2, Role::Stopped)), Ok(()), "a primary serves beside it");
+    let open = |w: &mut World| {
+        let s = w.observe();
+        w.record.intents.push(intent(&s, Verb::Place, 2));
+        pending(w);
+    };
+    assert!(idle(&open).is_err(), "a command may still run in it");
+    let may_lead = |w: &mut World| {
+        w.body(2).app.probe = Some(Role::Unknown);
+    };
+    assert_eq!(idle(&may_lead), Err(Rule::MayBePrimary));
+}
+
+// E5: while nobody serves, who works may be the next to lead, and only what failed is replaced, on its volume.
+#[test]
+fn while_nobody_serves_only_members_that_failed_are_updated() {
+    let mut world = old();
+    (0..3).for_each(|ordinal| world.serve(ordinal, Role::Stopped));
+    let held = |s: &Snapshot| update_idle(s, &s.members[1]).map_err(|violation| violation.rule);
+    assert_eq!(held(&world.observe()), Err(Rule::NobodyServes));
+    world.record.member_mut(&db(1)).failures = 1;
+    let mut s = world.observe();
+    assert_eq!(held(&s), Ok(()));
+    s.record.intents.push(intent(&s, Verb::Seed, 0));
+    assert!(held(&s).is_err(), "another member is being started");
+    s.record.intents.clear();
+    s.members[1].claims.clear();
+    assert_eq!(held(&s), Err(Rule::NobodyServes), "its pod may have the only copy of the data");
+}
+
+// What is applied may be the new template: the deletion waits for it, and for the second look.
+#[test]
+fn a_pod_is_deleted_by_the_second_look_alone() {
+    let mut world = old();
+    let s = world.observe();
+    let plan = decide(&s, &Natural);
+    assert_eq!(deleted(&plan), [("db-2".to_owned(), DeletionCause::Update)]);
+    let uid = s.members[2].pod.as_ref().unwrap().uid.clone();
+    let look = |live: &Snapshot| {
+        recheck_deletion(&s, live, &db(2), &uid, DeletionCause::Update).map(drop).map_err(|violation| violation.rule)
+    };
+    assert_eq!(look(&s), Ok(()));
+    world.body(1).pod.ready = false;
+    assert_eq!(look(&world.observe()), Err(Rule::NotAtRest));
+
+    let mut s = old().observe();
+    s.objects.push(Object {
+        kind: "StatefulSet".into(),
+        name: "db".into(),
+        manifest: Default::default(),
+        current: false,
+        version: None,
+    });
+    assert_eq!(deleted(&decide(&s, &Natural)), []);
+}
+
+// Members that agree: the others are a majority without it; of two there is none, whoever goes.
+#[test]
+fn members_that_agree_are_updated_beside_a_majority() {
+    let mut world = World::settled(10_000);
+    world.group.primaries = 3;
+    world.group.commands.membership = Some(super::super::support::setting::members(false));
+    (1..3).for_each(|ordinal| world.serve(ordinal, Role::Primary));
+    (0..3).for_each(|ordinal| world.older(ordinal));
+    let rule = held(&world.observe(), 2);
+    assert_eq!(rule, Err(Rule::ListUnknown), "nobody said who the members are");
+}

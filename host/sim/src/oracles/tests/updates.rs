@@ -1,0 +1,53 @@
+//! The oracle of updates.
+use super::*;
+use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use tanist_api::LABEL_ROLE;
+
+/// A primary and a secondary. Their pods are of the revision `a`, and the set's is the given one.
+fn of_revision(present: &str, secondary: bool) -> World {
+    let world = two([Role::Primary, Role::Secondary], record(1, &[]));
+    let mut state = world.lock();
+    let status = StatefulSetStatus { update_revision: Some(present.into()), ..Default::default() };
+    state.sets.insert("db".into(), StatefulSet { status: Some(status), ..Default::default() }.into());
+    for (pod, role) in [("db-0", "primary"), ("db-1", "secondary")] {
+        let mut object = Pod::clone(&state.pods[pod]);
+        let owner = OwnerReference { name: "db".into(), ..Default::default() };
+        object.metadata.owner_references = Some(vec![owner]);
+        let labels = [("controller-revision-hash", "a"), (LABEL_ROLE, role)];
+        object.metadata.labels = Some(labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
+        state.pods.insert(pod.into(), object.into());
+    }
+    let mut group = state.groups["db"].clone();
+    if !secondary {
+        group.spec.commands.secondary = None;
+    }
+    state.groups.insert("db".into(), group);
+    drop(state);
+    world
+}
+
+#[tokio::test]
+async fn the_replacement_of_a_pod_that_is_as_it_should_be_is_seen() {
+    let world = of_revision("a", true);
+    deletes(&mut world.lock(), "db-1");
+    assert_eq!(broken(&world), ["S19: db-1 is deleted, serves as Secondary and is well"]);
+    let world = of_revision("b", true);
+    deletes(&mut world.lock(), "db-1");
+    assert_eq!(broken(&world), [""; 0], "its template is an older one");
+    let mut group = world.lock().groups["db"].clone();
+    group.spec.update.paused = true;
+    world.lock().groups.insert("db".into(), group);
+    deletes(&mut world.lock(), "db-1");
+    assert_eq!(broken(&world), ["S19: db-1 is deleted, serves as Secondary and is well"], "nobody asked for it");
+}
+
+#[tokio::test]
+async fn the_replacement_of_a_primary_that_could_give_up_the_lead_is_seen() {
+    let world = of_revision("b", true);
+    deletes(&mut world.lock(), "db-0");
+    assert_eq!(broken(&world), ["E32: db-0 leads, and is replaced before another one does"]);
+    let world = of_revision("b", false);
+    deletes(&mut world.lock(), "db-0");
+    assert_eq!(broken(&world), [""; 0], "nobody follows it");
+}

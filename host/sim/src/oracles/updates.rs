@@ -1,0 +1,31 @@
+//! Updates: a pod of an older template is deleted so that the next one has the present template; the only primary gives up the lead before (docs/rules.md, "Update").
+use crate::strikes::group_of;
+use crate::world::State;
+use kube::ResourceExt;
+use tanist_api::LABEL_ROLE;
+use tanist_api::spec::{Batch, Primaries};
+use tanist_core::contract::Role;
+
+/// Whether the operator may replace the pod because it is of an older revision than its StatefulSet's.
+pub(super) fn may_replace(state: &State, pod: &str) -> bool {
+    let Some(object) = state.pods.get(pod) else { return false };
+    let group = group_of(object);
+    let present = state.sets.get(&group).and_then(|set| set.status.as_ref()?.update_revision.clone());
+    let is_older = present.is_some() && object.labels().get("controller-revision-hash") != present.as_ref();
+    let update = state.groups.get(&group).map(|group| &group.spec.update);
+    is_older && update.is_some_and(|update| update.batch == Batch::Member && !update.paused)
+}
+
+/// A process replaces such a pod. `is_well`: it serves, and nothing failed in it.
+pub(super) fn replaces(state: &mut State, pod: &str, is_well: bool) {
+    let Some(object) = state.pods.get(pod).filter(|_| is_well) else { return };
+    let leads = object.labels().get(LABEL_ROLE).is_some_and(|role| role == "primary");
+    let spec = state.groups.get(&group_of(object)).map(|group| &group.spec);
+    let has_others = spec.is_some_and(|spec| {
+        spec.replicas > 1 && spec.primaries == Primaries::Count(1) && spec.commands.secondary.is_some()
+    });
+    let is_primary = state.machine(pod).is_some_and(|machine| machine.app.role == Role::Primary);
+    if leads && has_others && is_primary {
+        state.breaks("E32", format!("{pod} leads, and is replaced before another one does"));
+    }
+}
