@@ -103,9 +103,9 @@ fn a_broken_template_stops_and_is_cured_by_the_next_one() -> Outcome {
         group.copied(3).await?;
         let (mut cure, broken) = with_image(&group.get().await?, "registry.invalid/register:none")?;
         group.change(broken).await?;
-        let stuck = group.until("the update to be stuck", 90, |seen| waits(seen).contains("UpdateStuck")).await?;
-        let why = condition(&stuck, "Degraded");
-        ensure!(why.starts_with("True PodCannotStart") && why.contains("register-2"), "{why}");
+        let is_said = |seen: &Value| waits(seen).contains("UpdateStuck") && waits(seen).contains("PodCannotStart");
+        let stuck = group.until("the update to be stuck, and why", 120, is_said).await?;
+        ensure!(condition(&stuck, "Degraded").starts_with("True"), "{}", condition(&stuck, "Degraded"));
         ensure!(text(&stuck, "/status/columns/primaries") == "register-0", "the primary goes on: {stuck}");
         let two = (group.member(0).uid().await?, group.member(1).uid().await?);
         group.member(0).write(2).await?;

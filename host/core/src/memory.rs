@@ -47,7 +47,15 @@ pub fn recall<'a>(
     recall_primaries(&mut record, &known, &marks);
     recall_start(&mut record, &known, group, &claims);
     recall_membership(&mut record, &known, &marks);
+    forget_removed(&mut record);
     record
+}
+
+/// Where members agree, a claim still names a primary that was removed since, and not where it ran, because it was proven over. Who is not listed serves nobody, so such a name is
+/// no reason to wait (seed 252408332).
+fn forget_removed(record: &mut Record) {
+    let Some(list) = &record.membership else { return };
+    record.last_primaries.retain(|last| !last.is_by_name() || list.of(&last.member).is_some());
 }
 
 /// Opens the last start again that makes a primary, if the record does not know it: its request may still be on its way, and settling it makes sure that its command

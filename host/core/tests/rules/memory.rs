@@ -6,7 +6,7 @@ use super::super::support::{db, sequence};
 use tanist_core::contract::{MemberName, Position};
 use tanist_core::limits;
 use tanist_core::memory::{claim_mark, claim_uids, recall, start_note, surplus};
-use tanist_core::record::{Intent, LastPrimary, Mark, Record, Seeded, Started, Verb};
+use tanist_core::record::{Intent, LastPrimary, Listed, Mark, Membership, Record, Seeded, Started, Verb};
 use tanist_core::snapshot::{Claim, ClaimMark};
 
 fn marked(group: &str, term: u64, data: Option<&str>, primaries: &[u32]) -> Option<ClaimMark> {
@@ -125,6 +125,23 @@ fn without_a_record_the_primaries_of_the_highest_term_come_back() {
         marked_with(2, &[3], vec![entry(3, "d")]),
     ];
     assert_eq!(recalled(Record::default(), &marks), ["db-0:a", "db-1:b", "db-0:a2", "db-2:?"]);
+}
+
+// D13, S32: where members agree, a claim names a primary that was removed since, and nobody knows where it ran. The list says that it is no member: nobody waits for it.
+#[test]
+fn a_removed_member_is_no_lost_primary() {
+    let listed = |ordinal| Listed { member: Some(db(ordinal)), id: format!("m{ordinal}"), started: true, voter: true };
+    let list = |of: &[u32]| {
+        let members = of.iter().map(|ordinal| listed(*ordinal)).collect();
+        Some(Membership { cluster: "c1".into(), revision: 4, members })
+    };
+    let marks = |of: &[u32]| {
+        let mark = marked_with(1, &[0, 1, 3], vec![entry(0, "a"), entry(1, "b")]);
+        [mark.map(|mark| ClaimMark { membership: list(of), ..mark })]
+    };
+    assert_eq!(recalled(Record::default(), &marks(&[0, 1])), ["db-0:a", "db-1:b"]);
+    assert_eq!(recalled(Record::default(), &marks(&[0, 1, 3])), ["db-0:a", "db-1:b", "db-3:?"]);
+    assert_eq!(recalled(Record::default(), &marks(&[0])), ["db-0:a", "db-1:b"], "where that one ran is known");
 }
 
 // S32: a primary that the record dropped was proven over; a claim that still names it is older.
