@@ -173,6 +173,8 @@ fn group(case: &Case, names: &[String], replicas: u32, primaries: u32) -> Group 
         resize_deadline: 600,
         deletes_volumes: false,
         override_error: None,
+        requested_recovery: None,
+        recovery_error: None,
         labels: pairs(labels),
     }
 }

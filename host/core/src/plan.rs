@@ -217,6 +217,10 @@ words! {
         ResizeOverdue,
         /// A volume has data of an earlier identity.
         KeptData,
+        /// A member is being recovered, as an administrator wanted.
+        RecoverPending,
+        /// The request to recover a member cannot be used.
+        RecoverInvalid,
     }
 }
 

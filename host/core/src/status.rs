@@ -242,8 +242,8 @@ fn moves(wait: &Wait) -> bool {
         R::UnrecordedClaims | R::NeedsAdoption | R::PolicyRefuses | R::PolicyBroken | R::AnswerRejected => false,
         R::PodCannotStart | R::PodStray | R::FailoverPending | R::OverrideInvalid | R::SwitchoverFailed => false,
         R::FollowPending | R::ShrinkPending | R::SwitchoverPending | R::ListUnknown | R::ListsDiffer => true,
-        R::RejoinPending | R::ResizePending => true,
-        R::SplitBrain | R::KeptData | R::ResizeOverdue => false,
+        R::RejoinPending | R::ResizePending | R::RecoverPending => true,
+        R::SplitBrain | R::KeptData | R::ResizeOverdue | R::RecoverInvalid => false,
     }
 }
 

@@ -139,6 +139,8 @@ pub fn snapshot(now: Timestamp, node: Node) -> Snapshot {
         resize_deadline: 600,
         deletes_volumes: false,
         override_error: None,
+        requested_recovery: None,
+        recovery_error: None,
         labels: Vec::new(),
     };
     Snapshot {

@@ -185,6 +185,8 @@ fn group(story: &contract::Snapshot) -> Group {
         resize_deadline: 600,
         deletes_volumes: false,
         override_error: None,
+        requested_recovery: None,
+        recovery_error: None,
         labels: told.labels.clone(),
     }
 }

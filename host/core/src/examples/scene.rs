@@ -349,6 +349,8 @@ fn group(members: u32) -> Group {
         resize_deadline: 600,
         deletes_volumes: false,
         override_error: None,
+        requested_recovery: None,
+        recovery_error: None,
         labels: Vec::new(),
     }
 }

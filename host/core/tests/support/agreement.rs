@@ -141,6 +141,15 @@ impl World {
                 self.agreement.identities.insert(uid, id);
                 true
             }
+            // It goes on under its identity, and the others are members no more.
+            Verb::Recover => {
+                let Some(id) = self.agreement.identities.get(&uid).cloned() else { return false };
+                let listed = Listed { ordinal: own, started: true, voter: true };
+                self.agreement.members = BTreeMap::from([(id, listed)]);
+                self.agreement.lies.clear();
+                self.forget_lists();
+                true
+            }
             Verb::Join | Verb::Place | Verb::Rejoin => {
                 let kept = self.agreement.identities.get(&uid).cloned();
                 let added = || self.agreement.members.iter().find(|(_, m)| m.ordinal == own && !m.started);
@@ -238,6 +247,24 @@ impl World {
             Verb::Switchover | Verb::Demote if s.group.replicas > 0 && listed(own).is_some_and(|m| m.voter) => {
                 let left = healthy(Some(own));
                 if left >= membership::quorum(voters.len()) { Ok(()) } else { Err("a stop loses the majority".into()) }
+            }
+            Verb::Halt | Verb::Recover if s.group.requested_recovery.is_none() => Err("nobody asked for that".into()),
+            Verb::Halt => {
+                let apart = !self.agreement.lies.is_empty() || s.record.recovery.as_ref().is_some_and(|r| r.apart);
+                let leads = |b: &super::app::Body| matches!(b.app.role, Role::Primary | Role::Secondary);
+                let begun = s.record.recovery.as_ref().is_some_and(|r| r.tries > 0);
+                match self.pods.values().any(leads) && !apart && !begun {
+                    true => Err("members that serve are stopped".into()),
+                    false => Ok(()),
+                }
+            }
+            Verb::Recover => {
+                let runs = |role| !matches!(role, Role::Stopped);
+                let others = self.pods.iter().any(|(o, b)| *o != own && runs(b.app.role));
+                match others || self.ghosts.iter().any(|g| runs(g.app.role)) {
+                    true => Err("a member goes on alone while another one runs".into()),
+                    false => Ok(()),
+                }
             }
             Verb::Remove if s.group.replicas > 0 && listed(own).is_some() => {
                 Err("a member is stopped before it is removed".into())

@@ -12,7 +12,7 @@ use tanist_core::contract::{MemberName, Phase, Role};
 use tanist_core::plan::Plan;
 use tanist_core::policy::{Point, Policies};
 use tanist_core::record::{LastPrimary, Record};
-use tanist_core::snapshot::{ClaimMark, Node, Object, Override, Snapshot};
+use tanist_core::snapshot::{ClaimMark, Node, Object, Override, RecoveryRequest, Snapshot};
 
 /// Plays the story `text` of that file and returns it with the present output.
 pub fn play(file: &str, text: &str) -> String {
@@ -107,6 +107,7 @@ impl Story {
                 "secondary" => world.group.commands.secondary = desired,
                 "promote" => world.group.commands.promote = desired,
                 "follow" => world.group.commands.follow = desired,
+                "recover" => world.group.commands.membership.as_mut().unwrap().recover = desired,
                 "members" | "learners" => world.group.commands.membership = Some(setting::members(name == "learners")),
                 _ => {}
             }
@@ -169,11 +170,13 @@ impl Story {
             "mark" => self.mark(args[0], rest),
             "spec" => self.spec(rest),
             "override" => self.set_override(rest),
+            "recover" => self.recover(&args),
             "retry" => self.world.group.retry = Some(rest.into()),
             "unlabel" => self.world.body(ordinal(args[0])).pod.routed = None,
             "wipe" => self.world.record = Record::default(),
             "surplus" => self.world.surplus_claims.push(rest.into()),
             "object" => self.object(args[0], args[1]),
+            "identity" => self.identity(args[0]),
             "form" => self.world.form(args.iter().map(|o| number(o))),
             "list" => self.list(ordinal(args[0]), args[1]),
             "show" => {
@@ -426,6 +429,35 @@ impl Story {
         let requested =
             Override { member: MemberName::from(args[0]), position, term: number(args[2]), raw: words.into() };
         self.world.group.requested_override = Some(requested);
+    }
+
+    /// `identity db-0`: the volume was restored, so it has the identity that the member had.
+    fn identity(&mut self, member: &str) {
+        let (own, agreement) = (ordinal(member), &mut self.world.agreement);
+        let id = agreement.members.iter().find(|(_, listed)| listed.ordinal == own).map(|(id, _)| id.clone());
+        agreement.identities.insert(self.world.volumes[&own].uid.clone(), id.unwrap());
+    }
+
+    /// `recover db-1`: an administrator asks for it, and names what there is; `recover db-1 list=3`, `claim=c9`, `group=other`, `restored`: something else. `recover withdrawn`; `recover broken WHY`.
+    fn recover(&mut self, args: &[&str]) {
+        self.world.group.requested_recovery = None;
+        self.world.group.recovery_error = (args[0] == "broken").then(|| args.join(" "));
+        if matches!(args[0], "broken" | "withdrawn") {
+            return;
+        }
+        let words = args.join(" ");
+        let (given, known) = (pairs(&words), self.world.record.membership.clone().unwrap_or_default());
+        let claim = self.world.volumes[&ordinal(args[0])].uid.clone();
+        let request = RecoveryRequest {
+            member: MemberName::from(args[0]),
+            group: given.get("group").unwrap_or(&"group").to_string(),
+            claim: given.get("claim").map_or(claim, |claim| claim.to_string()),
+            restored: args.contains(&"restored"),
+            cluster: known.cluster,
+            list: given.get("list").map_or(known.revision, |list| number(list)),
+            raw: format!("{words} at {}", self.world.now),
+        };
+        self.world.group.requested_recovery = Some(request);
     }
 
     /// `list db-1 fails`, `split`, `differs`, `alone`, `honest`: what the member says of who is a member.

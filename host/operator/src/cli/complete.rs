@@ -244,7 +244,7 @@ impl<'c> Walk<'c> {
     fn values(&self, arg: &Arg) -> Expected {
         match arg.get_id().as_str() {
             "group" | "groups" => Expected::Group,
-            "member" | "to" => self.places.first().map_or(Expected::Nothing, |group| Expected::Member(group.clone())),
+            "member" | "to" | "from" => self.places.first().map_or(Expected::Nothing, |group| Expected::Member(group.clone())),
             "config_map" => Expected::ConfigMap,
             "namespace" | "namespaces" => Expected::Namespace,
             "context" => Expected::Context,
