@@ -150,7 +150,9 @@ fn nobody_goes_on_alone_while_another_one_may_run() {
     let ended = |s: &mut Snapshot| (followed(s), s.ended.insert("an earlier pod".into())).0;
     assert_eq!(with(&ended), None);
     let open = |s: &mut Snapshot| s.record.intents.push(intent(s, Verb::Halt, 2));
-    assert_eq!(with(&open), Some(Rule::NotAllStopped));
+    assert_eq!(with(&open), Some(Rule::MayBePrimary), "it led, and its command is not settled");
+    let unled = |s: &mut Snapshot| (open(s), s.record.last_primaries.clear()).1;
+    assert_eq!(with(&unled), Some(Rule::NotAllStopped));
 }
 
 // D8: where a member runs that can be recovered is remembered in whatever role, until it is proven over.

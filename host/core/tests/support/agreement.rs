@@ -251,7 +251,9 @@ impl World {
             Verb::Halt | Verb::Recover if s.group.requested_recovery.is_none() => Err("nobody asked for that".into()),
             Verb::Halt => {
                 let apart = !self.agreement.lies.is_empty() || s.record.recovery.as_ref().is_some_and(|r| r.apart);
-                let leads = |b: &super::app::Body| matches!(b.app.role, Role::Primary | Role::Secondary);
+                let leads = |b: &super::app::Body| {
+                    b.pod.phase != Phase::Unreachable && matches!(b.app.role, Role::Primary | Role::Secondary)
+                };
                 let begun = s.record.recovery.as_ref().is_some_and(|r| r.tries > 0);
                 match self.pods.values().any(leads) && !apart && !begun {
                     true => Err("members that serve are stopped".into()),
