@@ -4,7 +4,8 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use std::time::Instant;
 use tanist_e2e::{
-    EtcdClient, Group, Outcome, Stage, condition, counts, kubectl, listed, play, tanist, tanist_ended, text, until, waits,
+    EtcdClient, Group, Outcome, Stage, condition, counts, kubectl, listed, play, tanist, tanist_ended, text, until,
+    waits,
 };
 
 fn delete(group: &Group, kind: &str, name: &str) -> Result<()> {
@@ -163,7 +164,8 @@ fn a_lost_majority_of_etcd_is_left_to_people() -> Outcome {
 /// Writes so many keys by one member.
 async fn write(group: &Group, by: u32, from: u32, to: u32) -> Result<()> {
     for key in from..=to {
-        let wrote = group.member(by).exec(&["etcd-member", "ctl", "put", &format!("kept{key}"), &key.to_string()]).await?;
+        let wrote =
+            group.member(by).exec(&["etcd-member", "ctl", "put", &format!("kept{key}"), &key.to_string()]).await?;
         ensure!(wrote.code == 0, "{key}: {wrote:?}");
     }
     Ok(())

@@ -164,7 +164,9 @@ pub fn read_recovery(raw: &str) -> Result<RecoveryRequest, String> {
         _asked: String,
     }
     let text: RecoveryText = serde_json::from_str(raw).map_err(|e| {
-        format!("{ANNOTATION_RECOVER} is not understood ({e}); remove it, and ask by tanist recover GROUP --from MEMBER")
+        format!(
+            "{ANNOTATION_RECOVER} is not understood ({e}); remove it, and ask by tanist recover GROUP --from MEMBER"
+        )
     })?;
     let RecoveryText { member, group, claim, restored, cluster, list, .. } = text;
     let member = MemberName::from(member);
@@ -178,12 +180,15 @@ mod tests {
     // D8: a request is bound to the group, the volume and the list that people saw; half of one is none.
     #[test]
     fn a_recovery_names_what_people_saw() {
-        let raw = r#"{"member":"db-1","group":"g","claim":"c1 c2","cluster":"4f","list":7,"asked":"2026-01-01T00:00:00Z"}"#;
+        let raw =
+            r#"{"member":"db-1","group":"g","claim":"c1 c2","cluster":"4f","list":7,"asked":"2026-01-01T00:00:00Z"}"#;
         let read = read_recovery(raw).unwrap();
         assert_eq!((read.member.as_str(), read.group.as_str(), read.claim.as_str()), ("db-1", "g", "c1 c2"));
         assert_eq!((read.cluster.as_str(), read.list, read.restored, read.raw.as_str()), ("4f", 7, false, raw));
         assert!(read_recovery(&raw.replace(r#""list":7"#, r#""list":7,"restored":true"#)).unwrap().restored);
-        for bad in ["db-1", "{}", &raw.replace(r#""list":7,"#, ""), &raw.replace("asked", "other"), &raw.replace('7', "-7")] {
+        for bad in
+            ["db-1", "{}", &raw.replace(r#""list":7,"#, ""), &raw.replace("asked", "other"), &raw.replace('7', "-7")]
+        {
             assert!(read_recovery(bad).unwrap_err().contains("tanist recover GROUP --from MEMBER"), "{bad}");
         }
     }

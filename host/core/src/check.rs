@@ -27,7 +27,9 @@ pub use membership::{
     lost, promote, quorum_without, rejoin_member, remove,
 };
 pub use rebalance::{rebalance_candidate, rebalance_group, rebalance_member};
-pub use recover::{Asked, Serves, asked, halt_member, is_recovering, may_be_refused, recover_group, recover_member, serves};
+pub use recover::{
+    Asked, Serves, asked, halt_member, is_recovering, may_be_refused, recover_group, recover_member, serves,
+};
 pub use seed::{SeedOrder, highest_term};
 pub use volumes::discard_claim;
 

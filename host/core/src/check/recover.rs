@@ -98,9 +98,13 @@ fn accepted(s: &Snapshot) -> Option<&RecoveryRequest> {
 }
 
 /// Whether a member is being recovered: an administrator asked for it and it was accepted, or its command began and may have had an effect. Then nobody else is started: members that go on with the old
-/// list, and one that goes on alone, would be two clusters.
+/// list, and one that goes on alone, would be two clusters. At 0 replicas nobody starts anyway, and all stop.
 #[must_use]
 pub fn is_recovering(s: &Snapshot) -> bool {
+    !s.group.is_stopped() && is_under_way(s)
+}
+
+fn is_under_way(s: &Snapshot) -> bool {
     s.record.recovery.as_ref().is_some_and(Recovery::is_begun) || accepted(s).is_some()
 }
 
@@ -108,7 +112,9 @@ pub fn is_recovering(s: &Snapshot) -> bool {
 pub(super) fn lets(s: &Snapshot, verb: Verb) -> Held {
     match verb {
         Verb::Halt | Verb::Recover | Verb::Treat => Ok(()),
-        _ if is_recovering(s) => Err(broken(Rule::Recovering, "a member is being recovered, and nobody else is started or changed")),
+        _ if is_recovering(s) => {
+            Err(broken(Rule::Recovering, "a member is being recovered, and nobody else is started or changed"))
+        }
         _ => Ok(()),
     }
 }
@@ -136,7 +142,9 @@ fn is_asked_for(s: &Snapshot) -> Result<&RecoveryRequest, Violation> {
         return Err(broken(Rule::NotAsked, "no administrator asks for the recovery of a member"));
     };
     match who_serves(s).first() {
-        Some(name) if may_be_refused(s) => Err(broken(Rule::NotAsked, format!("{name} serves, so nobody is recovered"))),
+        Some(name) if may_be_refused(s) => {
+            Err(broken(Rule::NotAsked, format!("{name} serves, so nobody is recovered")))
+        }
         _ => Ok(requested),
     }
 }
@@ -200,7 +208,9 @@ pub fn recover_member(s: &Snapshot, member: &Member) -> Held {
         Position::Known(_) | Position::NotAsked => {
             Err(broken_by(Rule::PositionUnknown, name, "its data has not been read since it stopped"))
         }
-        Position::Empty => Err(broken_by(Rule::EmptyMember, name, "its volume is empty: there is nothing to go on with")),
+        Position::Empty => {
+            Err(broken_by(Rule::EmptyMember, name, "its volume is empty: there is nothing to go on with"))
+        }
         Position::Unknown(why) => {
             Err(broken_by(Rule::PositionUnknown, name, format!("its data cannot be read: {why}")))
         }

@@ -168,6 +168,10 @@ fn record_intent(s: &Snapshot, plan: &mut Plan, member: &Member, intent: &Intent
     if intent.verb.may_lead() {
         record_last_primary(plan, s, intent);
     }
+    let can_recover = s.group.commands.membership.as_ref().is_some_and(|commands| commands.recover.is_some());
+    if let Some((_, pod)) = s.pod(&intent.pod_uid).filter(|_| starts && can_recover) {
+        plan.record.member_mut(&member.name).ran = Some(LastPrimary::of(intent, pod));
+    }
     plan.record.note(s.now, Event::CommandStarted, Some(&member.name), Some(intent.command.clone()));
     plan.record.intents.push(intent.clone());
 }

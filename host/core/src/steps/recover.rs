@@ -106,7 +106,8 @@ fn give_up_starts(s: &Snapshot, plan: &mut Plan, requested: &RecoveryRequest, wa
         let why = format!("{} is not awaited any more: {} is to be recovered", intent.command, requested.member);
         plan.record.note(s.now, Event::CommandFailed, Some(&intent.member), Some(why));
     }
-    let message = format!("{} is to be recovered; members that wait for a majority are stopped first", requested.member);
+    let message =
+        format!("{} is to be recovered; members that wait for a majority are stopped first", requested.member);
     plan.wait_until(Reason::RecoverPending, Some(&requested.member), message, Some(s.now.saturating_add(1)));
 }
 

@@ -293,7 +293,7 @@ fn note_ran(s: &Snapshot, plan: &mut Plan) {
         let runs = matches!(s.seen(member).0, Role::Primary | Role::Secondary | Role::Starting);
         let Some(pod) = member.pod.as_ref().filter(|_| runs) else { continue };
         let Some(container_id) = pod.containers.get(name).and_then(|c| c.id.clone()) else { continue };
-        // An earlier pod is proven over before a member is started in another one.
+        // An earlier pod is proven over before a member is started in another one. Where a start was begun is noted with its intent.
         plan.record.member_mut(&member.name).ran = Some(LastPrimary {
             member: member.name.clone(),
             pod_uid: pod.uid.clone(),

@@ -92,7 +92,11 @@ fn a_recovery_is_bound_to_what_people_saw() {
     let unmade = |s: &mut Snapshot| s.group.commands.membership.as_mut().unwrap().recover = None;
     assert_eq!(with(&unmade), Some(Rule::NotAsked));
     for stage in [Stage::Refused, Stage::Done] {
-        assert_eq!(with(&move |s| s.record.recovery.as_mut().unwrap().stage = stage), Some(Rule::NotAsked), "{stage:?}");
+        assert_eq!(
+            with(&move |s| s.record.recovery.as_mut().unwrap().stage = stage),
+            Some(Rule::NotAsked),
+            "{stage:?}"
+        );
     }
     let mut s = lost();
     s.group.recovery_error = Some("half of one".into());
@@ -105,7 +109,7 @@ fn a_recovery_goes_on_with_a_volume_that_is_known() {
     let other = |s: &mut Snapshot| s.record.member_mut(&db(0)).claim_uid = Some("before".into());
     assert_eq!(with(&other), Some(Rule::NotAsked));
     let named = |s: &mut Snapshot| (other(s), request(s).restored = true);
-    assert_eq!(with(&|s| drop(named(s))), None);
+    assert_eq!(with(&|s| named(s).1), None);
     let unformed = |s: &mut Snapshot| {
         (s.record.membership, s.record.ever_seeded) = (None, None);
         (request(s).cluster, request(s).list) = (String::new(), 0);
@@ -160,7 +164,8 @@ fn nobody_goes_on_alone_while_another_one_may_run() {
 fn where_members_run_is_remembered() {
     let mut world = group(1);
     world.play(&Natural, 0);
-    let ran = |world: &World, ordinal: u32| world.record.member(&db(ordinal)).ran.as_ref().map(|ran| ran.pod_uid.clone());
+    let ran =
+        |world: &World, ordinal: u32| world.record.member(&db(ordinal)).ran.as_ref().map(|ran| ran.pod_uid.clone());
     for ordinal in 0..3 {
         assert_eq!(ran(&world, ordinal), Some(world.pods[&ordinal].pod.uid.clone()), "db-{ordinal}");
     }
@@ -178,6 +183,21 @@ fn where_members_run_is_remembered() {
     assert_eq!(ran(&other, 0), None, "without the command nothing is noted");
 }
 
+// S20, D20: an identity that runs twice has two votes, also when it only follows.
+#[test]
+fn an_identity_runs_nowhere_else() {
+    let ran = |pod: Option<&str>| {
+        let mut s = lost();
+        (s.group.requested_recovery, s.record.recovery) = (None, None);
+        let own = s.members[1].pod.clone().unwrap();
+        let last = LastPrimary::of(&intent(&s, Verb::Rejoin, 1), &own);
+        s.record.member_mut(&db(1)).ran = Some(LastPrimary { pod_uid: pod.unwrap_or(&own.uid).into(), ..last });
+        against(&s, Verb::Rejoin, 1)
+    };
+    assert_eq!(ran(Some("an earlier pod")), Some(Rule::MayBePrimary));
+    assert_eq!(ran(None), None, "where it is stopped");
+}
+
 // D8: while a member is recovered nobody else is started or changed, and once its command began that holds without the request, too.
 #[test]
 fn nobody_else_starts_while_a_member_is_recovered() {
@@ -193,6 +213,7 @@ fn nobody_else_starts_while_a_member_is_recovered() {
     let plan = decide(&withdrawn, &Natural);
     assert_eq!(plan.record.recovery, None);
     assert_eq!(runs(&plan).len(), 3, "all start again: {plan:?}");
+    assert!((0..3).all(|o| plan.record.member(&db(o)).ran.is_some()), "where they are started is noted: {plan:?}");
     let mut begun = s.clone();
     accept(&mut begun, 1);
     begun.group.requested_recovery = None;
@@ -200,8 +221,9 @@ fn nobody_else_starts_while_a_member_is_recovered() {
     let plan = decide(&begun, &Natural);
     assert!(runs(&plan).is_empty() && plan.waits[0].reason == Reason::RecoverInvalid, "{plan:?}");
     assert!(plan.waits[0].message.contains("tanist recover db --from db-0"), "{:?}", plan.waits);
+    begun.group.replicas = 0;
+    assert!(!check::is_recovering(&begun), "all stop");
 }
-
 
 // D8: members that serve are left alone; the request is refused once and for all.
 #[test]
@@ -272,7 +294,10 @@ fn members_that_are_apart_may_be_stopped() {
 // D8, S32: the record is lost while the command is on its way: its claim opens it again, and nobody else starts.
 #[test]
 fn a_recovery_outlives_the_record() {
-    let claims = [noted(0, Verb::Recover, 2, 7, marked("db", 1, None, &[0])), (db(1), claim("data-db-1", "v", marked("db", 1, None, &[0])))];
+    let claims = [
+        noted(0, Verb::Recover, 2, 7, marked("db", 1, None, &[0])),
+        (db(1), claim("data-db-1", "v", marked("db", 1, None, &[0]))),
+    ];
     let record = recall(Record::default(), "db", claims.iter().map(|(m, c)| (m, c)));
     assert_eq!(record.intents.iter().map(|i| i.verb).collect::<Vec<_>>(), [Verb::Recover]);
     assert_eq!(record.recovery, Some(Recovery::recalled(&db(0))));
@@ -298,7 +323,10 @@ fn a_list_that_was_given_up_is_not_recalled() {
     };
     let old = list("c1", 9, vec![listed("m1", 0), listed("m2", 1)]);
     let new = list("c2", 3, vec![listed("m3", 0)]);
-    let claims = [(db(0), claim("data-db-0", "u", with(2, new.clone()))), (db(1), claim("data-db-1", "v", with(1, old.clone())))];
+    let claims = [
+        (db(0), claim("data-db-0", "u", with(2, new.clone()))),
+        (db(1), claim("data-db-1", "v", with(1, old.clone()))),
+    ];
     let recalled = |record: &Record| recall(record.clone(), "db", claims.iter().map(|(m, c)| (m, c))).membership;
     assert_eq!(recalled(&Record::default()), new);
     let known = |term, membership| Record { term, membership, ..Record::default() };
@@ -313,7 +341,9 @@ fn a_list_that_was_given_up_is_not_recalled() {
 #[test]
 fn a_recovery_is_a_start_like_a_seed() {
     assert!(Verb::Recover.makes_primary() && Verb::Recover.opens_term() && Verb::Recover.may_lead());
-    assert!(Verb::token_makes_primary(&Verb::Recover.token(3, "nonce")) && !Verb::token_makes_primary("rejoin-3-nonce"));
+    assert!(
+        Verb::token_makes_primary(&Verb::Recover.token(3, "nonce")) && !Verb::token_makes_primary("rejoin-3-nonce")
+    );
     assert!(Verb::Recover.ends_lists() && !Verb::Recover.changes_members());
     assert_eq!((Verb::Halt.intended(), Verb::Halt.may_lead()), (Role::Stopped, false));
     assert_eq!(lost().command(Verb::Recover, false).0, "recover");

@@ -179,6 +179,12 @@ fn cordon(world: &mut World, ordinal: u32) {
     }
 }
 
+/// The node of that member reports again, or does not any more.
+pub fn reach(world: &mut World, ordinal: u32, ready: bool) {
+    let name = world.pods.get(&ordinal).and_then(|b| b.pod.node.clone());
+    name.into_iter().for_each(|name| set_node(world, &name, ready));
+}
+
 fn set_node(world: &mut World, name: &str, ready: bool) {
     let known = world.nodes.get(name).is_some_and(|n| n.ready == ready);
     if known {

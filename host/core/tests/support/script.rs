@@ -12,7 +12,7 @@ use tanist_core::contract::{MemberName, Phase, Role};
 use tanist_core::plan::Plan;
 use tanist_core::policy::{Point, Policies};
 use tanist_core::record::{LastPrimary, Record};
-use tanist_core::snapshot::{ClaimMark, Node, Object, Override, RecoveryRequest, Snapshot};
+use tanist_core::snapshot::{ClaimMark, Node, Object, Override, Snapshot};
 
 /// Plays the story `text` of that file and returns it with the present output.
 pub fn play(file: &str, text: &str) -> String {
@@ -446,18 +446,11 @@ impl Story {
             return;
         }
         let words = args.join(" ");
-        let (given, known) = (pairs(&words), self.world.record.membership.clone().unwrap_or_default());
-        let claim = self.world.volumes[&ordinal(args[0])].uid.clone();
-        let request = RecoveryRequest {
-            member: MemberName::from(args[0]),
-            group: given.get("group").unwrap_or(&"group").to_string(),
-            claim: given.get("claim").map_or(claim, |claim| claim.to_string()),
-            restored: args.contains(&"restored"),
-            cluster: known.cluster,
-            list: given.get("list").map_or(known.revision, |list| number(list)),
-            raw: format!("{words} at {}", self.world.now),
-        };
-        self.world.group.requested_recovery = Some(request);
+        let given = pairs(&words);
+        let request = self.world.ask_recovery(ordinal(args[0]), args.contains(&"restored"));
+        given.get("group").into_iter().for_each(|group| request.group = group.to_string());
+        given.get("claim").into_iter().for_each(|claim| request.claim = claim.to_string());
+        given.get("list").into_iter().for_each(|list| request.list = number(list));
     }
 
     /// `list db-1 fails`, `split`, `differs`, `alone`, `honest`: what the member says of who is a member.

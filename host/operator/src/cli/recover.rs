@@ -91,7 +91,9 @@ async fn claims(session: &Session, group: &str) -> anyhow::Result<Claims> {
     let labelled = ListParams::default().labels(&format!("{LABEL_GROUP}={group}"));
     let found = api.list(&labelled).await.map_err(|e| failed(&format!("list the claims of group {group}"), &e))?;
     let mut claims = Claims::new();
-    for (member, claim) in found.items.iter().filter(|c| c.metadata.deletion_timestamp.is_none()).filter_map(|c| convert::claim(group, c)) {
+    for (member, claim) in
+        found.items.iter().filter(|c| c.metadata.deletion_timestamp.is_none()).filter_map(|c| convert::claim(group, c))
+    {
         claims.entry(member.to_string()).or_default().push(claim);
     }
     claims.values_mut().for_each(|claims| claims.sort_by(|a, b| a.name.cmp(&b.name)));
@@ -162,11 +164,16 @@ fn progress(group: &ReplicaGroup, from: &str, annotation: &str, before: Option<&
     let record = view.record().ok();
     let own = record.as_ref().and_then(|r| r.recovery.as_ref()).filter(|r| r.request == annotation);
     match own.map(|r| r.stage) {
-        Some(Stage::Done) if view.primaries().contains(&from) => return Progress::Leads(view.term().unwrap_or_default()),
+        Some(Stage::Done) if view.primaries().contains(&from) => {
+            return Progress::Leads(view.term().unwrap_or_default());
+        }
         Some(Stage::Done) => return Progress::Waits(first),
         Some(Stage::Refused) => {
             let why = view.wait("RecoverInvalid").map(|w| w.message.clone());
-            return Progress::Refused(format!("the operator refuses it: {}", why.unwrap_or_else(|| "members serve".into())));
+            return Progress::Refused(format!(
+                "the operator refuses it: {}",
+                why.unwrap_or_else(|| "members serve".into())
+            ));
         }
         Some(Stage::Accepted) | None => {}
     }

@@ -9,9 +9,7 @@ use tanist_core::data::read_sequence;
 /// A group of three whose members agree and of which only db-0 has its volume: it waits for a majority. The others are stopped on new volumes.
 fn lost(more: &Value) -> Value {
     let command = |name: &str| json!({"exec": [name]});
-    let member = |ordinal: u32, role: &str| {
-        json!({"name": format!("db-{ordinal}"), "ordinal": ordinal, "phase": "Running", "role": role, "podUID": format!("u{ordinal}")})
-    };
+    let member = |ordinal: u32, role: &str| json!({"name": format!("db-{ordinal}"), "ordinal": ordinal, "phase": "Running", "role": role, "podUID": format!("u{ordinal}")});
     let known = |claim: &str| json!({"term": 1, "claimUid": claim, "sequence": {"history": "a", "number": "12"}});
     let listed = |ordinal: u32| json!({"id": format!("m{ordinal}"), "member": format!("db-{ordinal}"), "started": true, "voter": true});
     let mut group = serde_json::to_value(example(&json!({
@@ -74,7 +72,8 @@ fn known(positions: &[(&str, &str)], claims: &[(&str, &str)]) -> Known {
     }
 }
 
-const HELD: [(&str, &str); 3] = [("db-0", "unknown its role is starting, so its data moves"), ("db-1", "EMPTY"), ("db-2", "EMPTY")];
+const HELD: [(&str, &str); 3] =
+    [("db-0", "unknown its role is starting, so its data moves"), ("db-1", "EMPTY"), ("db-2", "EMPTY")];
 
 fn told(change: &Value, asked: &Recover, known: &Known) -> Told {
     tell(&serde_json::from_value(lost(change)).unwrap(), asked, known).unwrap()
@@ -97,7 +96,8 @@ db-1, db-2 lose their identities and never come back as who they were. Their cla
 Note: db-0 is stopped first.
 ";
     assert_eq!(said.text(), wanted);
-    let request = r#"{"asked":"2026-01-03T00:00:00Z","claim":"c0","cluster":"a","group":"group","list":7,"member":"db-0"}"#;
+    let request =
+        r#"{"asked":"2026-01-03T00:00:00Z","claim":"c0","cluster":"a","group":"group","list":7,"member":"db-0"}"#;
     assert_eq!(said.annotation, request);
     let held = [("db-0", "a:9"), ("db-1", "a:12"), ("db-2", "b:3")];
     let silent = json!({"/status/members/0/role": "Stopped", "/status/members/1/phase": "Unreachable"});
@@ -179,7 +179,8 @@ async fn the_request_is_written_onto_what_was_shown() {
     });
     by_hand(client, &asked("db-0", true)).await.unwrap();
     let requests = requests.lock().unwrap();
-    let writes: Vec<_> = requests.iter().filter(|(method, path, _)| method == "PATCH" && !path.contains("/exec?")).collect();
+    let writes: Vec<_> =
+        requests.iter().filter(|(method, path, _)| method == "PATCH" && !path.contains("/exec?")).collect();
     assert_eq!(writes.len(), 1);
     let metadata = &writes[0].2["metadata"];
     assert_eq!((&metadata["uid"], &metadata["resourceVersion"]), (&json!("group"), &json!("9")));

@@ -76,7 +76,8 @@ pub fn tell(group: &ReplicaGroup, asked: &Recover, known: &Known) -> Result<Told
         request.insert("restored".into(), true.into());
     }
     let voters = record.membership.as_ref().map_or(0, tanist_core::record::Membership::voters);
-    let of = if voters > 0 { format!(" of {voters} voters (list {list} of the cluster {cluster})") } else { String::new() };
+    let of =
+        if voters > 0 { format!(" of {voters} voters (list {list} of the cluster {cluster})") } else { String::new() };
     Ok(Told {
         head: format!("{}: {name} is to go on alone{of}, with the data that it has.", view.name()),
         members: view.members().iter().map(|member| about(&record, member, known)).collect(),
@@ -101,7 +102,8 @@ fn about(record: &Record, member: &MemberStatus, known: &Known) -> String {
         "unreachable" => "its node does not report, so it may run".to_owned(),
         phase => format!("its pod is {phase}"),
     };
-    let last = remembered.and_then(|m| m.sequence.as_ref()).map(|last| format!("; when it was last read it held {last}"));
+    let last =
+        remembered.and_then(|m| m.sequence.as_ref()).map(|last| format!("; when it was last read it held {last}"));
     let holds = match known.positions.get(name).unwrap_or(&Position::NotAsked) {
         position @ Position::Known(_) => format!("it holds {}", show_position(position)),
         Position::Empty => "it holds no data".to_owned(),
@@ -120,7 +122,9 @@ fn volume(record: &Record, name: &str, known: &Known) -> String {
         (None, None) => "it has no claim".to_owned(),
         (None, Some(_)) => format!("on which volume it was started is not known (now: {names})"),
         (Some(_), None) => "its claim is gone, and its volume is lost".to_owned(),
-        (Some(before), Some(now)) if before == now => format!("its volume is the one on which it was started ({names})"),
+        (Some(before), Some(now)) if before == now => {
+            format!("its volume is the one on which it was started ({names})")
+        }
         (Some(_), Some(_)) => format!("its volume is another one ({names}); the one on which it was started is lost"),
     }
 }
@@ -147,7 +151,8 @@ fn losses(view: &View<'_>, asked: &Recover, known: &Known) -> Vec<String> {
     if !others.is_empty() {
         let claims: Vec<_> =
             others.iter().filter_map(|other| known.claims.get(*other)).flatten().map(|c| c.name.as_str()).collect();
-        let stay = if claims.is_empty() { String::new() } else { format!(" Their claims stay: {}.", claims.join(", ")) };
+        let stay =
+            if claims.is_empty() { String::new() } else { format!(" Their claims stay: {}.", claims.join(", ")) };
         all.push(format!(
             "{} lose their identities and never come back as who they were.{stay} One with data keeps its member out until you delete it (docs/runbook.md, KeptData): save first what you may need.",
             others.join(", ")
@@ -222,7 +227,9 @@ fn notes(view: &View<'_>, record: &Record, asked: &Recover) -> Vec<String> {
             _ => {}
         }
     }
-    for last in record.ran().filter(|last| view.member(last.member.as_str()).is_none_or(|m| m.pod_uid.as_deref() != Some(last.pod_uid.as_str()))) {
+    for last in record.ran().filter(|last| {
+        view.member(last.member.as_str()).is_none_or(|m| m.pod_uid.as_deref() != Some(last.pod_uid.as_str()))
+    }) {
         let text = format!("an earlier pod of {} has to be proven over first", last.member);
         if !all.contains(&text) {
             all.push(text);
