@@ -27,7 +27,7 @@ fn ask(s: &mut Snapshot, ordinal: u32) {
     s.group.requested_recovery = Some(RecoveryRequest {
         member: db(ordinal),
         group: s.group.uid.clone(),
-        claim: s.members[ordinal as usize].claims[0].uid.clone(),
+        claim: s.members[usize::try_from(ordinal).unwrap()].claims[0].uid.clone(),
         restored: false,
         cluster: known.cluster,
         list: known.revision,

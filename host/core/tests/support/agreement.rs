@@ -149,6 +149,7 @@ impl World {
                 let listed = Listed { ordinal: own, started: true, voter: true };
                 let before = std::mem::take(&mut self.agreement.members);
                 self.agreement.given_up.extend(before.into_keys().filter(|other| *other != id));
+                self.agreement.given_up.remove(&id);
                 self.agreement.members.insert(id, listed);
                 self.agreement.lies.clear();
                 self.forget_lists();

@@ -17,7 +17,7 @@ fn lost(more: &Value) -> Value {
             "seed": command("e"), "memberList": command("l"), "memberAdd": command("a"), "memberRemove": command("r"), "recover": command("c")
         }},
         "status": {
-            "primaries": null, "columns": {"members": "0/3"}, "awaiting": [],
+            "primaries": null, "columns": {"members": "0/3"},
             "members": [member(0, "Starting"), member(1, "Stopped"), member(2, "Stopped")],
             "record": {
                 "term": 1, "everSeeded": {"member": "db-0", "confirmed": true},
@@ -28,7 +28,8 @@ fn lost(more: &Value) -> Value {
     })))
     .unwrap();
     for (pointer, change) in more.as_object().into_iter().flatten() {
-        *group.pointer_mut(pointer).unwrap() = change.clone();
+        let (parent, key) = pointer.rsplit_once('/').unwrap();
+        group.pointer_mut(parent).unwrap()[key] = change.clone();
     }
     group
 }
