@@ -308,6 +308,7 @@ stories! {
         a_member_that_waits_for_a_majority_is_stopped_first
         the_end_of_a_recovery_that_nobody_knows_shows_in_the_role
         where_one_leads_the_others_may_be_a_majority
+        a_recovery_that_was_not_started_gives_nobody_up
     ;
     seeding:
         the_highest_sequence_seeds_and_the_others_join
