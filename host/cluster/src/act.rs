@@ -293,10 +293,7 @@ impl<'a> Acting<'a> {
         cause: DeletionCause,
     ) -> Result<Deletion, Error> {
         // Whether a healthy member may go depends on the present role of every member.
-        let ask = match cause {
-            DeletionCause::Rebalance | DeletionCause::Update => Ask::Everyone,
-            DeletionCause::Failure => Ask::Only(member),
-        };
+        let ask = if cause == DeletionCause::Failure { Ask::Only(member) } else { Ask::Everyone };
         let live = look_again(self.ctx, self.observed, &self.outcome.object, ask).await?;
         recheck_deletion(&self.observed.snapshot, &live, member, pod_uid, cause)
             .map_err(|v| Error::Recheck(format!("delete the pod of {member}"), v))

@@ -39,7 +39,9 @@ pub fn update_idle(s: &Snapshot, member: &Member) -> Held {
     if let Some(why) = s.may_be_primary().get(name) {
         return Err(broken_by(Rule::MayBePrimary, name, format!("{name} may be primary: {why}")));
     }
-    if member.pod.as_ref().is_some_and(|pod| pod.phase == Phase::Pending) && s.record.intent_of(name).is_none() {
+    let is_safe = !member.claims.is_empty() || !s.leading().is_empty() || has_never_run(member);
+    let is_pending = member.pod.as_ref().is_some_and(|pod| pod.phase == Phase::Pending);
+    if is_pending && is_safe && s.record.intent_of(name).is_none() {
         return Ok(());
     }
     can_take_command(s, member)?;
@@ -54,6 +56,11 @@ pub fn update_idle(s: &Snapshot, member: &Member) -> Held {
         true => Ok(()),
         false => Err(broken(Rule::NobodyServes, "no primary serves")),
     }
+}
+
+/// Whether no container of the pod was ever started, so that it has no data beside volumes. A container that waits to be started again had some.
+fn has_never_run(member: &Member) -> bool {
+    member.pod.as_ref().is_some_and(|pod| pod.containers.values().all(|container| container.id.is_none()))
 }
 
 /// Nothing is started in a pod that is deleted first.

@@ -24,7 +24,6 @@ pub fn idle(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
 /// The next member that is in its role. It comes after all that a round may find more urgent.
 pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     let old: Vec<&Member> = s.members.iter().filter(|m| check::awaits_update(s, m)).collect();
-    // The second look has the record from before this round: what a switchover changed in it counts in the next one.
     let by_host = s.group.update.mode == Mode::OneByOne && !s.group.is_stopped();
     let Some(next) = next(s, &old).filter(|_| by_host) else {
         plan.record.updating = None;

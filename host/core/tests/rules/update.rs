@@ -8,8 +8,8 @@ use tanist_core::check::{Rule, gives_up_lead, update_idle, update_member};
 use tanist_core::checked::recheck_deletion;
 use tanist_core::contract::{Phase, Position, Role};
 use tanist_core::decide::decide;
-use tanist_core::plan::DeletionCause;
-use tanist_core::record::{Switchover, Verb};
+use tanist_core::plan::{DeletionCause, Reason};
+use tanist_core::record::{Switchover, Updating, Verb};
 use tanist_core::snapshot::{Mode, Object, Override, Snapshot};
 
 /// One primary and two secondaries, all of them with an older template.
@@ -102,7 +102,13 @@ fn the_primary_is_updated_last() {
         w.body(2).pod.ready = false;
     };
     assert_eq!(lead(&one), Err(Rule::NotAtRest));
-    // Where others cannot follow it, it is replaced as it leads.
+    // Where others cannot follow it, it is the last, too.
+    let mut world = old();
+    world.group.commands.secondary = None;
+    (1..3).for_each(|ordinal| world.serve(ordinal, Role::Stopped));
+    assert_eq!(held(&world.observe(), 0), Err(Rule::PrimaryLast), "the idle ones go before");
+    assert_eq!(held(&world.observe(), 2), Ok(()));
+    // Then it is replaced as it leads.
     let mut world = old();
     others(&mut world);
     world.group.commands.secondary = None;
@@ -148,6 +154,16 @@ fn a_pod_in_which_nothing_runs_is_updated_at_once() {
         pod.containers.values_mut().for_each(|container| container.running = false);
     };
     assert_eq!(idle(&pending), Ok(()));
+    let unseen = |w: &mut World| {
+        pending(w);
+        w.set.as_mut().unwrap().unseen = true;
+    };
+    assert_eq!(idle(&unseen), Err(Rule::NotAtRest), "the next pod would have the old template");
+    let leaves = |w: &mut World| {
+        pending(w);
+        w.group.replicas = 2;
+    };
+    assert_eq!(idle(&leaves), Err(Rule::NotAtRest), "it is not replaced, it goes");
     assert_eq!(idle(&|w| w.serve(2, Role::Stopped)), Ok(()), "a primary serves beside it");
     let open = |w: &mut World| {
         let s = w.observe();
@@ -159,6 +175,39 @@ fn a_pod_in_which_nothing_runs_is_updated_at_once() {
         w.body(2).app.probe = Some(Role::Unknown);
     };
     assert_eq!(idle(&may_lead), Err(Rule::MayBePrimary));
+}
+
+// Promise: no acknowledged write is lost. A container that waits to be started again has the data of its pod; one that never ran has none.
+#[test]
+fn a_pod_with_data_and_without_a_volume_stays_while_nobody_serves() {
+    let mut world = old();
+    (0..3).for_each(|ordinal| world.serve(ordinal, Role::Stopped));
+    let mut s = world.observe();
+    s.record.last_primaries.clear();
+    s.members[1].claims.clear();
+    let pod = s.members[1].pod.as_mut().unwrap();
+    pod.phase = Phase::Pending;
+    pod.containers.values_mut().for_each(|container| container.running = false);
+    let held = |s: &Snapshot| update_idle(s, &s.members[1]).map_err(|violation| violation.rule);
+    assert_eq!(held(&s), Err(Rule::TargetUnreachable), "it ran before");
+    let pod = s.members[1].pod.as_mut().unwrap();
+    pod.containers.values_mut().for_each(|container| container.id = None);
+    assert_eq!(held(&s), Ok(()));
+}
+
+// E35: whenever a pod was replaced, the time without progress begins anew.
+#[test]
+fn progress_begins_the_time_of_an_update_anew() {
+    let mut s = old().observe();
+    let stuck = |s: &Snapshot| {
+        let plan = decide(s, &Natural);
+        let is_said = plan.waits.iter().any(|wait| wait.reason == Reason::UpdateStuck);
+        (is_said, plan.record.updating.map(|updating| (updating.left, updating.since)))
+    };
+    s.record.updating = Some(Updating { left: 3, since: s.now - 600 });
+    assert_eq!(stuck(&s), (true, Some((3, s.now - 600))));
+    s.record.updating = Some(Updating { left: 4, since: s.now - 600 });
+    assert_eq!(stuck(&s), (false, Some((3, s.now))));
 }
 
 // E5: while nobody serves, who works may be the next to lead, and only what failed is replaced, on its volume.
