@@ -29,6 +29,8 @@ pub struct Assessment {
     mark: Option<String>,
     /// Why the operator would refuse the override. If there is a reason, nothing is written.
     pub refusals: Vec<String>,
+    /// Whether the refusals, or a difference to what was shown, may pass by themselves: the role of a running member is not known at the moment.
+    pub may_pass: bool,
     /// What delays it, and other facts for the administrator.
     pub notes: Vec<String>,
     /// The annotation's value, in the form that the operator reads.
@@ -80,6 +82,8 @@ pub fn assess(group: &ReplicaGroup, name: &str, positions: &Positions, now: Time
         rows: rows(&view, &record, name, own, positions),
         mark: record.high_water.as_ref().and_then(|mark| above(mark, name, own)),
         refusals: refusals(&view, &record, name, own.1, &annotation, now),
+        may_pass: !group.spec.paused
+            && view.members().iter().any(|m| is(&m.phase, "running") && is(&m.role, "unknown")),
         notes: notes(&view, &record, name, &annotation, now),
         annotation,
     })

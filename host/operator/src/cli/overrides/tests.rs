@@ -95,6 +95,33 @@ async fn a_group_that_changed_meanwhile_is_not_overridden() {
     }
 }
 
+// A role that is unknown for a moment, because the sequence is being read, is no refusal and no change; one that stays unknown is refused.
+#[tokio::test(start_paused = true)]
+async fn a_role_that_is_unknown_for_a_moment_is_awaited() {
+    for (unknown, written) in [(1..=3, true), (2..=3, true), (1..=usize::MAX, false)] {
+        let (mut group, mut looks) = (stopped(&json!({})), 0);
+        let (client, requests) = mock::server(move |method, path, _| {
+            if path.contains("/exec?") {
+                return mock::refusal(403, "Forbidden", "no");
+            }
+            if method == "PATCH" {
+                used(&mut group);
+                return Some((200, group.clone()));
+            }
+            looks += 1;
+            let mut seen = group.clone();
+            if unknown.contains(&looks) {
+                seen["status"]["members"][1]["role"] = json!("unknown");
+            }
+            Some((200, seen))
+        });
+        let ended = by_hand(client, &Override { timeout: 60, ..asked(true) }).await.map_err(|e| e.to_string());
+        assert_eq!(requests.lock().unwrap().iter().filter(|h| h.0 == "PATCH").count(), usize::from(written));
+        let said = ended.err().unwrap_or_default();
+        assert!(said.is_empty() == written && (written || said.contains("the role of db-1 is unknown")), "{said}");
+    }
+}
+
 // Without a known position or without confirmation nothing is written.
 #[tokio::test]
 async fn nothing_is_written_unless_it_is_known_and_confirmed() {
