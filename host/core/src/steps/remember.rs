@@ -176,7 +176,8 @@ fn note_followed(s: &Snapshot, plan: &mut Plan, member: &Member) {
     }
 }
 
-/// Records a serving primary as a last primary until it is over. The same for a member that was primary in this term by its claims and is not seen
+/// Records a member that is seen as primary as a last primary until it is over, also one of an older term or without a confirmed start: when its node does not report and its pod is deleted by
+/// force, only this entry says that it may lead (docs/rules.md, "May be primary"). The same for a member that was primary in this term by its claims and is not seen
 /// as stopped or secondary: the record may have been lost while the member could not be read (S32). One that was confirmed as a secondary since is none, although a start that was to make it
 /// primary again was refused.
 fn record_primary(s: &Snapshot, plan: &mut Plan, member: &Member) {
@@ -186,14 +187,17 @@ fn record_primary(s: &Snapshot, plan: &mut Plan, member: &Member) {
         && memory.primary_term == Some(s.record.term)
         && !memory.followed_since
         && !over::is_follow_command(memory.last_command.as_deref());
-    let may_lead = led && over::may_run(s, member) && !matches!(s.seen(member).0, Role::Stopped | Role::Secondary);
-    let (Some(pod), true) = (&member.pod, serves || may_lead) else { return };
+    let seen = s.seen(member).0;
+    let may_lead = led && over::may_run(s, member) && !matches!(seen, Role::Stopped | Role::Secondary);
+    let (Some(pod), true) = (&member.pod, serves || may_lead || seen == Role::Primary) else { return };
     let name = &s.group.commands.status.container;
     let Some(container_id) = pod.containers.get(name).and_then(|c| c.id.clone()) else { return };
-    let known = plan.record.member_mut(&member.name);
-    known.followed_since &= !serves;
-    let is_new = serves && known.primary_term != Some(s.record.term);
+    let is_new = serves && memory.primary_term != Some(s.record.term);
+    if serves {
+        plan.record.member_mut(&member.name).followed_since = false;
+    }
     if is_new {
+        let known = plan.record.member_mut(&member.name);
         known.primary_term = Some(s.record.term);
         known.last_primary = Some(s.now);
     }

@@ -147,3 +147,27 @@ fn who_became_a_secondary_since_does_not_count_while_it_cannot_be_read() {
     };
     assert_eq!((counts(false), counts(true)), (true, false));
 }
+
+// S9: one that was seen as primary may be primary until it is over, also if it never led the present term: its pod is deleted by force on a node that does not report,
+// and then only the record knows of it (found by the random world, seed 2212).
+#[test]
+fn who_was_seen_as_primary_in_an_older_term_is_over_before_another_leads() {
+    let mut world = World::settled(1_000);
+    let term = world.record.term;
+    (world.record.term, world.group.failover.prefer_running) = (term + 1, true);
+    for led in [0, 2] {
+        world.record.member_mut(&db(led)).term = Some(term + 1);
+    }
+    world.serve(1, Role::Primary);
+    world.record = decide(&world.observe(), &Natural).record;
+    world.nodes.get_mut("node-1").unwrap().ready = false;
+    world.body(1).pod.phase = Phase::Unreachable;
+    world.forget(1);
+    world.restart(0);
+    world.play(&Natural, 300);
+    let waits = world.observe().may_be_primary();
+    assert_eq!(waits.keys().cloned().collect::<Vec<_>>(), [db(1)], "{}", world.log.join("\n"));
+    world.nodes.get_mut("node-1").unwrap().out_of_service = true;
+    world.play(&Natural, 300);
+    assert_eq!(world.observe().serving().len(), 1, "{}", world.log.join("\n"));
+}

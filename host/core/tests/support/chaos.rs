@@ -44,6 +44,7 @@ fn forgettable(world: &World) -> bool {
 fn happen(world: &mut World, dice: &Dice, fault: Fault, ordinal: u32) {
     use Fault as F;
     world.events.add(fault.word());
+    world.say(format!("fault: {}, at db-{ordinal}", fault.word()));
     match fault {
         F::Crash => app(world, ordinal, |app| *app = App::stopped()),
         F::Restart if world.pods.contains_key(&ordinal) => world.restart(ordinal),

@@ -55,6 +55,12 @@ impl World {
             return self.change_members(exec);
         }
         let role = intent.verb.intended();
+        let copies = matches!(intent.verb, Verb::Join | Verb::Place | Verb::Follow);
+        // One that the API forgot reaches nobody to copy from: an honest command fails.
+        let is_ghost = self.ghosts.iter().any(|g| g.pod_uid == intent.pod_uid);
+        if is_ghost && copies && self.clients.is_some() {
+            return;
+        }
         if let Some(ghost) = self.ghosts.iter_mut().find(|g| g.pod_uid == intent.pod_uid) {
             ghost.app.turn(role, None, Vec::new());
             let its_own = self.volumes.get(&ghost.ordinal).is_some_and(|v| v.uid == ghost.volume);
@@ -79,7 +85,6 @@ impl World {
             return;
         }
         let Some(body) = self.pods.get_mut(&ordinal) else { return };
-        let copies = matches!(intent.verb, Verb::Join | Verb::Place | Verb::Follow);
         // Nobody to copy from: an honest command fails.
         if copies && self.clients.is_some() && source.is_none() {
             self.execs.get_mut(&intent.token).unwrap().behaviour = Behaviour::Fails(1);

@@ -14,10 +14,11 @@ pub fn judge(w: &World, s: &Snapshot, plan: &Plan) {
     let broken = judgement(w, s, plan);
     assert!(
         broken.is_ok(),
-        "{}\nplan: {:#?}\nworld:\n{}\n{:#?}",
+        "{}\nplan: {:#?}\nworld:\n{}\nvolumes: {:?}\n{:#?}",
         broken.unwrap_err(),
         plan.actions,
         w.log.join("\n"),
+        w.volumes,
         s.record
     );
 }

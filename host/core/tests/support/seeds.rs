@@ -2,6 +2,9 @@
 //! `TANIST_COUNT=1` plays all and says how many fail: how well the random world sees a rule that is disabled (`dev/mutants --random`).
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind, set_hook};
 
+/// How many seeds are named that fail.
+const SHOWN: usize = 10;
+
 fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
@@ -30,6 +33,7 @@ pub fn each(test: &str, wanted: u64, play: impl Fn(u64)) -> bool {
     if count {
         let first = failed.first().map_or("-".to_owned(), u64::to_string);
         println!("{test}: {} of {} seeds fail, the first is {first}", failed.len(), seeds.end - seeds.start);
+        println!("{test}: {:?}", failed.iter().take(SHOWN).collect::<Vec<_>>());
         assert!(failed.is_empty());
     }
     !count && seeds.end - seeds.start >= wanted
