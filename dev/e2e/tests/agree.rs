@@ -3,7 +3,10 @@
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use std::time::Instant;
-use tanist_e2e::{EtcdClient, Group, Outcome, condition, counts, kubectl, listed, play, text, until, waits};
+use tanist_e2e::{
+    EtcdClient, Group, Outcome, Stage, condition, counts, kubectl, listed, play, tanist, tanist_ended, text, until,
+    waits,
+};
 
 fn delete(group: &Group, kind: &str, name: &str) -> Result<()> {
     kubectl(&["delete", "-n", &group.namespace, kind, name, "--wait=false"]).map(drop)
@@ -154,6 +157,107 @@ fn a_lost_majority_of_etcd_is_left_to_people() -> Outcome {
         let left = ["etcd-member", "ctl", "get", "--consistency=s", "--print-value-only", "greeting"];
         let left = group.member(0).exec(&left).await?;
         ensure!(left.text == "hello", "{left:?}");
+        Ok(())
+    })
+}
+
+/// Writes so many keys by one member.
+async fn write(group: &Group, by: u32, from: u32, to: u32) -> Result<()> {
+    for key in from..=to {
+        let wrote =
+            group.member(by).exec(&["etcd-member", "ctl", "put", &format!("kept{key}"), &key.to_string()]).await?;
+        ensure!(wrote.code == 0, "{key}: {wrote:?}");
+    }
+    Ok(())
+}
+
+/// How many of these keys that member has.
+async fn kept(group: &Group, by: u32) -> Result<usize> {
+    let read = ["etcd-member", "ctl", "get", "--prefix", "--keys-only", "kept"];
+    let read = group.member(by).exec(&read).await?;
+    ensure!(read.code == 0, "{read:?}");
+    Ok(read.text.lines().filter(|line| line.starts_with("kept")).count())
+}
+
+fn refused(stage: &Stage, words: &[&str], expected: &str) -> Result<()> {
+    let (code, said, errors) = tanist_ended(&stage.namespace, words)?;
+    ensure!(code == 1 && errors.contains(expected), "{words:?}: {code} {said} {errors}");
+    Ok(())
+}
+
+// D8, A51: pods and claims of two of three members are lost at once, and nothing happens by itself. People name the one that is left: it serves with every key, also when the operator is killed
+// meanwhile, and the others come back as new members. The request stays on the group and is not done again when all pods are killed.
+#[test]
+fn a_lost_majority_of_etcd_is_recovered_by_name() -> Outcome {
+    play("recover").run(async |stage| {
+        let group = stage.etcd(json!({"replicas": 3, "resyncIntervalSeconds": 5})).await?;
+        let before = counts(&group, 3).await?;
+        write(&group, 0, 1, 40).await?;
+        let recover = ["recover", "etcd", "--from", "etcd-0", "--yes"];
+        refused(stage, &recover, "there is nothing to recover")?;
+        for ordinal in [1, 2] {
+            delete(&group, "pvc", &format!("data-etcd-{ordinal}"))?;
+            delete(&group, "pod", &format!("etcd-{ordinal}"))?;
+        }
+        let is_said = |seen: &Value| waits(seen).matches("it was started on another volume").count() == 2;
+        group.until("the lost volumes to be reported", 120, is_said).await?;
+        group.until("no primary", 30, |seen| condition(seen, "Ready").starts_with("False NoPrimary")).await?;
+        refused(stage, &["recover", "etcd", "--from", "etcd-0"], "to go on without being asked: --yes")?;
+        refused(stage, &["recover", "etcd", "--from", "etcd-1", "--yes"], "etcd-1 holds no data")?;
+        let seen = group.get().await?;
+        ensure!(text(&seen, "/metadata/annotations/tanist.dev~1recover").is_empty(), "it was written: {seen}");
+
+        let (_, said, _) = tanist_ended(&stage.namespace, &[&recover[..], &["--timeout", "2"]].concat())?;
+        ensure!(said.contains("etcd-0: it runs, its role is starting"), "{said}");
+        ensure!(said.contains("Lost is all that etcd-0 does not have."), "{said}");
+        stage.operator.kill(&stage.operator.pod().await?).await?;
+        let history = |seen: &Value| seen.pointer("/status/record/history").map(Value::to_string).unwrap_or_default();
+        group.until("etcd-0 to be recovered", 150, |seen| history(seen).contains("\"recovered\"")).await?;
+        ensure!(kept(&group, 0).await? == 40, "{}", kept(&group, 0).await?);
+        let after = counts(&group, 3).await?;
+        ensure!(after.get("etcd-0") == before.get("etcd-0"), "{before:?} {after:?}");
+        ensure!(after.get("etcd-1") != before.get("etcd-1"), "{before:?} {after:?}");
+        write(&group, 1, 41, 50).await?;
+
+        let old = group.delete_pods(Some(0)).await?;
+        group.recovered(&old, 150).await?;
+        ensure!(counts(&group, 3).await? == after, "{after:?} {:?}", listed(&group, 0).await?);
+        for ordinal in 0..3 {
+            let keys = kept(&group, ordinal).await?;
+            ensure!(keys == 50, "etcd-{ordinal} has {keys} of 50 keys");
+        }
+        let done = history(&group.get().await?).matches("\"recovered\"").count();
+        ensure!(done == 1, "it was recovered {done} times");
+        Ok(())
+    })
+}
+
+// D8, D20: three of five members are lost, one whose volume is still there is given up: it stays out until its claim is deleted.
+#[test]
+fn who_was_given_up_comes_back_on_a_new_volume() -> Outcome {
+    play("given-up").run(async |stage| {
+        let group = stage.etcd(json!({"replicas": 5, "resyncIntervalSeconds": 5})).await?;
+        counts(&group, 5).await?;
+        write(&group, 0, 1, 20).await?;
+        for ordinal in [2, 3, 4] {
+            delete(&group, "pvc", &format!("data-etcd-{ordinal}"))?;
+            delete(&group, "pod", &format!("etcd-{ordinal}"))?;
+        }
+        let is_said = |seen: &Value| waits(seen).matches("it was started on another volume").count() == 3;
+        group.until("the lost volumes to be reported", 120, is_said).await?;
+        group.until("no primary", 30, |seen| condition(seen, "Ready").starts_with("False NoPrimary")).await?;
+        let said = tanist(&stage.namespace, &["recover", "etcd", "--from", "etcd-1", "--yes", "--timeout", "150"])?;
+        ensure!(said.contains("etcd-1 serves alone, in term 2"), "{said}");
+        ensure!(kept(&group, 1).await? == 20, "{}", kept(&group, 1).await?);
+        let is_kept = |seen: &Value| waits(seen).contains("KeptData") && waits(seen).contains("etcd-0");
+        group.until("the volume of etcd-0 to keep it out", 150, is_kept).await?;
+        delete(&group, "pvc", "data-etcd-0")?;
+        delete(&group, "pod", "etcd-0")?;
+        counts(&group, 5).await?;
+        for ordinal in 0..5 {
+            let keys = kept(&group, ordinal).await?;
+            ensure!(keys == 20, "etcd-{ordinal} has {keys} of 20 keys");
+        }
         Ok(())
     })
 }

@@ -177,6 +177,7 @@ pub fn value(group: &ReplicaGroup) -> Value {
         "members": view.members(),
         "commands": record("intents"),
         "switchover": record("handover"),
+        "recovery": record("recovery"),
         "awaiting": view.waits(),
         "decisions": view.decisions(),
         "history": record("history"),

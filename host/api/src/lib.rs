@@ -61,3 +61,6 @@ pub const ANNOTATION_RETRY: &str = "tanist.dev/retry";
 
 /// Annotation of a group: an administrator overrides the order of data (docs/rules.md, "Override").
 pub const ANNOTATION_OVERRIDE: &str = "tanist.dev/override";
+
+/// Annotation of a group: an administrator gives up a lost majority, and one member goes on alone (docs/rules.md, "Recovery").
+pub const ANNOTATION_RECOVER: &str = "tanist.dev/recover";

@@ -95,6 +95,13 @@ const RULES: &[Rule] = &[
     },
     Rule {
         at: "spec.commands",
+        point_to: ".recover",
+        cel: "!has(self.recover) || has(self.memberList)",
+        say: "recover has to be together with memberList, memberAdd and memberRemove: only members that agree can lose their majority; remove it, or \
+              add the others",
+    },
+    Rule {
+        at: "spec.commands",
         point_to: ".seed",
         cel: "!has(self.memberList) || has(self.seed)",
         say: "with memberList the command seed has to be there: it alone forms the application's cluster, once, and every other start joins that one",

@@ -278,6 +278,11 @@ pub struct Commands {
     /// `memberRemove`. Default: whoever is added has a vote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub member_promote: Option<Command>,
+    /// Starts a stopped member alone, as the only member of its cluster, on the data that it has. Only `tanist recover GROUP --from MEMBER` runs it, when a majority is lost for good:
+    /// nothing else of the group runs then, and the other members are given up. It returns when the member serves alone or has failed, and may be run again. Only together with
+    /// `memberList`. Default: a lost majority is left to people and to the means of the application.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recover: Option<Command>,
     /// Not supported yet, and refused. Before another member takes over, Tanist proves that the old primary's application has ended. A command
     /// that makes sure of it is planned for a later version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -302,6 +307,7 @@ impl Commands {
             ("memberAdd", self.member_add.as_ref()),
             ("memberRemove", self.member_remove.as_ref()),
             ("memberPromote", self.member_promote.as_ref()),
+            ("recover", self.recover.as_ref()),
             ("fence", self.fence.as_ref()),
         ];
         required.into_iter().chain(optional).filter_map(|(name, command)| Some((name, command?)))

@@ -1,12 +1,14 @@
 //! Turns the resource into the group that decisions use. What the schema cannot refuse is refused here, with a sentence for the user.
 use crate::spec::{self, Batch, RemovedVolumes, ReplicaGroup, Runner};
-use crate::{ANNOTATION_OVERRIDE, ANNOTATION_RETRY, POLICY_PREFIX};
+use crate::{ANNOTATION_OVERRIDE, ANNOTATION_RECOVER, ANNOTATION_RETRY, POLICY_PREFIX};
 use kube::ResourceExt;
 use std::collections::BTreeMap;
 use tanist_core::contract::{MemberName, Position};
 use tanist_core::data::read_sequence;
 use tanist_core::limits;
-use tanist_core::snapshot::{Command, Commands, Failover, Group, MemberCommands, Mode, Override, Update};
+use tanist_core::snapshot::{
+    Command, Commands, Failover, Group, MemberCommands, Mode, Override, RecoveryRequest, Update,
+};
 
 /// Why a group cannot be acted upon.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -22,7 +24,7 @@ pub enum Invalid {
 /// Reads the spec as the group that the core decides about. `domain`: the DNS domain of the cluster, for instance `cluster.local`; names of members
 /// end with it.
 ///
-/// An override that is not understood is no error: the group has the reason (`override_error`), and nothing is overridden.
+/// An override that is not understood is no error: the group has the reason (`override_error`), and nothing is overridden. The same holds for a request to recover a member.
 ///
 /// # Errors
 /// [`Invalid`]: nothing is done until the spec is changed.
@@ -37,7 +39,9 @@ pub fn group(object: &ReplicaGroup, domain: &str) -> Result<Group, Invalid> {
     let list = optional("memberList", &commands.member_list)?;
     let changes = optional("memberAdd", &commands.member_add)?.zip(optional("memberRemove", &commands.member_remove)?);
     let promote = optional("memberPromote", &commands.member_promote)?;
-    let membership = list.zip(changes).map(|(list, (add, remove))| MemberCommands { list, add, remove, promote });
+    let recover = optional("recover", &commands.recover)?;
+    let membership =
+        list.zip(changes).map(|(list, (add, remove))| MemberCommands { list, add, remove, promote, recover });
     let commands = Commands {
         status: required("status", &commands.status)?,
         sequence: required("sequence", &commands.sequence)?,
@@ -49,12 +53,8 @@ pub fn group(object: &ReplicaGroup, domain: &str) -> Result<Group, Invalid> {
         follow: optional("follow", &commands.follow)?,
         membership,
     };
-    let (requested_override, override_error) =
-        match object.annotations().get(ANNOTATION_OVERRIDE).map(|raw| read_override(raw)) {
-            Some(Ok(requested)) => (Some(requested), None),
-            Some(Err(why)) => (None, Some(why)),
-            None => (None, None),
-        };
+    let (requested_override, override_error) = requested(object, ANNOTATION_OVERRIDE, read_override);
+    let (requested_recovery, recovery_error) = requested(object, ANNOTATION_RECOVER, read_recovery);
     Ok(Group {
         name: object.metadata.name.clone().ok_or(Invalid::Identity("name"))?,
         namespace: object.namespace().ok_or(Invalid::Identity("namespace"))?,
@@ -89,8 +89,23 @@ pub fn group(object: &ReplicaGroup, domain: &str) -> Result<Group, Invalid> {
         retry: object.annotations().get(ANNOTATION_RETRY).cloned(),
         requested_override,
         override_error,
+        requested_recovery,
+        recovery_error,
         labels: policy_labels(object.labels(), object.annotations(), &spec.policy_keys()),
     })
+}
+
+/// What an administrator asks for by that annotation, or why that is not understood.
+fn requested<T>(
+    object: &ReplicaGroup,
+    annotation: &str,
+    read: impl Fn(&str) -> Result<T, String>,
+) -> (Option<T>, Option<String>) {
+    match object.annotations().get(annotation).map(|raw| read(raw)) {
+        Some(Ok(requested)) => (Some(requested), None),
+        Some(Err(why)) => (None, Some(why)),
+        None => (None, None),
+    }
 }
 
 /// Bytes of a label's value that a policy sees, as `wit/policy.wit` promises; longer values are cut.
@@ -140,9 +155,54 @@ pub fn read_override(raw: &str) -> Result<Override, String> {
     Ok(Override { member: MemberName::from(text.member), position, term: text.term, raw: raw.to_owned() })
 }
 
+/// Reads the annotation `tanist.dev/recover`, which `tanist recover` writes: `{"member": "db-1", "group": "UID", "claim": "UID", "cluster": "ID", "list": 7, "asked": "WHEN"}`, and `"restored": true`
+/// if the claim is not the one on which the member was started. `asked` makes each request another one, and is not looked at.
+///
+/// # Errors
+/// What is not understood, and what helps.
+pub fn read_recovery(raw: &str) -> Result<RecoveryRequest, String> {
+    #[derive(serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct RecoveryText {
+        member: String,
+        group: String,
+        claim: String,
+        #[serde(default)]
+        restored: bool,
+        cluster: String,
+        list: u64,
+        #[serde(default, rename = "asked")]
+        _asked: String,
+    }
+    let text: RecoveryText = serde_json::from_str(raw).map_err(|e| {
+        format!(
+            "{ANNOTATION_RECOVER} is not understood ({e}); remove it, and ask by tanist recover GROUP --from MEMBER"
+        )
+    })?;
+    let RecoveryText { member, group, claim, restored, cluster, list, .. } = text;
+    let member = MemberName::from(member);
+    Ok(RecoveryRequest { member, group, claim, restored, cluster, list, raw: raw.to_owned() })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // D8: a request is bound to the group, the volume and the list that people saw; half of one is none.
+    #[test]
+    fn a_recovery_names_what_people_saw() {
+        let raw =
+            r#"{"member":"db-1","group":"g","claim":"c1 c2","cluster":"4f","list":7,"asked":"2026-01-01T00:00:00Z"}"#;
+        let read = read_recovery(raw).unwrap();
+        assert_eq!((read.member.as_str(), read.group.as_str(), read.claim.as_str()), ("db-1", "g", "c1 c2"));
+        assert_eq!((read.cluster.as_str(), read.list, read.restored, read.raw.as_str()), ("4f", 7, false, raw));
+        assert!(read_recovery(&raw.replace(r#""list":7"#, r#""list":7,"restored":true"#)).unwrap().restored);
+        for bad in
+            ["db-1", "{}", &raw.replace(r#""list":7,"#, ""), &raw.replace("asked", "other"), &raw.replace('7', "-7")]
+        {
+            assert!(read_recovery(bad).unwrap_err().contains("tanist recover GROUP --from MEMBER"), "{bad}");
+        }
+    }
 
     #[test]
     fn an_override_names_member_sequence_and_term() {

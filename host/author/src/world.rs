@@ -176,6 +176,8 @@ fn group(case: &Case, names: &[String], replicas: u32, primaries: u32) -> Group 
         update: Update::default(),
         deletes_volumes: false,
         override_error: None,
+        requested_recovery: None,
+        recovery_error: None,
         labels: pairs(labels),
     }
 }

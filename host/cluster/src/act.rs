@@ -448,7 +448,7 @@ async fn run(
         .map(|(command, position)| (command.clone(), position));
     let begins = ctx.hints.with_group(&uid, |h| {
         h.readings.touch(&intent.pod_uid, ctx.clock.moment());
-        if intent.verb.changes_members() {
+        if intent.verb.ends_lists() {
             h.readings.change_members(ctx.clock.moment());
         }
         h.commands.begin(&intent.token)
@@ -488,7 +488,7 @@ async fn run(
                 }
                 None => h.readings.touch(&intent.pod_uid, ended),
             }
-            if intent.verb.changes_members() {
+            if intent.verb.ends_lists() {
                 h.readings.change_members(ended);
             }
             h.commands.end(&intent.token, evidence);

@@ -202,7 +202,7 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
     if let Some(set) = &mut set {
         set.missing = uncreated::uncreated(ctx, &group, set, &members, &record, now).await;
     }
-    let remembered = record.last_primaries.iter().map(|l| &l.pod_uid).chain(record.intents.iter().map(|i| &i.pod_uid));
+    let remembered = record.ran().map(|l| &l.pod_uid).chain(record.intents.iter().map(|i| &i.pod_uid));
     let ended = remembered.filter(|uid| ctx.hints.has_ended(uid)).cloned().collect();
     let nonce = format!("{:016x}", (ctx.dice)());
     let evidence = questions::Evidences::new();

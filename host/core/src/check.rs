@@ -9,6 +9,7 @@ mod leave;
 mod members;
 mod membership;
 mod rebalance;
+mod recover;
 mod seed;
 mod update;
 mod volumes;
@@ -27,6 +28,9 @@ pub use membership::{
     lost, promote, quorum_without, rejoin_member, remove,
 };
 pub use rebalance::{rebalance_candidate, rebalance_group, rebalance_member};
+pub use recover::{
+    Asked, Serves, asked, halt_member, is_recovering, may_be_refused, recover_group, recover_member, serves,
+};
 pub use seed::{SeedOrder, highest_term};
 pub use update::{awaits_update, gives_up_lead, keeps_pod, update_idle, update_member};
 pub use volumes::discard_claim;
@@ -145,6 +149,10 @@ pub enum Rule {
     SecondIdentity,
     /// The application's cluster was formed before.
     AlreadyFormed,
+    /// No administrator asked for the recovery of this member, in this situation (D8).
+    NotAsked,
+    /// A member is being recovered, and nobody else is started or changed (D8).
+    Recovering,
 }
 
 impl Rule {
@@ -205,6 +213,8 @@ impl Rule {
             Rule::StillListed => "StillListed",
             Rule::SecondIdentity => "SecondIdentity",
             Rule::AlreadyFormed => "AlreadyFormed",
+            Rule::NotAsked => "NotAsked",
+            Rule::Recovering => "Recovering",
         }
     }
 }
@@ -246,6 +256,7 @@ pub fn start(s: &Snapshot, intent: &Intent) -> Held {
         return Err(broken_by(Rule::TargetUnreachable, name, format!("{name} is no longer a member")));
     };
     target(s, member, intent)?;
+    recover::lets(s, intent.verb)?;
     match intent.verb {
         Verb::Seed => {
             no_open_primary_command(s)?;
@@ -283,6 +294,8 @@ pub fn start(s: &Snapshot, intent: &Intent) -> Held {
         Verb::Treat => failed_member(s, member),
         Verb::Rejoin => rejoin_member(s, member),
         Verb::MemberAdd | Verb::MemberRemove | Verb::MemberPromote => membership::change(s, intent),
+        Verb::Halt => halt_member(s, member),
+        Verb::Recover => recover_member(s, member),
     }
 }
 

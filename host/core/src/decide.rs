@@ -1,4 +1,5 @@
 //! Walks the steps of a round. Pure: the same snapshot and the same answers give the same plan.
+use crate::check;
 use crate::limits;
 use crate::plan::{Plan, Reason};
 use crate::policy::Policies;
@@ -8,28 +9,38 @@ use crate::steps;
 /// One step: it passes, waits or adds actions to the plan; it asks a policy only when its question arises.
 type Step = fn(&Snapshot, &dyn Policies, &mut Plan);
 
+/// When a step is taken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum When {
+    /// In every round.
+    Always,
+    /// Not while a member is being recovered: the other members are given up, so none of them is started, changed or stopped for anything else.
+    Unrecovered,
+}
+
 /// The steps in order, without the last two, `update` and `rebalance`; each is a file in `steps/` and a heading of host/README.md.
-const STEPS: [Step; 20] = [
-    steps::settle::step,
-    steps::remember::step,
-    steps::objects::step,
-    steps::unroute::step,
-    steps::treat::step,
-    steps::demote::step,
-    steps::switchover::step,
-    steps::seed::step,
-    steps::failover::step,
-    steps::rejoin::step,
-    steps::update::idle,
-    steps::join::step,
-    steps::place::step,
-    steps::follow::step,
-    steps::route::step,
-    steps::lists::step,
-    steps::resize::step,
-    steps::shrink::step,
-    steps::discard::step,
-    steps::overdue::step,
+const STEPS: [(Step, When); 21] = [
+    (steps::settle::step, When::Always),
+    (steps::remember::step, When::Always),
+    (steps::objects::step, When::Always),
+    (steps::unroute::step, When::Always),
+    (steps::treat::step, When::Always),
+    (steps::recover::step, When::Always),
+    (steps::demote::step, When::Unrecovered),
+    (steps::switchover::step, When::Unrecovered),
+    (steps::seed::step, When::Unrecovered),
+    (steps::failover::step, When::Unrecovered),
+    (steps::rejoin::step, When::Unrecovered),
+    (steps::update::idle, When::Always),
+    (steps::join::step, When::Unrecovered),
+    (steps::place::step, When::Unrecovered),
+    (steps::follow::step, When::Unrecovered),
+    (steps::route::step, When::Always),
+    (steps::lists::step, When::Always),
+    (steps::resize::step, When::Unrecovered),
+    (steps::shrink::step, When::Unrecovered),
+    (steps::discard::step, When::Unrecovered),
+    (steps::overdue::step, When::Unrecovered),
 ];
 
 /// Decides what is done this round.
@@ -44,15 +55,20 @@ pub fn decide(snapshot: &Snapshot, policies: &dyn Policies) -> Plan {
     }
     let mut now = snapshot.clone();
     now.members.sort_by(|a, b| (a.ordinal, &a.name).cmp(&(b.ordinal, &b.name)));
-    for step in STEPS {
+    for (step, when) in STEPS {
+        if when == When::Unrecovered && check::is_recovering(&now) {
+            continue;
+        }
         step(&now, policies, &mut plan);
         // A step's changes to the record hold for the next one: a command that was just begun makes its member busy.
         now.record.clone_from(&plan.record);
     }
-    steps::update::step(&now, policies, &mut plan);
-    // The last step. The second look has the record from before this round: what a switchover changed in it counts in the next one.
-    if now.record.switchover == snapshot.record.switchover {
-        steps::rebalance::step(&now, policies, &mut plan);
+    if !check::is_recovering(&now) {
+        steps::update::step(&now, policies, &mut plan);
+        // The last step. The second look has the record from before this round: what a switchover changed in it counts in the next one.
+        if now.record.switchover == snapshot.record.switchover {
+            steps::rebalance::step(&now, policies, &mut plan);
+        }
     }
     limit_waiting(snapshot, &mut plan);
     plan.sort();

@@ -4,7 +4,7 @@
 //! member said at one time, so it counts only together with those of the others ([`said`]).
 mod said;
 
-pub use said::{Agreed, Heard, Said, is_asked, said};
+pub use said::{Agreed, Heard, Said, is_asked, is_said_by_majority, said};
 
 use crate::contract::MemberName;
 use crate::limits;

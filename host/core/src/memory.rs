@@ -4,7 +4,7 @@
 //! while both agree: a claim with a later term is [`Ahead`], and an administrator has to explain it.
 use crate::contract::MemberName;
 use crate::limits;
-use crate::record::{Intent, LastPrimary, Mark, Membership, Record, Seeded};
+use crate::record::{Intent, LastPrimary, Mark, Membership, Record, Recovery, Seeded, Verb};
 use crate::snapshot::{Claim, ClaimMark, LeftClaim, Snapshot, StartNote};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -88,6 +88,9 @@ fn recall_start(record: &mut Record, known: &Record, group: &str, claims: &[(&Me
     member.last_command = Some(intent.command.clone());
     member.started = Some(last.started.clone());
     record.push_last_primary(last.target.clone());
+    if intent.verb == Verb::Recover && !record.recovery.as_ref().is_some_and(Recovery::is_begun) {
+        record.recovery = Some(Recovery::recalled(&intent.member));
+    }
     record.intents.push(intent.clone());
 }
 
@@ -100,14 +103,20 @@ pub fn start_note(s: &Snapshot, record: &Record, intent: &Intent) -> Option<Star
     Some(StartNote { group, counter: record.counter, intent: intent.clone(), target, started })
 }
 
-/// Takes the latest list that a claim has: what the claims remember of who the members are is never older than what was confirmed.
+/// Takes the latest list that a claim has: what the claims remember of who the members are is never older than what was confirmed. A list of an older term than another one was given up
+/// when a member was recovered.
 ///
 /// Without a record it may be older than what happened since: then whoever is listed may have been started, and starts only on a volume with data.
 fn recall_membership(record: &mut Record, known: &Record, marks: &[Marked<'_>]) {
-    for (member, claim, mark) in marks {
-        if let Some(list) = mark.membership.as_ref().filter(|_| !is_foreign(known, member, claim)) {
-            record.membership = Membership::later(record.membership.take(), list);
-        }
+    let list = |(member, claim, mark): &Marked<'_>| {
+        let list = mark.membership.clone().filter(|_| !is_foreign(known, member, claim));
+        list.map(|list| (mark.term, list))
+    };
+    let lists: Vec<_> = marks.iter().filter_map(list).collect();
+    let latest = lists.iter().map(|(term, _)| *term).max().max(known.membership.as_ref().map(|_| known.term));
+    record.membership.take_if(|_| latest > Some(known.term));
+    for (_, list) in lists.iter().filter(|(term, _)| Some(*term) >= latest) {
+        record.membership = Membership::later(record.membership.take(), list);
     }
     if known.is_blank() {
         record.membership.iter_mut().flat_map(|list| &mut list.members).for_each(|listed| listed.started = true);

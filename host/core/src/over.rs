@@ -22,6 +22,20 @@ pub struct NotOver {
 /// # Errors
 /// Why it is not proven yet, and when it will be.
 pub fn prove_over(s: &Snapshot, last: &LastPrimary) -> Result<&'static str, NotOver> {
+    let place = s.pod(&last.pod_uid).filter(|(_, pod)| !last.is_by_name() && !container_over(pod, last));
+    // Members that agree choose themselves who leads, and the one that led before follows.
+    let follows = |member: &Member| s.group.commands.membership.is_some() && member.reading.role == Role::Secondary;
+    match place {
+        Some((member, pod)) if follows(member) && pod.phase != Phase::Unreachable => Ok("its status says secondary"),
+        _ => prove_ended(s, last),
+    }
+}
+
+/// Whether what ran in that container has ended, in whatever role: a member that follows has not.
+///
+/// # Errors
+/// Why it is not proven yet, and when it will be.
+pub fn prove_ended(s: &Snapshot, last: &LastPrimary) -> Result<&'static str, NotOver> {
     if last.is_by_name() {
         return prove_over_by_name(s, last);
     }
@@ -30,11 +44,6 @@ pub fn prove_over(s: &Snapshot, last: &LastPrimary) -> Result<&'static str, NotO
             let stopped = member.reading.role == Role::Stopped && s.record.intent_of(&member.name).is_none();
             if container_over(pod, last) {
                 return Ok("its container ended");
-            }
-            // Members that agree choose themselves who leads, and the one that led before follows.
-            let follows = s.group.commands.membership.is_some() && member.reading.role == Role::Secondary;
-            if follows && pod.phase != Phase::Unreachable {
-                return Ok("its status says secondary");
             }
             if is_made_primary(s, member) {
                 return Err(NotOver { why: format!("{} may become primary: {UNRECORDED}", last.member), until: None });

@@ -223,6 +223,10 @@ words! {
         Updating,
         /// The same, and nothing changed for a long time.
         UpdateStuck,
+        /// A member is being recovered, as an administrator wanted.
+        RecoverPending,
+        /// The request to recover a member cannot be used.
+        RecoverInvalid,
     }
 }
 

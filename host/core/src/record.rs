@@ -4,12 +4,14 @@
 mod event;
 mod membership;
 mod primaries;
+mod recovery;
 mod update;
 mod verb;
 
 pub use event::Event;
 pub use membership::{Listed, Membership, Resizing};
 pub use primaries::{LastPrimary, LostPrimary};
+pub use recovery::{Recovery, Stage};
 pub use update::Updating;
 pub use verb::Verb;
 
@@ -84,6 +86,9 @@ pub struct Record {
     /// The override that was used; it is never used again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_override: Option<String>,
+    /// The last request to recover a member (`tanist recover`). Absent: there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<Recovery>,
 }
 
 /// The first seed of a group.
@@ -214,6 +219,9 @@ pub struct MemberRecord {
     /// roll-back an older operator, which does not know this field, can read the record.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub follow_again: bool,
+    /// Where it last ran, in whatever role, until that is proven over. Only of members that can be recovered alone: before that nobody of the others may run, and one that only follows has a vote, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ran: Option<LastPrimary>,
 }
 
 /// A start whose end is not confirmed.
@@ -340,6 +348,11 @@ impl Record {
         self.members.entry(name.clone()).or_default()
     }
 
+    /// Where members ran that may run still: last primaries, and members of an application that agrees.
+    pub fn ran(&self) -> impl Iterator<Item = &LastPrimary> {
+        self.last_primaries.iter().chain(self.members.values().filter_map(|member| member.ran.as_ref()))
+    }
+
     /// Adds an entry to the history and drops the oldest ones beyond the limit.
     pub fn note(&mut self, at: Timestamp, what: Event, member: Option<&MemberName>, detail: Option<String>) {
         let detail = detail.map(|text| cut(&text));
@@ -369,6 +382,7 @@ impl Record {
         let past = |at: &mut Timestamp| *at = (*at).min(now);
         let awaited = |at: &mut Timestamp, pause: i64| *at = (*at).min(now.saturating_add(pause));
         self.last_primaries.iter_mut().filter_map(|l| l.gone.as_mut()).for_each(past);
+        self.members.values_mut().filter_map(|m| m.ran.as_mut()?.gone.as_mut()).for_each(past);
         for intent in &mut self.intents {
             past(&mut intent.started);
             intent.exited.iter_mut().for_each(past);

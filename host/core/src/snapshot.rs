@@ -5,7 +5,7 @@ mod member;
 mod surplus;
 
 pub use commands::{Command, Commands, MemberCommands};
-pub use group::{Failover, Group, Mode, Override, Update};
+pub use group::{Failover, Group, Mode, Override, RecoveryRequest, Update};
 pub use member::{Claim, ClaimMark, Container, LeftClaim, Member, Pod, Reading, StartNote};
 
 use crate::contract::{MemberName, Phase, Position, Role, Timestamp};
@@ -291,7 +291,7 @@ impl Snapshot {
             Verb::Join => "primary",
             Verb::Place => "secondary",
             Verb::Follow => or("follow", &commands.follow).unwrap_or("secondary"),
-            Verb::Demote | Verb::Switchover | Verb::Remove | Verb::Treat => "stop",
+            Verb::Demote | Verb::Switchover | Verb::Remove | Verb::Treat | Verb::Halt => "stop",
             Verb::Rejoin if self.group.primaries < self.group.replicas => {
                 or("secondary", &commands.secondary).unwrap_or("primary")
             }
@@ -299,6 +299,7 @@ impl Snapshot {
             Verb::MemberAdd => "memberAdd",
             Verb::MemberRemove => "memberRemove",
             Verb::MemberPromote => "memberPromote",
+            Verb::Recover => "recover",
         };
         let command = match name {
             "seed" => commands.seed.as_ref(),
@@ -309,10 +310,12 @@ impl Snapshot {
             "memberAdd" => members.map(|m| &m.add),
             "memberRemove" => members.map(|m| &m.remove),
             "memberPromote" => members.and_then(|m| m.promote.as_ref()),
+            "recover" => members.and_then(|m| m.recover.as_ref()),
             _ => None,
         };
-        // A check refuses a change of members without its command; what would run in its place changes nothing.
-        let otherwise = if verb.changes_members() { &commands.status } else { &commands.primary };
+        // A check refuses these without their command; what would run in its place changes nothing.
+        let is_refused = verb.changes_members() || verb == Verb::Recover;
+        let otherwise = if is_refused { &commands.status } else { &commands.primary };
         (name, command.unwrap_or(otherwise))
     }
 }

@@ -267,9 +267,8 @@ fn moves(wait: &Wait) -> bool {
         R::UnrecordedClaims | R::NeedsAdoption | R::PolicyRefuses | R::PolicyBroken | R::AnswerRejected => false,
         R::PodCannotStart | R::PodStray | R::FailoverPending | R::OverrideInvalid | R::SwitchoverFailed => false,
         R::FollowPending | R::ShrinkPending | R::SwitchoverPending | R::ListUnknown | R::ListsDiffer => true,
-        R::RejoinPending | R::ResizePending => true,
-        R::Updating => true,
-        R::SplitBrain | R::KeptData | R::ResizeOverdue | R::UpdateStuck => false,
+        R::RejoinPending | R::ResizePending | R::RecoverPending | R::Updating => true,
+        R::SplitBrain | R::KeptData | R::ResizeOverdue | R::UpdateStuck | R::RecoverInvalid => false,
     }
 }
 

@@ -13,6 +13,7 @@ pub mod overdue;
 pub mod place;
 pub mod positions;
 pub mod rebalance;
+pub mod recover;
 pub mod rejoin;
 pub mod remember;
 pub mod resize;

@@ -1,6 +1,6 @@
-//! The command line for users: `tanist status`, `explain`, `switchover`, `override`, `pause`, `resume`, `retry`; as `kubectl tanist` when the
-//! binary is called `kubectl-tanist`. Commands read the group's object and change only that object. `override` also runs the
-//! group's `sequence` command in members. What `tanist policy` does, `cli/policy.rs` says, and what `tanist simulate` does, `cli/simulate.rs`.
+//! The command line for users: `tanist status`, `explain`, `switchover`, `override`, `recover`, `pause`, `resume`, `retry`; as `kubectl tanist` when the
+//! binary is called `kubectl-tanist`. Commands read the group's object and change only that object. `override` and `recover` also run the
+//! group's `sequence` command in members, and `recover` reads their claims. What `tanist policy` does, `cli/policy.rs` says, and what `tanist simulate` does, `cli/simulate.rs`.
 mod color;
 pub mod complete;
 mod explain;
@@ -9,6 +9,7 @@ mod output;
 mod overrides;
 pub mod policy;
 mod reach;
+mod recover;
 mod scripts;
 pub mod simulate;
 mod status;
@@ -55,6 +56,8 @@ pub enum Ask {
     },
     /// Choose who leads against the order of data, where the group cannot decide itself. Shows what would be lost, and asks.
     Override(overrides::Override),
+    /// Give up a lost majority of an application whose members agree: one member goes on alone with what it has. Says what will be lost, and asks.
+    Recover(recover::Recover),
     /// Leave a group alone: nothing is started, stopped or changed until `resume`.
     Pause {
         /// The group.
@@ -112,6 +115,7 @@ pub async fn run_command(command: &Ask, reach: &Reach) -> anyhow::Result<()> {
         }
         Ask::Switchover { group, to, timeout } => switchover::switchover(&session, group, to, *timeout).await,
         Ask::Override(asked) => overrides::choose(&session, asked).await,
+        Ask::Recover(asked) => recover::recover(&session, asked).await,
         Ask::Pause { group } => pause(&session, group, true).await,
         Ask::Resume { group } => pause(&session, group, false).await,
         Ask::Retry { group } => {

@@ -131,6 +131,13 @@ fn new_errors<'e>(ctx: &Context, observed: &Observed, errors: impl Iterator<Item
     news.collect()
 }
 
+/// Transitions about data that is given up, or is not, each with the reason and the action of its event.
+const GIVEN_UP: [(record::Event, &str, &str); 3] = [
+    (record::Event::DataGivenUp, "DataGivenUp", "failover"),
+    (record::Event::Recovered, "Recovered", "recover"),
+    (record::Event::RecoveryRefused, "RecoveryRefused", "recover"),
+];
+
 fn gather(observed: &Observed, plan: &Plan, outcome: &Outcome) -> Vec<News> {
     let mut news = Vec::new();
     for action in &outcome.done {
@@ -183,9 +190,11 @@ fn gather(observed: &Observed, plan: &Plan, outcome: &Outcome) -> Vec<News> {
         let note = format!("{name}: {}", transition.detail.clone().unwrap_or_default());
         news.push(News { kind: EventType::Warning, reason: "CommandFailed", action: "settle".into(), member, note });
     }
-    for transition in plan.noted(&observed.snapshot.record).filter(|t| record::Event::DataGivenUp.is(&t.what)) {
-        let (member, note) = (transition.member.clone(), transition.detail.clone().unwrap_or_default());
-        news.push(News { kind: EventType::Warning, reason: "DataGivenUp", action: "failover".into(), member, note });
+    for (what, reason, action) in GIVEN_UP {
+        for transition in plan.noted(&observed.snapshot.record).filter(|t| what.is(&t.what)) {
+            let (member, note) = (transition.member.clone(), transition.detail.clone().unwrap_or_default());
+            news.push(News { kind: EventType::Warning, reason, action: action.into(), member, note });
+        }
     }
     let noted = plan.noted(&observed.snapshot.record);
     for transition in

@@ -314,7 +314,7 @@ pub fn ends(state: &mut State, member: &str, container: &str, token: &str, code:
         0 => drop(state.oracles.failed.remove(container)),
         _ => drop(state.oracles.failed.insert(container.to_owned())),
     }
-    let stops = [Verb::Treat, Verb::Demote, Verb::Switchover, Verb::Remove];
+    let stops = [Verb::Treat, Verb::Demote, Verb::Switchover, Verb::Remove, Verb::Halt];
     if code == 0 && !stops.iter().any(|verb| token.split('-').next() == Some(verb.as_str())) {
         treats::forgives(state, member);
     }

@@ -61,7 +61,7 @@ pub fn add_nodes(record: &Record, now: Timestamp, nodes: &mut BTreeMap<String, N
 }
 
 /// The fields of the record that no question depends on, and those that a case has keys for.
-const ELSEWHERE: [&str; 9] = [
+const ELSEWHERE: [&str; 10] = [
     "members",
     "history",
     "counter",
@@ -69,6 +69,7 @@ const ELSEWHERE: [&str; 9] = [
     "clearedRetry",
     "waitingSince",
     "usedOverride",
+    "recovery",
     "retired",
     "recalled",
 ];
@@ -102,6 +103,7 @@ pub fn of_member(live: &Snapshot, plain: &Snapshot, member: &Member) -> Map<Stri
     }
     // No question depends on these.
     known.sequence.clone_from(&usual.sequence);
+    known.ran.clone_from(&usual.ran);
     if member.reading.role != tanist_core::contract::Role::Starting {
         known.last_command.clone_from(&usual.last_command);
     }

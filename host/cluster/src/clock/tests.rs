@@ -142,6 +142,8 @@ pub fn snapshot(now: Timestamp, node: Node) -> Snapshot {
         update: Update::default(),
         deletes_volumes: false,
         override_error: None,
+        requested_recovery: None,
+        recovery_error: None,
         labels: Vec::new(),
     };
     Snapshot {

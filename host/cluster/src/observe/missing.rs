@@ -19,7 +19,7 @@ const READS: usize = 8;
 
 /// UIDs of pods that were members when they were last seen, from the record and the status.
 pub fn known(object: &ReplicaGroup, record: &Record) -> BTreeSet<String> {
-    let of_memory = record.last_primaries.iter().map(|l| &l.pod_uid).chain(record.intents.iter().map(|i| &i.pod_uid));
+    let of_memory = record.ran().map(|l| &l.pod_uid).chain(record.intents.iter().map(|i| &i.pod_uid));
     let rows = object.status.iter().flat_map(|s| &s.members).filter_map(|m| m.pod_uid.as_ref());
     of_memory.chain(rows).filter(|uid| !uid.is_empty()).cloned().collect()
 }
@@ -27,7 +27,7 @@ pub fn known(object: &ReplicaGroup, record: &Record) -> BTreeSet<String> {
 /// Names of the pods that should exist or may still exist. A group without a `StatefulSet` expects none from it.
 pub fn expected(group: &Group, set: Option<&Set>, record: &Record) -> BTreeSet<String> {
     let seats = set.map(|_| Roster::new(group, set, record).seats()).into_iter().flatten();
-    let of_memory = record.last_primaries.iter().map(|l| &l.member).chain(record.intents.iter().map(|i| &i.member));
+    let of_memory = record.ran().map(|l| &l.member).chain(record.intents.iter().map(|i| &i.member));
     seats.map(|seat| seat.name.to_string()).chain(of_memory.map(ToString::to_string)).collect()
 }
 

@@ -27,7 +27,7 @@ pub(super) struct Nodes {
 /// The nodes of members and last primaries.
 pub(super) async fn read(ctx: &Arc<Context>, members: &[Member], record: &Record) -> Result<Nodes, Error> {
     let of_pods = members.iter().filter_map(|m| m.pod.as_ref()?.node.clone());
-    let of_memory = record.last_primaries.iter().filter_map(|l| l.node.clone());
+    let of_memory = record.ran().filter_map(|l| l.node.clone());
     let names: BTreeSet<String> = of_pods.chain(of_memory).collect();
     let read = names.into_iter().map(|name| {
         let ctx = ctx.clone();

@@ -50,10 +50,21 @@ pub(super) fn is_listed(s: &Snapshot, member: &Member) -> Held {
     if !agrees(s) {
         return Ok(());
     }
+    runs_nowhere_else(s, member)?;
     let agreed = agreed(s)?;
     match agreed.list.entry(&s.group.name, &member.name) {
         Some(entry) => has_identity(s, member, was_started(s, entry)),
         None => Err(not_listed(&member.name)),
+    }
+}
+
+/// What is remembered of where the member ran, in whatever role, is its present pod, or is over.
+fn runs_nowhere_else(s: &Snapshot, member: &Member) -> Held {
+    let here = member.pod.as_ref().map(|pod| &pod.uid);
+    let ran = s.record.member(&member.name).ran.as_ref().filter(|last| Some(&last.pod_uid) != here);
+    match ran.map(|last| over::prove_ended(s, last)) {
+        Some(Err(not)) => Err(Violation { until: not.until, ..broken_by(Rule::MayBePrimary, &member.name, not.why) }),
+        _ => Ok(()),
     }
 }
 
@@ -146,6 +157,7 @@ pub fn rejoin_member(s: &Snapshot, member: &Member) -> Held {
     if let Some(not) = over::may_run_still(s, &member.name) {
         return Err(Violation { until: not.until, ..broken_by(Rule::MayBePrimary, &member.name, not.why) });
     }
+    runs_nowhere_else(s, member)?;
     let now = match membership::said(s) {
         Said::Agreed(agreed) => agreed.list.entry(&s.group.name, &member.name).map(|entry| was_started(s, entry)),
         Said::Split(why) => return Err(broken(Rule::SplitBrain, why)),

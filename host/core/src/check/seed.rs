@@ -190,7 +190,7 @@ fn expected_pods_run(s: &Snapshot) -> Held {
 }
 
 /// No member runs, may be running or is about to run (promise 1). No override lifts this.
-fn all_stopped(s: &Snapshot) -> Held {
+pub(super) fn all_stopped(s: &Snapshot) -> Held {
     if let Some((name, why)) = s.may_be_primary().into_iter().next() {
         let message = format!("{name} may be primary: {why}");
         return Err(Violation { until: over::proven_at(s), ..broken_by(Rule::MayBePrimary, &name, message) });

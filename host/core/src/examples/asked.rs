@@ -186,6 +186,8 @@ fn group(story: &contract::Snapshot) -> Group {
         update: Update::default(),
         deletes_volumes: false,
         override_error: None,
+        requested_recovery: None,
+        recovery_error: None,
         labels: told.labels.clone(),
     }
 }

@@ -350,6 +350,8 @@ fn group(members: u32) -> Group {
         update: Update::default(),
         deletes_volumes: false,
         override_error: None,
+        requested_recovery: None,
+        recovery_error: None,
         labels: Vec::new(),
     }
 }

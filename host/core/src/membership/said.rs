@@ -1,7 +1,7 @@
 //! What the members that run say together of who is a member.
 use super::{Entry, List, quorum};
 use crate::contract::{MemberName, Role, Timestamp};
-use crate::record::cut;
+use crate::record::{Membership, cut};
 use crate::snapshot::{Member, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -81,7 +81,9 @@ pub fn said(s: &Snapshot) -> Said {
         let why = heard.iter().find_map(|(name, heard)| Some((name, heard.list.as_ref().err()?)));
         return Said::Nothing(why.map(|(name, why)| format!("the list of {name} cannot be read: {}", cut(why))));
     };
-    let known = s.record.membership.as_ref().filter(|known| known.cluster != list.cluster);
+    // After a recovery the cluster is the one that the recovered member says.
+    let is_other = |known: &&Membership| !known.cluster.is_empty() && known.cluster != list.cluster;
+    let known = s.record.membership.as_ref().filter(is_other);
     if let Some(known) = known {
         let (own, before) = (&list.cluster, &known.cluster);
         return Said::Split(format!("{first} is in the cluster {own}, and this group has been in {before}"));
@@ -104,4 +106,18 @@ pub fn said(s: &Snapshot) -> Said {
     let silent = asked.iter().map(|m| m.name.clone()).filter(|name| !by.contains(name)).collect();
     let since = lists.iter().map(|(_, _, at)| *at).min().unwrap_or(s.now);
     Said::Agreed(Agreed { list: merged, by, since, silent })
+}
+
+/// Whether a majority of the voters of one list said it, whatever others say.
+#[must_use]
+pub fn is_said_by_majority(s: &Snapshot) -> bool {
+    let group = &s.group.name;
+    let lists = || s.lists.iter().filter_map(|(name, heard)| Some((name, heard.list.as_ref().ok()?)));
+    lists().any(|(_, list)| {
+        let says = |entry: &&Entry| {
+            let own = entry.member(group).filter(|_| entry.is_voter());
+            own.is_some_and(|own| lists().any(|(name, other)| *name == own && other.is_same(list)))
+        };
+        list.entries.iter().filter(says).count() >= quorum(list.voters())
+    })
 }

@@ -38,11 +38,15 @@ pub enum Event {
     MemberRemoved,
     /// A learner got its vote.
     MemberPromoted,
+    /// An administrator's request to recover a member is refused for good.
+    RecoveryRefused,
+    /// A member goes on alone, as an administrator wanted; the others are forgotten.
+    Recovered,
 }
 
 impl Event {
     /// All of them.
-    pub const ALL: [Event; 17] = [
+    pub const ALL: [Event; 19] = [
         Event::CommandStarted,
         Event::NotStarted,
         Event::CommandFailed,
@@ -60,6 +64,8 @@ impl Event {
         Event::MemberAdded,
         Event::MemberRemoved,
         Event::MemberPromoted,
+        Event::RecoveryRefused,
+        Event::Recovered,
     ];
 
     /// The word in the history.
@@ -83,6 +89,8 @@ impl Event {
             Event::MemberAdded => "member-added",
             Event::MemberRemoved => "member-removed",
             Event::MemberPromoted => "member-promoted",
+            Event::RecoveryRefused => "recovery-refused",
+            Event::Recovered => "recovered",
         }
     }
 

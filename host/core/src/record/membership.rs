@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Membership {
-    /// The identity of the application's cluster.
+    /// The identity of the application's cluster. Empty: it is not known yet, after a recovery.
     pub cluster: String,
     /// How often the list has changed: of two that are remembered the later one counts.
     pub revision: u64,
@@ -43,6 +43,14 @@ pub struct Resizing {
 }
 
 impl Membership {
+    /// The list while one member goes on alone and has not said one yet: neither its identity nor that of its cluster is known. `before`: the list before.
+    #[must_use]
+    pub fn alone(member: &MemberName, before: Option<&Membership>) -> Self {
+        let own = Listed { id: String::new(), member: Some(member.clone()), started: true, voter: true };
+        let revision = before.map_or(0, |list| list.revision).saturating_add(1);
+        Membership { cluster: String::new(), revision, members: vec![own] }
+    }
+
     /// What the list has of that member of the group.
     #[must_use]
     pub fn of(&self, member: &MemberName) -> Option<&Listed> {

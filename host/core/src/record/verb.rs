@@ -33,6 +33,10 @@ pub enum Verb {
     MemberRemove,
     /// Give a learner its vote.
     MemberPromote,
+    /// Stop a member so that another one can be recovered.
+    Halt,
+    /// Start a member alone, with what it has, because an administrator gave up the others.
+    Recover,
 }
 
 impl Verb {
@@ -53,6 +57,8 @@ impl Verb {
             Verb::MemberAdd => "member-add",
             Verb::MemberRemove => "member-remove",
             Verb::MemberPromote => "member-promote",
+            Verb::Halt => "halt",
+            Verb::Recover => "recover",
         }
     }
 
@@ -66,13 +72,13 @@ impl Verb {
     #[must_use]
     pub fn token_makes_primary(token: &str) -> bool {
         let verb = token.split('-').next().unwrap_or_default();
-        [Verb::Seed, Verb::Failover, Verb::Join].iter().any(|v| v.makes_primary() && v.as_str() == verb)
+        [Verb::Seed, Verb::Failover, Verb::Join, Verb::Recover].iter().any(|v| v.makes_primary() && v.as_str() == verb)
     }
 
     /// Whether its success makes a primary: at most one such command is open in a group (A10).
     #[must_use]
     pub fn makes_primary(self) -> bool {
-        matches!(self, Verb::Seed | Verb::Failover | Verb::Join)
+        matches!(self, Verb::Seed | Verb::Failover | Verb::Join | Verb::Recover)
     }
 
     /// Whether its member may be primary once it has started: it makes a primary, or members that agree choose themselves who of them leads. Until the member is proven over it is
@@ -85,13 +91,19 @@ impl Verb {
     /// Whether it opens a new term (docs/rules.md, "Term").
     #[must_use]
     pub fn opens_term(self) -> bool {
-        matches!(self, Verb::Seed | Verb::Failover)
+        matches!(self, Verb::Seed | Verb::Failover | Verb::Recover)
     }
 
     /// Whether it changes who the members of the application are. It runs in another member than the one that it is about, and changes no role.
     #[must_use]
     pub fn changes_members(self) -> bool {
         matches!(self, Verb::MemberAdd | Verb::MemberRemove | Verb::MemberPromote)
+    }
+
+    /// Whether no list counts any more that was said before it: it changes who the members are.
+    #[must_use]
+    pub fn ends_lists(self) -> bool {
+        self.changes_members() || self == Verb::Recover
     }
 
     /// Whether `status` shows by that role that it worked. Members that agree choose themselves who of them leads.
@@ -104,9 +116,9 @@ impl Verb {
     #[must_use]
     pub fn intended(self) -> Role {
         match self {
-            Verb::Seed | Verb::Failover | Verb::Join => Role::Primary,
+            Verb::Seed | Verb::Failover | Verb::Join | Verb::Recover => Role::Primary,
             Verb::Place | Verb::Follow | Verb::Rejoin => Role::Secondary,
-            Verb::Demote | Verb::Switchover | Verb::Remove | Verb::Treat => Role::Stopped,
+            Verb::Demote | Verb::Switchover | Verb::Remove | Verb::Treat | Verb::Halt => Role::Stopped,
             Verb::MemberAdd | Verb::MemberRemove | Verb::MemberPromote => Role::Unknown,
         }
     }

@@ -34,6 +34,8 @@ pub struct MemberCommands {
     pub remove: Command,
     /// Gives a learner its vote. Absent: who is added has one.
     pub promote: Option<Command>,
+    /// Starts a member alone, as the only member of its cluster, on the data that it has. Absent: a lost majority has no way out but the application's own.
+    pub recover: Option<Command>,
 }
 
 impl Commands {
@@ -41,14 +43,16 @@ impl Commands {
     pub fn containers(&self) -> impl Iterator<Item = &str> {
         let required = [&self.status, &self.sequence, &self.stop, &self.primary];
         let optional = [&self.seed, &self.secondary, &self.promote, &self.follow];
-        required.into_iter().chain(optional.into_iter().flatten()).map(|c| c.container.as_str())
+        let recover = self.membership.iter().filter_map(|members| members.recover.as_ref());
+        required.into_iter().chain(optional.into_iter().flatten()).chain(recover).map(|c| c.container.as_str())
     }
 
     /// Whether the runner's count of processes covers the application: every command that starts it runs in the container of `status`. If one runs
     /// in another container, a count of 0 says nothing about the application.
     #[must_use]
     pub fn counts_application(&self) -> bool {
-        let starts = [Some(&self.primary), self.seed.as_ref(), self.secondary.as_ref()];
+        let recover = self.membership.as_ref().and_then(|members| members.recover.as_ref());
+        let starts = [Some(&self.primary), self.seed.as_ref(), self.secondary.as_ref(), recover];
         starts.into_iter().flatten().all(|c| c.container == self.status.container)
     }
 }

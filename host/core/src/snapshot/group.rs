@@ -45,6 +45,10 @@ pub struct Group {
     pub requested_override: Option<Override>,
     /// Why the annotation `tanist.dev/override` could not be parsed.
     pub override_error: Option<String>,
+    /// The parsed annotation `tanist.dev/recover`.
+    pub requested_recovery: Option<RecoveryRequest>,
+    /// Why the annotation `tanist.dev/recover` could not be parsed.
+    pub recovery_error: Option<String>,
     /// Labels that policies see.
     pub labels: Vec<(String, String)>,
 }
@@ -113,5 +117,25 @@ pub struct Override {
     /// The group's term that the administrator saw: the override holds in this term only.
     pub term: u64,
     /// The annotation's value; it is recorded when the override is used, so that it is not used again.
+    pub raw: String,
+}
+
+/// An administrator's decision that one member of an application that agrees goes on alone with what it has. It is bound to the situation that the administrator saw, so that it has
+/// no effect in another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecoveryRequest {
+    /// The member that goes on.
+    pub member: MemberName,
+    /// The UID of the group: one that is created anew under the same name has another one.
+    pub group: String,
+    /// The UIDs of the member's claims, in the order of their names ([`crate::memory::claim_uids`]).
+    pub claim: String,
+    /// Whether the administrator named that claim although it is not the one on which the member was started, for instance after a restore.
+    pub restored: bool,
+    /// The identity of the application's cluster that was remembered. Empty: none was.
+    pub cluster: String,
+    /// How often the list of members had changed. 0: none was remembered.
+    pub list: u64,
+    /// The annotation's value; it is recorded when it is done or refused, so that it is never done again.
     pub raw: String,
 }

@@ -20,7 +20,7 @@ pub fn begin(s: &Snapshot, plan: &mut Plan, verb: Verb, name: &MemberName) {
         return plan.wait(Reason::PodsNotRunning, Some(name), message);
     };
     let counter = plan.record.counter.saturating_add(1);
-    let term = if verb.opens_term() { next_term(s, plan) } else { plan.record.term };
+    let term = if verb.opens_term() { next_term(s, plan, verb) } else { plan.record.term };
     let intent = Intent {
         token: verb.token(counter, &s.nonce),
         verb,
@@ -125,10 +125,11 @@ fn about(exec: &[String], words: [(&str, Option<String>); 3]) -> Vec<String> {
     exec.iter().map(word).collect()
 }
 
-/// The term that a command opens. With an override it is also above the terms of all claims, so that members with such claims join again as
+/// The term that a command opens. With an override, and when a member is recovered, it is also above the terms of all claims, so that members with such claims join again as
 /// members of an older term.
-fn next_term(s: &Snapshot, plan: &Plan) -> u64 {
-    let ahead = s.active_override().and_then(|_| memory::ahead(s).map(|ahead| ahead.term).max());
+fn next_term(s: &Snapshot, plan: &Plan, verb: Verb) -> u64 {
+    let by_hand = s.active_override().is_some() || verb == Verb::Recover;
+    let ahead = memory::ahead(s).map(|ahead| ahead.term).max().filter(|_| by_hand);
     plan.record.term.max(ahead.unwrap_or_default()).saturating_add(1)
 }
 
@@ -136,12 +137,15 @@ fn record_intent(s: &Snapshot, plan: &mut Plan, member: &Member, intent: &Intent
     let record = &mut plan.record;
     record.counter = record.counter.saturating_add(1);
     record.term = intent.term;
-    if intent.verb.opens_term() && s.active_override().is_some() {
+    if intent.verb.opens_term() && intent.verb != Verb::Recover && s.active_override().is_some() {
         record.used_override = s.active_override().map(|o| o.raw.clone());
         record.note(s.now, Event::OverrideUsed, Some(&member.name), None);
     }
     if intent.verb == Verb::Seed && record.ever_seeded.as_ref().is_none_or(|e| !e.confirmed) {
         record.ever_seeded = Some(Seeded { member: member.name.clone(), confirmed: false });
+    }
+    if let Some(recovery) = record.recovery.as_mut().filter(|_| intent.verb == Verb::Recover) {
+        recovery.tries = recovery.tries.saturating_add(1);
     }
     let known = record.member_mut(&member.name);
     known.last_command = Some(intent.command.clone());
@@ -156,12 +160,17 @@ fn record_intent(s: &Snapshot, plan: &mut Plan, member: &Member, intent: &Intent
         // The start may never be confirmed, and the claims of others may say that it led: then this is the volume that it led with.
         // Where members agree an identity begins on an empty volume, whatever volume the member had before.
         let begins = agrees && member.position == Position::Empty;
-        let before = known.claim_uid.take().filter(|_| !begins);
+        // An administrator named the claim with which the member is recovered.
+        let before = known.claim_uid.take().filter(|_| !begins && intent.verb != Verb::Recover);
         known.claim_uid = before.or_else(|| memory::claim_uids(&member.claims));
     }
     // An earlier pod of the member is proven over before its next start; where it is, only this entry knows.
     if intent.verb.may_lead() {
         record_last_primary(plan, s, intent);
+    }
+    let can_recover = s.group.commands.membership.as_ref().is_some_and(|commands| commands.recover.is_some());
+    if let Some((_, pod)) = s.pod(&intent.pod_uid).filter(|_| starts && can_recover) {
+        plan.record.member_mut(&member.name).ran = Some(LastPrimary::of(intent, pod));
     }
     plan.record.note(s.now, Event::CommandStarted, Some(&member.name), Some(intent.command.clone()));
     plan.record.intents.push(intent.clone());
@@ -175,7 +184,8 @@ fn record_last_primary(plan: &mut Plan, s: &Snapshot, intent: &Intent) {
 /// The arguments with the peers in place of `$(PEERS)`, otherwise at the end (A12). Each peer is an argument of its own; a seed has none.
 fn argv(s: &Snapshot, verb: Verb, name: &MemberName, exec: &[String]) -> Vec<String> {
     let peers: Vec<_> = match verb {
-        Verb::Seed | Verb::Demote | Verb::Switchover | Verb::Remove | Verb::Treat => Vec::new(),
+        Verb::Seed | Verb::Recover => Vec::new(),
+        Verb::Demote | Verb::Switchover | Verb::Remove | Verb::Treat | Verb::Halt => Vec::new(),
         Verb::MemberAdd | Verb::MemberRemove | Verb::MemberPromote => Vec::new(),
         // Nobody serves: these are the others with whom it has to agree.
         Verb::Rejoin => others(s, name),

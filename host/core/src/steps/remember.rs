@@ -26,6 +26,7 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
         record_primary(s, plan, member);
         record_position(s, plan, member);
     }
+    note_ran(s, plan);
     update_last_primaries(s, plan);
     note_lost_primary(s, plan);
     record_replicas(s, plan);
@@ -283,6 +284,35 @@ fn update_last_primaries(s: &Snapshot, plan: &mut Plan) {
             Some(_) => None,
             None => Some(last.gone.unwrap_or(s.now)),
         };
+    }
+}
+
+/// Notes where members run that can be recovered alone, until it is proven that they run there no more.
+fn note_ran(s: &Snapshot, plan: &mut Plan) {
+    if s.group.commands.membership.as_ref().is_none_or(|commands| commands.recover.is_none()) {
+        return;
+    }
+    for member in s.members.iter().filter(|m| over::may_run(s, m)) {
+        let name = &s.group.commands.status.container;
+        let runs = matches!(s.seen(member).0, Role::Primary | Role::Secondary | Role::Starting);
+        let Some(pod) = member.pod.as_ref().filter(|_| runs) else { continue };
+        let Some(container_id) = pod.containers.get(name).and_then(|c| c.id.clone()) else { continue };
+        // An earlier pod is proven over before a member is started in another one. Where a start was begun is noted with its intent.
+        plan.record.member_mut(&member.name).ran = Some(LastPrimary {
+            member: member.name.clone(),
+            pod_uid: pod.uid.clone(),
+            container: name.clone(),
+            container_id,
+            node: pod.node.clone(),
+            grace: pod.grace,
+            gone: None,
+        });
+    }
+    for known in plan.record.members.values_mut() {
+        known.ran.take_if(|last| over::prove_ended(s, last).is_ok());
+        if let Some(last) = &mut known.ran {
+            last.gone = s.pod(&last.pod_uid).is_none().then(|| last.gone.unwrap_or(s.now));
+        }
     }
 }
 

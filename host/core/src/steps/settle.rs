@@ -11,6 +11,7 @@ use crate::plan::{Action, DeletionCause, Plan, Reason};
 use crate::policy::Policies;
 use crate::record::{Broken, Event, Intent, LastPrimary, Seeded, Verb, cut};
 use crate::snapshot::{Evidence, Member, Pod, Snapshot};
+use crate::steps::recover;
 use tanist_protocol::why::Word;
 
 /// Reasons for which the runner did not start a command at all: role or sequence had changed just before the start, the operator ended before it
@@ -298,6 +299,9 @@ fn record_started(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: Option
     plan.record.membership.iter_mut().for_each(|list| list.note_started(&intent.member));
     let what = if primary { Event::BecamePrimary } else { Event::BecameSecondary };
     plan.record.note(s.now, what, Some(&intent.member), None);
+    if intent.verb == Verb::Recover {
+        recover::give_up_others(s, plan, &intent.member);
+    }
 }
 
 fn seeded_by(plan: &Plan, intent: &Intent) -> MemberName {
@@ -326,6 +330,9 @@ fn close_failed(s: &Snapshot, plan: &mut Plan, intent: &Intent, outcome: Outcome
 fn undo_start(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
     if intent.verb.may_lead() {
         plan.record.last_primaries.retain(|l| l.pod_uid != intent.pod_uid || l.container_id != intent.container_id);
+    }
+    if let Some(recovery) = plan.record.recovery.as_mut().filter(|_| intent.verb == Verb::Recover) {
+        recovery.tries = recovery.tries.saturating_sub(1);
     }
     if !intent.again && intent.verb.intended() != Role::Stopped {
         let known = plan.record.member_mut(&intent.member);

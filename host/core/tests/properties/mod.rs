@@ -2,3 +2,4 @@
 mod agreement;
 mod arithmetic;
 mod chaos;
+mod recover;

@@ -9,7 +9,7 @@ use tanist_core::memory::{claim_mark, claim_uids, recall, start_note, surplus};
 use tanist_core::record::{Intent, LastPrimary, Listed, Mark, Membership, Record, Seeded, Started, Verb};
 use tanist_core::snapshot::{Claim, ClaimMark};
 
-fn marked(group: &str, term: u64, data: Option<&str>, primaries: &[u32]) -> Option<ClaimMark> {
+pub fn marked(group: &str, term: u64, data: Option<&str>, primaries: &[u32]) -> Option<ClaimMark> {
     let primaries = primaries.iter().map(|o| db(*o)).collect();
     Some(ClaimMark {
         group: group.into(),
@@ -21,7 +21,7 @@ fn marked(group: &str, term: u64, data: Option<&str>, primaries: &[u32]) -> Opti
     })
 }
 
-fn claim(name: &str, uid: &str, mark: Option<ClaimMark>) -> Claim {
+pub fn claim(name: &str, uid: &str, mark: Option<ClaimMark>) -> Claim {
     Claim { name: name.into(), uid: uid.into(), version: "1".into(), mark, start: None }
 }
 
@@ -249,7 +249,7 @@ fn the_target_of_a_first_seed_without_a_recorded_volume_is_seeded_again() {
 }
 
 /// The claim of a member on which that start was noted.
-fn noted(ordinal: u32, verb: Verb, term: u64, counter: u64, mark: Option<ClaimMark>) -> (MemberName, Claim) {
+pub fn noted(ordinal: u32, verb: Verb, term: u64, counter: u64, mark: Option<ClaimMark>) -> (MemberName, Claim) {
     let mut world = World::new(3, 1);
     let snapshot = world.observe();
     let pod = snapshot.member(&db(ordinal)).unwrap().pod.clone().unwrap();

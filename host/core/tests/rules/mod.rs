@@ -15,6 +15,7 @@ mod objects;
 mod order;
 mod over;
 mod rebalance;
+mod recover;
 mod repair;
 mod resize;
 mod roster;

@@ -2,11 +2,11 @@
 use super::app::{App, Behaviour, Exec};
 use super::db;
 use super::world::{World, ordinal};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tanist_core::contract::{MemberName, Phase, Role};
 use tanist_core::membership::{self, Entry, Heard, List, Vote};
 use tanist_core::record::{Intent, Verb};
-use tanist_core::snapshot::Snapshot;
+use tanist_core::snapshot::{RecoveryRequest, Snapshot};
 
 /// The members in truth, and what they said.
 #[derive(Debug, Clone, Default)]
@@ -21,6 +21,8 @@ pub struct Agreement {
     pub identities: BTreeMap<String, String>,
     /// What members say instead of the truth.
     pub lies: BTreeMap<u32, Lie>,
+    /// Identities that were given up by a recovery.
+    pub given_up: BTreeSet<String>,
 }
 
 /// A member in truth.
@@ -141,6 +143,18 @@ impl World {
                 self.agreement.identities.insert(uid, id);
                 true
             }
+            // It goes on under its identity, and the others are members no more.
+            Verb::Recover => {
+                let Some(id) = self.agreement.identities.get(&uid).cloned() else { return false };
+                let listed = Listed { ordinal: own, started: true, voter: true };
+                let before = std::mem::take(&mut self.agreement.members);
+                self.agreement.given_up.extend(before.into_keys().filter(|other| *other != id));
+                self.agreement.given_up.remove(&id);
+                self.agreement.members.insert(id, listed);
+                self.agreement.lies.clear();
+                self.forget_lists();
+                true
+            }
             Verb::Join | Verb::Place | Verb::Rejoin => {
                 let kept = self.agreement.identities.get(&uid).cloned();
                 let added = || self.agreement.members.iter().find(|(_, m)| m.ordinal == own && !m.started);
@@ -206,6 +220,9 @@ impl World {
             Verb::Seed if self.volumes.values().any(|volume| self.holds(&volume.uid)) => {
                 Err("the cluster is formed a second time".into())
             }
+            Verb::Join | Verb::Place | Verb::Rejoin if self.has_given_up(own) => {
+                Err(format!("{} comes back after it was given up", intent.member))
+            }
             Verb::Rejoin if listed(own).is_none() && self.seems_listed(s, intent) => Ok(()),
             Verb::Join | Verb::Place | Verb::Rejoin if listed(own).is_none() => {
                 Err(format!("{} is no member", intent.member))
@@ -239,11 +256,54 @@ impl World {
                 let left = healthy(Some(own));
                 if left >= membership::quorum(voters.len()) { Ok(()) } else { Err("a stop loses the majority".into()) }
             }
+            Verb::Halt | Verb::Recover if s.group.requested_recovery.is_none() => Err("nobody asked for that".into()),
+            Verb::Halt => {
+                let apart = !self.agreement.lies.is_empty() || s.record.recovery.as_ref().is_some_and(|r| r.apart);
+                let leads = |b: &super::app::Body| {
+                    b.pod.phase != Phase::Unreachable && matches!(b.app.role, Role::Primary | Role::Secondary)
+                };
+                let begun = s.record.recovery.as_ref().is_some_and(|r| r.tries > 0);
+                match self.pods.values().any(leads) && !apart && !begun {
+                    true => Err("members that serve are stopped".into()),
+                    false => Ok(()),
+                }
+            }
+            Verb::Recover => {
+                let runs = |role| !matches!(role, Role::Stopped);
+                let others = self.pods.iter().any(|(o, b)| *o != own && runs(b.app.role));
+                match others || self.ghosts.iter().any(|g| runs(g.app.role)) {
+                    true => Err("a member goes on alone while another one runs".into()),
+                    false => Ok(()),
+                }
+            }
             Verb::Remove if s.group.replicas > 0 && listed(own).is_some() => {
                 Err("a member is stopped before it is removed".into())
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether the volume of that member has an identity that was given up.
+    fn has_given_up(&self, ordinal: u32) -> bool {
+        let id = self.volumes.get(&ordinal).and_then(|volume| self.agreement.identities.get(&volume.uid));
+        id.is_some_and(|id| self.agreement.given_up.contains(id))
+    }
+
+    /// An administrator asks that the member goes on alone, and names what there is. `restored`: also its claim, whichever it is.
+    pub fn ask_recovery(&mut self, ordinal: u32, restored: bool) -> &mut RecoveryRequest {
+        let known = self.record.membership.clone().unwrap_or_default();
+        let claim = self.volumes.get(&ordinal).map_or_else(String::new, |volume| volume.uid.clone());
+        let raw = self.birth("asked");
+        let request = RecoveryRequest {
+            member: db(ordinal),
+            group: self.group.uid.clone(),
+            claim,
+            restored,
+            cluster: known.cluster,
+            list: known.revision,
+            raw,
+        };
+        self.group.requested_recovery.insert(request)
     }
 
     /// Whether the host cannot know that the member was removed: how that ended it gave up to find out, and no majority has said a list since.

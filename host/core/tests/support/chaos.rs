@@ -108,12 +108,15 @@ fn victim(world: &World, dice: &Dice) -> u32 {
     }
 }
 
-/// An administrator starts a primary by hand; while the group is paused, it is stopped again before the next round.
+/// An administrator starts a primary by hand; while the group is paused, it is stopped again before the next round. Otherwise a round sees it before the next fault, as with
+/// [`Fault::Rise`].
 fn by_hand(world: &mut World, dice: &Dice, ordinal: u32) {
     world.by_hand(ordinal);
     if world.group.paused {
         world.serve_clients(1 + dice.next() % 5);
         app(world, ordinal, |app| *app = App::stopped());
+    } else {
+        world.round(&super::policies::Broken);
     }
 }
 
@@ -178,6 +181,12 @@ fn cordon(world: &mut World, ordinal: u32) {
     if let Some(node) = name.and_then(|name| world.nodes.get_mut(name)) {
         node.cordoned = !node.cordoned;
     }
+}
+
+/// The node of that member reports again, or does not any more.
+pub fn reach(world: &mut World, ordinal: u32, ready: bool) {
+    let name = world.pods.get(&ordinal).and_then(|b| b.pod.node.clone());
+    name.into_iter().for_each(|name| set_node(world, &name, ready));
 }
 
 fn set_node(world: &mut World, name: &str, ready: bool) {

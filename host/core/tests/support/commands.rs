@@ -25,7 +25,7 @@ impl World {
     /// The command of an intent starts.
     pub fn begin(&mut self, intent: &Intent, argv: &[String]) {
         self.events.add(intent.verb.as_str());
-        if intent.verb.changes_members() {
+        if intent.verb.ends_lists() {
             self.forget_lists();
         }
         let found = self.behaviours.iter().position(|(m, c, _, _)| m == &intent.member && c == &intent.command);
@@ -129,7 +129,8 @@ impl World {
                     volume.copy(&others);
                 }
             }
-            Verb::Demote | Verb::Switchover | Verb::Remove | Verb::Treat => {}
+            Verb::Recover => self.opens(exec),
+            Verb::Demote | Verb::Switchover | Verb::Remove | Verb::Treat | Verb::Halt => {}
             Verb::MemberAdd | Verb::MemberRemove | Verb::MemberPromote => {}
         }
     }

@@ -312,7 +312,7 @@ fn started(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
             ensure(leaves && (s.group.replicas == 0 || stay >= desired), || "a member is stopped that is needed".into())
         }
         Verb::Treat => Ok(()),
-        Verb::Rejoin => Ok(()),
+        Verb::Rejoin | Verb::Halt | Verb::Recover => Ok(()),
         Verb::MemberAdd | Verb::MemberRemove | Verb::MemberPromote => Ok(()),
     }
 }

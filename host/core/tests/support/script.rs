@@ -116,6 +116,7 @@ impl Story {
                 "secondary" => world.group.commands.secondary = desired,
                 "promote" => world.group.commands.promote = desired,
                 "follow" => world.group.commands.follow = desired,
+                "recover" => world.group.commands.membership.as_mut().unwrap().recover = desired,
                 "members" | "learners" => world.group.commands.membership = Some(setting::members(name == "learners")),
                 _ => {}
             }
@@ -179,11 +180,13 @@ impl Story {
             "mark" => self.mark(args[0], rest),
             "spec" => self.spec(rest),
             "override" => self.set_override(rest),
+            "recover" => self.recover(&args),
             "retry" => self.world.group.retry = Some(rest.into()),
             "unlabel" => self.world.body(ordinal(args[0])).pod.routed = None,
             "wipe" => self.world.record = Record::default(),
             "surplus" => self.world.surplus_claims.push(rest.into()),
             "object" => self.object(args[0], args[1]),
+            "identity" => self.identity(args[0]),
             "form" => self.world.form(args.iter().map(|o| number(o))),
             "list" => self.list(ordinal(args[0]), args[1]),
             "show" => {
@@ -439,6 +442,28 @@ impl Story {
         let requested =
             Override { member: MemberName::from(args[0]), position, term: number(args[2]), raw: words.into() };
         self.world.group.requested_override = Some(requested);
+    }
+
+    /// `identity db-0`: the volume was restored, so it has the identity that the member had.
+    fn identity(&mut self, member: &str) {
+        let (own, agreement) = (ordinal(member), &mut self.world.agreement);
+        let id = agreement.members.iter().find(|(_, listed)| listed.ordinal == own).map(|(id, _)| id.clone());
+        agreement.identities.insert(self.world.volumes[&own].uid.clone(), id.unwrap());
+    }
+
+    /// `recover db-1`: an administrator asks for it, and names what there is; `recover db-1 list=3`, `claim=c9`, `group=other`, `restored`: something else. `recover withdrawn`; `recover broken WHY`.
+    fn recover(&mut self, args: &[&str]) {
+        self.world.group.requested_recovery = None;
+        self.world.group.recovery_error = (args[0] == "broken").then(|| args.join(" "));
+        if matches!(args[0], "broken" | "withdrawn") {
+            return;
+        }
+        let words = args.join(" ");
+        let given = pairs(&words);
+        let request = self.world.ask_recovery(ordinal(args[0]), args.contains(&"restored"));
+        given.get("group").into_iter().for_each(|group| request.group = group.to_string());
+        given.get("claim").into_iter().for_each(|claim| request.claim = claim.to_string());
+        given.get("list").into_iter().for_each(|list| request.list = number(list));
     }
 
     /// `list db-1 fails`, `split`, `differs`, `alone`, `honest`: what the member says of who is a member.

@@ -9,7 +9,8 @@ pub fn command(name: &str) -> Command {
 /// The commands of an application whose members agree. `learners`: who is added has no vote at first.
 pub fn members(learners: bool) -> MemberCommands {
     let (list, add, remove) = (command("memberList"), command("memberAdd"), command("memberRemove"));
-    MemberCommands { list, add, remove, promote: learners.then(|| command("memberPromote")) }
+    let (promote, recover) = (learners.then(|| command("memberPromote")), None);
+    MemberCommands { list, add, remove, promote, recover }
 }
 
 pub fn group(replicas: u32, primaries: u32) -> Group {
@@ -44,6 +45,8 @@ pub fn group(replicas: u32, primaries: u32) -> Group {
         update: Update::default(),
         deletes_volumes: false,
         override_error: None,
+        requested_recovery: None,
+        recovery_error: None,
         labels: Vec::new(),
     }
 }

@@ -244,7 +244,9 @@ impl<'c> Walk<'c> {
     fn values(&self, arg: &Arg) -> Expected {
         match arg.get_id().as_str() {
             "group" | "groups" => Expected::Group,
-            "member" | "to" => self.places.first().map_or(Expected::Nothing, |group| Expected::Member(group.clone())),
+            "member" | "to" | "from" => {
+                self.places.first().map_or(Expected::Nothing, |group| Expected::Member(group.clone()))
+            }
             "config_map" => Expected::ConfigMap,
             "namespace" | "namespaces" => Expected::Namespace,
             "context" => Expected::Context,
@@ -290,7 +292,7 @@ mod tests {
     #[tokio::test]
     async fn commands_flags_and_values_are_completed() {
         assert_eq!(answered("stat").await, ["status", ":4"]);
-        assert_eq!(answered("re").await, ["resume", "retry", ":4"]);
+        assert_eq!(answered("re").await, ["recover", "resume", "retry", ":4"]);
         assert_eq!(answered("status -o ").await, ["wide", "json", "yaml", "name", ":4"]);
         assert_eq!(answered("status --output=y").await, ["--output=yaml", ":4"]);
         assert_eq!(answered("status --output = y").await, ["yaml", ":4"], "as bash takes it apart");
@@ -338,7 +340,13 @@ mod tests {
         ] {
             assert_eq!(line(words).expected, Expected::Group, "{words}");
         }
-        for words in ["switchover db --to ", "switchover db --to=d", "override db ", "override --yes db db"] {
+        for words in [
+            "switchover db --to ",
+            "switchover db --to=d",
+            "override db ",
+            "override --yes db db",
+            "recover db --from ",
+        ] {
             assert_eq!(line(words).expected, Expected::Member("db".into()), "{words}");
         }
         assert_eq!(line("policy put ").expected, Expected::ConfigMap);

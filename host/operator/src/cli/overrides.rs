@@ -1,7 +1,7 @@
 //! `tanist override`: an administrator chooses who leads against the order of data (docs/rules.md, "Override"). What would be lost is shown first;
 //! the annotation is written only if the group is still as it was shown.
 mod assess;
-mod read;
+pub mod read;
 
 use super::find::find;
 use super::output::print;

@@ -66,6 +66,9 @@ const RULES: &[(&str, Rule)] = &[
             list == has("memberAdd") && list == has("memberRemove") && (list || !has("memberPromote"))
         },
     ),
+    ("!has(self.recover) || has(self.memberList)", |own| {
+        own.get("recover").is_none() || own.get("memberList").is_some()
+    }),
     ("!has(self.memberList) || has(self.seed)", |own| own.get("memberList").is_none() || own.get("seed").is_some()),
     ("!has(self.commands.memberList) || self.replicas <= 64", |own| {
         own.pointer("/commands/memberList").is_none() || own["replicas"].as_i64().is_some_and(|count| count <= 64)
