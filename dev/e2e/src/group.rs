@@ -290,7 +290,7 @@ impl Group {
     /// # Errors
     /// When that does not happen in time.
     pub async fn copied(&self, wanted: u32) -> Result<()> {
-        let until = tokio::time::Instant::now() + Duration::from_secs(20);
+        let until = tokio::time::Instant::now() + Duration::from_secs(60);
         while self.rows(wanted).await.is_err() {
             ensure!(tokio::time::Instant::now() < until, "the members do not copy {wanted} rows");
         }

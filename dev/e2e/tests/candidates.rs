@@ -43,9 +43,9 @@ fn only_equal_data_is_a_fallback_for_a_seed() -> Outcome {
         let old = group.delete_pods(None).await?;
         let tried = |seen: &Value| failures(seen, 0) >= 2 && failures(seen, 1) >= 2;
         // Each back-off is twice as long as the one before. Most of one has to be left, to be cut short: a busy machine may show it late.
-        let lasts = |seen: &Value| backed_off_until(seen).is_some_and(|end| end >= now() + 15);
+        let lasts = |seen: &Value| backed_off_until(seen).is_some_and(|end| end >= now() + 30);
         let stalled = group
-            .until("two failures each, and a back-off", 180, |seen| {
+            .until("failures of each, and a back-off that lasts", 300, |seen| {
                 tried(seen) && lasts(seen) && condition(seen, "Stalled").starts_with("True NoCandidateLeft")
             })
             .await?;
@@ -56,7 +56,7 @@ fn only_equal_data_is_a_fallback_for_a_seed() -> Outcome {
         for ordinal in [0, 1] {
             group.member(ordinal).fault("seed", "clear").await?;
         }
-        // The back-off of each is 20 s or more by now; an administrator need not wait for it.
+        // The back-off of each is 40 s or more by now; an administrator need not wait for it.
         let before = group.executions().await?.len();
         group.annotate("tanist.dev/retry", "1").await?;
         let mut next = None;
@@ -86,7 +86,10 @@ fn a_failed_join_is_stopped_and_tried_again() -> Outcome {
         let group = stage.register(json!({"container_": {"env": env}})).await?;
         group.ready(90).await?;
         let all = group.executions().await?;
-        ensure!(starts(&all) == ["seed 0", "primary 1", "primary 2", "primary 1"], "{:?}", starts(&all));
+        // On a busy machine the back-off of register-1 may be over before it is the turn of register-2.
+        let mut begun = starts(&all);
+        begun.get_mut(1..).context("nothing began")?.sort();
+        ensure!(begun == ["seed 0", "primary 1", "primary 1", "primary 2"], "{:?}", starts(&all));
         let of_one: Vec<_> =
             all.iter().filter(|e| e.ordinal == 1 && e.command != "sequence").map(|e| e.command.as_str()).collect();
         ensure!(of_one == ["primary", "stop", "primary"], "{of_one:?}");
@@ -108,7 +111,10 @@ fn a_member_that_cannot_be_stopped_is_deleted() -> Outcome {
         let old = group.member(1).uid().await?;
         group.recovered(&[old], 90).await?;
         let all = group.executions().await?;
-        ensure!(starts(&all) == ["seed 0", "primary 1", "primary 2", "primary 1"], "{:?}", starts(&all));
+        // On a busy machine the back-off of register-1 may be over before it is the turn of register-2.
+        let mut begun = starts(&all);
+        begun.get_mut(1..).context("nothing began")?.sort();
+        ensure!(begun == ["seed 0", "primary 1", "primary 1", "primary 2"], "{:?}", starts(&all));
         group.rows(0).await
     })
 }

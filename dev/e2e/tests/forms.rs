@@ -43,13 +43,13 @@ fn a_group_forms_one_primary_at_a_time() -> Outcome {
     play("forms").run(async |stage| {
         // Slow enough to look at members that are not ready.
         let group = stage
-            .register(json!({"container_": {"env": [{"name": "REGISTER_FAULT_seed", "value": "slow 4"}]}}))
+            .register(json!({"container_": {"env": [{"name": "REGISTER_FAULT_seed", "value": "slow 20"}]}}))
             .await?;
         not_ready_yet(&group).await?;
         let waited =
-            kubectl(&["wait", "-n", &stage.namespace, "--for=condition=Ready", "rg/register", "--timeout=60s"])?;
+            kubectl(&["wait", "-n", &stage.namespace, "--for=condition=Ready", "rg/register", "--timeout=120s"])?;
         ensure!(waited.contains("condition met"), "{waited}");
-        let ready = group.ready(5).await?;
+        let ready = group.ready(60).await?;
         order(stage, &group).await?;
         routed(stage).await?;
         objects(stage).await?;

@@ -18,12 +18,12 @@ async fn uids(group: &Group) -> Result<Vec<String>> {
 // late write is refused, no pod goes.
 #[test]
 fn a_late_shrink_removes_nobody() -> Outcome {
-    play("lateshrink").with("TANIST_PAUSE", "write:scale:register=12").run(async |stage| {
+    play("lateshrink").with("TANIST_PAUSE", "write:scale:register=30").run(async |stage| {
         let group = stage.register(led()).await?;
         group.ready(60).await?;
         let before = uids(&group).await?;
         group.change(json!({"replicas": 2})).await?;
-        stage.operator.said("write:scale:register=12", 60).await?;
+        stage.operator.said("write:scale:register=30", 60).await?;
         group.change(json!({"replicas": 3})).await?;
         touch(&stage.namespace, "statefulset/register")?;
         stage.operator.rounds(2.0, 90).await?;
@@ -40,13 +40,13 @@ fn a_late_shrink_removes_nobody() -> Outcome {
 // wrote the pod: the late deletion is refused, and no other one follows.
 #[test]
 fn a_late_deletion_spares_a_pod_that_changed() -> Outcome {
-    play("latedelete").with("TANIST_PAUSE", "write:delete:register-1=12").run(async |stage| {
+    play("latedelete").with("TANIST_PAUSE", "write:delete:register-1=30").run(async |stage| {
         let env = json!([
             {"name": "REGISTER_FAULT_primary", "value": "register-1:fail x1"},
             {"name": "REGISTER_FAULT_stop", "value": "register-1:fail x1"}
         ]);
         let group = stage.register(json!({"container_": {"env": env}})).await?;
-        stage.operator.said("write:delete:register-1=12", 90).await?;
+        stage.operator.said("write:delete:register-1=30", 90).await?;
         let old = group.member(1).uid().await?;
         // The administrator takes over: nothing may be done to the group any more.
         group.change(json!({"paused": true})).await?;

@@ -36,7 +36,7 @@ fn killed_between_intent_and_exec() -> Outcome {
     let play = play("killed-recorded").with("TANIST_CRASH", "recorded:seed:register-2,recorded:primary:register-1");
     play.run(async |stage| {
         let group = twice(stage).await?;
-        stage.operator.restarted(2, 5).await?;
+        stage.operator.restarted(2, 60).await?;
         nothing_lost(&group, 5, &["seed 0", "seed 2"]).await
     })
 }
@@ -47,7 +47,7 @@ fn killed_before_the_result_is_stored() -> Outcome {
     let play = play("killed-ended").with("TANIST_CRASH", "ended:seed:register-2,ended:primary:register-1");
     play.run(async |stage| {
         let group = twice(stage).await?;
-        stage.operator.restarted(2, 5).await?;
+        stage.operator.restarted(2, 60).await?;
         nothing_lost(&group, 5, &["seed 0", "seed 2"]).await?;
         // Settled by evidence, not by a second try.
         let primaries = starts(&group.executions().await?).into_iter().filter(|s| s == "primary 1").count();
@@ -92,8 +92,13 @@ fn killed_between_intent_and_exec_without_the_runner() -> Outcome {
                 "container_": {"command": ["sleep", "infinity"]}
             }))
             .await?;
+        let mut old = String::new();
+        until("the pod of register-0", 60, async || {
+            old = group.member(0).uid().await?;
+            Ok(true)
+        })
+        .await?;
         stage.operator.restarted(1, 60).await?;
-        let old = group.member(0).uid().await?;
         group.recovered(&[old], 120).await?;
         ensure!(starts(&group.executions().await?).iter().filter(|s| s.starts_with("seed")).count() == 1);
         Ok(())
@@ -115,7 +120,7 @@ fn terminated_while_it_starts() -> Outcome {
         let paused = async || Ok(operator.log_of(&second).await.contains("pauses the operator at this point"));
         until("an operator that starts", 30, paused).await?;
         operator.terminate(&second).await?;
-        until("the end of its pod", 15, async || Ok(operator.gone(&second).await?)).await?;
+        until("the end of its pod", 35, async || Ok(operator.gone(&second).await?)).await?;
         // Its successor does not have to wait for it: the Lease was never its own.
         operator.said("leading", 60).await
     })

@@ -50,7 +50,7 @@ fn a_seed_that_never_ends_costs_its_pod() -> Outcome {
 #[test]
 fn a_pod_deleted_before_the_exec_is_no_success() -> Outcome {
     // The first was never seeded, so the next one of equal data is; the first further primary is register-2 then.
-    let pauses = "recorded:seed:register-0=8,decided:primary:register-2=8";
+    let pauses = "recorded:seed:register-0=30,decided:primary:register-2=30";
     play("replaced").with("TANIST_PAUSE", pauses).run(async |stage| {
         let group = stage.register(json!({})).await?;
         for (point, ordinal) in [("recorded:seed:register-0", 0), ("decided:primary:register-2", 2)] {
@@ -58,10 +58,10 @@ fn a_pod_deleted_before_the_exec_is_no_success() -> Outcome {
             let member = group.member(ordinal);
             let old = member.uid().await?;
             member.delete(Some(0)).await?;
-            member.replaced(&old, 30).await?;
+            member.replaced(&old, 90).await?;
         }
         // The plan of the second was dropped at the second look, before anything was written.
-        stage.operator.said("was replaced since the decision", 30).await?;
+        stage.operator.said("was replaced since the decision", 90).await?;
         let seen = group.ready(120).await?;
         // On a busy machine the kubelet may still be replacing the pod when the exec comes, and then nobody says that nothing was started.
         let ends = ["seed was not started", "the container of register-0 ended while seed ran"];

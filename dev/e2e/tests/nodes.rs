@@ -201,7 +201,7 @@ fn a_node_is_drained_and_nothing_is_lost() -> Outcome {
             matches!(text(seen, "/status/columns/primaries"), "register-1" | "register-2")
                 && condition(seen, "Ready").starts_with("True")
         };
-        let seen = group.until("a switchover", 30, switched).await?;
+        let seen = group.until("a switchover", 120, switched).await?;
         let leads: u32 = text(&seen, "/status/columns/primaries").rsplit('-').next().context("no number")?.parse()?;
         group.rows(3).await?;
         group.member(leads).write(2).await?;

@@ -36,7 +36,7 @@ fn a_policy_swapped_in_live_decides_the_next_outage() -> Outcome {
                 text(seen, "/status/policies/0/name") == name && condition(seen, "PolicyActive").starts_with("True")
             }
         };
-        group.until("the policy", 30, loaded("prefer")).await?;
+        group.until("the policy", 90, loaded("prefer")).await?;
         let old = group.delete_pods(None).await?;
         group.recovered(&old, 60).await?;
         ensure!(seeds(&group).await? == ["seed 0", "seed 1"], "{:?}", seeds(&group).await?);
@@ -58,7 +58,7 @@ fn a_policy_swapped_in_live_decides_the_next_outage() -> Outcome {
         // The opposite of the built-in one: who seeds and who joins first.
         group.change(mine(Value::Null)).await?;
         store(stage, component("reversed")?, true).await?;
-        group.until("the policy", 30, loaded("reversed")).await?;
+        group.until("the policy", 90, loaded("reversed")).await?;
         let before = group.executions().await?.len();
         let old = group.delete_pods(None).await?;
         group.recovered(&old, 60).await?;
@@ -107,7 +107,7 @@ fn a_bad_policy_changes_nothing_but_what_the_group_says() -> Outcome {
             // Good again, so that each next one is news.
             if kind != "missing" {
                 store(stage, component("prefer")?, true).await?;
-                group.until("the good policy", 30, |seen| condition(seen, "PolicyActive").starts_with("True")).await?;
+                group.until("the good policy", 90, |seen| condition(seen, "PolicyActive").starts_with("True")).await?;
             }
         }
         // An edit is the business of those that use it.

@@ -41,10 +41,11 @@ fn a_policy_moves_no_secondary_that_is_new() -> Outcome {
 
         stage.operator.rounds(20.0, 120).await?;
         ensure!(uids(&group).await? == before, "a pod was replaced");
-        let seen = group.get().await?;
-        ensure!(condition(&seen, "Ready").starts_with("True AllMembers"), "{}", condition(&seen, "Ready"));
-        ensure!(condition(&seen, "Degraded").starts_with("False"), "{}", condition(&seen, "Degraded"));
-        ensure!(waits(&seen).is_empty(), "{}", waits(&seen));
+        let is_well = |seen: &Value| {
+            let holds = |which, text| condition(seen, which).starts_with(text);
+            holds("Ready", "True AllMembers") && holds("Degraded", "False") && waits(seen).is_empty()
+        };
+        group.until("nothing to be said of it", 60, is_well).await?;
         let events = kubectl(&["get", "events", "-n", &stage.namespace, "-o", "jsonpath={.items[*].reason}"])?;
         ensure!(!events.contains("PodDeleted") && !events.contains("AnswerRejected"), "{events}");
 

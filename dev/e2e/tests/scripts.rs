@@ -38,7 +38,7 @@ fn a_script_decides_for_a_live_group_and_a_typo_changes_nothing() -> Outcome {
         group.ready(120).await?;
         store(stage, PREFER).await?;
         group.change(mine(json!({"member": "register-1"}))).await?;
-        group.until("the script", 30, is_active).await?;
+        group.until("the script", 90, is_active).await?;
         ensure!(outage(&group).await? == "seed 1", "the script did not decide");
         let events = kubectl(&["get", "events", "-n", &stage.namespace, "-o", "jsonpath={.items[*].message}"])?;
         ensure!(events.contains("preferred, and none is more recent"), "{events}");
@@ -50,13 +50,13 @@ fn a_script_decides_for_a_live_group_and_a_typo_changes_nothing() -> Outcome {
                 && active.contains("chose")
                 && active.contains("mine.star:13:16")
         };
-        let seen = group.until("the place of the typo", 30, says).await?;
+        let seen = group.until("the place of the typo", 90, says).await?;
         ensure!(condition(&seen, "Ready").starts_with("True"), "{}", condition(&seen, "Ready"));
         ensure!(stage.operator.restarts().await? == 0, "the operator was restarted");
         stage.operator.kill(&stage.operator.pod().await?).await?;
         ensure!(outage(&group).await? == "seed 1", "the last good script did not decide");
         let name = |seen: &Value| text(seen, "/status/policies/0/name") == "mine";
-        group.until("the name of the last good script", 30, name).await?;
+        group.until("the name of the last good script", 90, name).await?;
 
         // The opposite order, as a script of a few lines. The exam finds that, and lets it pass when it is declared.
         let reversed = "def seed(s):\n    return choose(reversed(s.eligible()), 'the last one first')\n";
@@ -65,12 +65,12 @@ fn a_script_decides_for_a_live_group_and_a_typo_changes_nothing() -> Outcome {
             let active = condition(seen, "PolicyActive");
             active.starts_with("False LastGoodDecides") && active.contains("its exam failed: ")
         };
-        group.until("what the exam found", 30, refused).await?;
+        group.until("what the exam found", 90, refused).await?;
         let declares =
             "def describe():\n    return {'declares': ['prefers-high-ordinals', 'chooses-lower-sequence']}\n\n";
         store(stage, &format!("{declares}{reversed}")).await?;
         group.change(mine(Value::Null)).await?;
-        let seen = group.until("the other script", 30, is_active).await?;
+        let seen = group.until("the other script", 90, is_active).await?;
         let exam = text(&seen, "/status/policies/0/exam");
         ensure!(exam.starts_with("passed: ") && exam.contains("as declared: "), "{exam}");
         ensure!(outage(&group).await? == "seed 2", "the other script did not decide");

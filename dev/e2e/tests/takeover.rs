@@ -207,12 +207,12 @@ fn a_switchover_loses_nothing() -> Outcome {
         ensure!(said.contains("no member register-7 in group"), "{said}");
         let said = tanist(&stage.namespace, &["switchover", "register", "--to", "register-0", "--timeout", "60"])?;
         ensure!(said.contains("register-0 leads, after"), "{said}");
-        let said = tanist(&stage.namespace, &["explain", "register"])?;
-        ensure!(
-            said.contains("primary register-0")
-                && said.contains("register-0 is the requested primary and has the same data"),
-            "{said}"
-        );
+        until("its explanation", 60, async || {
+            let said = tanist(&stage.namespace, &["explain", "register"])?;
+            let why = "register-0 is the requested primary and has the same data";
+            Ok(said.contains("primary register-0") && said.contains(why))
+        })
+        .await?;
         let said = tanist(&stage.namespace, &["status"])?;
         let row = said.lines().nth(1).unwrap_or_default();
         ensure!(row.starts_with("register ") && row.contains("register-0"), "{said}");

@@ -79,9 +79,10 @@ fn a_template_without_the_program_is_cured_by_the_next_one() -> Outcome {
         group.copied(3).await?;
         let (mut cure, broken) = with_image(&group.get().await?, "tanist.local/tanist:dev")?;
         group.change(broken).await?;
-        let stuck = group.until("the update to be stuck", 120, |seen| waits(seen).contains("UpdateStuck")).await?;
+        let goes_on = |seen: &Value| text(seen, "/status/columns/primaries") == "register-0";
+        let is_stuck = |seen: &Value| waits(seen).contains("UpdateStuck") && goes_on(seen);
+        let stuck = group.until("the update to be stuck, and the primary to go on", 120, is_stuck).await?;
         println!("{}", waits(&stuck));
-        ensure!(text(&stuck, "/status/columns/primaries") == "register-0", "the primary goes on: {stuck}");
         group.member(0).write(2).await?;
         merge(&mut cure, edition(3));
         group.change(cure).await?;
@@ -103,10 +104,14 @@ fn a_broken_template_stops_and_is_cured_by_the_next_one() -> Outcome {
         group.copied(3).await?;
         let (mut cure, broken) = with_image(&group.get().await?, "registry.invalid/register:none")?;
         group.change(broken).await?;
-        let is_said = |seen: &Value| waits(seen).contains("UpdateStuck") && waits(seen).contains("PodCannotStart");
-        let stuck = group.until("the update to be stuck, and why", 120, is_said).await?;
-        ensure!(condition(&stuck, "Degraded").starts_with("True"), "{}", condition(&stuck, "Degraded"));
-        ensure!(text(&stuck, "/status/columns/primaries") == "register-0", "the primary goes on: {stuck}");
+        let is_said = |seen: &Value| {
+            let waits = waits(seen);
+            let is_reported = waits.contains("UpdateStuck") && waits.contains("PodCannotStart");
+            is_reported
+                && condition(seen, "Degraded").starts_with("True")
+                && text(seen, "/status/columns/primaries") == "register-0"
+        };
+        group.until("the update to be stuck, and why, and the primary to go on", 120, is_said).await?;
         let two = (group.member(0).uid().await?, group.member(1).uid().await?);
         group.member(0).write(2).await?;
 

@@ -100,7 +100,8 @@ fn failed(arguments: &[&str]) -> String {
 
 /// The member that leads.
 async fn leader(group: &Group) -> Result<u32> {
-    let seen = group.get().await?;
+    let leads = |seen: &Value| !text(seen, "/status/columns/primaries").is_empty();
+    let seen = group.until("a primary", 60, leads).await?;
     Ok(text(&seen, "/status/columns/primaries").rsplit('-').next().context("nobody leads")?.parse()?)
 }
 

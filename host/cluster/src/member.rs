@@ -13,6 +13,10 @@ use tanist_core::snapshot::{Command, Evidence};
 use tanist_protocol::call::{Ask, Call, Exec, Expect, IfSequence};
 use tanist_protocol::frame::NO_TOKEN;
 
+/// How often a question by hand is repeated while another command runs in the member, and the pause before.
+const BUSY: usize = 10;
+const BUSY_PAUSE: Duration = Duration::from_secs(1);
+
 /// Seconds that API server and kubelet may need in addition to the command itself.
 const WAY: u64 = 15;
 
@@ -126,11 +130,18 @@ impl Target {
     }
 
     /// The same for an administrator's command line, outside of the operator: it takes no slot and counts in no metric. The runner refuses it
-    /// while another command runs in the member.
+    /// while another command runs in the member, for instance the `sequence` of the operator; then it is asked again for a while.
     pub async fn sequence_by_hand(&self, cluster: &dyn Cluster, command: &Command, token: &str) -> Position {
         let (argv, seconds) = self.question(command, token, true);
-        let ended = cluster.exec(self.execution(&command.container, &argv, seconds)).await;
-        evidence::sequence(ended, self.told(token)).0
+        let mut tries = 0;
+        loop {
+            let ended = cluster.exec(self.execution(&command.container, &argv, seconds)).await;
+            if tries == BUSY || !evidence::was_busy(&ended, self.told(token)) {
+                return evidence::sequence(ended, self.told(token)).0;
+            }
+            tries += 1;
+            tokio::time::sleep(BUSY_PAUSE).await;
+        }
     }
 
     /// The argv that runs a command which changes nothing, and how many seconds that may take. `quiet`: whether no status poll may run beside it.

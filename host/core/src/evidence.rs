@@ -5,4 +5,6 @@ mod ended;
 
 pub use cause::Cause;
 pub use commands::Commands;
-pub use ended::{Ended, Output, Started, Told, list, refused, sequence, settled, started, status, status_code};
+pub use ended::{
+    Ended, Output, Started, Told, list, refused, sequence, settled, started, status, status_code, was_busy,
+};

@@ -71,7 +71,12 @@ fn recall_start(record: &mut Record, known: &Record, group: &str, claims: &[(&Me
     let Some(last) = notes().max_by_key(|note| (note.intent.term, note.counter)) else { return };
     let intent = &last.intent;
     let marks = || claims.iter().filter_map(|(_, claim)| claim.mark.as_ref()).filter(|mark| mark.group == group);
-    let is_confirmed = marks().any(|mark| mark.term >= intent.term && mark.primaries.contains(&intent.member));
+    // Nobody but the recovered member leads in the term of a recovery, as long as that is not over.
+    let led = |mark: &ClaimMark| match intent.verb {
+        Verb::Recover => !mark.primaries.is_empty(),
+        _ => mark.primaries.contains(&intent.member),
+    };
+    let is_confirmed = marks().any(|mark| mark.term >= intent.term && led(mark));
     let is_known = match known.is_blank() {
         true => intent.term < record.term,
         false => intent.term <= known.term || marks().any(|mark| mark.term > known.term),
@@ -283,10 +288,11 @@ pub fn claim_mark(record: &Record, group: &str, member: &MemberName) -> Option<C
     })
 }
 
-/// The pods and nodes of primaries that are not proven over: the member's own first, then the others', up to the limit.
+/// The pods and nodes of primaries, and of members that agree, that are not proven over: the member's own first, then the others', up to the limit.
 fn primaries_to_mark(record: &Record, own: &MemberName) -> Vec<LastPrimary> {
-    let placed = record.last_primaries.iter().filter(|l| !l.is_by_name());
+    let placed = record.ran().filter(|l| !l.is_by_name());
     let mut ran: Vec<_> = placed.map(|l| ((&l.member != own, &l.member, &l.pod_uid, &l.container_id), l)).collect();
     ran.sort_by_key(|(key, _)| *key);
+    ran.dedup_by_key(|(key, _)| *key);
     ran.into_iter().take(limits::MARKED_PRIMARIES).map(|(_, l)| LastPrimary { gone: None, ..l.clone() }).collect()
 }

@@ -89,6 +89,9 @@ pub struct Record {
     /// The last request to recover a member (`tanist recover`). Absent: there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery: Option<Recovery>,
+    /// The term that the last recovery opened. A volume of an earlier term may be all that is left of what was given up, so its claim is never deleted. Absent: there was no recovery.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovered_term: Option<u64>,
 }
 
 /// The first seed of a group.

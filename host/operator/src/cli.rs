@@ -11,6 +11,7 @@ pub mod policy;
 mod reach;
 mod recover;
 mod scripts;
+mod settle;
 pub mod simulate;
 mod status;
 mod switchover;

@@ -3,7 +3,8 @@
 use super::seed::all_stopped;
 use super::{Held, Rule, Violation, broken, broken_by, can_take_command, is_formed, retry_allowed, role_is};
 use crate::contract::{MemberName, Position, Role};
-use crate::membership::{self, Said};
+use crate::limits;
+use crate::membership::{self, Heard, Said};
 use crate::memory;
 use crate::over;
 use crate::record::{Recovery, Stage, Verb};
@@ -122,7 +123,9 @@ pub(super) fn lets(s: &Snapshot, verb: Verb) -> Held {
 /// Whether the members serve. Where they are in two clusters, or list different members and no majority says one list, an administrator decides although they run (D27).
 #[must_use]
 pub fn serves(s: &Snapshot) -> Serves {
-    let unread = s.members.iter().filter(|m| membership::is_asked(s, m) && !s.lists.contains_key(&m.name));
+    // Lists that were read at different times may differ although everything is well.
+    let is_old = |heard: &Heard| heard.at.saturating_add(limits::LIST_CHANGE_SECONDS) < s.now;
+    let unread = s.members.iter().filter(|m| membership::is_asked(s, m) && s.lists.get(&m.name).is_none_or(is_old));
     let unread: Vec<_> = unread.map(|m| m.name.clone()).collect();
     if !unread.is_empty() {
         return Serves::Unread(unread);

@@ -3,7 +3,7 @@ use super::{Held, Rule, broken_by, membership};
 use crate::snapshot::{LeftClaim, Snapshot};
 
 /// A claim that a removed member left behind may be deleted: the user wants it, a healthy majority said a moment ago who the members are, and that one is none of them. So everything that
-/// was acknowledged is on the volumes of others. On the way to 0 members nobody is removed, and all claims stay.
+/// was acknowledged is on the volumes of others, except what was given up in a recovery. On the way to 0 members nobody is removed, and all claims stay.
 ///
 /// # Errors
 /// The first rule that does not hold.
@@ -18,6 +18,11 @@ pub fn discard_claim(s: &Snapshot, left: &LeftClaim) -> Held {
     let open = s.record.intents.iter().find(|i| i.member == *name || i.target.as_ref() == Some(name));
     if let Some(open) = open {
         return Err(broken_by(Rule::MemberBusy, name, format!("{} is not settled", open.what())));
+    }
+    let given_up = |term: u64| left.claim.mark.as_ref().is_none_or(|mark| mark.term < term);
+    if s.record.recovered_term.is_some_and(given_up) {
+        let why = "it is from before a member was recovered, and may be all that is left of what was given up; delete it by hand when nobody needs it";
+        return Err(broken_by(Rule::OnlyCopy, name, why));
     }
     // As for a change of the members: none is open, and a healthy majority said the list a moment ago.
     let agreed = membership::change_group(s)?;

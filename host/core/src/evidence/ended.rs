@@ -9,7 +9,7 @@ use tanist_protocol::feature::Feature;
 use tanist_protocol::frame::NO_TOKEN;
 use tanist_protocol::outcome::Outcome;
 use tanist_protocol::printed::Printed;
-use tanist_protocol::why::Word;
+use tanist_protocol::why::{Why, Word};
 
 /// How an execution ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,6 +81,14 @@ pub fn status(ended: Ended, told: Told<'_>) -> StatusAnswer {
             Err(ended) => unread(&ended.reason(), None),
         },
     }
+}
+
+/// Whether the runner refused the question because another command runs. Its token is not used up.
+#[must_use]
+pub fn was_busy(ended: &Ended, told: Told<'_>) -> bool {
+    let Told::ByRunner(token) = told else { return false };
+    let frame = ended.clone().frame(token);
+    frame.is_ok_and(|(said, _)| matches!(&said.outcome, Outcome::NotStarted(why) if *why == Why::from(Word::Busy)))
 }
 
 /// The position that a `sequence` told (row A5), and the role right afterwards if the runner told it.
@@ -255,6 +263,18 @@ mod tests {
         assert_eq!(answer("exited:8 stdout=0 stderr=0 cut=0 processes=2 after=41"), Some((Role::Primary, at)));
         assert_eq!(answer("exited:8 stdout=0 stderr=0 cut=0 processes=2"), None);
         assert_eq!(answer("exited:1 stdout=0 stderr=0 cut=0 processes=2 after=41"), None, "no role");
+    }
+
+    // Only the runner's own word, about this token, is a reason to ask once more.
+    #[test]
+    fn a_busy_runner_can_be_asked_again() {
+        let busy = |token: &str, what: &str| {
+            let text = format!("tanist-run/1 {token} {what} stdout=0 stderr=0 cut=0\n\ntanist-end {token}\n");
+            was_busy(&Ended::Exited(0, Output { stdout: text.into_bytes(), cut: false }), Told::ByRunner("t1"))
+        };
+        assert!(busy("t1", "not-started:busy"));
+        assert!(!busy("t2", "not-started:busy") && !busy("t1", "not-started:void") && !busy("t1", "unknown:busy"));
+        assert!(!was_busy(&Ended::NotStarted("busy".into()), Told::ByRunner("t1")));
     }
 
     // A settle that was refused, cut off or about another token says nothing about the command.

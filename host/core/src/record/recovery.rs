@@ -38,10 +38,10 @@ fn is_none(tries: &u32) -> bool {
 }
 
 impl Recovery {
-    /// A recovery of which only a claim remembers that its command began.
+    /// A recovery of which only a claim remembers that its command began. It may not have been the first try.
     #[must_use]
     pub fn recalled(member: &MemberName) -> Self {
-        Recovery { request: String::new(), member: member.clone(), stage: Stage::Accepted, apart: false, tries: 1 }
+        Recovery { request: String::new(), member: member.clone(), stage: Stage::Accepted, apart: false, tries: 2 }
     }
 
     /// Whether its command began, and may have had an effect, and its member was not seen to lead.

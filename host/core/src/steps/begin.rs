@@ -156,20 +156,19 @@ fn record_intent(s: &Snapshot, plan: &mut Plan, member: &Member, intent: &Intent
     }
     let starts = matches!(intent.verb.intended(), Role::Primary | Role::Secondary);
     let agrees = starts && s.group.commands.membership.is_some();
-    if intent.verb.may_lead() || agrees {
+    // An administrator named the claim with which the member is recovered: it is that of its identity once the member leads.
+    if (intent.verb.may_lead() || agrees) && intent.verb != Verb::Recover {
         // The start may never be confirmed, and the claims of others may say that it led: then this is the volume that it led with.
         // Where members agree an identity begins on an empty volume, whatever volume the member had before.
         let begins = agrees && member.position == Position::Empty;
-        // An administrator named the claim with which the member is recovered.
-        let before = known.claim_uid.take().filter(|_| !begins && intent.verb != Verb::Recover);
+        let before = known.claim_uid.take().filter(|_| !begins);
         known.claim_uid = before.or_else(|| memory::claim_uids(&member.claims));
     }
     // An earlier pod of the member is proven over before its next start; where it is, only this entry knows.
     if intent.verb.may_lead() {
         record_last_primary(plan, s, intent);
     }
-    let can_recover = s.group.commands.membership.as_ref().is_some_and(|commands| commands.recover.is_some());
-    if let Some((_, pod)) = s.pod(&intent.pod_uid).filter(|_| starts && can_recover) {
+    if let Some((_, pod)) = s.pod(&intent.pod_uid).filter(|_| agrees) {
         plan.record.member_mut(&member.name).ran = Some(LastPrimary::of(intent, pod));
     }
     plan.record.note(s.now, Event::CommandStarted, Some(&member.name), Some(intent.command.clone()));

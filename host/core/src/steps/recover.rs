@@ -4,6 +4,7 @@ use crate::check::{self, Asked, Serves};
 use crate::contract::{MemberName, Role};
 use crate::limits;
 use crate::membership;
+use crate::memory;
 use crate::over;
 use crate::over::role_word;
 use crate::plan::{Plan, Reason};
@@ -167,6 +168,9 @@ pub fn give_up_others(s: &Snapshot, plan: &mut Plan, member: &MemberName) {
         (known.started, known.claim_uid) = (None, None);
         given_up.push(name.to_string());
     }
+    let volumes = s.member(member).and_then(|named| memory::claim_uids(&named.claims));
+    plan.record.member_mut(member).claim_uid = volumes;
+    plan.record.recovered_term = Some(plan.record.term);
     plan.record.membership = Some(Membership::alone(member, plan.record.membership.as_ref()));
     let recovery = plan.record.recovery.get_or_insert_with(|| Recovery::recalled(member));
     (recovery.stage, recovery.tries) = (Stage::Done, 0);

@@ -287,14 +287,17 @@ fn update_last_primaries(s: &Snapshot, plan: &mut Plan) {
     }
 }
 
-/// Notes where members run that can be recovered alone, until it is proven that they run there no more.
+/// Notes where members that agree run, until it is proven that they run there no more. One whose role cannot be read may run, too: its node may have gone dark before anybody asked.
 fn note_ran(s: &Snapshot, plan: &mut Plan) {
-    if s.group.commands.membership.as_ref().is_none_or(|commands| commands.recover.is_none()) {
-        return;
-    }
-    for member in s.members.iter().filter(|m| over::may_run(s, m)) {
+    let agree = s.group.commands.membership.is_some();
+    for member in s.members.iter().filter(|m| agree && over::may_run(s, m)) {
         let name = &s.group.commands.status.container;
-        let runs = matches!(s.seen(member).0, Role::Primary | Role::Secondary | Role::Starting);
+        let runs = match s.seen(member).0 {
+            Role::Primary | Role::Secondary | Role::Starting => true,
+            // What is known of an earlier pod is not given up for that.
+            Role::Unknown | Role::Failed => plan.record.member(&member.name).ran.is_none(),
+            Role::Stopped => false,
+        };
         let Some(pod) = member.pod.as_ref().filter(|_| runs) else { continue };
         let Some(container_id) = pod.containers.get(name).and_then(|c| c.id.clone()) else { continue };
         // An earlier pod is proven over before a member is started in another one. Where a start was begun is noted with its intent.

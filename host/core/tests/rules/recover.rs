@@ -13,7 +13,7 @@ use tanist_core::membership::{Said, said};
 use tanist_core::memory::recall;
 use tanist_core::plan::{Action, Plan, Reason};
 use tanist_core::record::{LastPrimary, Listed, Membership, Record, Recovery, Stage, Verb};
-use tanist_core::snapshot::{RecoveryRequest, Snapshot};
+use tanist_core::snapshot::{Evidence, LeftClaim, RecoveryRequest, Snapshot};
 
 /// A group of three whose members can be recovered.
 fn group(primaries: u32) -> World {
@@ -179,9 +179,104 @@ fn where_members_run_is_remembered() {
     world.now += 60;
     world.round(&Natural);
     assert_eq!(ran(&world, 2), None, "its node stayed Ready");
-    let mut other = agreeing(3);
-    other.play(&Natural, 0);
-    assert_eq!(ran(&other, 0), None, "without the command nothing is noted");
+}
+
+// D8, S20: the nodes of two members go dark before anybody could see them in a role, also before the group has the command: where they run is remembered, so nobody goes on alone
+// while they may be a majority. An earlier pod is not forgotten for one that cannot be read.
+#[test]
+fn one_that_cannot_be_read_may_run_too() {
+    let mut world = agreeing(1);
+    world.record.members.values_mut().for_each(|known| known.ran = None);
+    for ordinal in [1, 2] {
+        world.nodes.get_mut(&format!("node-{ordinal}")).unwrap().ready = false;
+        world.body(ordinal).pod.phase = Phase::Unreachable;
+    }
+    world.round(&Natural);
+    let pods = [1, 2].map(|ordinal| world.pods[&ordinal].pod.uid.clone());
+    world.respawn = false;
+    [1, 2].into_iter().for_each(|ordinal| world.forget(ordinal));
+    world.round(&Natural);
+    let ran = |world: &World| [1, 2].map(|o| world.record.member(&db(o)).ran.clone().unwrap().pod_uid);
+    assert_eq!(ran(&world), pods);
+    world.respawn = true;
+    [1, 2].into_iter().for_each(|ordinal| world.new_pod(ordinal));
+    world.body(1).app.probe = Some(Role::Unknown);
+    world.round(&Natural);
+    assert_eq!(ran(&world), pods);
+    let mut s = lost();
+    let last = LastPrimary { pod_uid: "dark".into(), ..world.record.member(&db(1)).ran.clone().unwrap() };
+    s.nodes.as_mut().unwrap().get_mut("node-1").unwrap().ready = false;
+    s.record.member_mut(&db(1)).ran = Some(last);
+    assert_eq!(against(&s, Verb::Recover, 0), Some(Rule::MayBePrimary));
+}
+
+// D8, S32: what is remembered of where members ran is on their claims, too.
+#[test]
+fn where_members_ran_is_on_their_claims() {
+    let mut world = group(1);
+    world.play(&Natural, 0);
+    let mark = |ordinal: u32| world.volumes[&ordinal].mark.clone().unwrap();
+    let pods: Vec<_> = (0..3).map(|ordinal| world.pods[&ordinal].pod.uid.clone()).collect();
+    for ordinal in 0..3 {
+        let mut ran: Vec<_> = mark(ordinal).ran.into_iter().map(|last| last.pod_uid).collect();
+        assert_eq!(ran[0], pods[usize::try_from(ordinal).unwrap()], "its own comes first");
+        ran.sort();
+        assert_eq!(ran, pods, "each once");
+    }
+}
+
+// D8: a recovery on a restored volume that was not started, or did not succeed, leaves the member its own volume: what was restored has no identity.
+#[test]
+fn a_restored_volume_is_that_of_the_identity_once_it_leads() {
+    let mut world = group(3);
+    (0..3).for_each(|ordinal| world.serve(ordinal, Role::Stopped));
+    world.volumes.get_mut(&0).unwrap().uid = "restored".into();
+    let own = world.record.member(&db(0)).claim_uid.clone();
+    let mut s = world.observe();
+    s.members.iter_mut().for_each(|m| m.position = Position::Known(sequence("9")));
+    ask(&mut s, 0);
+    s.group.requested_recovery.as_mut().unwrap().restored = true;
+    accept(&mut s, 0);
+    let plan = decide(&s, &Natural);
+    assert_eq!(runs(&plan), [(Verb::Recover, "db-0".to_owned())], "{plan:?}");
+    assert_eq!(plan.record.member(&db(0)).claim_uid, own);
+    s.record = plan.record;
+    let token = s.record.intents[0].token.clone();
+    s.evidence.insert(token, Evidence::Exited(0));
+    s.members[0].reading.role = Role::Primary;
+    let plan = decide(&s, &Natural);
+    assert_eq!(plan.record.recovery.as_ref().map(|known| known.stage), Some(Stage::Done), "{plan:?}");
+    assert_eq!(plan.record.member(&db(0)).claim_uid.as_deref(), Some("restored"));
+    assert_eq!(plan.record.recovered_term, Some(plan.record.term));
+}
+
+// D8, D20: claims from before a recovery may be all that is left of what was given up.
+#[test]
+fn claims_of_what_was_given_up_stay() {
+    let discard = |recovered: Option<u64>, term: u64| {
+        let mut s = group(3).observe();
+        s.group.deletes_volumes = true;
+        s.record.retired.insert(db(3));
+        s.record.recovered_term = recovered;
+        let left = LeftClaim { member: db(3), claim: claim("data-db-3", "w", marked("db", term, None, &[0])) };
+        check::discard_claim(&s, &left).err().map(|violation| violation.rule)
+    };
+    assert_eq!(discard(None, 1), None);
+    assert_eq!((discard(Some(2), 1), discard(Some(2), 2)), (Some(Rule::OnlyCopy), None));
+}
+
+// D8: what is noted of where a member ran ends with that, also when the group does not have the command any more.
+#[test]
+fn where_a_member_ran_is_forgotten_without_the_command_too() {
+    let mut world = group(1);
+    world.play(&Natural, 0);
+    world.group.commands.membership.as_mut().unwrap().recover = None;
+    world.respawn = false;
+    world.forget(2);
+    world.round(&Natural);
+    world.now += 60;
+    world.round(&Natural);
+    assert_eq!(world.record.member(&db(2)).ran, None);
 }
 
 // S20, D20: an identity that runs twice has two votes, also when it only follows.
@@ -246,6 +341,10 @@ fn members_that_serve_are_left_alone() {
     assert!(plan.record.recovery.is_none() && runs(&plan).is_empty(), "their lists are read first: {plan:?}");
     let asks = plan.actions.iter().filter(|a| matches!(a, Action::List { .. })).count();
     assert_eq!(asks, 3);
+    // Lists of different times may differ although everything is well.
+    unread.lists = s.lists.clone();
+    unread.lists.get_mut(&db(1)).unwrap().at -= 6;
+    assert_eq!(check::serves(&unread), Serves::Unread(vec![db(1)]));
 }
 
 // D8: who waits for a majority is stopped; one that failed is treated.
@@ -308,8 +407,11 @@ fn a_recovery_outlives_the_record() {
     known.recovery = Some(Recovery { request, member: db(0), stage, apart: true, tries: 2 });
     let recalled = recall(known.clone(), "db", claims.iter().map(|(m, c)| (m, c)));
     assert_eq!(recalled.recovery, known.recovery, "the record knows more");
-    let settled = [noted(0, Verb::Recover, 2, 7, marked("db", 2, None, &[0]))];
-    assert!(recall(Record::default(), "db", settled.iter().map(|(m, c)| (m, c))).intents.is_empty(), "it led");
+    for led in [0, 1] {
+        let settled = [noted(0, Verb::Recover, 2, 7, marked("db", 2, None, &[led]))];
+        let record = recall(Record::default(), "db", settled.iter().map(|(m, c)| (m, c)));
+        assert!(record.intents.is_empty(), "db-{led} led since: in the same term, when it was withdrawn");
+    }
 }
 
 // D8, S32: what was given up is not remembered again from the claims of those that were given up.

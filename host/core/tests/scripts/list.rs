@@ -303,13 +303,13 @@ stories! {
         members_that_come_back_end_a_request_that_waits
         another_situation_is_not_recovered
         a_restored_volume_has_to_be_named
-        a_broken_template_is_cured_while_a_member_is_recovered
         a_recovery_that_fails_is_tried_again
         two_clusters_are_recovered_into_one
         a_member_that_waits_for_a_majority_is_stopped_first
         the_end_of_a_recovery_that_nobody_knows_shows_in_the_role
         where_one_leads_the_others_may_be_a_majority
         a_recovery_that_was_not_started_gives_nobody_up
+        a_broken_template_is_cured_while_a_member_is_recovered
     ;
     seeding:
         the_highest_sequence_seeds_and_the_others_join

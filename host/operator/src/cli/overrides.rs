@@ -5,6 +5,7 @@ pub mod read;
 
 use super::find::find;
 use super::output::print;
+use super::settle::{self, LOOK, settled};
 use super::trouble::failed;
 use super::{Session, color, me};
 use anyhow::{Context, anyhow, bail, ensure};
@@ -20,12 +21,6 @@ use tanist_api::view::View;
 use tanist_api::{ANNOTATION_OVERRIDE, ReplicaGroup, ReplicaGroupStatus};
 use tanist_core::data::read_sequence;
 use tokio::time::Instant;
-
-/// How often the group is looked at while the end is awaited.
-const LOOK: Duration = Duration::from_millis(500);
-
-/// How long to wait for the roles of running members. A role is unknown for a moment while the member's `sequence` is read, which this command does, too.
-const SETTLE: Duration = Duration::from_secs(15);
 
 /// How often a write is repeated when the group changed in between in a field that was not shown.
 const TRIES: usize = 5;
@@ -66,7 +61,7 @@ async fn override_with(
     asked: &Override,
     confirm: impl FnOnce() -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let (groups, until) = (session.groups(), settles(asked));
+    let (groups, end) = (session.groups(), settle::end(asked.timeout));
     let group = find(&groups, &asked.group).await?;
     let mut positions = read::positions(session, &group).await;
     if let Some(text) = &asked.sequence {
@@ -74,12 +69,12 @@ async fn override_with(
             .map_err(|_| anyhow!("--sequence {text} is not understood; write EMPTY or [HISTORY:]NUMBER"))?;
         positions.insert(asked.member.clone(), position);
     }
-    let mut assessed = assess(&group, &asked.member, &positions, Timestamp::now()).map_err(anyhow::Error::msg)?;
-    while !assessed.refusals.is_empty() && assessed.may_pass && Instant::now() < until {
-        tokio::time::sleep(LOOK).await;
-        let group = find(&groups, &asked.group).await?;
-        assessed = assess(&group, &asked.member, &positions, Timestamp::now()).map_err(anyhow::Error::msg)?;
-    }
+    let assessed = settled(&groups, &asked.group, end, |group| {
+        let now = assess(group, &asked.member, &positions, Timestamp::now()).map_err(anyhow::Error::msg)?;
+        let may_change = now.may_pass && !now.refusals.is_empty();
+        Ok((now, may_change))
+    })
+    .await?;
     print(&assessed.text(color::is_on()))?;
     refuse(&assessed)?;
     confirm()?;
@@ -88,11 +83,6 @@ async fn override_with(
         return print(&format!("the override is written; nothing happens until: {} resume {}\n", me(), asked.group));
     }
     follow(&groups, asked, &assessed.annotation, written.status).await
-}
-
-/// Until when a refusal is not final that may pass by itself.
-fn settles(asked: &Override) -> Instant {
-    Instant::now() + SETTLE.min(Duration::from_secs(asked.timeout))
 }
 
 fn refuse(assessed: &Assessment) -> anyhow::Result<()> {
@@ -123,16 +113,16 @@ async fn write(
     positions: &Positions,
     shown: &Assessment,
 ) -> anyhow::Result<ReplicaGroup> {
-    let (until, mut conflicts) = (settles(asked), 0);
-    while conflicts < TRIES {
-        let group = find(groups, &asked.group).await?;
-        let now = assess(&group, &asked.member, positions, Timestamp::now()).map_err(anyhow::Error::msg)?;
-        if !now.is_same_as(shown) && now.may_pass && Instant::now() < until {
-            tokio::time::sleep(LOOK).await;
-            continue;
-        }
+    let end = settle::end(asked.timeout);
+    for _ in 0..TRIES {
+        let (group, is_same) = settled(groups, &asked.group, end, |group| {
+            let now = assess(group, &asked.member, positions, Timestamp::now()).map_err(anyhow::Error::msg)?;
+            let is_same = now.is_same_as(shown);
+            Ok(((group.clone(), is_same), !is_same && now.may_pass))
+        })
+        .await?;
         ensure!(
-            now.is_same_as(shown),
+            is_same,
             "nothing was written: group {} has changed since it was shown; run the command again",
             asked.group
         );
@@ -143,7 +133,7 @@ async fn write(
         }});
         match groups.patch(&asked.group, &PatchParams::default(), &Patch::Merge(&patch)).await {
             Ok(written) => return Ok(written),
-            Err(kube::Error::Api(status)) if status.code == 409 => conflicts += 1,
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
             Err(error) => return Err(failed(&format!("write the override of group {}", asked.group), &error)),
         }
     }

@@ -1,7 +1,8 @@
 //! `tanist switchover`: requests another primary and shows the progress. The operator does the rest, and stops the old primary only when the new
 //! one has all its data.
-use super::find::{change, find, missing};
+use super::find::{change, missing};
 use super::output::print;
+use super::settle::{self, settled};
 use super::{Session, me};
 use anyhow::{Context, bail};
 use futures::{StreamExt, pin_mut};
@@ -37,8 +38,13 @@ fn refusal(group: &ReplicaGroup, to: &str) -> Option<String> {
 /// Why it is refused, or what is still awaited after so many seconds.
 pub async fn switchover(session: &Session, name: &str, to: &str, seconds: u64) -> anyhow::Result<()> {
     let groups = session.groups();
-    let group = find(&groups, name).await?;
-    if let Some(why) = refusal(&group, to) {
+    let refused = settled(&groups, name, settle::end(seconds), |group| {
+        let is_unknown = View::new(group).member(to).is_some_and(|member| is(&member.role, "unknown"));
+        let why = refusal(group, to);
+        let may_change = why.is_some() && is_unknown && !group.spec.paused;
+        Ok((why, may_change))
+    });
+    if let Some(why) = refused.await? {
         bail!("{why}");
     }
     let began = Instant::now();
@@ -100,6 +106,7 @@ fn progress(group: &ReplicaGroup, to: &str, generation: Option<i64>) -> Progress
 mod tests {
     use super::*;
     use crate::cli::example;
+    use crate::mock;
     use serde_json::Value;
 
     fn group(role: &str, primary: &str, waiting: Value) -> ReplicaGroup {
@@ -109,7 +116,27 @@ mod tests {
         }}))
     }
 
-    // The operator judges a lagging member; a failed, stopped or unknown one is refused at once.
+    // A role that is unknown for a moment is awaited: the group becomes ready for the request.
+    #[tokio::test(start_paused = true)]
+    async fn a_role_that_is_unknown_for_a_moment_is_awaited() {
+        for (unknown, written) in [(3, 1), (usize::MAX, 0)] {
+            let mut looks = 0;
+            let (client, requests) = mock::server(move |method, path, _| {
+                if path.contains("watch") {
+                    return mock::refusal(410, "Gone", "no watch here");
+                }
+                looks += usize::from(method == "GET");
+                let role = if looks <= unknown { "unknown" } else { "secondary" };
+                Some((200, serde_json::to_value(group(role, "db-0", json!([]))).unwrap()))
+            });
+            let ended = switchover(&Session::over(client, "shop"), "db", "db-1", 60).await.unwrap_err().to_string();
+            let patches = requests.lock().unwrap().iter().filter(|h| h.0 == "PATCH").count();
+            assert_eq!(patches, written, "{ended}");
+            assert_eq!(ended.contains("the role of db-1 is unknown"), written == 0, "{ended}");
+        }
+    }
+
+    // The operator judges a lagging member; a failed, stopped or unknown one is refused.
     #[test]
     fn only_a_secondary_can_be_asked_for() {
         assert_eq!(refusal(&group("secondary", "db-0", json!([])), "db-1"), None);
