@@ -48,7 +48,8 @@ spec:
 const JUDGE: &str = "
 touch /work/wrong
 sort /work/acknowledged >/work/sorted
-etcdctl --command-timeout=60s get --prefix key --keys-only | sed -n s/^key//p | sort >/work/there || exit 1
+ETCDCTL_COMMAND_TIMEOUT=60s etcdctl get --prefix key --keys-only >/work/keys || exit 1
+sed -n s/^key//p /work/keys | sort >/work/there
 wc -l </work/sorted
 comm -23 /work/sorted /work/there | wc -l
 cat /work/wrong";

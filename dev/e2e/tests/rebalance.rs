@@ -1,6 +1,6 @@
 //! A policy that wants secondaries elsewhere: not while they are new; an hour later one at a time.
 use anyhow::{Context, Result, ensure};
-use serde_json::json;
+use serde_json::{Value, json};
 use tanist_e2e::{Group, Outcome, Source, Stage, condition, kubectl, merge, play, tanist, term, text, waits};
 
 use crate::takeover::led;

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use std::time::Instant;
-use tanist_e2e::{EtcdClient, Group, Outcome, condition, counts, merge, play, text, until, waits};
+use tanist_e2e::{EtcdClient, Group, Outcome, condition, counts, merge, play, tanist, text, until, waits};
 
 /// A template that differs from every other edition.
 fn edition(number: u32) -> Value {
@@ -25,7 +25,13 @@ async fn editions(group: &Group, members: u32) -> Result<Vec<String>> {
 async fn updated(group: &Group, members: u32, number: u32, seconds: u64) -> Result<Value> {
     let all = vec![number.to_string(); members as usize];
     until("every pod to have the template", seconds, async || Ok(editions(group, members).await? == all)).await?;
-    group.until("the group to say so", 60, is_done).await
+    let counts = |seen: &Value| seen.pointer("/status/updatedReplicas") == Some(&json!(members));
+    group.until("the group to say so", 60, |seen| is_done(seen) && counts(seen)).await
+}
+
+async fn uids(group: &Group) -> Result<Vec<String>> {
+    let members = group.members(3);
+    futures::future::try_join_all(members.iter().map(|member| member.uid())).await
 }
 
 fn is_done(seen: &Value) -> bool {
@@ -55,7 +61,14 @@ fn a_changed_template_reaches_every_member() -> Outcome {
         let history = seen.pointer("/status/record/history").cloned().unwrap_or_default().to_string();
         ensure!(history.matches("it has an older template than the group").count() == 3, "{history}");
         ensure!(history.contains("switched-over"), "{history}");
-        Ok(())
+
+        let before = uids(&group).await?;
+        let said = tanist(&stage.namespace, &["restart", "register", "--timeout", "240"])?;
+        ensure!(said.contains("every member was restarted"), "{said}");
+        let after = uids(&group).await?;
+        ensure!(before.iter().all(|uid| !after.contains(uid)), "{before:?} and now {after:?}");
+        group.rows(3).await?;
+        group.had_one_primary_at_a_time().await
     })
 }
 

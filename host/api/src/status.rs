@@ -30,6 +30,9 @@ pub struct ReplicaGroupStatus {
     /// How many members are in their role: they serve as primary or secondary, or are stopped as intended.
     #[serde(default)]
     pub ready_replicas: u32,
+    /// How many members have a pod of the present `spec.template`. A change of it is done when that is `spec.replicas`, and Ready is True.
+    #[serde(default)]
+    pub updated_replicas: u32,
     /// The label selector of the members' pods, as text, for autoscalers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,

@@ -124,6 +124,7 @@ fn build(object: &ReplicaGroup, plan: &Plan, derived: &Derived, old: &ReplicaGro
         replicas: derived.replicas,
         selector: Some(derived.selector.clone()),
         ready_replicas: derived.report.settled,
+        updated_replicas: derived.report.updated,
         primaries: derived.report.primaries.iter().map(ToString::to_string).collect(),
         columns: columns(derived),
         members: rows.map(|(row, (ready, routed))| member(row, *ready, *routed)).collect(),

@@ -95,6 +95,8 @@ pub struct Report {
     pub primaries: Vec<MemberName>,
     /// The number of members that serve in their role or are idle on purpose.
     pub settled: u32,
+    /// The number of members that have a pod of the present template.
+    pub updated: u32,
 }
 
 /// Computes the report. `trouble`: what failed while observing or acting.
@@ -104,6 +106,7 @@ pub fn report(s: &Snapshot, plan: &Plan, policies: &PolicyHealth, trouble: Optio
     let members: Vec<_> = now.members.iter().map(|m| row(&now, plan, m)).collect();
     let primaries: Vec<_> = now.serving().iter().map(|m| m.name.clone()).collect();
     let settled = now.members.iter().filter(|m| settled(&now, m)).count();
+    let updated = now.members.iter().filter(|m| is_updated(&now, m)).count();
     let mut conditions = vec![
         ready(&now, plan, &primaries, settled),
         progressing(&now, plan, trouble),
@@ -118,7 +121,8 @@ pub fn report(s: &Snapshot, plan: &Plan, policies: &PolicyHealth, trouble: Optio
         conditions.push(Condition::new(Kind::UpdatePending, Truth::True, Finding::PodsOfAnOlderTemplate, &message));
     }
     conditions.extend(rescaling(&now, plan));
-    Report { conditions, members, primaries, settled: u32::try_from(settled).unwrap_or(u32::MAX) }
+    let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    Report { conditions, members, primaries, settled: number(settled), updated: number(updated) }
 }
 
 /// The conditions when nothing could be observed: all that depend on an observation are Unknown.
@@ -199,6 +203,11 @@ fn outdated(s: &Snapshot) -> Option<String> {
 fn only_older_templates(s: &Snapshot) -> bool {
     let mut pods = s.members.iter().filter_map(|m| m.pod.as_ref()).peekable();
     pods.peek().is_some() && pods.all(|p| p.older_template)
+}
+
+/// Whether a member that stays has a pod of the present template. What another version of the operator makes otherwise is no other template.
+fn is_updated(s: &Snapshot, m: &Member) -> bool {
+    !s.leaves(m) && m.pod.as_ref().is_some_and(|pod| !pod.older_template)
 }
 
 fn settled(s: &Snapshot, m: &Member) -> bool {

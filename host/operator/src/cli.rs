@@ -10,6 +10,7 @@ mod overrides;
 pub mod policy;
 mod reach;
 mod recover;
+mod restart;
 mod scripts;
 mod settle;
 pub mod simulate;
@@ -53,6 +54,14 @@ pub enum Ask {
         to: String,
         /// How many seconds to wait for the end. The request stays in place afterwards.
         #[arg(long, default_value_t = 120, value_name = "SECONDS")]
+        timeout: u64,
+    },
+    /// Give every member a new pod, one after the other, the primary last. For a change of the template nothing has to be asked for.
+    Restart {
+        /// The group.
+        group: String,
+        /// How many seconds to wait for the end. It goes on afterwards.
+        #[arg(long, default_value_t = 600, value_name = "SECONDS")]
         timeout: u64,
     },
     /// Choose who leads against the order of data, where the group cannot decide itself. Shows what would be lost, and asks.
@@ -115,6 +124,7 @@ pub async fn run_command(command: &Ask, reach: &Reach) -> anyhow::Result<()> {
             })
         }
         Ask::Switchover { group, to, timeout } => switchover::switchover(&session, group, to, *timeout).await,
+        Ask::Restart { group, timeout } => restart::restart(&session, group, *timeout).await,
         Ask::Override(asked) => overrides::choose(&session, asked).await,
         Ask::Recover(asked) => recover::recover(&session, asked).await,
         Ask::Pause { group } => pause(&session, group, true).await,

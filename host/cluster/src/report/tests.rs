@@ -107,6 +107,7 @@ async fn the_record_comes_late() {
         "record",
         "replicas",
         "selector",
+        "updatedReplicas",
     ];
     assert_eq!(names, expected);
     assert!(status["awaiting"].as_array().unwrap().iter().any(|wait| wait["reason"] == "PodsNotRunning"));

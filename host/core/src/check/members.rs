@@ -74,7 +74,7 @@ pub fn place_group(s: &Snapshot) -> Held {
     }
 }
 
-/// Whether as many primaries serve as desired when those count that may be primary on nodes that do not report, in the member's pod or in an earlier one. Nothing
+/// Whether at least as many primaries serve as desired when those count that may be primary on nodes that do not report, in the member's pod or in an earlier one. Nothing
 /// proves these over and no other member may become primary in their place until their nodes report, which may be never: secondaries do not wait for that (S20).
 fn lacks_only_silent(s: &Snapshot, serving: &[&Member]) -> bool {
     let is_silent = |name: &MemberName| {
@@ -83,7 +83,8 @@ fn lacks_only_silent(s: &Snapshot, serving: &[&Member]) -> bool {
     };
     let maybe = s.may_be_primary();
     let silent = maybe.keys().filter(|name| is_silent(name) && serving.iter().all(|m| m.name != **name));
-    serving.len().saturating_add(silent.count()) == s.group.desired_primaries()
+    let desired = s.group.desired_primaries();
+    serving.len() < desired && serving.len().saturating_add(silent.count()) >= desired
 }
 
 /// What has to hold for a new secondary (A18).

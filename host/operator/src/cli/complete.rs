@@ -292,7 +292,7 @@ mod tests {
     #[tokio::test]
     async fn commands_flags_and_values_are_completed() {
         assert_eq!(answered("stat").await, ["status", ":4"]);
-        assert_eq!(answered("re").await, ["recover", "resume", "retry", ":4"]);
+        assert_eq!(answered("re").await, ["restart", "recover", "resume", "retry", ":4"]);
         assert_eq!(answered("status -o ").await, ["wide", "json", "yaml", "name", ":4"]);
         assert_eq!(answered("status --output=y").await, ["--output=yaml", ":4"]);
         assert_eq!(answered("status --output = y").await, ["yaml", ":4"], "as bash takes it apart");

@@ -1,0 +1,148 @@
+//! `tanist restart`: every member gets a new pod, one after the other, the primary last (docs/rules.md, "Update"). It is a change of the template, by the annotation that `kubectl rollout restart` sets.
+use super::find::{change, find};
+use super::output::print;
+use super::{Session, me};
+use anyhow::{Context, bail};
+use futures::{StreamExt, pin_mut};
+use jiff::Timestamp;
+use kube::runtime::watcher::watch_object;
+use serde_json::json;
+use std::time::{Duration, Instant};
+use tanist_api::ReplicaGroup;
+use tanist_api::spec::Batch;
+use tanist_api::view::View;
+
+/// The annotation of the pod template that kubectl sets, too.
+const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
+
+/// Why nobody would be restarted. `None`: somebody would.
+fn refusal(group: &ReplicaGroup) -> Option<String> {
+    let (view, update) = (View::new(group), &group.spec.update);
+    if !view.is_observed() {
+        return Some(format!("no operator has looked at {} yet; does one watch this namespace?", view.name()));
+    }
+    if group.spec.replicas == 0 {
+        return Some("spec.replicas is 0, so there is nobody to restart".into());
+    }
+    if group.spec.paused {
+        return Some(format!("the group is paused; first: {} resume {}", me(), view.short_name()));
+    }
+    if update.batch == Batch::None {
+        return Some(
+            "spec.update.batch is None: whoever wants a new pod deletes the old one, one after the other".into(),
+        );
+    }
+    update.paused.then(|| "spec.update.paused is set, so no pod would be replaced before it is removed".into())
+}
+
+/// Asks for the restart and shows the progress until every member has its new pod and is in its role.
+///
+/// # Errors
+/// Why it is refused, or what is still awaited after so many seconds.
+pub async fn restart(session: &Session, name: &str, seconds: u64) -> anyhow::Result<()> {
+    let groups = session.groups();
+    if let Some(why) = refusal(&find(&groups, name).await?) {
+        bail!("nothing was changed: {why}");
+    }
+    let began = Instant::now();
+    let annotations = json!({RESTARTED_AT: Timestamp::now().to_string()});
+    let patch = json!({"spec": {"template": {"metadata": {"annotations": annotations}}}});
+    let generation = change(&groups, name, &patch).await?.metadata.generation;
+    let mut last = String::new();
+    let watch = watch_object(groups.clone(), name);
+    pin_mut!(watch);
+    let wait = async {
+        while let Some(seen) = watch.next().await {
+            // A watch that fails restarts by itself.
+            let Ok(seen) = seen else { continue };
+            let group = seen.with_context(|| format!("group {name} was deleted"))?;
+            let Some(said) = progress(&group, generation) else { return Ok(()) };
+            if said != last && !said.is_empty() {
+                eprintln!("{said}");
+                last = said;
+            }
+        }
+        bail!("the watch of group {name} ended; see: {} explain {name}", me())
+    };
+    match tokio::time::timeout(Duration::from_secs(seconds), wait).await {
+        Ok(ended) => ended?,
+        Err(_) => bail!(
+            "not every member was restarted after {seconds} s; it goes on all the same, see: {} explain {name}",
+            me()
+        ),
+    }
+    print(&format!("every member was restarted, after {:.1} s\n", began.elapsed().as_secs_f64()))
+}
+
+/// How far it is. `None`: every member has its new pod and is in its role.
+fn progress(group: &ReplicaGroup, generation: Option<i64>) -> Option<String> {
+    let view = View::new(group);
+    if view.observed_generation() < generation {
+        return Some(String::new());
+    }
+    let updated = group.status.as_ref().map_or(0, |status| status.updated_replicas);
+    let all = updated >= group.spec.replicas;
+    if all && view.condition("Ready").is_some_and(|ready| ready.status == "True") {
+        return None;
+    }
+    let stuck = view.wait("UpdateStuck").or_else(|| view.waits().first());
+    let why = stuck.map(|wait| format!(": {}", wait.message)).unwrap_or_default();
+    Some(format!("{updated} of {} members have their new pod{why}", group.spec.replicas))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests may")]
+mod tests {
+    use super::*;
+    use crate::cli::example;
+    use crate::mock;
+    use serde_json::Value;
+
+    fn group(spec: &Value, updated: u32, ready: &str) -> ReplicaGroup {
+        example(&json!({"spec": spec, "status": {
+            "updatedReplicas": updated,
+            "conditions": [{"type": "Ready", "status": ready, "reason": "x", "message": "", "lastTransitionTime": "2026-11-23T00:00:00Z"}]
+        }}))
+    }
+
+    // A restart that would restart nobody is refused with what to do.
+    #[test]
+    fn a_restart_of_nobody_is_refused() {
+        let refused = |spec: Value| refusal(&group(&spec, 0, "True")).unwrap_or_default();
+        assert_eq!(refused(json!({})), "");
+        assert!(refused(json!({"replicas": 0})).contains("nobody to restart"));
+        assert!(refused(json!({"paused": true})).contains("resume db"));
+        assert!(refused(json!({"update": {"batch": "None"}})).contains("batch is None"));
+        assert!(refused(json!({"update": {"paused": true}})).contains("update.paused"));
+        assert!(refusal(&example(&json!({"status": null}))).unwrap().contains("no operator"));
+    }
+
+    // It has ended when every member has its new pod and the group is Ready, by a status about the new template.
+    #[test]
+    fn it_ends_when_all_are_restarted_and_in_their_role() {
+        let at =
+            |updated, ready, generation| progress(&group(&json!({"replicas": 2}), updated, ready), Some(generation));
+        assert_eq!(at(2, "True", 2), None);
+        assert_eq!(at(2, "True", 3), Some(String::new()), "this status is about an older template");
+        assert!(at(1, "True", 2).unwrap().starts_with("1 of 2 members have their new pod"));
+        assert!(at(2, "False", 2).is_some(), "the last one is not in its role yet");
+    }
+
+    // The template gets the annotation of kubectl, and nothing else changes.
+    #[tokio::test]
+    async fn the_annotation_of_kubectl_is_set() {
+        let (client, requests) = mock::server(|_, path, _| match path.contains("watch") {
+            true => mock::refusal(410, "Gone", "no watch here"),
+            false => Some((200, serde_json::to_value(group(&json!({"replicas": 2}), 2, "True")).unwrap())),
+        });
+        let ended =
+            tokio::time::timeout(Duration::from_secs(5), restart(&Session::over(client, "shop"), "db", 1)).await;
+        assert!(ended.is_ok(), "it ends");
+        let requests = requests.lock().unwrap();
+        let patches: Vec<_> = requests.iter().filter(|h| h.0 == "PATCH").map(|h| h.2.clone()).collect();
+        let keys: Vec<_> = patches.iter().filter_map(|p| p.pointer("/spec/template/metadata/annotations")).collect();
+        assert_eq!(keys.len(), 1, "{patches:?}");
+        assert!(keys.iter().all(|k| k.get(RESTARTED_AT).is_some_and(Value::is_string)), "{keys:?}");
+        assert_eq!(patches[0].as_object().unwrap().len(), 1);
+    }
+}
