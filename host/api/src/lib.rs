@@ -9,6 +9,7 @@
 //!
 //! **The promise.** Nothing here does anything: there is no client, no runtime, no clock and no terminal. Times are arguments.
 pub mod age;
+mod commands;
 pub mod examples;
 pub mod explain;
 mod generate;

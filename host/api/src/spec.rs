@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use std::borrow::Cow;
 use tanist_core::policy::Point;
 
+pub use super::commands::{Command, Commands};
 pub use super::scaling::{RemovedVolumes, Scaling};
 use super::status::ReplicaGroupStatus;
 pub use super::template::{ClaimTemplate, Template};
@@ -232,114 +233,6 @@ pub enum Runner {
     None,
 }
 
-/// The commands that are executed in a member's container.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Commands {
-    /// Tells the role of the member by its exit code: 0 running as secondary, 7 stopped, 8 running as primary, 9 failed, 10 starting. After
-    /// any other code, a timeout or a broken stream the role is unknown. It runs often and at any time: it has to be cheap and to change
-    /// nothing.
-    #[serde(deserialize_with = "default::status")]
-    pub status: Command,
-    /// Prints how recent the member's data is, on one line: `EMPTY`, or a number of 64 bits, or `HISTORY:NUMBER` where numbers of different
-    /// histories cannot be compared. It has to exit with 0. It runs only when a decision needs it, in running and in stopped members.
-    pub sequence: Command,
-    /// Stops the member's application and returns when it has ended. It has to succeed when the application is already stopped.
-    pub stop: Command,
-    /// Starts the member as a primary that joins the primaries whose names it is given. It returns when that is done or has failed.
-    pub primary: Command,
-    /// Starts the first primary of a group of which no member runs. Default: `primary`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub seed: Option<Command>,
-    /// Starts the member as a secondary of the primaries whose names it is given. Default: members beyond `primaries` stay stopped.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub secondary: Option<Command>,
-    /// Makes a running secondary primary. Default: `primary`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub promote: Option<Command>,
-    /// Makes a running secondary follow the primaries whose names it is given. Default: `secondary`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub follow: Option<Command>,
-    /// Prints who the members of the application are. For applications whose members agree by a majority and count themselves, such as etcd. The first line is
-    /// `cluster ID`, then each member has a line `NAME|- ID voter|learner healthy|unhealthy ADDRESS`: `-` for one that was added and never started, whose
-    /// address begins with its name then (`http://db-3.db.shop:2380`). It runs in every member that serves, often, and has to change nothing and to be answered
-    /// by a majority. Together with `memberAdd`, `memberRemove` and `seed`.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "default::list")]
-    pub member_list: Option<Command>,
-    /// Announces a member to the others, before it is started. It runs in a member that serves. Its arguments `$(NAME)` and `$(ADDRESS)` are replaced by the name
-    /// of the new member and its fully qualified name; without them both are appended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub member_add: Option<Command>,
-    /// Takes a member out, before it is stopped. It runs in another member that serves. Its arguments `$(NAME)`, `$(ADDRESS)` and `$(ID)` are replaced by name, fully
-    /// qualified name and identity of the one that leaves; without them all three are appended. If that member leads the others, the command moves the lead first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub member_remove: Option<Command>,
-    /// Gives a member its vote, once it serves. With it `memberAdd` has to add members without one (learners). It runs in another member that serves; arguments as for
-    /// `memberRemove`. Default: whoever is added has a vote.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub member_promote: Option<Command>,
-    /// Starts a stopped member alone, as the only member of its cluster, on the data that it has. Only `tanist recover GROUP --from MEMBER` runs it, when a majority is lost for good:
-    /// nothing else of the group runs then, and the other members are given up. It returns when the member serves alone or has failed, and may be run again. Only together with
-    /// `memberList`. Default: a lost majority is left to people and to the means of the application.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub recover: Option<Command>,
-    /// Not supported yet, and refused. Before another member takes over, Tanist proves that the old primary's application has ended. A command
-    /// that makes sure of it is planned for a later version.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fence: Option<Command>,
-}
-
-impl Commands {
-    /// The commands that the group has, by name, in the order of the fields.
-    pub fn by_name(&self) -> impl Iterator<Item = (&'static str, &Command)> {
-        let required = [
-            ("status", Some(&self.status)),
-            ("sequence", Some(&self.sequence)),
-            ("stop", Some(&self.stop)),
-            ("primary", Some(&self.primary)),
-        ];
-        let optional = [
-            ("seed", self.seed.as_ref()),
-            ("secondary", self.secondary.as_ref()),
-            ("promote", self.promote.as_ref()),
-            ("follow", self.follow.as_ref()),
-            ("memberList", self.member_list.as_ref()),
-            ("memberAdd", self.member_add.as_ref()),
-            ("memberRemove", self.member_remove.as_ref()),
-            ("memberPromote", self.member_promote.as_ref()),
-            ("recover", self.recover.as_ref()),
-            ("fence", self.fence.as_ref()),
-        ];
-        required.into_iter().chain(optional).filter_map(|(name, command)| Some((name, command?)))
-    }
-}
-
-/// One command.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Command {
-    /// The program and its arguments. No shell is used unless you name one.
-    #[schemars(length(min = 1, max = 128), inner(length(max = 65_536)))]
-    pub exec: Vec<String>,
-    /// The container of the template in which it runs. Default: `spec.container`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 63))]
-    pub container: Option<String>,
-    /// How many seconds it may take: 1 to 86400. Default: 600, for `status` 5, for `memberList` 10. The outcome of a command that takes longer is unknown, so allow
-    /// plenty.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 86_400))]
-    pub timeout_seconds: Option<u32>,
-}
-
-impl Command {
-    /// How many seconds it may take.
-    #[must_use]
-    pub fn timeout(&self) -> u32 {
-        self.timeout_seconds.unwrap_or(default::TIMEOUT)
-    }
-}
-
 /// One policy: where it comes from (exactly one of `builtin`, `configMap`, `file` and `image`), what it is asked, and its parameters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -455,19 +348,19 @@ pub mod default {
         60
     }
 
-    pub(super) fn status_interval() -> u32 {
+    pub(crate) fn status_interval() -> u32 {
         2
     }
 
     /// Reads `status` with its own default timeout. The API server fills it in; this is for objects that it has not seen.
-    pub(super) fn status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Command, D::Error> {
+    pub(crate) fn status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Command, D::Error> {
         let mut command = Command::deserialize(deserializer)?;
         command.timeout_seconds.get_or_insert(STATUS_TIMEOUT);
         Ok(command)
     }
 
     /// Reads `memberList` with its own default timeout, as for `status`.
-    pub(super) fn list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Command>, D::Error> {
+    pub(crate) fn list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Command>, D::Error> {
         let command = Option::<Command>::deserialize(deserializer)?;
         Ok(command
             .map(|command| Command { timeout_seconds: command.timeout_seconds.or(Some(LIST_TIMEOUT)), ..command }))

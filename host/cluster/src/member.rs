@@ -227,7 +227,10 @@ fn start(target: &Target, intent: &Intent, looks: &Looks<'_>, argv: &[String]) -
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures::future::BoxFuture;
+    use std::sync::atomic::Ordering;
     use tanist_core::data::read_sequence;
+    use tanist_core::evidence::Output;
     use tanist_core::record::Verb;
 
     fn target() -> Target {
@@ -280,6 +283,39 @@ mod tests {
         assert_eq!(asked(true), format!("{head} --quiet-status -- /db/list"));
         let bare = Target { runner: false, ..target() };
         assert_eq!(bare.question(&command, "t", false), (vec!["/db/list".to_owned()], 11));
+    }
+
+    /// A member in which another command runs for the first executions.
+    struct Busy(std::sync::atomic::AtomicUsize);
+
+    impl Cluster for Busy {
+        fn read(&self, _: cluster::Read) -> BoxFuture<'_, Result<cluster::Found, cluster::Error>> {
+            unreachable!("a question reads no objects")
+        }
+
+        fn write(&self, _: cluster::Write) -> BoxFuture<'_, Result<Option<cluster::Object>, cluster::Error>> {
+            unreachable!("a question writes no objects")
+        }
+
+        fn exec(&self, _: cluster::Exec) -> BoxFuture<'_, Ended> {
+            let left = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+            let frame = match left {
+                Ok(_) => "tanist-run/1 t not-started:busy stdout=0 stderr=0 cut=0\n\ntanist-end t\n",
+                Err(_) => "tanist-run/1 t exited:0 stdout=2 stderr=0 cut=0\n7\n\ntanist-end t\n",
+            };
+            let output = Output { stdout: frame.as_bytes().to_vec(), cut: false };
+            Box::pin(async { Ended::Exited(0, output) })
+        }
+    }
+
+    // Another command runs in the member for a moment, for instance the `sequence` of the operator: an administrator's question is asked again, and not for ever.
+    #[tokio::test(start_paused = true)]
+    async fn a_busy_member_is_asked_again_by_hand() {
+        let command = Command { exec: vec!["/db/sequence".into()], container: "db".into(), timeout: 10 };
+        let (target, command) = (&target(), &command);
+        let asked = async |busy: usize| target.sequence_by_hand(&Busy(busy.into()), command, "t").await;
+        assert_eq!(asked(BUSY).await, read_sequence(b"7").unwrap());
+        assert!(matches!(asked(BUSY + 1).await, Position::Unknown(why) if why.contains("busy")));
     }
 
     #[test]

@@ -222,7 +222,7 @@ pub struct MemberRecord {
     /// roll-back an older operator, which does not know this field, can read the record.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub follow_again: bool,
-    /// Where it last ran, in whatever role, until that is proven over. Only of members that can be recovered alone: before that nobody of the others may run, and one that only follows has a vote, too.
+    /// Where it last ran, in whatever role, until that is proven over. Only of members that agree: an identity runs once, and one that only follows has a vote, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ran: Option<LastPrimary>,
 }

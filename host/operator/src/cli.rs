@@ -12,12 +12,12 @@ mod reach;
 mod recover;
 mod restart;
 mod scripts;
-mod settle;
 pub mod simulate;
 mod status;
 mod switchover;
 mod table;
 mod trouble;
+mod wait;
 
 pub use output::print;
 pub use reach::Reach;

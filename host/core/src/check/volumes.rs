@@ -21,7 +21,7 @@ pub fn discard_claim(s: &Snapshot, left: &LeftClaim) -> Held {
     }
     let given_up = |term: u64| left.claim.mark.as_ref().is_none_or(|mark| mark.term < term);
     if s.record.recovered_term.is_some_and(given_up) {
-        let why = "it is from before a member was recovered, and may be all that is left of what was given up; delete it by hand when nobody needs it";
+        let why = "it is from before a member was recovered, and may be all that is left of what was given up; delete the claim yourself when its data is not needed any more";
         return Err(broken_by(Rule::OnlyCopy, name, why));
     }
     // As for a change of the members: none is open, and a healthy majority said the list a moment ago.

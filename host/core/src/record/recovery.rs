@@ -38,7 +38,8 @@ fn is_none(tries: &u32) -> bool {
 }
 
 impl Recovery {
-    /// A recovery of which only a claim remembers that its command began. It may not have been the first try.
+    /// A recovery of which only a claim remembers that its command began. It counts as the second try: one before it may have had an effect, so nobody else is started even when this one turns out
+    /// not to have begun.
     #[must_use]
     pub fn recalled(member: &MemberName) -> Self {
         Recovery { request: String::new(), member: member.clone(), stage: Stage::Accepted, apart: false, tries: 2 }

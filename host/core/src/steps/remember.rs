@@ -6,7 +6,7 @@ use crate::over;
 use crate::plan::{Plan, Reason};
 use crate::policy::Policies;
 use crate::record::{Event, Intent, LastPrimary, LostPrimary, Mark, MemberRecord, Seeded, Verb};
-use crate::snapshot::{Member, Snapshot};
+use crate::snapshot::{Member, Pod, Snapshot};
 use std::collections::BTreeSet;
 
 /// Runs this step; see the documentation of the module.
@@ -191,8 +191,7 @@ fn record_primary(s: &Snapshot, plan: &mut Plan, member: &Member) {
     let seen = s.seen(member).0;
     let may_lead = led && over::may_run(s, member) && !matches!(seen, Role::Stopped | Role::Secondary);
     let (Some(pod), true) = (&member.pod, serves || may_lead || seen == Role::Primary) else { return };
-    let name = &s.group.commands.status.container;
-    let Some(container_id) = pod.containers.get(name).and_then(|c| c.id.clone()) else { return };
+    let Some(entry) = place(s, member, pod) else { return };
     let is_new = serves && memory.primary_term != Some(s.record.term);
     if serves {
         plan.record.member_mut(&member.name).followed_since = false;
@@ -202,15 +201,6 @@ fn record_primary(s: &Snapshot, plan: &mut Plan, member: &Member) {
         known.primary_term = Some(s.record.term);
         known.last_primary = Some(s.now);
     }
-    let entry = LastPrimary {
-        member: member.name.clone(),
-        pod_uid: pod.uid.clone(),
-        container: name.clone(),
-        container_id,
-        node: pod.node.clone(),
-        grace: pod.grace,
-        gone: None,
-    };
     plan.record.push_last_primary(entry);
     if is_new {
         // A command that the record lost made it primary in this term (S32): the secondaries follow another one.
@@ -291,7 +281,6 @@ fn update_last_primaries(s: &Snapshot, plan: &mut Plan) {
 fn note_ran(s: &Snapshot, plan: &mut Plan) {
     let agree = s.group.commands.membership.is_some();
     for member in s.members.iter().filter(|m| agree && over::may_run(s, m)) {
-        let name = &s.group.commands.status.container;
         let runs = match s.seen(member).0 {
             Role::Primary | Role::Secondary | Role::Starting => true,
             // What is known of an earlier pod is not given up for that.
@@ -299,17 +288,10 @@ fn note_ran(s: &Snapshot, plan: &mut Plan) {
             Role::Stopped => false,
         };
         let Some(pod) = member.pod.as_ref().filter(|_| runs) else { continue };
-        let Some(container_id) = pod.containers.get(name).and_then(|c| c.id.clone()) else { continue };
         // An earlier pod is proven over before a member is started in another one. Where a start was begun is noted with its intent.
-        plan.record.member_mut(&member.name).ran = Some(LastPrimary {
-            member: member.name.clone(),
-            pod_uid: pod.uid.clone(),
-            container: name.clone(),
-            container_id,
-            node: pod.node.clone(),
-            grace: pod.grace,
-            gone: None,
-        });
+        if let Some(place) = place(s, member, pod) {
+            plan.record.member_mut(&member.name).ran = Some(place);
+        }
     }
     for known in plan.record.members.values_mut() {
         known.ran.take_if(|last| over::prove_ended(s, last).is_ok());
@@ -317,6 +299,21 @@ fn note_ran(s: &Snapshot, plan: &mut Plan) {
             last.gone = s.pod(&last.pod_uid).is_none().then(|| last.gone.unwrap_or(s.now));
         }
     }
+}
+
+/// Where the member runs: the container in which `status` is asked. `None`: that container was never started.
+fn place(s: &Snapshot, member: &Member, pod: &Pod) -> Option<LastPrimary> {
+    let name = &s.group.commands.status.container;
+    let container_id = pod.containers.get(name).and_then(|c| c.id.clone())?;
+    Some(LastPrimary {
+        member: member.name.clone(),
+        pod_uid: pod.uid.clone(),
+        container: name.clone(),
+        container_id,
+        node: pod.node.clone(),
+        grace: pod.grace,
+        gone: None,
+    })
 }
 
 /// Whether the command that was to make it primary is not settled.

@@ -148,7 +148,7 @@ fn who_became_a_secondary_since_does_not_count_while_it_cannot_be_read() {
     assert_eq!((counts(false), counts(true)), (true, false));
 }
 
-// S9: one that was seen as primary may be primary until it is over, also if it never led the present term: its pod is deleted by force on a node that does not report,
+// S21: one that was seen as primary may be primary until it is over, also if it never led the present term: its pod is deleted by force on a node that does not report,
 // and then only the record knows of it (found by the random world, seed 2212).
 #[test]
 fn who_was_seen_as_primary_in_an_older_term_is_over_before_another_leads() {

@@ -442,7 +442,7 @@ fn shrunk(w: &World, s: &Snapshot, plan: &Plan, replicas: u32) -> Result<(), Str
 fn seeded(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
     let alive = w.pods.iter().find(|(_, b)| b.runs() && (b.app.lives() || pending(w, &b.pod.uid)));
     ensure(alive.is_none(), || format!("db-{} lives", alive.map_or(0, |(o, _)| *o)))?;
-    // A secondary that the API forgot cannot lead: docs/rules.md, "May be primary", remembers only those that did, or were told to.
+    // A secondary that the API forgot cannot lead: docs/rules.md, "May be primary", remembers only those that were seen to lead, or were told to.
     let ghost = w.ghosts.iter().find(|g| g.app.leads() || pending(w, &g.pod_uid));
     ensure(ghost.is_none(), || {
         format!(

@@ -5,6 +5,8 @@ use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::Value;
 use tanist_api::ReplicaGroup;
+use tanist_api::view::View;
+use tanist_core::record::Record;
 
 /// How many groups are listed for a suggestion.
 const LOOKED_AT: u32 = 500;
@@ -32,6 +34,38 @@ pub async fn change(groups: &Api<ReplicaGroup>, name: &str, patch: &Value) -> an
     find(groups, name).await?;
     let patched = groups.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
     patched.map_err(|e| failed(&format!("change group {name}"), &e))
+}
+
+/// Whether an operator has looked at the group, so that its status says something.
+///
+/// # Errors
+/// That none has, and what to ask.
+pub fn observed(view: &View<'_>) -> Result<(), String> {
+    match view.is_observed() {
+        true => Ok(()),
+        false => Err(format!("no operator has looked at {} yet; does one watch this namespace?", view.name())),
+    }
+}
+
+/// The record of a group that has that member.
+///
+/// # Errors
+/// When no operator has looked at the group, its record cannot be read, or there is no such member.
+pub fn recorded(view: &View<'_>, member: &str) -> Result<Record, String> {
+    observed(view)?;
+    let record = view.record().map_err(|why| {
+        format!("the record of {} cannot be read by this version ({why}); use the version of the operator", view.name())
+    })?;
+    if view.member(member).is_none() {
+        return Err(no_member(view, member));
+    }
+    Ok(record)
+}
+
+/// The message that the group has no such member, with the names that it has.
+pub fn no_member(view: &View<'_>, member: &str) -> String {
+    let names: Vec<_> = view.members().iter().map(|m| m.name.clone()).collect();
+    missing("member", member, &format!("group {}", view.name()), Some(&names))
 }
 
 /// The message that a name does not exist, with the names that do. `names` is `None`: they are not known.

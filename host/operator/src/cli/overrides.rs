@@ -5,8 +5,8 @@ pub mod read;
 
 use super::find::find;
 use super::output::print;
-use super::settle::{self, LOOK, settled};
 use super::trouble::failed;
+use super::wait::{self, LOOK, until_final};
 use super::{Session, color, me};
 use anyhow::{Context, anyhow, bail, ensure};
 use assess::{Assessment, Positions, assess};
@@ -61,7 +61,7 @@ async fn override_with(
     asked: &Override,
     confirm: impl FnOnce() -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let (groups, end) = (session.groups(), settle::end(asked.timeout));
+    let (groups, end) = (session.groups(), wait::end(asked.timeout));
     let group = find(&groups, &asked.group).await?;
     let mut positions = read::positions(session, &group).await;
     if let Some(text) = &asked.sequence {
@@ -69,7 +69,7 @@ async fn override_with(
             .map_err(|_| anyhow!("--sequence {text} is not understood; write EMPTY or [HISTORY:]NUMBER"))?;
         positions.insert(asked.member.clone(), position);
     }
-    let assessed = settled(&groups, &asked.group, end, |group| {
+    let assessed = until_final(&groups, &asked.group, end, |group| {
         let now = assess(group, &asked.member, &positions, Timestamp::now()).map_err(anyhow::Error::msg)?;
         let may_change = now.may_pass && !now.refusals.is_empty();
         Ok((now, may_change))
@@ -113,9 +113,9 @@ async fn write(
     positions: &Positions,
     shown: &Assessment,
 ) -> anyhow::Result<ReplicaGroup> {
-    let end = settle::end(asked.timeout);
+    let end = wait::end(asked.timeout);
     for _ in 0..TRIES {
-        let (group, is_same) = settled(groups, &asked.group, end, |group| {
+        let (group, is_same) = until_final(groups, &asked.group, end, |group| {
             let now = assess(group, &asked.member, positions, Timestamp::now()).map_err(anyhow::Error::msg)?;
             let is_same = now.is_same_as(shown);
             Ok(((group.clone(), is_same), !is_same && now.may_pass))

@@ -6,6 +6,7 @@ use super::find::find;
 use super::output::print;
 use super::overrides::read;
 use super::trouble::failed;
+use super::wait::LOOK;
 use super::{Session, me};
 use anyhow::{Context, bail, ensure};
 use jiff::Timestamp;
@@ -21,9 +22,6 @@ use tanist_api::{ANNOTATION_RECOVER, LABEL_GROUP, ReplicaGroup, ReplicaGroupStat
 use tanist_cluster::observe::convert;
 use tanist_core::record::Stage;
 use told::{Claims, Known, Told, tell};
-
-/// How often the group is looked at while the end is awaited.
-const LOOK: Duration = Duration::from_millis(500);
 
 /// How often a write is repeated when the group changed in between in a field that was not shown.
 const TRIES: usize = 5;

@@ -1,13 +1,11 @@
 //! `tanist restart`: every member gets a new pod, one after the other, the primary last (docs/rules.md, "Update"). It is a change of the template, by the annotation that `kubectl rollout restart` sets.
-use super::find::{change, find};
+use super::find::{change, find, observed};
 use super::output::print;
+use super::wait::{Progress, until_done};
 use super::{Session, me};
-use anyhow::{Context, bail};
-use futures::{StreamExt, pin_mut};
+use anyhow::bail;
 use jiff::Timestamp;
-use kube::runtime::watcher::watch_object;
 use serde_json::json;
-use std::time::{Duration, Instant};
 use tanist_api::ReplicaGroup;
 use tanist_api::spec::Batch;
 use tanist_api::view::View;
@@ -18,8 +16,8 @@ const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
 /// Why nobody would be restarted. `None`: somebody would.
 fn refusal(group: &ReplicaGroup) -> Option<String> {
     let (view, update) = (View::new(group), &group.spec.update);
-    if !view.is_observed() {
-        return Some(format!("no operator has looked at {} yet; does one watch this namespace?", view.name()));
+    if let Err(why) = observed(&view) {
+        return Some(why);
     }
     if group.spec.replicas == 0 {
         return Some("spec.replicas is 0, so there is nobody to restart".into());
@@ -44,50 +42,28 @@ pub async fn restart(session: &Session, name: &str, seconds: u64) -> anyhow::Res
     if let Some(why) = refusal(&find(&groups, name).await?) {
         bail!("nothing was changed: {why}");
     }
-    let began = Instant::now();
     let annotations = json!({RESTARTED_AT: Timestamp::now().to_string()});
     let patch = json!({"spec": {"template": {"metadata": {"annotations": annotations}}}});
     let generation = change(&groups, name, &patch).await?.metadata.generation;
-    let mut last = String::new();
-    let watch = watch_object(groups.clone(), name);
-    pin_mut!(watch);
-    let wait = async {
-        while let Some(seen) = watch.next().await {
-            // A watch that fails restarts by itself.
-            let Ok(seen) = seen else { continue };
-            let group = seen.with_context(|| format!("group {name} was deleted"))?;
-            let Some(said) = progress(&group, generation) else { return Ok(()) };
-            if said != last && !said.is_empty() {
-                eprintln!("{said}");
-                last = said;
-            }
-        }
-        bail!("the watch of group {name} ended; see: {} explain {name}", me())
-    };
-    match tokio::time::timeout(Duration::from_secs(seconds), wait).await {
-        Ok(ended) => ended?,
-        Err(_) => bail!(
-            "not every member was restarted after {seconds} s; it goes on all the same, see: {} explain {name}",
-            me()
-        ),
-    }
-    print(&format!("every member was restarted, after {:.1} s\n", began.elapsed().as_secs_f64()))
+    let overdue = format!("not every member was restarted after {seconds} s; it goes on all the same");
+    let took = until_done(&groups, name, seconds, &overdue, |group| Ok(progress(group, generation))).await?;
+    print(&format!("every member was restarted, after {:.1} s\n", took.as_secs_f64()))
 }
 
-/// How far it is. `None`: every member has its new pod and is in its role.
-fn progress(group: &ReplicaGroup, generation: Option<i64>) -> Option<String> {
+/// It is done when every member has its new pod and is in its role, by a status about the new template.
+fn progress(group: &ReplicaGroup, generation: Option<i64>) -> Progress {
     let view = View::new(group);
     if view.observed_generation() < generation {
-        return Some(String::new());
+        return Progress::Waits(String::new());
     }
     let updated = group.status.as_ref().map_or(0, |status| status.updated_replicas);
     let all = updated >= group.spec.replicas;
     if all && view.condition("Ready").is_some_and(|ready| ready.status == "True") {
-        return None;
+        return Progress::Done;
     }
     let stuck = view.wait("UpdateStuck").or_else(|| view.waits().first());
     let why = stuck.map(|wait| format!(": {}", wait.message)).unwrap_or_default();
-    Some(format!("{updated} of {} members have their new pod{why}", group.spec.replicas))
+    Progress::Waits(format!("{updated} of {} members have their new pod{why}", group.spec.replicas))
 }
 
 #[cfg(test)]
@@ -122,10 +98,10 @@ mod tests {
     fn it_ends_when_all_are_restarted_and_in_their_role() {
         let at =
             |updated, ready, generation| progress(&group(&json!({"replicas": 2}), updated, ready), Some(generation));
-        assert_eq!(at(2, "True", 2), None);
-        assert_eq!(at(2, "True", 3), Some(String::new()), "this status is about an older template");
-        assert!(at(1, "True", 2).unwrap().starts_with("1 of 2 members have their new pod"));
-        assert!(at(2, "False", 2).is_some(), "the last one is not in its role yet");
+        let one = |of: u32| Progress::Waits(format!("{of} of 2 members have their new pod"));
+        assert_eq!(at(2, "True", 2), Progress::Done);
+        assert_eq!(at(2, "True", 3), Progress::Waits(String::new()), "this status is about an older template");
+        assert_eq!((at(1, "True", 2), at(2, "False", 2)), (one(1), one(2)), "the last one is not in its role yet");
     }
 
     // The template gets the annotation of kubectl, and nothing else changes.

@@ -1,27 +1,21 @@
 //! `tanist switchover`: requests another primary and shows the progress. The operator does the rest, and stops the old primary only when the new
 //! one has all its data.
-use super::find::{change, missing};
+use super::find::{change, no_member, observed};
 use super::output::print;
-use super::settle::{self, settled};
+use super::wait::{self, Progress, until_done, until_final};
 use super::{Session, me};
-use anyhow::{Context, bail};
-use futures::{StreamExt, pin_mut};
-use kube::runtime::watcher::watch_object;
+use anyhow::bail;
 use serde_json::json;
-use std::time::{Duration, Instant};
 use tanist_api::ReplicaGroup;
 use tanist_api::view::{View, is, role};
 
 /// Why the request is refused before anything is written. `None`: it is not.
 fn refusal(group: &ReplicaGroup, to: &str) -> Option<String> {
     let view = View::new(group);
-    if !view.is_observed() {
-        return Some(format!("no operator has looked at {} yet; does one watch this namespace?", view.name()));
+    if let Err(why) = observed(&view) {
+        return Some(why);
     }
-    let Some(member) = view.member(to) else {
-        let names: Vec<_> = view.members().iter().map(|m| m.name.clone()).collect();
-        return Some(missing("member", to, &format!("group {}", view.name()), Some(&names)));
-    };
+    let Some(member) = view.member(to) else { return Some(no_member(&view, to)) };
     if view.primaries().len() > 1 {
         return Some("several members are primary, so there is no lead to switch".into());
     }
@@ -38,7 +32,7 @@ fn refusal(group: &ReplicaGroup, to: &str) -> Option<String> {
 /// Why it is refused, or what is still awaited after so many seconds.
 pub async fn switchover(session: &Session, name: &str, to: &str, seconds: u64) -> anyhow::Result<()> {
     let groups = session.groups();
-    let refused = settled(&groups, name, settle::end(seconds), |group| {
+    let refused = until_final(&groups, name, wait::end(seconds), |group| {
         let is_unknown = View::new(group).member(to).is_some_and(|member| is(&member.role, "unknown"));
         let why = refusal(group, to);
         let may_change = why.is_some() && is_unknown && !group.spec.paused;
@@ -47,58 +41,30 @@ pub async fn switchover(session: &Session, name: &str, to: &str, seconds: u64) -
     if let Some(why) = refused.await? {
         bail!("{why}");
     }
-    let began = Instant::now();
     let changed = change(&groups, name, &json!({"spec": {"preferredPrimary": to}})).await?;
     let generation = changed.metadata.generation;
-    let mut last = String::new();
-    let watch = watch_object(groups.clone(), name);
-    pin_mut!(watch);
-    let wait = async {
-        while let Some(seen) = watch.next().await {
-            // A watch that fails restarts by itself.
-            let Ok(seen) = seen else { continue };
-            let group = seen.with_context(|| format!("group {name} was deleted"))?;
-            match progress(&group, to, generation) {
-                Progress::Done => return Ok(()),
-                Progress::Failed(why) => bail!("{why}"),
-                Progress::Waits(why) if why != last && !why.is_empty() => {
-                    eprintln!("{why}");
-                    last = why;
-                }
-                Progress::Waits(_) => {}
-            }
-        }
-        bail!("the watch of group {name} ended; see: {} explain {name}", me())
-    };
-    match tokio::time::timeout(Duration::from_secs(seconds), wait).await {
-        Ok(ended) => ended?,
-        Err(_) => bail!(
-            "{to} is not primary after {seconds} s; spec.preferredPrimary stays {to}, so it may still become it; see: {} explain {name}",
-            me()
-        ),
-    }
-    print(&format!("{to} leads, after {:.1} s\n", began.elapsed().as_secs_f64()))
+    let overdue =
+        format!("{to} is not primary after {seconds} s; spec.preferredPrimary stays {to}, so it may still become it");
+    let took = until_done(&groups, name, seconds, &overdue, |group| progress(group, to, generation)).await?;
+    print(&format!("{to} leads, after {:.1} s\n", took.as_secs_f64()))
 }
 
-#[derive(Debug, PartialEq, Eq)]
-enum Progress {
-    Done,
-    Failed(String),
-    Waits(String),
-}
-
-fn progress(group: &ReplicaGroup, to: &str, generation: Option<i64>) -> Progress {
+/// How far it is.
+///
+/// # Errors
+/// When the operator gave up.
+fn progress(group: &ReplicaGroup, to: &str, generation: Option<i64>) -> anyhow::Result<Progress> {
     let view = View::new(group);
     if view.observed_generation() < generation {
-        return Progress::Waits(String::new());
+        return Ok(Progress::Waits(String::new()));
     }
     if view.primaries() == [to] {
-        return Progress::Done;
+        return Ok(Progress::Done);
     }
     if let Some(failed) = view.wait("SwitchoverFailed") {
-        return Progress::Failed(failed.message.clone());
+        bail!("{}", failed.message);
     }
-    Progress::Waits(view.waits().first().map(|w| w.message.clone()).unwrap_or_default())
+    Ok(Progress::Waits(view.waits().first().map(|w| w.message.clone()).unwrap_or_default()))
 }
 
 #[cfg(test)]
@@ -154,13 +120,18 @@ mod tests {
 
     #[test]
     fn it_ends_when_the_member_leads_or_the_operator_gave_up() {
-        let seen =
-            |primary, waiting, generation| progress(&group("secondary", primary, waiting), "db-1", Some(generation));
-        assert_eq!(seen("db-1", json!([]), 2), Progress::Done);
-        assert_eq!(seen("db-1", json!([]), 3), Progress::Waits(String::new()), "this status is about an older spec");
+        let seen = |primary, waiting, generation| {
+            progress(&group("secondary", primary, waiting), "db-1", Some(generation)).map_err(|e| e.to_string())
+        };
+        assert_eq!(seen("db-1", json!([]), 2), Ok(Progress::Done));
+        assert_eq!(
+            seen("db-1", json!([]), 3),
+            Ok(Progress::Waits(String::new())),
+            "this status is about an older spec"
+        );
         let waits = json!([{"reason": "SwitchoverPending", "message": "db-1 lags"}]);
-        assert_eq!(seen("db-0", waits, 2), Progress::Waits("db-1 lags".into()));
+        assert_eq!(seen("db-0", waits, 2), Ok(Progress::Waits("db-1 lags".into())));
         let failed = json!([{"reason": "SwitchoverFailed", "message": "db-0 leads again"}]);
-        assert_eq!(seen("db-0", failed, 2), Progress::Failed("db-0 leads again".into()));
+        assert_eq!(seen("db-0", failed, 2), Err("db-0 leads again".into()));
     }
 }

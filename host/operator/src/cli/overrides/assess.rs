@@ -1,5 +1,5 @@
 //! Assesses an override from what is known of every member: what would be lost, and why the operator would refuse it. Without I/O.
-use crate::cli::find::missing;
+use crate::cli::find::recorded;
 use crate::cli::table::{Cell, Table};
 use crate::cli::{color, me};
 use jiff::Timestamp;
@@ -63,16 +63,7 @@ type Data<'a> = (Option<u64>, &'a Position);
 /// When nothing can be said at all: no operator has looked at the group, its record cannot be read, or there is no such member.
 pub fn assess(group: &ReplicaGroup, name: &str, positions: &Positions, now: Timestamp) -> Result<Assessment, String> {
     let view = View::new(group);
-    if !view.is_observed() {
-        return Err(format!("no operator has looked at {} yet; does one watch this namespace?", view.name()));
-    }
-    let record = view.record().map_err(|why| {
-        format!("the record of {} cannot be read by this version ({why}); use the version of the operator", view.name())
-    })?;
-    if view.member(name).is_none() {
-        let names: Vec<_> = view.members().iter().map(|m| m.name.clone()).collect();
-        return Err(missing("member", name, &format!("group {}", view.name()), Some(&names)));
-    }
+    let record = recorded(&view, name)?;
     let own = (counts_as(&record, name), positions.get(name).unwrap_or(&Position::NotAsked));
     let annotation = json!({"member": name, "sequence": show_position(own.1), "term": record.term}).to_string();
     Ok(Assessment {

@@ -1,6 +1,6 @@
 //! A group in a cluster, for `snapshot`, `try`, `put` and `dev`: what may be read with the role `view`, and the policies that decide for the group now.
 use super::super::Session;
-use super::super::find::find;
+use super::super::find::{find, observed};
 use super::super::trouble::failed;
 use crate::policies::{content_of, source_text};
 use futures::future::join_all;
@@ -44,9 +44,7 @@ pub struct Live {
 pub async fn read(session: &Session, name: &str) -> anyhow::Result<Live> {
     let group = find(&session.groups(), name).await?;
     let view = View::new(&group);
-    if !view.is_observed() {
-        anyhow::bail!("no operator has looked at {} yet; does one watch this namespace?", view.name());
-    }
+    observed(&view).map_err(anyhow::Error::msg)?;
     let (client, namespace) = (&session.client, session.namespace.as_str());
     let of_group = ListParams::default().labels(&format!("{LABEL_GROUP}={name}"));
     let pods = Api::<Pod>::namespaced(client.clone(), namespace).list(&of_group).await;

@@ -1,6 +1,6 @@
 //! Says what a recovery means: what is known of each member, what will be lost, and why the operator would refuse it. Without I/O.
 use super::Recover;
-use crate::cli::find::missing;
+use crate::cli::find::recorded;
 use crate::cli::me;
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -55,17 +55,8 @@ pub struct Told {
 /// When nothing can be said at all: no operator has looked at the group, its record cannot be read, or there is no such member.
 pub fn tell(group: &ReplicaGroup, asked: &Recover, known: &Known) -> Result<Told, String> {
     let view = View::new(group);
-    if !view.is_observed() {
-        return Err(format!("no operator has looked at {} yet; does one watch this namespace?", view.name()));
-    }
-    let record = view.record().map_err(|why| {
-        format!("the record of {} cannot be read by this version ({why}); use the version of the operator", view.name())
-    })?;
     let name = &asked.from;
-    if view.member(name).is_none() {
-        let names: Vec<_> = view.members().iter().map(|m| m.name.clone()).collect();
-        return Err(missing("member", name, &format!("group {}", view.name()), Some(&names)));
-    }
+    let record = recorded(&view, name)?;
     let (cluster, list) =
         record.membership.as_ref().map_or((String::new(), 0), |list| (list.cluster.clone(), list.revision));
     let mut request = json!({
