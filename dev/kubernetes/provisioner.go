@@ -95,6 +95,9 @@ func (p provisioner) round(ctx context.Context) error {
 		if err := p.provide(ctx, claim); err != nil {
 			klog.Errorf("claim %s/%s: %v", claim.Namespace, claim.Name, err)
 		}
+		if err := p.grow(ctx, claim); err != nil {
+			klog.Errorf("growing claim %s/%s: %v", claim.Namespace, claim.Name, err)
+		}
 	}
 	volumes, err := p.client.CoreV1().PersistentVolumes().List(ctx, meta.ListOptions{})
 	if err != nil {
@@ -160,6 +163,33 @@ func (p provisioner) provide(ctx context.Context, claim *core.PersistentVolumeCl
 		volume.Spec.PersistentVolumeReclaimPolicy = *class.ReclaimPolicy
 	}
 	_, err = p.client.CoreV1().PersistentVolumes().Create(ctx, volume, meta.CreateOptions{})
+	return err
+}
+
+// grow does what the resizer of a real storage does: first the volume becomes
+// larger, then the claim says so. A directory has as much as its disk, so there
+// is nothing else to do.
+func (p provisioner) grow(ctx context.Context, claim *core.PersistentVolumeClaim) error {
+	if claim.Status.Phase != core.ClaimBound || claim.DeletionTimestamp != nil {
+		return nil
+	}
+	asked, has := claim.Spec.Resources.Requests[core.ResourceStorage], claim.Status.Capacity[core.ResourceStorage]
+	if asked.Cmp(has) <= 0 {
+		return nil
+	}
+	volume, err := p.client.CoreV1().PersistentVolumes().Get(ctx, claim.Spec.VolumeName, meta.GetOptions{})
+	if err != nil || volume.Annotations["pv.kubernetes.io/provisioned-by"] != provisionerName {
+		return err
+	}
+	if volume.Spec.Capacity.Storage().Cmp(asked) < 0 {
+		volume.Spec.Capacity[core.ResourceStorage] = asked
+		if _, err := p.client.CoreV1().PersistentVolumes().Update(ctx, volume, meta.UpdateOptions{}); err != nil {
+			return err
+		}
+	}
+	grown := claim.DeepCopy()
+	grown.Status.Capacity[core.ResourceStorage] = asked
+	_, err = p.client.CoreV1().PersistentVolumeClaims(claim.Namespace).UpdateStatus(ctx, grown, meta.UpdateOptions{})
 	return err
 }
 

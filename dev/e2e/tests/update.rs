@@ -7,12 +7,12 @@ use std::time::Instant;
 use tanist_e2e::{EtcdClient, Group, Outcome, condition, counts, merge, play, tanist, text, until, waits};
 
 /// A template that differs from every other edition.
-fn edition(number: u32) -> Value {
+pub fn edition(number: u32) -> Value {
     json!({"template": {"metadata": {"labels": {"example.org/edition": number.to_string()}}}})
 }
 
 /// The editions of the members' pods, by ordinal; `-` for a pod that is not there.
-async fn editions(group: &Group, members: u32) -> Result<Vec<String>> {
+pub async fn editions(group: &Group, members: u32) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for member in group.members(members) {
         let pod = member.pod().await.ok();
@@ -22,7 +22,7 @@ async fn editions(group: &Group, members: u32) -> Result<Vec<String>> {
     Ok(found)
 }
 
-async fn updated(group: &Group, members: u32, number: u32, seconds: u64) -> Result<Value> {
+pub async fn updated(group: &Group, members: u32, number: u32, seconds: u64) -> Result<Value> {
     let all = vec![number.to_string(); members as usize];
     until("every pod to have the template", seconds, async || Ok(editions(group, members).await? == all)).await?;
     let counts = |seen: &Value| seen.pointer("/status/updatedReplicas") == Some(&json!(members));
@@ -173,5 +173,107 @@ fn members_that_agree_are_updated_under_a_client() -> Outcome {
         ensure!(counts(&group, 3).await? == before, "{before:?}");
         client.goes_on().await?;
         client.lost_nothing().await
+    })
+}
+
+/// The revisions of a group as `tanist history` says: number, whether it is the present one, its members, its edition.
+fn history(group: &Group) -> Result<Vec<(u64, bool, usize, String)>> {
+    let said = tanist(&group.namespace, &["history", &group.name, "-o", "json"])?;
+    let all: Vec<Value> = serde_json::from_str(&said).context("tanist history")?;
+    let row = |revision: &Value| {
+        let edition = revision.pointer("/template/metadata/labels/example.org~1edition").and_then(Value::as_str);
+        let members = revision["members"].as_array().map_or(0, Vec::len);
+        let present = revision["present"].as_bool().unwrap_or_default();
+        (revision["revision"].as_u64().unwrap_or_default(), present, members, edition.unwrap_or("-").to_owned())
+    };
+    Ok(all.iter().map(row).collect())
+}
+
+// E3: each template is kept under a number and comes back by it, one member after the other; clients lose nothing. A new operator counts on, and what is too old goes.
+#[test]
+fn a_former_template_comes_back() -> Outcome {
+    play("revisions").run(async |stage| {
+        let mut changes = led();
+        merge(&mut changes, json!({"update": {"revisionHistoryLimit": 1}}));
+        let group = stage.register(changes).await?;
+        group.ready(60).await?;
+        group.member(0).write(3).await?;
+        group.copied(3).await?;
+        let row = |number, present, members, edition: &str| (number, present, members, edition.to_owned());
+        let becomes = async |what: &str, rows: Vec<(u64, bool, usize, String)>| {
+            until(what, 60, async || Ok(history(&group)? == rows))
+                .await
+                .with_context(|| format!("{:?}", history(&group)))
+        };
+        becomes("the first template to be kept", vec![row(1, true, 3, "-")]).await?;
+        group.change(edition(2)).await?;
+        updated(&group, 3, 2, 180).await?;
+        becomes("the second one", vec![row(1, false, 0, "-"), row(2, true, 3, "2")]).await?;
+
+        let said = tanist(&stage.namespace, &["diff", &group.name])?;
+        ensure!(
+            said.contains("--- revision 1")
+                && said.lines().any(|l| l.starts_with('+') && l.contains("example.org/edition")),
+            "{said}"
+        );
+        let said = tanist(&stage.namespace, &["rollback", &group.name, "--dry-run"])?;
+        ensure!(said.contains("+++ revision 1"), "{said}");
+        ensure!(history(&group)?.len() == 2, "a dry run changes nothing");
+
+        stage.operator.kill(&stage.operator.pod().await?).await?;
+        let said = tanist(&stage.namespace, &["rollback", &group.name, "--timeout", "240"])?;
+        ensure!(said.contains("every member has the template of revision 1 again"), "{said}");
+        becomes("the first template to be kept under a new number", vec![row(2, false, 0, "2"), row(3, true, 3, "-")])
+            .await?;
+        group.change(edition(4)).await?;
+        updated(&group, 3, 4, 180).await?;
+        becomes("the oldest to go", vec![row(3, false, 0, "-"), row(4, true, 3, "4")]).await?;
+        group.rows(3).await?;
+        group.had_one_primary_at_a_time().await
+    })
+}
+
+// E35, E38: a template that does not work is given up in time, pods go back to the one before, and the spec stays. The operator is killed meanwhile; the next template is a new try.
+#[test]
+fn a_template_that_does_not_work_is_rolled_back() -> Outcome {
+    play("rollback").run(async |stage| {
+        let mut changes = led();
+        merge(&mut changes, json!({"update": {"timeoutSeconds": 20, "onFailure": "RollBack"}}));
+        let group = stage.register(changes).await?;
+        let seen = group.ready(60).await?;
+        group.member(0).write(3).await?;
+        group.copied(3).await?;
+        let (_, broken) = with_image(&seen, "tanist.local/no-such-image:1")?;
+        until("the template to be kept", 60, async || Ok(history(&group)?.len() == 1)).await?;
+        let began = Instant::now();
+        group.change(broken).await?;
+        let is_given_up = |seen: &Value| waits(seen).contains("RolledBack");
+        group.until("the template to be given up", 120, is_given_up).await?;
+        stage.operator.kill(&stage.operator.pod().await?).await?;
+        let is_back = |seen: &Value| condition(seen, "Ready").starts_with("False RolledBack");
+        let seen = group.until("every member to be back in its role", 120, is_back).await?;
+        println!("back after {:.1} s", began.elapsed().as_secs_f64());
+        ensure!(
+            seen.pointer("/status/updatedReplicas").and_then(Value::as_u64).unwrap_or(0) == 0,
+            "no pod has spec.template"
+        );
+        let image = seen.pointer("/spec/template/spec/containers/0/image").cloned().unwrap_or_default();
+        ensure!(image == "tanist.local/no-such-image:1", "the spec is the user's: {image}");
+        let degraded = condition(&seen, "Degraded");
+        ensure!(degraded.starts_with("True RolledBack") && degraded.contains("image"), "{degraded}");
+        let rows: Vec<_> =
+            history(&group)?.into_iter().map(|(number, present, members, _)| (number, present, members)).collect();
+        ensure!(rows == [(2, true, 0), (3, false, 3)], "{rows:?}");
+        group.rows(3).await?;
+
+        // The same by hand: the spec gets the template that pods have, and nobody is replaced.
+        let before = uids(&group).await?;
+        let said = tanist(&stage.namespace, &["rollback", &group.name, "--timeout", "60"])?;
+        ensure!(said.contains("every member has the template of revision 3 again"), "{said}");
+        ensure!(uids(&group).await? == before, "the pods have it already");
+        group.change(edition(2)).await?;
+        updated(&group, 3, 2, 180).await?;
+        group.rows(3).await?;
+        group.had_one_primary_at_a_time().await
     })
 }

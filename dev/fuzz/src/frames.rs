@@ -98,13 +98,14 @@ fn called(words: &[String]) {
         quiet: false,
         if_status: Some(7),
         if_sequence,
+        env: before,
         argv,
     };
     let args = Call { container: "db", uid: "u", ask: Ask::Exec(exec) }.to_args();
     assert!(args.ends_with(argv));
     let asked =
         args.iter().position(|word| word == options::ARGV).and_then(|at| args.get(at + 1..)).map(<[String]>::len);
-    let is_early = expected == options::ARGV;
+    let is_early = expected == options::ARGV || before.iter().any(|word| word == options::ARGV);
     assert!(is_early || asked == Some(before.len() + argv.len()), "{args:?}");
 }
 

@@ -46,7 +46,7 @@ pub fn run(bytes: &[u8]) {
 /// The objects of the group. What they are made of is the user's, so building them may fail, with a sentence.
 fn build(group: &ReplicaGroup, bytes: &[u8]) {
     let settings = Settings { runner_image: "runner:1".into(), installation: "tanist".into() };
-    let note = TemplateNote::next(None, template_hash(group), std::iter::empty());
+    let note = TemplateNote::next(None, template_hash(group), std::iter::empty(), None, None);
     let build = || desired(group, group.spec.replicas, &settings, &note);
     match build() {
         Ok(objects) => {

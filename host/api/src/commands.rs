@@ -54,6 +54,11 @@ pub struct Commands {
     /// `memberList`. Default: a lost majority is left to people and to the means of the application.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recover: Option<Command>,
+    /// Says whether the application is well with a changed template: exit code 0, any other code means that the template failed. It runs on the first member that got the template, 10 s after the last answer while that
+    /// is watched, and a last time when `spec.update.canarySeconds` are over; without these it never runs. It has to change nothing. After a timeout or a broken stream it runs again. No other command starts in the member meanwhile,
+    /// also no takeover by it: keep its timeout short.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "default::list")]
+    pub check: Option<Command>,
     /// Not supported yet, and refused. Before another member takes over, Tanist proves that the old primary's application has ended. A command
     /// that makes sure of it is planned for a later version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -79,6 +84,7 @@ impl Commands {
             ("memberRemove", self.member_remove.as_ref()),
             ("memberPromote", self.member_promote.as_ref()),
             ("recover", self.recover.as_ref()),
+            ("check", self.check.as_ref()),
             ("fence", self.fence.as_ref()),
         ];
         required.into_iter().chain(optional).filter_map(|(name, command)| Some((name, command?)))
@@ -96,7 +102,7 @@ pub struct Command {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63))]
     pub container: Option<String>,
-    /// How many seconds it may take: 1 to 86400. Default: 600, for `status` 5, for `memberList` 10. The outcome of a command that takes longer is unknown, so allow
+    /// How many seconds it may take: 1 to 86400. Default: 600, for `status` 5, for `memberList` and `check` 10. The outcome of a command that takes longer is unknown, so allow
     /// plenty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 86_400))]

@@ -9,6 +9,7 @@
 //!
 //! **The promise.** Nothing here does anything: there is no client, no runtime, no clock and no terminal. Times are arguments.
 pub mod age;
+mod cluster_state;
 mod commands;
 pub mod examples;
 pub mod explain;
@@ -51,8 +52,24 @@ pub const ANNOTATION_APPLIED: &str = "tanist.dev/applied";
 /// Annotation of a StatefulSet: when the operator last made its controller retry at once, in seconds since 1970.
 pub const ANNOTATION_NUDGE: &str = "tanist.dev/nudge";
 
-/// Annotation of a StatefulSet: which `spec.template` it has, and which revisions of pods are older. Only the operator reads it.
+/// Annotation of a StatefulSet: which `spec.template` it has, its number, and which revisions of pods are older. Only the operator reads it.
+/// On a `ControllerRevision`: the hash of its template.
 pub const ANNOTATION_TEMPLATE: &str = "tanist.dev/template";
+
+/// Annotation of a pod, and of a `ControllerRevision`: a hash of the configuration that belongs to the template (`spec.update.onConfigChange`).
+pub const ANNOTATION_CONFIG: &str = "tanist.dev/config";
+
+/// Annotation of the ConfigMap of `spec.clusterState`: the keys that were written last.
+pub const ANNOTATION_STATE_KEYS: &str = "tanist.dev/state-keys";
+
+/// Label of a `ControllerRevision` that stores a template of a group: the group. It has not the group's own label, by which the StatefulSet's controller finds its revisions.
+pub const LABEL_TEMPLATE_OF: &str = "tanist.dev/template-of";
+
+/// Annotation of a `ControllerRevision` that stores a template of a group: the template's number.
+pub const ANNOTATION_REVISION: &str = "tanist.dev/revision";
+
+/// Annotation of a group, where kubectl has it on its own objects: why it was changed. It is stored with the template.
+pub const ANNOTATION_CAUSE: &str = "kubernetes.io/change-cause";
 
 /// Annotation of every applied object: which installation of the operator applied it.
 pub const ANNOTATION_INSTALLATION: &str = "tanist.dev/installation";

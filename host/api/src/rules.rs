@@ -143,8 +143,31 @@ const RULES: &[Rule] = &[
     Rule {
         at: "spec.volumeClaimTemplates",
         point_to: "",
-        cel: "self == oldSelf",
-        say: "volumeClaimTemplates is immutable: create a new group for other volumes",
+        // Not as one comparison of each pair: the API server limits what a loop in a loop may cost.
+        cel: "self.map(t, t.metadata) == oldSelf.map(t, t.metadata) && \
+              self.map(t, t.spec.?accessModes) == oldSelf.map(t, t.spec.?accessModes) && \
+              self.map(t, t.spec.?dataSource) == oldSelf.map(t, t.spec.?dataSource) && \
+              self.map(t, t.spec.?dataSourceRef) == oldSelf.map(t, t.spec.?dataSourceRef) && \
+              self.map(t, t.spec.?selector) == oldSelf.map(t, t.spec.?selector) && \
+              self.map(t, t.spec.?storageClassName) == oldSelf.map(t, t.spec.?storageClassName) && \
+              self.map(t, t.spec.?volumeMode) == oldSelf.map(t, t.spec.?volumeMode) && \
+              self.map(t, t.spec.?volumeAttributesClassName) == oldSelf.map(t, t.spec.?volumeAttributesClassName) && \
+              self.map(t, t.spec.?volumeName) == oldSelf.map(t, t.spec.?volumeName) && \
+              self.map(t, t.spec.?resources.?limits) == oldSelf.map(t, t.spec.?resources.?limits)",
+        say: "volumeClaimTemplates is immutable, but for resources.requests.storage, which may grow: create a new group for other volumes",
+    },
+    Rule {
+        // Growth that the storage refused can be taken back to what the claims ask for.
+        at: "",
+        point_to: ".spec.volumeClaimTemplates",
+        cel: "self.spec.volumeClaimTemplates.all(n, oldSelf.spec.volumeClaimTemplates.all(o, n.metadata.name != o.metadata.name || \
+              !(has(o.spec.resources) && has(o.spec.resources.requests) && 'storage' in o.spec.resources.requests) || \
+              (has(n.spec.resources) && has(n.spec.resources.requests) && 'storage' in n.spec.resources.requests && \
+              (quantity(string(n.spec.resources.requests['storage'])).compareTo(quantity(string(o.spec.resources.requests['storage']))) >= 0 || \
+              (has(oldSelf.status) && has(oldSelf.status.volumes) && n.metadata.name in oldSelf.status.volumes && \
+              quantity(string(n.spec.resources.requests['storage'])).compareTo(quantity(oldSelf.status.volumes[n.metadata.name].requested)) >= 0)))))",
+        say: "resources.requests.storage of volumeClaimTemplates has to be at least what it was, because no volume can be made smaller; what the claims \
+              ask for (status.volumes) is allowed, too",
     },
     Rule {
         at: "spec.volumeClaimTemplates[].metadata",
@@ -171,6 +194,27 @@ const RULES: &[Rule] = &[
         say: "annotations under tanist.dev/ are reserved: use another prefix; for what policies should see, policy.tanist.dev/",
     },
     Rule {
+        at: "spec.clusterState.data[]",
+        point_to: "",
+        cel: "has(self.value) != has(self.each)",
+        say: "a key of clusterState.data has to have exactly one of value and each: keep one of them",
+    },
+    Rule {
+        at: "spec.clusterState.data[]",
+        point_to: ".value",
+        cel: "!has(self.value) || \
+              self.value.matches('^([^$]|[$]+[^$(]|[$]+[(](GROUP|NAMESPACE|UID|STATE|COUNT|NAMES|ADDRESSES)[)])*[$]*$')",
+        say: "value has to have only the placeholders $(GROUP), $(NAMESPACE), $(UID), $(STATE), $(COUNT), $(NAMES) and $(ADDRESSES); what is about one member \
+              belongs into each",
+    },
+    Rule {
+        at: "spec.clusterState.data[]",
+        point_to: ".each",
+        cel: "!has(self.each) || self.each.matches('^([^$]|[$]+[^$(]|[$]+[(](NAME|ADDRESS|ORDINAL|ID|GROUP|NAMESPACE|UID|STATE|COUNT|NAMES|ADDRESSES)[)])*[$]*$')",
+        say: "each has to have only the placeholders $(NAME), $(ADDRESS), $(ORDINAL), $(ID), $(GROUP), $(NAMESPACE), $(UID), $(STATE), $(COUNT), $(NAMES) and \
+              $(ADDRESSES)",
+    },
+    Rule {
         at: "spec.policies[]",
         point_to: "",
         cel: "[has(self.builtin), has(self.configMap), has(self.file), has(self.image)].filter(source, source).size() == 1",
@@ -178,12 +222,20 @@ const RULES: &[Rule] = &[
     },
 ];
 
+/// The longest amount of a resource. Kubernetes writes none that is longer.
+const AMOUNT: u32 = 64;
+
 /// Completes the schema that the derive generates: no nulls, formats that Kubernetes knows, the defaults of each command, and the rules.
 ///
 /// # Errors
 /// When a rule is about a field that is not there.
 pub(super) fn apply(schema: &mut Value) -> Result<(), Misfit> {
     tidy(schema);
+    // Rules compare these amounts.
+    field(schema, "spec.volumeClaimTemplates[].spec.resources.requests")
+        .and_then(|requests| requests.get_mut("additionalProperties")?.as_object_mut())
+        .ok_or(Misfit::Field("requests"))?
+        .insert("maxLength".into(), AMOUNT.into());
     for rule in RULES {
         add(schema, rule.at, rule.point_to, rule.cel.to_owned(), rule.say.to_owned())?;
     }
@@ -204,7 +256,7 @@ pub(super) fn apply(schema: &mut Value) -> Result<(), Misfit> {
         )?;
         let seconds = match name.as_str() {
             "status" => default::STATUS_TIMEOUT,
-            "memberList" => default::LIST_TIMEOUT,
+            "memberList" | "check" => default::LIST_TIMEOUT,
             _ => default::TIMEOUT,
         };
         field(schema, &format!("spec.commands.{name}.timeoutSeconds"))

@@ -6,11 +6,12 @@ use serde_json::{Map, Value};
 use std::borrow::Cow;
 use tanist_core::policy::Point;
 
+pub use super::cluster_state::{ClusterState, StateKey};
 pub use super::commands::{Command, Commands};
 pub use super::scaling::{RemovedVolumes, Scaling};
 use super::status::ReplicaGroupStatus;
 pub use super::template::{ClaimTemplate, Template};
-pub use super::update::{Batch, Update};
+pub use super::update::{Batch, OnFailure, Update};
 
 /// The desired state of the group.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -41,6 +42,8 @@ pub use super::update::{Batch, Update};
     printcolumn = r#"{"name": "Members", "type": "string", "jsonPath": ".status.columns.members",
         "description": "Members in their role, of those desired."}"#,
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name": "Updated", "type": "integer", "priority": 1, "jsonPath": ".status.updatedReplicas",
+        "description": "How many members have a pod of the present template."}"#,
     printcolumn = r#"{"name": "Term", "type": "integer", "priority": 1, "jsonPath": ".status.record.term",
         "description": "The term of the group, which grows with every seed and takeover."}"#,
     printcolumn = r#"{"name": "Policy", "type": "string", "priority": 1, "jsonPath": ".status.columns.policies",
@@ -65,7 +68,9 @@ pub struct ReplicaGroupSpec {
     /// the pods one after the other (`update`); until then the condition `UpdatePending` names them, and Ready is False while no pod runs the new template.
     pub template: Template,
 
-    /// Volume claims of each member, as in a StatefulSet. Immutable. No claim is deleted, unless `scaling.volumes` is `Delete`.
+    /// Volume claims of each member, as in a StatefulSet. Immutable, but for `resources.requests.storage`, which may grow: then the claims of the members
+    /// ask for more, while the application runs; the storage class has to allow it (`allowVolumeExpansion`). No claim is deleted, unless `scaling.volumes` is
+    /// `Delete`.
     #[serde(default)]
     #[schemars(length(max = 16))]
     pub volume_claim_templates: Vec<ClaimTemplate>,
@@ -125,6 +130,14 @@ pub struct ReplicaGroupSpec {
     /// How a changed template reaches the pods.
     #[serde(default)]
     pub update: Update,
+
+    /// A ConfigMap that names the members, under keys of your choice; for etcd `ETCD_INITIAL_CLUSTER`. It names the members that the application lists (`commands.memberList`), or else those
+    /// that run, and whoever is about to be started: it is written before that one starts, which waits for it. With `runner: Injected` each command that Tanist executes has the keys as
+    /// environment variables; `status` as the runner polls it, and `stop` as the runner runs it when its container ends, do not. In `primary`, `seed`, `secondary`, `promote`, `follow`, `memberAdd`, `memberRemove`,
+    /// `memberPromote` and `recover` an argument `$(STATE:KEY)` is replaced by the value, also without the runner. The operator needs the right to change ConfigMaps
+    /// (`deploy/rbac/state`, in the chart `clusterState.enabled`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_state: Option<ClusterState>,
 
     /// The member that should be primary, for instance `db-0`. When you set it and another member is primary, one switchover to it is done, as
     /// soon as it has all data of the primary. Policies see the name and may prefer it. It has no effect when `primaries` is more than 1.
@@ -331,7 +344,7 @@ pub mod default {
     pub const TIMEOUT: u32 = 600;
     /// Seconds that `status` may take: it is run every few seconds and has to be cheap.
     pub const STATUS_TIMEOUT: u32 = 5;
-    /// Seconds that `memberList` may take: it is run every few seconds while members change, and no other command runs in the member meanwhile.
+    /// Seconds that `memberList` and `check` may take: they are run every few seconds while members change, and no other command runs in the member meanwhile.
     pub const LIST_TIMEOUT: u32 = 10;
     /// Termination grace period in seconds of a pod whose template sets none (row A45).
     pub const GRACE: u32 = 600;
@@ -359,7 +372,7 @@ pub mod default {
         Ok(command)
     }
 
-    /// Reads `memberList` with its own default timeout, as for `status`.
+    /// Reads `memberList` or `check` with its own default timeout, as for `status`.
     pub(crate) fn list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Command>, D::Error> {
         let command = Option::<Command>::deserialize(deserializer)?;
         Ok(command

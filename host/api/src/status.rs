@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use tanist_core::policy::Point;
 
 /// What Tanist observed of the group, and why it does what it does.
@@ -47,6 +48,12 @@ pub struct ReplicaGroupStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub members: Vec<MemberStatus>,
+    /// How far the present `spec.template` has come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub update: Option<UpdateStatus>,
+    /// How large the volumes of members are, by the names of their templates (`spec.volumeClaimTemplates`).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub volumes: BTreeMap<String, VolumeStatus>,
     /// The policies, in the order in which they are asked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<PolicyStatus>,
@@ -137,6 +144,9 @@ pub struct MemberStatus {
     /// The node that its pod runs on. Absent: the pod has no node yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
+    /// The number of the `spec.template` that its pod was made from; `tanist history` shows them all. Absent: it has no pod, or that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<u64>,
     /// Whether its pod is Ready.
     #[serde(default)]
     pub ready: bool,
@@ -153,6 +163,29 @@ pub struct MemberStatus {
     /// How many commands failed on it since the last one that succeeded.
     #[serde(default)]
     pub failures: u32,
+}
+
+/// How far a template has come.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UpdateStatus {
+    /// `Pending`: no member has it yet. `Canary`: the first one that got it is watched (`spec.update.canarySeconds`). `Rollout`: one member after the other gets it. `Done`: every member has it. `Failed`: it failed on
+    /// the first member that got it, or pods go back to the one before; nothing changes until it does. `CanaryUpscale`: every member has it, and further members are being made with it. More words may be added.
+    pub phase: String,
+    /// The member on which it is tried, or failed. Absent: there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary: Option<String>,
+}
+
+/// The volumes of members that are made from one template.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct VolumeStatus {
+    /// The most that the claim of a member asks for. The size in `spec.volumeClaimTemplates` can be set back to it.
+    #[schemars(length(max = 64))]
+    pub requested: String,
+    /// The least that the volume of a member has.
+    pub capacity: String,
 }
 
 /// One policy.

@@ -22,17 +22,64 @@ pub struct Update {
     #[serde(default = "timeout")]
     #[schemars(range(min = 1, max = 604_800))]
     pub timeout_seconds: u32,
+    /// For how many seconds the first member with a changed template is watched before others get it: it has to be in its role and Ready for that long without a break. When its container is restarted, its `status` says
+    /// failed, or it takes `timeoutSeconds` longer, the template has failed (`CanaryFailed`): nobody else gets it until it changes, and with `onFailure: RollBack` pods go back. 0: the first member is one like the others.
+    #[serde(default)]
+    #[schemars(range(max = 604_800))]
+    pub canary_seconds: u32,
+    /// What becomes of a changed template that does not work: for `timeoutSeconds` one member that has it did not get into its role. `Wait`: it is reported, and the update goes on when what it waits for is
+    /// over, or with the next template. `RollBack`: pods go back to the last template with which every member was in its role; `spec.template` stays as it is, and the group is not Ready, with the
+    /// reason `RolledBack`, until you change it. With `Wait` in its place it is tried again. Data that the new template's program changed stays changed.
+    #[serde(default)]
+    pub on_failure: OnFailure,
+    /// Whether the data of the ConfigMaps that `template` names (volumes, projected ones too, `env` and `envFrom`, of init containers too) counts as a part of the template: when it changes, the members get new pods one
+    /// after the other, as with a changed template. Changes of several within 10 s are one. Setting this gives the members new pods once, because nobody knows which data they started with.
+    #[serde(default)]
+    pub on_config_change: bool,
+    /// The same for Secrets. The operator has no right to read Secrets unless you give it (`deploy/rbac/secrets`, in the chart `secrets.enabled`); it stores only a hash, and notices a change within
+    /// `resyncIntervalSeconds`.
+    #[serde(default)]
+    pub on_secret_change: bool,
+    /// How many former templates are stored, beside those that pods still run or would go back to, for `tanist history`, `tanist diff` and `tanist rollback`.
+    #[serde(default = "history")]
+    #[schemars(range(max = 100))]
+    pub revision_history_limit: u32,
 }
 
 impl Default for Update {
     fn default() -> Self {
-        Update { batch: Batch::default(), paused: false, wait_seconds: 0, timeout_seconds: timeout() }
+        Update {
+            batch: Batch::default(),
+            paused: false,
+            wait_seconds: 0,
+            timeout_seconds: timeout(),
+            canary_seconds: 0,
+            on_failure: OnFailure::Wait,
+            on_config_change: false,
+            on_secret_change: false,
+            revision_history_limit: history(),
+        }
     }
 }
 
 /// A member copies what it missed, which takes minutes where there is much.
 fn timeout() -> u32 {
     600
+}
+
+/// As many as a StatefulSet keeps.
+fn history() -> u32 {
+    10
+}
+
+/// What becomes of a changed template that does not work (docs/requirements.md, E35).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum OnFailure {
+    /// It is reported.
+    #[default]
+    Wait,
+    /// Pods go back to the last template that worked.
+    RollBack,
 }
 
 /// How many members get a new pod at a time (docs/requirements.md, B27).

@@ -1,5 +1,5 @@
 //! Turns the resource into the group that decisions use. What the schema cannot refuse is refused here, with a sentence for the user.
-use crate::spec::{self, Batch, RemovedVolumes, ReplicaGroup, Runner};
+use crate::spec::{self, Batch, OnFailure, RemovedVolumes, ReplicaGroup, Runner};
 use crate::{ANNOTATION_OVERRIDE, ANNOTATION_RECOVER, ANNOTATION_RETRY, POLICY_PREFIX};
 use kube::ResourceExt;
 use std::collections::BTreeMap;
@@ -7,8 +7,9 @@ use tanist_core::contract::{MemberName, Position};
 use tanist_core::data::read_sequence;
 use tanist_core::limits;
 use tanist_core::snapshot::{
-    Command, Commands, Failover, Group, MemberCommands, Mode, Override, RecoveryRequest, Update,
+    Command, Commands, Failover, Former, Group, MemberCommands, Mode, Override, RecoveryRequest, Update,
 };
+use tanist_core::state::{Entry, Template, key_in, unknown_place};
 
 /// Why a group cannot be acted upon.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -19,6 +20,9 @@ pub enum Invalid {
     /// No container is known in which this command could run.
     #[error("spec.template.spec.containers is empty, so the command {0} has no container to run in")]
     Container(&'static str),
+    /// The cluster state cannot be rendered as it is written.
+    #[error("spec.clusterState: {0}")]
+    ClusterState(String),
 }
 
 /// Reads the spec as the group that the core decides about. `domain`: the DNS domain of the cluster, for instance `cluster.local`; names of members
@@ -52,6 +56,7 @@ pub fn group(object: &ReplicaGroup, domain: &str) -> Result<Group, Invalid> {
         promote: optional("promote", &commands.promote)?,
         follow: optional("follow", &commands.follow)?,
         membership,
+        check: optional("check", &commands.check)?,
     };
     let (requested_override, override_error) = requested(object, ANNOTATION_OVERRIDE, read_override);
     let (requested_recovery, recovery_error) = requested(object, ANNOTATION_RECOVER, read_recovery);
@@ -84,7 +89,14 @@ pub fn group(object: &ReplicaGroup, domain: &str) -> Result<Group, Invalid> {
             },
             wait: spec.update.wait_seconds,
             timeout: spec.update.timeout_seconds,
+            canary: spec.update.canary_seconds,
+            rolls_back: spec.update.on_failure == OnFailure::RollBack,
+            template: String::new(),
+            former: Former::Unknown,
+            config_trouble: None,
+            config_settles: None,
         },
+        cluster_state: cluster_state(object)?,
         paused: spec.paused,
         retry: object.annotations().get(ANNOTATION_RETRY).cloned(),
         requested_override,
@@ -93,6 +105,42 @@ pub fn group(object: &ReplicaGroup, domain: &str) -> Result<Group, Invalid> {
         recovery_error,
         labels: policy_labels(object.labels(), object.annotations(), &spec.policy_keys()),
     })
+}
+
+/// What the user wants of the ConfigMap that names the members. The definition refuses most of what is refused here; a group may be stored under an older one.
+fn cluster_state(object: &ReplicaGroup) -> Result<Option<Template>, Invalid> {
+    let spec = &object.spec;
+    let state = spec.cluster_state.as_ref();
+    let is_key = |key: &str| state.is_some_and(|state| state.data.iter().any(|known| known.name == key));
+    for (name, command) in spec.commands.by_name() {
+        // These run without a plan, some of them without the operator.
+        let is_filled = !["status", "sequence", "stop", "memberList", "check"].contains(&name);
+        let mut keys = command.exec.iter().filter_map(|argument| key_in(argument));
+        if let Some(key) = keys.find(|key| !is_filled || !is_key(key)) {
+            let why = if is_filled { "there is no such key in data" } else { "it is not replaced in this command" };
+            let message =
+                format!("commands.{name} has the argument $(STATE:{key}), and {why}: remove it, or name another key");
+            return Err(Invalid::ClusterState(message));
+        }
+    }
+    let Some(state) = state else { return Ok(None) };
+    let entries: Result<Vec<_>, _> = state.data.iter().map(state_entry).collect();
+    let usual = || format!("{}-cluster-state", object.name_any());
+    Ok(Some(Template { name: state.name.clone().unwrap_or_else(usual), entries: entries? }))
+}
+
+fn state_entry(key: &spec::StateKey) -> Result<Entry, Invalid> {
+    let name = &key.name;
+    let refuse = |why: String| Err(Invalid::ClusterState(why));
+    let (text, each) = match (&key.value, &key.each) {
+        (Some(text), None) => (text, false),
+        (None, Some(text)) => (text, true),
+        _ => return refuse(format!("the key {name} has to have exactly one of value and each: keep one of them")),
+    };
+    if let Some(place) = unknown_place(text, each) {
+        return refuse(format!("the key {name} has {place}, which is no placeholder there: remove it"));
+    }
+    Ok(Entry { key: name.clone(), text: text.clone(), each, separator: key.separator.clone() })
 }
 
 /// What an administrator asks for by that annotation, or why that is not understood.
@@ -187,6 +235,7 @@ pub fn read_recovery(raw: &str) -> Result<RecoveryRequest, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{Value, json};
 
     // D8: a request is bound to the group, the volume and the list that people saw; half of one is none.
     #[test]
@@ -216,6 +265,54 @@ mod tests {
         ] {
             assert!(read_override(bad).unwrap_err().contains("write {\"member\""), "{bad}");
         }
+    }
+
+    /// A group with that cluster state and with these words of `primary` and `stop`.
+    fn with_state(data: Value, primary: &str, stop: &str) -> Result<Option<Template>, String> {
+        let commands = json!({"primary": {"exec": ["p", primary]}, "stop": {"exec": ["t", stop]}});
+        let spec = json!({"commands": commands, "clusterState": {"data": data}});
+        let metadata = json!({"name": "db", "namespace": "shop", "uid": "u"});
+        let object = crate::examples::group(&json!({"metadata": metadata, "spec": spec})).unwrap();
+        group(&object, "cluster.local").map(|group| group.cluster_state).map_err(|why| why.to_string())
+    }
+
+    // D6: a key has one text, whose places are known.
+    #[test]
+    fn a_key_of_the_cluster_state_has_one_text_with_known_places() {
+        let of = |entry: Value| with_state(json!([entry]), "x", "x");
+        let read = of(json!({"name": "A", "each": "$(NAME)=http://$(ADDRESS):2380 $$ $5"})).unwrap().unwrap();
+        assert_eq!(
+            (read.name.as_str(), read.entries[0].separator.as_str(), read.entries[0].each),
+            ("db-cluster-state", ",", true)
+        );
+        assert!(of(json!({"name": "A", "value": "$(UID) $(STATE)"})).is_ok());
+        for (entry, why) in [
+            (json!({"name": "A"}), "exactly one of value and each"),
+            (json!({"name": "A", "value": "x", "each": "y"}), "exactly one of value and each"),
+            (json!({"name": "A", "value": "$(NAME)"}), "$(NAME), which is no placeholder there"),
+            (json!({"name": "A", "each": "$(NOBODY)"}), "$(NOBODY), which is no placeholder there"),
+            (json!({"name": "A", "each": "$(NAME"}), "$(NAME, which is no placeholder there"),
+        ] {
+            let said = of(entry.clone()).unwrap_err();
+            assert!(said.contains(why) && said.contains("the key A"), "{entry}: {said}");
+        }
+    }
+
+    // D6: an argument is replaced where the operator knows the value, and names a key that there is.
+    #[test]
+    fn an_argument_names_a_key_of_the_cluster_state() {
+        let of = |primary, stop| with_state(json!([{"name": "A", "value": "x"}]), primary, stop).map(drop);
+        assert_eq!(of("$(STATE:A)", "x"), Ok(()));
+        assert!(
+            of("$(STATE:B)", "x")
+                .unwrap_err()
+                .contains("commands.primary has the argument $(STATE:B), and there is no such key")
+        );
+        assert!(
+            of("x", "$(STATE:A)")
+                .unwrap_err()
+                .contains("commands.stop has the argument $(STATE:A), and it is not replaced")
+        );
     }
 
     // P20: the prefix goes; what nobody meant for policies is not shown.

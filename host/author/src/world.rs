@@ -58,8 +58,10 @@ pub fn snapshot(case: &Case) -> Snapshot {
         ended: BTreeSet::new(),
         deleted_nodes: BTreeMap::new(),
         lists: BTreeMap::new(),
+        checks: BTreeMap::new(),
         surplus_claims: Vec::new(),
         left_claims: Vec::new(),
+        cluster_state: Default::default(),
     }
 }
 
@@ -162,6 +164,7 @@ fn group(case: &Case, names: &[String], replicas: u32, primaries: u32) -> Group 
             promote: None,
             follow: None,
             membership: None,
+            check: None,
         },
         runner: true,
         start_deadline: 3600,
@@ -175,6 +178,7 @@ fn group(case: &Case, names: &[String], replicas: u32, primaries: u32) -> Group 
         resize_deadline: 600,
         update: Update::default(),
         deletes_volumes: false,
+        cluster_state: None,
         override_error: None,
         requested_recovery: None,
         recovery_error: None,
@@ -255,6 +259,7 @@ fn pod(name: &str, said: &MemberCase, phase: Phase, role: Role, since: Timestamp
         routed: None,
         outdated: false,
         older_template: false,
+        template: None,
         gate: None,
         labels: pairs(&said.labels),
         trouble: None,
@@ -269,6 +274,7 @@ fn claim(name: &str) -> Claim {
         version: "1".to_owned(),
         mark: None,
         start: None,
+        room: None,
     }
 }
 

@@ -10,13 +10,18 @@
 //! | --- | --- |
 //! | status with the record | the group's version |
 //! | apply to an existing object | its version |
+//! | the ConfigMap of the cluster state | its version, or creation by apply; one of somebody else is never written |
 //! | creation by apply | no different object may exist: this apply takes no field from another manager |
 //! | label and readiness that lead clients to a pod | UID and version of the pod |
 //! | label and readiness that lead them away | the UID: a late one costs a moment of availability, and it must not be held up |
-//! | memory, or a start, on a claim | UID and version of the claim |
+//! | memory, or a start, on a claim; a larger request of a claim | UID and version of the claim |
 //! | deletion of a pod or a claim, fewer members | UID and version in the second look |
+//! | a former template that is kept or deleted | its version, or that there is none; UID and version |
 mod error;
 mod reading;
+mod revisions;
+mod second_look;
+mod state;
 #[cfg(test)]
 mod tests;
 mod upkeep;
@@ -32,14 +37,12 @@ use crate::observe;
 use crate::observe::Observed;
 use crate::report;
 use crate::slots::Slot;
-use kube::ResourceExt;
+use second_look::{asks_in_place, look_again, look_before_run};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tanist_api::ReplicaGroup;
-use tanist_core::checked::{
-    Deletion, Discard, Scaling, Start, recheck, recheck_deletion, recheck_discard, recheck_scaling,
-};
+use tanist_core::checked::{Deletion, Discard, Scaling, Start, recheck_deletion, recheck_discard, recheck_scaling};
 use tanist_core::contract::MemberName;
 use tanist_core::freshness::{Ask, FRESH, Moment};
 use tanist_core::memory;
@@ -76,6 +79,11 @@ pub async fn act(ctx: &Arc<Context>, observed: &Observed, plan: &Plan, report: &
     let outcome = Outcome { object: observed.object.clone(), recorded: false, done: Vec::new(), errors: Vec::new() };
     let mut acting = Acting { ctx, observed, plan, report, outcome, missing: Missing::default() };
     acting.carry_out_plan().await;
+    let unread =
+        observed.unreadable.iter().map(|error| Error::Read("former templates (ControllerRevisions)", error.clone()));
+    acting.outcome.errors.extend(unread);
+    // Last, and beside the round.
+    acting.outcome.errors.extend(revisions::keep(ctx, observed).err());
     ctx.hints.with_group(&observed.snapshot.group.uid, |h| h.commands.withdraw());
     acting.outcome
 }
@@ -101,7 +109,7 @@ type SecondLooks = BTreeMap<String, Ready>;
 
 /// Whether the action only asks a member something that changes nothing.
 fn is_reading(action: &Action) -> bool {
-    matches!(action, Action::Read { .. } | Action::List { .. })
+    matches!(action, Action::Read { .. } | Action::List { .. } | Action::Check { .. })
 }
 
 fn is_move(action: &Action) -> bool {
@@ -245,7 +253,10 @@ impl<'a> Acting<'a> {
             Action::DeleteClaim { claim, uid, .. } => Prepared::Discard(self.look_before_discard(claim, uid).await?),
             Action::Scale { replicas } => Prepared::Scaling(self.look_before_scaling(*replicas).await?),
             Action::Apply(_) | Action::Nudge { .. } | Action::Route { .. } => return Ok(Prepared::Nothing),
-            Action::Read { .. } | Action::List { .. } | Action::MarkClaim { .. } => return Ok(Prepared::Nothing),
+            Action::Read { .. } | Action::List { .. } | Action::Check { .. } => return Ok(Prepared::Nothing),
+            Action::MarkClaim { .. } | Action::GrowClaim { .. } | Action::WriteState { .. } => {
+                return Ok(Prepared::Nothing);
+            }
         };
         record(self.ctx, self.plan, self.report, &mut self.outcome).await?;
         if let Action::Run { intent, .. } = action {
@@ -326,6 +337,12 @@ impl<'a> Acting<'a> {
             (Action::MarkClaim { claim, uid, version, mark }, _) => {
                 mark_claim(ctx, namespace, claim, uid, version, mark).await
             }
+            (Action::GrowClaim { claim, uid, version, size, .. }, _) => {
+                upkeep::grow(ctx, self.observed, claim, uid, version, size)
+            }
+            (Action::WriteState { name, data, version, awaited }, _) => {
+                state::write(ctx, self.observed, (name, data), version.clone(), *awaited).await
+            }
             (Action::DeletePod { member, pod_uid, cause, reason }, Prepared::Deletion(deletion)) => {
                 info!(member = %member, reason, "deleting the pod");
                 match delete_pod(ctx, namespace, deletion).await {
@@ -353,8 +370,13 @@ impl<'a> Acting<'a> {
                 reading::list(ctx, self.observed, member, pod_uid);
                 Ok(())
             }
-            (Action::Run { argv, .. }, Prepared::Start(slot, start)) => {
-                run(ctx, &self.outcome.object, snapshot, start, argv.clone(), slot).await
+            (Action::Check { member, pod_uid }, _) => {
+                reading::check(ctx, self.observed, member, pod_uid);
+                Ok(())
+            }
+            (Action::Run { argv, env, .. }, Prepared::Start(slot, start)) => {
+                let given = Given { argv: argv.clone(), env: env.clone() };
+                run(ctx, &self.outcome.object, snapshot, start, given, slot).await
             }
             // Not reached: `prepare` makes what these actions need, or fails.
             (Action::DeletePod { .. } | Action::DeleteClaim { .. }, _) => Ok(()),
@@ -368,48 +390,6 @@ impl<'a> Acting<'a> {
         let same = |a: &&Action| matches!(a, Action::Route { member: m, .. } if m == member);
         gate != Some(ready) || self.plan.actions.iter().filter(same).count() != 1
     }
-}
-
-async fn look_before_run(
-    ctx: &Arc<Context>,
-    observed: &Observed,
-    written: &ReplicaGroup,
-    intent: &Intent,
-) -> Result<Start, Error> {
-    crash::point(crash::DECIDED, intent).await;
-    // A command that opens a term needs the present role of every member. Any other command needs only that its own member has not changed;
-    // a runner that can read the role itself checks it at the moment of the start.
-    // A change of the members needs that of every voter.
-    let ask = match intent.verb.opens_term() || intent.verb.changes_members() {
-        true => Ask::Everyone,
-        false if asks_in_place(&observed.snapshot, intent) => Ask::Recent,
-        false => Ask::Only(&intent.member),
-    };
-    let live = look_again(ctx, observed, written, ask).await?;
-    let start = recheck(&observed.snapshot, &live, intent)
-        .map_err(|v| Error::Recheck(format!("start {} on {}", intent.command, intent.member), v))?;
-    crash::point(crash::LOOKED, intent).await;
-    Ok(start)
-}
-
-/// Observes once more, so that the checks run against the present state (docs/rules.md, "Checks"; docs/safety.md, S6, S8, S9).
-async fn look_again(
-    ctx: &Arc<Context>,
-    observed: &Observed,
-    written: &ReplicaGroup,
-    ask: Ask<'_>,
-) -> Result<Snapshot, Error> {
-    let live =
-        observe::observe(ctx, &observed.object, ask, Some(&observed.snapshot)).await.map_err(Error::LookAgain)?;
-    match live.object.resource_version() == written.resource_version() {
-        true => Ok(live.snapshot),
-        false => Err(Error::Outdated),
-    }
-}
-
-/// Whether the runner that starts the command can read the role itself.
-fn asks_in_place(s: &Snapshot, intent: &Intent) -> bool {
-    s.group.runner && intent.container == s.group.commands.status.container
 }
 
 /// Writes the record once per plan, with the resource version that was read.
@@ -428,20 +408,26 @@ async fn record(ctx: &Context, plan: &Plan, report: &report::Derived, outcome: &
     Ok(())
 }
 
+/// What a command is given.
+struct Given {
+    argv: Vec<String>,
+    env: Vec<String>,
+}
+
 /// Starts a command in the background; its end starts the next round.
 async fn run(
     ctx: &Arc<Context>,
     object: &ReplicaGroup,
     s: &Snapshot,
     start: Start,
-    argv: Vec<String>,
+    Given { argv, env }: Given,
     slot: Slot,
 ) -> Result<(), Error> {
     let intent = start.into_intent();
     crash::point(crash::RECORDED, &intent).await;
     let Some(member) = s.member(&intent.member) else { return Ok(()) };
     let (Some(target), Some(pod)) = (observe::target(&s.group, member), member.pod.clone()) else { return Ok(()) };
-    let uid = s.group.uid.clone();
+    let (uid, target) = (s.group.uid.clone(), target.with_env(ctx, env));
     // A start that opens a term follows a look at every member, in which a runner says whether it can read the position itself.
     let position = member::rests_on(s.group.runner, &s.group.commands.sequence, &member.position, &intent)
         .filter(|_| ctx.hints.with_group(&uid, |h| h.readings.can_look(&intent.pod_uid)))

@@ -1,5 +1,6 @@
 //! What this process remembers between rounds. Safety never depends on it: losing it costs only time.
-use crate::observe::Built;
+use crate::cluster;
+use crate::observe::{Built, FormerTemplate};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -60,6 +61,14 @@ pub struct Group {
     pub writing: BTreeSet<String>,
     /// Objects whose last write failed, by kind and name.
     pub unwritten: BTreeMap<String, Unwritten>,
+    /// The template that is kept, what else is, and how many at most, as one text. Absent: this process has not looked yet.
+    pub kept: Option<String>,
+    /// The last template that worked, with its hash. Absent: nobody asked for it yet.
+    pub former: Option<(String, FormerTemplate)>,
+    /// The configuration that counts, and one that may replace it.
+    pub config: Option<crate::observe::config::Settled>,
+    /// When and why the numbers of the kept templates could not be read. Absent: they could.
+    pub unnumbered: Option<(Moment, cluster::Error)>,
     /// Errors of the last round that were reported as events.
     pub reported: BTreeSet<String>,
     /// Members without a pod, and since when this process has seen that.

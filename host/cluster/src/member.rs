@@ -33,6 +33,8 @@ pub struct Target {
     pub uid: String,
     /// Whether the runner is PID 1.
     pub runner: bool,
+    /// Environment variables of commands, `KEY=VALUE`. Empty unless the runner has said that it can set them: an older one would not understand the option.
+    pub env: Vec<String>,
 }
 
 /// What the runner checks once more, just before it starts a command and with no other command in between.
@@ -64,6 +66,13 @@ pub fn rests_on<'s>(
 }
 
 impl Target {
+    /// The same, with environment variables for its commands, if its runner has said that it can set them.
+    #[must_use]
+    pub fn with_env(self, ctx: &Context, env: Vec<String>) -> Self {
+        let takes = self.runner && ctx.hints.with_group(&self.group, |h| h.readings.takes_env(&self.uid));
+        Target { env: if takes { env } else { Vec::new() }, ..self }
+    }
+
     /// Waits at most [`slots::WAIT`] for a slot of short executions, then executes. Without a slot nothing is executed, and the outcome says so.
     async fn exec(&self, ctx: &Context, container: &str, argv: &[String], seconds: u64) -> Ended {
         match ctx.questions.take(&self.group, slots::WAIT).await {
@@ -129,6 +138,16 @@ impl Target {
         evidence::list(ended, self.told(token))
     }
 
+    /// Runs `check`, beside which `status` goes on. Its exit code.
+    ///
+    /// # Errors
+    /// Why there is none, in words.
+    pub async fn check(&self, ctx: &Context, command: &Command, token: &str) -> Result<i32, String> {
+        let (argv, seconds) = self.question(command, token, false);
+        let ended = self.exec(ctx, &command.container, &argv, seconds).await;
+        evidence::check(ended, self.told(token))
+    }
+
     /// The same for an administrator's command line, outside of the operator: it takes no slot and counts in no metric. The runner refuses it
     /// while another command runs in the member, for instance the `sequence` of the operator; then it is asked again for a while.
     pub async fn sequence_by_hand(&self, cluster: &dyn Cluster, command: &Command, token: &str) -> Position {
@@ -157,6 +176,7 @@ impl Target {
             quiet,
             if_status: None,
             if_sequence: None,
+            env: &self.env,
             argv: &command.exec,
         };
         (self.call(&command.container, Ask::Exec(exec)), seconds.saturating_add(WAY))
@@ -219,6 +239,7 @@ fn start(target: &Target, intent: &Intent, looks: &Looks<'_>, argv: &[String]) -
         quiet: false,
         if_status: looks.role.and_then(status_code),
         if_sequence,
+        env: &target.env,
         argv,
     };
     target.call(&intent.container, Ask::Exec(exec))
@@ -234,7 +255,8 @@ mod tests {
     use tanist_core::record::Verb;
 
     fn target() -> Target {
-        Target { namespace: "shop".into(), group: "group".into(), pod: "db-0".into(), uid: "u".into(), runner: true }
+        let (namespace, group) = ("shop".into(), "group".into());
+        Target { namespace, group, pod: "db-0".into(), uid: "u".into(), runner: true, env: Vec::new() }
     }
 
     fn intent() -> Intent {
@@ -271,6 +293,24 @@ mod tests {
             call(Some((&sequence, "h:7".into()))),
             format!("{head} {look} -- /db/sequence -- /db/start primary")
         );
+    }
+
+    // D6: every command has the cluster state as environment; without the runner there is no way to give it one.
+    #[test]
+    fn commands_and_questions_get_the_environment() {
+        let command = Command { exec: vec!["/db/list".into()], container: "db".into(), timeout: 10 };
+        let target = Target { env: vec!["A=x y".into(), "B=1".into()], ..target() };
+        let given = ["--env", "A=x y", "--env", "B=1", "--", "/db/list"].map(str::to_owned);
+        let started = start(&target, &intent(), &Looks::default(), &command.exec);
+        assert!(started.ends_with(&given), "{started:?}");
+        let asked = target.question(&command, "t", false).0;
+        assert!(asked.ends_with(&given), "{asked:?}");
+        assert!(
+            !target.call("db", Ask::Status).contains(&"--env".to_owned()),
+            "a poll has the environment of the runner"
+        );
+        let bare = Target { runner: false, ..target };
+        assert_eq!(bare.question(&command, "t", false).0, command.exec);
     }
 
     // D2: while a member is asked for its list, its role may be polled; while its data is read, it may not.

@@ -10,11 +10,15 @@
 //! Whether Kubernetes accepts the template shows only when it is applied (condition `TemplateRejected`).
 mod pods;
 mod probe;
+mod revision;
 mod runner;
 mod services;
+mod state;
 mod template_note;
 
-pub use template_note::{TemplateNote, template_hash};
+pub use revision::{revision, revision_name};
+pub use state::cluster_state;
+pub use template_note::{Numbers, TemplateNote, config_of, hash_of, template_hash};
 
 use kube::{Resource, ResourceExt};
 use serde_json::{Map, Value, json};

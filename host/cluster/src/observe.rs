@@ -1,40 +1,45 @@
 //! Observe: the only reader. It reads everything live from the API server and from the members; watches only start rounds.
 mod built;
 mod conditions;
+pub mod config;
 pub mod convert;
 mod missing;
 mod nodes;
 mod owners;
+pub mod quantity;
 mod questions;
 mod revisions;
+mod state;
 pub mod told;
 mod uncreated;
+mod volumes;
+mod world;
 pub use built::Built;
 use conditions::Around;
 pub use convert::every_container_ended;
 use nodes::Nodes;
-pub use questions::{read_list, read_position};
+pub use questions::{read_check, read_list, read_position};
+use revisions::Past;
+pub use revisions::{FormerTemplate, Kept, Numbered, kept};
+use world::World;
 
-use crate::cluster::{self, Kind};
+use crate::cluster;
 use crate::context::Context;
 use crate::member::Target;
 use crate::objects::{self, Size};
-use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::ResourceExt;
-use kube::core::{DynamicObject, ObjectMeta};
+use kube::core::ObjectMeta;
 use serde::Deserialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tanist_api::{self as api, ReplicaGroup, validate};
-use tanist_core::contract::{MemberName, Phase, Position, Timestamp};
+use tanist_core::contract::{MemberName, Phase, Timestamp};
 use tanist_core::freshness::{Ask, Moment, Statuses};
-use tanist_core::limits;
 use tanist_core::memory;
 use tanist_core::record::{LostPrimary, Record};
 use tanist_core::roster::Roster;
-use tanist_core::snapshot::{Group, LeftClaim, Member, Object, Set, Snapshot};
+use tanist_core::snapshot::{Group, Member, Snapshot};
 use tanist_core::status::Failed;
 use tracing::debug;
 
@@ -112,6 +117,10 @@ pub struct Observed {
     pub snapshot: Snapshot,
     /// The version of the list of pods.
     pub pods: Option<String>,
+    /// The template that the StatefulSet has. Absent: it has not the present one yet, or that has no number.
+    pub template: Option<Numbered>,
+    /// Why former templates cannot be read. Absent: they can, or were not needed.
+    pub unreadable: Option<cluster::Error>,
 }
 
 /// Reads everything that a decision may use. `before`: what was seen a moment ago. Its members are asked at once, while the API server is read;
@@ -166,7 +175,7 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
     if object.uid() != seen.uid() || object.metadata.deletion_timestamp.is_some() {
         return Err(Error::Gone);
     }
-    let group = validate::group(&object, &ctx.cluster_domain).map_err(Error::ReadSpec)?;
+    let mut group = validate::group(&object, &ctx.cluster_domain).map_err(Error::ReadSpec)?;
     let now = ctx.clock.now();
     let mut record = read_record(&object, now)?;
     let at = ctx.clock.moment();
@@ -174,16 +183,46 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
         hints.commands.watch(&mut record.intents, group.unknown_grace, now);
         hints.readings.note_record(object.record(), at)
     });
-    let template = ctx.hints.with_group(&group.uid, |hints| hints.built.template_hash(&object));
-    let mut world = World::read(ctx, &group, template).await?;
+    let (configuration, cluster_state, world) =
+        tokio::join!(config::read(ctx, &object, &group), state::read(ctx, &group), World::read(ctx, &object, &group));
+    let mut world = world?;
+    let (at, now, live) = (ctx.clock.moment(), ctx.clock.now(), world.live_config());
+    // What pods are made from: what is stored, and its configuration.
+    let present = ctx.hints.with_group(&group.uid, |hints| {
+        let configured = config::settle(&mut hints.config, configuration, live, at, now);
+        (group.update.config_trouble, group.update.config_settles) = (configured.trouble, configured.settles);
+        let present = config::with(&object, configured.hash);
+        group.update.template = hints.built.template_hash(&present);
+        present
+    });
+    world.template = record.fallback(&group.update).unwrap_or(&group.update.template).to_owned();
+    let past = revisions::past(ctx, &present, &group, &record).await;
+    group.update.former = past.former();
+    // Pods have, or get, the template before `spec.template`: the containers of commands without one are of that.
+    let is_back = record.fallback(&group.update).is_some();
+    let used = if let (true, Past::Kept(past)) = (is_back, &past) { past.clone() } else { present };
+    if is_back {
+        let update = group.update;
+        group = Group { update, ..validate::group(&used, &ctx.cluster_domain).map_err(Error::ReadSpec)? };
+    } else {
+        world.template.clone_from(&group.update.template);
+    }
     let mut record = memory::recall(record, &group.name, world.claims());
     // What a claim opened again has the time of the process that wrote it.
     record.clamp(ctx.clock.now());
     world.same_group(ctx, &group).await?;
     let mut set = world.set(&group, ctx)?;
-    let note = world.template_note();
+    let numbers = world.read_numbers(ctx, &group).await;
+    let note = world.template_note(numbers.as_ref().ok().and_then(Option::as_ref));
     let size = Size::of(Roster::new(&group, set.as_ref(), &record), &record);
-    let desired = ctx.hints.with_group(&group.uid, |h| h.built.desired(&object, size, &ctx.settings, &note));
+    let desired = match (is_back, &past) {
+        // As long as it cannot be read what is there stays as it is.
+        (true, Past::Unreadable(_)) => Ok(Vec::new()),
+        _ => {
+            let made = volumes::as_made(&used, world.set.as_deref());
+            ctx.hints.with_group(&group.uid, |h| h.built.desired(&made, size, &ctx.settings, &note))
+        }
+    };
     let desired = desired.map_err(Error::BuildObjects)?;
     let known = missing::known(&object, &record);
     world.find(ctx, &group, &missing::expected(&group, set.as_ref(), &record), &desired).await?;
@@ -219,10 +258,14 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
         deleted_nodes,
         ended,
         lists: BTreeMap::new(),
+        checks: BTreeMap::new(),
         surplus_claims,
         left_claims,
+        cluster_state,
     };
-    Ok((Observed { object, snapshot, pods: world.version }, by_others))
+    let template = world.numbered(used, &snapshot.record).filter(|_| !matches!(past, Past::Unreadable(_)));
+    let unreadable = if let Past::Unreadable(error) = past { Some(error) } else { numbers.err() };
+    Ok((Observed { object, snapshot, template, unreadable, pods: world.version }, by_others))
 }
 
 /// Marks members on nodes that do not report as unreachable: asking them would only time out, and what the API shows of them is outdated.
@@ -257,169 +300,9 @@ pub async fn within<T>(what: &'static str, read: impl Future<Output = Result<T, 
     }
 }
 
-/// The objects of the group that exist in Kubernetes.
-struct World {
-    set: Option<Arc<StatefulSet>>,
-    services: Vec<Arc<DynamicObject>>,
-    budgets: Vec<Arc<DynamicObject>>,
-    pods: Vec<Arc<Pod>>,
-    claims: Vec<(MemberName, tanist_core::snapshot::Claim)>,
-    /// The names of claims that are not bound.
-    unbound: BTreeSet<String>,
-    /// The version of the list of pods.
-    version: Option<String>,
-    /// The hash of the group's `spec.template`.
-    template: String,
-}
-
-impl World {
-    async fn read(ctx: &Context, group: &Group, template: String) -> Result<Self, Error> {
-        let (cluster, ns, name) = (&*ctx.cluster, &group.namespace, &group.name);
-        let (set, services, budgets, (pods, version), (claims, _)) = tokio::try_join!(
-            within("the StatefulSet", cluster.get::<StatefulSet>(ns, name)),
-            within("services", cluster.list_plain(Kind::Service, ns, name)),
-            within("pod disruption budgets", cluster.list_plain(Kind::Budget, ns, name)),
-            within("pods", cluster.list::<Pod>(ns, name)),
-            within("claims", cluster.list::<PersistentVolumeClaim>(ns, name)),
-        )?;
-        let unbound = conditions::unbound(claims.iter().map(|claim| &**claim));
-        let claims = claims.iter().filter_map(|c| convert::claim(&group.name, c)).collect();
-        Ok(World { set, services, budgets, pods, claims, unbound, version, template })
-    }
-
-    fn claims(&self) -> impl Iterator<Item = (&MemberName, &tanist_core::snapshot::Claim)> {
-        self.claims.iter().map(|(m, c)| (m, c))
-    }
-
-    fn set(&self, group: &Group, ctx: &Context) -> Result<Option<Set>, Error> {
-        let Some(set) = &self.set else { return Ok(None) };
-        if !convert::owned_by(&set.metadata, &group.uid) {
-            return Err(Error::NotOurs("StatefulSet", group.name.clone()));
-        }
-        match set.annotations().get(api::ANNOTATION_INSTALLATION) {
-            Some(other) if other != &ctx.settings.installation => Err(Error::OtherInstallation(other.clone())),
-            _ => {
-                let replicas = set.spec.as_ref().and_then(|s| s.replicas).unwrap_or(1);
-                Ok(Some(Set {
-                    uid: set.uid().unwrap_or_default(),
-                    replicas: u32::try_from(replicas).unwrap_or(0),
-                    version: set.resource_version().unwrap_or_default(),
-                    missing: BTreeMap::new(),
-                    nudged: set.annotations().get(api::ANNOTATION_NUDGE).and_then(|at| at.parse().ok()),
-                    unseen: set
-                        .status
-                        .as_ref()
-                        .is_some_and(|status| status.observed_generation < set.metadata.generation),
-                }))
-            }
-        }
-    }
-
-    /// The desired objects, each with whether it exists as desired.
-    fn objects(&self, ctx: &Context, group: &Group, desired: Vec<Arc<serde_json::Value>>) -> Vec<Object> {
-        let mut found = Vec::new();
-        for manifest in desired {
-            let text =
-                |pointer| manifest.pointer(pointer).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
-            let (kind, name, hash) = (text("/kind"), text("/metadata/name"), applied_hash(&manifest));
-            let there = self.live(ctx, group, &kind, &name);
-            // The hash shows whether the desired object changed, and the fingerprint whether the existing object was changed by others.
-            let same = there.as_ref().is_some_and(|(meta, _)| {
-                convert::owned_by(meta, &group.uid)
-                    && meta.annotations.as_ref().and_then(|a| a.get(api::ANNOTATION_APPLIED)) == Some(&hash)
-            });
-            let untouched = ctx.hints.with_group(&group.uid, |h| {
-                h.applied.get(&format!("{kind}/{name}")) == there.as_ref().map(|(_, fingerprint)| fingerprint)
-            });
-            let version = there.and_then(|(meta, _)| meta.resource_version.clone());
-            found.push(Object { kind, name, manifest, current: same && untouched, version });
-        }
-        found
-    }
-
-    /// The metadata of an existing object, and the fingerprint of what other users may change.
-    fn live(&self, ctx: &Context, group: &Group, kind: &str, name: &str) -> Option<(&ObjectMeta, String)> {
-        let fingerprint = |meta: &ObjectMeta, spec: &dyn Fn() -> serde_json::Value| {
-            ctx.hints.with_group(&group.uid, |h| h.built.fingerprint(&format!("{kind}/{name}"), meta, spec))
-        };
-        let plain = match kind {
-            "StatefulSet" => {
-                let set = self.set.as_ref().filter(|set| set.metadata.name.as_deref() == Some(name))?;
-                let spec = || serde_json::to_value(&set.spec).unwrap_or_default();
-                return Some((&set.metadata, fingerprint(&set.metadata, &spec)));
-            }
-            "Service" => named(&self.services, name)?,
-            "PodDisruptionBudget" => named(&self.budgets, name)?,
-            _ => return None,
-        };
-        let spec = || plain.data.get("spec").cloned().unwrap_or_default();
-        Some((&plain.metadata, fingerprint(&plain.metadata, &spec)))
-    }
-
-    /// Every expected member and every pod that the set owns or whose UID is known: a pod that lost its label or its owner may still run.
-    fn members(
-        &self,
-        object: &ReplicaGroup,
-        group: &Group,
-        set: Option<&Set>,
-        record: &Record,
-        known: &BTreeSet<String>,
-        now: Timestamp,
-    ) -> Vec<Member> {
-        let mut members: BTreeMap<u32, Member> = BTreeMap::new();
-        for seat in Roster::new(group, set, record).seats() {
-            members.insert(seat.ordinal, self.member(seat.name, seat.ordinal));
-        }
-        let revision = self.set.as_ref().and_then(|s| s.status.as_ref()?.update_revision.as_deref());
-        let (keys, live) = (object.spec.policy_keys(), self.live_note());
-        for pod in &self.pods {
-            let owned = set.is_some_and(|s| convert::owned_by(&pod.metadata, &s.uid));
-            let ours = owned || pod.metadata.uid.as_ref().is_some_and(|uid| known.contains(uid));
-            let Some(ordinal) = convert::ordinal(&group.name, &pod.name_any()).filter(|_| ours) else { continue };
-            let member = members.entry(ordinal).or_insert_with(|| self.member(pod.name_any().into(), ordinal));
-            let stray = missing::stray(pod, group, owned);
-            let older_template = self.has_older_template(pod, live.as_ref());
-            let seen = convert::pod(pod, group, &keys, revision, now);
-            member.pod = Some(tanist_core::snapshot::Pod { stray, older_template, ..seen });
-        }
-        members.into_values().take(limits::MEMBERS).collect()
-    }
-
-    /// The names of the group's claims that belong to no member of the roster.
-    fn surplus_claims(&self, roster: Roster<'_>, members: &[Member], record: &Record) -> Vec<String> {
-        let expected = members.iter().filter(|m| roster.has(m)).map(|m| m.name.clone());
-        memory::surplus(record, roster.group_name(), &expected.collect::<Vec<_>>(), self.claims())
-    }
-
-    /// The claims that removed members left behind. Whoever has a pod, or is expected, is a member.
-    fn left_claims(&self, group: &Group, members: &[Member], record: &Record) -> Vec<LeftClaim> {
-        let present: Vec<_> = members.iter().map(|m| m.name.clone()).collect();
-        memory::left(record, &group.name, &present, self.claims())
-    }
-
-    fn member(&self, name: MemberName, ordinal: u32) -> Member {
-        let mut claims: Vec<_> = self.claims.iter().filter(|(m, _)| m == &name).map(|(_, c)| c.clone()).collect();
-        claims.sort_by(|a, b| a.name.cmp(&b.name));
-        Member {
-            name,
-            ordinal,
-            pod: None,
-            claims,
-            reading: Default::default(),
-            position: Position::NotAsked,
-            position_at: 0,
-            position_stale: false,
-            asked: false,
-            conditions: Vec::new(),
-        }
-    }
-}
-
-fn named<'a>(list: &'a [Arc<DynamicObject>], name: &str) -> Option<&'a DynamicObject> {
-    list.iter().map(|object| &**object).find(|object| object.metadata.name.as_deref() == Some(name))
-}
-
-fn applied_hash(manifest: &serde_json::Value) -> String {
+/// The hash of a manifest, as its annotation says it. Empty: it has none.
+#[must_use]
+pub fn applied_hash(manifest: &serde_json::Value) -> String {
     let annotations = manifest.pointer("/metadata/annotations").and_then(|a| a.get(api::ANNOTATION_APPLIED));
     annotations.and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
 }
@@ -446,12 +329,14 @@ pub fn target(group: &Group, member: &Member) -> Option<Target> {
         pod: member.name.to_string(),
         uid: pod.uid.clone(),
         runner: group.runner,
+        env: Vec::new(),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tanist_core::contract::Position;
     use tanist_core::snapshot::{Node, Pod};
 
     fn on(node: &str, phase: Phase) -> Member {

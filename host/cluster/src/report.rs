@@ -4,14 +4,14 @@ use crate::cluster::{self, Object, Write};
 use crate::context::Context;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::ResourceExt;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tanist_api::{ReplicaGroup, ReplicaGroupStatus, status as api};
 use tanist_core::contract::{Phase, Role};
 use tanist_core::plan::{DecidedBy, Decision, Plan, Standing};
 use tanist_core::record::Record;
-use tanist_core::snapshot::Snapshot;
+use tanist_core::snapshot::{Amount, Snapshot};
 use tanist_core::status::{self, Failed, Finding, Kind, PolicyHealth, Report, Trouble, Truth};
 
 /// The status without the record and the times.
@@ -23,6 +23,7 @@ pub struct Derived {
     replicas: u32,
     desired: u32,
     selector: String,
+    volumes: BTreeMap<String, api::VolumeStatus>,
 }
 
 impl Derived {
@@ -63,7 +64,21 @@ pub fn derive(snapshot: &Snapshot, plan: &Plan, policies: Policies<'_>, errors: 
         replicas: u32::try_from(snapshot.members.iter().filter(|m| m.pod.is_some()).count()).unwrap_or(u32::MAX),
         desired: snapshot.group.replicas,
         selector: format!("{}={}", tanist_api::LABEL_GROUP, snapshot.group.name),
+        volumes: volumes(snapshot),
     }
+}
+
+/// For each template of claims the most that is requested, and the least that there is.
+fn volumes(snapshot: &Snapshot) -> BTreeMap<String, api::VolumeStatus> {
+    let mut found: BTreeMap<String, (&Amount, &Amount)> = BTreeMap::new();
+    for room in snapshot.members.iter().flat_map(|m| &m.claims).filter_map(|claim| claim.room.as_ref()) {
+        let (most, least) = found.entry(room.volume.clone()).or_insert((&room.requested, &room.capacity));
+        *most = if room.requested.bytes > most.bytes { &room.requested } else { most };
+        *least = if room.capacity.bytes < least.bytes { &room.capacity } else { least };
+    }
+    let text = |amount: &Amount| amount.text.clone();
+    let status = |(most, least)| api::VolumeStatus { requested: text(most), capacity: text(least) };
+    found.into_iter().map(|(name, amounts)| (name, status(amounts))).collect()
 }
 
 /// Merges all errors: the first gives the reason, and each its sentence. That somebody else changed an object first is no trouble: the next round, a tenth of a second
@@ -128,6 +143,11 @@ fn build(object: &ReplicaGroup, plan: &Plan, derived: &Derived, old: &ReplicaGro
         primaries: derived.report.primaries.iter().map(ToString::to_string).collect(),
         columns: columns(derived),
         members: rows.map(|(row, (ready, routed))| member(row, *ready, *routed)).collect(),
+        update: Some(api::UpdateStatus {
+            phase: derived.report.update.0.as_str().to_owned(),
+            canary: derived.report.update.1.as_ref().map(ToString::to_string),
+        }),
+        volumes: derived.volumes.clone(),
         policies: derived.policies.clone(),
         awaiting: plan.waits.iter().take(16).map(awaited).collect(),
         decisions: decisions(plan, old),
@@ -198,6 +218,7 @@ fn member(row: &status::Row, ready: bool, routed: bool) -> api::MemberStatus {
         term: row.term,
         pod_uid: row.pod_uid.clone(),
         node: row.node.clone(),
+        revision: row.revision,
         ready,
         routed,
         membership: row.membership.map(|m| membership_word(m).to_owned()),

@@ -109,6 +109,11 @@ impl Stub {
         self.lock().objects.get(path).cloned()
     }
 
+    /// The objects below a path.
+    pub fn below(&self, path: &str) -> Vec<Value> {
+        self.lock().below(path).cloned().collect()
+    }
+
     pub fn remove(&self, path: &str) {
         self.lock().objects.remove(path).unwrap();
     }
@@ -228,7 +233,7 @@ impl State {
         match (&seen.method, found) {
             (&Method::GET, Some(object)) => Ok(object),
             (&Method::GET, None)
-                if ["pods", "services", "poddisruptionbudgets", "persistentvolumeclaims"]
+                if ["pods", "services", "poddisruptionbudgets", "persistentvolumeclaims", "controllerrevisions"]
                     .iter()
                     .any(|c| path.ends_with(c)) =>
             {
@@ -261,9 +266,13 @@ impl State {
     fn list(&self, path: &str, query: &str) -> Value {
         let selector = query.split('&').find_map(|q| q.strip_prefix("labelSelector=")).and_then(|s| s.split_once('='));
         let labelled = |o: &&Value| selector.is_none_or(|(key, value)| o["metadata"]["labels"][key] == value);
-        let below = |p: &str| p.rsplit_once('/').is_some_and(|(head, _)| head == path);
-        let items: Vec<_> = self.objects.iter().filter(|(p, _)| below(p)).map(|(_, o)| o).filter(labelled).collect();
+        let items: Vec<_> = self.below(path).filter(labelled).collect();
         json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items})
+    }
+
+    fn below(&self, path: &str) -> impl Iterator<Item = &Value> {
+        let below = move |p: &str| p.rsplit_once('/').is_some_and(|(head, _)| head == path);
+        self.objects.iter().filter(move |(p, _)| below(p)).map(|(_, object)| object)
     }
 
     /// Server-side apply, as far as tests need it: versions, and which managers own fields. A manager without fields is removed.

@@ -32,7 +32,10 @@ pub use recover::{
     Asked, Serves, asked, halt_member, is_recovering, may_be_refused, recover_group, recover_member, serves,
 };
 pub use seed::{SeedOrder, highest_term};
-pub use update::{awaits_update, gives_up_lead, keeps_pod, update_idle, update_member};
+pub use update::{
+    awaits_update, fails_with_template, gives_up_lead, has_present_template, is_taken_away, keeps_pod, template_works,
+    update_idle, update_member, works_with_template,
+};
 pub use volumes::discard_claim;
 
 use crate::contract::{MemberName, Phase, Role};
@@ -327,9 +330,10 @@ pub fn can_take_command(s: &Snapshot, member: &Member) -> Held {
         return Err(broken_by(Rule::TargetUnreachable, name, format!("its pod is {}", phase_word(phase))));
     }
     if member.asked {
-        let message = match s.group.commands.membership {
-            None => "its sequence is being read",
-            Some(_) => "its sequence or its list of members is being read",
+        let message = match (&s.group.commands.membership, &s.group.commands.check) {
+            (None, None) => "its sequence is being read",
+            (Some(_), None) => "its sequence or its list of members is being read",
+            (_, Some(_)) => "its sequence or its list of members is being read, or it is being checked",
         };
         return Err(broken_by(Rule::MemberBusy, name, message));
     }

@@ -3,6 +3,7 @@ use crate::check;
 use crate::limits;
 use crate::plan::{Plan, Reason};
 use crate::policy::Policies;
+use crate::record::Record;
 use crate::snapshot::Snapshot;
 use crate::steps;
 
@@ -18,7 +19,7 @@ enum When {
     Unrecovered,
 }
 
-/// The steps in order, without the last two, `update` and `rebalance`; each is a file in `steps/` and a heading of host/README.md.
+/// The steps in order, without the last six, `canary`, `rollback`, `update`, `rebalance`, `grow` and `state`; each is a file in `steps/` and a heading of host/README.md.
 const STEPS: [(Step, When); 21] = [
     (steps::settle::step, When::Always),
     (steps::remember::step, When::Always),
@@ -64,12 +65,27 @@ pub fn decide(snapshot: &Snapshot, policies: &dyn Policies) -> Plan {
         now.record.clone_from(&plan.record);
     }
     if !check::is_recovering(&now) {
-        steps::update::step(&now, policies, &mut plan);
-        // The last step. The second look has the record from before this round: what a switchover changed in it counts in the next one.
+        steps::canary::step(&now, policies, &mut plan);
+        now.record.clone_from(&plan.record);
+        steps::rollback::step(&now, policies, &mut plan);
+        // What was observed is about the template that was just given up.
+        let update = &now.group.update;
+        let gave_up = plan.record.fallback(update).is_some() && now.record.fallback(update).is_none();
+        // The second look has the record from before this round, in which the first member was still watched.
+        let is_judged = |record: &Record| record.canary_of(update).is_some_and(|canary| canary.verdict.is_some());
+        let judged = is_judged(&plan.record) && !is_judged(&snapshot.record);
+        now.record.clone_from(&plan.record);
+        if !gave_up && !judged {
+            steps::update::step(&now, policies, &mut plan);
+        }
+        // Asked last of all. The second look has the record from before this round: what a switchover changed in it counts in the next one.
         if now.record.switchover == snapshot.record.switchover {
             steps::rebalance::step(&now, policies, &mut plan);
         }
     }
+    // Nobody waits for it, so nothing is held up by it.
+    steps::grow::step(&now, policies, &mut plan);
+    steps::state::step(&now, policies, &mut plan);
     limit_waiting(snapshot, &mut plan);
     plan.sort();
     plan

@@ -61,7 +61,13 @@ fn starts_a_round_itself(done: &[Action]) -> bool {
     let begins = |a: &Action| {
         matches!(
             a,
-            Action::Run { .. } | Action::Read { .. } | Action::List { .. } | Action::Apply(_) | Action::Nudge { .. }
+            Action::Run { .. }
+                | Action::Read { .. }
+                | Action::List { .. }
+                | Action::Check { .. }
+                | Action::Apply(_)
+                | Action::Nudge { .. }
+                | Action::WriteState { .. }
         )
     };
     done.iter().any(begins)

@@ -92,6 +92,7 @@ pub fn pod(id: &str, ready: bool, phase: Phase) -> Pod {
         routed: None,
         outdated: false,
         older_template: false,
+        template: None,
         gate: None,
         labels: Vec::new(),
         trouble: None,

@@ -9,7 +9,7 @@ pub use position::{PositionHint, Sight, Worth};
 
 use crate::contract::{MemberName, Phase, Role, Timestamp};
 use crate::membership::Heard;
-use crate::snapshot::{Member, Pod};
+use crate::snapshot::{CheckAnswer, Member, Pod};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -117,13 +117,23 @@ pub struct StatusAnswer {
     pub after: Duration,
     /// Whether the pod's runner can check the sequence just before it starts a command.
     pub looks: bool,
+    /// Whether it can give environment variables to a command.
+    pub takes_env: bool,
 }
 
 impl StatusAnswer {
     /// An answer that has only a role.
     #[must_use]
     pub fn of(role: Role) -> Self {
-        StatusAnswer { role, detail: None, processes: None, running: None, after: Duration::ZERO, looks: false }
+        StatusAnswer {
+            role,
+            detail: None,
+            processes: None,
+            running: None,
+            after: Duration::ZERO,
+            looks: false,
+            takes_env: false,
+        }
     }
 
     /// The answer in place of a `status` that was not run, gave no answer, or has not ended yet.
@@ -157,6 +167,14 @@ struct ListHint {
     heard: Heard,
 }
 
+/// What `check` said, with its circumstances.
+#[derive(Debug, Clone)]
+struct CheckHint {
+    /// The ID of the container in which it ran.
+    container_id: Option<String>,
+    answer: CheckAnswer,
+}
+
 /// A role of a member, and when it began.
 #[derive(Debug, Clone)]
 struct RoleHint {
@@ -184,7 +202,9 @@ pub struct Readings {
     lists: BTreeMap<String, ListHint>,
     /// When members were last changed. Lists that were asked for before do not count any more.
     changed: Option<Moment>,
-    /// Pods whose sequence or list is being read.
+    /// What `check` said last, by pod UID.
+    checks: BTreeMap<String, CheckHint>,
+    /// Pods whose sequence or list is being read, or whose application is being checked.
     reading: BTreeSet<String>,
     /// When `status` last gave a role, by member.
     contacts: BTreeMap<MemberName, Timestamp>,
@@ -275,7 +295,13 @@ impl Readings {
         self.answers.get(pod_uid).is_some_and(|hint| hint.answer.looks)
     }
 
-    /// Notes that the sequence of that pod is being read. False: it is being read already.
+    /// Whether the runner of that pod has said that it can give environment variables to a command.
+    #[must_use]
+    pub fn takes_env(&self, pod_uid: &str) -> bool {
+        self.answers.get(pod_uid).is_some_and(|hint| hint.answer.takes_env)
+    }
+
+    /// Notes that the sequence or list of that pod is being read, or its application checked. False: something of it is being asked already.
     pub fn begin_reading(&mut self, pod_uid: &str) -> bool {
         self.reading.insert(pod_uid.to_owned())
     }
@@ -289,6 +315,25 @@ impl Readings {
         }
         let container_id = pod.containers.get(container).and_then(|c| c.id.clone());
         self.lists.insert(pod.uid.clone(), ListHint { container_id, heard });
+    }
+
+    /// Remembers what `check` said in that pod.
+    pub fn remember_check(&mut self, pod: &Pod, container: &str, answer: CheckAnswer) {
+        self.reading.remove(&pod.uid);
+        let container_id = pod.containers.get(container).and_then(|c| c.id.clone());
+        self.checks.insert(pod.uid.clone(), CheckHint { container_id, answer });
+    }
+
+    /// What `check` said of members in the container that each has now. What is about other pods is forgotten.
+    pub fn checks(&mut self, members: &[Member], container: &str) -> BTreeMap<MemberName, CheckAnswer> {
+        let pod_of = |uid: &str| members.iter().find_map(|m| Some((m, m.pod.as_ref().filter(|pod| pod.uid == uid)?)));
+        self.checks.retain(|uid, _| pod_of(uid).is_some());
+        let said = self.checks.iter().filter_map(|(uid, hint)| {
+            let (member, pod) = pod_of(uid)?;
+            let id = pod.containers.get(container).and_then(|c| c.id.as_ref());
+            (hint.container_id.as_ref() == id).then(|| (member.name.clone(), hint.answer.clone()))
+        });
+        said.collect()
     }
 
     /// A command that changes the members starts or has ended: no list that was asked for before counts any more.

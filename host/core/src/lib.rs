@@ -29,6 +29,7 @@ pub mod question;
 pub mod record;
 pub mod roster;
 pub mod snapshot;
+pub mod state;
 pub mod status;
 pub mod steps;
 mod words;

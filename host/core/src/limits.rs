@@ -56,6 +56,9 @@ pub const HISTORY_BYTES: usize = 255;
 /// Bytes of what `memberList` prints: some 60 members with long addresses.
 pub const LIST_BYTES: usize = 16 * 1024;
 
+/// Bytes of all values of `spec.clusterState` together, some 500 members with their addresses. They are a part of each command line: Linux takes 128 KiB in one word.
+pub const STATE_BYTES: usize = 32 * 1024;
+
 /// Members in a list, and so the most that a group may have whose members agree. Applications that agree on every write have few.
 pub const LIST_MEMBERS: usize = 64;
 
@@ -67,6 +70,15 @@ pub const LIST_SECONDS: i64 = 30;
 
 /// Seconds after which it is asked for again while members are being changed, lists differ, or one could not be read.
 pub const LIST_AGAIN_SECONDS: i64 = 2;
+
+/// Seconds after which `check` is run again on a member that is watched with a changed template.
+pub const CHECK_SECONDS: i64 = 10;
+
+/// Seconds for which a member of which nothing is known may be starting before that is reported: longer than a start takes that needs nobody.
+pub const ALONE_SECONDS: i64 = 60;
+
+/// Seconds after which a volume that is to be larger is looked at again: nothing tells when the storage is done.
+pub const VOLUME_AGAIN_SECONDS: i64 = 10;
 
 /// The age in seconds up to which a list counts when a change of the members is decided: as long as it takes to ask all members and a slow one.
 pub const LIST_CHANGE_SECONDS: i64 = 5;

@@ -104,11 +104,15 @@ impl List {
         let before =
             |entry: &Entry| known.is_some_and(|known| known.has_started(&entry.id, entry.member(group).as_ref()));
         let started = |entry: &Entry| entry.is_started() || before(entry);
-        let listed = |entry: &Entry| Listed {
-            id: entry.id.clone(),
-            member: entry.member(group),
-            started: started(entry),
-            voter: entry.is_voter(),
+        // What was noted of the same identity: of one that was just added it is not known yet.
+        let noted = |entry: &Entry, member: Option<&MemberName>| {
+            let of = known.and_then(|known| known.of(member?)).filter(|l| l.id.is_empty() || l.id == entry.id)?;
+            of.volume.clone().filter(|_| !entry.is_started())
+        };
+        let listed = |entry: &Entry| {
+            let member = entry.member(group);
+            let volume = noted(entry, member.as_ref());
+            Listed { id: entry.id.clone(), member, started: started(entry), voter: entry.is_voter(), volume }
         };
         let members = self.entries.iter().map(listed).collect();
         let revision = known.map_or(0, |known| known.revision);

@@ -5,7 +5,7 @@
 use crate::contract::MemberName;
 use crate::limits;
 use crate::record::{Intent, LastPrimary, Mark, Membership, Record, Recovery, Seeded, Verb};
-use crate::snapshot::{Claim, ClaimMark, LeftClaim, Snapshot, StartNote};
+use crate::snapshot::{Claim, ClaimMark, LeftClaim, Member, Snapshot, StartNote};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
@@ -286,6 +286,21 @@ pub fn claim_mark(record: &Record, group: &str, member: &MemberName) -> Option<C
         ran: primaries_to_mark(record, member),
         membership: record.membership.clone(),
     })
+}
+
+/// Whether the member's claims remember who the members are that agree: it was confirmed on these volumes, and no claim is ahead of the record.
+#[must_use]
+pub fn keeps_list(s: &Snapshot, member: &Member) -> bool {
+    let known = s.record.member(&member.name);
+    let own = known.term.is_some() && known.claim_uid.is_some() && claim_uids(&member.claims) == known.claim_uid;
+    s.group.commands.membership.is_some() && own && ahead(s).all(|ahead| *ahead.member != member.name)
+}
+
+/// Whether the claim has the list of members that the record has.
+#[must_use]
+pub fn has_list(s: &Snapshot, claim: &Claim) -> bool {
+    let mark = claim.mark.as_ref().filter(|mark| mark.group == s.group.name);
+    mark.is_some_and(|mark| mark.membership == s.record.membership)
 }
 
 /// The pods and nodes of primaries, and of members that agree, that are not proven over: the member's own first, then the others', up to the limit.

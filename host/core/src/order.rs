@@ -13,17 +13,23 @@ pub enum Need {
     Routing(MemberName),
     /// The `StatefulSet` is as desired: an apply that lands after it shrank would let it grow again.
     Set,
+    /// The ConfigMap of the cluster state names whoever is started in this plan.
+    State,
 }
 
 /// What an action needs beside [`Need::Decision`], which every action needs.
 fn needs(action: &Action) -> Vec<Need> {
     match action {
         Action::Route { member, .. } => vec![Need::Routing(member.clone())],
-        Action::Run { intent, .. } => vec![Need::Record, Need::Routing(intent.member.clone())],
+        Action::Run { intent, needs_state, .. } => {
+            let own = [Need::Record, Need::Routing(intent.member.clone())];
+            own.into_iter().chain(needs_state.then_some(Need::State)).collect()
+        }
         Action::DeletePod { .. } | Action::DeleteClaim { .. } => vec![Need::Record],
         Action::Scale { .. } => vec![Need::Record, Need::Set],
-        Action::Apply(_) | Action::Nudge { .. } | Action::Read { .. } | Action::List { .. } => Vec::new(),
-        Action::MarkClaim { .. } => Vec::new(),
+        Action::Apply(_) | Action::Nudge { .. } => Vec::new(),
+        Action::Read { .. } | Action::List { .. } | Action::Check { .. } => Vec::new(),
+        Action::MarkClaim { .. } | Action::GrowClaim { .. } | Action::WriteState { .. } => Vec::new(),
     }
 }
 
@@ -38,8 +44,10 @@ pub fn suspends(action: &Action) -> Option<Need> {
 pub fn spoils(action: &Action) -> Option<Need> {
     match action {
         Action::Route { member, .. } => Some(Need::Routing(member.clone())),
-        Action::Apply(_) | Action::Nudge { .. } | Action::Read { .. } | Action::List { .. } => None,
-        Action::MarkClaim { .. } => None,
+        Action::WriteState { .. } => Some(Need::State),
+        Action::Apply(_) | Action::Nudge { .. } => None,
+        Action::Read { .. } | Action::List { .. } | Action::Check { .. } => None,
+        Action::MarkClaim { .. } | Action::GrowClaim { .. } => None,
         Action::Run { .. } | Action::DeletePod { .. } | Action::DeleteClaim { .. } | Action::Scale { .. } => None,
     }
 }

@@ -4,6 +4,7 @@ use crate::contract::{MemberName, Role, Sequence, Timestamp, Transition};
 use crate::policy::{Point, PolicyName, Unanswered};
 use crate::record::{Intent, Record};
 use crate::snapshot::{ClaimMark, Object};
+use crate::state::Data;
 use crate::words::words;
 
 /// The result of a decision.
@@ -60,6 +61,21 @@ pub enum Action {
         intent: Intent,
         /// argv with the peers in place.
         argv: Vec<String>,
+        /// Environment variables, `KEY=VALUE`: the cluster state. A runner that does not know how to set them is not given them.
+        env: Vec<String>,
+        /// Whether it starts a member, so that the cluster state is written before.
+        needs_state: bool,
+    },
+    /// Write the cluster state into its ConfigMap (`spec.clusterState`).
+    WriteState {
+        /// The name of the ConfigMap.
+        name: String,
+        /// Its values.
+        data: Data,
+        /// Its `resourceVersion` as it was seen: a precondition. Absent: there is none, and it may only be created.
+        version: Option<String>,
+        /// Whether a start of this plan waits for it.
+        awaited: bool,
     },
     /// Run `sequence`. It changes nothing, so it needs no intent.
     Read {
@@ -71,6 +87,13 @@ pub enum Action {
     /// Run `memberList`. It changes nothing, so it needs no intent.
     List {
         /// The member that is asked.
+        member: MemberName,
+        /// The UID of its pod.
+        pod_uid: String,
+    },
+    /// Run `check` on the first member with a changed template. It changes nothing, so it needs no intent.
+    Check {
+        /// The member.
         member: MemberName,
         /// The UID of its pod.
         pod_uid: String,
@@ -99,6 +122,19 @@ pub enum Action {
         claim: String,
         /// The UID of the claim: a precondition of the call.
         uid: String,
+    },
+    /// Ask for a larger volume: the claim's request becomes that of the spec.
+    GrowClaim {
+        /// The member.
+        member: MemberName,
+        /// The claim's name.
+        claim: String,
+        /// The UID of the claim.
+        uid: String,
+        /// The `resourceVersion` of the claim that this was decided on: without this precondition a late write could ask for less than was asked for since.
+        version: String,
+        /// How much, as Kubernetes writes it.
+        size: String,
     },
     /// Write the group's memory as annotations of a claim.
     MarkClaim {
@@ -219,14 +255,28 @@ words! {
         ResizeOverdue,
         /// A volume has data of an earlier identity.
         KeptData,
+        /// Volumes are getting larger.
+        VolumesGrowing,
+        /// The storage cannot make a volume larger.
+        VolumeNotGrown,
         /// Pods get the present template one after the other.
         Updating,
         /// The same, and nothing changed for a long time.
         UpdateStuck,
+        /// The first member with a changed template is watched.
+        Canary,
+        /// A changed template failed on the first member that got it.
+        CanaryFailed,
+        /// A ConfigMap or Secret that belongs to the template cannot be read.
+        ConfigUnknown,
+        /// A changed template did not work, and pods go back to the one before.
+        RolledBack,
         /// A member is being recovered, as an administrator wanted.
         RecoverPending,
         /// The request to recover a member cannot be used.
         RecoverInvalid,
+        /// The ConfigMap of `spec.clusterState` cannot be written as it has to be.
+        ClusterStateBlocked,
     }
 }
 
@@ -356,11 +406,12 @@ impl Plan {
     pub fn touches(&self, name: &MemberName) -> bool {
         self.actions.iter().any(|a| match a {
             Action::Run { intent, .. } => &intent.member == name,
-            Action::Read { member, .. } | Action::List { member, .. } | Action::DeletePod { member, .. } => {
-                member == name
+            Action::Read { member, .. } | Action::List { member, .. } => member == name,
+            Action::Check { member, .. } | Action::DeletePod { member, .. } => member == name,
+            Action::Apply(_) | Action::Nudge { .. } | Action::Route { .. } | Action::WriteState { .. } => false,
+            Action::MarkClaim { .. } | Action::GrowClaim { .. } | Action::DeleteClaim { .. } | Action::Scale { .. } => {
+                false
             }
-            Action::Apply(_) | Action::Nudge { .. } | Action::Route { .. } => false,
-            Action::MarkClaim { .. } | Action::DeleteClaim { .. } | Action::Scale { .. } => false,
         })
     }
 
@@ -375,9 +426,13 @@ impl Plan {
     /// that would scale it up again.
     pub(crate) fn sort(&mut self) {
         self.actions.sort_by_key(|action| match action {
-            Action::Route { .. } | Action::Run { .. } | Action::Read { .. } | Action::List { .. } => 0,
+            Action::Route { .. } | Action::Run { .. } | Action::Read { .. } => 0,
+            Action::List { .. } | Action::Check { .. } => 0,
             Action::DeletePod { .. } | Action::MarkClaim { .. } | Action::DeleteClaim { .. } => 0,
-            Action::Apply(_) | Action::Nudge { .. } => 1,
+            // It stands before the first command that waits for it.
+            Action::WriteState { awaited: true, .. } => 0,
+            Action::WriteState { awaited: false, .. } => 1,
+            Action::Apply(_) | Action::Nudge { .. } | Action::GrowClaim { .. } => 1,
             Action::Scale { .. } => 2,
         });
     }

@@ -12,11 +12,12 @@ pub use event::Event;
 pub use membership::{Listed, Membership, Resizing};
 pub use primaries::{LastPrimary, LostPrimary};
 pub use recovery::{Recovery, Stage};
-pub use update::Updating;
+pub use update::{Canary, Failing, Fallback, GivenUp, Trial, Updating, Verdict};
 pub use verb::Verb;
 
 use crate::contract::{Failure, MemberName, Position, Sequence, Timestamp, Transition};
 use crate::limits;
+use crate::snapshot::Update;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -83,6 +84,13 @@ pub struct Record {
     /// An update of the pods that is under way. Absent: none is. An operator that does not know this field cannot read the record meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updating: Option<Updating>,
+    /// The template to which pods go back when a changed one does not work. Absent: the user does not want that, or none worked yet. An operator that does not know this field
+    /// cannot read the record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<Fallback>,
+    /// The first member with a changed template. Absent: none is watched. An operator that does not know this field cannot read the record meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary: Option<Canary>,
     /// The override that was used; it is never used again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_override: Option<String>,
@@ -403,6 +411,30 @@ impl Record {
         self.waiting_since.iter_mut().for_each(past);
         self.resizing.iter_mut().map(|resizing| &mut resizing.since).for_each(past);
         self.updating.iter_mut().map(|updating| &mut updating.since).for_each(past);
+        if let Some(canary) = &mut self.canary {
+            past(&mut canary.begun);
+            canary.since.iter_mut().for_each(past);
+        }
+        if let Some(fallback) = &mut self.fallback {
+            fallback.failed.iter_mut().map(|failed| &mut failed.at).for_each(past);
+            let failing = fallback.trial.iter_mut().filter_map(|trial| trial.failing.as_mut());
+            failing.map(|failing| &mut failing.since).for_each(past);
+        }
+    }
+
+    /// The template that pods have in place of `spec.template`, which was given up. `None`: they have `spec.template`.
+    #[must_use]
+    pub fn fallback(&self, update: &Update) -> Option<&str> {
+        self.fallback
+            .as_ref()
+            .filter(|fallback| fallback.given_up(update).is_some())
+            .map(|fallback| fallback.good.as_str())
+    }
+
+    /// The canary of the template that the group has. `None`: nobody was watched with it.
+    #[must_use]
+    pub fn canary_of(&self, update: &Update) -> Option<&Canary> {
+        self.canary.as_ref().filter(|canary| canary.template == update.template)
     }
 
     /// Clears all back-offs: an administrator changed the spec or asked for a retry.

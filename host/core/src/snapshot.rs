@@ -5,8 +5,8 @@ mod member;
 mod surplus;
 
 pub use commands::{Command, Commands, MemberCommands};
-pub use group::{Failover, Group, Mode, Override, RecoveryRequest, Update};
-pub use member::{Claim, ClaimMark, Container, LeftClaim, Member, Pod, Reading, StartNote};
+pub use group::{Failover, Former, Group, Mode, Override, RecoveryRequest, Update};
+pub use member::{Amount, CheckAnswer, Claim, ClaimMark, Container, LeftClaim, Member, Pod, Reading, Room, StartNote};
 
 use crate::contract::{MemberName, Phase, Position, Role, Timestamp};
 use crate::evidence::Cause;
@@ -15,6 +15,7 @@ use crate::membership::Heard;
 use crate::over;
 use crate::record::{Intent, Record, Verb};
 use crate::roster::{Roster, Standing};
+use crate::state;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -45,10 +46,14 @@ pub struct Snapshot {
     pub ended: BTreeSet<String>,
     /// What members that run said of who is a member, by name. Absent: not asked. Empty in a group without the command.
     pub lists: BTreeMap<MemberName, Heard>,
+    /// What `check` said last, by member, in the container that the member has now.
+    pub checks: BTreeMap<MemberName, CheckAnswer>,
     /// Names of claims with ordinals beyond every expected member.
     pub surplus_claims: Vec<String>,
     /// Claims that members left behind which a scale-down removed.
     pub left_claims: Vec<LeftClaim>,
+    /// The ConfigMap of `spec.clusterState`.
+    pub cluster_state: state::Stored,
 }
 
 /// A Kubernetes object of the group as desired.
@@ -79,7 +84,7 @@ pub struct Set {
     pub missing: BTreeMap<MemberName, Missing>,
     /// When it was last told to try again. Absent: never.
     pub nudged: Option<Timestamp>,
-    /// Whether it was changed and its controller has not seen that yet: what it says of its pods is from before.
+    /// Whether it does not have the present template yet, or was changed and its controller has not seen that: what it says of its pods is from before.
     pub unseen: bool,
 }
 
@@ -129,6 +134,12 @@ impl Snapshot {
     #[must_use]
     pub fn roster(&self) -> Roster<'_> {
         Roster::new(&self.group, self.set.as_ref(), &self.record)
+    }
+
+    /// The fully qualified name of a member.
+    #[must_use]
+    pub fn address(&self, member: &MemberName) -> String {
+        format!("{member}.{}.{}.svc.{}", self.group.name, self.group.namespace, self.group.domain)
     }
 
     /// Whether the member is not desired any more: it leaves in an orderly way.

@@ -2,10 +2,13 @@
 mod condition;
 mod rescaling;
 mod trouble;
+mod update;
 
 pub use condition::{Condition, ConditionReason, Finding, Kind, Truth};
 pub use trouble::{Failed, Trouble};
+pub use update::UpdatePhase;
 
+use crate::check;
 use crate::contract::{MemberName, Role, Sequence};
 use crate::plan::{Action, Plan, Reason, Wait};
 use crate::record::cut;
@@ -33,6 +36,8 @@ pub struct Row {
     pub pod_uid: Option<String>,
     /// The node that it runs on.
     pub node: Option<String>,
+    /// The number of the template that its pod was made from.
+    pub revision: Option<u64>,
     /// Whether it serves in its role.
     pub serving: bool,
     /// Commands that failed since the last start that succeeded.
@@ -97,6 +102,8 @@ pub struct Report {
     pub settled: u32,
     /// The number of members that have a pod of the present template.
     pub updated: u32,
+    /// How far the present template has come, and the member on which it is tried or failed.
+    pub update: (UpdatePhase, Option<MemberName>),
 }
 
 /// Computes the report. `trouble`: what failed while observing or acting.
@@ -122,7 +129,8 @@ pub fn report(s: &Snapshot, plan: &Plan, policies: &PolicyHealth, trouble: Optio
     }
     conditions.extend(rescaling(&now, plan));
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-    Report { conditions, members, primaries, settled: number(settled), updated: number(updated) }
+    let update = update::update(&now);
+    Report { conditions, members, primaries, settled: number(settled), updated: number(updated), update }
 }
 
 /// The conditions when nothing could be observed: all that depend on an observation are Unknown.
@@ -150,6 +158,7 @@ fn row(s: &Snapshot, plan: &Plan, m: &Member) -> Row {
         term: memory.term,
         pod_uid: pod.map(|p| p.uid.clone()),
         node: pod.and_then(|p| p.node.clone()),
+        revision: pod.and_then(|p| p.template),
         serving: [Role::Primary, Role::Secondary].iter().any(|r| s.confirmed(m, *r)),
         failures: memory.failures,
         membership: membership(s, m),
@@ -187,6 +196,9 @@ fn outdated(s: &Snapshot) -> Option<String> {
         match s.group.update.mode {
             Mode::ByHand => "older template; to apply the present one delete these pods, one at a time",
             Mode::Paused => "older template; they get new pods when spec.update.paused is false",
+            Mode::OneByOne if s.record.fallback(&s.group.update).is_some() => {
+                "another template than the one that works; they get pods of that one"
+            }
             Mode::OneByOne => "older template; they get new pods one after the other, the primary last",
         },
     );
@@ -207,7 +219,8 @@ fn only_older_templates(s: &Snapshot) -> bool {
 
 /// Whether a member that stays has a pod of the present template. What another version of the operator makes otherwise is no other template.
 fn is_updated(s: &Snapshot, m: &Member) -> bool {
-    !s.leaves(m) && m.pod.as_ref().is_some_and(|pod| !pod.older_template)
+    let is_rolled_back = s.record.fallback(&s.group.update).is_some();
+    !is_rolled_back && check::has_present_template(s, m)
 }
 
 fn settled(s: &Snapshot, m: &Member) -> bool {
@@ -239,6 +252,12 @@ fn ready(s: &Snapshot, plan: &Plan, primaries: &[MemberName], settled: usize) ->
         if let Some(m) = lags {
             let message = format!("{text}; the pod of {} is not Ready yet", m.name);
             return Condition::new(Kind::Ready, Truth::False, Finding::PodsNotReady, &message);
+        }
+        if s.record.fallback(&s.group.update).is_some() {
+            let message = format!(
+                "{text}; spec.template did not work, and pods have or get the template before it: change spec.template"
+            );
+            return Condition::new(Kind::Ready, Truth::False, Finding::RolledBack, &message);
         }
         if only_older_templates(s) {
             let how = match s.group.update.mode {
@@ -276,8 +295,9 @@ fn moves(wait: &Wait) -> bool {
         R::UnrecordedClaims | R::NeedsAdoption | R::PolicyRefuses | R::PolicyBroken | R::AnswerRejected => false,
         R::PodCannotStart | R::PodStray | R::FailoverPending | R::OverrideInvalid | R::SwitchoverFailed => false,
         R::FollowPending | R::ShrinkPending | R::SwitchoverPending | R::ListUnknown | R::ListsDiffer => true,
-        R::RejoinPending | R::ResizePending | R::RecoverPending | R::Updating => true,
-        R::SplitBrain | R::KeptData | R::ResizeOverdue | R::UpdateStuck | R::RecoverInvalid => false,
+        R::RejoinPending | R::ResizePending | R::RecoverPending | R::Updating | R::VolumesGrowing | R::Canary => true,
+        R::SplitBrain | R::KeptData | R::ResizeOverdue | R::UpdateStuck | R::RolledBack | R::RecoverInvalid => false,
+        R::VolumeNotGrown | R::ConfigUnknown | R::CanaryFailed | R::ClusterStateBlocked => false,
     }
 }
 

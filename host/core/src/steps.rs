@@ -1,10 +1,12 @@
 //! The steps of a round, one file each; [`crate::decide`] has their order.
 pub mod ask;
 pub mod begin;
+pub mod canary;
 pub mod demote;
 pub mod discard;
 pub mod failover;
 pub mod follow;
+pub mod grow;
 pub mod join;
 pub mod lead;
 pub mod lists;
@@ -17,10 +19,12 @@ pub mod recover;
 pub mod rejoin;
 pub mod remember;
 pub mod resize;
+pub mod rollback;
 pub mod route;
 pub mod seed;
 pub mod settle;
 pub mod shrink;
+pub mod state;
 pub mod switchover;
 pub mod treat;
 pub mod unroute;

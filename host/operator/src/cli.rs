@@ -1,6 +1,6 @@
-//! The command line for users: `tanist status`, `explain`, `switchover`, `override`, `recover`, `pause`, `resume`, `retry`; as `kubectl tanist` when the
+//! The command line for users: `tanist status`, `explain`, `switchover`, `restart`, `history`, `diff`, `rollback`, `override`, `recover`, `pause`, `resume`, `retry`; as `kubectl tanist` when the
 //! binary is called `kubectl-tanist`. Commands read the group's object and change only that object. `override` and `recover` also run the
-//! group's `sequence` command in members, and `recover` reads their claims. What `tanist policy` does, `cli/policy.rs` says, and what `tanist simulate` does, `cli/simulate.rs`.
+//! group's `sequence` command in members, `recover` reads their claims, and `history`, `diff` and `rollback` the templates that are kept. What `tanist policy` does, `cli/policy.rs` says, and what `tanist simulate` does, `cli/simulate.rs`.
 mod color;
 pub mod complete;
 mod explain;
@@ -16,6 +16,7 @@ pub mod simulate;
 mod status;
 mod switchover;
 mod table;
+mod templates;
 mod trouble;
 mod wait;
 
@@ -64,6 +65,12 @@ pub enum Ask {
         #[arg(long, default_value_t = 600, value_name = "SECONDS")]
         timeout: u64,
     },
+    /// Show the templates that a group had, by revision, and which members run each.
+    History(templates::History),
+    /// Show what differs between two templates of a group.
+    Diff(templates::Diff),
+    /// Make a former template of a group its template again. Shows what changes.
+    Rollback(templates::Rollback),
     /// Choose who leads against the order of data, where the group cannot decide itself. Shows what would be lost, and asks.
     Override(overrides::Override),
     /// Give up a lost majority of an application whose members agree: one member goes on alone with what it has. Says what will be lost, and asks.
@@ -125,6 +132,9 @@ pub async fn run_command(command: &Ask, reach: &Reach) -> anyhow::Result<()> {
         }
         Ask::Switchover { group, to, timeout } => switchover::switchover(&session, group, to, *timeout).await,
         Ask::Restart { group, timeout } => restart::restart(&session, group, *timeout).await,
+        Ask::History(asked) => templates::history(&session, asked).await,
+        Ask::Diff(asked) => templates::diff(&session, asked).await,
+        Ask::Rollback(asked) => templates::rollback(&session, asked).await,
         Ask::Override(asked) => overrides::choose(&session, asked).await,
         Ask::Recover(asked) => recover::recover(&session, asked).await,
         Ask::Pause { group } => pause(&session, group, true).await,

@@ -169,6 +169,13 @@ fn gather(observed: &Observed, plan: &Plan, outcome: &Outcome) -> Vec<News> {
                 member: Some(member.clone()),
                 note: format!("the claim {claim} of {member} is deleted with its data: the member was removed"),
             }),
+            Action::GrowClaim { member, claim, size, .. } => news.push(News {
+                kind: EventType::Normal,
+                reason: "VolumeGrows",
+                action: "grow".into(),
+                member: Some(member.clone()),
+                note: format!("the claim {claim} of {member} asks for {size}"),
+            }),
             Action::Scale { replicas } => news.push(News {
                 kind: EventType::Normal,
                 reason: "Shrunk",
@@ -181,7 +188,9 @@ fn gather(observed: &Observed, plan: &Plan, outcome: &Outcome) -> Vec<News> {
             | Action::Route { .. }
             | Action::Read { .. }
             | Action::List { .. }
-            | Action::MarkClaim { .. } => {}
+            | Action::Check { .. }
+            | Action::MarkClaim { .. }
+            | Action::WriteState { .. } => {}
         }
     }
     for transition in plan.noted(&observed.snapshot.record).filter(|t| record::Event::CommandFailed.is(&t.what)) {

@@ -15,6 +15,7 @@ use futures::channel::mpsc;
 use futures::{StreamExt, TryStreamExt, future};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::core::PartialObjectMeta;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::controller::{self, Controller};
 use kube::runtime::reflector::store::Writer;
@@ -26,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tanist_api::{self as api, ReplicaGroup};
-use tanist_cluster::observe::every_container_ended;
+use tanist_cluster::observe::{config, every_container_ended};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{info, warn};
 
@@ -164,11 +165,13 @@ async fn watch_namespace(
         .owns(Api::<StatefulSet>::namespaced(client.clone(), &namespace), ours.clone())
         .reconcile_on(woken);
     let config_maps = watch_config_maps(ctx.clone(), client.clone(), namespace.clone());
+    let configuration = watch_configuration(ctx.clone(), client.clone(), namespace.clone(), store.clone());
     let pods = watch_pods(ctx.clone(), client, namespace.clone(), ours);
     let rounds = controller.run(round, error_policy, ctx).for_each(|_| future::ready(()));
     tokio::select! {
         () = rounds => warn!(namespace, "the watch of groups ended"),
         () = config_maps => warn!(namespace, "the watch of policies ended"),
+        () = configuration => warn!(namespace, "the watch of ConfigMaps ended"),
         () = pods => warn!(namespace, "the watch of pods ended"),
     }
 }
@@ -225,6 +228,26 @@ async fn watch_config_maps(ctx: Arc<Context>, client: Client, namespace: String)
                 Ok(Event::InitDone) => ctx.policies.config_maps_known(&namespace),
                 Ok(Event::Init | Event::InitApply(_)) => {}
                 Err(error) => warn!(namespace, %error, "the watch of policies failed; it is started again"),
+            }
+            future::ready(())
+        })
+        .await;
+}
+
+/// Watches the metadata of ConfigMaps: a change starts a round of the groups that follow it (E2). What changed the round finds out.
+async fn watch_configuration(ctx: Arc<Context>, client: Client, namespace: String, groups: Store<ReplicaGroup>) {
+    let maps: Api<PartialObjectMeta<ConfigMap>> = Api::namespaced(client, &namespace);
+    let events = watcher(maps, watcher::Config::default()).default_backoff();
+    events
+        .for_each(|event| {
+            match event {
+                Ok(Event::Apply(map) | Event::Delete(map)) => {
+                    let name = map.name_any();
+                    let following = groups.state().into_iter().filter(|group| config::follows(group, &name));
+                    following.for_each(|group| ctx.rounds.wake(&group));
+                }
+                Ok(Event::Init | Event::InitApply(_) | Event::InitDone) => {}
+                Err(error) => warn!(namespace, %error, "the watch of ConfigMaps failed; it is started again"),
             }
             future::ready(())
         })

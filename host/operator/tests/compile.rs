@@ -137,7 +137,7 @@ async fn h19_each_limit_has_its_words() {
     let begun = Instant::now();
     let hangs = ask(&standing_in("hangs"), sequence(), hasty).await.unwrap_err();
     assert_eq!(hangs, CompileError::Wall(hasty.wall));
-    assert!(begun.elapsed() < Duration::from_secs(20));
+    assert!(begun.elapsed() < Duration::from_secs(300));
     assert!(!hangs.is_the_components(), "a busy machine is not the component's fault");
     let left = [CompileError::Memory(LIMITS.memory), CompileError::Memory(LIMITS.memory - 1)];
     assert_eq!(left.map(|error| error.is_the_components()), [true, false]);
@@ -247,7 +247,7 @@ fn squeezed(line: &str) -> String {
 fn wait_until(mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "it does not happen");
+        assert!(begun.elapsed() < Duration::from_secs(300), "it does not happen");
         std::thread::yield_now();
     }
 }

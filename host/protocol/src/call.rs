@@ -55,6 +55,9 @@ pub struct Exec<'a> {
     /// It starts only if the data has not changed. Absent: no condition. Only runners with [`crate::feature::Feature::IfSequence`] understand it;
     /// others end without an answer.
     pub if_sequence: Option<IfSequence<'a>>,
+    /// Environment variables of the command, `KEY=VALUE`, beside those of its container. Only runners with [`crate::feature::Feature::Env`] understand them; others end without
+    /// an answer.
+    pub env: &'a [String],
     /// The program and its arguments; not empty.
     pub argv: &'a [String],
 }
@@ -117,6 +120,9 @@ impl Exec<'_> {
             add(o::SEQUENCE_DEADLINE, &look.deadline.to_string());
             add(o::SEQUENCE_ARGS, &look.argv.len().to_string());
         }
+        for variable in self.env {
+            add(o::ENV, variable);
+        }
         if self.quiet {
             args.push(o::QUIET_STATUS.to_owned());
         }
@@ -147,6 +153,7 @@ mod tests {
             quiet: true,
             if_status: None,
             if_sequence: None,
+            env: &[],
             argv: &sequence,
         };
         let head = "/tanist/tanist-run exec --state /tanist/db --uid u --token t --deadline";
@@ -160,6 +167,27 @@ mod tests {
                 "{head} 60 --expect running --if-status 7 --if-sequence h:7 --sequence-deadline 10 --sequence-args 2 \
                  -- /db/sequence -- /db/start primary"
             )
+        );
+    }
+
+    // D6: each variable is a word of its own, and no shell reads it.
+    #[test]
+    fn variables_are_options_before_the_command() {
+        let (argv, env) = (["/db/start".to_owned()], ["A=x y".to_owned(), "B=--".to_owned()]);
+        let exec = Exec {
+            token: "t",
+            deadline: 60,
+            expect: None,
+            quiet: false,
+            if_status: None,
+            if_sequence: None,
+            env: &env,
+            argv: &argv,
+        };
+        let args = Call { container: "db", uid: "u", ask: Ask::Exec(exec) }.to_args();
+        assert_eq!(
+            args.get(10..),
+            Some(&["--env", "A=x y", "--env", "B=--", "--", "/db/start"].map(str::to_owned)[..])
         );
     }
 

@@ -6,17 +6,20 @@ use std::fmt;
 pub enum Feature {
     /// `exec` knows `--if-sequence`.
     IfSequence,
+    /// `exec` knows `--env`.
+    Env,
 }
 
 impl Feature {
     /// Every feature of this version's runner, in the order in which it says them.
-    pub const ALL: &'static [Feature] = &[Feature::IfSequence];
+    pub const ALL: &'static [Feature] = &[Feature::IfSequence, Feature::Env];
 
     /// Its word: without commas and spaces.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Feature::IfSequence => "if-sequence",
+            Feature::Env => "env",
         }
     }
 }
@@ -60,7 +63,7 @@ mod tests {
     fn this_version_has_all_of_its_features() {
         let own = Features::of_this_version();
         assert!(Feature::ALL.iter().all(|feature| own.has(*feature)));
-        assert_eq!(own.to_string(), "if-sequence");
+        assert_eq!(own.to_string(), "if-sequence,env");
     }
 
     #[test]

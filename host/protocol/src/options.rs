@@ -34,6 +34,8 @@ pub const IF_SEQUENCE: &str = "--if-sequence";
 pub const SEQUENCE_DEADLINE: &str = "--sequence-deadline";
 /// The number of words of the `sequence` command, which stand before those of the command.
 pub const SEQUENCE_ARGS: &str = "--sequence-args";
+/// An environment variable of the command, as `KEY=VALUE`; once for each. Only runners with [`crate::feature::Feature::Env`] know it.
+pub const ENV: &str = "--env";
 /// After it come only the words of commands.
 pub const ARGV: &str = "--";
 

@@ -106,20 +106,20 @@ mod tests {
         };
         assert_eq!(
             status.to_bytes_of_status(),
-            b"tanist-run/1 - exited:8 stdout=4 stderr=3 cut=1 processes=3 features=if-sequence\none\ntwo\ntanist-end -\n"
+            b"tanist-run/1 - exited:8 stdout=4 stderr=3 cut=1 processes=3 features=if-sequence,env\none\ntwo\ntanist-end -\n"
         );
         assert_eq!(
             status.to_bytes_after(Duration::from_micros(41_900)),
-            b"tanist-run/1 - exited:8 stdout=0 stderr=0 cut=0 processes=3 after=41 features=if-sequence\n\ntanist-end -\n"
+            b"tanist-run/1 - exited:8 stdout=0 stderr=0 cut=0 processes=3 after=41 features=if-sequence,env\n\ntanist-end -\n"
         );
         let busy = Frame { running: Some("seed-1-n".into()), ..status };
-        let line = "stdout=4 stderr=3 cut=1 processes=3 running=seed-1-n features=if-sequence";
+        let line = "stdout=4 stderr=3 cut=1 processes=3 running=seed-1-n features=if-sequence,env";
         assert_eq!(
             busy.to_bytes_of_status(),
             format!("tanist-run/1 - exited:8 {line}\none\ntwo\ntanist-end -\n").as_bytes()
         );
         assert!(busy.to_bytes_after(Duration::ZERO).starts_with(
-            b"tanist-run/1 - exited:8 stdout=0 stderr=0 cut=0 processes=3 running=seed-1-n after=0 features=if-sequence\n"
+            b"tanist-run/1 - exited:8 stdout=0 stderr=0 cut=0 processes=3 running=seed-1-n after=0 features=if-sequence,env\n"
         ));
         assert_eq!(Frame::parse(&busy.to_bytes()).as_ref(), Some(&busy), "process 1 sends it to its client");
         assert_eq!(Printed::read(&busy.to_bytes_of_status(), NO_TOKEN).unwrap().running.as_deref(), Some("seed-1-n"));

@@ -65,7 +65,8 @@ usage: tanist-run install DEST
            [--probe-delay SECS=0] [--probe-period SECS=10] [--probe-timeout SECS=1] [--probe-success N=1] [--probe-failure N=3]
        tanist-run exec --state DIR --token T --uid U --deadline SECS
            [--expect running|stopped] [--quiet-status] [--if-status CODE[,CODE]...]
-           [--if-sequence EXPECTED --sequence-deadline SECS --sequence-args N] -- [N WORDS OF THE SEQUENCE COMMAND] ARGV...
+           [--if-sequence EXPECTED --sequence-deadline SECS --sequence-args N]
+           [--env KEY=VALUE]... -- [N WORDS OF THE SEQUENCE COMMAND] ARGV...
        tanist-run settle --state DIR --token T --uid U
        tanist-run status --state DIR --uid U
 ";
@@ -197,6 +198,7 @@ fn parse_exec(mut options: Options<impl Iterator<Item = OsString>>) -> Parsed<Co
         o::IF_SEQUENCE,
         o::SEQUENCE_DEADLINE,
         o::SEQUENCE_ARGS,
+        o::ENV,
     ])?;
     let mut argv = argv.filter(|argv| !argv.is_empty()).ok_or("exec needs -- and an argv")?;
     let if_sequence = parse_sequence(&options, &mut argv)?;
@@ -216,9 +218,17 @@ fn parse_exec(mut options: Options<impl Iterator<Item = OsString>>) -> Parsed<Co
         quiet: options.find(o::QUIET_STATUS).is_some(),
         if_status,
         if_sequence,
+        env: parse_env(&options)?,
         argv,
     };
     Ok(Command::Ask(Box::new(AskArgs { state: options.state()?, request: Request::Exec(exec) })))
+}
+
+/// The environment variables of the command.
+fn parse_env(options: &Options<impl Iterator<Item = OsString>>) -> Parsed<Vec<OsString>> {
+    let env = options.values(o::ENV);
+    let is_variable = |word: &OsString| word.as_bytes().iter().position(|byte| *byte == b'=').is_some_and(|at| at > 0);
+    if env.iter().all(is_variable) { Ok(env) } else { Err("--env takes KEY=VALUE".into()) }
 }
 
 /// The condition on the sequence. The argv of the sequence command comes before that of the command.
@@ -360,8 +370,9 @@ mod tests {
         let argv: Vec<OsString> = words.iter().map(OsString::from).collect();
         let look = call::IfSequence { expected: "h:7", deadline: 10, argv: &words };
         let read_look = IfSequence { expected: "h:7".into(), deadline: Duration::from_secs(10), argv: argv.clone() };
-        for choice in 0..16 {
-            let on = |bit: u8| choice & (1 << bit) != 0;
+        let env = ["A=x y".to_owned(), "B=".to_owned()];
+        for choice in 0..32 {
+            let on = |bit: u32| choice & (1 << bit) != 0;
             let expect = on(0).then_some(Expect::Stopped);
             let (quiet, if_status) = (on(1), on(2).then_some(8));
             let exec = call::Exec {
@@ -371,6 +382,7 @@ mod tests {
                 quiet,
                 if_status,
                 if_sequence: on(3).then_some(look),
+                env: if on(4) { &env } else { &[] },
                 argv: &words,
             };
             let read = Exec {
@@ -381,6 +393,7 @@ mod tests {
                 quiet,
                 if_status: if_status.map(|code| vec![code]),
                 if_sequence: on(3).then(|| read_look.clone()),
+                env: env.iter().filter(|_| on(4)).map(OsString::from).collect(),
                 argv: argv.clone(),
             };
             let ask = asked(&Call { container: "db", uid: "u", ask: Ask::Exec(exec) });
@@ -442,6 +455,8 @@ mod tests {
             ],
             &["exec", "--state", "/s", "--token", "t", "--uid", "u", "--deadline", "1", "--if-status", "--", "x"],
             &["exec", "--state", "/s", "--token", "a/b", "--uid", "u", "--deadline", "1", "--", "x"],
+            &["exec", "--state", "/s", "--token", "t", "--uid", "u", "--deadline", "1", "--env", "A", "--", "x"],
+            &["exec", "--state", "/s", "--token", "t", "--uid", "u", "--deadline", "1", "--env", "=a", "--", "x"],
             &["settle", "--state", "/s", "--token", "..", "--uid", "u"],
             &["status", "--state", "/s", "--uid", "u", "more"],
         ] {

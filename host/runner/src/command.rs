@@ -1,6 +1,6 @@
 //! Runs one argv with limited output and a deadline; no process can delay its end.
 //!
-//! stdin is `/dev/null`, environment and working directory are the container's, and it has a process group of its own. Output beyond the limit is
+//! stdin is `/dev/null`, working directory and environment are the container's, with what a request adds to the latter, and it has a process group of its own. Output beyond the limit is
 //! read and dropped, so that it needs no memory here. After the direct child has ended, output is read for 200 ms more. If a daemon still has the
 //! pipe open then, a thread goes on reading it and copies it to the container's log, because closing the pipe would kill the daemon with SIGPIPE
 //! at its next line. An answer whose stdout was still open is marked as cut, because more may belong to it; for commands that start a daemon this
@@ -10,9 +10,10 @@ use crate::limits::{AFTER_EXIT, AFTER_KILL, LOOK_AGAIN, TERM_TO_KILL};
 use crate::shutdown::Shutdown;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind, PipeReader, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tanist_protocol::frame::{STDERR_KEPT, STDOUT_KEPT};
@@ -24,6 +25,8 @@ use tanist_protocol::why::Word;
 pub struct Order<'a> {
     /// The program and its arguments.
     pub argv: &'a [OsString],
+    /// Environment variables beside those of this process, `KEY=VALUE`.
+    pub env: &'a [OsString],
     /// The purpose of the process.
     pub purpose: Purpose,
     /// When its process group is ended.
@@ -94,11 +97,19 @@ pub fn run(children: &Children, order: &Order<'_>) -> Ran {
     let output = || if order.to_log { Stdio::inherit() } else { Stdio::piped() };
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(output()).stderr(output());
+    command.envs(order.env.iter().filter_map(variable));
     match children.spawn(&mut command, order.purpose) {
         Ok(spawned) => watch(spawned, order, &mut ran),
         Err(error) => ran.outcome = Outcome::NotStarted(spawn_reason(&error).into()),
     }
     ran
+}
+
+/// Name and value of `KEY=VALUE`. `None`: it has no name.
+fn variable(word: &OsString) -> Option<(&OsStr, &OsStr)> {
+    let bytes = word.as_bytes();
+    let at = bytes.iter().position(|byte| *byte == b'=').filter(|at| *at > 0)?;
+    Some((OsStr::from_bytes(bytes.get(..at)?), OsStr::from_bytes(bytes.get(at.saturating_add(1)..)?)))
 }
 
 /// The reason of a failed start. std reports failures of exec itself, so each of these proves that argv did not run.

@@ -187,6 +187,7 @@ impl Desk {
         };
         let order = Order {
             argv: &exec.argv,
+            env: &exec.env,
             purpose: Purpose::Command,
             deadline,
             shutdown: Some(&self.shutdown),
@@ -236,7 +237,7 @@ impl Desk {
             return Err(Box::new(self.refusal(&exec.token, Word::Deadline)));
         }
         if let Some(look) = &exec.if_sequence {
-            self.check_sequence(&exec.token, look, deadline, done)?;
+            self.check_sequence(exec, look, deadline, done)?;
         }
         if !exec.quiet {
             quiet = None;
@@ -266,9 +267,11 @@ impl Desk {
     }
 
     /// The sequence command, run now, has to print the expected position.
-    fn check_sequence(&self, token: &str, look: &IfSequence, deadline: Instant, done: &Done) -> Result<(), Box<Frame>> {
+    fn check_sequence(&self, exec: &Exec, look: &IfSequence, deadline: Instant, done: &Done) -> Result<(), Box<Frame>> {
+        let token = exec.token.as_str();
         let order = Order {
             argv: &look.argv,
+            env: &exec.env,
             purpose: Purpose::Command,
             deadline: deadline.min(Instant::now() + look.deadline),
             shutdown: Some(&self.shutdown),

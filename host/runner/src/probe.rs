@@ -104,7 +104,7 @@ impl Probe {
     }
 
     fn exits_well(&self, argv: &[OsString], deadline: Instant) -> bool {
-        let order = Order { argv, purpose: Purpose::Probe, deadline, shutdown: None, to_log: false };
+        let order = Order { argv, env: &[], purpose: Purpose::Probe, deadline, shutdown: None, to_log: false };
         let ran = command::run(&self.children, &order);
         if let Some(exit) = ran.unreaped {
             // It hangs in the kernel. No check follows until it is reaped, so the result is not good meanwhile.

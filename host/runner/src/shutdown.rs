@@ -77,7 +77,8 @@ pub fn carry_out(shutdown: &Shutdown, desk: &Desk, children: &Children, stop: &S
     desk.close(began + shutdown.grace / 2 + AFTER_KILL);
     if !stop.argv.is_empty() {
         let deadline = (Instant::now() + stop.timeout).min(end.checked_sub(reserve).unwrap_or(end));
-        let order = Order { argv: &stop.argv, purpose: Purpose::Command, deadline, shutdown: None, to_log: true };
+        let order =
+            Order { argv: &stop.argv, env: &[], purpose: Purpose::Command, deadline, shutdown: None, to_log: true };
         let ran = command::run(children, &order);
         log(&format!("stop: {}", ran.outcome));
     }

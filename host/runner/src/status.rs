@@ -91,6 +91,7 @@ impl Poller {
             let at = Instant::now();
             let order = Order {
                 argv: &self.argv,
+                env: &[],
                 purpose: Purpose::Poll,
                 deadline: at + self.timeout,
                 shutdown: None,

@@ -42,6 +42,8 @@ pub struct Exec {
     pub if_status: Option<Vec<u8>>,
     /// It starts only if the data has not changed. Absent: no condition.
     pub if_sequence: Option<IfSequence>,
+    /// Environment variables of the command, `KEY=VALUE`, beside those of this process.
+    pub env: Vec<OsString>,
     /// The program and its arguments.
     pub argv: Vec<OsString>,
 }
@@ -92,7 +94,8 @@ impl Request {
                         look.argv.iter().for_each(|item| field(item.as_bytes()));
                     }
                 }
-                exec.argv.iter().for_each(|item| field(item.as_bytes()));
+                field(exec.env.len().to_string().as_bytes());
+                exec.env.iter().chain(&exec.argv).for_each(|item| field(item.as_bytes()));
             }
             Request::Settle { token, uid } => {
                 field(b"settle");
@@ -139,6 +142,14 @@ impl Request {
                         Some(IfSequence { expected, deadline, argv })
                     }
                 },
+                env: {
+                    let count: usize = number(&text(fields.next()?)?)?;
+                    let env: Vec<_> = fields.by_ref().take(count).map(word).collect();
+                    if env.len() != count {
+                        return None;
+                    }
+                    env
+                },
                 argv: fields.by_ref().map(word).collect(),
             }),
             b"settle" => Request::Settle { token: text(fields.next()?)?, uid: text(fields.next()?)? },
@@ -184,6 +195,7 @@ mod tests {
                 deadline: Duration::from_secs(2),
                 argv: vec!["sequence".into(), "-".into()],
             }),
+            env: ["A=x y", "B="].map(OsString::from).to_vec(),
             argv,
         });
         for request in
@@ -199,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_condition_that_cannot_be_read_makes_no_request() {
-        let exec = |codes: &str| Request::decode(format!("exec\0t\0u\01000\0-\0-\0{codes}\0-\0true\0").as_bytes());
+        let exec = |codes: &str| Request::decode(format!("exec\0t\0u\01000\0-\0-\0{codes}\0-\00\0true\0").as_bytes());
         for (codes, read) in [("-", None), ("7", Some(vec![7])), ("7,0", Some(vec![7, 0]))] {
             let Some(Request::Exec(exec)) = exec(codes) else { panic!("{codes}") };
             assert_eq!((exec.if_status, exec.argv), (read, vec!["true".into()]));

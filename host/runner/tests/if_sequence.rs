@@ -149,7 +149,7 @@ fn sigterm_while_it_looks_means_not_started() {
 #[test]
 fn every_status_says_what_this_runner_can_do() {
     let member = member("7\n");
-    let features = Some("if-sequence".to_owned());
+    let features = Some("if-sequence,env".to_owned());
     assert_eq!(member.status().features, features);
     let output = member.ask("exec", &["--token", "t", "--uid", UID, "--deadline", "20"], &["true"]).output().unwrap();
     assert_eq!(following(&output).unwrap().features, features);

@@ -78,6 +78,7 @@ fn collect(state: &mut State) {
             state.say(format!("StatefulSet {name} is deleted with its group"));
             state.tell();
         }
+        state.templates.retain(|_, kept| !owned(&kept.metadata));
         for key in plain {
             state.plain.remove(&key);
             state.managers.remove(&key);

@@ -329,6 +329,7 @@ pub fn unfenced(state: &State, write: &Write) -> Option<String> {
         Write::Label { pod, role: Some(_) } if pod.version.is_none() => lacks("the role of", &pod.name),
         Write::Gate { pod, ready: true, .. } if pod.version.is_none() => lacks("the readiness of", &pod.name),
         Write::Mark { claim, .. } if claim.version.is_none() => lacks("the memory of", &claim.name),
+        Write::Grow { claim, .. } if claim.version.is_none() => lacks("the size of", &claim.name),
         Write::Apply { kind, name, manifest, force: true, .. } => {
             let exists = match kind {
                 Kind::Set => state.sets.contains_key(name),
@@ -347,13 +348,13 @@ pub fn meant(write: &Write) -> Option<(Kind, String, String)> {
     let of = |kind, name: &str, uid: &str| Some((kind, name.to_owned(), uid.to_owned()));
     match write {
         Write::Label { pod, .. } | Write::Gate { pod, .. } => of(Kind::Pod, &pod.name, &pod.uid),
-        Write::Mark { claim, .. } => of(Kind::Claim, &claim.name, &claim.uid),
+        Write::Mark { claim, .. } | Write::Grow { claim, .. } => of(Kind::Claim, &claim.name, &claim.uid),
         Write::Nudge { set, .. } => of(Kind::Set, &set.name, &set.uid),
         Write::Scale { set, to, .. } => of(Kind::Set, set, to.uid()),
         Write::Discard { discard, .. } => of(Kind::Claim, discard.claim(), discard.uid()),
         Write::Delete { deletion, .. } => of(Kind::Pod, deletion.member().as_str(), deletion.uid()),
         Write::Status(group) => of(Kind::Group, &group.name_any(), &group.uid().unwrap_or_default()),
-        Write::Apply { .. } => None,
+        Write::Apply { .. } | Write::Forget { .. } => None,
     }
 }
 

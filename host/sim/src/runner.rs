@@ -148,7 +148,16 @@ mod tests {
     fn call(token: &str, if_status: Option<u8>) -> Call {
         let (argv, sequence) = (["primary".to_owned(), "x".to_owned()], ["sequence".to_owned()]);
         let if_sequence = Some(IfSequence { expected: "h:7", deadline: 10, argv: &sequence });
-        let exec = call::Exec { token, deadline: 60, expect: None, quiet: true, if_status, if_sequence, argv: &argv };
+        let exec = call::Exec {
+            token,
+            deadline: 60,
+            expect: None,
+            quiet: true,
+            if_status,
+            if_sequence,
+            env: &[],
+            argv: &argv,
+        };
         let args = call::Call { container: "db", uid: "u", ask: Ask::Exec(exec) }.to_args();
         Call::read(&args).unwrap_or_else(|| panic!("{args:?}"))
     }

@@ -18,11 +18,11 @@ use crate::world::{Machine, State, World};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use kube::ResourceExt;
-use kube::core::ObjectMeta;
+use kube::core::{DynamicObject, ObjectMeta};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tanist_api::LABEL_GROUP;
+use tanist_api::{LABEL_GROUP, LABEL_TEMPLATE_OF};
 use tanist_cluster::cluster::{Cluster, Error, Exec, Found, Kind, Object, Read, Which, Write};
 use tanist_core::contract::Role;
 use tanist_core::evidence::{Ended, Output};
@@ -59,6 +59,10 @@ pub struct Server {
 impl Cluster for Server {
     fn read(&self, read: Read) -> BoxFuture<'_, Result<Found, Error>> {
         async move {
+            // Former templates: groups of the simulator do not go back to one, so nothing rests on them, and they meet no faults.
+            if read.kind == Kind::Revision {
+                return Ok(find(&self.world.lock(), &read));
+            }
             self.travel().await?;
             let found = find(&self.world.lock(), &read);
             self.process.goes_on().await;
@@ -70,6 +74,9 @@ impl Cluster for Server {
 
     fn write(&self, write: Write) -> BoxFuture<'_, Result<Option<Object>, Error>> {
         async move {
+            if let Write::Apply { kind: Kind::Revision, name, manifest, .. } = &write {
+                return Ok(Some(keep_template(&mut self.world.lock(), name, manifest)));
+            }
             self.ask_for(&write);
             let answers = self.travel().await?;
             let written = {
@@ -365,6 +372,10 @@ fn find(state: &State, read: &Read) -> Found {
         (kind, Which::Named(name)) => named(state, kind, name).into_iter().collect(),
         (Kind::Pod, Which::OfGroup(group)) => of(&state.pods, group, Object::Pod),
         (Kind::Claim, Which::OfGroup(group)) => of(&state.claims, group, Object::Claim),
+        (Kind::Revision, Which::OfGroup(group)) => {
+            let is_of = |kept: &&Shared<DynamicObject>| kept.labels().get(LABEL_TEMPLATE_OF) == Some(group);
+            state.templates.values().filter(is_of).map(|kept| Object::Plain(kept.as_it_is())).collect()
+        }
         (Kind::Service | Kind::Budget, Which::OfGroup(group)) => {
             let plain =
                 state.plain.iter().filter(|((kind, _), object)| *kind == read.kind && is_of(&object.metadata, group));
@@ -383,9 +394,22 @@ fn named(state: &State, kind: Kind, name: &str) -> Option<Object> {
         Kind::Pod => Object::Pod(state.pods.get(name)?.as_it_is()),
         Kind::Claim => Object::Claim(state.claims.get(name)?.as_it_is()),
         Kind::Node => Object::Node(state.nodes.get(name)?.as_it_is()),
-        Kind::Service | Kind::Budget => Object::Plain(state.plain.get(&(kind, name.to_owned()))?.as_it_is()),
-        Kind::Event => return None,
+        Kind::Service | Kind::Budget | Kind::ConfigMap => {
+            Object::Plain(state.plain.get(&(kind, name.to_owned()))?.as_it_is())
+        }
+        Kind::Revision => Object::Plain(state.templates.get(name)?.as_it_is()),
+        // No group of the simulator has `spec.update.onConfigChange`.
+        Kind::Event | Kind::Secret => return None,
     })
+}
+
+/// Stores a template that a group had.
+fn keep_template(state: &mut State, name: &str, manifest: &serde_json::Value) -> Object {
+    let metadata = manifest.get("metadata").and_then(|m| serde_json::from_value(m.clone()).ok()).unwrap_or_default();
+    let data = serde_json::json!({"data": manifest.get("data")});
+    let kept = DynamicObject { types: None, metadata, data };
+    state.templates.insert(name.to_owned(), kept.clone().into());
+    Object::Plain(Arc::new(kept))
 }
 
 fn of<K: ResourceExt>(

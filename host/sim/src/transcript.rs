@@ -52,8 +52,10 @@ pub fn told(write: &Write) -> String {
         Write::Gate { pod, ready: false, .. } => format!("makes {} not ready", pod.name),
         Write::Mark { claim, notes } if notes.contains_key(CLAIM_START) => format!("notes the start on {}", claim.name),
         Write::Mark { claim, .. } => format!("writes the memory on {}", claim.name),
+        Write::Grow { claim, size } => format!("lets {} ask for {size}", claim.name),
         Write::Nudge { set, .. } => format!("touches the set {}", set.name),
         Write::Scale { set, to, .. } => format!("shrinks the set {set} to {}", to.replicas()),
+        Write::Forget { revision } => format!("deletes the former template {}", revision.name),
         Write::Discard { discard, .. } => format!("deletes the claim {}", discard.claim()),
         Write::Delete { deletion, .. } => format!("deletes the pod {}", deletion.member()),
     }

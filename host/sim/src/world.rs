@@ -52,6 +52,8 @@ pub struct State {
     pub deleted_nodes: BTreeMap<String, i64>,
     /// Services and disruption budgets.
     pub plain: BTreeMap<(Kind, String), Shared<DynamicObject>>,
+    /// Templates that groups had.
+    pub templates: BTreeMap<String, Shared<DynamicObject>>,
     /// Who owns fields of an object by apply.
     pub managers: BTreeMap<(Kind, String), BTreeSet<&'static str>>,
     /// What runs in pods, by UID, whether or not their objects exist.

@@ -13,6 +13,9 @@ pub enum Error {
     /// The API server refused or did not answer.
     #[error("{}", unwritten(.0, .1))]
     Write(String, #[source] cluster::Error),
+    /// What no decision of this round waited for could not be read.
+    #[error("failed to read {}: {}", .0, .1.words())]
+    Read(&'static str, #[source] cluster::Error),
     /// The API server did not answer.
     #[error("failed to {0}: no answer within {WRITE_SECONDS} s")]
     Silent(String),
@@ -47,7 +50,8 @@ impl Error {
     #[must_use]
     pub fn reason(&self) -> Failed {
         match self {
-            Error::Write(_, error) if error.code() == Some(403) => Failed::Forbidden,
+            Error::Write(_, error) | Error::Read(_, error) if error.code() == Some(403) => Failed::Forbidden,
+            Error::Read(..) => Failed::ApiUnreadable,
             Error::Write(..) | Error::Silent(_) => Failed::ApiUnwritable,
             Error::Later(before) => before.reason,
             Error::NoSlot(..) => Failed::NoSlot,
@@ -66,6 +70,7 @@ impl Error {
             Error::Write(what, _) | Error::Silent(what) | Error::Overtaken(what) | Error::Recheck(what, _) => what,
             Error::NoSlot(what, _) | Error::RejectTemplate(what, _) => what,
             Error::LookAgain(_) => "look again",
+            Error::Read(what, _) => what,
             Error::Later(before) => &before.action,
             Error::Outdated | Error::Closing => "act",
         }
@@ -76,7 +81,7 @@ impl Error {
     pub fn lasts(&self) -> bool {
         match self {
             Error::Write(..) | Error::Silent(_) | Error::Later(..) | Error::RejectTemplate(..) => true,
-            Error::LookAgain(_) => true,
+            Error::LookAgain(_) | Error::Read(..) => true,
             Error::NoSlot(..) | Error::Recheck(..) | Error::Overtaken(_) | Error::Outdated | Error::Closing => false,
         }
     }
@@ -89,7 +94,7 @@ impl Error {
             Error::Recheck(..) => Some(Duration::from_millis(500)),
             Error::NoSlot(..) => Some(Duration::from_secs(1)),
             Error::Closing => None,
-            Error::Write(..) | Error::Silent(_) | Error::Later(..) => Some(Duration::from_secs(5)),
+            Error::Write(..) | Error::Silent(_) | Error::Later(..) | Error::Read(..) => Some(Duration::from_secs(5)),
             Error::RejectTemplate(..) | Error::LookAgain(_) => Some(Duration::from_secs(5)),
         }
     }

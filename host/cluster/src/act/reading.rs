@@ -1,20 +1,27 @@
-//! Asks members what changes nothing: how recent their data is, and who the members are. No round waits for the answers; each starts the next round.
+//! Asks members what changes nothing: how recent their data is, who the members are, and whether a changed template is well. No round waits for the answers; each starts the next round.
 use crate::context::Context;
+use crate::member::Target;
 use crate::observe::{self, Observed};
 use std::sync::Arc;
 use tanist_core::contract::MemberName;
+use tanist_core::snapshot::Member;
+use tanist_core::state;
 use tracing::Instrument;
+
+/// The member and how it is reached, if nothing else is being asked of it. From then on it counts as being asked.
+fn begin(ctx: &Context, observed: &Observed, member: &MemberName, pod_uid: &str) -> Option<(Member, Target)> {
+    let s = &observed.snapshot;
+    let found = s.member(member)?;
+    let target = observe::target(&s.group, found).filter(|t| t.uid == pod_uid)?;
+    let first = ctx.hints.with_group(&s.group.uid, |h| h.readings.begin_reading(pod_uid));
+    first.then(|| (found.clone(), target.with_env(ctx, state::environment(s))))
+}
 
 /// Reads a sequence in the background.
 pub(super) fn sequence(ctx: &Arc<Context>, observed: &Observed, member: &MemberName, pod_uid: &str) {
     let s = &observed.snapshot;
-    let Some(found) = s.member(member) else { return };
-    let Some(target) = observe::target(&s.group, found).filter(|t| t.uid == pod_uid) else { return };
-    let first = ctx.hints.with_group(&s.group.uid, |h| h.readings.begin_reading(pod_uid));
-    if !first {
-        return;
-    }
-    let (ctx, group, member, object) = (ctx.clone(), s.group.clone(), found.clone(), observed.object.clone());
+    let Some((member, target)) = begin(ctx, observed, member, pod_uid) else { return };
+    let (ctx, group, object) = (ctx.clone(), s.group.clone(), observed.object.clone());
     let token = format!("sequence-{}-{}", member.ordinal, s.nonce);
     let led = !s.may_be_primary().is_empty();
     tokio::spawn(
@@ -29,17 +36,29 @@ pub(super) fn sequence(ctx: &Arc<Context>, observed: &Observed, member: &MemberN
 /// Asks a member for its list of members in the background.
 pub(super) fn list(ctx: &Arc<Context>, observed: &Observed, member: &MemberName, pod_uid: &str) {
     let s = &observed.snapshot;
-    let Some((found, commands)) = s.member(member).zip(s.group.commands.membership.as_ref()) else { return };
-    let Some(target) = observe::target(&s.group, found).filter(|t| t.uid == pod_uid) else { return };
-    let first = ctx.hints.with_group(&s.group.uid, |h| h.readings.begin_reading(pod_uid));
-    if !first {
-        return;
-    }
-    let (ctx, group, member, object) = (ctx.clone(), s.group.clone(), found.clone(), observed.object.clone());
-    let (command, token) = (commands.list.clone(), format!("list-{}-{}", member.ordinal, s.nonce));
+    let Some(command) = s.group.commands.membership.as_ref().map(|commands| commands.list.clone()) else { return };
+    let Some((member, target)) = begin(ctx, observed, member, pod_uid) else { return };
+    let (ctx, group, object) = (ctx.clone(), s.group.clone(), observed.object.clone());
+    let token = format!("list-{}-{}", member.ordinal, s.nonce);
     tokio::spawn(
         async move {
             observe::read_list(&ctx, &group, &member, target, command, token).await;
+            ctx.wake(&object);
+        }
+        .in_current_span(),
+    );
+}
+
+/// Asks a member in the background whether its application is well with a changed template.
+pub(super) fn check(ctx: &Arc<Context>, observed: &Observed, member: &MemberName, pod_uid: &str) {
+    let s = &observed.snapshot;
+    let Some(command) = s.group.commands.check.clone() else { return };
+    let Some((member, target)) = begin(ctx, observed, member, pod_uid) else { return };
+    let (ctx, group, object) = (ctx.clone(), s.group.clone(), observed.object.clone());
+    let token = format!("check-{}-{}", member.ordinal, s.nonce);
+    tokio::spawn(
+        async move {
+            observe::read_check(&ctx, &group, &member, target, command, token).await;
             ctx.wake(&object);
         }
         .in_current_span(),

@@ -12,6 +12,11 @@ use tanist_core::policy::{Answered, Point, Policies, PolicyName, Question, Reply
 use tanist_core::record::{Started, Verb};
 use tanist_core::snapshot::{ClaimMark, Evidence, Object};
 
+#[path = "ending_tests.rs"]
+mod ending;
+#[path = "state_tests.rs"]
+mod state;
+
 /// A plan that places db-1, with the intent in its record.
 fn place(s: &Snapshot) -> Plan {
     runs(s, Verb::Place, "secondary", "pod-1")
@@ -39,7 +44,7 @@ fn runs(s: &Snapshot, verb: Verb, command: &str, uid: &str) -> Plan {
         had_role: false,
     };
     plan.record.intents.push(intent.clone());
-    plan.actions.push(Action::Run { intent, argv: vec![command.into()] });
+    plan.actions.push(Action::Run { intent, argv: vec![command.into()], env: Vec::new(), needs_state: false });
     plan
 }
 
@@ -174,19 +179,6 @@ async fn a_primary_whose_stop_comes_second_keeps_its_clients() {
     assert!(!seen.iter().any(|s| s.method == Method::PATCH && s.path.contains("/pods/db-0")), "{seen:?}");
 }
 
-// S6: a process that loses the race for the record starts nothing.
-#[tokio::test]
-async fn a_conflict_on_the_record_starts_nothing() {
-    let stub = Stub::new();
-    let ctx = stub.context();
-    let observed = stub.observe(&ctx, &[Primary, Stopped]).await;
-    stub.answer(Method::PUT, "/status", Answer::Fail(409, "Conflict"));
-    let outcome = carry_out(&ctx, &observed, &place(&observed.snapshot), &[Primary, Stopped]).await;
-    assert!(matches!(&outcome.errors[..], [Error::Outdated]) && !outcome.recorded);
-    let seen = until_settled(&ctx, &stub).await;
-    assert!(!seen.iter().any(|s| executes(s, "place-1")), "{seen:?}");
-}
-
 // S5: the record that a process wrote itself makes nothing old that its members said: only the member that it acted on is asked again.
 #[tokio::test]
 async fn a_process_that_wrote_the_record_asks_no_other_member_again() {
@@ -199,18 +191,6 @@ async fn a_process_that_wrote_the_record_asks_no_other_member_again() {
     crate::observe::observe(&ctx, &outcome.object, Ask::Recent, None).await.unwrap();
     let asked: Vec<_> = stub.seen().into_iter().filter(|s| executes(s, "status")).map(|s| s.path).collect();
     assert!(!asked.is_empty() && asked.iter().all(|path| path.contains("/db-1/")), "{asked:?}");
-}
-
-// S1: the second look has to see the same version of the group as the first one.
-#[tokio::test]
-async fn a_group_that_changed_before_the_second_look_starts_nothing() {
-    let stub = Stub::new();
-    let ctx = stub.context();
-    let observed = stub.observe(&ctx, &[Primary, Stopped]).await;
-    stub.change(GROUP, |group| group["metadata"]["generation"] = 2.into());
-    let outcome = carry_out(&ctx, &observed, &place(&observed.snapshot), &[Primary, Stopped]).await;
-    assert!(matches!(&outcome.errors[..], [Error::Outdated]));
-    assert!(stub.written().is_empty());
 }
 
 // S1, S6: the record was written, but the answer was lost. Nothing starts. Only this process could have started the command, so its next round

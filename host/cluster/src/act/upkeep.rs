@@ -18,6 +18,16 @@ const FIRST: Duration = Duration::from_secs(5);
 /// The longest pause.
 const LONGEST: Duration = Duration::from_secs(60);
 
+/// What is written in the background.
+pub struct Task {
+    /// The kind and the name of the object, or of the write.
+    pub key: String,
+    /// What is to be written, as a hash: another version is tried at once after one that was refused.
+    pub desired_hash: String,
+    /// Whether its end starts the next round. The end of a failed one always does.
+    pub wakes: bool,
+}
+
 /// Whether a write of an object may start now.
 #[derive(Debug, PartialEq, Eq)]
 enum Turn {
@@ -35,7 +45,8 @@ pub fn apply(ctx: &Arc<Context>, observed: &Observed, object: &Object) -> Result
     let hash = object.manifest.pointer("/metadata/annotations").and_then(|a| a.get(api::ANNOTATION_APPLIED)?.as_str());
     let desired_hash = hash.unwrap_or_default().to_owned();
     let (task, snapshot, object) = (ctx.clone(), observed.snapshot.clone(), object.clone());
-    begin(ctx, observed, key, desired_hash, async move { writes::apply(&task, &snapshot, &object).await })
+    let write = async move { writes::apply(&task, &snapshot, &object).await };
+    begin(ctx, observed, Task { key, desired_hash, wakes: true }, write)
 }
 
 /// Whether the group's `StatefulSet` is being applied.
@@ -50,7 +61,8 @@ pub fn is_applying_set(ctx: &Context, s: &Snapshot) -> bool {
 pub fn nudge(ctx: &Arc<Context>, observed: &Observed, set_uid: &str) -> Result<(), Error> {
     let (task, snapshot, uid) = (ctx.clone(), observed.snapshot.clone(), set_uid.to_owned());
     let name = &observed.snapshot.group.name;
-    begin(ctx, observed, format!("nudge/{name}"), String::new(), async move {
+    let nudge = Task { key: format!("nudge/{name}"), desired_hash: String::new(), wakes: true };
+    begin(ctx, observed, nudge, async move {
         info!(
             set = snapshot.group.name,
             "a pod is missing; annotating the StatefulSet so that its controller tries again"
@@ -59,12 +71,32 @@ pub fn nudge(ctx: &Arc<Context>, observed: &Observed, set_uid: &str) -> Result<(
     })
 }
 
-/// Begins a write in the background. Its end starts the next round.
-fn begin(
+/// Asks for a larger volume. Where the storage class does not allow it the API server refuses that, again and again.
+///
+/// # Errors
+/// As [`apply`].
+pub fn grow(
     ctx: &Arc<Context>,
     observed: &Observed,
-    key: String,
-    desired_hash: String,
+    claim: &str,
+    uid: &str,
+    version: &str,
+    size: &str,
+) -> Result<(), Error> {
+    let fence = writes::fence(&observed.snapshot.group.namespace, claim, uid, Some(version));
+    let (task, size) = (ctx.clone(), size.to_owned());
+    let grow = Task { key: format!("grow/{claim}"), desired_hash: size.clone(), wakes: true };
+    begin(ctx, observed, grow, async move { writes::grow_claim(&task, fence, size).await })
+}
+
+/// Begins a write in the background, unless it is under way or failed a moment ago.
+///
+/// # Errors
+/// Why it failed the last time.
+pub fn begin(
+    ctx: &Arc<Context>,
+    observed: &Observed,
+    Task { key, desired_hash, wakes }: Task,
     write: impl Future<Output = Result<(), Error>> + Send + 'static,
 ) -> Result<(), Error> {
     let uid = observed.snapshot.group.uid.clone();
@@ -80,7 +112,9 @@ fn begin(
     if turn == Turn::Now {
         let (ctx, object, pause) = (ctx.clone(), observed.object.clone(), before.as_ref().map(|b| b.pause));
         let task = async move {
-            let failed = write.await.err().filter(|error| !matches!(error, Error::Outdated | Error::Overtaken(_)));
+            let result = write.await;
+            let wakes = wakes || result.is_err();
+            let failed = result.err().filter(|error| !matches!(error, Error::Outdated | Error::Overtaken(_)));
             let ended = ctx.clock.moment();
             ctx.hints.with_group(&uid, |h| {
                 h.writing.remove(&key);
@@ -89,7 +123,9 @@ fn begin(
                     None => drop(h.unwritten.remove(&key)),
                 }
             });
-            ctx.wake(&object);
+            if wakes {
+                ctx.wake(&object);
+            }
         };
         tokio::spawn(task.in_current_span());
     }

@@ -78,7 +78,7 @@ impl Applying<'_> {
 }
 
 /// The patch with a version as its precondition.
-fn fenced(patch: &serde_json::Value, version: Option<&str>) -> serde_json::Value {
+pub fn fenced(patch: &serde_json::Value, version: Option<&str>) -> serde_json::Value {
     let mut patch = patch.clone();
     if let (Some(version), Some(metadata)) = (version, patch.get_mut("metadata").and_then(|m| m.as_object_mut())) {
         metadata.insert("resourceVersion".into(), version.into());
@@ -132,7 +132,7 @@ impl Shown<'_> {
     }
 }
 
-fn fence(namespace: &str, name: &str, uid: &str, version: Option<&str>) -> Fence {
+pub fn fence(namespace: &str, name: &str, uid: &str, version: Option<&str>) -> Fence {
     let (namespace, name, uid) = (namespace.to_owned(), name.to_owned(), uid.to_owned());
     Fence { namespace, name, uid, version: version.map(str::to_owned) }
 }
@@ -150,8 +150,8 @@ async fn gate(ctx: &Context, namespace: &str, to: &Shown<'_>, version: Option<&s
     Ok(if let Some(Written::Pod(pod)) = written { pod.resource_version() } else { None })
 }
 
-/// Treats "not found" as success: a pod that is gone needs no routing and no deletion.
-fn gone(error: Error) -> Result<(), Error> {
+/// Treats "not found" as success: what is gone needs no routing and no deletion.
+pub fn gone(error: Error) -> Result<(), Error> {
     match &error {
         Error::Write(_, error) if error.code() == Some(404) => Ok(()),
         _ => Err(error),
@@ -169,6 +169,14 @@ pub async fn mark_claim(
     crash::write("mark", claim).await;
     let mark = Write::Mark { claim: fence(namespace, claim, uid, Some(version)), notes: convert::claim_notes(mark) };
     write(ctx, format!("mark claim {claim}"), mark).await.map(drop)
+}
+
+/// Raises the request of a claim, identified by UID and version.
+pub async fn grow_claim(ctx: &Context, claim: Fence, size: String) -> Result<(), Error> {
+    crash::write("grow", &claim.name).await;
+    let what = format!("grow the claim {} to {size}", claim.name);
+    info!(claim = claim.name, size, "growing the claim");
+    write(ctx, what, Write::Grow { claim, size }).await.map(drop)
 }
 
 /// Notes on a member's claim that a command which makes it primary is about to start.

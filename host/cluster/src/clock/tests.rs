@@ -128,6 +128,7 @@ pub fn snapshot(now: Timestamp, node: Node) -> Snapshot {
             promote: None,
             follow: None,
             membership: None,
+            check: None,
         },
         runner: true,
         start_deadline: 86_400,
@@ -141,6 +142,7 @@ pub fn snapshot(now: Timestamp, node: Node) -> Snapshot {
         resize_deadline: 600,
         update: Update::default(),
         deletes_volumes: false,
+        cluster_state: None,
         override_error: None,
         requested_recovery: None,
         recovery_error: None,
@@ -159,8 +161,10 @@ pub fn snapshot(now: Timestamp, node: Node) -> Snapshot {
         ended: BTreeSet::new(),
         deleted_nodes: BTreeMap::new(),
         lists: BTreeMap::new(),
+        checks: Default::default(),
         surplus_claims: Vec::new(),
         left_claims: Vec::new(),
+        cluster_state: Default::default(),
     }
 }
 

@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Event, Node, PersistentVolumeClaim, Pod};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::core::{ApiResource, DynamicObject, GroupVersionKind, NamespaceResourceScope};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind, NamespaceResourceScope, PartialObjectMeta};
 use kube::{Api, Client, Config, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -82,7 +82,7 @@ impl Kube {
     /// Objects whose spec nobody here takes apart.
     fn plain(&self, kind: Kind, namespace: &str) -> Api<DynamicObject> {
         let group = match kind {
-            Kind::Set => "apps",
+            Kind::Set | Kind::Revision => "apps",
             Kind::Budget => "policy",
             _ => "",
         };
@@ -101,9 +101,14 @@ impl Kube {
             }
             Kind::Event => found(self.of::<Event>(namespace), read, |o| Object::Event(Arc::new(o))).await,
             Kind::Node => found(Api::<Node>::all(self.client.clone()), read, |o| Object::Node(Arc::new(o))).await,
-            Kind::Service | Kind::Budget => {
+            Kind::Service | Kind::Budget | Kind::ConfigMap | Kind::Secret => {
                 found(self.plain(read.kind, namespace), read, |o| Object::Plain(Arc::new(o))).await
             }
+            // Their data are whole templates, of which at most one is needed.
+            Kind::Revision if !matches!(read.which, Which::Named(_)) => {
+                metadata(&self.plain(read.kind, namespace), read).await
+            }
+            Kind::Revision => found(self.plain(read.kind, namespace), read, |o| Object::Plain(Arc::new(o))).await,
         }
     }
 
@@ -131,6 +136,12 @@ impl Kube {
                 let claims: Api<PersistentVolumeClaim> = self.of(&claim.namespace);
                 Ok(Some(Object::Claim(Arc::new(claims.patch(&claim.name, &plain, &patch).await?))))
             }
+            Write::Grow { claim, size } => {
+                let patch = json!({"spec": {"resources": {"requests": {"storage": size}}}});
+                let claims: Api<PersistentVolumeClaim> = self.of(&claim.namespace);
+                let grown = claims.patch(&claim.name, &plain, &Patch::Merge(fenced(&claim, patch))).await?;
+                Ok(Some(Object::Claim(Arc::new(grown))))
+            }
             Write::Nudge { set, at } => {
                 let note = json!({"metadata": {"annotations": {api::ANNOTATION_NUDGE: at.to_string()}}});
                 self.change_set(&set, note).await
@@ -138,6 +149,11 @@ impl Kube {
             Write::Scale { namespace, set, to } => self.scale(namespace, set, &to).await,
             Write::Delete { namespace, deletion } => self.delete(&namespace, &deletion).await,
             Write::Discard { namespace, discard } => self.discard(&namespace, &discard).await,
+            Write::Forget { revision } => {
+                let preconditions = Some(Preconditions { uid: Some(revision.uid), resource_version: revision.version });
+                let params = DeleteParams { preconditions, ..DeleteParams::default() };
+                self.plain(Kind::Revision, &revision.namespace).delete(&revision.name, &params).await.map(|_| None)
+            }
         }
     }
 
@@ -179,18 +195,37 @@ async fn found<K>(api: Api<K>, read: &Read, object: impl Fn(K) -> Object) -> kub
 where
     K: Clone + DeserializeOwned + fmt::Debug,
 {
-    let params = match &read.which {
-        Which::Named(name) => {
-            let found = api.get_opt(name).await?;
-            return Ok(Found { objects: found.into_iter().map(object).collect(), version: None });
-        }
+    if let Which::Named(name) = &read.which {
+        let found = api.get_opt(name).await?;
+        return Ok(Found { objects: found.into_iter().map(object).collect(), version: None });
+    }
+    let list = api.list(&selection(&read.which)).await?;
+    Ok(Found { objects: list.items.into_iter().map(object).collect(), version: list.metadata.resource_version })
+}
+
+/// A list of former templates with nothing but their metadata.
+async fn metadata(kinds: &Api<DynamicObject>, read: &Read) -> kube::Result<Found> {
+    let object = |meta: PartialObjectMeta<DynamicObject>| {
+        let (types, metadata) = (meta.types, meta.metadata);
+        Object::Plain(Arc::new(DynamicObject { types, metadata, data: Value::Null }))
+    };
+    let selected = match &read.which {
+        Which::OfGroup(group) => ListParams::default().labels(&format!("{}={group}", api::LABEL_TEMPLATE_OF)),
+        which => selection(which),
+    };
+    let list = kinds.list_metadata(&selected).await?;
+    Ok(Found { objects: list.items.into_iter().map(object).collect(), version: list.metadata.resource_version })
+}
+
+/// What a list selects.
+fn selection(which: &Which) -> ListParams {
+    match which {
+        Which::Named(name) => ListParams::default().fields(&format!("metadata.name={name}")),
         Which::OfGroup(group) => ListParams::default().labels(&format!("{}={group}", api::LABEL_GROUP)),
         Which::FailuresOf(uid) => {
             ListParams::default().fields(&format!("involvedObject.uid={uid},reason={FAILED_CREATE}")).limit(EVENTS)
         }
-    };
-    let list = api.list(&params).await?;
-    Ok(Found { objects: list.items.into_iter().map(object).collect(), version: list.metadata.resource_version })
+    }
 }
 
 /// The status of the readiness gate, as a strategic merge.

@@ -24,6 +24,12 @@ pub enum Kind {
     Node,
     /// `Event`.
     Event,
+    /// `ControllerRevision`: a template that the group had. A list has no data.
+    Revision,
+    /// `ConfigMap`, by name.
+    ConfigMap,
+    /// `Secret`, by name.
+    Secret,
 }
 
 impl Kind {
@@ -39,13 +45,16 @@ impl Kind {
             Kind::Claim => "PersistentVolumeClaim",
             Kind::Node => "Node",
             Kind::Event => "Event",
+            Kind::Revision => "ControllerRevision",
+            Kind::ConfigMap => "ConfigMap",
+            Kind::Secret => "Secret",
         }
     }
 
-    /// The kind that Kubernetes writes so, if a group's objects can have it: `Service`, `PodDisruptionBudget` or `StatefulSet`.
+    /// The kind that Kubernetes writes so, if a group's objects can have it: `Service`, `PodDisruptionBudget`, `StatefulSet` or `ConfigMap`.
     #[must_use]
     pub fn of_desired(word: &str) -> Option<Self> {
-        [Kind::Set, Kind::Service, Kind::Budget].into_iter().find(|kind| kind.word() == word)
+        [Kind::Set, Kind::Service, Kind::Budget, Kind::ConfigMap].into_iter().find(|kind| kind.word() == word)
     }
 }
 
@@ -90,7 +99,7 @@ pub enum Object {
     Claim(Arc<PersistentVolumeClaim>),
     Node(Arc<Node>),
     Event(Arc<Event>),
-    /// A Service, a `PodDisruptionBudget`, or the answer to an apply: nobody here takes its spec apart.
+    /// A Service, a `PodDisruptionBudget`, a `ControllerRevision`, or the answer to an apply: nobody here takes its spec apart.
     Plain(Arc<DynamicObject>),
 }
 

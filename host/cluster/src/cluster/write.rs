@@ -50,6 +50,13 @@ pub enum Write {
         /// The annotations; absent ones are removed.
         notes: BTreeMap<&'static str, Option<String>>,
     },
+    /// Raises how much storage a claim asks for.
+    Grow {
+        /// The claim.
+        claim: Fence,
+        /// How much, as Kubernetes writes it.
+        size: String,
+    },
     /// Annotates a `StatefulSet`, so that its controller looks at it.
     Nudge {
         /// The set.
@@ -72,6 +79,11 @@ pub enum Write {
         namespace: String,
         /// Which pod, as it was checked.
         deletion: Deletion,
+    },
+    /// Deletes a `ControllerRevision` of a former template, to which no pod goes back.
+    Forget {
+        /// Which.
+        revision: Fence,
     },
     /// Deletes a claim; UID and version in it are the fence.
     Discard {

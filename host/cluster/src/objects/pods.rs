@@ -1,9 +1,9 @@
 //! Builds the `StatefulSet` and its pod template.
-use super::{BuildError, Settings, TemplateNote, app_labels, runner};
+use super::{BuildError, Settings, TemplateNote, app_labels, config_of, runner};
 use kube::ResourceExt;
 use serde_json::{Map, Value, json};
 use tanist_api::spec::{Runner, default};
-use tanist_api::{ANNOTATION_TEMPLATE, GATE_MEMBER, LABEL_GROUP, ReplicaGroup};
+use tanist_api::{ANNOTATION_CONFIG, ANNOTATION_TEMPLATE, GATE_MEMBER, LABEL_GROUP, ReplicaGroup};
 use tanist_protocol::place;
 
 /// The label of a node, and that of its zone.
@@ -47,6 +47,10 @@ fn template(group: &ReplicaGroup, settings: &Settings) -> Result<Value, BuildErr
     }
     labels.insert(LABEL_GROUP.into(), group.name_any().into());
 
+    if let Some(config) = config_of(group) {
+        let annotations = object(object(&mut template, "metadata", "template")?, "annotations", "template.metadata")?;
+        annotations.insert(ANNOTATION_CONFIG.into(), config.into());
+    }
     let spec = object(&mut template, "spec", "template")?;
     unless_set(spec, "terminationGracePeriodSeconds", default::GRACE);
     unless_set(spec, "automountServiceAccountToken", false);

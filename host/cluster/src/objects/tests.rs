@@ -7,7 +7,7 @@ fn settings() -> Settings {
 
 /// Builds the objects of a group whose StatefulSet does not exist yet.
 fn objects(group: &ReplicaGroup, replicas: u32, settings: &Settings) -> Result<Vec<Value>, BuildError> {
-    desired(group, replicas, settings, &TemplateNote::next(None, template_hash(group), std::iter::empty()))
+    desired(group, replicas, settings, &TemplateNote::next(None, template_hash(group), std::iter::empty(), None, None))
 }
 
 /// A group as it was stored, with these changes to its spec.
@@ -280,7 +280,7 @@ fn of_members_that_agree_a_majority_stays() {
         .collect();
     let group = group(json!({"commands": commands}));
     let least = |voters: usize| {
-        let note = TemplateNote::next(None, template_hash(&group), std::iter::empty());
+        let note = TemplateNote::next(None, template_hash(&group), std::iter::empty(), None, None);
         let objects = desired(&group, Size { replicas: 3, voters }, &settings(), &note).unwrap();
         let budget = of_kind(&objects, "PodDisruptionBudget")["spec"].clone();
         assert!(budget["maxUnavailable"].is_null());

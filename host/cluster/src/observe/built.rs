@@ -2,17 +2,19 @@
 //!
 //! Each entry names what it was made from: the generation of the group, which changes with its spec, or UID and version of an object.
 use super::fingerprint;
-use crate::objects::{BuildError, Settings, Size, TemplateNote, desired, template_hash};
+use crate::objects::{BuildError, Settings, Size, TemplateNote, config_of, desired, template_hash};
 use kube::core::ObjectMeta;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tanist_api::ReplicaGroup;
+use tanist_api::spec::ClaimTemplate;
 
 /// What was made for one group. Losing it costs only time.
 #[derive(Debug, Default)]
 pub struct Built {
-    template: Option<(i64, String)>,
+    /// The hash of the template of that generation, with that configuration.
+    template: Option<(i64, Option<String>, String)>,
     desired: Option<Desired>,
     seen: BTreeMap<String, Seen>,
 }
@@ -23,6 +25,8 @@ struct Desired {
     generation: i64,
     size: Size,
     note: TemplateNote,
+    /// These alone may differ in one generation: the `StatefulSet` keeps those that it was made with.
+    claims: Vec<ClaimTemplate>,
     objects: Vec<Arc<Value>>,
 }
 
@@ -37,9 +41,11 @@ struct Seen {
 impl Built {
     /// The hash of the group's `spec.template`.
     pub fn template_hash(&mut self, group: &ReplicaGroup) -> String {
-        let made = self.template.take().filter(|(made, _)| Some(*made) == group.metadata.generation);
-        let hash = made.map_or_else(|| template_hash(group), |(_, hash)| hash);
-        self.template = group.metadata.generation.map(|generation| (generation, hash.clone()));
+        let config = config_of(group).map(str::to_owned);
+        let same =
+            |made: &(i64, Option<String>, String)| (Some(made.0), &made.1) == (group.metadata.generation, &config);
+        let hash = self.template.take().filter(same).map_or_else(|| template_hash(group), |made| made.2);
+        self.template = group.metadata.generation.map(|generation| (generation, config, hash.clone()));
         hash
     }
 
@@ -57,7 +63,7 @@ impl Built {
         let size = size.into();
         if let Some(made) = &self.desired {
             let same = (Some(made.generation), made.size) == (group.metadata.generation, size);
-            if same && made.note == *note {
+            if same && made.note == *note && made.claims == group.spec.volume_claim_templates {
                 return Ok(made.objects.clone());
             }
         }
@@ -66,6 +72,7 @@ impl Built {
             generation,
             size,
             note: note.clone(),
+            claims: group.spec.volume_claim_templates.clone(),
             objects: objects.clone(),
         });
         Ok(objects)
@@ -90,6 +97,7 @@ impl Built {
 mod tests {
     use super::*;
     use serde_json::json;
+    use tanist_api::ANNOTATION_CONFIG;
 
     fn group(generation: Option<i64>, image: &str) -> ReplicaGroup {
         serde_json::from_value(json!({
@@ -107,8 +115,11 @@ mod tests {
     fn what_is_kept_is_what_would_be_built() {
         let settings = Settings { runner_image: "runner:1".into(), installation: "tanist".into() };
         let mut built = Built::default();
-        let note =
-            |older: &[&str]| TemplateNote { hash: "h".into(), older: older.iter().map(ToString::to_string).collect() };
+        let note = |older: &[&str]| TemplateNote {
+            hash: "h".into(),
+            older: older.iter().map(ToString::to_string).collect(),
+            ..TemplateNote::default()
+        };
         // Without a generation nothing is kept.
         for (generation, image, replicas, older) in [
             (Some(1), "db:1", 2, &[][..]),
@@ -128,6 +139,21 @@ mod tests {
         let first = built.desired(&group(Some(9), "db:1"), 2, &settings, &note(&[])).unwrap();
         let again = built.desired(&group(Some(9), "db:1"), 2, &settings, &note(&[])).unwrap();
         assert!(first.iter().zip(&again).all(|(a, b)| Arc::ptr_eq(a, b)), "the same group is not built again");
+    }
+
+    // E10: in one generation another configuration makes another template, and one that comes back the former one.
+    #[test]
+    fn another_configuration_is_another_template() {
+        let mut built = Built::default();
+        let mut hash = |config: Option<&str>| {
+            let mut group = group(Some(3), "db:1");
+            group.metadata.annotations =
+                config.map(|config| [(ANNOTATION_CONFIG.to_owned(), config.to_owned())].into());
+            built.template_hash(&group)
+        };
+        let (none, one, two) = (hash(None), hash(Some("1")), hash(Some("2")));
+        assert!(none != one && one != two);
+        assert_eq!((hash(Some("1")), hash(None)), (one, none));
     }
 
     // S44: an object that was changed or made anew has another fingerprint; an unchanged one is not read again.

@@ -143,7 +143,7 @@ mod tests {
             name: "db-0".into(),
             ordinal: 0,
             pod: Some(pod),
-            claims: vec![Claim { name, uid, version, mark: None, start: None }],
+            claims: vec![Claim { name, uid, version, mark: None, start: None, room: None }],
             reading: Default::default(),
             position: Position::NotAsked,
             position_at: 0,

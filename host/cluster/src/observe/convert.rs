@@ -126,6 +126,7 @@ pub fn pod(
         routed: pod.labels().get(api::LABEL_ROLE).cloned(),
         outdated: revision.is_some_and(|newest| pod.labels().get(LABEL_REVISION).is_some_and(|own| own != newest)),
         older_template: false,
+        template: None,
         gate: condition(api::GATE_MEMBER).map(|c| c.status == "True"),
         labels: policy_labels(pod.labels(), pod.annotations(), keys),
         trouble: (phase == Phase::Pending).then(|| trouble(pod)).flatten(),
@@ -222,7 +223,7 @@ pub fn claim(group: &str, claim: &PersistentVolumeClaim) -> Option<(MemberName, 
     let (uid, version) = (claim.uid().unwrap_or_default(), claim.resource_version().unwrap_or_default());
     // What cannot be read was written by a later version, or by hand. The record is what counts; this only helps where it was lost.
     let start = notes.get(CLAIM_START).and_then(|text| serde_json::from_str(text).ok());
-    Some((MemberName::from(member), Claim { name: name.clone(), uid, version, mark, start }))
+    Some((MemberName::from(member), Claim { name: name.clone(), uid, version, mark, start, room: None }))
 }
 
 /// Where primaries ran. A list that cannot be read, or is of another term, is ignored; the names of the primaries still block.
@@ -314,7 +315,7 @@ mod tests {
     // D2, S32: the list of members is read back from a claim; a group without one gets no annotation, and a text that is none says nothing.
     #[test]
     fn a_claim_remembers_the_members() {
-        let listed = Listed { id: "a1".into(), member: Some("db-0".into()), started: true, voter: true };
+        let listed = Listed { id: "a1".into(), member: Some("db-0".into()), started: true, voter: true, volume: None };
         let list = Membership { cluster: "c".into(), revision: 7, members: vec![listed] };
         let mark = |membership| ClaimMark {
             group: "db".into(),

@@ -188,8 +188,8 @@ async fn an_object_that_lost_its_label_is_found_by_name() {
 async fn a_settle_that_could_not_ask_leaves_the_outcome_unknown() {
     let stub = Stub::new();
     let ctx = stub.context();
-    let target =
-        Target { namespace: "ns".into(), group: "group".into(), pod: "db-0".into(), uid: "pod-0".into(), runner: true };
+    let (namespace, group, env) = ("ns".into(), "group".into(), Vec::new());
+    let target = Target { namespace, group, pod: "db-0".into(), uid: "pod-0".into(), runner: true, env };
     let bare = Target { runner: false, ..target.clone() };
     let intent = intent();
     for code in 100..600 {

@@ -46,11 +46,13 @@ pub struct Told {
 /// When spec or record cannot be read.
 pub fn told(objects: Objects, now: Timestamp) -> Result<Told, Error> {
     let Objects { group: object, set, pods, claims, nodes } = objects;
-    let group = validate::group(&object, "cluster.local").map_err(Error::ReadSpec)?;
+    let mut group = validate::group(&object, "cluster.local").map_err(Error::ReadSpec)?;
+    group.update.template = template_hash(&object);
     let record = read_record(&object, now)?;
     let unbound = conditions::unbound(claims.iter());
     let claims = claims.iter().filter_map(|claim| convert::claim(&group.name, claim)).collect();
-    let (services, budgets, template) = (Vec::new(), Vec::new(), template_hash(&object));
+    let template = record.fallback(&group.update).unwrap_or(&group.update.template).to_owned();
+    let (services, budgets) = (Vec::new(), Vec::new());
     let (set, pods) = (set.map(Arc::new), pods.into_iter().map(Arc::new).collect());
     let world = World { set, services, budgets, pods, claims, unbound, version: None, template };
     let record = memory::recall(record, &group.name, world.claims());
@@ -96,8 +98,11 @@ pub fn told(objects: Objects, now: Timestamp) -> Result<Told, Error> {
         deleted_nodes,
         ended,
         lists: BTreeMap::new(),
+        checks: BTreeMap::new(),
         surplus_claims,
         left_claims,
+        // Who looks from outside starts nobody.
+        cluster_state: tanist_core::state::Stored::Absent,
     };
     Ok(Told { snapshot, guessed })
 }
@@ -159,3 +164,7 @@ fn position(member: &Member, record: &Record) -> (Position, bool) {
         (None, None) => (Position::Empty, true),
     }
 }
+
+#[cfg(test)]
+#[path = "told_tests.rs"]
+mod tests;

@@ -107,6 +107,7 @@ async fn the_record_comes_late() {
         "record",
         "replicas",
         "selector",
+        "update",
         "updatedReplicas",
     ];
     assert_eq!(names, expected);

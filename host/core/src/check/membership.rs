@@ -53,8 +53,27 @@ pub(super) fn is_listed(s: &Snapshot, member: &Member) -> Held {
     runs_nowhere_else(s, member)?;
     let agreed = agreed(s)?;
     match agreed.list.entry(&s.group.name, &member.name) {
-        Some(entry) => has_identity(s, member, was_started(s, entry)),
+        Some(entry) => starts_known(s, member, was_started(s, entry)),
         None => Err(not_listed(&member.name)),
+    }
+}
+
+/// The member starts on the volume of its identity, and a first start is begun only once the claims know the list that has it: if the record is lost afterwards, the claims name everyone
+/// without whom there may be no majority (S32).
+fn starts_known(s: &Snapshot, member: &Member, started: bool) -> Held {
+    has_identity(s, member, started)?;
+    if started {
+        return Ok(());
+    }
+    let not_yet = |who: &str| Err(broken_by(Rule::ListUnknown, &member.name, format!("{who} yet that it is a member")));
+    let noted = s.record.membership.as_ref().and_then(|known| known.of(&member.name));
+    if noted.is_none_or(|noted| noted.volume != memory::claim_uids(&member.claims)) {
+        return not_yet("it, or its volume, is not recorded");
+    }
+    let unaware = |m: &&Member| memory::keeps_list(s, m) && !m.claims.iter().all(|claim| memory::has_list(s, claim));
+    match s.members.iter().find(unaware) {
+        Some(other) => not_yet(&format!("the claims of {} do not say", other.name)),
+        None => Ok(()),
     }
 }
 
@@ -81,19 +100,30 @@ fn was_started(s: &Snapshot, entry: &Entry) -> bool {
 /// No second identity on one volume, and no identity on a second volume: who was started has the volume on which it was, and who was only added has an empty one.
 fn has_identity(s: &Snapshot, member: &Member, started: bool) -> Held {
     let known = s.record.member(&member.name);
-    let other = has_other_volume(s, member);
+    let first = is_first_volume(s, member);
+    let other = has_other_volume(s, member) || first == Some(false) && started;
     let begun = known.started.as_ref().is_some_and(|start| start.before == Position::Empty);
     let why = match (&member.position, started) {
         (Position::Known(_), _) if other => COPIED,
         (_, true) if other => "it was started on another volume; that one has its identity",
         (Position::Empty, false) if began_elsewhere(s, member) => "it may have been started on another volume",
+        // Only the claims knew that it was added, and nobody knows whether it was started. If it was, then on this volume, where nothing is.
+        (Position::Empty, true) if first == Some(true) => return Ok(()),
         (Position::Empty, true) => "it counts as started before, and its volume is empty now",
         // A start that was interrupted left data of the very identity that it was given.
         (Position::Known(_), false) if !begun => UNEXPLAINED,
+        // Neither the record nor its claim knows this volume: it may have come in the place of the one with its identity.
+        (Position::Unknown(_), true) if known.term.is_none() => UNREAD,
         (Position::Unknown(_), false) => "it was never started, and whether its volume is empty cannot be read",
         _ => return Ok(()),
     };
     Err(broken_by(Rule::SecondIdentity, &member.name, why))
+}
+
+/// Whether the member has the volumes that were noted for its first start. `None`: none were.
+fn is_first_volume(s: &Snapshot, member: &Member) -> Option<bool> {
+    let noted = s.record.membership.as_ref()?.of(&member.name)?.volume.as_ref()?;
+    Some(memory::claim_uids(&member.claims).as_ref() == Some(noted))
 }
 
 /// Whether the member has another volume than the one on which it was started.
@@ -110,7 +140,8 @@ fn began_elsewhere(s: &Snapshot, member: &Member) -> bool {
 /// Whether a desired member lost the volume on which it was started under that identity, or may have been.
 #[must_use]
 pub fn lost(s: &Snapshot, entry: &Entry, member: &Member) -> bool {
-    (was_started(s, entry) || began_elsewhere(s, member)) && lost_identity(s, member)
+    let may_begin = is_first_volume(s, member) == Some(true);
+    (was_started(s, entry) && !may_begin || began_elsewhere(s, member)) && lost_identity(s, member)
 }
 
 /// What is said of a volume with data of an identity that the member does not have any more.
@@ -118,6 +149,9 @@ const KEPT: &str = "its volume has data of an earlier identity, under which it m
 
 /// What is said of a volume with data of a member that was not started by the list. Without a present list it may have been started since.
 const UNEXPLAINED: &str = "by the list it was never started, and its volume has data";
+
+/// What is said of a volume that nobody knows and that cannot be read.
+const UNREAD: &str = "it counts as started before, and whether its volume has its data cannot be read";
 
 /// What is said of a volume with data on which the member was not started.
 const COPIED: &str = "it was started on another volume, and that one has its identity";
@@ -163,7 +197,7 @@ pub fn rejoin_member(s: &Snapshot, member: &Member) -> Held {
         Said::Split(why) => return Err(broken(Rule::SplitBrain, why)),
         Said::Nobody | Said::Nothing(_) | Said::Differing(_) => remembered(s, &member.name),
     };
-    has_identity(s, member, now.ok_or_else(|| not_listed(&member.name))?)
+    starts_known(s, member, now.ok_or_else(|| not_listed(&member.name))?)
 }
 
 /// Whether the member was started, by the last list that was confirmed. `None`: it is not in it. Before any list was read the member that formed the cluster is alone.

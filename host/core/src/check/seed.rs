@@ -3,6 +3,7 @@ use super::claims;
 use super::{Held, Rule, Violation, broken, broken_by, can_take_command, phase_word, retry_allowed, role_is};
 use crate::contract::{MemberName, Phase, Position, Role, Sequence};
 use crate::data;
+use crate::limits;
 use crate::memory;
 use crate::over;
 use crate::over::role_word;
@@ -51,6 +52,7 @@ impl<'a> SeedOrder<'a> {
     pub fn group(&self) -> Held {
         let s = self.s;
         super::membership::not_formed(s)?;
+        nobody_starts_alone(s)?;
         let has_override = s.active_override().is_some();
         if !has_override {
             expected_pods_run(s)?;
@@ -166,6 +168,27 @@ impl<'a> SeedOrder<'a> {
             true => Ok(()),
             false => Err(broken_by(Rule::EmptyMember, name, "it has no data, and this group has or had data")),
         }
+    }
+}
+
+/// Members that agree wait for one another while they start. When the record and the claims' memory are lost in that moment, nobody knows whom to start beside a member that waits, and it would wait for ever.
+fn nobody_starts_alone(s: &Snapshot) -> Held {
+    let is_known = s.record.membership.is_some() || s.record.ever_seeded.is_some();
+    if s.group.commands.membership.is_none() || is_known {
+        return Ok(());
+    }
+    let since = |m: &Member| m.reading.since.saturating_add(limits::ALONE_SECONDS);
+    let starts = |m: &&Member| s.role(m).0 == Role::Starting && s.record.intent_of(&m.name).is_none();
+    match s.members.iter().find(|m| starts(m) && s.now >= since(m)) {
+        Some(m) => Err(broken_by(
+            Rule::NeedsAdoption,
+            &m.name,
+            format!(
+                "{} is starting, and neither the record nor a claim says with whom; look which volume has the data that counts, delete the pod of {}, then choose who leads with the annotation tanist.dev/override",
+                m.name, m.name
+            ),
+        )),
+        None => Ok(()),
     }
 }
 

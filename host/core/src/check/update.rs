@@ -4,16 +4,23 @@
 //! their role, and the primary last. All of it is held twice, when it is decided and on live reads just before the pod is deleted.
 use super::rebalance::{has_been_ready, members_are_there, primaries_serve};
 use super::{
-    Held, Rule, broken, broken_by, can_take_command, has_its_volumes, is_successor, quorum_without, sole_primary,
+    Held, Rule, Violation, broken, broken_by, can_take_command, has_its_volumes, is_successor, quorum_without,
+    sole_primary,
 };
 use crate::contract::{Phase, Role};
 use crate::over::role_word;
-use crate::snapshot::{Member, Mode, Snapshot};
+use crate::snapshot::{Member, Mode, Pod, Snapshot};
 
 /// Whether the member stays and its pod was made from an older `spec.template`.
 #[must_use]
 pub fn awaits_update(s: &Snapshot, member: &Member) -> bool {
     !s.leaves(member) && member.pod.as_ref().is_some_and(|pod| pod.older_template)
+}
+
+/// Whether the member stays and its pod was made from the present `spec.template`.
+#[must_use]
+pub fn has_present_template(s: &Snapshot, member: &Member) -> bool {
+    !s.leaves(member) && member.pod.as_ref().is_some_and(|pod| !pod.older_template)
 }
 
 /// Whether the member's pod may be deleted now for an update.
@@ -35,6 +42,7 @@ pub fn update_member(s: &Snapshot, member: &Member) -> Held {
 pub fn update_idle(s: &Snapshot, member: &Member) -> Held {
     update_group(s)?;
     has_older_template(s, member)?;
+    template_has_not_failed(s)?;
     let name = &member.name;
     if let Some(why) = s.may_be_primary().get(name) {
         return Err(broken_by(Rule::MayBePrimary, name, format!("{name} may be primary: {why}")));
@@ -124,7 +132,10 @@ fn update_group(s: &Snapshot) -> Held {
     }
     match s.set.as_ref().is_some_and(|set| !set.unseen) {
         true => Ok(()),
-        false => Err(broken(Rule::NotAtRest, "the StatefulSet was changed, and its controller has not seen it yet")),
+        false => Err(broken(
+            Rule::NotAtRest,
+            "the StatefulSet does not have the present template yet, or its controller has not seen it",
+        )),
     }
 }
 
@@ -155,12 +166,91 @@ fn rest_is_well(s: &Snapshot, member: &Member) -> Held {
     others().try_for_each(|other| is_in_its_place(s, other))?;
     let wait = i64::from(s.group.update.wait);
     others().filter(|_| wait > 0).try_for_each(|other| has_been_ready(s, other, wait))?;
+    canary_allows(s)?;
     // Its pod may be evicted at any moment, and the group would lack two members at a time.
     match others().find(|other| s.is_cordoned(other)) {
         Some(other) => {
             Err(broken_by(Rule::NotAtRest, &other.name, format!("the node of {} is to be drained", other.name)))
         }
         None => Ok(()),
+    }
+}
+
+/// Nobody has the template yet, or the first one that got it was watched for long enough (E32, E34).
+fn canary_allows(s: &Snapshot) -> Held {
+    let update = &s.group.update;
+    // Pods that go back get a template that is known to work.
+    let is_back = s.record.fallback(update).is_some();
+    if update.canary == 0 || update.template.is_empty() || is_back {
+        return Ok(());
+    }
+    let has_it = |m: &&Member| has_present_template(s, m);
+    let Some(canary) = s.record.canary_of(update) else {
+        return match s.members.iter().find(has_it) {
+            Some(m) => {
+                Err(broken_by(Rule::NotAtRest, &m.name, format!("{} is to be watched with the new template", m.name)))
+            }
+            None => Ok(()),
+        };
+    };
+    template_has_not_failed(s)?;
+    match canary.verdict {
+        Some(_) => Ok(()),
+        None => Err(broken_by(
+            Rule::NotAtRest,
+            &canary.member,
+            format!("{} is watched with the new template", canary.member),
+        )),
+    }
+}
+
+/// Nobody gets a template that failed on the first one that got it (E38).
+fn template_has_not_failed(s: &Snapshot) -> Held {
+    let update = &s.group.update;
+    let is_tried = update.canary > 0 && s.record.fallback(update).is_none();
+    let canary = s.record.canary_of(update).filter(|_| is_tried);
+    match canary.and_then(|canary| Some((&canary.member, canary.failure()?))) {
+        Some((member, why)) => {
+            Err(broken_by(Rule::NotAtRest, member, format!("the template failed on {member}: {why}")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Whether the pod is on its way to an end that its template has nothing to do with.
+#[must_use]
+pub fn is_taken_away(pod: &Pod) -> bool {
+    matches!(pod.phase, Phase::Unreachable | Phase::Terminating)
+}
+
+/// Whether every desired member works with the present template, and nothing is under way.
+#[must_use]
+pub fn template_works(s: &Snapshot) -> bool {
+    let rests = s.set.is_some() && !s.group.is_stopped() && s.record.intents.is_empty() && members_are_there(s).is_ok();
+    rests && s.members.iter().all(|member| works_with_template(s, member))
+}
+
+/// Whether the member has a pod of the present template and is in its role and Ready, for `spec.update.waitSeconds` if that is set.
+#[must_use]
+pub fn works_with_template(s: &Snapshot, member: &Member) -> bool {
+    let is_new = member.pod.as_ref().is_some_and(|pod| !pod.older_template);
+    is_new && is_in_its_place(s, member).is_ok() && has_been_ready(s, member, i64::from(s.group.update.wait)).is_ok()
+}
+
+/// Why a member does not get into its role with a pod of the present template, as far as that may be due to the template. `None`: it is in its role, has an older one, leaves, its
+/// node does not report, or a new member has no place.
+#[must_use]
+pub fn fails_with_template(s: &Snapshot, member: &Member) -> Option<Violation> {
+    let Some(pod) = &member.pod else {
+        let missing = s.set.as_ref()?.missing.get(&member.name)?;
+        let message = format!("Kubernetes refuses to create the pod of {}: {}", member.name, missing.refused.as_ref()?);
+        return Some(broken_by(Rule::NotAtRest, &member.name, message)).filter(|_| !s.leaves(member));
+    };
+    let is_new = s.record.member(&member.name).term.is_none();
+    let has_no_place = pod.node.is_none() && is_new;
+    match pod.older_template || s.leaves(member) || is_taken_away(pod) || has_no_place {
+        true => None,
+        false => is_in_its_place(s, member).err(),
     }
 }
 

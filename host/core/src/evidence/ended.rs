@@ -125,6 +125,24 @@ pub fn list(ended: Ended, told: Told<'_>) -> Result<List, String> {
     }
 }
 
+/// What a `check` said: its exit code.
+///
+/// # Errors
+/// Why it said nothing, in words.
+pub fn check(ended: Ended, told: Told<'_>) -> Result<i32, String> {
+    match (told, ended) {
+        (Told::ByItself, Ended::Exited(code, _)) => Ok(code),
+        (Told::ByItself, other) => Err(other.reason()),
+        (Told::ByRunner(token), ended) => match ended.frame(token) {
+            Ok((said, _)) => match &said.outcome {
+                Outcome::Exited(code) => Ok((*code).into()),
+                other => Err(format!("check did not run to its end: {}", clause(other))),
+            },
+            Err(ended) => Err(ended.reason()),
+        },
+    }
+}
+
 /// The list that the exit code and the output of `memberList` mean.
 fn list_of(code: i32, stdout: &[u8], cut: bool) -> Result<List, String> {
     match (code, cut) {
@@ -202,9 +220,10 @@ fn role_after(said: Printed) -> Option<StatusAnswer> {
     (told.role != Role::Unknown).then_some(told)
 }
 
-/// The answer, with what only a runner says: which command runs, and whether it can check a position just before it starts one.
+/// The answer, with what only a runner says: which command runs, whether it can check a position just before it starts one, and whether it can give one an environment.
 fn by_runner(answer: StatusAnswer, said: &Printed) -> StatusAnswer {
-    StatusAnswer { running: said.running.clone(), looks: said.features.has(Feature::IfSequence), ..answer }
+    let (looks, takes_env) = (said.features.has(Feature::IfSequence), said.features.has(Feature::Env));
+    StatusAnswer { running: said.running.clone(), looks, takes_env, ..answer }
 }
 
 /// The position that the exit code and the output of `sequence` mean.
@@ -338,6 +357,24 @@ mod tests {
         assert!(list(printed(frame(said.len() + 1).as_bytes(), false), Told::ByRunner("t")).is_err(), "cut");
         assert!(list(printed(frame(said.len()).as_bytes(), false), Told::ByRunner("t")).is_ok());
         assert!(list(Ended::Unknown("the stream broke".into()), Told::ByItself).is_err());
+    }
+
+    // E34: only an exit code says how the application is.
+    #[test]
+    fn what_did_not_end_by_itself_checked_nothing() {
+        let by_runner = |outcome: &str| {
+            let frame = format!("tanist-run/1 t {outcome} stdout=0 stderr=0 cut=0\n\ntanist-end t\n");
+            let ended = Ended::Exited(0, Output { stdout: frame.into_bytes(), cut: false });
+            check(ended, Told::ByRunner("t"))
+        };
+        assert_eq!((by_runner("exited:0"), by_runner("exited:3")), (Ok(0), Ok(3)));
+        let reads = "check did not run to its end: it was not started: busy";
+        assert_eq!(by_runner("not-started:busy"), Err(reads.to_owned()));
+        assert!(by_runner("unknown:deadline").is_err());
+        let bare = |code| check(Ended::Exited(code, Output::default()), Told::ByItself);
+        assert_eq!((bare(0), bare(3)), (Ok(0), Ok(3)));
+        assert!(check(Ended::Exited(0, Output::default()), Told::ByRunner("t")).is_err(), "no frame of the runner");
+        assert!(check(Ended::Unknown("the stream broke".into()), Told::ByItself).is_err());
     }
 
     // A28, docs/requirements.md, reading 17: five codes have a meaning, all others are unknown and not failed.

@@ -126,8 +126,10 @@ fn observed(point: Point, story: &contract::Snapshot) -> Snapshot {
         ended: BTreeSet::new(),
         deleted_nodes: BTreeMap::new(),
         lists: BTreeMap::new(),
+        checks: BTreeMap::new(),
         surplus_claims: Vec::new(),
         left_claims: Vec::new(),
+        cluster_state: Default::default(),
     }
 }
 
@@ -172,6 +174,7 @@ fn group(story: &contract::Snapshot) -> Group {
             promote: None,
             follow: None,
             membership: None,
+            check: None,
         },
         runner: true,
         start_deadline: 3600,
@@ -185,6 +188,7 @@ fn group(story: &contract::Snapshot) -> Group {
         resize_deadline: 600,
         update: Update::default(),
         deletes_volumes: false,
+        cluster_state: None,
         override_error: None,
         requested_recovery: None,
         recovery_error: None,
@@ -221,6 +225,7 @@ fn member(story: &contract::Snapshot, told: &contract::Member) -> Member {
             version: "1".to_owned(),
             mark: None,
             start: None,
+            room: None,
         }],
         reading: Reading {
             role,
@@ -256,6 +261,7 @@ fn pod(told: &contract::Member) -> Pod {
         routed: routed(told.role),
         outdated: false,
         older_template: false,
+        template: None,
         gate: None,
         labels: told.labels.clone(),
         trouble: None,

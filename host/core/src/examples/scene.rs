@@ -37,8 +37,10 @@ impl Scene {
             ended: BTreeSet::new(),
             deleted_nodes: BTreeMap::new(),
             lists: BTreeMap::new(),
+            checks: BTreeMap::new(),
             surplus_claims: Vec::new(),
             left_claims: Vec::new(),
+            cluster_state: Default::default(),
         })
     }
 
@@ -336,6 +338,7 @@ fn group(members: u32) -> Group {
             promote: None,
             follow: None,
             membership: None,
+            check: None,
         },
         runner: true,
         start_deadline: 3600,
@@ -349,6 +352,7 @@ fn group(members: u32) -> Group {
         resize_deadline: 600,
         update: Update::default(),
         deletes_volumes: false,
+        cluster_state: None,
         override_error: None,
         requested_recovery: None,
         recovery_error: None,
@@ -384,6 +388,7 @@ fn member(ordinal: u32) -> Member {
         routed: None,
         outdated: false,
         older_template: false,
+        template: None,
         gate: Some(false),
         labels: Vec::new(),
         trouble: None,
@@ -412,6 +417,7 @@ fn claim(ordinal: u32) -> Claim {
         version: "1".into(),
         mark: None,
         start: None,
+        room: None,
     }
 }
 

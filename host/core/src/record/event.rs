@@ -42,11 +42,17 @@ pub enum Event {
     RecoveryRefused,
     /// A member goes on alone, as an administrator wanted; the others are forgotten.
     Recovered,
+    /// A changed template did not work: pods go back to the one before.
+    RolledBack,
+    /// The first member with a changed template was in its role for long enough.
+    CanaryPassed,
+    /// A changed template failed on the first member that got it.
+    CanaryFailed,
 }
 
 impl Event {
     /// All of them.
-    pub const ALL: [Event; 19] = [
+    pub const ALL: [Event; 22] = [
         Event::CommandStarted,
         Event::NotStarted,
         Event::CommandFailed,
@@ -66,6 +72,9 @@ impl Event {
         Event::MemberPromoted,
         Event::RecoveryRefused,
         Event::Recovered,
+        Event::RolledBack,
+        Event::CanaryPassed,
+        Event::CanaryFailed,
     ];
 
     /// The word in the history.
@@ -91,6 +100,9 @@ impl Event {
             Event::MemberPromoted => "member-promoted",
             Event::RecoveryRefused => "recovery-refused",
             Event::Recovered => "recovered",
+            Event::RolledBack => "rolled-back",
+            Event::CanaryPassed => "canary-passed",
+            Event::CanaryFailed => "canary-failed",
         }
     }
 

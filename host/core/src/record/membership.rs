@@ -28,6 +28,9 @@ pub struct Listed {
     pub started: bool,
     /// Whether it has a vote.
     pub voter: bool,
+    /// The volumes on which it is to start for the first time ([`crate::memory::claim_uids`]). Absent: it was started before, or nothing is known of its volumes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volume: Option<String>,
 }
 
 /// A change of the application's members that is under way: the target that it has now, and when something last changed.
@@ -46,7 +49,7 @@ impl Membership {
     /// The list while one member goes on alone and has not said one yet: neither its identity nor that of its cluster is known. `before`: the list before.
     #[must_use]
     pub fn alone(member: &MemberName, before: Option<&Membership>) -> Self {
-        let own = Listed { id: String::new(), member: Some(member.clone()), started: true, voter: true };
+        let own = Listed { id: String::new(), member: Some(member.clone()), started: true, voter: true, volume: None };
         let revision = before.map_or(0, |list| list.revision).saturating_add(1);
         Membership { cluster: String::new(), revision, members: vec![own] }
     }
@@ -61,9 +64,20 @@ impl Membership {
     pub fn note_started(&mut self, member: &MemberName) {
         let own = self.members.iter_mut().find(|listed| listed.member.as_ref() == Some(member));
         if let Some(listed) = own.filter(|listed| !listed.started) {
-            listed.started = true;
+            (listed.started, listed.volume) = (true, None);
             self.revision = self.revision.saturating_add(1);
         }
+    }
+
+    /// Notes on which volumes members start for the first time, by the volumes that they have now.
+    pub fn note_volumes(&mut self, volumes: impl Fn(&MemberName) -> Option<String>) {
+        let mut is_new = false;
+        for listed in self.members.iter_mut().filter(|listed| !listed.started) {
+            let now = listed.member.as_ref().and_then(&volumes);
+            is_new |= now.is_some() && listed.volume != now;
+            listed.volume = now.or_else(|| listed.volume.take());
+        }
+        self.revision = self.revision.saturating_add(u64::from(is_new));
     }
 
     /// Whether the member was started under that identity. Of one that was just added the identity is not known yet.

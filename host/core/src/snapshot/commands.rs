@@ -21,6 +21,8 @@ pub struct Commands {
     pub follow: Option<Command>,
     /// Tell and change who the members of the application are. Absent: it does not count its members, or needs no agreement of theirs.
     pub membership: Option<MemberCommands>,
+    /// Says on the first member with a changed template whether that is well. Absent: its role and its containers say it alone.
+    pub check: Option<Command>,
 }
 
 /// The commands of an application whose members have to agree.

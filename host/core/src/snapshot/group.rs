@@ -1,6 +1,7 @@
 //! What the user asks for: the spec, validated.
 use super::Commands;
-use crate::contract::{MemberName, Position};
+use crate::contract::{MemberName, Position, Timestamp};
+use crate::state::Template;
 
 /// The spec, validated.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,6 +38,8 @@ pub struct Group {
     pub deletes_volumes: bool,
     /// How a changed template reaches the pods (`spec.update`).
     pub update: Update,
+    /// The ConfigMap that names the members (`spec.clusterState`). Absent: none is wanted.
+    pub cluster_state: Option<Template>,
     /// Whether the group is paused: then only open commands are settled.
     pub paused: bool,
     /// The value of the annotation `tanist.dev/retry`.
@@ -76,11 +79,45 @@ pub struct Update {
     pub wait: u32,
     /// Seconds without progress after which an update is reported.
     pub timeout: u32,
+    /// Seconds for which the first member with a changed template is watched. 0: it is not.
+    pub canary: u32,
+    /// Whether pods go back to the last template that worked when a changed one does not (`spec.update.onFailure`).
+    pub rolls_back: bool,
+    /// Identifies `spec.template`: another text is another template. Empty: not known.
+    pub template: String,
+    /// Whether there is a template to go back to.
+    pub former: Former,
+    /// Why the configuration that belongs to the template is not known (`spec.update.onConfigChange`), as users see it. Absent: it is, or none belongs to it.
+    pub config_trouble: Option<String>,
+    /// When a change of the configuration counts, if nothing changes until then. Absent: nothing changed.
+    pub config_settles: Option<Timestamp>,
+}
+
+/// Whether the last template that worked is stored.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Former {
+    /// It was not looked for, or could not be read.
+    #[default]
+    Unknown,
+    /// It is, and pods can be made from it.
+    Kept,
+    /// It is not, or no pod can be made from it with the present commands.
+    Lost,
 }
 
 impl Default for Update {
     fn default() -> Self {
-        Update { mode: Mode::OneByOne, wait: 0, timeout: 600 }
+        Update {
+            mode: Mode::OneByOne,
+            wait: 0,
+            timeout: 600,
+            canary: 0,
+            rolls_back: false,
+            template: String::new(),
+            former: Former::Unknown,
+            config_trouble: None,
+            config_settles: None,
+        }
     }
 }
 

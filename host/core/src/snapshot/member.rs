@@ -63,6 +63,8 @@ pub struct Pod {
     /// Whether it was made from a `spec.template` that the user has changed since. A pod can be outdated for another reason: a new version of
     /// the operator adds something else to the template.
     pub older_template: bool,
+    /// The number of the `spec.template` from which it was made, as users see it (E3). Absent: not known. No rule rests on it.
+    pub template: Option<u64>,
     /// The state of its readiness gate. Absent: never written.
     pub gate: Option<bool>,
     /// Labels that policies see.
@@ -99,6 +101,34 @@ pub struct Claim {
     pub mark: Option<ClaimMark>,
     /// The last start that makes its member primary, noted before that command started. Absent: none.
     pub start: Option<StartNote>,
+    /// How large its volume is, and is to be. Absent: it is not bound to a volume yet, or no size is desired.
+    pub room: Option<Room>,
+}
+
+/// How large the volume of a claim is, and is to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Room {
+    /// The name of the volume in the pod: that of its template.
+    pub volume: String,
+    /// What `spec.volumeClaimTemplates` asks for.
+    pub desired: Amount,
+    /// What the claim asks for. A claim that an administrator made larger stays as it is.
+    pub requested: Amount,
+    /// What its volume and the file system on it have.
+    pub capacity: Amount,
+    /// What Kubernetes or the storage says about the growth, as users see it. Absent: nothing.
+    pub note: Option<String>,
+    /// Whether the storage said that it cannot do it.
+    pub is_refused: bool,
+}
+
+/// An amount of storage. Amounts are compared by their bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Amount {
+    /// In bytes.
+    pub bytes: u128,
+    /// As Kubernetes writes it, for instance `10Gi`.
+    pub text: String,
 }
 
 /// A claim that a member left behind: an orderly scale-down removed the member, and nothing of the group expects it any more.
@@ -143,6 +173,17 @@ pub struct ClaimMark {
     pub ran: Vec<LastPrimary>,
     /// The last list of members on which the application's members agreed. Absent: none was known.
     pub membership: Option<Membership>,
+}
+
+/// What `check` said of a member.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckAnswer {
+    /// Its exit code: 0 if the application is well. The error: why there is none, in words.
+    pub said: Result<i32, String>,
+    /// When it was asked.
+    pub at: Timestamp,
+    /// When it answered, or was given up.
+    pub ended: Timestamp,
 }
 
 /// The result of `status`.

@@ -48,6 +48,8 @@ words! {
         PodsNotReady,
         /// No pod runs the new template.
         UpdatePending,
+        /// Pods run the template before `spec.template`, which did not work.
+        RolledBack,
         /// Every member is in its role.
         AllMembersInRole,
         /// The role of a member is unknown.

@@ -5,6 +5,7 @@ use crate::memory;
 use crate::plan::{Action, Plan, Reason};
 use crate::record::{Event, Intent, LastPrimary, Seeded, Started, Verb};
 use crate::snapshot::{Member, Snapshot};
+use crate::state;
 
 /// Plans a command on a member. If a check does not hold, nothing is planned and the plan says which. If this round already does something with
 /// the member, the command has to wait for the next round.
@@ -19,6 +20,11 @@ pub fn begin(s: &Snapshot, plan: &mut Plan, verb: Verb, name: &MemberName) {
         let message = format!("container {} of {name} does not run", command.container);
         return plan.wait(Reason::PodsNotRunning, Some(name), message);
     };
+    let needs_state = state::starts(s, verb, member);
+    if let Some(why) = state::blocks(s, &plan.record, name).filter(|_| needs_state) {
+        let message = format!("{command_name} on {name} waits: {why}");
+        return plan.wait(Reason::ClusterStateBlocked, Some(name), message);
+    }
     let counter = plan.record.counter.saturating_add(1);
     let term = if verb.opens_term() { next_term(s, plan, verb) } else { plan.record.term };
     let intent = Intent {
@@ -59,7 +65,8 @@ pub fn begin(s: &Snapshot, plan: &mut Plan, verb: Verb, name: &MemberName) {
         plan.actions.push(Action::Route { member, pod_uid, role: None, ready, version: None });
     }
     let argv = argv(s, verb, name, &command.exec);
-    plan.actions.push(Action::Run { intent, argv });
+    // The step `state` adds the environment when it is known who else is started.
+    plan.actions.push(Action::Run { intent, argv, env: Vec::new(), needs_state });
 }
 
 /// Plans a change of the members of the application: a command on one of them about another one. `id`: the identity that the application gave the target. Absent: none yet.
@@ -106,11 +113,11 @@ pub fn begin_change(s: &Snapshot, plan: &mut Plan, verb: Verb, on: &MemberName, 
         &command.exec,
         [
             ("$(NAME)", Some(target.to_string())),
-            ("$(ADDRESS)", Some(address(s, target))),
+            ("$(ADDRESS)", Some(s.address(target))),
             ("$(ID)", id.map(str::to_owned)),
         ],
     );
-    plan.actions.push(Action::Run { intent, argv });
+    plan.actions.push(Action::Run { intent, argv, env: Vec::new(), needs_state: false });
 }
 
 /// The arguments with the target's name, address and identity in their places. Without any of the places all that are known are appended.
@@ -189,7 +196,7 @@ fn argv(s: &Snapshot, verb: Verb, name: &MemberName, exec: &[String]) -> Vec<Str
         // Nobody serves: these are the others with whom it has to agree.
         Verb::Rejoin => others(s, name),
         Verb::Failover | Verb::Join | Verb::Place | Verb::Follow => {
-            s.leading().iter().map(|m| address(s, &m.name)).collect()
+            s.leading().iter().map(|m| s.address(&m.name)).collect()
         }
     };
     if !exec.iter().any(|a| a == PEERS) {
@@ -201,15 +208,10 @@ fn argv(s: &Snapshot, verb: Verb, name: &MemberName, exec: &[String]) -> Vec<Str
 /// The argument that is replaced by the peers.
 const PEERS: &str = "$(PEERS)";
 
-/// The fully qualified name of a member.
-fn address(s: &Snapshot, member: &MemberName) -> String {
-    format!("{member}.{}.{}.svc.{}", s.group.name, s.group.namespace, s.group.domain)
-}
-
 /// The addresses of the other members that the application lists, by ordinal.
 fn others(s: &Snapshot, name: &MemberName) -> Vec<String> {
     let listed = s.members.iter().filter(|m| &m.name != name && check::counts(s, &m.name));
-    listed.map(|m| address(s, &m.name)).collect()
+    listed.map(|m| s.address(&m.name)).collect()
 }
 
 /// Whether the position was asked for.

@@ -15,6 +15,7 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     adopt(s, plan);
     adopt_listed(s, plan);
     forget_identities(s, plan);
+    note_first_volumes(s, plan);
     for ahead in memory::ahead(s) {
         plan.wait(Reason::ClaimChanged, Some(ahead.member), ahead.to_string());
     }
@@ -134,6 +135,14 @@ fn forget_identities(s: &Snapshot, plan: &mut Plan) {
             (memory.started, memory.claim_uid) = (None, None);
         }
     }
+}
+
+/// Notes on which volumes members that were added start for the first time. Once a start was begun, the volume on which that was stays the one.
+fn note_first_volumes(s: &Snapshot, plan: &mut Plan) {
+    let begun = |member: &Member| s.record.member(&member.name).started.is_some();
+    let waiting = |name: &MemberName| s.member(name).filter(|member| !begun(member));
+    let volumes = |name: &MemberName| waiting(name).and_then(|member| memory::claim_uids(&member.claims));
+    plan.record.membership.iter_mut().for_each(|known| known.note_volumes(volumes));
 }
 
 /// Removes the recorded `secondary` or `follow` command of a member that is seen as primary: from now on it may be primary while it is starting

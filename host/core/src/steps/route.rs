@@ -49,13 +49,19 @@ fn has_none_to_start(s: &Snapshot) -> bool {
 
 fn mark_claims(s: &Snapshot, plan: &mut Plan, member: &Member) {
     let confirmed = [Role::Primary, Role::Secondary].iter().any(|r| s.confirmed(member, *r));
-    if !confirmed {
+    // Who the members are is remembered by all, because a majority may be lost in the moment in which the list changes.
+    let lists = memory::keeps_list(s, member);
+    if !confirmed && !lists {
         return;
     }
     let Some(mark) = memory::claim_mark(&s.record, &s.group.name, &member.name) else { return };
     // A claim with a later term is not changed: an administrator has to compare it with the record.
     let ahead = |c: &&Claim| c.mark.as_ref().is_some_and(|m| m.group == mark.group && m.term > s.record.term);
-    for claim in member.claims.iter().filter(|c| c.mark.as_ref() != Some(&mark) && !ahead(c)) {
+    let differs = |c: &&Claim| match confirmed {
+        true => c.mark.as_ref() != Some(&mark),
+        false => !memory::has_list(s, c),
+    };
+    for claim in member.claims.iter().filter(|c| differs(c) && !ahead(c)) {
         let (name, uid, version) = (claim.name.clone(), claim.uid.clone(), claim.version.clone());
         plan.actions.push(Action::MarkClaim { claim: name, uid, version, mark: mark.clone() });
     }

@@ -49,7 +49,7 @@ fn settle_intent(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
     }
     let evidence = s.evidence.get(&intent.token);
     let place = match locate(s, intent) {
-        CommandPlace::Restarted(member, pod) if may_start_late(s, intent, evidence) => {
+        CommandPlace::Restarted(member, pod) if may_start_late(s, intent, pod, evidence) => {
             let why = "its container started anew, and its runner has not said yet that it does not start it any more";
             return handle_unknown(s, plan, intent, member, pod, &why.into());
         }
@@ -148,9 +148,13 @@ fn settle_intent(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
 
 /// Whether the command, whose container is not the present one any more, may be started by a request that is still under way (docs/rules.md,
 /// "Commands"; docs/safety.md, S1): until the runner says what became of it, which also forbids it to start later. Without the runner only this
-/// process knows, and only while it waits. To stop once more does no harm.
-fn may_start_late(s: &Snapshot, intent: &Intent, evidence: Option<&Evidence>) -> bool {
-    intent.verb.intended() != Role::Stopped
+/// process knows, and only while it waits.
+///
+/// A late stop could end a member that leads again, so one that did not stop it yet stays open, too, while the next container runs and its runner can be asked. A takeover does not wait for
+/// a container that Kubernetes starts later.
+fn may_start_late(s: &Snapshot, intent: &Intent, pod: &Pod, evidence: Option<&Evidence>) -> bool {
+    let runs = pod.containers.get(&intent.container).is_some_and(|container| container.running);
+    (runs || intent.verb.intended() != Role::Stopped)
         && match evidence {
             Some(Evidence::Running) => true,
             Some(Evidence::Unknown(why)) => s.group.runner && !why.is_one_of(&ENDED),

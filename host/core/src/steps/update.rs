@@ -3,7 +3,7 @@
 use crate::check;
 use crate::plan::{Action, DeletionCause, Plan, Reason};
 use crate::policy::Policies;
-use crate::record::{Event, Updating};
+use crate::record::{Event, Updating, Verdict, cut};
 use crate::snapshot::{Member, Mode, Snapshot};
 
 /// The reason of the deletion that users see.
@@ -23,6 +23,10 @@ pub fn idle(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
 
 /// The next member that is in its role. It comes after all that a round may find more urgent.
 pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
+    s.group.update.config_settles.into_iter().for_each(|at| plan.look_again_at(at));
+    if let Some(trouble) = &s.group.update.config_trouble {
+        plan.wait(Reason::ConfigUnknown, None, cut(trouble));
+    }
     let old: Vec<&Member> = s.members.iter().filter(|m| check::awaits_update(s, m)).collect();
     let by_host = s.group.update.mode == Mode::OneByOne && !s.group.is_stopped();
     let Some(next) = next(s, &old).filter(|_| by_host) else {
@@ -50,7 +54,12 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
         s.members.len()
     );
     plan.wait(Reason::Updating, Some(&next.name), wait);
-    report_stuck(s, plan, left);
+    let update = &s.group.update;
+    // While the first member is watched the others are meant to wait; when the template failed on it, that is reported already.
+    match s.record.canary_of(update).filter(|canary| update.canary > 0 && canary.verdict != Some(Verdict::Passed)) {
+        Some(_) => plan.record.updating = None,
+        None => report_stuck(s, plan, left),
+    }
 }
 
 /// Who is next: those that are no primaries first; of them one whose node is to be drained, which has to move in any case; then from the highest ordinal (E32).
@@ -69,7 +78,7 @@ fn replace(s: &Snapshot, plan: &mut Plan, member: &Member) {
     });
 }
 
-/// Says so when an update makes no progress (E35). Nothing is given up: it goes on when what it waits for is over.
+/// Says so when an update makes no progress (E35). It goes on when what it waits for is over; a template that does not work is given up by `rollback` alone.
 fn report_stuck(s: &Snapshot, plan: &mut Plan, left: u32) {
     let known = plan.record.updating.take().filter(|known| known.left == left);
     let updating = known.unwrap_or(Updating { left, since: s.now });

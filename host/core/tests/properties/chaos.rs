@@ -80,7 +80,7 @@ fn race(world: &mut World, swarm: &Swarm, dice: &Dice, policies: &dyn Policies) 
     world.work();
     let live = world.observe();
     let runs = plan.actions.iter().filter_map(|a| match a {
-        Action::Run { intent, argv } => Some((intent.clone(), argv.clone())),
+        Action::Run { intent, argv, .. } => Some((intent.clone(), argv.clone())),
         _ => None,
     });
     let runs: Vec<_> = runs.collect();

@@ -8,7 +8,7 @@ use super::resize::{growing, intent};
 use tanist_core::contract::{Position, Role};
 use tanist_core::decide::decide;
 use tanist_core::plan::Plan;
-use tanist_core::record::Verb;
+use tanist_core::record::{Started, Verb};
 use tanist_core::snapshot::{Evidence, Snapshot};
 use tanist_core::status::{Kind, PolicyHealth, report};
 
@@ -68,6 +68,25 @@ fn the_list_shows_how_a_change_ended() {
     assert_eq!(settled(&added), (0, "member-added".into()));
     let known = added.1.record.membership.as_ref().unwrap().of(&db(3)).cloned().unwrap();
     assert!(!known.started && known.voter);
+}
+
+// D20: the list shows that db-2 was removed. Its identity is over: neither the volume on which it was started nor a start of it is remembered.
+#[test]
+fn a_removed_identity_leaves_nothing_behind() {
+    let mut s = agreeing(3).observe();
+    (s.group.replicas, s.group.primaries) = (2, 2);
+    let open = intent(&s, Verb::MemberRemove, 0, 2);
+    s.members[2].reading.role = Role::Stopped;
+    s.lists.remove(&db(2));
+    s.lists.values_mut().for_each(|heard| heard.list.as_mut().unwrap().entries.retain(|e| e.name != Some(db(2))));
+    let started = Started { term: 1, target: false, before: Position::Empty, followed: false, peer_stopped: false };
+    s.record.member_mut(&db(2)).started = Some(started);
+    assert!(s.record.member(&db(2)).claim_uid.is_some());
+    s.evidence.insert(open.token.clone(), Evidence::Exited(0));
+    s.record.intents.push(open);
+    let plan = decide(&s, &Natural);
+    let known = plan.record.member(&db(2));
+    assert_eq!((known.started.is_some(), known.claim_uid.is_some()), (false, false), "{:?}", plan.record.history);
 }
 
 // D4, D5: the condition says whether members are changed, and how far it is.

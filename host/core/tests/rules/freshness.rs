@@ -71,6 +71,19 @@ fn an_older_runner_is_not_asked_to_look() {
         let said = StatusAnswer { looks, ..StatusAnswer::of(Role::Stopped) };
         readings.remember_status(&pod, "db", (at(0), at(0)), said);
         assert_eq!(readings.can_look(&pod.uid), looks);
+        // D6: one that can look need not know what else there is.
+        assert!(!readings.takes_env(&pod.uid));
+    }
+}
+
+// D6: nor is it given an environment.
+#[test]
+fn an_older_runner_is_given_no_environment() {
+    let (mut readings, pod) = (Readings::default(), pod("c", true, Phase::Running));
+    for takes_env in [false, true, false] {
+        let said = StatusAnswer { takes_env, ..StatusAnswer::of(Role::Stopped) };
+        readings.remember_status(&pod, "db", (at(0), at(0)), said);
+        assert_eq!(readings.takes_env(&pod.uid), takes_env);
     }
 }
 

@@ -22,7 +22,7 @@ pub fn marked(group: &str, term: u64, data: Option<&str>, primaries: &[u32]) -> 
 }
 
 pub fn claim(name: &str, uid: &str, mark: Option<ClaimMark>) -> Claim {
-    Claim { name: name.into(), uid: uid.into(), version: "1".into(), mark, start: None }
+    Claim { name: name.into(), uid: uid.into(), version: "1".into(), mark, start: None, room: None }
 }
 
 #[test]
@@ -130,7 +130,13 @@ fn without_a_record_the_primaries_of_the_highest_term_come_back() {
 // D13, S32: where members agree, a claim names a primary that was removed since, and nobody knows where it ran. The list says that it is no member: nobody waits for it.
 #[test]
 fn a_removed_member_is_no_lost_primary() {
-    let listed = |ordinal| Listed { member: Some(db(ordinal)), id: format!("m{ordinal}"), started: true, voter: true };
+    let listed = |ordinal| Listed {
+        member: Some(db(ordinal)),
+        id: format!("m{ordinal}"),
+        started: true,
+        voter: true,
+        volume: None,
+    };
     let list = |of: &[u32]| {
         let members = of.iter().map(|ordinal| listed(*ordinal)).collect();
         Some(Membership { cluster: "c1".into(), revision: 4, members })

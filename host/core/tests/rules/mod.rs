@@ -1,10 +1,13 @@
 //! Single rules, one test each.
+mod alone;
 mod answers;
 mod behind;
+mod canary;
 mod changes;
 mod checks;
 mod due;
 mod examples;
+mod first_start;
 mod freshness;
 mod lead;
 mod membership;
@@ -18,8 +21,10 @@ mod rebalance;
 mod recover;
 mod repair;
 mod resize;
+mod rollback;
 mod roster;
 mod second_look;
+mod state;
 mod status;
 mod time;
 mod told;

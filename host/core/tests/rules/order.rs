@@ -28,7 +28,7 @@ fn run(member: &str) -> Action {
         exited: None,
         had_role: false,
     };
-    Action::Run { intent, argv: vec!["secondary".into()] }
+    Action::Run { intent, argv: vec!["secondary".into()], env: Vec::new(), needs_state: false }
 }
 
 fn delete() -> Action {

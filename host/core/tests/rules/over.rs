@@ -3,6 +3,7 @@ use super::super::support::db;
 use super::super::support::policies::Natural;
 use super::super::support::world::World;
 use super::checks::{intent, served, stopped};
+use super::membership::agreeing;
 use tanist_core::contract::{Phase, Role};
 use tanist_core::decide::decide;
 use tanist_core::over::prove_over;
@@ -99,6 +100,22 @@ fn what_is_not_recorded_is_not_over() {
     s.members[0].reading.role = Role::Stopped;
     s.record.intents.push(intent(&s, Verb::Demote, 0));
     assert!(prove_over(&s, &here).is_err(), "stopped, and a command is open");
+}
+
+// docs/rules.md, "Membership": members that agree choose themselves who leads, so one that led and says secondary is over as a primary. Where they do not agree, and on a node that does not report, that
+// proves nothing.
+#[test]
+fn one_that_led_and_follows_is_over_where_members_agree() {
+    let mut world = agreeing(1);
+    world.serve(0, Role::Secondary);
+    let mut s = world.observe();
+    let last = LastPrimary::of(&intent(&s, Verb::Rejoin, 0), s.members[0].pod.as_ref().unwrap());
+    assert_eq!(prove_over(&s, &last), Ok("its status says secondary"));
+    s.members[0].pod.as_mut().unwrap().phase = Phase::Unreachable;
+    assert!(prove_over(&s, &last).is_err(), "its answer is from before its node went silent");
+    s.members[0].pod.as_mut().unwrap().phase = Phase::Running;
+    s.group.commands.membership = None;
+    assert!(prove_over(&s, &last).is_err(), "nobody chose another one");
 }
 
 // A member of two containers: the application may run in either.

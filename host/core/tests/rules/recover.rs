@@ -12,7 +12,7 @@ use tanist_core::decide::decide;
 use tanist_core::membership::{Said, said};
 use tanist_core::memory::recall;
 use tanist_core::plan::{Action, Plan, Reason};
-use tanist_core::record::{LastPrimary, Listed, Membership, Record, Recovery, Stage, Verb};
+use tanist_core::record::{LastPrimary, Listed, Membership, Record, Recovery, Stage, Started, Verb};
 use tanist_core::snapshot::{Evidence, LeftClaim, RecoveryRequest, Snapshot};
 use tanist_protocol::why::Word;
 
@@ -226,29 +226,49 @@ fn where_members_ran_is_on_their_claims() {
     }
 }
 
-// D8: a recovery on a restored volume that was not started, or did not succeed, leaves the member its own volume: what was restored has no identity.
+// D8: a recovery on a restored volume that was not started, or did not succeed, leaves the member its own volume, or none if none is known: what was restored has no identity.
 #[test]
 fn a_restored_volume_is_that_of_the_identity_once_it_leads() {
     let mut world = group(3);
     (0..3).for_each(|ordinal| world.serve(ordinal, Role::Stopped));
     world.volumes.get_mut(&0).unwrap().uid = "restored".into();
-    let own = world.record.member(&db(0)).claim_uid.clone();
-    let mut s = world.observe();
-    s.members.iter_mut().for_each(|m| m.position = Position::Known(sequence("9")));
-    ask(&mut s, 0);
-    s.group.requested_recovery.as_mut().unwrap().restored = true;
-    accept(&mut s, 0);
-    let plan = decide(&s, &Natural);
-    assert_eq!(runs(&plan), [(Verb::Recover, "db-0".to_owned())], "{plan:?}");
-    assert_eq!(plan.record.member(&db(0)).claim_uid, own);
-    s.record = plan.record;
-    let token = s.record.intents[0].token.clone();
-    s.evidence.insert(token, Evidence::Exited(0));
+    for is_known in [true, false] {
+        let mut s = world.observe();
+        s.members.iter_mut().for_each(|m| m.position = Position::Known(sequence("9")));
+        s.record.member_mut(&db(0)).claim_uid.take_if(|_| !is_known);
+        let own = s.record.member(&db(0)).claim_uid.clone();
+        ask(&mut s, 0);
+        s.group.requested_recovery.as_mut().unwrap().restored = true;
+        accept(&mut s, 0);
+        let plan = decide(&s, &Natural);
+        assert_eq!(runs(&plan), [(Verb::Recover, "db-0".to_owned())], "{plan:?}");
+        assert_eq!(plan.record.member(&db(0)).claim_uid, own);
+        s.record = plan.record;
+        let token = s.record.intents[0].token.clone();
+        s.evidence.insert(token, Evidence::Exited(0));
+        s.members[0].reading.role = Role::Primary;
+        let plan = decide(&s, &Natural);
+        assert_eq!(plan.record.recovery.as_ref().map(|known| known.stage), Some(Stage::Done), "{plan:?}");
+        assert_eq!(plan.record.member(&db(0)).claim_uid.as_deref(), Some("restored"));
+        assert_eq!(plan.record.recovered_term, Some(plan.record.term));
+    }
+}
+
+// D8: the member leads, and the identities of the others are over: neither the volumes on which they were started nor their starts are remembered.
+#[test]
+fn whoever_was_given_up_has_no_identity() {
+    let mut s = lost();
+    s.record = decide(&s, &Natural).record;
+    s.evidence.insert(s.record.intents[0].token.clone(), Evidence::Exited(0));
     s.members[0].reading.role = Role::Primary;
-    let plan = decide(&s, &Natural);
-    assert_eq!(plan.record.recovery.as_ref().map(|known| known.stage), Some(Stage::Done), "{plan:?}");
-    assert_eq!(plan.record.member(&db(0)).claim_uid.as_deref(), Some("restored"));
-    assert_eq!(plan.record.recovered_term, Some(plan.record.term));
+    let started = Started { term: 1, target: false, before: Position::Empty, followed: false, peer_stopped: false };
+    s.record.member_mut(&db(1)).started = Some(started);
+    // What was said before it counts no more.
+    s.lists.clear();
+    let record = decide(&s, &Natural).record;
+    let known = [0, 1, 2].map(|ordinal| record.member(&db(ordinal)).clone());
+    let left = known.map(|known| (known.started.is_some(), known.claim_uid.is_some()));
+    assert_eq!(left, [(false, true), (false, false), (false, false)]);
 }
 
 // D8, D20: claims from before a recovery may be all that is left of what was given up.
@@ -423,10 +443,16 @@ fn a_recovery_outlives_the_record() {
     }
 }
 
-// D8, S32: what was given up is not remembered again from the claims of those that were given up.
+// D8, S32: what was given up is not remembered again from the claims of those that were given up, whichever claim comes first.
 #[test]
 fn a_list_that_was_given_up_is_not_recalled() {
-    let listed = |id: &str, ordinal| Listed { id: id.into(), member: Some(db(ordinal)), started: true, voter: true };
+    let listed = |id: &str, ordinal| Listed {
+        id: id.into(),
+        member: Some(db(ordinal)),
+        started: true,
+        voter: true,
+        volume: None,
+    };
     let list = |cluster: &str, revision, members| Some(Membership { cluster: cluster.into(), revision, members });
     let with = |term, membership| {
         let mut mark = marked("db", term, None, &[0]).unwrap();
@@ -435,18 +461,18 @@ fn a_list_that_was_given_up_is_not_recalled() {
     };
     let old = list("c1", 9, vec![listed("m1", 0), listed("m2", 1)]);
     let new = list("c2", 3, vec![listed("m3", 0)]);
-    let claims = [
-        (db(0), claim("data-db-0", "u", with(2, new.clone()))),
-        (db(1), claim("data-db-1", "v", with(1, old.clone()))),
-    ];
-    let recalled = |record: &Record| recall(record.clone(), "db", claims.iter().map(|(m, c)| (m, c))).membership;
-    assert_eq!(recalled(&Record::default()), new);
-    let known = |term, membership| Record { term, membership, ..Record::default() };
-    assert_eq!(recalled(&known(2, new.clone())), new);
-    assert_eq!(recalled(&known(2, None)), new);
-    assert_eq!(recalled(&known(1, old)), new, "the record is an older one");
-    let alone = Some(Membership::alone(&db(0), new.as_ref()));
-    assert_eq!(recalled(&known(3, alone.clone())), alone, "nothing was said since");
+    let recovered = (db(0), claim("data-db-0", "u", with(2, new.clone())));
+    let given_up = (db(1), claim("data-db-1", "v", with(1, old.clone())));
+    for claims in [[&recovered, &given_up], [&given_up, &recovered]] {
+        let recalled = |record: &Record| recall(record.clone(), "db", claims.map(|(m, c)| (m, c))).membership;
+        assert_eq!(recalled(&Record::default()), new);
+        let known = |term, membership| Record { term, membership, ..Record::default() };
+        assert_eq!(recalled(&known(2, new.clone())), new);
+        assert_eq!(recalled(&known(2, None)), new);
+        assert_eq!(recalled(&known(1, old.clone())), new, "the record is an older one");
+        let alone = Some(Membership::alone(&db(0), new.as_ref()));
+        assert_eq!(recalled(&known(3, alone.clone())), alone, "nothing was said since");
+    }
 }
 
 // D8, A10, S32: it is a start like a seed: one at a time, of a new term, and known by its token alone.

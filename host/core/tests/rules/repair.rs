@@ -2,7 +2,7 @@
 use super::super::support::policies::Natural;
 use super::super::support::{db, sequence};
 use super::membership::agreeing;
-use super::resize::{all_stopped, forget_starts, growing, one_stopped};
+use super::resize::{all_stopped, claims_know, forget_starts, growing, one_stopped};
 use tanist_core::check::{self, Rule};
 use tanist_core::contract::{Position, Role};
 use tanist_core::decide::decide;
@@ -166,6 +166,7 @@ fn added_on_another_volume(position: Position, begun: bool) -> Snapshot {
     known.claim_uid = Some("the first one".into());
     let start = Started { term: 1, target: false, before: Position::Empty, followed: false, peer_stopped: false };
     known.started = Some(start).filter(|_| begun);
+    claims_know(&mut s);
     s
 }
 
@@ -371,8 +372,10 @@ fn a_start_that_was_seen_decides_on_which_volume_a_member_starts() {
     let begun = |seen: bool| {
         let mut s = added_on_another_volume(Position::Empty, false);
         s.record.member_mut(&db(2)).claim_uid = None;
-        let listed = s.record.membership.as_mut().unwrap().members.iter_mut().find(|l| l.member == Some(db(2)));
-        listed.unwrap().started = seen;
+        if seen {
+            s.record.membership.as_mut().unwrap().note_started(&db(2));
+        }
+        claims_know(&mut s);
         decide(&s, &Natural).record.intents.iter().map(|intent| intent.verb).collect::<Vec<_>>()
     };
     assert_eq!((begun(true), begun(false)), (vec![Verb::MemberRemove], vec![Verb::Join]));

@@ -2,11 +2,13 @@
 use super::super::support::policies::Natural;
 use super::super::support::{db, sequence, setting};
 use super::membership::agreeing;
+use std::collections::BTreeMap;
 use tanist_core::check::{self, Rule};
-use tanist_core::contract::{Phase, Position, Role};
+use tanist_core::contract::{MemberName, Phase, Position, Role};
 use tanist_core::decide::decide;
 use tanist_core::limits;
 use tanist_core::membership::{Entry, Vote};
+use tanist_core::memory;
 use tanist_core::plan::Action;
 use tanist_core::record::{Intent, LastPrimary, Listed, Membership, Record, Seeded, Started, Verb};
 use tanist_core::roster::Roster;
@@ -251,7 +253,7 @@ fn who_stays_is_started_before_others_are_removed() {
 }
 
 /// The members list db-2 like that.
-fn relist(s: &mut Snapshot, listed: Option<bool>) {
+pub fn relist(s: &mut Snapshot, listed: Option<bool>) {
     for heard in s.lists.values_mut() {
         let entries = &mut heard.list.as_mut().unwrap().entries;
         match listed {
@@ -271,6 +273,16 @@ fn relist(s: &mut Snapshot, listed: Option<bool>) {
 pub fn forget_starts(s: &mut Snapshot) {
     let known = s.record.membership.iter_mut().flat_map(|known| &mut known.members);
     known.for_each(|listed| listed.started = false);
+    claims_know(s);
+}
+
+/// Record and claims have the list, with the volumes of those that were not started yet.
+pub fn claims_know(s: &mut Snapshot) {
+    let volumes: BTreeMap<_, _> = s.members.iter().map(|m| (m.name.clone(), memory::claim_uids(&m.claims))).collect();
+    let of = |name: &MemberName| volumes.get(name).cloned().flatten();
+    s.record.membership.iter_mut().for_each(|known| known.note_volumes(of));
+    let marks = s.members.iter_mut().flat_map(|m| &mut m.claims).filter_map(|claim| claim.mark.as_mut());
+    marks.for_each(|mark| mark.membership.clone_from(&s.record.membership));
 }
 
 // D10, D20: nobody is started whom the application does not list, and no volume gets a second identity.
@@ -314,7 +326,7 @@ pub fn all_stopped() -> Snapshot {
     s
 }
 
-fn rejoins(s: &Snapshot, ordinal: u32) -> Option<Rule> {
+pub fn rejoins(s: &Snapshot, ordinal: u32) -> Option<Rule> {
     check::start(s, &super::checks::intent(s, Verb::Rejoin, ordinal)).err().map(|violation| violation.rule)
 }
 
@@ -443,8 +455,13 @@ fn nobody_is_stopped_whose_vote_is_needed() {
 // D20: on the way back from 0 everyone who is listed has a seat; on the way to 0, and without a list, nothing changes.
 #[test]
 fn everyone_who_is_listed_has_a_seat() {
-    let listed =
-        |ordinal: u32, started, voter| Listed { id: ordinal.to_string(), member: Some(db(ordinal)), started, voter };
+    let listed = |ordinal: u32, started, voter| Listed {
+        id: ordinal.to_string(),
+        member: Some(db(ordinal)),
+        started,
+        voter,
+        volume: None,
+    };
     let list = Membership {
         cluster: "c".into(),
         revision: 1,

@@ -264,3 +264,18 @@ fn members_that_agree_are_updated_beside_a_majority() {
     let rule = held(&world.observe(), 2);
     assert_eq!(rule, Err(Rule::ListUnknown), "nobody said who the members are");
 }
+
+// E10: a configuration that is not known is said, and holds up no update; a change that does not count yet wakes the group in time.
+#[test]
+fn a_configuration_that_is_not_known_holds_up_nothing() {
+    let mut s = old().observe();
+    let usual = decide(&s, &Natural);
+    s.group.update.config_trouble = Some("there is no ConfigMap settings".into());
+    s.group.update.config_settles = Some(s.now + 7);
+    let plan = decide(&s, &Natural);
+    assert_eq!(plan.actions, usual.actions);
+    let said = plan.waits.iter().find(|wait| wait.reason == Reason::ConfigUnknown).unwrap();
+    assert_eq!(said.message, "there is no ConfigMap settings");
+    assert!(plan.wake_at().unwrap() <= s.now + 7);
+    assert!(!plan.actions.is_empty());
+}

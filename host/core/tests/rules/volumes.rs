@@ -5,17 +5,25 @@ use super::membership::agreeing;
 use super::resize::{age, ill, intent};
 use tanist_core::check::{self, Rule};
 use tanist_core::checked::recheck_discard;
+use tanist_core::contract::Role;
 use tanist_core::decide::decide;
 use tanist_core::limits;
 use tanist_core::memory;
 use tanist_core::plan::{Action, Reason};
 use tanist_core::record::Verb;
-use tanist_core::snapshot::{Claim, ClaimMark, LeftClaim, Snapshot};
+use tanist_core::snapshot::{Amount, Claim, ClaimMark, LeftClaim, Room, Snapshot};
 
 fn claim(term: u64) -> Claim {
     let (primaries, ran) = (Vec::new(), Vec::new());
     let mark = ClaimMark { group: "db".into(), term, sequence: None, primaries, ran, membership: None };
-    Claim { name: "data-db-3".into(), uid: "claim-3".into(), version: "7".into(), mark: Some(mark), start: None }
+    Claim {
+        name: "data-db-3".into(),
+        uid: "claim-3".into(),
+        version: "7".into(),
+        mark: Some(mark),
+        start: None,
+        room: None,
+    }
 }
 
 /// Three serve; db-3 was removed and left a claim that the user wants deleted.
@@ -40,7 +48,11 @@ fn a_claim_is_deleted_of_a_member_that_a_majority_has_removed() {
     assert_eq!(broken(|s| s.group.deletes_volumes = false), Some(Rule::NotSurplus));
     assert_eq!(broken(|s| s.group.replicas = 0), Some(Rule::NotSurplus));
     assert_eq!(broken(|s| s.record.retired.clear()), Some(Rule::NotSurplus));
-    assert_eq!(broken(|s| s.left_claims[0].member = db(2)), Some(Rule::NotSurplus), "it is expected");
+    let expected = |s: &mut Snapshot| {
+        s.left_claims[0].member = db(2);
+        s.record.retired.insert(db(2));
+    };
+    assert_eq!(broken(expected), Some(Rule::NotSurplus), "it was removed before, and is expected again");
     let adding = |s: &mut Snapshot| s.record.intents.push(intent(s, Verb::MemberAdd, 0, 3));
     assert_eq!(broken(adding), Some(Rule::MemberBusy));
     assert_eq!(broken(|s| s.lists.retain(|member, _| *member == db(0))), Some(Rule::ListUnknown));
@@ -111,4 +123,61 @@ fn claims_of_others_were_not_left_behind() {
     assert_eq!(found(1, &[], db(3), "other"), 0, "of another group");
     let unused = Claim { mark: None, ..claim(1) };
     assert!(memory::left(&s.record, "db", &[], [(&db(3), &unused)]).is_empty(), "its member never served here");
+}
+
+fn amount(gib: u128) -> Amount {
+    Amount { bytes: gib << 30, text: format!("{gib}Gi") }
+}
+
+/// Three serve; the claim of db-1 asks for so much, has so much, and is to have 4Gi.
+fn growing(requested: u128, capacity: u128) -> Snapshot {
+    let mut s = agreeing(3).observe();
+    let (desired, requested, capacity) = (amount(4), amount(requested), amount(capacity));
+    let room = Room { volume: "data".into(), desired, requested, capacity, note: None, is_refused: false };
+    s.members[1].claims[0].room = Some(room);
+    s
+}
+
+/// Whether the claim of db-1 is to ask for more, and what is said of it.
+fn grown(s: &Snapshot) -> (bool, Option<(Reason, String)>) {
+    let plan = decide(s, &Natural);
+    let (claim, wait) = (&s.members[1].claims[0], plan.waits.into_iter().next_back());
+    let same = |a: &Action| {
+        matches!(a, Action::GrowClaim { member, claim: name, uid, version, size }
+            if (member, name, uid, version, &**size) == (&db(1), &claim.name, &claim.uid, &claim.version, "4Gi"))
+    };
+    (plan.actions.iter().any(same), wait.map(|wait| (wait.reason, wait.message)))
+}
+
+// docs/rules.md, "Volumes": a claim asks for what the template says, never for less than it asked for, and how far it is is said until its volume has that.
+#[test]
+fn a_claim_grows_to_what_the_template_asks_for() {
+    let said = |text: &str| Some((Reason::VolumesGrowing, format!("the volume data-db-1 of db-1 has {text}")));
+    assert_eq!(grown(&growing(2, 2)), (true, said("2Gi of 4Gi")));
+    assert_eq!(grown(&growing(4, 2)), (false, said("2Gi of 4Gi")));
+    assert_eq!(grown(&growing(4, 4)), (false, None));
+    assert_eq!(grown(&growing(8, 8)), (false, None), "an administrator made it larger");
+    let mut noted = growing(4, 2);
+    let room = noted.members[1].claims[0].room.as_mut().unwrap();
+    room.note = Some("the node is slow".into());
+    assert_eq!(grown(&noted), (false, said("2Gi of 4Gi: the node is slow")));
+    noted.members[1].claims[0].room.as_mut().unwrap().is_refused = true;
+    assert_eq!(grown(&noted).1.map(|(reason, _)| reason), Some(Reason::VolumeNotGrown));
+    noted.group.paused = true;
+    assert!(!grown(&noted).0);
+}
+
+// docs/rules.md, "Volumes": nobody waits for the storage: a member that failed is treated meanwhile.
+#[test]
+fn growing_volumes_hold_up_nothing() {
+    let mut s = growing(2, 2);
+    s.members[2].reading.role = Role::Failed;
+    let others = |s: &Snapshot| {
+        let actions = decide(s, &Natural).actions.into_iter();
+        actions.filter(|a| !matches!(a, Action::GrowClaim { .. })).collect::<Vec<_>>()
+    };
+    let with = others(&s);
+    s.members[1].claims[0].room = None;
+    assert_eq!(with, others(&s));
+    assert!(!with.is_empty());
 }

@@ -93,7 +93,7 @@ impl World {
     }
 
     /// No list from before counts any more.
-    pub(super) fn forget_lists(&mut self) {
+    pub fn forget_lists(&mut self) {
         self.agreement.heard.clear();
     }
 

@@ -60,7 +60,7 @@ impl Volume {
 
     pub fn claim(&self, ordinal: u32) -> Claim {
         let name = format!("data-db-{ordinal}");
-        Claim { name, uid: self.uid.clone(), version: "1".into(), mark: self.mark.clone(), start: None }
+        Claim { name, uid: self.uid.clone(), version: "1".into(), mark: self.mark.clone(), start: None, room: None }
     }
 }
 

@@ -44,7 +44,7 @@ fn judgement(w: &World, s: &Snapshot, plan: &Plan) -> Result<(), String> {
                 started(w, s, intent).map_err(|why| format!("{}: {why}", intent.token))?;
                 hidden(w, plan, at, intent)?;
             }
-            Action::Read { member, .. } | Action::List { member, .. } => {
+            Action::Read { member, .. } | Action::List { member, .. } | Action::Check { member, .. } => {
                 let is_list = matches!(action, Action::List { .. });
                 let quiet = w.pods.get(&ordinal(member)).is_some_and(|b| b.pod.phase == Phase::Running);
                 let free =
@@ -88,7 +88,8 @@ fn judgement(w: &World, s: &Snapshot, plan: &Plan) -> Result<(), String> {
                     format!("the claim of {member} is deleted, and it is a member still")
                 })?;
             }
-            Action::Apply(_) | Action::Nudge { .. } | Action::MarkClaim { .. } => {}
+            Action::Apply(_) | Action::Nudge { .. } | Action::MarkClaim { .. } | Action::GrowClaim { .. } => {}
+            Action::WriteState { .. } => {}
         }
     }
     Ok(())
@@ -175,6 +176,7 @@ fn one_each(w: &World, s: &Snapshot, plan: &Plan) -> Result<(), String> {
         let touched = plan.actions.iter().filter(|a| match a {
             Action::Run { intent, .. } => intent.member == member.name,
             Action::Read { member: m, .. } | Action::List { member: m, .. } => *m == member.name,
+            Action::Check { member: m, .. } => *m == member.name,
             Action::DeletePod { member: m, .. } => *m == member.name,
             _ => false,
         });

@@ -16,7 +16,8 @@ use tanist_core::plan::{Action, Plan};
 use tanist_core::policy::Policies;
 use tanist_core::record::{Intent, Record};
 use tanist_core::roster::Roster;
-use tanist_core::snapshot::{Container, Group, Member, Node, Object, Pod, Reading, Set, Snapshot};
+use tanist_core::snapshot::{CheckAnswer, Container, Group, Member, Node, Object, Pod, Reading, Set, Snapshot};
+use tanist_core::state::{self, Stored};
 
 /// Where it all begins: no round number in any test.
 pub const START: Timestamp = 1_000_000;
@@ -41,6 +42,8 @@ pub struct World {
     /// How the next command of that name on that member behaves; the flag: always.
     pub behaviours: Vec<(MemberName, String, Behaviour, bool)>,
     pub surplus_claims: Vec<String>,
+    /// The ConfigMap of the cluster state.
+    pub cluster_state: Stored,
     /// Whether a deleted pod comes back by itself.
     pub respawn: bool,
     /// What happened.
@@ -53,6 +56,8 @@ pub struct World {
     pub rounds: u32,
     /// What was fresher than a member that led a new term, by leave of the rules: the member and what it held.
     pub abandoned: BTreeMap<u32, Option<(u64, u64)>>,
+    /// What `check` said, which is always that all is well.
+    pub checks: BTreeMap<MemberName, CheckAnswer>,
     /// The members of the application by its own count.
     pub agreement: Agreement,
     /// Who writes, and what was acknowledged. Absent: scripts say what is written.
@@ -78,6 +83,7 @@ impl World {
             execs: BTreeMap::new(),
             behaviours: Vec::new(),
             surplus_claims: Vec::new(),
+            cluster_state: Stored::Absent,
             respawn: true,
             log: Vec::new(),
             started: Vec::new(),
@@ -85,6 +91,7 @@ impl World {
             births: 0,
             rounds: 0,
             abandoned: BTreeMap::new(),
+            checks: BTreeMap::new(),
             agreement: Agreement::default(),
             clients: None,
         };
@@ -133,6 +140,7 @@ impl World {
             routed: None,
             outdated: false,
             older_template: false,
+            template: None,
             gate: None,
             labels: Vec::new(),
             trouble: None,
@@ -202,8 +210,10 @@ impl World {
             deleted_nodes: self.deleted_nodes.clone(),
             ended: self.ended.clone(),
             lists: self.lists(),
+            checks: self.checks.clone(),
             surplus_claims: self.surplus_claims.clone(),
             left_claims,
+            cluster_state: self.cluster_state.clone(),
             record,
         };
         // While a member may lead, or an administrator may act by hand, data changes.
@@ -315,7 +325,7 @@ impl World {
                     body.pod.ready = *ready;
                 }
             }
-            Action::Run { intent, argv } => {
+            Action::Run { intent, argv, .. } => {
                 self.say(format!("{}: {} on {}", intent.verb.as_str(), argv.join(" "), intent.member));
                 self.started.push(format!("{} {}", intent.command, intent.member));
                 self.begin(intent, argv);
@@ -333,6 +343,11 @@ impl World {
             Action::List { member, .. } => {
                 self.started.push(format!("memberList {member}"));
                 self.hear(ordinal(member));
+            }
+            Action::Check { member, .. } => {
+                self.say(format!("check on {member}"));
+                let answer = CheckAnswer { said: Ok(0), at: self.now, ended: self.now };
+                self.checks.insert(member.clone(), answer);
             }
             Action::DeletePod { member, reason, .. } => {
                 self.say(format!("delete the pod of {member}: {reason}"));
@@ -356,6 +371,15 @@ impl World {
                 let now = self.now;
                 self.set.as_mut().unwrap().nudged = Some(now);
             }
+            Action::WriteState { name, data, version, .. } => {
+                self.say(format!("write ConfigMap {name}"));
+                let seen =
+                    if let Stored::Own { version, .. } = &self.cluster_state { Some(version.clone()) } else { None };
+                assert_eq!(seen, *version);
+                let version = format!("{}+", seen.unwrap_or_default());
+                self.cluster_state = Stored::Own { version, keys: state::keys(data), data: data.clone() };
+            }
+            Action::GrowClaim { claim, size, .. } => self.say(format!("grow {claim} to {size}")),
             Action::MarkClaim { uid, mark, .. } => {
                 if let Some(volume) = self.volumes.values_mut().find(|v| &v.uid == uid) {
                     volume.mark = Some(mark.clone());

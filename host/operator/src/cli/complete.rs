@@ -1,6 +1,7 @@
 //! `tanist __complete WORD...`: completions of the last word, for shells and for kubectl. The output has the form that kubectl expects of plugins:
 //! one candidate on each line with its meaning behind a tab, and at the end a colon and a number that tells the shell what to do itself.
 use super::Reach;
+use super::templates::Revisions;
 use crate::args::Args;
 use clap::{Arg, Command, CommandFactory};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -39,6 +40,8 @@ enum Expected {
     Group,
     /// A member of that group.
     Member(String),
+    /// The revision of a template of that group.
+    Revision(String),
     /// A ConfigMap with policies.
     ConfigMap,
     /// A namespace.
@@ -89,6 +92,7 @@ async fn candidates(line: &Line) -> Vec<Candidate> {
             let members = found.map(|g| View::new(g).members()).unwrap_or_default();
             members.iter().map(|m| (m.name.clone(), m.role.clone())).collect()
         }
+        Expected::Revision(of) => revisions(&line.reach, of).await.unwrap_or_default(),
         Expected::ConfigMap => config_maps(&line.reach).await.unwrap_or_default(),
         Expected::Namespace => namespaces(&line.reach).await.unwrap_or_default(),
         Expected::Context => contexts(&line.reach),
@@ -105,6 +109,14 @@ fn group(group: &ReplicaGroup) -> Candidate {
     let primaries = View::new(group).primaries().join(", ");
     let meaning = if primaries.is_empty() { "no primary".into() } else { format!("primary {primaries}") };
     (group.name_any(), meaning)
+}
+
+/// The templates of a group, each with why the group was changed.
+async fn revisions(reach: &Reach, name: &str) -> Option<Vec<Candidate>> {
+    let session = reach.session().await.ok()?;
+    let group = session.groups().get_opt(name).await.ok()??;
+    let all = Revisions::read(&session, &group).await.ok()?;
+    Some(all.kept.into_iter().rev().map(|r| (r.number.to_string(), r.cause.unwrap_or_default())).collect())
 }
 
 /// The ConfigMaps that the operator looks at.
@@ -242,6 +254,10 @@ impl<'c> Walk<'c> {
 
     /// The kind of an argument's values, by its name.
     fn values(&self, arg: &Arg) -> Expected {
+        let names = arg.get_value_names().unwrap_or_default();
+        if names.iter().any(|name| name.as_str() == "REVISION") {
+            return self.places.first().map_or(Expected::Nothing, |group| Expected::Revision(group.clone()));
+        }
         match arg.get_id().as_str() {
             "group" | "groups" => Expected::Group,
             "member" | "to" | "from" => {

@@ -14,7 +14,7 @@ use tanist_api::view::View;
 const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
 
 /// Why nobody would be restarted. `None`: somebody would.
-fn refusal(group: &ReplicaGroup) -> Option<String> {
+pub fn refusal(group: &ReplicaGroup) -> Option<String> {
     let (view, update) = (View::new(group), &group.spec.update);
     if let Err(why) = observed(&view) {
         return Some(why);
@@ -46,24 +46,30 @@ pub async fn restart(session: &Session, name: &str, seconds: u64) -> anyhow::Res
     let patch = json!({"spec": {"template": {"metadata": {"annotations": annotations}}}});
     let generation = change(&groups, name, &patch).await?.metadata.generation;
     let overdue = format!("not every member was restarted after {seconds} s; it goes on all the same");
-    let took = until_done(&groups, name, seconds, &overdue, |group| Ok(progress(group, generation))).await?;
+    let took = until_done(&groups, name, seconds, &overdue, |group| progress(group, generation)).await?;
     print(&format!("every member was restarted, after {:.1} s\n", took.as_secs_f64()))
 }
 
 /// It is done when every member has its new pod and is in its role, by a status about the new template.
-fn progress(group: &ReplicaGroup, generation: Option<i64>) -> Progress {
+///
+/// # Errors
+/// When the template failed, and nobody gets it any more.
+pub fn progress(group: &ReplicaGroup, generation: Option<i64>) -> anyhow::Result<Progress> {
     let view = View::new(group);
     if view.observed_generation() < generation {
-        return Progress::Waits(String::new());
+        return Ok(Progress::Waits(String::new()));
+    }
+    if let Some(wait) = view.wait("RolledBack").or_else(|| view.wait("CanaryFailed")) {
+        bail!("{}", wait.message);
     }
     let updated = group.status.as_ref().map_or(0, |status| status.updated_replicas);
     let all = updated >= group.spec.replicas;
     if all && view.condition("Ready").is_some_and(|ready| ready.status == "True") {
-        return Progress::Done;
+        return Ok(Progress::Done);
     }
     let stuck = view.wait("UpdateStuck").or_else(|| view.waits().first());
     let why = stuck.map(|wait| format!(": {}", wait.message)).unwrap_or_default();
-    Progress::Waits(format!("{updated} of {} members have their new pod{why}", group.spec.replicas))
+    Ok(Progress::Waits(format!("{updated} of {} members have their new pod{why}", group.spec.replicas)))
 }
 
 #[cfg(test)]
@@ -96,12 +102,18 @@ mod tests {
     // It has ended when every member has its new pod and the group is Ready, by a status about the new template.
     #[test]
     fn it_ends_when_all_are_restarted_and_in_their_role() {
-        let at =
-            |updated, ready, generation| progress(&group(&json!({"replicas": 2}), updated, ready), Some(generation));
+        let at = |updated, ready, generation| {
+            progress(&group(&json!({"replicas": 2}), updated, ready), Some(generation)).unwrap()
+        };
         let one = |of: u32| Progress::Waits(format!("{of} of 2 members have their new pod"));
         assert_eq!(at(2, "True", 2), Progress::Done);
         assert_eq!(at(2, "True", 3), Progress::Waits(String::new()), "this status is about an older template");
         assert_eq!((at(1, "True", 2), at(2, "False", 2)), (one(1), one(2)), "the last one is not in its role yet");
+        for reason in ["RolledBack", "CanaryFailed"] {
+            let waits = json!({"status": {"awaiting": [{"reason": reason, "message": "db-1 is not Ready"}]}});
+            let said = progress(&example(&waits), Some(1)).unwrap_err().to_string();
+            assert_eq!(said, "db-1 is not Ready", "nobody waits for a template that was given up");
+        }
     }
 
     // The template gets the annotation of kubectl, and nothing else changes.

@@ -5,6 +5,7 @@ use crate::shared::Shared;
 use crate::world::{NAMESPACE, State};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::PodCondition;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::ResourceExt;
 use kube::core::{DynamicObject, ObjectMeta};
@@ -50,10 +51,12 @@ pub fn word(write: &Write) -> &'static str {
         Write::Gate { .. } => "readiness is written",
         Write::Mark { notes, .. } if notes.contains_key(CLAIM_START) => "a start is noted",
         Write::Mark { .. } => "memory is written",
+        Write::Grow { .. } => "a claim asks for more",
         Write::Nudge { .. } => "a set is touched",
         Write::Scale { .. } => "a set shrinks",
         Write::Delete { .. } => "a pod is deleted",
         Write::Discard { .. } => "a claim is deleted",
+        Write::Forget { .. } => "a former template is deleted",
     }
 }
 
@@ -151,6 +154,14 @@ fn change(state: &mut State, write: Write) -> Result<Option<Object>, Error> {
             state.claims.insert(fence.name, claim.clone());
             Ok(Some(Object::Claim(claim.as_it_is())))
         }
+        Write::Grow { claim: fence, size } => {
+            let mut claim = fenced(&state.claims, &fence)?;
+            let resources = claim.spec.get_or_insert_default().resources.get_or_insert_default();
+            resources.requests.get_or_insert_default().insert("storage".to_owned(), Quantity(size));
+            state.stamp(&mut claim.metadata);
+            state.claims.insert(fence.name, claim.clone());
+            Ok(Some(Object::Claim(claim.as_it_is())))
+        }
         Write::Nudge { set: fence, at } => {
             let mut set = fenced(&state.sets, &fence)?;
             set.annotations_mut().insert(ANNOTATION_NUDGE.to_owned(), at.to_string());
@@ -170,6 +181,10 @@ fn change(state: &mut State, write: Write) -> Result<Option<Object>, Error> {
             held(&pod.metadata, Some(deletion.uid()), Some(deletion.version()))?;
             oracles::deletes(state, name);
             delete(state, name);
+            Ok(None)
+        }
+        Write::Forget { revision } => {
+            state.templates.remove(&revision.name);
             Ok(None)
         }
         // No group of the simulator has `spec.scaling.volumes: Delete`.
@@ -214,7 +229,9 @@ fn apply(
     };
     let given: ObjectMeta =
         manifest.get("metadata").and_then(|m| serde_json::from_value(m.clone()).ok()).unwrap_or_default();
-    let spec = manifest.get("spec");
+    // A ConfigMap has data in its place.
+    let part = if kind == Kind::ConfigMap { "data" } else { "spec" };
+    let spec = manifest.get(part);
     let applied = |meta: &ObjectMeta| meta.annotations.as_ref().and_then(|a| a.get(ANNOTATION_APPLIED)).cloned();
     match &there {
         Some(meta) => {
@@ -250,7 +267,7 @@ fn apply(
         annotations.extend(given.annotations.clone().unwrap_or_default());
         meta.annotations = Some(annotations);
     }
-    Ok(Some(Object::Plain(Arc::new(store(state, kind, name, meta, spec)?))))
+    Ok(Some(Object::Plain(Arc::new(store(state, kind, name, meta, (part, spec))?))))
 }
 
 /// What is applied for a group that is gone goes, too.
@@ -269,7 +286,7 @@ fn store(
     kind: Kind,
     name: &str,
     mut meta: ObjectMeta,
-    spec: Option<&Value>,
+    (part, spec): (&str, Option<&Value>),
 ) -> Result<DynamicObject, Error> {
     let mut answer = DynamicObject { types: None, metadata: ObjectMeta::default(), data: serde_json::json!({}) };
     if kind == Kind::Set {
@@ -289,7 +306,7 @@ fn store(
         return Ok(answer);
     }
     let before = state.plain.get(&(kind, name.to_owned())).map(|object| object.data.clone());
-    answer.data = spec.map_or_else(|| before.unwrap_or_default(), |spec| serde_json::json!({"spec": spec}));
+    answer.data = spec.map_or_else(|| before.unwrap_or_default(), |spec| serde_json::json!({(part): spec}));
     state.stamp(&mut meta);
     answer.metadata = meta;
     state.plain.insert((kind, name.to_owned()), answer.clone().into());

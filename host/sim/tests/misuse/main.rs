@@ -26,8 +26,14 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// The group that has every field.
 const EVERYTHING: &str = "everything";
 
-/// Fields that only the operator itself reads: which policies decide, and when a round is due.
-const READ_ELSEWHERE: [&str; 2] = ["spec.policies", "spec.resyncIntervalSeconds"];
+/// Fields that only the operator itself reads: which policies decide, when a round is due, and how many former templates are kept.
+const READ_ELSEWHERE: [&str; 5] = [
+    "spec.policies",
+    "spec.resyncIntervalSeconds",
+    "spec.update.onConfigChange",
+    "spec.update.onSecretChange",
+    "spec.update.revisionHistoryLimit",
+];
 
 /// What is shown only by the pods that exist: their template is what they were made from, whatever the group's is by now.
 const SHOWN_BY_PODS: [&str; 2] = ["spec.template", "spec.runner"];
@@ -201,7 +207,7 @@ fn seen(group: &ReplicaGroup) -> (String, String) {
     group.metadata.namespace = Some("shop".into());
     group.metadata.uid = Some("u".into());
     let settings = Settings { runner_image: "runner:1".into(), installation: "tanist".into() };
-    let note = TemplateNote::next(None, template_hash(&group), std::iter::empty());
+    let note = TemplateNote::next(None, template_hash(&group), std::iter::empty(), None, None);
     let objects = desired(&group, group.spec.replicas, &settings, &note);
     (format!("{:?}", validate::group(&group, "cluster.local")), format!("{objects:?}"))
 }

@@ -8,6 +8,9 @@ pub fn holds(cel: &str, own: &Value, old: Option<&Value>) -> bool {
     if cel == "self == oldSelf" {
         return old.is_none_or(|old| old == own);
     }
+    if let Some((_, rule)) = CHANGES.iter().find(|(text, _)| *text == cel) {
+        return old.is_none_or(|old| rule(own, old));
+    }
     let known = RULES.iter().find(|(text, _)| *text == cel).map(|(_, rule)| rule(own));
     known.or_else(|| of_a_command(cel, own)).unwrap_or_else(|| panic!("write this rule down in Rust, too: {cel}"))
 }
@@ -77,6 +80,15 @@ const RULES: &[(&str, Rule)] = &[
         let deletes = own.pointer("/scaling/volumes").is_some_and(|volumes| volumes == "Delete");
         !deletes || own.pointer("/commands/memberList").is_some()
     }),
+    ("has(self.value) != has(self.each)", |own| own.get("value").is_some() != own.get("each").is_some()),
+    (
+        "!has(self.value) || self.value.matches('^([^$]|[$]+[^$(]|[$]+[(](GROUP|NAMESPACE|UID|STATE|COUNT|NAMES|ADDRESSES)[)])*[$]*$')",
+        |own| has_known_places(own.get("value"), &GROUP_PLACES),
+    ),
+    (
+        "!has(self.each) || self.each.matches('^([^$]|[$]+[^$(]|[$]+[(](NAME|ADDRESS|ORDINAL|ID|GROUP|NAMESPACE|UID|STATE|COUNT|NAMES|ADDRESSES)[)])*[$]*$')",
+        |own| has_known_places(own.get("each"), &[&GROUP_PLACES[..], &["NAME", "ADDRESS", "ORDINAL", "ID"]].concat()),
+    ),
     ("!has(self.fence)", |own| own.get("fence").is_none()),
     ("self.size() == 0", |own| own.as_array().is_some_and(Vec::is_empty)),
     ("!has(self.labels) || self.labels.all(k, !k.startsWith('tanist.dev/'))", |own| no_reserved(own.get("labels"))),
@@ -92,6 +104,68 @@ const RULES: &[(&str, Rule)] = &[
     ),
 ];
 
+type Change = fn(&Value, &Value) -> bool;
+
+/// Rules about the former value and the present one.
+const CHANGES: &[(&str, Change)] = &[
+    (
+        "self.map(t, t.metadata) == oldSelf.map(t, t.metadata) && self.map(t, t.spec.?accessModes) == oldSelf.map(t, \
+         t.spec.?accessModes) && self.map(t, t.spec.?dataSource) == oldSelf.map(t, t.spec.?dataSource) && self.map(t, \
+         t.spec.?dataSourceRef) == oldSelf.map(t, t.spec.?dataSourceRef) && self.map(t, t.spec.?selector) == oldSelf.map(t, \
+         t.spec.?selector) && self.map(t, t.spec.?storageClassName) == oldSelf.map(t, t.spec.?storageClassName) && self.map(t, \
+         t.spec.?volumeMode) == oldSelf.map(t, t.spec.?volumeMode) && self.map(t, t.spec.?volumeAttributesClassName) == \
+         oldSelf.map(t, t.spec.?volumeAttributesClassName) && self.map(t, t.spec.?volumeName) == oldSelf.map(t, \
+         t.spec.?volumeName) && self.map(t, t.spec.?resources.?limits) == oldSelf.map(t, t.spec.?resources.?limits)",
+        |own, old| without_sizes(own) == without_sizes(old),
+    ),
+    (
+        "self.spec.volumeClaimTemplates.all(n, oldSelf.spec.volumeClaimTemplates.all(o, n.metadata.name != o.metadata.name || \
+         !(has(o.spec.resources) && has(o.spec.resources.requests) && 'storage' in o.spec.resources.requests) || \
+         (has(n.spec.resources) && has(n.spec.resources.requests) && 'storage' in n.spec.resources.requests && \
+         (quantity(string(n.spec.resources.requests['storage'])).compareTo(quantity(string(o.spec.resources.requests['storage']))) \
+         >= 0 || (has(oldSelf.status) && has(oldSelf.status.volumes) && n.metadata.name in oldSelf.status.volumes && \
+         quantity(string(n.spec.resources.requests['storage'])).compareTo(quantity(oldSelf.status.volumes[n.metadata.name].requested)) \
+         >= 0)))))",
+        |own, old| {
+            let templates = |of: &Value| {
+                of.pointer("/spec/volumeClaimTemplates").and_then(Value::as_array).cloned().unwrap_or_default()
+            };
+            let before = templates(old);
+            templates(own).iter().all(|new| {
+                let name = text(new, "/metadata/name");
+                let former = before.iter().filter(|former| text(former, "/metadata/name") == name);
+                let claimed = old.pointer("/status/volumes").and_then(|all| bytes(all.get(name)?.get("requested")?));
+                former.filter_map(|former| former.pointer(SIZE)).all(|former| {
+                    let size = new.pointer(SIZE).and_then(bytes);
+                    // What is no amount is refused, too.
+                    size.is_some_and(|size| {
+                        bytes(former).is_some_and(|former| size >= former)
+                            || claimed.is_some_and(|claimed| size >= claimed)
+                    })
+                })
+            })
+        },
+    ),
+];
+
+/// The size in a template of claims.
+const SIZE: &str = "/spec/resources/requests/storage";
+
+fn bytes(amount: &Value) -> Option<u128> {
+    let text = amount.as_str().map_or_else(|| amount.to_string(), str::to_owned);
+    tanist_cluster::observe::quantity::bytes(&text)
+}
+
+fn without_sizes(templates: &Value) -> Value {
+    let mut templates = templates.clone();
+    for template in templates.as_array_mut().into_iter().flatten() {
+        if let Some(resources) = template.pointer_mut("/spec/resources").and_then(Value::as_object_mut) {
+            resources.remove("requests");
+        }
+    }
+    templates
+}
+
 /// The rule about the container of a command. `None`: it is another rule.
 fn of_a_command(cel: &str, own: &Value) -> Option<bool> {
     let name = cel.strip_prefix("!has(self.commands.")?.split(')').next()?;
@@ -101,6 +175,15 @@ fn of_a_command(cel: &str, own: &Value) -> Option<bool> {
     );
     let container = own.pointer(&format!("/commands/{name}/container"));
     (cel == whole).then(|| container.is_none_or(|container| has_container(own, container)))
+}
+
+/// The places of a text about a group.
+const GROUP_PLACES: [&str; 7] = ["GROUP", "NAMESPACE", "UID", "STATE", "COUNT", "NAMES", "ADDRESSES"];
+
+/// Whether each `$(` in a text begins one of these places.
+fn has_known_places(text: Option<&Value>, places: &[&str]) -> bool {
+    let text = text.and_then(Value::as_str).unwrap_or_default();
+    text.split("$(").skip(1).all(|rest| rest.split_once(')').is_some_and(|(place, _)| places.contains(&place)))
 }
 
 fn text<'v>(own: &'v Value, pointer: &str) -> &'v str {

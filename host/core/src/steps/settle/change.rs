@@ -147,7 +147,7 @@ fn remember_added(s: &Snapshot, plan: &mut Plan, target: &MemberName) {
     let learner = s.group.commands.membership.as_ref().is_some_and(|commands| commands.promote.is_some());
     if let Some(known) = plan.record.membership.as_mut().filter(|known| known.of(target).is_none()) {
         let member = Some(target.clone());
-        known.members.push(Listed { id: String::new(), member, started: false, voter: !learner });
+        known.members.push(Listed { id: String::new(), member, started: false, voter: !learner, volume: None });
         known.revision = known.revision.saturating_add(1);
     }
 }

@@ -37,6 +37,8 @@ pub async fn positions(session: &Session, group: &ReplicaGroup) -> Positions {
                     pod: member.name.clone(),
                     uid: member.pod_uid.clone().unwrap_or_default(),
                     runner: spec.runner,
+                    // The operator's question has more; this one is asked without a cluster state.
+                    env: Vec::new(),
                 };
                 let token = format!("override-{}-{nonce}", member.ordinal);
                 target.sequence_by_hand(&cluster, &command, &token).await

@@ -1,0 +1,226 @@
+//! The configuration that belongs to a template (`spec.update.onConfigChange`, E10, E11): a hash of the data of the ConfigMaps and Secrets that it names. It counts as a part of the template, so that a change of it
+//! reaches the pods in the same way.
+//!
+//! Data is compared, and no metadata. Changes of several count once nothing has changed for a while (E2). While one that a pod needs is not there, or cannot be read, the configuration that counted before goes on to count:
+//! a ConfigMap that is deleted restarts nobody, for no pod would start without it.
+use super::World;
+use crate::cluster::{Error, Kind};
+use crate::context::Context;
+use futures::future::join_all;
+use kube::ResourceExt;
+use kube::core::DynamicObject;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tanist_api::spec::Template;
+use tanist_api::{ANNOTATION_CONFIG, ReplicaGroup};
+use tanist_core::contract::Timestamp;
+use tanist_core::freshness::Moment;
+use tanist_core::snapshot::Group;
+
+/// How long nothing has to change before a change counts (E2).
+pub const QUIET: Duration = Duration::from_secs(10);
+
+/// How long a round waits for the configuration.
+const READ: Duration = Duration::from_secs(2);
+
+/// The most objects that are read for one group. More are an error that is reported.
+const OBJECTS: usize = 64;
+
+/// What was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Reading {
+    /// No configuration belongs to the template.
+    Off,
+    /// Its hash. `None`: the template names none.
+    Hash(Option<String>),
+    /// Why it is not known.
+    Trouble(String),
+}
+
+/// The configuration that counts, and one that may replace it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settled {
+    /// The hash that counts.
+    used: Option<String>,
+    /// Another one, and since when it has been read without a change.
+    next: Option<(Option<String>, Moment)>,
+}
+
+/// What belongs to the template.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Configured {
+    /// The hash that counts. `None`: nothing belongs to it.
+    pub(super) hash: Option<String>,
+    /// Why the present one is not known.
+    pub(super) trouble: Option<String>,
+    /// When the present one counts.
+    pub(super) settles: Option<Timestamp>,
+}
+
+/// Whether the group's pods get that ConfigMap, and a change of its data counts.
+#[must_use]
+pub fn follows(group: &ReplicaGroup, config_map: &str) -> bool {
+    let named = || {
+        references(&group.spec.template).into_keys().any(|(kind, name)| kind == Kind::ConfigMap && name == config_map)
+    };
+    group.spec.update.on_config_change && named()
+}
+
+/// Reads the configuration of a group.
+pub(super) async fn read(ctx: &Context, object: &ReplicaGroup, group: &Group) -> Reading {
+    let update = &object.spec.update;
+    let counts = |kind| if kind == Kind::Secret { update.on_secret_change } else { update.on_config_change };
+    if !update.on_config_change && !update.on_secret_change {
+        return Reading::Off;
+    }
+    let named: Vec<_> = references(&object.spec.template).into_iter().filter(|((kind, _), _)| counts(*kind)).collect();
+    if named.len() > OBJECTS {
+        let count = named.len();
+        return Reading::Trouble(format!(
+            "spec.template names {count} ConfigMaps and Secrets, and at most {OBJECTS} are followed: name fewer, or set spec.update.onConfigChange and onSecretChange to false"
+        ));
+    }
+    let reads = named.into_iter().map(|((kind, name), is_optional)| async move {
+        let reading = ctx.cluster.get_plain(kind, &group.namespace, &name);
+        let silent = || Error::Unreachable(format!("no answer within {} s", READ.as_secs()));
+        let read = tokio::time::timeout(READ, reading).await.unwrap_or_else(|_| Err(silent()));
+        data((kind, &name), is_optional, read)
+    });
+    let found: Result<Vec<Value>, String> = join_all(reads).await.into_iter().collect();
+    match found {
+        Ok(all) if all.is_empty() => Reading::Hash(None),
+        Ok(all) => Reading::Hash(Some(sha256(&json!(all).to_string()))),
+        Err(trouble) => Reading::Trouble(trouble),
+    }
+}
+
+/// What of an object counts.
+fn data(
+    (kind, name): (Kind, &str),
+    is_optional: bool,
+    read: Result<Option<Arc<DynamicObject>>, Error>,
+) -> Result<Value, String> {
+    let word = kind.word();
+    let then = "the configuration that the members have goes on to count";
+    match read {
+        Ok(Some(object)) => {
+            let data = json!([object.data.get("data"), object.data.get("binaryData")]);
+            // The hash of a password could be guessed by whoever sees it. The UID is seen only by who may read the Secret.
+            let data = if kind == Kind::Secret {
+                json!(sha256(&format!("{} {data}", object.uid().unwrap_or_default())))
+            } else {
+                data
+            };
+            Ok(json!([word, name, data]))
+        }
+        Ok(None) if is_optional => Ok(json!([word, name])),
+        Ok(None) => Err(format!(
+            "there is no {word} {name}, which spec.template names, so no pod could start: create it, or change spec.template; {then}"
+        )),
+        Err(error) if error.code() == Some(403) && kind == Kind::Secret => Err(format!(
+            "the operator may not read the {word} {name}: give it the right (deploy/rbac/secrets), or set spec.update.onSecretChange to false; {then}"
+        )),
+        Err(error) => Err(format!("the {word} {name} cannot be read: {}; {then}", error.words())),
+    }
+}
+
+fn sha256(text: &str) -> String {
+    Sha256::digest(text).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The ConfigMaps and Secrets that a template names, and whether pods start without it.
+fn references(template: &Template) -> BTreeMap<(Kind, String), bool> {
+    let mut found = BTreeMap::new();
+    let Some(spec) = template.spec() else { return found };
+    let items = |of: &Value, list: &str| of.get(list).and_then(Value::as_array).cloned().unwrap_or_default();
+    let spec = Value::Object(spec.clone());
+    let mut add = |kind: Kind, source: Option<&Value>, key: &str| {
+        let Some((source, name)) = source.and_then(|source| Some((source, source.get(key)?.as_str()?))) else { return };
+        let is_optional = source.get("optional").and_then(Value::as_bool).unwrap_or(false);
+        // One that is needed anywhere is needed.
+        let known = found.entry((kind, name.to_owned())).or_insert(is_optional);
+        *known = *known && is_optional;
+    };
+    for volume in items(&spec, "volumes") {
+        add(Kind::ConfigMap, volume.get("configMap"), "name");
+        add(Kind::Secret, volume.get("secret"), "secretName");
+        for source in volume.get("projected").map(|projected| items(projected, "sources")).unwrap_or_default() {
+            add(Kind::ConfigMap, source.get("configMap"), "name");
+            add(Kind::Secret, source.get("secret"), "name");
+        }
+    }
+    for container in ["initContainers", "containers"].into_iter().flat_map(|list| items(&spec, list)) {
+        for variable in items(&container, "env") {
+            add(Kind::ConfigMap, variable.pointer("/valueFrom/configMapKeyRef"), "name");
+            add(Kind::Secret, variable.pointer("/valueFrom/secretKeyRef"), "name");
+        }
+        for source in items(&container, "envFrom") {
+            add(Kind::ConfigMap, source.get("configMapRef"), "name");
+            add(Kind::Secret, source.get("secretRef"), "name");
+        }
+    }
+    found
+}
+
+/// What counts, of what was read now and before. `live`: what the `StatefulSet` has. `known`: what this process saw before; a process that begins takes what it reads.
+pub(super) fn settle(
+    known: &mut Option<Settled>,
+    read: Reading,
+    live: Option<&str>,
+    at: Moment,
+    now: Timestamp,
+) -> Configured {
+    let used = known.as_ref().map_or_else(|| live.map(str::to_owned), |known| known.used.clone());
+    let hash = match read {
+        // Nobody gets a new pod because changes do not count any more.
+        Reading::Off => {
+            *known = None;
+            return Configured { hash: live.map(str::to_owned), ..Configured::default() };
+        }
+        Reading::Trouble(trouble) => return Configured { hash: used, trouble: Some(trouble), settles: None },
+        Reading::Hash(hash) => hash,
+    };
+    let before = known.take();
+    let since = before.and_then(|before| (before.used != hash).then_some(before)).map(|before| match before.next {
+        Some((next, since)) if next == hash => since,
+        _ => at,
+    });
+    let Some(since) = since.filter(|since| at.since(*since) < QUIET) else {
+        *known = Some(Settled { used: hash.clone(), next: None });
+        return Configured { hash, ..Configured::default() };
+    };
+    *known = Some(Settled { used: used.clone(), next: Some((hash, since)) });
+    let left = QUIET.saturating_sub(at.since(since)).as_secs().saturating_add(1);
+    Configured { hash: used, trouble: None, settles: Some(now.saturating_add(i64::try_from(left).unwrap_or(i64::MAX))) }
+}
+
+/// The group with the configuration that counts, as pods are made from it.
+pub(super) fn with(object: &Arc<ReplicaGroup>, hash: Option<String>) -> Arc<ReplicaGroup> {
+    let has = object.annotations().contains_key(ANNOTATION_CONFIG);
+    let Some(hash) = hash else {
+        if !has {
+            return object.clone();
+        }
+        let mut group = ReplicaGroup::clone(object);
+        group.annotations_mut().remove(ANNOTATION_CONFIG);
+        return Arc::new(group);
+    };
+    let mut group = ReplicaGroup::clone(object);
+    group.annotations_mut().insert(ANNOTATION_CONFIG.to_owned(), hash);
+    Arc::new(group)
+}
+
+impl World {
+    /// The configuration that the template of the `StatefulSet` has.
+    pub(super) fn live_config(&self) -> Option<&str> {
+        let template = &self.set.as_ref()?.spec.as_ref()?.template;
+        template.metadata.as_ref()?.annotations.as_ref()?.get(ANNOTATION_CONFIG).map(String::as_str)
+    }
+}
+
+#[cfg(test)]
+#[path = "config_tests.rs"]
+mod tests;

@@ -1,0 +1,132 @@
+#![allow(clippy::unwrap_used, reason = "tests may")]
+use super::*;
+
+fn template(spec: Value) -> Template {
+    Template(json!({"spec": spec}).as_object().unwrap().clone())
+}
+
+// E10: everything that a pod gets from a ConfigMap or a Secret, in init containers and projected volumes too. One that is needed anywhere is needed.
+#[test]
+fn every_reference_of_a_template_is_found() {
+    let from = |kind: &str, name: &str| json!({"valueFrom": {kind: {"name": name, "key": "k"}}});
+    let spec = json!({
+        "volumes": [
+            {"name": "a", "configMap": {"name": "mounted"}}, {"name": "b", "secret": {"secretName": "mounted"}}, {"name": "c", "emptyDir": {}},
+            {"name": "d", "projected": {"sources": [
+                {"configMap": {"name": "projected", "optional": true}}, {"secret": {"name": "projected"}}, {"downwardAPI": {}}
+            ]}}
+        ],
+        "initContainers": [{"name": "i", "envFrom": [{"configMapRef": {"name": "all"}}, {"secretRef": {"name": "all", "optional": true}}]}],
+        "containers": [{"name": "c", "env": [from("configMapKeyRef", "one"), from("secretKeyRef", "one"), {"name": "plain", "value": "v"},
+            json!({"valueFrom": {"configMapKeyRef": {"name": "mounted", "key": "k", "optional": true}}})]}]
+    });
+    let found: Vec<_> =
+        references(&template(spec)).into_iter().map(|((kind, name), optional)| (kind.word(), name, optional)).collect();
+    let of = |kind: &'static str, optional: &str| {
+        ["all", "mounted", "one", "projected"].map(|name| (kind, name.to_owned(), name == optional)).to_vec()
+    };
+    assert_eq!(found, [of("ConfigMap", "projected"), of("Secret", "all")].concat());
+    assert_eq!(references(&template(json!({"containers": "none"}))), BTreeMap::new());
+}
+
+fn object(metadata: Value, data: Value) -> Arc<DynamicObject> {
+    let mut object = json!({"metadata": metadata});
+    object.as_object_mut().unwrap().extend(data.as_object().unwrap().clone());
+    Arc::new(serde_json::from_value(object).unwrap())
+}
+
+// E10: data counts, and no metadata; a Secret that is made anew counts as changed, and its data is never shown.
+#[test]
+fn data_counts_and_metadata_does_not() {
+    let of = |kind, metadata, content| data((kind, "c"), false, Ok(Some(object(metadata, content)))).unwrap();
+    let map = |labels: Value, value: &str| {
+        of(Kind::ConfigMap, json!({"name": "c", "uid": "u", "labels": labels}), json!({"data": {"k": value}}))
+    };
+    assert_eq!(map(json!({}), "1"), map(json!({"other": "label"}), "1"));
+    assert_ne!(map(json!({}), "1"), map(json!({}), "2"));
+    let binary = of(Kind::ConfigMap, json!({"name": "c"}), json!({"data": {"k": "1"}, "binaryData": {"b": "AA=="}}));
+    assert_ne!(binary, map(json!({}), "1"));
+    let secret = |uid: &str, value: &str| {
+        of(Kind::Secret, json!({"name": "c", "uid": uid}), json!({"data": {"password": value}}))
+    };
+    assert!(!secret("u", "hunter2").to_string().contains("hunter2"));
+    assert_ne!(secret("u", "a"), secret("u", "b"));
+    assert_ne!(secret("u", "a"), secret("v", "a"), "whoever sees a hash cannot try passwords without the UID");
+}
+
+// E10: one that pods need and that is not there, or cannot be read, changes nothing and is said; one that they do without counts as absent.
+#[test]
+fn what_is_missing_is_said() {
+    let answered = |code| Error::Answered { code, reason: "Forbidden".into(), message: "no".into() };
+    let said = |kind, read| data((kind, "settings"), false, read).unwrap_err();
+    assert!(said(Kind::ConfigMap, Ok(None)).starts_with("there is no ConfigMap settings, which spec.template names"));
+    assert!(said(Kind::Secret, Err(answered(403))).contains("give it the right (deploy/rbac/secrets)"));
+    assert!(said(Kind::ConfigMap, Err(answered(500))).contains("cannot be read"));
+    assert_eq!(data((Kind::ConfigMap, "settings"), true, Ok(None)).unwrap(), json!(["ConfigMap", "settings"]));
+}
+
+fn hash(text: &str) -> Reading {
+    Reading::Hash(Some(text.to_owned()))
+}
+
+/// What counts after each reading at its second, in a process that begins.
+fn played(live: Option<&str>, readings: &[(u64, Reading)]) -> Vec<(Option<String>, Option<Timestamp>)> {
+    let mut known = None;
+    let mut after = |(second, reading): &(u64, Reading)| {
+        let at = Moment::default() + Duration::from_secs(*second);
+        let configured = settle(&mut known, reading.clone(), live, at, i64::try_from(*second).unwrap());
+        (configured.hash, configured.settles)
+    };
+    readings.iter().map(&mut after).collect()
+}
+
+fn used(live: Option<&str>, readings: &[(u64, Reading)]) -> Vec<String> {
+    played(live, readings).into_iter().map(|(hash, _)| hash.unwrap_or_default()).collect()
+}
+
+// E2, E11: a burst of changes is one change, ten seconds after its last; what comes back in time is none.
+#[test]
+fn a_burst_is_one_change() {
+    let burst = [(0, hash("a")), (5, hash("b")), (8, hash("c")), (17, hash("c")), (18, hash("c"))];
+    assert_eq!(used(None, &burst), ["a", "a", "a", "a", "c"]);
+    assert_eq!(played(None, &burst)[2].1, Some(19));
+    let undone = [(0, hash("a")), (5, hash("b")), (9, hash("a")), (16, hash("b")), (20, hash("b"))];
+    assert_eq!(used(None, &undone), ["a", "a", "a", "a", "a"]);
+    assert_eq!(played(None, &undone)[2].1, None);
+}
+
+// E2: what a process that begins reads counts at once; what cannot be read changes nothing, before and after.
+#[test]
+fn what_cannot_be_read_changes_nothing() {
+    let lost = || Reading::Trouble("it is gone".into());
+    assert_eq!(
+        used(Some("live"), &[(0, lost()), (1, hash("a")), (2, lost()), (30, hash("a"))]),
+        ["live", "a", "a", "a"]
+    );
+    assert_eq!(
+        used(Some("live"), &[(0, hash("live")), (1, lost()), (40, hash("b")), (51, hash("b"))]),
+        ["live", "live", "live", "b"]
+    );
+}
+
+// E11: no pod is made anew because changes do not count any more.
+#[test]
+fn to_follow_no_more_changes_nothing() {
+    assert_eq!(used(Some("live"), &[(0, Reading::Off)]), ["live"]);
+    assert_eq!(used(None, &[(0, Reading::Off)]), [""]);
+    assert_eq!(used(Some("live"), &[(0, Reading::Hash(None))]), [""], "the template names none any more");
+}
+
+// E2, E11: a change of a ConfigMap wakes the groups that want it and whose template names it, and no others.
+#[test]
+fn only_groups_that_follow_a_config_map_look() {
+    let group = |follows: bool| {
+        let spec = json!({"containers": [{"name": "db", "image": "db:1", "envFrom": [{"configMapRef": {"name": "settings"}}, {"secretRef": {"name": "password"}}]}]});
+        let update = json!({"onConfigChange": follows});
+        tanist_api::examples::group(&json!({"spec": {"template": {"spec": spec}, "update": update}})).unwrap()
+    };
+    assert!(follows(&group(true), "settings"));
+    assert!(
+        !follows(&group(true), "other") && !follows(&group(true), "password") && !follows(&group(false), "settings")
+    );
+}

@@ -1,0 +1,186 @@
+//! The objects of a group as they exist in Kubernetes, and what a snapshot takes from them.
+use super::{Error, applied_hash, conditions, convert, missing, volumes, within};
+use crate::cluster::Kind;
+use crate::context::Context;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::ResourceExt;
+use kube::core::{DynamicObject, ObjectMeta};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use tanist_api::{self as api, ReplicaGroup};
+use tanist_core::contract::{MemberName, Position, Timestamp};
+use tanist_core::limits;
+use tanist_core::memory;
+use tanist_core::record::Record;
+use tanist_core::roster::Roster;
+use tanist_core::snapshot::{Group, LeftClaim, Member, Object, Set};
+
+/// The objects of the group that exist in Kubernetes.
+pub(super) struct World {
+    pub(super) set: Option<Arc<StatefulSet>>,
+    pub(super) services: Vec<Arc<DynamicObject>>,
+    pub(super) budgets: Vec<Arc<DynamicObject>>,
+    pub(super) pods: Vec<Arc<Pod>>,
+    pub(super) claims: Vec<(MemberName, tanist_core::snapshot::Claim)>,
+    /// The names of claims that are not bound.
+    pub(super) unbound: BTreeSet<String>,
+    /// The version of the list of pods.
+    pub(super) version: Option<String>,
+    /// The hash of the template that pods should have: `spec.template`, or the one before it if that was given up. Empty: not known yet.
+    pub(super) template: String,
+}
+
+impl World {
+    pub(super) async fn read(ctx: &Context, object: &ReplicaGroup, group: &Group) -> Result<Self, Error> {
+        let (cluster, ns, name) = (&*ctx.cluster, &group.namespace, &group.name);
+        let (set, services, budgets, (pods, version), (claims, _)) = tokio::try_join!(
+            within("the StatefulSet", cluster.get::<StatefulSet>(ns, name)),
+            within("services", cluster.list_plain(Kind::Service, ns, name)),
+            within("pod disruption budgets", cluster.list_plain(Kind::Budget, ns, name)),
+            within("pods", cluster.list::<Pod>(ns, name)),
+            within("claims", cluster.list::<PersistentVolumeClaim>(ns, name)),
+        )?;
+        let unbound = conditions::unbound(claims.iter().map(|claim| &**claim));
+        let claims = claims.iter().filter_map(|claim| {
+            let (member, seen) = convert::claim(&group.name, claim)?;
+            let room = volumes::room(claim, member.as_str(), &object.spec.volume_claim_templates);
+            Some((member, tanist_core::snapshot::Claim { room, ..seen }))
+        });
+        let claims = claims.collect();
+        Ok(World { set, services, budgets, pods, claims, unbound, version, template: String::new() })
+    }
+
+    pub(super) fn claims(&self) -> impl Iterator<Item = (&MemberName, &tanist_core::snapshot::Claim)> {
+        self.claims.iter().map(|(m, c)| (m, c))
+    }
+
+    pub(super) fn set(&self, group: &Group, ctx: &Context) -> Result<Option<Set>, Error> {
+        let Some(set) = &self.set else { return Ok(None) };
+        if !convert::owned_by(&set.metadata, &group.uid) {
+            return Err(Error::NotOurs("StatefulSet", group.name.clone()));
+        }
+        match set.annotations().get(api::ANNOTATION_INSTALLATION) {
+            Some(other) if other != &ctx.settings.installation => Err(Error::OtherInstallation(other.clone())),
+            _ => {
+                let replicas = set.spec.as_ref().and_then(|s| s.replicas).unwrap_or(1);
+                Ok(Some(Set {
+                    uid: set.uid().unwrap_or_default(),
+                    replicas: u32::try_from(replicas).unwrap_or(0),
+                    version: set.resource_version().unwrap_or_default(),
+                    missing: BTreeMap::new(),
+                    nudged: set.annotations().get(api::ANNOTATION_NUDGE).and_then(|at| at.parse().ok()),
+                    unseen: set
+                        .status
+                        .as_ref()
+                        .is_some_and(|status| status.observed_generation < set.metadata.generation)
+                        || self.live_note().is_some_and(|note| note.hash != self.template),
+                }))
+            }
+        }
+    }
+
+    /// The desired objects, each with whether it exists as desired.
+    pub(super) fn objects(&self, ctx: &Context, group: &Group, desired: Vec<Arc<serde_json::Value>>) -> Vec<Object> {
+        let mut found = Vec::new();
+        for manifest in desired {
+            let text =
+                |pointer| manifest.pointer(pointer).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
+            let (kind, name, hash) = (text("/kind"), text("/metadata/name"), applied_hash(&manifest));
+            let there = self.live(ctx, group, &kind, &name);
+            // The hash shows whether the desired object changed, and the fingerprint whether the existing object was changed by others.
+            let same = there.as_ref().is_some_and(|(meta, _)| {
+                convert::owned_by(meta, &group.uid)
+                    && meta.annotations.as_ref().and_then(|a| a.get(api::ANNOTATION_APPLIED)) == Some(&hash)
+            });
+            let untouched = ctx.hints.with_group(&group.uid, |h| {
+                h.applied.get(&format!("{kind}/{name}")) == there.as_ref().map(|(_, fingerprint)| fingerprint)
+            });
+            let version = there.and_then(|(meta, _)| meta.resource_version.clone());
+            found.push(Object { kind, name, manifest, current: same && untouched, version });
+        }
+        found
+    }
+
+    /// The metadata of an existing object, and the fingerprint of what other users may change.
+    pub(super) fn live(&self, ctx: &Context, group: &Group, kind: &str, name: &str) -> Option<(&ObjectMeta, String)> {
+        let fingerprint = |meta: &ObjectMeta, spec: &dyn Fn() -> serde_json::Value| {
+            ctx.hints.with_group(&group.uid, |h| h.built.fingerprint(&format!("{kind}/{name}"), meta, spec))
+        };
+        let plain = match kind {
+            "StatefulSet" => {
+                let set = self.set.as_ref().filter(|set| set.metadata.name.as_deref() == Some(name))?;
+                let spec = || serde_json::to_value(&set.spec).unwrap_or_default();
+                return Some((&set.metadata, fingerprint(&set.metadata, &spec)));
+            }
+            "Service" => named(&self.services, name)?,
+            "PodDisruptionBudget" => named(&self.budgets, name)?,
+            _ => return None,
+        };
+        let spec = || plain.data.get("spec").cloned().unwrap_or_default();
+        Some((&plain.metadata, fingerprint(&plain.metadata, &spec)))
+    }
+
+    /// Every expected member and every pod that the set owns or whose UID is known: a pod that lost its label or its owner may still run.
+    pub(super) fn members(
+        &self,
+        object: &ReplicaGroup,
+        group: &Group,
+        set: Option<&Set>,
+        record: &Record,
+        known: &BTreeSet<String>,
+        now: Timestamp,
+    ) -> Vec<Member> {
+        let mut members: BTreeMap<u32, Member> = BTreeMap::new();
+        for seat in Roster::new(group, set, record).seats() {
+            members.insert(seat.ordinal, self.member(seat.name, seat.ordinal));
+        }
+        let revision = self.set.as_ref().and_then(|s| s.status.as_ref()?.update_revision.as_deref());
+        let (keys, live) = (object.spec.policy_keys(), self.live_note());
+        for pod in &self.pods {
+            let owned = set.is_some_and(|s| convert::owned_by(&pod.metadata, &s.uid));
+            let ours = owned || pod.metadata.uid.as_ref().is_some_and(|uid| known.contains(uid));
+            let Some(ordinal) = convert::ordinal(&group.name, &pod.name_any()).filter(|_| ours) else { continue };
+            let member = members.entry(ordinal).or_insert_with(|| self.member(pod.name_any().into(), ordinal));
+            let stray = missing::stray(pod, group, owned);
+            let older_template = self.has_older_template(pod, live.as_ref());
+            let template = self.template_number(pod, live.as_ref());
+            let seen = convert::pod(pod, group, &keys, revision, now);
+            member.pod = Some(tanist_core::snapshot::Pod { stray, older_template, template, ..seen });
+        }
+        members.into_values().take(limits::MEMBERS).collect()
+    }
+
+    /// The names of the group's claims that belong to no member of the roster.
+    pub(super) fn surplus_claims(&self, roster: Roster<'_>, members: &[Member], record: &Record) -> Vec<String> {
+        let expected = members.iter().filter(|m| roster.has(m)).map(|m| m.name.clone());
+        memory::surplus(record, roster.group_name(), &expected.collect::<Vec<_>>(), self.claims())
+    }
+
+    /// The claims that removed members left behind. Whoever has a pod, or is expected, is a member.
+    pub(super) fn left_claims(&self, group: &Group, members: &[Member], record: &Record) -> Vec<LeftClaim> {
+        let present: Vec<_> = members.iter().map(|m| m.name.clone()).collect();
+        memory::left(record, &group.name, &present, self.claims())
+    }
+
+    pub(super) fn member(&self, name: MemberName, ordinal: u32) -> Member {
+        let mut claims: Vec<_> = self.claims.iter().filter(|(m, _)| m == &name).map(|(_, c)| c.clone()).collect();
+        claims.sort_by(|a, b| a.name.cmp(&b.name));
+        Member {
+            name,
+            ordinal,
+            pod: None,
+            claims,
+            reading: Default::default(),
+            position: Position::NotAsked,
+            position_at: 0,
+            position_stale: false,
+            asked: false,
+            conditions: Vec::new(),
+        }
+    }
+}
+
+fn named<'a>(list: &'a [Arc<DynamicObject>], name: &str) -> Option<&'a DynamicObject> {
+    list.iter().map(|object| &**object).find(|object| object.metadata.name.as_deref() == Some(name))
+}

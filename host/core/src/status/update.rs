@@ -1,0 +1,57 @@
+//! How far a changed template has come, in the words of requirement rows E30 to E38.
+use crate::check;
+use crate::contract::MemberName;
+use crate::snapshot::Snapshot;
+
+/// How far a changed template has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UpdatePhase {
+    /// Nobody has it yet (E31).
+    Pending,
+    /// The first member that got it is watched (E32).
+    Canary,
+    /// One member after the other gets it (E33).
+    Rollout,
+    /// Every member has it (E38).
+    Done,
+    /// It failed on the first member that got it, or was given up; final until it changes (E38).
+    Failed,
+    /// Every member has it, and further ones are on their way: they begin with it (E37).
+    CanaryUpscale,
+}
+
+impl UpdatePhase {
+    /// The word of the API.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            UpdatePhase::Pending => "Pending",
+            UpdatePhase::Canary => "Canary",
+            UpdatePhase::Rollout => "Rollout",
+            UpdatePhase::Done => "Done",
+            UpdatePhase::Failed => "Failed",
+            UpdatePhase::CanaryUpscale => "CanaryUpscale",
+        }
+    }
+}
+
+/// How far the group's template has come, and the member on which it is tried or failed.
+#[must_use]
+pub fn update(s: &Snapshot) -> (UpdatePhase, Option<MemberName>) {
+    let update = &s.group.update;
+    let canary = s.record.canary_of(update);
+    let failed = canary.is_some_and(|canary| canary.failure().is_some());
+    let is_watched = canary.is_some_and(|canary| canary.verdict.is_none());
+    let name = canary.filter(|_| failed || is_watched).map(|canary| canary.member.clone());
+    let new = s.members.iter().filter(|m| check::has_present_template(s, m)).count();
+    let desired = usize::try_from(s.group.replicas).unwrap_or(usize::MAX);
+    let phase = match s.members.iter().any(|m| check::awaits_update(s, m)) {
+        _ if failed || s.record.fallback(update).is_some() => UpdatePhase::Failed,
+        true if new == 0 => UpdatePhase::Pending,
+        true if is_watched => UpdatePhase::Canary,
+        true => UpdatePhase::Rollout,
+        false if new < desired => UpdatePhase::CanaryUpscale,
+        false => UpdatePhase::Done,
+    };
+    (phase, name)
+}

@@ -1,0 +1,185 @@
+//! Canary: the first member with a changed template is watched (`spec.update.canarySeconds`; E30, E31, E32, E34, E37, E38). The others follow once it was in its role and Ready for that long without a break. When its container is
+//! restarted, its `status` says failed, its `check` does not exit 0, or it takes longer than an update may, the template has failed: nobody else gets it until the template changes, and with `onFailure: RollBack` pods go back.
+//! Members in whose pods nothing works are no reason to wait: they get the new template at once, because it may be their cure (E5).
+use crate::check;
+use crate::contract::Role;
+use crate::limits;
+use crate::plan::{Action, Plan, Reason};
+use crate::policy::Policies;
+use crate::record::{Canary, Event, Verdict, cut};
+use crate::snapshot::{Member, Mode, Pod, Snapshot};
+
+/// Runs this step; see the documentation of the module.
+pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
+    let update = &s.group.update;
+    let stays = |canary: &Canary| s.member(&canary.member).is_some_and(|member| !s.leaves(member));
+    let known = plan.record.canary.take().filter(|canary| canary.template == update.template);
+    let known = known.filter(|canary| canary.verdict.is_some() || stays(canary));
+    let is_back = s.record.fallback(update).is_some();
+    if update.canary == 0 || update.template.is_empty() || s.group.is_stopped() || is_back {
+        return;
+    }
+    match update.mode {
+        Mode::OneByOne => {}
+        // A pause does not take back what was found; an open watch begins anew after it.
+        Mode::Paused => return plan.record.canary = known.filter(|canary| canary.verdict.is_some()),
+        Mode::ByHand => return,
+    }
+    // Without an older template nobody waits for the canary: all have the new one, or the group is growing (E37).
+    if !s.members.iter().any(|member| check::awaits_update(s, member)) {
+        return;
+    }
+    let Some(mut canary) = known.or_else(|| first(s)) else { return };
+    if canary.verdict.is_none() {
+        watch(s, plan, &mut canary);
+    }
+    let member = &canary.member;
+    match &canary.verdict {
+        Some(Verdict::Passed) => {}
+        Some(Verdict::Failed(why)) => plan.wait(
+            Reason::CanaryFailed,
+            Some(member),
+            format!("spec.template failed on {member}, the first member that got it: {why}; nobody else gets it: change spec.template"),
+        ),
+        None => plan.wait(Reason::Canary, Some(member), watched(s, &canary)),
+    }
+    plan.record.canary = Some(canary);
+}
+
+/// Without how long it has been watched: a status that changed in each round would be written in each round.
+fn watched(s: &Snapshot, canary: &Canary) -> String {
+    let (member, seconds) = (&canary.member, s.group.update.canary);
+    match canary.since {
+        Some(_) => format!("{member} has the new template and is watched for {seconds} s before others get it"),
+        None => format!("{member} has the new template and is to be in its role for {seconds} s before others get it"),
+    }
+}
+
+/// The first member with the present template. `None`: nobody has it yet.
+fn first(s: &Snapshot) -> Option<Canary> {
+    let has_it = |m: &&Member| check::has_present_template(s, m);
+    // Of several that got it at once the one that would have been the first.
+    let member = s.members.iter().filter(has_it).max_by_key(|m| m.ordinal)?;
+    let (template, pod_uid) = (s.group.update.template.clone(), member.pod.as_ref()?.uid.clone());
+    Some(Canary {
+        template,
+        member: member.name.clone(),
+        pod_uid,
+        container: None,
+        begun: s.now,
+        since: None,
+        verdict: None,
+    })
+}
+
+/// Looks how it does, and judges when that is clear.
+fn watch(s: &Snapshot, plan: &mut Plan, canary: &mut Canary) {
+    let seconds = i64::from(s.group.update.canary);
+    let (found, is_away) = seen(s, canary);
+    match found {
+        // What becomes of its pod or its node is not due to the template: it begins anew.
+        _ if is_away => (canary.begun, canary.since, canary.container) = (s.now, None, None),
+        Some((member, pod)) => {
+            if pod.uid != canary.pod_uid {
+                (canary.pod_uid, canary.since, canary.container) = (pod.uid.clone(), None, None);
+            }
+            look(s, canary, member, pod);
+        }
+        None => canary.since = None,
+    }
+    // The last check begins when the time is over, and may take its own.
+    let check = s.group.commands.check.as_ref().map_or(0, |command| i64::from(command.timeout));
+    let overdue = canary.begun.saturating_add(seconds).saturating_add(i64::from(s.group.update.timeout));
+    let overdue = overdue.saturating_add(check);
+    let passes = canary.since.map(|since| since.saturating_add(seconds));
+    let said = if canary.verdict.is_none() { examine(s, plan, canary) } else { Examined::Well };
+    if let Examined::Badly(why) = &said {
+        canary.verdict = Some(Verdict::Failed(why.clone()));
+    }
+    if canary.verdict.is_none() && passes.is_some_and(|at| s.now >= at) && said == Examined::Well {
+        canary.verdict = Some(Verdict::Passed);
+        // The next one goes in the next round: until then the record may not be written.
+        plan.look_again_at(s.now.saturating_add(1));
+        return plan.record.note(s.now, Event::CanaryPassed, Some(&canary.member), None);
+    }
+    if canary.verdict.is_none() && s.now >= overdue {
+        let waited = s.now.saturating_sub(canary.begun);
+        let why = match said {
+            Examined::Silent(None) if canary.since.is_some() => format!("check gave no answer in {waited} s"),
+            Examined::Silent(Some(why)) => cut(&format!("check gave no answer in {waited} s: {why}")),
+            _ => format!("it was not in its role for {seconds} s without a break, in {waited} s"),
+        };
+        canary.verdict = Some(Verdict::Failed(why));
+    }
+    match &canary.verdict {
+        Some(Verdict::Failed(why)) => {
+            plan.record.note(s.now, Event::CanaryFailed, Some(&canary.member), Some(why.clone()))
+        }
+        _ => {
+            // Afterwards only an answer of `check` is awaited, which starts a round.
+            let next = passes.filter(|at| *at > s.now).map_or(overdue, |at| at.min(overdue));
+            plan.look_again_at(next.max(s.now.saturating_add(1)));
+        }
+    }
+}
+
+/// The member with its pod, and whether Kubernetes is taking that away.
+fn seen<'s>(s: &'s Snapshot, canary: &Canary) -> (Option<(&'s Member, &'s Pod)>, bool) {
+    let found = s.member(&canary.member).and_then(|member| Some((member, member.pod.as_ref()?)));
+    (found, found.is_some_and(|(_, pod)| check::is_taken_away(pod)))
+}
+
+fn look(s: &Snapshot, canary: &mut Canary, member: &Member, pod: &Pod) {
+    let container = pod.containers.get(&s.group.commands.status.container).and_then(|container| container.id.clone());
+    let (role, detail) = s.role(member);
+    if canary.container.is_some() && container != canary.container {
+        canary.verdict = Some(Verdict::Failed("its container was restarted".into()));
+    } else if canary.since.is_some() && role == Role::Failed {
+        canary.verdict = Some(Verdict::Failed(cut(&detail.unwrap_or_else(|| "its status says failed".into()))));
+    } else if !check::works_with_template(s, member) {
+        canary.since = None;
+    } else if canary.since.is_none() {
+        (canary.since, canary.container) = (Some(s.now), container);
+    }
+}
+
+/// What `check` says of the application with the changed template.
+#[derive(Debug, PartialEq, Eq)]
+enum Examined {
+    /// It exited 0, and no further answer is needed. Also where the group has no `check`.
+    Well,
+    /// It exited with another code.
+    Badly(String),
+    /// An answer is awaited; why the last try gave none.
+    Silent(Option<String>),
+}
+
+/// Has `check` run while the member is in its role, and once more when the time of the watch is over: whoever passes was well at the end.
+fn examine(s: &Snapshot, plan: &mut Plan, canary: &Canary) -> Examined {
+    let (Some(since), Some(_)) = (canary.since, &s.group.commands.check) else { return Examined::Well };
+    let passes = since.saturating_add(i64::from(s.group.update.canary));
+    let answer = s.checks.get(&canary.member).filter(|answer| answer.at >= since);
+    let code = answer.and_then(|answer| answer.said.as_ref().ok());
+    if let Some(code) = code.filter(|code| **code != 0) {
+        return Examined::Badly(format!("check exited {code}"));
+    }
+    let is_last = answer.is_some_and(|answer| answer.at >= passes);
+    if code.is_some() && is_last {
+        return Examined::Well;
+    }
+    let next = answer.map(|answer| answer.ended.saturating_add(limits::CHECK_SECONDS));
+    let due = match (next, code) {
+        // After a good answer nobody waits longer than the watch lasts.
+        (Some(next), Some(_)) => next.min(passes.max(s.now)),
+        (next, _) => next.unwrap_or(s.now),
+    };
+    if s.now < due {
+        plan.look_again_at(due);
+    } else if let (Some(member), false) = (s.member(&canary.member), plan.touches(&canary.member))
+        && check::can_take_command(s, member).is_ok()
+        && let Some(pod) = &member.pod
+    {
+        plan.actions.push(Action::Check { member: member.name.clone(), pod_uid: pod.uid.clone() });
+    }
+    Examined::Silent(answer.and_then(|answer| answer.said.clone().err()))
+}
