@@ -100,6 +100,23 @@ pub fn waits(group: &Value) -> String {
     group.pointer("/status/awaiting").map(Value::to_string).unwrap_or_default()
 }
 
+/// Whose pods were deleted for an update without another command in between, in their order.
+#[must_use]
+pub fn batches(group: &Value) -> Vec<Vec<String>> {
+    let history = group.pointer("/status/record/history").and_then(Value::as_array);
+    let mut batches = vec![Vec::new()];
+    for past in history.into_iter().flatten() {
+        match text(past, "/what") {
+            "pod-deleted" => {
+                batches.iter_mut().last().into_iter().for_each(|b| b.push(text(past, "/member").to_owned()))
+            }
+            _ => batches.push(Vec::new()),
+        }
+    }
+    batches.retain(|batch| !batch.is_empty());
+    batches
+}
+
 impl Group {
     /// The group of that name; it need not exist.
     #[must_use]

@@ -49,6 +49,42 @@ fn kubectl_behaves_as_users_expect() -> Outcome {
     })
 }
 
+fn service(stage: &Stage, path: &str) -> Result<String> {
+    in_its_place(stage, &["get", "service", "register-rw", "-o", &format!("jsonpath={{{path}}}")])
+}
+
+// E12, E13: the Service of the primary becomes one that can be reached at each node, leads to the primary as before, and becomes what it was. What others set on it stays.
+#[test]
+fn a_service_is_opened_and_closed_again() -> Outcome {
+    play("services").run(async |stage| {
+        let group = stage.register(led()).await?;
+        wait(stage, "Ready")?;
+        in_its_place(
+            stage,
+            &["patch", "service", "register-rw", "-p", r#"{"spec": {"sessionAffinity": "ClientIP"}}"#],
+        )?;
+        let options =
+            json!({"type": "NodePort", "labels": {"example.org/team": "a"}, "externalTrafficPolicy": "Local"});
+        group.change(json!({"services": {"primary": options}})).await?;
+        until("a port at each node", 30, async || Ok(!service(stage, ".spec.ports[0].nodePort")?.is_empty())).await?;
+        let shown = service(stage, ".spec.type} {.spec.externalTrafficPolicy} {.metadata.labels.example\\.org/team")?;
+        ensure!(shown == "NodePort Local a", "{shown}");
+        let targets = "jsonpath={.items[*].endpoints[*].targetRef.name}";
+        let label = "kubernetes.io/service-name=register-rw";
+        until("the primary alone behind it", 20, async || {
+            Ok(in_its_place(stage, &["get", "endpointslice", "-l", label, "-o", targets])? == "register-0")
+        })
+        .await?;
+
+        let none = json!({"type": "ClusterIP", "labels": null, "externalTrafficPolicy": null});
+        group.change(json!({"services": {"primary": none}})).await?;
+        until("no port any more", 30, async || Ok(service(stage, ".spec.ports[0].nodePort")?.is_empty())).await?;
+        let shown = service(stage, ".spec.type} {.spec.sessionAffinity} {.metadata.labels.example\\.org/team")?;
+        ensure!(shown.trim() == "ClusterIP ClientIP", "{shown}");
+        group.ready(60).await.map(drop)
+    })
+}
+
 // A52: logs are JSON, one object a line, and say of which group, in which of its rounds and about which member.
 fn logged(log: &str) -> Result<()> {
     let lines = log.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>().context("not JSON")?;

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use std::time::Instant;
-use tanist_e2e::{EtcdClient, Group, Outcome, condition, counts, merge, play, tanist, text, until, waits};
+use tanist_e2e::{EtcdClient, Group, Outcome, batches, condition, counts, merge, play, tanist, text, until, waits};
 
 /// A template that differs from every other edition.
 pub fn edition(number: u32) -> Value {
@@ -67,6 +67,29 @@ fn a_changed_template_reaches_every_member() -> Outcome {
         ensure!(said.contains("every member was restarted"), "{said}");
         let after = uids(&group).await?;
         ensure!(before.iter().all(|uid| !after.contains(uid)), "{before:?} and now {after:?}");
+        group.rows(3).await?;
+        group.had_one_primary_at_a_time().await
+    })
+}
+
+// B27, batch All: the four secondaries get new pods together, then the primary gives up the lead; every row is there.
+#[test]
+fn all_secondaries_are_updated_together() -> Outcome {
+    play("together").run(async |stage| {
+        let mut changes = led();
+        merge(&mut changes, json!({"replicas": 5, "update": {"batch": "All"}}));
+        let group = stage.register(changes).await?;
+        group.ready(120).await?;
+        group.member(0).write(3).await?;
+        group.copied(3).await?;
+        let began = Instant::now();
+        group.change(edition(2)).await?;
+        let seen = updated(&group, 5, 2, 240).await?;
+        println!("five members have the template after {:.1} s", began.elapsed().as_secs_f64());
+        let batches = batches(&seen);
+        let first = ["register-4", "register-3", "register-2", "register-1"].map(str::to_owned).to_vec();
+        ensure!(batches == [first, vec!["register-0".to_owned()]], "{batches:?}");
+        ensure!(text(&seen, "/status/columns/primaries") != "register-0", "the primary gave up the lead");
         group.rows(3).await?;
         group.had_one_primary_at_a_time().await
     })

@@ -2,7 +2,7 @@
 use crate::{node_of, spread};
 use anyhow::{Result, ensure};
 use serde_json::json;
-use tanist_e2e::{KILL, Outcome, kubectl, led_by_another, play};
+use tanist_e2e::{KILL, Outcome, batches, condition, kubectl, led_by_another, play, text};
 
 /// A node that is said to be in another zone, until this value is dropped.
 struct Moved {
@@ -52,6 +52,30 @@ fn the_zone_of_the_last_primary_decides_among_equals() -> Outcome {
         group.member(2).exec(&KILL).await?;
         ensure!(led_by_another(&group, 2, 60).await? == 1, "not the member in the other zone");
         group.rows(5).await?;
+        group.had_one_primary_at_a_time().await
+    })
+}
+
+// B27, B28: with batch Zone the secondaries of one zone get new pods together, and never some of two zones.
+#[test]
+fn a_zone_is_updated_at_a_time() -> Outcome {
+    play("zone-batch").on("node4").run(async |stage| {
+        let group = spread(stage).await?;
+        let mut moved = Vec::new();
+        for (ordinal, zone) in [(0, "a"), (1, "b"), (2, "b")] {
+            moved.push(Moved::new(node_of(&group, ordinal).await?, zone)?);
+        }
+        let labels = json!({"metadata": {"labels": {"example.org/edition": "2"}}});
+        group.change(json!({"update": {"batch": "Zone"}, "template": labels})).await?;
+        let is_done = |seen: &serde_json::Value| {
+            seen.pointer("/status/updatedReplicas") == Some(&json!(3)) && condition(seen, "Ready").starts_with("True")
+        };
+        let seen = group.until("every pod to have the template", 240, is_done).await?;
+        let batches = batches(&seen);
+        let pair = vec!["register-2".to_owned(), "register-1".to_owned()];
+        ensure!(batches == [pair, vec!["register-0".to_owned()]], "{batches:?}");
+        ensure!(text(&seen, "/status/columns/primaries") != "register-0", "the primary gave up the lead");
+        group.rows(3).await?;
         group.had_one_primary_at_a_time().await
     })
 }

@@ -17,9 +17,9 @@ pub fn run(bytes: &[u8]) {
     assert_eq!(read(&written).as_ref(), Some(&record), "what was written is not read back");
     assert_eq!(lost(&raw, &written), None, "what was read is not written");
     unknown_fields_block(&written);
-    record.clamp(1_795_000_000);
+    record.clamp(1_795_000_000, 1_794_000_000);
     let clamped = record.clone();
-    record.clamp(1_795_000_000);
+    record.clamp(1_795_000_000, 1_794_000_000);
     assert_eq!(record, clamped, "times that are corrected stay so");
     record.clear_backoff();
     assert_eq!(read(&self::written(&record)), Some(record.clone()));

@@ -9,7 +9,10 @@ pub struct ClusterState {
     /// The name of the ConfigMap. Default: the group's name and `-cluster-state`. One that belongs to somebody else is never written. Under another name a new one is made, and
     /// the former one stays until the group is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))]
+    #[schemars(
+        length(min = 1, max = 253),
+        regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+    )]
     pub name: Option<String>,
     /// The keys. All values together have at most 32 KiB.
     #[schemars(

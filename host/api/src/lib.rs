@@ -16,6 +16,7 @@ pub mod explain;
 mod generate;
 mod rules;
 mod scaling;
+mod services;
 pub mod spec;
 pub mod status;
 mod template;

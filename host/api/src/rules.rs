@@ -114,6 +114,30 @@ const RULES: &[Rule] = &[
     },
     Rule {
         at: "spec",
+        point_to: ".replicas",
+        cel: "!has(self.scaling.minReplicas) || self.replicas == 0 || self.replicas >= self.scaling.minReplicas",
+        say: "replicas has to be at least scaling.minReplicas, or 0 to stop all members: raise it, or lower scaling.minReplicas",
+    },
+    Rule {
+        at: "spec",
+        point_to: ".replicas",
+        cel: "!has(self.scaling.maxReplicas) || self.replicas <= self.scaling.maxReplicas",
+        say: "replicas has to be at most scaling.maxReplicas: lower it, or raise scaling.maxReplicas",
+    },
+    Rule {
+        at: "spec",
+        point_to: ".replicas",
+        cel: "!self.scaling.odd || self.replicas == 0 || self.replicas % 2 == 1",
+        say: "replicas has to be odd, or 0, with scaling.odd: an even number of voters survives no more losses than one less",
+    },
+    Rule {
+        at: "spec",
+        point_to: ".replicas",
+        cel: "!self.scaling.neverDown || self.replicas >= oldSelf.replicas",
+        say: "replicas has to be at least what it was with scaling.neverDown: set scaling.neverDown to false to scale down on purpose",
+    },
+    Rule {
+        at: "spec",
         point_to: ".scaling.volumes",
         cel: "self.scaling.volumes != 'Delete' || has(self.commands.memberList)",
         say: "scaling.volumes can be Delete only with commands.memberList: only where the members agree is it certain that the data of a \
@@ -192,6 +216,54 @@ const RULES: &[Rule] = &[
         point_to: "",
         cel: "self.all(k, !k.startsWith('tanist.dev/'))",
         say: "annotations under tanist.dev/ are reserved: use another prefix; for what policies should see, policy.tanist.dev/",
+    },
+    Rule {
+        at: "spec.services.primary.labels",
+        point_to: "",
+        cel: "self.all(k, !k.startsWith('tanist.dev/'))",
+        say: "labels under tanist.dev/ are reserved: use another prefix",
+    },
+    Rule {
+        at: "spec.services.primary.annotations",
+        point_to: "",
+        cel: "self.all(k, !k.startsWith('tanist.dev/'))",
+        say: "annotations under tanist.dev/ are reserved: use another prefix",
+    },
+    Rule {
+        at: "spec.services.primary",
+        point_to: ".type",
+        cel: "self.type == 'LoadBalancer' || !(has(self.loadBalancerClass) || has(self.loadBalancerSourceRanges))",
+        say: "type has to be LoadBalancer with loadBalancerClass or loadBalancerSourceRanges: change it, or remove them",
+    },
+    Rule {
+        at: "spec.services.primary",
+        point_to: ".externalTrafficPolicy",
+        cel: "self.type != 'ClusterIP' || !has(self.externalTrafficPolicy)",
+        say: "externalTrafficPolicy has no effect with type ClusterIP: remove it, or choose NodePort or LoadBalancer",
+    },
+    Rule {
+        at: "spec.services.secondary.labels",
+        point_to: "",
+        cel: "self.all(k, !k.startsWith('tanist.dev/'))",
+        say: "labels under tanist.dev/ are reserved: use another prefix",
+    },
+    Rule {
+        at: "spec.services.secondary.annotations",
+        point_to: "",
+        cel: "self.all(k, !k.startsWith('tanist.dev/'))",
+        say: "annotations under tanist.dev/ are reserved: use another prefix",
+    },
+    Rule {
+        at: "spec.services.secondary",
+        point_to: ".type",
+        cel: "self.type == 'LoadBalancer' || !(has(self.loadBalancerClass) || has(self.loadBalancerSourceRanges))",
+        say: "type has to be LoadBalancer with loadBalancerClass or loadBalancerSourceRanges: change it, or remove them",
+    },
+    Rule {
+        at: "spec.services.secondary",
+        point_to: ".externalTrafficPolicy",
+        cel: "self.type != 'ClusterIP' || !has(self.externalTrafficPolicy)",
+        say: "externalTrafficPolicy has no effect with type ClusterIP: remove it, or choose NodePort or LoadBalancer",
     },
     Rule {
         at: "spec.clusterState.data[]",

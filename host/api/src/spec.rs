@@ -9,6 +9,7 @@ use tanist_core::policy::Point;
 pub use super::cluster_state::{ClusterState, StateKey};
 pub use super::commands::{Command, Commands};
 pub use super::scaling::{RemovedVolumes, Scaling};
+pub use super::services::{Reach, ServiceOptions, Services, TrafficPolicy};
 use super::status::ReplicaGroupStatus;
 pub use super::template::{ClaimTemplate, Template};
 pub use super::update::{Batch, OnFailure, Update};
@@ -130,6 +131,10 @@ pub struct ReplicaGroupSpec {
     /// How a changed template reaches the pods.
     #[serde(default)]
     pub update: Update,
+
+    /// How clients reach the primaries and the secondaries, also from outside of the cluster.
+    #[serde(default)]
+    pub services: Services,
 
     /// A ConfigMap that names the members, under keys of your choice; for etcd `ETCD_INITIAL_CLUSTER`. It names the members that the application lists (`commands.memberList`), or else those
     /// that run, and whoever is about to be started: it is written before that one starts, which waits for it. With `runner: Injected` each command that Tanist executes has the keys as

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 pub struct Update {
     /// How many members get a new pod at a time. `Member`: one after the other. Members whose pods cannot start, or whose last command failed, come first; then those that are
     /// no primaries, the highest ordinal first, each only while every other member is in its role; the primary is last, after a switchover to a member that has the new template.
-    /// `None`: Tanist deletes no pod for an update; the condition `UpdatePending` names the pods that wait for you.
+    /// `Zone`: those of one zone (label `topology.kubernetes.io/zone` of the node) together, while all in other zones are in their role; one whose zone is not known goes alone. `All`: all together.
+    /// With both, at least one primary serves all the time, and where members agree (`memberList`) a majority stays. `None`: Tanist deletes no pod for an update; the condition `UpdatePending` names the pods that wait for you.
     #[serde(default)]
     pub batch: Batch,
     /// While true, an update stops where it is.
@@ -18,6 +19,11 @@ pub struct Update {
     #[serde(default)]
     #[schemars(range(max = 86_400))]
     pub wait_seconds: u32,
+    /// For how many seconds every member, the one that gets a new pod too, has to have been ready since its last start, before a healthy member gets a new pod. So ten changes in a row restart no member
+    /// more often than that.
+    #[serde(default)]
+    #[schemars(range(max = 86_400))]
+    pub min_uptime_seconds: u32,
     /// Seconds without progress after which an update that is not done is reported: the condition `Degraded` is True with the reason `UpdateStuck` and says what is waited for.
     #[serde(default = "timeout")]
     #[schemars(range(min = 1, max = 604_800))]
@@ -52,6 +58,7 @@ impl Default for Update {
             batch: Batch::default(),
             paused: false,
             wait_seconds: 0,
+            min_uptime_seconds: 0,
             timeout_seconds: timeout(),
             canary_seconds: 0,
             on_failure: OnFailure::Wait,
@@ -88,6 +95,10 @@ pub enum Batch {
     /// One.
     #[default]
     Member,
+    /// Those of one zone.
+    Zone,
+    /// All.
+    All,
     /// None: users delete the pods.
     None,
 }

@@ -7,7 +7,7 @@ use tanist_core::contract::{MemberName, Position};
 use tanist_core::data::read_sequence;
 use tanist_core::limits;
 use tanist_core::snapshot::{
-    Command, Commands, Failover, Former, Group, MemberCommands, Mode, Override, RecoveryRequest, Update,
+    self, Command, Commands, Failover, Former, Group, MemberCommands, Mode, Override, RecoveryRequest, Update,
 };
 use tanist_core::state::{Entry, Template, key_in, unknown_place};
 
@@ -79,15 +79,22 @@ pub fn group(object: &ReplicaGroup, domain: &str) -> Result<Group, Invalid> {
             max_behind: spec.failover.max_behind,
         },
         resize_deadline: spec.scaling.deadline_seconds,
+        removal_rest: spec.scaling.wait_between_removals_seconds,
         // The definition refuses it elsewhere; what was stored before that rule deletes nothing.
         deletes_volumes: spec.scaling.volumes == RemovedVolumes::Delete && spec.commands.member_list.is_some(),
         update: Update {
             mode: match spec.update.batch {
                 Batch::None => Mode::ByHand,
-                Batch::Member if spec.update.paused => Mode::Paused,
-                Batch::Member => Mode::OneByOne,
+                _ if spec.update.paused => Mode::Paused,
+                Batch::Member | Batch::Zone | Batch::All => Mode::ByOperator,
+            },
+            batch: match spec.update.batch {
+                Batch::Member | Batch::None => snapshot::Batch::Member,
+                Batch::Zone => snapshot::Batch::Zone,
+                Batch::All => snapshot::Batch::All,
             },
             wait: spec.update.wait_seconds,
+            min_uptime: spec.update.min_uptime_seconds,
             timeout: spec.update.timeout_seconds,
             canary: spec.update.canary_seconds,
             rolls_back: spec.update.on_failure == OnFailure::RollBack,

@@ -47,6 +47,7 @@ pub fn snapshot(case: &Case) -> Snapshot {
     let existing = count(names.len()).max(replicas);
     Snapshot {
         now: case.now,
+        began: 0,
         nonce: "case".to_owned(),
         group: group(case, &names, replicas, primaries(case, &said)),
         record,
@@ -176,6 +177,7 @@ fn group(case: &Case, names: &[String], replicas: u32, primaries: u32) -> Group 
         retry: None,
         requested_override: None,
         resize_deadline: 600,
+        removal_rest: 0,
         update: Update::default(),
         deletes_volumes: false,
         cluster_state: None,

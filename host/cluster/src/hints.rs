@@ -73,8 +73,24 @@ pub struct Group {
     pub reported: BTreeSet<String>,
     /// Members without a pod, and since when this process has seen that.
     pub missing: BTreeMap<String, Timestamp>,
+    /// Since when this process has looked at the group. Absent: it has not.
+    pub began: Option<Timestamp>,
     /// Since when this process has seen that a condition of a member holds, by member, word, and what it is about.
     pub holds: BTreeMap<(MemberName, &'static str, Option<String>), Timestamp>,
+}
+
+/// By what the write of an object is known while it is under way.
+#[must_use]
+pub fn write_key(kind: &str, name: &str) -> String {
+    format!("{kind}/{name}")
+}
+
+impl Group {
+    /// Whether that object is being written beside the rounds.
+    #[must_use]
+    pub fn is_writing(&self, kind: &str, name: &str) -> bool {
+        self.writing.contains(&write_key(kind, name))
+    }
 }
 
 /// A `status` under way.
@@ -117,6 +133,11 @@ impl Hints {
     /// Runs a function on the hints of a group, under their lock. The lock is never held across an await.
     pub fn with_group<R>(&self, uid: &str, look: impl FnOnce(&mut Group) -> R) -> R {
         look(self.lock().entry(uid.to_owned()).or_default())
+    }
+
+    /// Since when this process has looked at the group, in seconds since 1970: from the first time that this is asked.
+    pub fn began(&self, uid: &str, now: Timestamp) -> Timestamp {
+        self.with_group(uid, |group| *group.began.get_or_insert(now))
     }
 
     /// Counts the round that begins, and returns its number.

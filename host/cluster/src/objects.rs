@@ -114,7 +114,10 @@ fn finish(group: &ReplicaGroup, settings: &Settings, mut object: Value) -> Resul
     labels.insert(LABEL_GROUP.into(), group.name_any().into());
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.insert("namespace".into(), namespace.into());
-        metadata.insert("labels".into(), labels.into());
+        // Its own come after those of the user.
+        if let Some(all) = metadata.entry("labels").or_insert_with(|| json!({})).as_object_mut() {
+            all.extend(labels);
+        }
         metadata.insert("ownerReferences".into(), json!([owner]));
         let annotations = metadata.entry("annotations").or_insert_with(|| json!({})).as_object_mut();
         annotations.map(|a| a.insert(ANNOTATION_INSTALLATION.into(), settings.installation.clone().into()));

@@ -177,7 +177,8 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
     }
     let mut group = validate::group(&object, &ctx.cluster_domain).map_err(Error::ReadSpec)?;
     let now = ctx.clock.now();
-    let mut record = read_record(&object, now)?;
+    let began = ctx.hints.began(object.uid().as_deref().unwrap_or_default(), now);
+    let mut record = read_record(&object, now, began)?;
     let at = ctx.clock.moment();
     let by_others = ctx.hints.with_group(&group.uid, |hints| {
         hints.commands.watch(&mut record.intents, group.unknown_grace, now);
@@ -209,7 +210,8 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
     }
     let mut record = memory::recall(record, &group.name, world.claims());
     // What a claim opened again has the time of the process that wrote it.
-    record.clamp(ctx.clock.now());
+    let now = ctx.clock.now();
+    record.clamp(now, began);
     world.same_group(ctx, &group).await?;
     let mut set = world.set(&group, ctx)?;
     let numbers = world.read_numbers(ctx, &group).await;
@@ -247,6 +249,7 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
     let evidence = questions::Evidences::new();
     let snapshot = Snapshot {
         now,
+        began,
         nonce,
         group,
         record,
@@ -279,11 +282,11 @@ fn silence(members: &mut [Member], nodes: Option<&BTreeMap<String, tanist_core::
 }
 
 /// Reads the record. Another process may have written it by a clock that was ahead, so no time in it is later than now.
-fn read_record(object: &ReplicaGroup, now: Timestamp) -> Result<Record, Error> {
+fn read_record(object: &ReplicaGroup, now: Timestamp, began: Timestamp) -> Result<Record, Error> {
     let Some(status) = &object.status else { return Ok(Record::default()) };
     let Some(raw) = &status.record else { return Ok(Record::default()) };
     let mut record = Record::deserialize(raw).map_err(Error::ReadRecord)?;
-    record.clamp(now);
+    record.clamp(now, began);
     record.lost_primary = status.lost_primary.clone().map(|lost| LostPrimary {
         member: lost.member.into(),
         node: lost.node,
@@ -366,7 +369,8 @@ mod tests {
             }},
             "status": {"lostPrimary": {"member": "db-0", "zone": "a"}, "record": {"lastPrimaries": [last]}}
         }));
-        let record = object.ok().and_then(|object: ReplicaGroup| read_record(&object, 5000).ok()).unwrap_or_default();
+        let record =
+            object.ok().and_then(|object: ReplicaGroup| read_record(&object, 5000, 5000).ok()).unwrap_or_default();
         assert_eq!(record.last_primaries.first().and_then(|last| last.gone), Some(5000));
         // Beside the record, and joined to it.
         let lost = LostPrimary { member: "db-0".into(), node: None, zone: Some("a".into()) };

@@ -19,7 +19,9 @@ pub use failover::{Behind, FailoverOrder, failover_alone, is_running_secondary};
 pub use lead::{
     Cause, failed_switchover, has_its_volumes, lead_candidate, lead_cause, policy_may_move_lead, sole_primary,
 };
-pub use leave::{is_successor, led_to_the_end, remove_member, shrink_group, stayers_serve, switchover_member};
+pub use leave::{
+    is_successor, led_to_the_end, removals_rest, remove_member, shrink_group, stayers_serve, switchover_member,
+};
 pub use members::{
     demote_member, failed_member, follow_member, join_group, join_member, makes_room, place_group, place_member,
 };

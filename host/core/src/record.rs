@@ -388,8 +388,9 @@ impl Record {
     }
 
     /// Corrects times from another process whose clock was ahead (docs/safety.md, S28): times of the past are at most now, and times that are
-    /// waited for are at most the back-off from now that belongs to the failures so far.
-    pub fn clamp(&mut self, now: Timestamp) {
+    /// waited for are at most the back-off from now that belongs to the failures so far. What is noted of a time that is still to come happened before this process began to look, at `began`: so
+    /// a rest after it is no longer than it should be.
+    pub fn clamp(&mut self, now: Timestamp, began: Timestamp) {
         let past = |at: &mut Timestamp| *at = (*at).min(now);
         let awaited = |at: &mut Timestamp, pause: i64| *at = (*at).min(now.saturating_add(pause));
         self.last_primaries.iter_mut().filter_map(|l| l.gone.as_mut()).for_each(past);
@@ -407,7 +408,7 @@ impl Record {
             member.treat_at.iter_mut().for_each(|at| awaited(at, backoff(slow)));
         }
         self.switchover.iter_mut().filter_map(|h| h.begun.as_mut()).for_each(past);
-        self.history.iter_mut().map(|t| &mut t.at).for_each(past);
+        self.history.iter_mut().map(|t| &mut t.at).filter(|at| **at > now).for_each(|at| *at = began);
         self.waiting_since.iter_mut().for_each(past);
         self.resizing.iter_mut().map(|resizing| &mut resizing.since).for_each(past);
         self.updating.iter_mut().map(|updating| &mut updating.since).for_each(past);

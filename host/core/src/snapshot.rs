@@ -5,7 +5,7 @@ mod member;
 mod surplus;
 
 pub use commands::{Command, Commands, MemberCommands};
-pub use group::{Failover, Former, Group, Mode, Override, RecoveryRequest, Update};
+pub use group::{Batch, Failover, Former, Group, Mode, Override, RecoveryRequest, Update};
 pub use member::{Amount, CheckAnswer, Claim, ClaimMark, Container, LeftClaim, Member, Pod, Reading, Room, StartNote};
 
 use crate::contract::{MemberName, Phase, Position, Role, Timestamp};
@@ -24,6 +24,8 @@ use std::sync::Arc;
 pub struct Snapshot {
     /// The time of the round in seconds since 1970.
     pub now: Timestamp,
+    /// Since when this process has looked at the group, by the same clock.
+    pub began: Timestamp,
     /// A random text that no other round has: it makes tokens unique even after the record was lost.
     pub nonce: String,
     /// The spec.
@@ -152,6 +154,13 @@ impl Snapshot {
     #[must_use]
     pub fn zone(&self, member: &Member) -> Option<&str> {
         self.nodes.as_ref()?.get(member.pod.as_ref()?.node.as_ref()?)?.zone.as_deref()
+    }
+
+    /// From when on a time counts that was stored, and on which a verdict rests that nobody takes back. Another process may have stored it by a clock that was wrong, so only
+    /// the time counts in which this process has looked itself (docs/safety.md, S28).
+    #[must_use]
+    pub fn counts_from(&self, stored: Timestamp) -> Timestamp {
+        stored.max(self.began).min(self.now)
     }
 
     /// The member of that name.

@@ -46,6 +46,8 @@ pub enum Stored {
         /// Its data.
         data: Data,
     },
+    /// A write of it that nobody waited for is under way, so what was read may be over.
+    Writing,
     /// A ConfigMap of that name belongs to somebody else. It is never written.
     Foreign,
     /// It could not be read, for this reason.
@@ -100,14 +102,19 @@ pub fn key_in(argument: &str) -> Option<&str> {
 /// Whether the command of a verb starts this member: the ConfigMap names it before. A secondary that becomes primary runs already, and does not wait.
 #[must_use]
 pub fn starts(s: &Snapshot, verb: Verb, member: &Member) -> bool {
-    s.group.cluster_state.is_some() && begins(verb) && s.role(member).0 != Role::Secondary
+    s.group.cluster_state.is_some() && verb.leaves_running() && s.role(member).0 != Role::Secondary
 }
 
-/// Why no member may be started: the ConfigMap cannot be what it has to be before. `None`: it is, or can be written.
+/// Why a command has to wait. `begins`: the member that it starts; the ConfigMap has to name it before. Other commands need the values only if one of their arguments is replaced by a value.
 #[must_use]
-pub fn blocks(s: &Snapshot, record: &Record, member: &MemberName) -> Option<String> {
+pub fn blocks(s: &Snapshot, record: &Record, begins: Option<&MemberName>, exec: &[String]) -> Option<String> {
     let template = s.group.cluster_state.as_ref()?;
-    unwritable(s, template).or_else(|| render(s, template, record, Some(member)).err())
+    let is_value = |key: &str| template.entries.iter().any(|entry| entry.key == key);
+    if begins.is_none() && !exec.iter().any(|argument| key_in(argument).is_some_and(is_value)) {
+        return None;
+    }
+    let unwritable = unwritable(s, template).filter(|_| begins.is_some());
+    unwritable.or_else(|| render(s, template, record, begins).err())
 }
 
 /// Why the ConfigMap is not written.
@@ -115,8 +122,9 @@ pub(crate) fn unwritable(s: &Snapshot, template: &Template) -> Option<String> {
     let name = &template.name;
     match &s.cluster_state {
         Stored::Absent | Stored::Own { .. } => None,
+        Stored::Writing => Some(format!("ConfigMap {name}, which has the cluster state, is being written")),
         Stored::Foreign => Some(format!(
-            "ConfigMap {name} exists and does not belong to this group, so the cluster state is not written to it: remove it, or choose another spec.clusterState.name"
+            "ConfigMap {name} exists and is not the cluster state of this group, so it is not written: remove it, or choose another spec.clusterState.name"
         )),
         Stored::Unknown(why) => Some(format!("ConfigMap {name}, which has the cluster state, cannot be read: {why}")),
     }
@@ -151,7 +159,7 @@ pub fn members(s: &Snapshot, record: &Record, starts: Option<&MemberName>) -> Ve
     if let Some(alone) = record.intents.iter().find(|intent| intent.verb == Verb::Recover) {
         return vec![alone.member.clone()];
     }
-    let begun = record.intents.iter().filter(|intent| begins(intent.verb)).map(|intent| &intent.member);
+    let begun = record.intents.iter().filter(|intent| intent.verb.leaves_running()).map(|intent| &intent.member);
     let agrees = s.group.commands.membership.is_some();
     let listed = record.membership.as_ref().filter(|_| agrees);
     let there: BTreeSet<&MemberName> = match listed {
@@ -161,11 +169,6 @@ pub fn members(s: &Snapshot, record: &Record, starts: Option<&MemberName>) -> Ve
     let all = there.into_iter().chain(begun).chain(starts);
     let numbered = all.filter_map(|name| Some((roster::ordinal(&s.group.name, name.as_str())?, name.clone())));
     numbered.collect::<BTreeMap<_, _>>().into_values().collect()
-}
-
-/// Whether a verb's command leaves its member running.
-fn begins(verb: Verb) -> bool {
-    matches!(verb.intended(), Role::Primary | Role::Secondary)
 }
 
 /// Whether the member runs. One that was in its role and cannot be asked now goes on to count.

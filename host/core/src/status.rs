@@ -12,7 +12,7 @@ use crate::check;
 use crate::contract::{MemberName, Role, Sequence};
 use crate::plan::{Action, Plan, Reason, Wait};
 use crate::record::cut;
-use crate::snapshot::{Member, Mode, Snapshot};
+use crate::snapshot::{Batch, Member, Mode, Snapshot};
 use rescaling::rescaling;
 
 /// A row of the table of members.
@@ -112,7 +112,8 @@ pub fn report(s: &Snapshot, plan: &Plan, policies: &PolicyHealth, trouble: Optio
     let now = Snapshot { record: plan.record.clone(), ..s.clone() };
     let members: Vec<_> = now.members.iter().map(|m| row(&now, plan, m)).collect();
     let primaries: Vec<_> = now.serving().iter().map(|m| m.name.clone()).collect();
-    let settled = now.members.iter().filter(|m| settled(&now, m)).count();
+    // Those that leave are none of the desired ones.
+    let settled = now.members.iter().filter(|m| settled(&now, m) && !now.leaves(m)).count();
     let updated = now.members.iter().filter(|m| is_updated(&now, m)).count();
     let mut conditions = vec![
         ready(&now, plan, &primaries, settled),
@@ -183,7 +184,7 @@ fn outdated(s: &Snapshot) -> Option<String> {
     let old: Vec<&Member> = s.members.iter().filter(|m| m.pod.as_ref().is_some_and(|p| p.outdated)).collect();
     let (older, runner): (Vec<&Member>, Vec<&Member>) = match s.group.update.mode {
         Mode::ByHand => (old, Vec::new()),
-        Mode::OneByOne | Mode::Paused => {
+        Mode::ByOperator | Mode::Paused => {
             old.into_iter().partition(|m| m.pod.as_ref().is_some_and(|p| p.older_template))
         }
     };
@@ -196,10 +197,14 @@ fn outdated(s: &Snapshot) -> Option<String> {
         match s.group.update.mode {
             Mode::ByHand => "older template; to apply the present one delete these pods, one at a time",
             Mode::Paused => "older template; they get new pods when spec.update.paused is false",
-            Mode::OneByOne if s.record.fallback(&s.group.update).is_some() => {
+            Mode::ByOperator if s.record.fallback(&s.group.update).is_some() => {
                 "another template than the one that works; they get pods of that one"
             }
-            Mode::OneByOne => "older template; they get new pods one after the other, the primary last",
+            Mode::ByOperator => match s.group.update.batch {
+                Batch::Member => "older template; they get new pods one after the other, the primary last",
+                Batch::Zone => "older template; they get new pods zone by zone, the primary last",
+                Batch::All => "older template; they get new pods together, the primary last",
+            },
         },
     );
     let second =
@@ -263,7 +268,11 @@ fn ready(s: &Snapshot, plan: &Plan, primaries: &[MemberName], settled: usize) ->
             let how = match s.group.update.mode {
                 Mode::ByHand => "it reaches a pod when you delete it",
                 Mode::Paused => "spec.update.paused is set",
-                Mode::OneByOne => "the pods are replaced one after the other",
+                Mode::ByOperator => match s.group.update.batch {
+                    Batch::Member => "the pods are replaced one after the other",
+                    Batch::Zone => "the pods are replaced zone by zone",
+                    Batch::All => "the pods are replaced together",
+                },
             };
             let message = format!("{text}; no pod runs the new spec.template yet: {how}");
             return Condition::new(Kind::Ready, Truth::False, Finding::UpdatePending, &message);

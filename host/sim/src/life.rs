@@ -15,7 +15,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tanist_api::ReplicaGroup;
-use tanist_api::spec::{Batch, Primaries};
+use tanist_api::spec::{Batch, ClusterState, Primaries, StateKey};
 use tanist_core::policy::Policies;
 
 /// How long faults happen in the life of that seed. Most troubles need few faults, and many short lives have more of them than few long ones; but some need
@@ -154,11 +154,26 @@ pub fn groups(seed: u64) -> Vec<ReplicaGroup> {
         let other = seed / 5;
         *first = agree::group("db", 1 + other % 5, (other / 5).is_multiple_of(2));
     }
-    // In one life of six users replace the pods of a changed template; otherwise that is the operator's work.
-    if seed % 11 < 2 {
-        groups.iter_mut().for_each(|group| group.spec.update.batch = Batch::None);
+    // In one life of six users replace the pods of a changed template; otherwise that is the operator's work, in one life of four in batches.
+    let batch = match (seed % 11, seed % 13) {
+        (0 | 1, _) => Batch::None,
+        (_, 3 | 4) => Batch::Zone,
+        (_, 5 | 6) => Batch::All,
+        _ => Batch::Member,
+    };
+    for group in &mut groups {
+        group.spec.update.batch = batch;
+        // In one life of six the first member with a changed template is watched, and in one of six a ConfigMap names the members.
+        group.spec.update.canary_seconds = if seed % 17 < 3 { 20 } else { 0 };
+        group.spec.cluster_state = (seed % 19 < 3).then(names);
     }
     groups
+}
+
+/// A ConfigMap that names the members.
+fn names() -> ClusterState {
+    let key = StateKey { name: "MEMBERS".into(), value: None, each: Some("$(NAME)".into()), separator: ",".into() };
+    ClusterState { name: None, data: vec![key] }
 }
 
 /// The groups of the life of that seed, all of them registers: one in three has a group with two primaries, and one in four a second group.

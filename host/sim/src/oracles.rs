@@ -34,6 +34,7 @@
 //! | D20 | an identity runs once, on the volume on which it was started first, and a volume has one identity | [`members`] |
 //! | D20 | an administrator is asked to empty no volume whose identity counts | [`members::empties`] |
 //! | D27 | a cluster is formed once | [`members::forms`] |
+//! | D6 | whoever is started is named in the ConfigMap of the cluster state before | [`starts`] |
 //! | S15 | where members agree, a majority that serves has every acknowledged write | [`crate::agree::write`] |
 //! | D12 | in the end the members are those that are desired | [`whole::lacks`] |
 //!
@@ -51,6 +52,7 @@ pub mod whole;
 
 use crate::clients;
 use crate::controllers::claim_of;
+use crate::faults::Fault;
 use crate::world::{Machine, State};
 use kube::ResourceExt;
 use serde_json::Value;
@@ -258,6 +260,28 @@ pub fn starts(state: &mut State, uid: &str, token: &str) {
     treats::starts(state, uid, token, &noted);
     demotes(state, uid, token, &noted);
     members::starts(state, uid, token, &noted);
+    named(state, uid, token, &noted);
+}
+
+/// Whoever is started is named before in the ConfigMap that the group asks for (D6).
+fn named(state: &mut State, uid: &str, token: &str, noted: &Noted) {
+    let wanted = state.groups.get(&noted.group).and_then(|group| group.spec.cluster_state.clone());
+    let is_stopped = state.machines.get(uid).is_some_and(|machine| machine.app.role == Role::Stopped);
+    let starts = [Verb::Seed, Verb::Failover, Verb::Join, Verb::Place, Verb::Rejoin, Verb::Recover];
+    let starts = starts.iter().any(|verb| verb.as_str() == noted.verb);
+    // Another process that read the record before the start was noted writes what that says (docs/decisions/0045-cluster-state.md).
+    let is_alone = !state.faults.happened.contains_key(&Fault::OperatorTwice);
+    let Some(wanted) = wanted.filter(|_| is_stopped && starts && is_alone) else { return };
+    let name = wanted.name.unwrap_or_else(|| format!("{}-cluster-state", noted.group));
+    let data = state.plain.get(&(Kind::ConfigMap, name)).and_then(|found| found.data.get("data").cloned());
+    for key in wanted.data.iter().filter(|key| key.each.as_ref().is_some_and(|each| each.starts_with("$(NAME)"))) {
+        let said = data.as_ref().and_then(|data| data.get(&key.name)?.as_str()).unwrap_or_default();
+        let names = |one: &str| one.strip_prefix(&noted.member).is_some_and(|rest| !rest.starts_with(char::is_numeric));
+        if !said.split(&key.separator).any(names) {
+            let said = format!("{token} starts {}, and the ConfigMap names {said:?}", noted.member);
+            state.breaks("D6", said);
+        }
+    }
 }
 
 /// Of two primaries the one is stopped that a user started by hand, unless the other one leaves (S23).

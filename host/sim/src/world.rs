@@ -345,8 +345,15 @@ impl State {
             ..NodeCondition::default()
         };
         let status = NodeStatus { conditions: Some(vec![ready]), ..NodeStatus::default() };
-        let metadata =
-            ObjectMeta { name: Some(name.to_owned()), uid: Some(self.birth("node")), ..ObjectMeta::default() };
+        // Two zones, by the number of the node.
+        let zone = if name.ends_with(['0', '2', '4', '6', '8']) { "zone-a" } else { "zone-b" };
+        let labels = [("topology.kubernetes.io/zone".to_owned(), zone.to_owned())].into();
+        let metadata = ObjectMeta {
+            name: Some(name.to_owned()),
+            uid: Some(self.birth("node")),
+            labels: Some(labels),
+            ..ObjectMeta::default()
+        };
         let mut node = Node { metadata, status: Some(status), ..Node::default() };
         self.stamp(&mut node.metadata);
         self.nodes.insert(name.to_owned(), node.into());

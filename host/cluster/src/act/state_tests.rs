@@ -132,6 +132,20 @@ async fn a_late_cluster_state_changes_nothing() {
     assert_eq!(data(&stub)["MEMBERS"], "a b");
 }
 
+// D6 (simulator, seed 13618858): while a write that nobody waited for is under way, what the ConfigMap says may be over in a moment.
+#[tokio::test]
+async fn what_is_being_written_is_not_read() {
+    let stub = named();
+    let ctx = stub.context();
+    let key = crate::hints::write_key("ConfigMap", "db-cluster-state");
+    ctx.hints.with_group("group", |hints| hints.writing.insert(key.clone()));
+    let observed = stub.observe(&ctx, &[Primary, Secondary]).await;
+    assert_eq!(observed.snapshot.cluster_state, Stored::Writing);
+    ctx.hints.with_group("group", |hints| hints.writing.remove(&key));
+    let observed = stub.observe(&ctx, &[Primary, Secondary]).await;
+    assert_eq!(observed.snapshot.cluster_state, Stored::Absent);
+}
+
 // D6: a runner that did not say that it can set an environment is given none, for it would not understand the option.
 #[tokio::test]
 async fn only_a_runner_that_says_so_is_given_an_environment() {

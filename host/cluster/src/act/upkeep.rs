@@ -3,7 +3,7 @@
 use super::Error;
 use super::writes;
 use crate::context::Context;
-use crate::hints::Unwritten;
+use crate::hints::{Unwritten, write_key};
 use crate::observe::Observed;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +41,7 @@ enum Turn {
 /// # Errors
 /// Why it could not be written the last time.
 pub fn apply(ctx: &Arc<Context>, observed: &Observed, object: &Object) -> Result<(), Error> {
-    let key = format!("{}/{}", object.kind, object.name);
+    let key = write_key(&object.kind, &object.name);
     let hash = object.manifest.pointer("/metadata/annotations").and_then(|a| a.get(api::ANNOTATION_APPLIED)?.as_str());
     let desired_hash = hash.unwrap_or_default().to_owned();
     let (task, snapshot, object) = (ctx.clone(), observed.snapshot.clone(), object.clone());
@@ -51,7 +51,7 @@ pub fn apply(ctx: &Arc<Context>, observed: &Observed, object: &Object) -> Result
 
 /// Whether the group's `StatefulSet` is being applied.
 pub fn is_applying_set(ctx: &Context, s: &Snapshot) -> bool {
-    ctx.hints.with_group(&s.group.uid, |h| h.writing.contains(&format!("StatefulSet/{}", s.group.name)))
+    ctx.hints.with_group(&s.group.uid, |h| h.is_writing("StatefulSet", &s.group.name))
 }
 
 /// Annotates the `StatefulSet`, identified by UID, so that its controller tries again at once: any change puts it into the controller's queue.

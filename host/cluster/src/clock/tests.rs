@@ -140,6 +140,7 @@ pub fn snapshot(now: Timestamp, node: Node) -> Snapshot {
         retry: None,
         requested_override: None,
         resize_deadline: 600,
+        removal_rest: 0,
         update: Update::default(),
         deletes_volumes: false,
         cluster_state: None,
@@ -150,6 +151,7 @@ pub fn snapshot(now: Timestamp, node: Node) -> Snapshot {
     };
     Snapshot {
         now,
+        began: 0,
         nonce: "n".into(),
         group,
         record: Record::default(),
@@ -229,7 +231,7 @@ fn judged_without_node(clock: &Clock, hints: &Hints, stored: &Record) -> bool {
 fn judge(mut s: Snapshot, stored: &Record) -> (bool, bool) {
     // As `observe` reads it.
     s.record = serde_json::from_value(json!(stored)).unwrap();
-    s.record.clamp(s.now);
+    s.record.clamp(s.now, s.began);
     let proven = prove_over(&s, &stored.last_primaries[0]).is_ok();
     let plan = decide(&s, &NoPolicies);
     (proven, plan.actions.iter().any(|a| matches!(a, Action::DeletePod { .. })))
@@ -285,7 +287,7 @@ fn a_step_before_an_operators_start_is_no_proof_and_no_block() {
     let (world, clock, hints, stored) = start_after(-HOUR);
     // The first round writes the times that it limited to the present.
     let mut written = stored;
-    written.clamp(clock.now());
+    written.clamp(clock.now(), clock.now());
     assert_eq!(judged(&clock, &hints, &written), (false, false));
     world.pass(59);
     assert_eq!(judged(&clock, &hints, &written), (false, false));
@@ -308,7 +310,7 @@ fn a_deleted_node_is_looked_at_for_its_whole_time() {
         world.pass(10);
         let (clock, hints) = (world.process(), Hints::default());
         clock.take_time(&world.answer());
-        stored.clamp(clock.now());
+        stored.clamp(clock.now(), clock.now());
         let judged = |seconds| {
             world.pass(seconds);
             judged_without_node(&clock, &hints, &stored)

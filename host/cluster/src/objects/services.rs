@@ -1,7 +1,8 @@
 //! Builds the Services of a group and its PodDisruptionBudget.
 use kube::ResourceExt;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use tanist_api::spec::ServiceOptions;
 use tanist_api::{LABEL_GROUP, LABEL_ROLE, ReplicaGroup};
 use tanist_core::membership;
 
@@ -12,17 +13,19 @@ const DUMMY_PORT: u64 = 12345;
 pub(super) fn services(group: &ReplicaGroup) -> Vec<Value> {
     let name = group.name_any();
     let ports = ports(group);
-    let to = |role: &str, suffix: &str| {
-        json!({
+    let to = |role: &str, suffix: &str, options: &ServiceOptions| {
+        let mut service = json!({
             "apiVersion": "v1",
             "kind": "Service",
             "metadata": {"name": format!("{name}-{suffix}")},
             "spec": {
-                "type": "ClusterIP",
+                "type": options.reach.word(),
                 "selector": {LABEL_GROUP: name, LABEL_ROLE: role},
                 "ports": ports
             }
-        })
+        });
+        add(&mut service, options);
+        service
     };
     let headless = json!({
         "apiVersion": "v1",
@@ -35,7 +38,24 @@ pub(super) fn services(group: &ReplicaGroup) -> Vec<Value> {
             "ports": ports
         }
     });
-    vec![headless, to("primary", "rw"), to("secondary", "ro")]
+    let options = &group.spec.services;
+    vec![headless, to("primary", "rw", &options.primary), to("secondary", "ro", &options.secondary)]
+}
+
+/// Adds what the user wants of a Service (row E13). What was not asked for is left out, so that others may set it.
+fn add(service: &mut Value, options: &ServiceOptions) {
+    let given = |all: &BTreeMap<String, String>| (!all.is_empty()).then(|| json!(all));
+    let metadata = [("labels", given(&options.labels)), ("annotations", given(&options.annotations))];
+    let ranges = &options.load_balancer_source_ranges;
+    let spec = [
+        ("loadBalancerClass", options.load_balancer_class.as_ref().map(|class| json!(class))),
+        ("loadBalancerSourceRanges", (!ranges.is_empty()).then(|| json!(ranges))),
+        ("externalTrafficPolicy", options.external_traffic_policy.map(|policy| json!(policy.word()))),
+    ];
+    for (part, fields) in [("metadata", metadata.to_vec()), ("spec", spec.to_vec())] {
+        let Some(part) = service.get_mut(part).and_then(Value::as_object_mut) else { continue };
+        part.extend(fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
+    }
 }
 
 /// The budget by which a drain evicts at most one ready member at a time; a member is ready while it serves. Where the members of the application agree, those that are left are

@@ -249,6 +249,36 @@ fn names_resolve_before_members_are_ready() {
     assert_eq!(headless["spec"]["ports"][0]["port"], 12345);
 }
 
+// Rows E12, E13: each Service is of the type, and has the labels and annotations, that the user wants; what makes it one of the group comes first.
+#[test]
+fn services_are_as_the_user_wants_them() {
+    let of = |services: Value, name: &str| {
+        let objects = build(json!({"services": services}));
+        objects.into_iter().find(|o| o["kind"] == "Service" && o["metadata"]["name"] == name).unwrap()
+    };
+    let asked = json!({"primary": {
+        "type": "LoadBalancer", "labels": {"team": "a", "tanist.dev/group": "other"}, "annotations": {"example.org/lb": "inner"},
+        "loadBalancerClass": "example.org/inner", "loadBalancerSourceRanges": ["10.0.0.0/8"], "externalTrafficPolicy": "Local"
+    }, "secondary": {"type": "NodePort"}});
+    let service = of(asked.clone(), "db-rw");
+    let labels = &service["metadata"]["labels"];
+    assert_eq!((labels["team"].as_str(), labels["tanist.dev/group"].as_str()), (Some("a"), Some("db")));
+    let annotations = &service["metadata"]["annotations"];
+    assert_eq!(annotations["example.org/lb"], "inner");
+    assert!(annotations["tanist.dev/applied"].is_string());
+    let spec = &service["spec"];
+    assert_eq!(spec["selector"], json!({"tanist.dev/group": "db", "tanist.dev/role": "primary"}));
+    let words = ["type", "loadBalancerClass", "externalTrafficPolicy"].map(|key| spec[key].as_str());
+    assert_eq!(words, [Some("LoadBalancer"), Some("example.org/inner"), Some("Local")]);
+    assert_eq!(spec["loadBalancerSourceRanges"], json!(["10.0.0.0/8"]));
+    assert_eq!(of(asked.clone(), "db-ro")["spec"]["type"], "NodePort");
+    assert_eq!(of(asked, "db")["spec"].get("type"), None, "members find each other as before");
+    let plain = of(json!({}), "db-rw");
+    assert_eq!(plain["spec"]["type"], "ClusterIP");
+    let left = ["loadBalancerClass", "loadBalancerSourceRanges", "externalTrafficPolicy"];
+    assert!(left.iter().all(|key| plain["spec"].get(key).is_none()), "others may set them");
+}
+
 #[test]
 fn services_lead_to_roles_on_the_containers_ports() {
     let objects = build(everything());

@@ -15,6 +15,9 @@ const READ: Duration = Duration::from_secs(2);
 /// Reads it, if the group wants one.
 pub(super) async fn read(ctx: &Context, group: &Group) -> Stored {
     let Some(template) = &group.cluster_state else { return Stored::Absent };
+    if ctx.hints.with_group(&group.uid, |hints| hints.is_writing("ConfigMap", &template.name)) {
+        return Stored::Writing;
+    }
     let reading = ctx.cluster.get_plain(Kind::ConfigMap, &group.namespace, &template.name);
     match tokio::time::timeout(READ, reading).await {
         Err(_) => Stored::Unknown(format!("no answer within {} s", READ.as_secs())),

@@ -48,7 +48,7 @@ pub fn told(objects: Objects, now: Timestamp) -> Result<Told, Error> {
     let Objects { group: object, set, pods, claims, nodes } = objects;
     let mut group = validate::group(&object, "cluster.local").map_err(Error::ReadSpec)?;
     group.update.template = template_hash(&object);
-    let record = read_record(&object, now)?;
+    let record = read_record(&object, now, now)?;
     let unbound = conditions::unbound(claims.iter());
     let claims = claims.iter().filter_map(|claim| convert::claim(&group.name, claim)).collect();
     let template = record.fallback(&group.update).unwrap_or(&group.update.template).to_owned();
@@ -87,6 +87,8 @@ pub fn told(objects: Objects, now: Timestamp) -> Result<Told, Error> {
     let (evidence, ended, deleted_nodes) = (BTreeMap::new(), BTreeSet::new(), deleted_nodes(nodes.as_ref(), &record));
     let snapshot = Snapshot {
         now,
+        // Nobody looks here; what is stored counts as it is.
+        began: 0,
         nonce,
         group,
         record,

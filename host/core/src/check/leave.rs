@@ -1,9 +1,10 @@
 //! Which healthy members may be stopped: the primary of a switchover, and members beyond `replicas` (S25, S26).
 use super::claims::record_is_current;
 use super::membership::{is_let_go, quorum_without};
-use super::{Held, Rule, broken, broken_by, can_take_command, retry_allowed, role_is};
-use crate::contract::{Position, Role};
+use super::{Held, Rule, Violation, broken, broken_by, can_take_command, retry_allowed, role_is};
+use crate::contract::{MemberName, Position, Role, Transition};
 use crate::over::role_word;
+use crate::record::Event;
 use crate::snapshot::{Member, Snapshot};
 
 /// Whether the member can take over from the primary: it is a secondary of the current term, no command is open on it, and it stays.
@@ -49,6 +50,25 @@ pub fn stayers_serve(s: &Snapshot) -> Held {
     Err(broken(Rule::StayersFirst, message))
 }
 
+/// As many seconds as the user wants have passed since another member left (B29). Where members agree it left when the application removed it, otherwise when it stopped.
+///
+/// # Errors
+/// [`Rule::ChangedRecently`].
+pub fn removals_rest(s: &Snapshot) -> Held {
+    let rest = i64::from(s.group.removal_rest);
+    let leaves = |name: &MemberName| s.member(name).is_none_or(|member| s.leaves(member));
+    let end = if s.group.commands.membership.is_some() { Event::MemberRemoved } else { Event::Stopped };
+    let left = |past: &&Transition| end.is(&past.what) && past.member.as_ref().is_some_and(leaves);
+    let until = s.record.history.iter().filter(left).map(|past| past.at.saturating_add(rest)).max();
+    match until.filter(|until| s.now < *until && !s.group.is_stopped()) {
+        Some(until) => {
+            let message = format!("another member left less than {rest} s ago");
+            Err(Violation { until: Some(until), ..broken(Rule::ChangedRecently, message) })
+        }
+        None => Ok(()),
+    }
+}
+
 /// A member beyond `replicas` is stopped. A primary is stopped here only on the way to 0 members, and last; otherwise it is switched over or
 /// demoted first.
 ///
@@ -67,6 +87,10 @@ pub fn remove_member(s: &Snapshot, member: &Member) -> Held {
     }
     is_let_go(s, member)?;
     stayers_serve(s)?;
+    // Where members agree the wait is before the removal.
+    if s.group.commands.membership.is_none() {
+        removals_rest(s)?;
+    }
     let follower = s.members.iter().find(|m| s.role(m).0 == Role::Secondary && m.name != member.name);
     if s.role(member).0 == Role::Primary && !s.group.is_stopped() {
         let message = "a primary beyond spec.replicas is switched over or demoted first";

@@ -1,5 +1,6 @@
 //! Which members may become a further primary or a secondary, be demoted or be treated while primaries serve.
 use super::claims::claims_not_ahead;
+use super::leave::removals_rest;
 use super::membership::{counts, is_extra, is_let_go, is_listed, quorum_without};
 use super::{Held, Rule, Violation, broken, broken_by, can_take_command, retry_allowed, role_is};
 use crate::contract::{MemberName, Phase, Role};
@@ -142,6 +143,9 @@ pub fn demote_member(s: &Snapshot, serving: &[&Member], member: &Member) -> Held
     let stale = !s.serves(member) && !serving.is_empty();
     if s.leaves(member) {
         is_let_go(s, member)?;
+        if s.group.commands.membership.is_none() {
+            removals_rest(s)?;
+        }
     }
     quorum_without(s, &member.name)?;
     let surplus = serving.len() > s.group.desired_primaries();

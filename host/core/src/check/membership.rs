@@ -1,4 +1,5 @@
 //! Who may be started, added and removed where the members of the application agree (docs/rules.md, "Membership"). No policy is asked here, and none can break these rules.
+use super::leave::removals_rest;
 use super::{Held, Rule, Violation, broken, broken_by, can_take_command, retry_allowed, role_is, sole_primary};
 use crate::contract::{MemberName, Position, Role};
 use crate::limits;
@@ -53,16 +54,16 @@ pub(super) fn is_listed(s: &Snapshot, member: &Member) -> Held {
     runs_nowhere_else(s, member)?;
     let agreed = agreed(s)?;
     match agreed.list.entry(&s.group.name, &member.name) {
-        Some(entry) => starts_known(s, member, was_started(s, entry)),
+        Some(entry) => starts_known(s, member, past(s, entry)),
         None => Err(not_listed(&member.name)),
     }
 }
 
 /// The member starts on the volume of its identity, and a first start is begun only once the claims know the list that has it: if the record is lost afterwards, the claims name everyone
 /// without whom there may be no majority (S32).
-fn starts_known(s: &Snapshot, member: &Member, started: bool) -> Held {
-    has_identity(s, member, started)?;
-    if started {
+fn starts_known(s: &Snapshot, member: &Member, past: Past) -> Held {
+    has_identity(s, member, past)?;
+    if past != Past::Added {
         return Ok(());
     }
     let not_yet = |who: &str| Err(broken_by(Rule::ListUnknown, &member.name, format!("{who} yet that it is a member")));
@@ -91,16 +92,31 @@ fn not_listed(name: &MemberName) -> Violation {
     broken_by(Rule::NotListed, name, "the application does not list it as a member")
 }
 
-/// Whether the member was started under that identity: the list says so, or it was seen under it since the list was read.
-fn was_started(s: &Snapshot, entry: &Entry) -> bool {
+/// What is known of an identity that the application lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Past {
+    /// It was added, and never started.
+    Added,
+    /// The record or the claims say that it was started, or may have been.
+    Remembered,
+    /// The application says itself that it was started, so its volume has data.
+    Listed,
+}
+
+/// What is known of the identity: what the present list says, or what was seen since one was read.
+fn past(s: &Snapshot, entry: &Entry) -> Past {
     let before = |known: &Membership| known.has_started(&entry.id, entry.member(&s.group.name).as_ref());
-    entry.is_started() || s.record.membership.as_ref().is_some_and(before)
+    match entry.is_started() {
+        true => Past::Listed,
+        false if s.record.membership.as_ref().is_some_and(before) => Past::Remembered,
+        false => Past::Added,
+    }
 }
 
 /// No second identity on one volume, and no identity on a second volume: who was started has the volume on which it was, and who was only added has an empty one.
-fn has_identity(s: &Snapshot, member: &Member, started: bool) -> Held {
+fn has_identity(s: &Snapshot, member: &Member, past: Past) -> Held {
     let known = s.record.member(&member.name);
-    let first = is_first_volume(s, member);
+    let (first, started) = (is_first_volume(s, member), past != Past::Added);
     let other = has_other_volume(s, member) || first == Some(false) && started;
     let begun = known.started.as_ref().is_some_and(|start| start.before == Position::Empty);
     let why = match (&member.position, started) {
@@ -108,7 +124,7 @@ fn has_identity(s: &Snapshot, member: &Member, started: bool) -> Held {
         (_, true) if other => "it was started on another volume; that one has its identity",
         (Position::Empty, false) if began_elsewhere(s, member) => "it may have been started on another volume",
         // Only the claims knew that it was added, and nobody knows whether it was started. If it was, then on this volume, where nothing is.
-        (Position::Empty, true) if first == Some(true) => return Ok(()),
+        (Position::Empty, true) if first == Some(true) && past == Past::Remembered => return Ok(()),
         (Position::Empty, true) => "it counts as started before, and its volume is empty now",
         // A start that was interrupted left data of the very identity that it was given.
         (Position::Known(_), false) if !begun => UNEXPLAINED,
@@ -140,8 +156,12 @@ fn began_elsewhere(s: &Snapshot, member: &Member) -> bool {
 /// Whether a desired member lost the volume on which it was started under that identity, or may have been.
 #[must_use]
 pub fn lost(s: &Snapshot, entry: &Entry, member: &Member) -> bool {
-    let may_begin = is_first_volume(s, member) == Some(true);
-    (was_started(s, entry) && !may_begin || began_elsewhere(s, member)) && lost_identity(s, member)
+    let is_lost = match past(s, entry) {
+        Past::Added => false,
+        Past::Remembered => is_first_volume(s, member) != Some(true),
+        Past::Listed => true,
+    };
+    (is_lost || began_elsewhere(s, member)) && lost_identity(s, member)
 }
 
 /// What is said of a volume with data of an identity that the member does not have any more.
@@ -162,7 +182,7 @@ pub fn kept(s: &Snapshot, agreed: &Agreed, member: &Member) -> Option<Violation>
     let entry = agreed.list.entry(&s.group.name, &member.name)?;
     let is_idle = can_take_command(s, member).is_ok() && s.role(member).0 == Role::Stopped && !s.leaves(member);
     let has_data = matches!(member.position, Position::Known(_));
-    has_identity(s, member, was_started(s, entry)).err().filter(|_| is_idle && has_data)
+    has_identity(s, member, past(s, entry)).err().filter(|_| is_idle && has_data)
 }
 
 /// What is said of a list that too few said.
@@ -193,18 +213,19 @@ pub fn rejoin_member(s: &Snapshot, member: &Member) -> Held {
     }
     runs_nowhere_else(s, member)?;
     let now = match membership::said(s) {
-        Said::Agreed(agreed) => agreed.list.entry(&s.group.name, &member.name).map(|entry| was_started(s, entry)),
+        Said::Agreed(agreed) => agreed.list.entry(&s.group.name, &member.name).map(|entry| past(s, entry)),
         Said::Split(why) => return Err(broken(Rule::SplitBrain, why)),
         Said::Nobody | Said::Nothing(_) | Said::Differing(_) => remembered(s, &member.name),
     };
     starts_known(s, member, now.ok_or_else(|| not_listed(&member.name))?)
 }
 
-/// Whether the member was started, by the last list that was confirmed. `None`: it is not in it. Before any list was read the member that formed the cluster is alone.
-fn remembered(s: &Snapshot, name: &MemberName) -> Option<bool> {
+/// What the last list that was confirmed says of the member. `None`: it is not in it. Before any list was read the member that formed the cluster is alone.
+fn remembered(s: &Snapshot, name: &MemberName) -> Option<Past> {
+    let of = |listed: &Listed| if listed.started { Past::Remembered } else { Past::Added };
     match &s.record.membership {
-        Some(known) => known.of(name).map(|listed: &Listed| listed.started),
-        None => s.record.ever_seeded.as_ref().filter(|e| e.confirmed && e.member == *name).map(|_| true),
+        Some(known) => known.of(name).map(of),
+        None => s.record.ever_seeded.as_ref().filter(|e| e.confirmed && e.member == *name).map(|_| Past::Remembered),
     }
 }
 
@@ -408,6 +429,9 @@ pub fn remove(s: &Snapshot, agreed: &Agreed, target: &MemberName) -> Held {
         && !lost(s, entry, member)
     {
         return Err(broken_by(Rule::NotSurplus, target, "it is desired, and has its identity"));
+    }
+    if wanted.is_none() {
+        removals_rest(s)?;
     }
     // One whose start has ended and that is starting since may wait for its vote, which nobody gives it any more.
     if let Some(open) = s.record.intent_of(target).filter(|open| open.exited.is_none()) {

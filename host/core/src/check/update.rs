@@ -1,15 +1,16 @@
 //! When the pod of a member is deleted so that the next one has the group's present template (docs/rules.md, "Update").
 //!
-//! A pod is deleted at once where nothing is lost by it: nothing runs in it. Otherwise one member after the other goes, each only while all the others are in
+//! A pod is deleted at once where nothing is lost by it: nothing runs in it. Otherwise one member after the other goes, or one batch (`spec.update.batch`), each only while all the others are in
 //! their role, and the primary last. All of it is held twice, when it is decided and on live reads just before the pod is deleted.
 use super::rebalance::{has_been_ready, members_are_there, primaries_serve};
 use super::{
     Held, Rule, Violation, broken, broken_by, can_take_command, has_its_volumes, is_successor, quorum_without,
     sole_primary,
 };
-use crate::contract::{Phase, Role};
+use crate::contract::{MemberName, Phase, Role};
 use crate::over::role_word;
-use crate::snapshot::{Member, Mode, Pod, Snapshot};
+use crate::record::Verdict;
+use crate::snapshot::{Batch, Member, Mode, Pod, Snapshot};
 
 /// Whether the member stays and its pod was made from an older `spec.template`.
 #[must_use]
@@ -91,7 +92,7 @@ fn update_in_role(s: &Snapshot, member: &Member) -> Held {
     if !is_in_role(s, member) {
         return Err(broken_by(Rule::WrongRole, name, format!("{name} is {}", role_word(s.role(member).0))));
     }
-    rest_is_well(s, member)?;
+    rest_is_well(s, member, batch(s))?;
     // What is stopped on purpose has to take nothing over, and starts as on any other volume.
     if !is_idle_on_purpose(s, member) {
         has_its_volumes(s, member)?;
@@ -118,7 +119,7 @@ pub fn gives_up_lead(s: &Snapshot, primary: &Member) -> Held {
         return Err(broken_by(Rule::NoSuccessor, name, "no other member could lead"));
     }
     others_are_updated(s, primary)?;
-    rest_is_well(s, primary)?;
+    rest_is_well(s, primary, Batch::Member)?;
     match s.members.iter().any(|m| is_successor(s, m) && !s.is_cordoned(m)) {
         true => Ok(()),
         false => Err(broken_by(Rule::NoSuccessor, name, "no secondary is ready to lead")),
@@ -127,7 +128,7 @@ pub fn gives_up_lead(s: &Snapshot, primary: &Member) -> Held {
 
 /// This operator replaces pods, nobody decides otherwise, and the template is that of the `StatefulSet`.
 fn update_group(s: &Snapshot) -> Held {
-    if s.group.update.mode != Mode::OneByOne || s.group.paused || s.active_override().is_some() {
+    if s.group.update.mode != Mode::ByOperator || s.group.paused || s.active_override().is_some() {
         return Err(broken(Rule::AdministratorDecides, "updates are left to an administrator, or an override is set"));
     }
     match s.set.as_ref().is_some_and(|set| !set.unseen) {
@@ -151,8 +152,44 @@ fn has_older_template(s: &Snapshot, member: &Member) -> Held {
     }
 }
 
-/// Nothing is going on, and every other member is there, in its role and Ready for as long as the user wants.
-fn rest_is_well(s: &Snapshot, member: &Member) -> Held {
+/// How many go at a time. The first one that gets a template is watched, so it goes alone.
+fn batch(s: &Snapshot) -> Batch {
+    let update = &s.group.update;
+    let has_passed = s.record.canary_of(update).is_some_and(|canary| canary.verdict == Some(Verdict::Passed));
+    match update.canary == 0 || s.record.fallback(update).is_some() || has_passed {
+        true => update.batch,
+        false => Batch::Member,
+    }
+}
+
+/// Whether the other member may be without a pod at the same time as the member (B27).
+fn goes_along(s: &Snapshot, batch: Batch, member: &Member, other: &Member) -> bool {
+    let is_near = match batch {
+        Batch::Member => false,
+        Batch::Zone => s.zone(member).is_some_and(|zone| s.zone(other) == Some(zone)),
+        Batch::All => true,
+    };
+    is_near && other.name != member.name
+}
+
+/// Enough primaries serve without the member and those that go along with it. A single primary does not go along: it is the last, and gives up the lead first.
+fn primaries_serve_without(s: &Snapshot, member: &Member, batch: Batch) -> Held {
+    if batch == Batch::Member || s.group.desired_primaries() < 2 {
+        return primaries_serve(s);
+    }
+    let stays = |m: &Member| m.name != member.name && s.serves(m) && is_in_its_place(s, m).is_ok();
+    if !s.members.iter().any(stays) {
+        return Err(broken(Rule::NobodyServes, format!("no other primary than {} serves", member.name)));
+    }
+    let is_known = |name: &MemberName| s.member(name).is_some_and(|m| s.serves(m) || goes_along(s, batch, member, m));
+    match s.may_be_primary().into_iter().find(|(name, _)| !is_known(name)) {
+        Some((name, why)) => Err(broken_by(Rule::MayBePrimary, &name, format!("{name} may be primary too: {why}"))),
+        None => Ok(()),
+    }
+}
+
+/// Nothing is going on, and every other member that does not go along is there, in its role and Ready for as long as the user wants.
+fn rest_is_well(s: &Snapshot, member: &Member, batch: Batch) -> Held {
     if let Some(intent) = s.record.intents.first() {
         let message = format!("{} on {} is not settled", intent.command, intent.member);
         return Err(broken_by(Rule::MemberBusy, &intent.member, message));
@@ -160,11 +197,13 @@ fn rest_is_well(s: &Snapshot, member: &Member) -> Held {
     if s.record.switchover.as_ref().is_some_and(super::Switchover::is_open) {
         return Err(broken(Rule::NotAtRest, "the lead moves"));
     }
-    primaries_serve(s)?;
+    primaries_serve_without(s, member, batch)?;
     members_are_there(s)?;
-    let others = || s.members.iter().filter(|other| other.name != member.name);
+    let stays = |other: &&Member| other.name != member.name && !goes_along(s, batch, member, other);
+    let others = || s.members.iter().filter(stays);
     others().try_for_each(|other| is_in_its_place(s, other))?;
-    let wait = i64::from(s.group.update.wait);
+    let (wait, uptime) = (i64::from(s.group.update.wait), i64::from(s.group.update.min_uptime));
+    s.members.iter().filter(|_| uptime > 0).try_for_each(|any| has_been_ready(s, any, uptime))?;
     others().filter(|_| wait > 0).try_for_each(|other| has_been_ready(s, other, wait))?;
     canary_allows(s)?;
     // Its pod may be evicted at any moment, and the group would lack two members at a time.
@@ -286,7 +325,8 @@ fn has_to_give_up_lead(s: &Snapshot, primary: &Member) -> bool {
 }
 
 fn others_are_updated(s: &Snapshot, primary: &Member) -> Held {
-    let other = s.members.iter().find(|m| m.name != primary.name && !s.serves(m) && awaits_update(s, m));
+    let is_before = |m: &&Member| m.name != primary.name && !s.serves(m) && awaits_update(s, m) && s.reachable(m);
+    let other = s.members.iter().find(is_before);
     match other {
         Some(other) => Err(broken_by(
             Rule::PrimaryLast,

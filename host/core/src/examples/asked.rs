@@ -115,6 +115,7 @@ fn observed(point: Point, story: &contract::Snapshot) -> Snapshot {
     }
     Snapshot {
         now: story.now,
+        began: 0,
         nonce: "story".to_owned(),
         group: group(story),
         record,
@@ -186,6 +187,7 @@ fn group(story: &contract::Snapshot) -> Group {
         retry: None,
         requested_override: None,
         resize_deadline: 600,
+        removal_rest: 0,
         update: Update::default(),
         deletes_volumes: false,
         cluster_state: None,

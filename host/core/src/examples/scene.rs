@@ -26,6 +26,7 @@ impl Scene {
         let record = Record { cleared_generation: 1, last_replicas: members, ..Record::default() };
         Scene(Snapshot {
             now: NOW,
+            began: 0,
             nonce: "example".into(),
             group: group(members),
             record,
@@ -350,6 +351,7 @@ fn group(members: u32) -> Group {
         retry: None,
         requested_override: None,
         resize_deadline: 600,
+        removal_rest: 0,
         update: Update::default(),
         deletes_volumes: false,
         cluster_state: None,

@@ -122,4 +122,10 @@ impl Verb {
             Verb::MemberAdd | Verb::MemberRemove | Verb::MemberPromote => Role::Unknown,
         }
     }
+
+    /// Whether a member on which it worked runs afterwards.
+    #[must_use]
+    pub fn leaves_running(self) -> bool {
+        matches!(self.intended(), Role::Primary | Role::Secondary)
+    }
 }

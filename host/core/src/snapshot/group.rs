@@ -34,6 +34,8 @@ pub struct Group {
     pub failover: Failover,
     /// Seconds for which the application's members may stay other than desired without a change among them (`spec.scaling.deadlineSeconds`).
     pub resize_deadline: u32,
+    /// Seconds from the end of one member to that of the next one that leaves (`spec.scaling.waitBetweenRemovalsSeconds`).
+    pub removal_rest: u32,
     /// Whether the claims of members that were removed are deleted (`spec.scaling.volumes`).
     pub deletes_volumes: bool,
     /// How a changed template reaches the pods (`spec.update`).
@@ -75,8 +77,12 @@ impl Group {
 pub struct Update {
     /// Who deletes the pods.
     pub mode: Mode,
+    /// How many at a time, if this operator does.
+    pub batch: Batch,
     /// Seconds for which every other member has been ready before the next healthy one gets a new pod.
     pub wait: u32,
+    /// Seconds for which every member, the one that gets a new pod too, has been ready since its last start.
+    pub min_uptime: u32,
     /// Seconds without progress after which an update is reported.
     pub timeout: u32,
     /// Seconds for which the first member with a changed template is watched. 0: it is not.
@@ -108,8 +114,10 @@ pub enum Former {
 impl Default for Update {
     fn default() -> Self {
         Update {
-            mode: Mode::OneByOne,
+            mode: Mode::ByOperator,
+            batch: Batch::Member,
             wait: 0,
+            min_uptime: 0,
             timeout: 600,
             canary: 0,
             rolls_back: false,
@@ -124,12 +132,24 @@ impl Default for Update {
 /// Who deletes pods of an older template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// This operator, one after the other.
-    OneByOne,
+    /// This operator.
+    ByOperator,
     /// This operator, once an administrator lets it go on.
     Paused,
     /// Users.
     ByHand,
+}
+
+/// How many members get a new pod at a time (B27).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Batch {
+    /// One.
+    #[default]
+    Member,
+    /// Those of one zone (fault domain). One whose zone is not known goes alone.
+    Zone,
+    /// All that the rules allow.
+    All,
 }
 
 /// When a secondary may take over from a lost primary. These settings follow from what the application guarantees, which only its owner knows.

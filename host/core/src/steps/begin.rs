@@ -21,7 +21,7 @@ pub fn begin(s: &Snapshot, plan: &mut Plan, verb: Verb, name: &MemberName) {
         return plan.wait(Reason::PodsNotRunning, Some(name), message);
     };
     let needs_state = state::starts(s, verb, member);
-    if let Some(why) = state::blocks(s, &plan.record, name).filter(|_| needs_state) {
+    if let Some(why) = state::blocks(s, &plan.record, needs_state.then_some(name), &command.exec) {
         let message = format!("{command_name} on {name} waits: {why}");
         return plan.wait(Reason::ClusterStateBlocked, Some(name), message);
     }
@@ -78,6 +78,10 @@ pub fn begin_change(s: &Snapshot, plan: &mut Plan, verb: Verb, on: &MemberName, 
         let message = format!("container {} of {on} does not run", command.container);
         return plan.wait(Reason::PodsNotRunning, Some(on), message);
     };
+    if let Some(why) = state::blocks(s, &plan.record, None, &command.exec) {
+        let message = format!("{command_name} of {target} waits: {why}");
+        return plan.wait(Reason::ClusterStateBlocked, Some(target), message);
+    }
     let counter = plan.record.counter.saturating_add(1);
     let intent = Intent {
         token: verb.token(counter, &s.nonce),
@@ -161,8 +165,7 @@ fn record_intent(s: &Snapshot, plan: &mut Plan, member: &Member, intent: &Intent
         let (term, target) = (intent.term, intent.verb.opens_term());
         known.started = Some(Started { term, target, before, followed: false, peer_stopped: false });
     }
-    let starts = matches!(intent.verb.intended(), Role::Primary | Role::Secondary);
-    let agrees = starts && s.group.commands.membership.is_some();
+    let agrees = intent.verb.leaves_running() && s.group.commands.membership.is_some();
     // An administrator named the claim with which the member is recovered: it is that of its identity once the member leads.
     if (intent.verb.may_lead() || agrees) && intent.verb != Verb::Recover {
         // The start may never be confirmed, and the claims of others may say that it led: then this is the volume that it led with.

@@ -20,7 +20,7 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
         return;
     }
     match update.mode {
-        Mode::OneByOne => {}
+        Mode::ByOperator => {}
         // A pause does not take back what was found; an open watch begins anew after it.
         Mode::Paused => return plan.record.canary = known.filter(|canary| canary.verdict.is_some()),
         Mode::ByHand => return,
@@ -75,6 +75,7 @@ fn first(s: &Snapshot) -> Option<Canary> {
 /// Looks how it does, and judges when that is clear.
 fn watch(s: &Snapshot, plan: &mut Plan, canary: &mut Canary) {
     let seconds = i64::from(s.group.update.canary);
+    (canary.begun, canary.since) = (s.counts_from(canary.begun), canary.since.map(|since| s.counts_from(since)));
     let (found, is_away) = seen(s, canary);
     match found {
         // What becomes of its pod or its node is not due to the template: it begins anew.

@@ -1,6 +1,6 @@
 //! Demote: more primaries serve than desired, or one that leaves makes room for a member that stays; which one is stopped next? A primary of an older term
 //! is stopped without a question, and so is one that no confirmed command made primary: a start on it was never confirmed, and a user started it by hand (S23).
-use crate::check;
+use crate::check::{self, Rule, Violation};
 use crate::contract::{MemberName, Role};
 use crate::plan::{Plan, Reason};
 use crate::policy::{Point, Policies};
@@ -26,6 +26,11 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     if surplus <= s.group.desired_primaries() && !serving.iter().any(|m| check::makes_room(s, &serving, m)) {
         return;
     }
+    // Those that leave are stopped first, and rest between two of them.
+    if let Some((member, violation)) = rests(s, &serving) {
+        let message = format!("{} is leaving: {violation}", member.name);
+        return plan.wait_until(Reason::ShrinkPending, Some(&member.name), message, violation.until);
+    }
     if !positions::all_known(s, plan, serving.iter().copied()) {
         return;
     }
@@ -33,6 +38,13 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     if let Some(name) = ask::choose_member(s, policies, plan, Point::Demote, &bars) {
         begin::begin(s, plan, Verb::Demote, &name);
     }
+}
+
+/// A primary that leaves and waits, because another member left a short time ago.
+fn rests<'a>(s: &Snapshot, serving: &[&'a Member]) -> Option<(&'a Member, Violation)> {
+    let member = serving.iter().copied().filter(|m| s.leaves(m)).max_by_key(|m| m.ordinal)?;
+    let violation = check::demote_member(s, serving, member).err()?;
+    (violation.rule == Rule::ChangedRecently).then_some((member, violation))
 }
 
 /// A primary of an older term, or one that no confirmed command made primary. The plan says which one waits for a pause after failures.

@@ -57,9 +57,10 @@ fn try_out(s: &Snapshot, plan: &mut Plan, fallback: &mut Fallback) {
     let mut trial = known.unwrap_or_else(|| Trial { template: update.template.clone(), ..Trial::default() });
     trial.worked.extend(s.members.iter().filter(|m| check::works_with_template(s, m)).map(|m| m.name.clone()));
     let since = trial.failing.take();
-    let found = failing(s, &trial, since.as_ref()).filter(|_| update.mode == Mode::OneByOne);
+    let found = failing(s, &trial, since.as_ref()).filter(|_| update.mode == Mode::ByOperator);
     if let Some((member, violation)) = found {
-        let since = since.filter(|before| before.member == member.name).map_or(s.now, |before| before.since);
+        let since =
+            since.filter(|before| before.member == member.name).map_or(s.now, |before| s.counts_from(before.since));
         let overdue = since.saturating_add(i64::from(update.timeout));
         if s.now >= overdue && can_go_back {
             return give_up(s, plan, fallback, why(member, &violation));

@@ -70,12 +70,17 @@ fn stop_member(s: &Snapshot, plan: &mut Plan, member: &Member) {
     if s.record.intents.iter().any(|i| i.verb == Verb::Remove) || plan.touches(&member.name) {
         return;
     }
-    if check::remove_member(s, member).is_ok() {
-        return begin::begin(s, plan, Verb::Remove, &member.name);
-    }
+    let until = match check::remove_member(s, member) {
+        Ok(()) => return begin::begin(s, plan, Verb::Remove, &member.name),
+        Err(violation) if violation.rule == Rule::ChangedRecently => {
+            let message = format!("{} is leaving: {violation}", member.name);
+            return plan.wait_until(Reason::ShrinkPending, Some(&member.name), message, violation.until);
+        }
+        Err(violation) => violation.until,
+    };
     let message =
         format!("{} is leaving; it is {} and has to be stopped first", member.name, role_word(s.role(member).0));
-    plan.wait(Reason::ShrinkPending, Some(&member.name), message);
+    plan.wait_until(Reason::ShrinkPending, Some(&member.name), message, until);
 }
 
 fn shrink(s: &Snapshot, plan: &mut Plan, leaving: &[&Member]) {

@@ -13,6 +13,10 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
         Err(why) => return plan.wait(Reason::ClusterStateBlocked, None, why),
     };
     give(plan, &data);
+    if s.cluster_state == Stored::Writing {
+        // The end of the write starts the next round.
+        return;
+    }
     if let Some(why) = state::unwritable(s, template) {
         return plan.wait(Reason::ClusterStateBlocked, None, why);
     }

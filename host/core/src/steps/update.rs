@@ -1,10 +1,12 @@
-//! Update: `spec.template` changed; which pod is deleted next, so that its member gets one of the present template? There is nothing to choose: members that are in
-//! no role go at once, then the secondaries from the highest ordinal, then the primary, which gives up the lead first (`switchover`).
+//! Update: `spec.template` changed; which pods are deleted next, so that their members get some of the present template? There is nothing to choose: members that are in
+//! no role go at once, then the secondaries from the highest ordinal, one by one or in batches, then the primary, which gives up the lead first (`switchover`).
 use crate::check;
+use crate::contract::{MemberName, Phase};
 use crate::plan::{Action, DeletionCause, Plan, Reason};
 use crate::policy::Policies;
 use crate::record::{Event, Updating, Verdict, cut};
-use crate::snapshot::{Member, Mode, Snapshot};
+use crate::snapshot::{Batch, Member, Mode, Snapshot};
+use std::cmp::Reverse;
 
 /// The reason of the deletion that users see.
 const WHY: &str = "it has an older template than the group";
@@ -28,7 +30,7 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
         plan.wait(Reason::ConfigUnknown, None, cut(trouble));
     }
     let old: Vec<&Member> = s.members.iter().filter(|m| check::awaits_update(s, m)).collect();
-    let by_host = s.group.update.mode == Mode::OneByOne && !s.group.is_stopped();
+    let by_host = s.group.update.mode == Mode::ByOperator && !s.group.is_stopped();
     let Some(next) = next(s, &old).filter(|_| by_host) else {
         plan.record.updating = None;
         return;
@@ -39,8 +41,9 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
             format!("{} is next, when objects are as desired", next.name)
         }
         Ok(()) => {
-            replace(s, plan, next);
-            format!("{} gets a new pod", next.name)
+            let names = replace_batch(s, plan, next, &old);
+            let verb = if names.contains(' ') { "get new pods" } else { "gets a new pod" };
+            format!("{names} {verb}")
         }
         Err(violation) => {
             violation.until.into_iter().for_each(|at| plan.look_again_at(at));
@@ -64,7 +67,37 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
 
 /// Who is next: those that are no primaries first; of them one whose node is to be drained, which has to move in any case; then from the highest ordinal (E32).
 fn next<'a>(s: &Snapshot, old: &[&'a Member]) -> Option<&'a Member> {
-    old.iter().copied().max_by_key(|m| (!s.serves(m), s.is_cordoned(m), m.ordinal))
+    old.iter().copied().max_by_key(|m| rank(s, m))
+}
+
+fn rank(s: &Snapshot, member: &Member) -> (bool, bool, u32) {
+    (!s.serves(member), s.is_cordoned(member), member.ordinal)
+}
+
+/// Replaces the pod of the member and of all that may go along with it. Returns their names.
+fn replace_batch(s: &Snapshot, plan: &mut Plan, first: &Member, old: &[&Member]) -> String {
+    replace(s, plan, first);
+    let mut names = first.name.to_string();
+    if s.group.update.batch == Batch::Member {
+        return names;
+    }
+    // The rules are held against what will be when the others are gone.
+    let mut then = s.clone();
+    let go = |then: &mut Snapshot, name: &MemberName| {
+        let pods = then.members.iter_mut().filter(|m| &m.name == name).filter_map(|m| m.pod.as_mut());
+        pods.for_each(|pod| pod.phase = Phase::Terminating);
+    };
+    go(&mut then, &first.name);
+    let mut others: Vec<&Member> = old.iter().copied().filter(|m| m.name != first.name).collect();
+    others.sort_by_key(|m| Reverse(rank(s, m)));
+    for other in others {
+        if !plan.touches(&other.name) && check::update_member(&then, other).is_ok() {
+            replace(s, plan, other);
+            go(&mut then, &other.name);
+            names = format!("{names}, {}", other.name);
+        }
+    }
+    names
 }
 
 fn replace(s: &Snapshot, plan: &mut Plan, member: &Member) {

@@ -52,6 +52,22 @@ fn failure(world: &mut World) -> Option<String> {
     why
 }
 
+// S28 (simulator, seed 400001842): another process began the watch, by a clock that may have been wrong. Its verdict rests on the time in which this one has looked.
+#[test]
+fn a_verdict_rests_on_what_this_process_saw() {
+    let judged = |seconds: i64, own: i64, change: &dyn Fn(&mut World)| {
+        let mut world = watched(seconds);
+        world.began = world.now - own;
+        change(&mut world);
+        outcome(&round(&mut world)).1
+    };
+    let works = |_: &mut World| ();
+    assert_eq!((judged(70, 60, &works), judged(70, 59, &works)), (Some(Verdict::Passed), None));
+    let fails = |w: &mut World| w.body(2).pod.ready = false;
+    assert!(judged(60_000, 660, &fails).is_some());
+    assert_eq!(judged(60_000, 659, &fails), None);
+}
+
 fn phase(world: &mut World) -> (UpdatePhase, Option<String>) {
     let s = world.observe();
     let plan = decide(&s, &Natural);

@@ -86,6 +86,25 @@ fn whoever_was_added_may_begin_on_the_volume_that_was_noted() {
     }
 }
 
+// S32: a list that says that the member was started proves that its volume had data, whoever said it: an empty one is not that any more, although it has the same name and UID.
+#[test]
+fn whoever_is_listed_as_started_does_not_begin_on_an_empty_volume() {
+    let joins = |started: bool| {
+        let mut s = one_stopped(3);
+        relist(&mut s, Some(started));
+        let volume = memory::claim_uids(&s.members[2].claims);
+        let own = s.record.membership.as_mut().unwrap().members.iter_mut().find(|l| l.member == Some(db(2))).unwrap();
+        (own.started, own.volume) = (true, volume);
+        s.record.member_mut(&db(2)).claim_uid = None;
+        s.members[2].position = Position::Empty;
+        let agreed = check::agreed(&s).unwrap();
+        let is_lost = check::lost(&s, agreed.list.entry("db", &db(2)).unwrap(), &s.members[2]);
+        (check::start(&s, &intent(&s, Verb::Join, 2)).err().map(|why| why.rule), is_lost)
+    };
+    assert_eq!(joins(false), (None, false));
+    assert_eq!(joins(true), (Some(Rule::SecondIdentity), true), "it is removed, and added anew");
+}
+
 // S32: the volume of whoever was not started yet is noted, also when another one takes its place; of whoever was started nothing is noted any more.
 #[test]
 fn the_volume_of_a_first_start_is_noted_until_it_was_seen() {

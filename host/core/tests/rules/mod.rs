@@ -1,6 +1,7 @@
 //! Single rules, one test each.
 mod alone;
 mod answers;
+mod batches;
 mod behind;
 mod canary;
 mod changes;
@@ -19,6 +20,7 @@ mod order;
 mod over;
 mod rebalance;
 mod recover;
+mod removals;
 mod repair;
 mod resize;
 mod rollback;

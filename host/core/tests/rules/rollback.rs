@@ -120,6 +120,9 @@ fn a_template_that_does_not_work_is_given_up_in_time() {
     kept(&|w| w.group.update.mode = Mode::Paused);
     kept(&|w| w.group.update.mode = Mode::ByHand);
     kept(&|w| trial(w).failing.as_mut().unwrap().since += 1);
+    // S28: another process noted since when, by a clock that may have been wrong.
+    let record = kept(&|w| w.began = w.now - 599);
+    assert_eq!(failing(&record), Some(("db-2".to_owned(), stuck().now - 599)));
     kept(&|w| w.record.fallback = None);
     kept(&|w| w.record.fallback.as_mut().unwrap().good = NEW.into());
     kept(&|w| w.group.update.former = Former::Unknown);

@@ -183,8 +183,9 @@ fn a_start_waits_for_the_config_map_and_a_takeover_does_not() {
     assert_eq!(runs(&tried(Stored::Absent, &as_it_is)).map(|run| run.1.verb), Some(Verb::Seed));
     let long = |template: &mut Template| template.entries[1].text = "x".repeat(limits::STATE_BYTES);
     for (plan, why) in [
-        (tried(Stored::Foreign, &as_it_is), "ConfigMap db-state exists and does not belong to this group"),
+        (tried(Stored::Foreign, &as_it_is), "ConfigMap db-state exists and is not the cluster state of this group"),
         (tried(Stored::Unknown("forbidden (403)".into()), &as_it_is), "cannot be read: forbidden (403)"),
+        (tried(Stored::Writing, &as_it_is), "ConfigMap db-state, which has the cluster state, is being written"),
         (tried(Stored::Absent, &long), "more than 32768 bytes with 1 members"),
     ] {
         assert!(runs(&plan).is_none() && written(&plan).is_none(), "{why}: {:#?}", plan.actions);
@@ -232,6 +233,9 @@ fn it_is_written_only_when_it_differs() {
         let expected = Action::WriteState { name: "db-state".into(), data: wanted.clone(), version, awaited: false };
         assert_eq!(write, Some(&expected));
     }
+    // Nobody starts: the write that is under way is not waited for.
+    let writing = plan(Stored::Writing);
+    assert_eq!((written(&writing), blocked(&writing).len()), (None, 0));
     let mut none = Snapshot { cluster_state: own(Data::new()), ..s.clone() };
     none.group.cluster_state = None;
     assert_eq!(written(&decide(&none, &Natural)), None, "nobody asked for it");
@@ -252,6 +256,45 @@ fn an_argument_is_replaced_by_the_value_of_its_key() {
     assert_eq!(argv, &["add", "db-3", "existing", "$(STATE:NONE)", "x$(STATE:STATE)"]);
     assert!(env.contains(&format!("CLUSTER={}", peers(&[0, 1, 2]))) && !needs_state, "{env:?}");
     assert_eq!(&state::environment(&s), env, "what only asks is given the same");
+    // Without the value there is nothing to put in its place; a command that has no such argument goes on.
+    s.group.cluster_state.iter_mut().for_each(|template| template.entries[2].text = "x".repeat(limits::STATE_BYTES));
+    let plan = decide(&s, &Natural);
+    assert_eq!((runs(&plan), plan.record.intents.len()), (None, 0), "{:#?}", plan.actions);
+    assert!(blocked(&plan).iter().any(|said| said.starts_with("memberAdd of db-3 waits: ")), "{:#?}", plan.waits);
+    let add = &mut s.group.commands.membership.as_mut().unwrap().add;
+    add.exec.retain(|argument| argument != "$(STATE:STATE)");
+    assert!(runs(&decide(&s, &Natural)).is_some());
+}
+
+// D6: a takeover whose command has a value as an argument waits for that value, and for nothing else.
+#[test]
+fn a_takeover_waits_only_for_a_value_that_it_is_given() {
+    let mut world = World::new(2, 1);
+    world.group.commands.secondary = Some(command("secondary"));
+    world.round(&Natural);
+    world.now += 1;
+    for ordinal in [0, 1] {
+        world.remember(ordinal, 1, "5");
+    }
+    world.serve(1, Role::Secondary);
+    world.record.member_mut(&db(0)).primary_term = Some(1);
+    world.cluster_state = Stored::Foreign;
+    let tried = |world: &mut World, text: &str, argument: &str| {
+        let mut template = template();
+        template.entries[1].text = text.to_owned();
+        world.group.cluster_state = Some(template);
+        world.group.commands.primary.exec = vec!["primary".into(), argument.into()];
+        world.group.commands.promote = None;
+        let mut world = world.clone();
+        let mut plans = (0..4).map(|_| world.round(&Natural).1);
+        let is_blocked = |plan: &Plan| blocked(plan).iter().any(|said| said.contains("on db-1 waits"));
+        let plan = plans.find(|plan| runs(plan).is_some() || is_blocked(plan)).unwrap();
+        (runs(&plan).map(|run| run.1.verb), is_blocked(&plan))
+    };
+    let long = "x".repeat(limits::STATE_BYTES);
+    assert_eq!(tried(&mut world, "$(STATE)", "$(STATE:STATE)"), (Some(Verb::Failover), false));
+    assert_eq!(tried(&mut world, &long, "$(STATE:OTHER)"), (Some(Verb::Failover), false), "that is no key");
+    assert_eq!(tried(&mut world, &long, "$(STATE:TOKEN)"), (None, true));
 }
 
 // D6: a place that nobody knows stays as it is, and a value ends at its bound.

@@ -138,7 +138,7 @@ fn stored_times_are_never_later_than_now() {
     };
     let now = 1_000_000;
     let mut ahead = at(now + 3600);
-    ahead.clamp(now);
+    ahead.clamp(now, now);
     let mut wanted = at(now);
     let known = wanted.member_mut(&db(0));
     (known.retry_at, known.treat_at) =
@@ -148,17 +148,36 @@ fn stored_times_are_never_later_than_now() {
         let mut record = at(now + 3600);
         let known = record.member_mut(&db(0));
         (known.failures, known.treated) = (failures, failures + limits::FREE_TREATMENTS - 1);
-        record.clamp(now);
+        record.clamp(now, now);
         let known = record.member(&db(0));
         assert_eq!((known.retry_at, known.treat_at), (Some(now + pause), Some(now + pause)), "{failures}");
     }
     let (mut past, before) = (at(now - 3600), at(now - 3600));
-    past.clamp(now);
+    past.clamp(now, now);
     assert_eq!(past, before);
     let mut resting = Record::default();
     resting.member_mut(&db(0)).retry_at = Some(now + 7);
-    resting.clamp(now);
+    resting.clamp(now, now);
     assert_eq!(resting.member(&db(0)).retry_at, Some(now + 7), "a back-off in its bounds stays");
+}
+
+// S28: what was noted by a clock that is ahead happened before this process began to look, so that no rest after it lasts longer than it should.
+#[test]
+fn what_was_noted_ahead_of_time_is_over_when_a_process_begins() {
+    let noted = |at| {
+        let mut record = Record::default();
+        record.note(at, Event::Stopped, None, None);
+        record.clamp(1000, 400);
+        record.history[0].at
+    };
+    assert_eq!([1001, 1000, 500, 300].map(noted), [400, 1000, 500, 300]);
+}
+
+// S28: a verdict that nobody takes back rests on time in which this process has looked itself, whatever the clock of the one before said.
+#[test]
+fn only_what_a_process_saw_itself_counts() {
+    let s = Snapshot { now: 1000, began: 400, ..read() };
+    assert_eq!([300, 400, 500, 1001].map(|at| s.counts_from(at)), [400, 400, 500, 1000]);
 }
 
 // S28: another process began commands by a clock that was a day behind. Each has its own time under the eyes of this process, and a role is awaited anew; times that

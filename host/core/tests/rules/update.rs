@@ -63,6 +63,25 @@ fn a_member_that_works_is_updated_only_beside_others_that_do() {
     assert_eq!(of_two(&|w| w.nodes.get_mut("node-1").unwrap().cordoned = true), Rule::NotAtRest);
     assert_eq!(of_two(&|w| w.new_volume(2)), Rule::ClaimChanged);
     assert_eq!(of_two(&|w| w.group.update.wait = 20_000), Rule::ChangedRecently);
+    assert_eq!(of_two(&|w| w.group.update.min_uptime = 20_000), Rule::ChangedRecently);
+}
+
+// C72: nobody is restarted before everybody, also whoever is next, has been up for as long as the user wants: 599 s are not 600.
+#[test]
+fn nobody_is_restarted_before_all_were_up_for_a_while() {
+    let after = |since_all: i64, since_last: i64| {
+        let mut world = old();
+        (world.group.update.min_uptime, world.now) = (600, START + 10_000);
+        let now = world.now;
+        for (ordinal, since) in [(0, since_all), (1, since_all), (2, since_last)] {
+            world.body(ordinal).pod.phase_since = now - since;
+        }
+        let s = world.observe();
+        update_member(&s, &s.members[2]).map_err(|violation| (violation.rule, violation.until))
+    };
+    assert_eq!(after(600, 600), Ok(()));
+    assert_eq!(after(600, 599), Err((Rule::ChangedRecently, Some(START + 10_001))));
+    assert_eq!(after(599, 600), Err((Rule::ChangedRecently, Some(START + 10_001))));
 }
 
 // Whoever has to move in any case goes first.

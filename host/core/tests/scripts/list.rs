@@ -128,6 +128,9 @@ stories! {
     ;
     leaving:
         two_members_leave_one_by_one
+        members_leave_with_a_rest_between_them
+        primaries_leave_with_a_rest_between_them
+        nobody_rests_on_the_way_to_zero
         a_leaving_member_without_a_pod_is_waited_for
     ;
     membership:
@@ -142,6 +145,7 @@ stories! {
         learners_come_first
         an_agreeing_group_grows_one_by_one
         members_are_removed_before_they_are_stopped
+        members_are_removed_with_a_rest_between_them
         claims_of_removed_members_are_deleted
         kept_claims_are_deleted_later
         a_failed_remove_leaves_its_member
@@ -407,6 +411,8 @@ stories! {
         several_primaries_go_one_after_the_other
         an_update_without_progress_is_reported
         updates_can_be_paused_or_left_to_users
+        all_are_updated_together
+        all_primaries_are_updated_together_but_one
         a_lead_that_cannot_move_holds_up_the_primary
         three_members_that_agree_are_updated_beside_a_majority
         two_members_that_agree_are_updated_all_the_same

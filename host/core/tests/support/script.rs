@@ -12,7 +12,7 @@ use tanist_core::contract::{MemberName, Phase, Role};
 use tanist_core::plan::Plan;
 use tanist_core::policy::{Point, Policies};
 use tanist_core::record::{LastPrimary, Record};
-use tanist_core::snapshot::{ClaimMark, Mode, Node, Object, Override, Snapshot};
+use tanist_core::snapshot::{Batch, ClaimMark, Mode, Node, Object, Override, Snapshot};
 
 /// Plays the story `text` of that file and returns it with the present output.
 pub fn play(file: &str, text: &str) -> String {
@@ -83,10 +83,19 @@ fn ran(member: &MemberName, node: &str) -> LastPrimary {
 
 fn mode(text: &str) -> Mode {
     match text {
-        "one-by-one" => Mode::OneByOne,
+        "by-operator" => Mode::ByOperator,
         "paused" => Mode::Paused,
         "by-hand" => Mode::ByHand,
         other => panic!("{other:?} is no mode of updates"),
+    }
+}
+
+fn batch(text: &str) -> Batch {
+    match text {
+        "member" => Batch::Member,
+        "zone" => Batch::Zone,
+        "all" => Batch::All,
+        other => panic!("{other:?} is no batch"),
     }
 }
 
@@ -423,7 +432,9 @@ impl Story {
                 "starting" => group.start_deadline = number(value),
                 "resizeDeadline" => group.resize_deadline = value.parse().unwrap(),
                 "update" => group.update.mode = mode(value),
+                "batch" => group.update.batch = batch(value),
                 "updateTimeout" => group.update.timeout = number(value),
+                "removalRest" => group.removal_rest = number(value),
                 "updateWait" => group.update.wait = number(value),
                 "deletesVolumes" => group.deletes_volumes = value == "true",
                 other => panic!("{other:?} is not in the spec"),

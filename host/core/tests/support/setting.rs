@@ -43,6 +43,7 @@ pub fn group(replicas: u32, primaries: u32) -> Group {
         retry: None,
         requested_override: None,
         resize_deadline: 600,
+        removal_rest: 0,
         update: Update::default(),
         deletes_volumes: false,
         cluster_state: None,

@@ -54,6 +54,8 @@ pub struct World {
     pub events: Events,
     pub births: u32,
     pub rounds: u32,
+    /// Since when the present process has looked.
+    pub began: Timestamp,
     /// What was fresher than a member that led a new term, by leave of the rules: the member and what it held.
     pub abandoned: BTreeMap<u32, Option<(u64, u64)>>,
     /// What `check` said, which is always that all is well.
@@ -90,6 +92,7 @@ impl World {
             events: Events::default(),
             births: 0,
             rounds: 0,
+            began: 0,
             abandoned: BTreeMap::new(),
             checks: BTreeMap::new(),
             agreement: Agreement::default(),
@@ -200,6 +203,7 @@ impl World {
         let evidence = record.intents.iter().filter_map(|i| Some((i.token.clone(), self.evidence(i)?))).collect();
         let mut snapshot = Snapshot {
             now,
+            began: self.began,
             nonce: format!("n{}", self.rounds),
             group: self.group.clone(),
             objects: self.objects.clone(),

@@ -13,7 +13,7 @@ pub(super) fn may_replace(state: &State, pod: &str) -> bool {
     let present = state.sets.get(&group).and_then(|set| set.status.as_ref()?.update_revision.clone());
     let is_older = present.is_some() && object.labels().get("controller-revision-hash") != present.as_ref();
     let update = state.groups.get(&group).map(|group| &group.spec.update);
-    is_older && update.is_some_and(|update| update.batch == Batch::Member && !update.paused)
+    is_older && update.is_some_and(|update| update.batch != Batch::None && !update.paused)
 }
 
 /// A process replaces such a pod. `is_well`: it serves, and nothing failed in it.

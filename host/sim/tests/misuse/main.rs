@@ -27,9 +27,14 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const EVERYTHING: &str = "everything";
 
 /// Fields that only the operator itself reads: which policies decide, when a round is due, and how many former templates are kept.
-const READ_ELSEWHERE: [&str; 5] = [
+const READ_ELSEWHERE: [&str; 9] = [
     "spec.policies",
     "spec.resyncIntervalSeconds",
+    // The API server alone holds `replicas` against these.
+    "spec.scaling.maxReplicas",
+    "spec.scaling.minReplicas",
+    "spec.scaling.neverDown",
+    "spec.scaling.odd",
     "spec.update.onConfigChange",
     "spec.update.onSecretChange",
     "spec.update.revisionHistoryLimit",

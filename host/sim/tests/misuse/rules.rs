@@ -76,9 +76,28 @@ const RULES: &[(&str, Rule)] = &[
     ("!has(self.commands.memberList) || self.replicas <= 64", |own| {
         own.pointer("/commands/memberList").is_none() || own["replicas"].as_i64().is_some_and(|count| count <= 64)
     }),
+    ("!has(self.scaling.minReplicas) || self.replicas == 0 || self.replicas >= self.scaling.minReplicas", |own| {
+        let least = own.pointer("/scaling/minReplicas").and_then(Value::as_i64);
+        own["replicas"] == 0 || least.is_none_or(|least| own["replicas"].as_i64() >= Some(least))
+    }),
+    ("!has(self.scaling.maxReplicas) || self.replicas <= self.scaling.maxReplicas", |own| {
+        let most = own.pointer("/scaling/maxReplicas").and_then(Value::as_i64);
+        most.is_none_or(|most| own["replicas"].as_i64() <= Some(most))
+    }),
+    ("!self.scaling.odd || self.replicas == 0 || self.replicas % 2 == 1", |own| {
+        let is_even = own["replicas"].as_i64().is_some_and(|count| count > 0 && count % 2 == 0);
+        own.pointer("/scaling/odd") != Some(&Value::Bool(true)) || !is_even
+    }),
     ("self.scaling.volumes != 'Delete' || has(self.commands.memberList)", |own| {
         let deletes = own.pointer("/scaling/volumes").is_some_and(|volumes| volumes == "Delete");
         !deletes || own.pointer("/commands/memberList").is_some()
+    }),
+    ("self.type == 'LoadBalancer' || !(has(self.loadBalancerClass) || has(self.loadBalancerSourceRanges))", |own| {
+        let names_one = own.get("loadBalancerClass").is_some() || own.get("loadBalancerSourceRanges").is_some();
+        own["type"] == "LoadBalancer" || !names_one
+    }),
+    ("self.type != 'ClusterIP' || !has(self.externalTrafficPolicy)", |own| {
+        own["type"] != "ClusterIP" || own.get("externalTrafficPolicy").is_none()
     }),
     ("has(self.value) != has(self.each)", |own| own.get("value").is_some() != own.get("each").is_some()),
     (
@@ -108,6 +127,10 @@ type Change = fn(&Value, &Value) -> bool;
 
 /// Rules about the former value and the present one.
 const CHANGES: &[(&str, Change)] = &[
+    ("!self.scaling.neverDown || self.replicas >= oldSelf.replicas", |own, old| {
+        let is_guarded = own.pointer("/scaling/neverDown") == Some(&Value::Bool(true));
+        !is_guarded || own["replicas"].as_i64() >= old["replicas"].as_i64()
+    }),
     (
         "self.map(t, t.metadata) == oldSelf.map(t, t.metadata) && self.map(t, t.spec.?accessModes) == oldSelf.map(t, \
          t.spec.?accessModes) && self.map(t, t.spec.?dataSource) == oldSelf.map(t, t.spec.?dataSource) && self.map(t, \

@@ -1,0 +1,58 @@
+//! The rest between two members that leave (`spec.scaling.waitBetweenRemovalsSeconds`, B29).
+use super::super::support::db;
+use super::super::support::world::World;
+use super::checks::intent;
+use super::membership::agreeing;
+use super::resize::relist;
+use tanist_core::check::{Rule, removals_rest, remove_member, start};
+use tanist_core::contract::{Position, Role};
+use tanist_core::record::{Event, Verb};
+use tanist_core::snapshot::Snapshot;
+
+/// db-2 of three members leaves, and `who` was noted to have left, or stopped, so many seconds ago.
+fn after(mut s: Snapshot, event: Event, who: u32, seconds: i64) -> Snapshot {
+    (s.group.replicas, s.group.removal_rest) = (2, 60);
+    s.group.primaries = s.group.primaries.min(2);
+    s.record.note(s.now - seconds, event, Some(&db(who)), None);
+    s
+}
+
+// B29: 59 s are not 60. What counts is that somebody left: a member that stays may have stopped for many reasons.
+#[test]
+fn whoever_leaves_waits_after_the_one_before() {
+    let rested = |who: u32, seconds: i64, replicas: u32| {
+        let mut s = after(World::settled(10_000).observe(), Event::Stopped, who, seconds);
+        s.group.replicas = replicas;
+        (removals_rest(&s).map_err(|why| why.until), remove_member(&s, &s.members[2]).map_err(|why| why.rule))
+    };
+    let now = World::settled(10_000).now;
+    assert_eq!(rested(3, 60, 2), (Ok(()), Ok(())));
+    assert_eq!(rested(3, 59, 2), (Err(Some(now + 1)), Err(Rule::ChangedRecently)));
+    assert_eq!(rested(1, 59, 2), (Ok(()), Ok(())), "db-1 stays");
+    assert_eq!(rested(3, 59, 0), (Ok(()), Ok(())), "all leave");
+}
+
+// B29: where members agree somebody left when the application removed it. Whoever was removed is stopped at once, and a repair waits for nobody.
+#[test]
+fn where_members_agree_the_removal_waits() {
+    let s = agreeing(3).observe();
+    let remove = |s: &Snapshot, who: u32| {
+        let target = Some(db(who));
+        start(s, &tanist_core::record::Intent { target, ..intent(s, Verb::MemberRemove, 0) }).err().map(|why| why.rule)
+    };
+    assert_eq!(remove(&after(s.clone(), Event::MemberRemoved, 3, 60), 2), None);
+    assert_eq!(remove(&after(s.clone(), Event::MemberRemoved, 3, 59), 2), Some(Rule::ChangedRecently));
+    assert_eq!(remove(&after(s.clone(), Event::Stopped, 3, 59), 2), None, "it was removed before it stopped");
+
+    let mut gone = after(s.clone(), Event::MemberRemoved, 2, 1);
+    gone.group.commands.secondary = Some(super::super::support::world::command("secondary"));
+    gone.members[2].reading.role = Role::Secondary;
+    relist(&mut gone, None);
+    gone.record.membership.as_mut().unwrap().members.retain(|listed| listed.member != Some(db(2)));
+    assert_eq!(remove_member(&gone, &gone.members[2]).map_err(|why| why.rule), Ok(()));
+
+    let mut lost = after(s, Event::MemberRemoved, 3, 1);
+    lost.group.replicas = 3;
+    (lost.members[2].reading.role, lost.members[2].position) = (Role::Stopped, Position::Empty);
+    assert_eq!(remove(&lost, 2), None);
+}
