@@ -68,7 +68,9 @@ fn a_zone_is_updated_at_a_time() -> Outcome {
         let labels = json!({"metadata": {"labels": {"example.org/edition": "2"}}});
         group.change(json!({"update": {"batch": "Zone"}, "template": labels})).await?;
         let is_done = |seen: &serde_json::Value| {
-            seen.pointer("/status/updatedReplicas") == Some(&json!(3)) && condition(seen, "Ready").starts_with("True")
+            let is_counted = seen.pointer("/status/updatedReplicas") == Some(&json!(3));
+            // What the status says may be from before the change.
+            is_counted && batches(seen).concat().len() == 3 && condition(seen, "Ready").starts_with("True")
         };
         let seen = group.until("every pod to have the template", 240, is_done).await?;
         let batches = batches(&seen);

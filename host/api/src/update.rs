@@ -9,7 +9,7 @@ pub struct Update {
     /// How many members get a new pod at a time. `Member`: one after the other. Members whose pods cannot start, or whose last command failed, come first; then those that are
     /// no primaries, the highest ordinal first, each only while every other member is in its role; the primary is last, after a switchover to a member that has the new template.
     /// `Zone`: those of one zone (label `topology.kubernetes.io/zone` of the node) together, while all in other zones are in their role; one whose zone is not known goes alone. `All`: all together.
-    /// With both, at least one primary serves all the time, and where members agree (`memberList`) a majority stays. `None`: Tanist deletes no pod for an update; the condition `UpdatePending` names the pods that wait for you.
+    /// With both, at least one primary serves all the time, a single one is the last, where members agree (`memberList`) a majority stays, and members without `volumeClaimTemplates` go one after the other. `None`: Tanist deletes no pod for an update; the condition `UpdatePending` names the pods that wait for you.
     #[serde(default)]
     pub batch: Batch,
     /// While true, an update stops where it is.
@@ -29,7 +29,7 @@ pub struct Update {
     #[schemars(range(min = 1, max = 604_800))]
     pub timeout_seconds: u32,
     /// For how many seconds the first member with a changed template is watched before others get it: it has to be in its role and Ready for that long without a break. When its container is restarted, its `status` says
-    /// failed, or it takes `timeoutSeconds` longer, the template has failed (`CanaryFailed`): nobody else gets it until it changes, and with `onFailure: RollBack` pods go back. 0: the first member is one like the others.
+    /// failed, or it takes `timeoutSeconds` longer, the template has failed (`CanaryFailed`): nobody else gets it until it changes, and with `onFailure: RollBack` pods go back. When the operator is replaced the watch begins anew. 0: the first member is one like the others.
     #[serde(default)]
     #[schemars(range(max = 604_800))]
     pub canary_seconds: u32,

@@ -47,8 +47,23 @@ pub fn recall<'a>(
     recall_primaries(&mut record, &known, &marks);
     recall_start(&mut record, &known, group, &claims);
     recall_membership(&mut record, &known, &marks);
+    recall_places(&mut record, &known, group, &claims);
     forget_removed(&mut record);
     record
+}
+
+/// Where members agree, several may have been started at a time when the record was lost, and none of these starts is opened again. So each member counts as running where its last start was noted
+/// until that is proven over: an identity must not run twice (seed 500004092).
+fn recall_places(record: &mut Record, known: &Record, group: &str, claims: &[(&MemberName, &Claim)]) {
+    if !known.is_blank() || record.membership.is_none() {
+        return;
+    }
+    for (member, claim) in claims {
+        let is_own = |note: &&StartNote| note.group == group && note.intent.member == **member;
+        if let Some(note) = claim.start.as_ref().filter(is_own) {
+            record.member_mut(member).ran.get_or_insert_with(|| note.target.clone());
+        }
+    }
 }
 
 /// Where members agree, a claim still names a primary that was removed since, and not where it ran, because it was proven over. Who is not listed serves nobody, so such a name is
@@ -65,6 +80,7 @@ fn forget_removed(record: &mut Record) {
 fn recall_start(record: &mut Record, known: &Record, group: &str, claims: &[(&MemberName, &Claim)]) {
     let of_group = |(member, claim): &(&MemberName, &Claim)| {
         let note = claim.start.clone().filter(|note| note.group == group && note.intent.member == **member);
+        let note = note.filter(|note| note.intent.verb.makes_primary());
         note.filter(|_| !is_foreign(known, member, claim))
     };
     let notes = || claims.iter().filter_map(of_group);
@@ -81,7 +97,7 @@ fn recall_start(record: &mut Record, known: &Record, group: &str, claims: &[(&Me
         true => intent.term < record.term,
         false => intent.term <= known.term || marks().any(|mark| mark.term > known.term),
     };
-    if is_confirmed || is_known || !intent.verb.makes_primary() {
+    if is_confirmed || is_known {
         return;
     }
     record.term = record.term.max(intent.term);
@@ -99,10 +115,12 @@ fn recall_start(record: &mut Record, known: &Record, group: &str, claims: &[(&Me
     record.intents.push(intent.clone());
 }
 
-/// The note of a command that makes a primary, for the claims of its member. `None`: it makes none. `record`: the one that has its intent.
+/// The note of a command that makes a primary, or where members agree of every start, for the claims of its member. `None`: it is no such command. `record`: the one that has its intent.
 #[must_use]
 pub fn start_note(s: &Snapshot, record: &Record, intent: &Intent) -> Option<StartNote> {
-    let (_, pod) = s.pod(&intent.pod_uid).filter(|_| intent.verb.makes_primary())?;
+    let agrees = s.group.commands.membership.is_some();
+    let is_noted = intent.verb.makes_primary() || agrees && intent.verb.leaves_running();
+    let (_, pod) = s.pod(&intent.pod_uid).filter(|_| is_noted)?;
     let started = record.member(&intent.member).started.clone()?;
     let (group, target) = (s.group.name.clone(), LastPrimary::of(intent, pod));
     Some(StartNote { group, counter: record.counter, intent: intent.clone(), target, started })

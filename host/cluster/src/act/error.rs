@@ -26,7 +26,7 @@ pub enum Error {
     #[error("failed to start {0}: {1}; it is tried again")]
     NoSlot(String, String),
     /// The API server refuses the template.
-    #[error("failed to apply {0}: {1}; change spec.template")]
+    #[error("failed to apply {0}: {1}; change {field}", field = origin(.0))]
     RejectTemplate(String, String),
     /// The object was changed since it was read: decide anew.
     #[error("failed to {0}: it was changed since it was read")]
@@ -43,6 +43,11 @@ pub enum Error {
     /// The process received SIGTERM.
     #[error("the operator is shutting down; nothing new is started")]
     Closing,
+}
+
+/// The field from which that object is made.
+fn origin(object: &str) -> &'static str {
+    if object.starts_with("Service ") { "spec.services" } else { "spec.template" }
 }
 
 impl Error {

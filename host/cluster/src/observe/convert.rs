@@ -26,7 +26,7 @@ pub const CLAIM_PRIMARIES: &str = "tanist.dev/primaries";
 /// Where primaries run, in the form of [`LastPrimaries`]. See [`CLAIM_GROUP`].
 pub const CLAIM_LAST_PRIMARIES: &str = "tanist.dev/last-primaries";
 
-/// The last start that makes the member primary ([`StartNote`]), written before the command starts.
+/// The last start that makes the member primary, or where members agree the last one ([`StartNote`]), written before the command starts.
 pub const CLAIM_START: &str = "tanist.dev/start";
 /// The last list of members on which the application's members agreed, as JSON. See [`CLAIM_GROUP`].
 pub const CLAIM_MEMBERSHIP: &str = "tanist.dev/membership";

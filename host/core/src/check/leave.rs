@@ -50,13 +50,13 @@ pub fn stayers_serve(s: &Snapshot) -> Held {
     Err(broken(Rule::StayersFirst, message))
 }
 
-/// As many seconds as the user wants have passed since another member left (B29). Where members agree it left when the application removed it, otherwise when it stopped.
+/// As many seconds as the user wants have passed since another member than this one left (B29). Where members agree it left when the application removed it, otherwise when it stopped.
 ///
 /// # Errors
 /// [`Rule::ChangedRecently`].
-pub fn removals_rest(s: &Snapshot) -> Held {
+pub fn removals_rest(s: &Snapshot, member: &MemberName) -> Held {
     let rest = i64::from(s.group.removal_rest);
-    let leaves = |name: &MemberName| s.member(name).is_none_or(|member| s.leaves(member));
+    let leaves = |name: &MemberName| name != member && s.member(name).is_none_or(|other| s.leaves(other));
     let end = if s.group.commands.membership.is_some() { Event::MemberRemoved } else { Event::Stopped };
     let left = |past: &&Transition| end.is(&past.what) && past.member.as_ref().is_some_and(leaves);
     let until = s.record.history.iter().filter(left).map(|past| past.at.saturating_add(rest)).max();
@@ -89,7 +89,7 @@ pub fn remove_member(s: &Snapshot, member: &Member) -> Held {
     stayers_serve(s)?;
     // Where members agree the wait is before the removal.
     if s.group.commands.membership.is_none() {
-        removals_rest(s)?;
+        removals_rest(s, &member.name)?;
     }
     let follower = s.members.iter().find(|m| s.role(m).0 == Role::Secondary && m.name != member.name);
     if s.role(member).0 == Role::Primary && !s.group.is_stopped() {

@@ -143,8 +143,9 @@ pub fn demote_member(s: &Snapshot, serving: &[&Member], member: &Member) -> Held
     let stale = !s.serves(member) && !serving.is_empty();
     if s.leaves(member) {
         is_let_go(s, member)?;
-        if s.group.commands.membership.is_none() {
-            removals_rest(s)?;
+        // One that clients do not reach, or that is of an older term, goes at once: it is primary beside those that serve.
+        if s.group.commands.membership.is_none() && !stale && !s.is_surplus(member) {
+            removals_rest(s, &member.name)?;
         }
     }
     quorum_without(s, &member.name)?;

@@ -430,8 +430,10 @@ pub fn remove(s: &Snapshot, agreed: &Agreed, target: &MemberName) -> Held {
     {
         return Err(broken_by(Rule::NotSurplus, target, "it is desired, and has its identity"));
     }
-    if wanted.is_none() {
-        removals_rest(s)?;
+    // What was half added, or is not well, is in the way of the others.
+    let is_well = entry.is_started() && entry.is_voter() && agreed.healthy_voters(group).contains(target);
+    if wanted.is_none() && is_well {
+        removals_rest(s, target)?;
     }
     // One whose start has ended and that is starting since may wait for its vote, which nobody gives it any more.
     if let Some(open) = s.record.intent_of(target).filter(|open| open.exited.is_none()) {

@@ -8,6 +8,7 @@ use super::{
     sole_primary,
 };
 use crate::contract::{MemberName, Phase, Role};
+use crate::limits;
 use crate::over::role_word;
 use crate::record::Verdict;
 use crate::snapshot::{Batch, Member, Mode, Pod, Snapshot};
@@ -92,7 +93,8 @@ fn update_in_role(s: &Snapshot, member: &Member) -> Held {
     if !is_in_role(s, member) {
         return Err(broken_by(Rule::WrongRole, name, format!("{name} is {}", role_word(s.role(member).0))));
     }
-    rest_is_well(s, member, batch(s))?;
+    let batch = batch_of(s, member);
+    rest_is_well(s, member, batch)?;
     // What is stopped on purpose has to take nothing over, and starts as on any other volume.
     if !is_idle_on_purpose(s, member) {
         has_its_volumes(s, member)?;
@@ -100,6 +102,7 @@ fn update_in_role(s: &Snapshot, member: &Member) -> Held {
     // Of two voters the other one alone is no majority, whoever goes.
     if s.members.len() > 2 {
         quorum_without(s, name)?;
+        lists_are_fresh(s, member, batch)?;
     }
     match s.serves(member) {
         true => primary_is_last(s, member),
@@ -162,6 +165,25 @@ fn batch(s: &Snapshot) -> Batch {
     }
 }
 
+/// The same for that member: a single primary is the last, and one without a volume has a copy of the data in its pod, so neither goes along with others.
+fn batch_of(s: &Snapshot, member: &Member) -> Batch {
+    let is_sole = s.serves(member) && s.group.desired_primaries() < 2;
+    if is_sole || member.claims.is_empty() { Batch::Member } else { batch(s) }
+}
+
+/// Where members agree, and one of those that go along is gone already, the others said a moment ago who is healthy: a list from before does not know it.
+fn lists_are_fresh(s: &Snapshot, member: &Member, batch: Batch) -> Held {
+    let mut others = s.members.iter().filter(|other| goes_along(s, batch, member, other));
+    if s.group.commands.membership.is_none() || others.all(|other| is_in_its_place(s, other).is_ok()) {
+        return Ok(());
+    }
+    let until = super::agreed(s)?.since.saturating_add(limits::LIST_FRESH_SECONDS);
+    match s.now <= until {
+        true => Ok(()),
+        false => Err(broken_by(Rule::ListUnknown, &member.name, "the lists of the members have to be read again")),
+    }
+}
+
 /// Whether the other member may be without a pod at the same time as the member (B27).
 fn goes_along(s: &Snapshot, batch: Batch, member: &Member, other: &Member) -> bool {
     let is_near = match batch {
@@ -177,7 +199,8 @@ fn primaries_serve_without(s: &Snapshot, member: &Member, batch: Batch) -> Held 
     if batch == Batch::Member || s.group.desired_primaries() < 2 {
         return primaries_serve(s);
     }
-    let stays = |m: &Member| m.name != member.name && s.serves(m) && is_in_its_place(s, m).is_ok();
+    let reached = |m: &Member| m.leads_clients() && !s.is_surplus(m) && is_in_its_place(s, m).is_ok();
+    let stays = |m: &Member| m.name != member.name && s.serves(m) && reached(m);
     if !s.members.iter().any(stays) {
         return Err(broken(Rule::NobodyServes, format!("no other primary than {} serves", member.name)));
     }
@@ -206,8 +229,10 @@ fn rest_is_well(s: &Snapshot, member: &Member, batch: Batch) -> Held {
     s.members.iter().filter(|_| uptime > 0).try_for_each(|any| has_been_ready(s, any, uptime))?;
     others().filter(|_| wait > 0).try_for_each(|other| has_been_ready(s, other, wait))?;
     canary_allows(s)?;
-    // Its pod may be evicted at any moment, and the group would lack two members at a time.
-    match others().find(|other| s.is_cordoned(other)) {
+    // Its pod may be evicted at any moment: the group would lack two members at a time, a lead that has to move nobody to go to, or those that agree their majority.
+    let counts = |other: &&Member| stays(other) || s.serves(other) || s.group.commands.membership.is_some();
+    let others = s.members.iter().filter(|other| other.name != member.name);
+    match others.filter(counts).find(|other| s.is_cordoned(other)) {
         Some(other) => {
             Err(broken_by(Rule::NotAtRest, &other.name, format!("the node of {} is to be drained", other.name)))
         }
@@ -325,7 +350,12 @@ fn has_to_give_up_lead(s: &Snapshot, primary: &Member) -> bool {
 }
 
 fn others_are_updated(s: &Snapshot, primary: &Member) -> Held {
-    let is_before = |m: &&Member| m.name != primary.name && !s.serves(m) && awaits_update(s, m) && s.reachable(m);
+    // One that led and is on its way to an end goes along.
+    let goes = |m: &Member| {
+        let is_gone = m.pod.as_ref().is_some_and(is_taken_away);
+        is_gone && s.record.member(&m.name).primary_term == Some(s.record.term)
+    };
+    let is_before = |m: &&Member| m.name != primary.name && !s.serves(m) && awaits_update(s, m) && !goes(m);
     let other = s.members.iter().find(is_before);
     match other {
         Some(other) => Err(broken_by(

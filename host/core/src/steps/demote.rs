@@ -42,6 +42,10 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
 
 /// A primary that leaves and waits, because another member left a short time ago.
 fn rests<'a>(s: &Snapshot, serving: &[&'a Member]) -> Option<(&'a Member, Violation)> {
+    // One that clients do not reach goes before, and at once.
+    if serving.iter().any(|member| s.is_surplus(member)) {
+        return None;
+    }
     let member = serving.iter().copied().filter(|m| s.leaves(m)).max_by_key(|m| m.ordinal)?;
     let violation = check::demote_member(s, serving, member).err()?;
     (violation.rule == Rule::ChangedRecently).then_some((member, violation))

@@ -16,14 +16,15 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     let target = s.group.replicas;
     let known = plan.record.resizing.take().filter(|known| (known.target, known.revision) == (target, revision));
     let resizing = known.unwrap_or(Resizing { target, revision, since: s.now });
-    let overdue = resizing.since.saturating_add(i64::from(s.group.resize_deadline));
+    // A rest that the user wants between two removals is no delay.
+    let allowed = s.group.resize_deadline.saturating_add(s.group.removal_rest);
+    let overdue = resizing.since.saturating_add(i64::from(allowed));
     plan.record.resizing = Some(resizing);
     if s.now < overdue {
         return plan.look_again_at(overdue);
     }
     let listed = s.record.membership.as_ref().map_or(0, |known| known.members.len());
-    let deadline = s.group.resize_deadline;
-    let message = format!("{listed} of {target} members, and nothing has changed for {deadline} s; next: {what}");
+    let message = format!("{listed} of {target} members, and nothing has changed for {allowed} s; next: {what}");
     plan.wait(Reason::ResizeOverdue, None, message);
 }
 

@@ -37,8 +37,9 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     };
     let mut wait = match check::update_member(s, next) {
         _ if plan.touches(&next.name) => format!("{} gets a new pod", next.name),
-        _ if plan.actions.iter().any(|a| matches!(a, Action::Apply(_))) => {
-            format!("{} is next, when objects are as desired", next.name)
+        // What is applied may be the new template; another object that the API server refuses holds up no update.
+        _ if plan.actions.iter().any(|a| matches!(a, Action::Apply(object) if object.kind == "StatefulSet")) => {
+            format!("{} is next, when the StatefulSet is as desired", next.name)
         }
         Ok(()) => {
             let names = replace_batch(s, plan, next, &old);

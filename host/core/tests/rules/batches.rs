@@ -6,6 +6,7 @@ use super::rebalance::deleted;
 use tanist_core::check::{Rule, gives_up_lead, update_member};
 use tanist_core::contract::{Phase, Role};
 use tanist_core::decide::decide;
+use tanist_core::limits;
 use tanist_core::plan::Reason;
 use tanist_core::record::{Canary, Verb, Verdict};
 use tanist_core::snapshot::{Batch, Snapshot};
@@ -157,6 +158,7 @@ fn a_primary_goes_only_while_another_one_serves() {
     assert_eq!(held(&|_| ()), Ok(()));
     assert_eq!(held(&|w| w.body(0).pod.ready = false), Err(Rule::NobodyServes), "the other one serves no clients");
     assert_eq!(held(&|w| w.body(0).pod.phase = Phase::Terminating), Err(Rule::NobodyServes));
+    assert_eq!(held(&|w| w.body(0).pod.routed = None), Err(Rule::NobodyServes), "clients do not reach it");
     // A primary that goes along is none that may be primary beside it; one that nobody can ask elsewhere is.
     let mut world = six(3, Batch::Zone);
     (3..6).for_each(|ordinal| {
@@ -172,9 +174,8 @@ fn a_primary_goes_only_while_another_one_serves() {
     assert_eq!(update_member(&s, &s.members[1]).map_err(|v| v.rule), Ok(()), "it goes along");
 }
 
-// B27: where members agree, a majority stays, whatever the batch.
-#[test]
-fn a_majority_stays_where_members_agree() {
+/// Five members that agree, all of them with an older template; their lists were said just now.
+fn five_that_agree() -> World {
     let mut world = World::new(5, 1);
     world.group.commands.seed = Some(setting::command("seed"));
     world.group.commands.membership = Some(setting::members(false));
@@ -192,7 +193,65 @@ fn a_majority_stays_where_members_agree() {
         world.hear(ordinal);
         world.older(ordinal);
     });
+    world
+}
+
+// B27: where members agree, a majority stays, whatever the batch.
+#[test]
+fn a_majority_stays_where_members_agree() {
+    let mut world = five_that_agree();
     assert_eq!(next(&world.observe()), ["db-3", "db-4"]);
+    world.serve(2, Role::Stopped);
+    assert_eq!(next(&world.observe()), ["db-2", "db-4"], "db-2 has no vote to lose, and the other three are needed");
+}
+
+// B27: of members that agree a second one goes only on a list that says who is healthy now: the others may have lost one since.
+#[test]
+fn an_older_list_lets_one_go() {
+    let mut world = five_that_agree();
+    let s = world.observe();
+    assert_eq!(next(&s), ["db-3", "db-4"]);
+    let mut old = s.clone();
+    old.lists.values_mut().for_each(|heard| heard.at -= limits::LIST_FRESH_SECONDS + 1);
+    assert_eq!(next(&old), ["db-4"]);
+    world.nodes.get_mut("node-1").unwrap().cordoned = true;
+    assert_eq!(next(&world.observe()), ["db-1"], "its pod may be evicted at any moment, so nobody else goes");
+}
+
+// S44: without secondaries nobody could take over from the primary, which goes on until all others have the new template and are well.
+#[test]
+fn a_single_primary_goes_with_nobody() {
+    let mut world = six(1, Batch::All);
+    world.group.commands.secondary = None;
+    (1..6).for_each(|ordinal| world.serve(ordinal, Role::Stopped));
+    assert_eq!(next(&world.observe()), ["db-1", "db-2", "db-3", "db-4", "db-5"]);
+    (1..6).for_each(|ordinal| {
+        let pod = &mut world.body(ordinal).pod;
+        (pod.outdated, pod.older_template, pod.ready) = (false, false, ordinal != 3);
+    });
+    assert_eq!(next(&world.observe()), Vec::<String>::new(), "the new template may not work");
+    world.body(3).pod.ready = true;
+    assert_eq!(next(&world.observe()), ["db-0"]);
+}
+
+// Promise: no acknowledged write is lost. A pod without a volume has a copy of the data, so such pods go one after the other.
+#[test]
+fn pods_with_the_data_go_one_after_the_other() {
+    let mut s = six(1, Batch::All).observe();
+    for member in &mut s.members {
+        member.claims.clear();
+        s.record.member_mut(&member.name).claim_uid = None;
+    }
+    assert_eq!(next(&s), ["db-5"]);
+}
+
+// S8, S25: a lead that has to move needs somebody to go to.
+#[test]
+fn nobody_goes_while_the_lead_has_to_move() {
+    let mut world = six(1, Batch::All);
+    world.nodes.get_mut("node-0").unwrap().cordoned = true;
+    let s = world.observe();
+    assert_eq!(update_member(&s, &s.members[5]).map_err(|v| v.rule), Err(Rule::NotAtRest));
 }
 
 // C74: a command that is open holds up the next batch.

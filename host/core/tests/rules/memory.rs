@@ -3,6 +3,8 @@ use super::super::support::app::Data;
 use super::super::support::policies::Natural;
 use super::super::support::world::World;
 use super::super::support::{db, sequence};
+use super::checks::intent;
+use super::membership::agreeing;
 use tanist_core::contract::{MemberName, Position};
 use tanist_core::limits;
 use tanist_core::memory::{claim_mark, claim_uids, recall, start_note, surplus};
@@ -307,6 +309,45 @@ fn a_start_outlives_the_record() {
         open(Record::default(), &[noted(1, Verb::Join, 1, 10, None), noted(0, Verb::Seed, 1, 9, None)]),
         [db(1)]
     );
+}
+
+// S20, S32, D20 (simulator, seed 500004092): where members agree several are started at a time. Without the record each of them may run where it was started, and no start is opened again.
+#[test]
+fn where_members_agree_claims_know_where_each_was_started() {
+    let listed = |ordinal| Listed {
+        id: format!("m{ordinal}"),
+        member: Some(db(ordinal)),
+        started: true,
+        voter: true,
+        volume: None,
+    };
+    let list = || Membership { cluster: "c".into(), revision: 1, members: vec![listed(0), listed(1)] };
+    let mark = |membership| marked("db", 1, None, &[]).map(|mark| ClaimMark { membership, ..mark });
+    let rejoin = |ordinal, membership| {
+        let mut world = agreeing(3);
+        let s = world.observe();
+        let intent = Intent { token: "t".into(), ..intent(&s, Verb::Rejoin, ordinal) };
+        let mut record = s.record.clone();
+        record.member_mut(&db(ordinal)).started =
+            Some(Started { term: 1, target: false, before: Position::Empty, followed: false, peer_stopped: false });
+        let start = start_note(&s, &record, &intent);
+        assert!(start.is_some());
+        (db(ordinal), Claim { start, ..claim(&format!("data-db-{ordinal}"), "u", mark(membership)) })
+    };
+    let ran = |record: Record, membership: Option<Membership>| {
+        let claims = [rejoin(0, membership.clone()), rejoin(1, membership)];
+        let recalled = recall(record, "db", claims.iter().map(|(m, c)| (m, c)));
+        assert!(recalled.intents.is_empty());
+        [0, 1].map(|ordinal| recalled.member(&db(ordinal)).ran.as_ref().map(|last| last.pod_uid.clone()))
+    };
+    let pods = [0, 1].map(|ordinal| agreeing(3).observe().members[ordinal].pod.as_ref().map(|pod| pod.uid.clone()));
+    assert_eq!(ran(Record::default(), Some(list())), pods);
+    assert_eq!(ran(Record::default(), None), [None, None], "they do not agree");
+    let known = Record { term: 1, ever_seeded: Some(Seeded { member: db(0), confirmed: true }), ..Record::default() };
+    assert_eq!(ran(known, Some(list())), [None, None], "the record knows where they ran");
+    // A later start of that kind does not hide one that made a primary.
+    let claims = [noted(1, Verb::Join, 1, 10, None), rejoin(0, None)];
+    assert_eq!(open(Record::default(), &claims), [db(1)]);
 }
 
 #[test]

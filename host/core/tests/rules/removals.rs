@@ -1,10 +1,11 @@
 //! The rest between two members that leave (`spec.scaling.waitBetweenRemovalsSeconds`, B29).
 use super::super::support::db;
+use super::super::support::policies::Natural;
 use super::super::support::world::World;
 use super::checks::intent;
 use super::membership::agreeing;
 use super::resize::relist;
-use tanist_core::check::{Rule, removals_rest, remove_member, start};
+use tanist_core::check::{Rule, demote_member, removals_rest, remove_member, start};
 use tanist_core::contract::{Position, Role};
 use tanist_core::record::{Event, Verb};
 use tanist_core::snapshot::Snapshot;
@@ -23,13 +24,34 @@ fn whoever_leaves_waits_after_the_one_before() {
     let rested = |who: u32, seconds: i64, replicas: u32| {
         let mut s = after(World::settled(10_000).observe(), Event::Stopped, who, seconds);
         s.group.replicas = replicas;
-        (removals_rest(&s).map_err(|why| why.until), remove_member(&s, &s.members[2]).map_err(|why| why.rule))
+        (removals_rest(&s, &db(2)).map_err(|why| why.until), remove_member(&s, &s.members[2]).map_err(|why| why.rule))
     };
     let now = World::settled(10_000).now;
     assert_eq!(rested(3, 60, 2), (Ok(()), Ok(())));
     assert_eq!(rested(3, 59, 2), (Err(Some(now + 1)), Err(Rule::ChangedRecently)));
     assert_eq!(rested(1, 59, 2), (Ok(()), Ok(())), "db-1 stays");
     assert_eq!(rested(3, 59, 0), (Ok(()), Ok(())), "all leave");
+    assert_eq!(rested(2, 59, 2), (Ok(()), Ok(())), "it started again by itself");
+}
+
+// S23: a primary that clients do not reach, or of an older term, is stopped at once: it is primary beside those that serve.
+#[test]
+fn a_primary_too_many_waits_for_nobody() {
+    let demoted = |change: &dyn Fn(&mut Snapshot)| {
+        let mut world = World::new(3, 3);
+        (0..3).for_each(|ordinal| {
+            world.remember(ordinal, 1, "9");
+            world.serve(ordinal, Role::Primary);
+            world.record.member_mut(&db(ordinal)).primary_term = Some(1);
+        });
+        world.play(&Natural, 0);
+        let mut s = after(world.observe(), Event::Stopped, 3, 1);
+        change(&mut s);
+        demote_member(&s, &s.serving(), &s.members[2]).map_err(|why| why.rule)
+    };
+    assert_eq!(demoted(&|_| ()), Err(Rule::ChangedRecently));
+    assert_eq!(demoted(&|s| s.record.member_mut(&db(2)).term = Some(0)), Ok(()), "it is of an older term");
+    assert_eq!(demoted(&|s| s.members[2].pod.as_mut().unwrap().routed = None), Ok(()), "clients do not reach it");
 }
 
 // B29: where members agree somebody left when the application removed it. Whoever was removed is stopped at once, and a repair waits for nobody.
@@ -43,6 +65,15 @@ fn where_members_agree_the_removal_waits() {
     assert_eq!(remove(&after(s.clone(), Event::MemberRemoved, 3, 60), 2), None);
     assert_eq!(remove(&after(s.clone(), Event::MemberRemoved, 3, 59), 2), Some(Rule::ChangedRecently));
     assert_eq!(remove(&after(s.clone(), Event::Stopped, 3, 59), 2), None, "it was removed before it stopped");
+
+    // What was half added, or is not well, is in the way of the others.
+    let mut half = after(s.clone(), Event::MemberRemoved, 3, 1);
+    relist(&mut half, Some(false));
+    assert_eq!(remove(&half, 2), None);
+    let mut ill = after(s.clone(), Event::MemberRemoved, 3, 1);
+    ill.members[2].reading.role = Role::Stopped;
+    ill.lists.remove(&db(2));
+    assert_eq!(remove(&ill, 2), None);
 
     let mut gone = after(s.clone(), Event::MemberRemoved, 2, 1);
     gone.group.commands.secondary = Some(super::super::support::world::command("secondary"));

@@ -99,6 +99,10 @@ const RULES: &[(&str, Rule)] = &[
     ("self.type != 'ClusterIP' || !has(self.externalTrafficPolicy)", |own| {
         own["type"] != "ClusterIP" || own.get("externalTrafficPolicy").is_none()
     }),
+    ("!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas", |own| {
+        let of = |key: &str| own.get(key).and_then(Value::as_i64);
+        of("minReplicas").zip(of("maxReplicas")).is_none_or(|(least, most)| least <= most)
+    }),
     ("has(self.value) != has(self.each)", |own| own.get("value").is_some() != own.get("each").is_some()),
     (
         "!has(self.value) || self.value.matches('^([^$]|[$]+[^$(]|[$]+[(](GROUP|NAMESPACE|UID|STATE|COUNT|NAMES|ADDRESSES)[)])*[$]*$')",
@@ -127,6 +131,13 @@ type Change = fn(&Value, &Value) -> bool;
 
 /// Rules about the former value and the present one.
 const CHANGES: &[(&str, Change)] = &[
+    (
+        "self.type != 'LoadBalancer' || oldSelf.type != 'LoadBalancer' || self.?loadBalancerClass == oldSelf.?loadBalancerClass",
+        |own, old| {
+            let is_balanced = own["type"] == "LoadBalancer" && old["type"] == "LoadBalancer";
+            !is_balanced || own.get("loadBalancerClass") == old.get("loadBalancerClass")
+        },
+    ),
     ("!self.scaling.neverDown || self.replicas >= oldSelf.replicas", |own, old| {
         let is_guarded = own.pointer("/scaling/neverDown") == Some(&Value::Bool(true));
         !is_guarded || own["replicas"].as_i64() >= old["replicas"].as_i64()
