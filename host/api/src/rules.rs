@@ -266,18 +266,6 @@ const RULES: &[Rule] = &[
         say: "externalTrafficPolicy has no effect with type ClusterIP: remove it, or choose NodePort or LoadBalancer",
     },
     Rule {
-        at: "spec.services.primary",
-        point_to: ".loadBalancerClass",
-        cel: "self.type != 'LoadBalancer' || oldSelf.type != 'LoadBalancer' || self.?loadBalancerClass == oldSelf.?loadBalancerClass",
-        say: "loadBalancerClass has to stay while type is LoadBalancer, because Kubernetes does not change it: choose another type first",
-    },
-    Rule {
-        at: "spec.services.secondary",
-        point_to: ".loadBalancerClass",
-        cel: "self.type != 'LoadBalancer' || oldSelf.type != 'LoadBalancer' || self.?loadBalancerClass == oldSelf.?loadBalancerClass",
-        say: "loadBalancerClass has to stay while type is LoadBalancer, because Kubernetes does not change it: choose another type first",
-    },
-    Rule {
         at: "spec.scaling",
         point_to: ".minReplicas",
         cel: "!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",

@@ -131,13 +131,6 @@ type Change = fn(&Value, &Value) -> bool;
 
 /// Rules about the former value and the present one.
 const CHANGES: &[(&str, Change)] = &[
-    (
-        "self.type != 'LoadBalancer' || oldSelf.type != 'LoadBalancer' || self.?loadBalancerClass == oldSelf.?loadBalancerClass",
-        |own, old| {
-            let is_balanced = own["type"] == "LoadBalancer" && old["type"] == "LoadBalancer";
-            !is_balanced || own.get("loadBalancerClass") == old.get("loadBalancerClass")
-        },
-    ),
     ("!self.scaling.neverDown || self.replicas >= oldSelf.replicas", |own, old| {
         let is_guarded = own.pointer("/scaling/neverDown") == Some(&Value::Bool(true));
         !is_guarded || own["replicas"].as_i64() >= old["replicas"].as_i64()

@@ -103,7 +103,7 @@ const CHANGES: [(&str, usize); 8] = [
     ("runs primary", 80),
     ("runs memberAdd", 45),
     ("runs memberPromote", 15),
-    ("runs memberRemove", 6),
+    ("runs memberRemove", 5),
     ("members are asked for", 60),
     ("was removed, and ends", 3),
     ("an administrator empties", 1),
