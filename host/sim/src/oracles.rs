@@ -270,7 +270,9 @@ fn named(state: &mut State, uid: &str, token: &str, noted: &Noted) {
     let starts = [Verb::Seed, Verb::Failover, Verb::Join, Verb::Place, Verb::Rejoin, Verb::Recover];
     let starts = starts.iter().any(|verb| verb.as_str() == noted.verb);
     // Another process that read the record before the start was noted writes what that says (docs/decisions/0045-cluster-state.md).
-    let is_alone = !state.faults.happened.contains_key(&Fault::OperatorTwice);
+    // And what a user deletes just before a start is made again after it.
+    let others = [Fault::OperatorTwice, Fault::ServiceDeleted];
+    let is_alone = others.iter().all(|fault| !state.faults.happened.contains_key(fault));
     let Some(wanted) = wanted.filter(|_| is_stopped && starts && is_alone) else { return };
     let name = wanted.name.unwrap_or_else(|| format!("{}-cluster-state", noted.group));
     let data = state.plain.get(&(Kind::ConfigMap, name)).and_then(|found| found.data.get("data").cloned());
