@@ -269,9 +269,15 @@ fn named(state: &mut State, uid: &str, token: &str, noted: &Noted) {
     let is_stopped = state.machines.get(uid).is_some_and(|machine| machine.app.role == Role::Stopped);
     let starts = [Verb::Seed, Verb::Failover, Verb::Join, Verb::Place, Verb::Rejoin, Verb::Recover];
     let starts = starts.iter().any(|verb| verb.as_str() == noted.verb);
-    // Another process that read the record before the start was noted writes what that says (docs/decisions/0045-cluster-state.md).
-    // And what a user deletes just before a start is made again after it.
-    let others = [Fault::OperatorTwice, Fault::ServiceDeleted];
+    // A write of another process, or one whose answer was lost, may land after the start was decided (docs/decisions/0045-cluster-state.md), and a user may delete the ConfigMap just before it.
+    let others = [
+        Fault::OperatorTwice,
+        Fault::OperatorFrozen,
+        Fault::OperatorKilled,
+        Fault::AnswerLost,
+        Fault::RequestSlow,
+        Fault::ServiceDeleted,
+    ];
     let is_alone = others.iter().all(|fault| !state.faults.happened.contains_key(fault));
     let Some(wanted) = wanted.filter(|_| is_stopped && starts && is_alone) else { return };
     let name = wanted.name.unwrap_or_else(|| format!("{}-cluster-state", noted.group));
