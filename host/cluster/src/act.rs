@@ -17,6 +17,7 @@
 //! | memory, or a start, on a claim; a larger request of a claim | UID and version of the claim |
 //! | deletion of a pod or a claim, fewer members | UID and version in the second look |
 //! | a former template that is kept or deleted | its version, or that there is none; UID and version |
+mod deletions;
 mod error;
 mod reading;
 mod revisions;
@@ -42,7 +43,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tanist_api::ReplicaGroup;
-use tanist_core::checked::{Deletion, Discard, Scaling, Start, recheck_deletion, recheck_discard, recheck_scaling};
+use tanist_core::checked::{Deletion, Discard, Scaling, Start, recheck_discard, recheck_scaling};
 use tanist_core::contract::MemberName;
 use tanist_core::freshness::{Ask, FRESH, Moment};
 use tanist_core::memory;
@@ -51,7 +52,7 @@ use tanist_core::plan::{Action, DeletionCause, Plan};
 use tanist_core::record::{Intent, Verb};
 use tanist_core::snapshot::Snapshot;
 use tracing::{Instrument, info, warn};
-use writes::{Shown, delete_claim, delete_pod, mark_claim, route, scale};
+use writes::{Shown, delete_claim, mark_claim, route, scale};
 
 /// Deadline of each write.
 pub const WRITE_SECONDS: u64 = 20;
@@ -77,7 +78,8 @@ const NOTE: Duration = Duration::from_secs(2);
 /// Carries out a plan. An action that fails stops what depends on it ([`order`]) and nothing else.
 pub async fn act(ctx: &Arc<Context>, observed: &Observed, plan: &Plan, report: &report::Derived) -> Outcome {
     let outcome = Outcome { object: observed.object.clone(), recorded: false, done: Vec::new(), errors: Vec::new() };
-    let mut acting = Acting { ctx, observed, plan, report, outcome, missing: Missing::default() };
+    let mut acting =
+        Acting { ctx, observed, plan, report, outcome, missing: Missing::default(), updated: Default::default() };
     acting.carry_out_plan().await;
     let unread =
         observed.unreadable.iter().map(|error| Error::Read("former templates (ControllerRevisions)", error.clone()));
@@ -96,6 +98,7 @@ struct Acting<'a> {
     report: &'a report::Derived,
     outcome: Outcome,
     missing: Missing,
+    updated: deletions::Together,
 }
 
 /// A command whose slot was taken and whose second look was made at that time.
@@ -148,6 +151,8 @@ enum Prepared {
     Nothing,
     Start(Slot, Start),
     Deletion(Deletion),
+    /// All pods that are deleted together for an update.
+    Deletions(Vec<Deletion>),
     Discard(Discard),
     Scaling(Scaling),
 }
@@ -247,6 +252,10 @@ impl<'a> Acting<'a> {
                 };
                 Prepared::Start(slot, start)
             }
+            Action::DeletePod { pod_uid, cause: DeletionCause::Update, .. } => match self.updated.knows(pod_uid) {
+                true => return Ok(Prepared::Nothing),
+                false => Prepared::Deletions(self.look_before_update().await?),
+            },
             Action::DeletePod { member, pod_uid, cause, .. } => {
                 Prepared::Deletion(self.look_before_deletion(member, pod_uid, *cause).await?)
             }
@@ -297,19 +306,6 @@ impl<'a> Acting<'a> {
         Ok((slot, start))
     }
 
-    async fn look_before_deletion(
-        &self,
-        member: &MemberName,
-        pod_uid: &str,
-        cause: DeletionCause,
-    ) -> Result<Deletion, Error> {
-        // Whether a healthy member may go depends on the present role of every member.
-        let ask = if cause == DeletionCause::Failure { Ask::Only(member) } else { Ask::Everyone };
-        let live = look_again(self.ctx, self.observed, &self.outcome.object, ask).await?;
-        recheck_deletion(&self.observed.snapshot, &live, member, pod_uid, cause)
-            .map_err(|v| Error::Recheck(format!("delete the pod of {member}"), v))
-    }
-
     async fn look_before_discard(&self, claim: &str, uid: &str) -> Result<Discard, Error> {
         let live = look_again(self.ctx, self.observed, &self.outcome.object, Ask::Everyone).await?;
         recheck_discard(&self.observed.snapshot, &live, uid)
@@ -322,7 +318,7 @@ impl<'a> Acting<'a> {
             .map_err(|v| Error::Recheck(format!("shrink to {replicas} members"), v))
     }
 
-    async fn perform(&self, action: &Action, prepared: Prepared) -> Result<(), Error> {
+    async fn perform(&mut self, action: &Action, prepared: Prepared) -> Result<(), Error> {
         let (ctx, snapshot) = (self.ctx, &self.observed.snapshot);
         let namespace = &snapshot.group.namespace;
         match (action, prepared) {
@@ -343,17 +339,14 @@ impl<'a> Acting<'a> {
             (Action::WriteState { name, data, version, awaited }, _) => {
                 state::write(ctx, self.observed, (name, data), version.clone(), *awaited).await
             }
-            (Action::DeletePod { member, pod_uid, cause, reason }, Prepared::Deletion(deletion)) => {
-                info!(member = %member, reason, "deleting the pod");
-                match delete_pod(ctx, namespace, deletion).await {
-                    // The pod's status may change often, so its version does. One more look decides whether the pod is still to be deleted.
-                    Err(Error::Overtaken(_)) => {
-                        let deletion = self.look_before_deletion(member, pod_uid, *cause).await?;
-                        delete_pod(ctx, namespace, deletion).await
-                    }
-                    done => done,
-                }
+            (Action::DeletePod { reason, cause, .. }, Prepared::Deletion(deletion)) => {
+                self.delete_pod(deletion, *cause, reason).await
             }
+            (Action::DeletePod { pod_uid, reason, .. }, Prepared::Deletions(deletions)) => {
+                self.updated = self.delete_together(deletions, reason).await;
+                self.updated.take(pod_uid)
+            }
+            (Action::DeletePod { pod_uid, cause: DeletionCause::Update, .. }, _) => self.updated.take(pod_uid),
             (Action::DeleteClaim { member, claim, .. }, Prepared::Discard(discard)) => {
                 info!(member = %member, claim, "deleting the claim of a removed member");
                 delete_claim(ctx, namespace, discard).await

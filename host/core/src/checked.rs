@@ -149,6 +149,26 @@ pub fn recheck_deletion(
     Ok(Deletion { member: name.clone(), uid: pod.uid.clone(), version: pod.version.clone() })
 }
 
+/// The same just before pods are deleted together for an update. Each is held against what will be when those before it are gone, and either all of them may go or none:
+/// whoever goes was counted on by the rules for the others, and the record names them all.
+///
+/// # Errors
+/// The first member whose pod may not be deleted, and why.
+pub fn recheck_update(
+    decided: &Snapshot,
+    live: &Snapshot,
+    pods: &[(&MemberName, &str)],
+) -> Result<Vec<Deletion>, (MemberName, check::Violation)> {
+    let mut then = live.clone();
+    let mut deletions = Vec::new();
+    for (name, pod_uid) in pods {
+        let deletion = recheck_deletion(decided, &then, name, pod_uid, DeletionCause::Update);
+        deletions.push(deletion.map_err(|violation| ((*name).clone(), violation))?);
+        check::take_pod_away(&mut then, name);
+    }
+    Ok(deletions)
+}
+
 /// The same just before the `StatefulSet` gets smaller.
 ///
 /// # Errors

@@ -1,10 +1,11 @@
 //! `act` against an API server in memory: the order of its steps, and the preconditions of each write.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests may")]
-use super::writes::apply;
+use super::writes::{apply, delete_pod};
 use super::*;
 use crate::stub::{Answer, GROUP, LOADED, SET, Seen, Silent, Stub, pod, remember_roles};
 use http::Method;
 use serde_json::{Value, json};
+use tanist_core::checked::recheck_deletion;
 use tanist_core::contract::Role::{self, Primary, Secondary, Stopped};
 use tanist_core::contract::{Answer as Said, Candidate, Ranking};
 use tanist_core::decide::decide;
@@ -16,6 +17,8 @@ use tanist_core::snapshot::{ClaimMark, Evidence, Object};
 mod ending;
 #[path = "state_tests.rs"]
 mod state;
+#[path = "update_tests.rs"]
+mod update;
 
 /// A plan that places db-1, with the intent in its record.
 fn place(s: &Snapshot) -> Plan {

@@ -287,6 +287,12 @@ pub fn is_taken_away(pod: &Pod) -> bool {
     matches!(pod.phase, Phase::Unreachable | Phase::Terminating)
 }
 
+/// What is observed of the member once its pod is deleted. The rules for those that go along are held against that.
+pub fn take_pod_away(s: &mut Snapshot, name: &MemberName) {
+    let pods = s.members.iter_mut().filter(|m| &m.name == name).filter_map(|m| m.pod.as_mut());
+    pods.for_each(|pod| pod.phase = Phase::Terminating);
+}
+
 /// Whether every desired member works with the present template, and nothing is under way.
 #[must_use]
 pub fn template_works(s: &Snapshot) -> bool {

@@ -1,7 +1,6 @@
 //! Update: `spec.template` changed; which pods are deleted next, so that their members get some of the present template? There is nothing to choose: members that are in
 //! no role go at once, then the secondaries from the highest ordinal, one by one or in batches, then the primary, which gives up the lead first (`switchover`).
 use crate::check;
-use crate::contract::{MemberName, Phase};
 use crate::plan::{Action, DeletionCause, Plan, Reason};
 use crate::policy::Policies;
 use crate::record::{Event, Updating, Verdict, cut};
@@ -84,17 +83,13 @@ fn replace_batch(s: &Snapshot, plan: &mut Plan, first: &Member, old: &[&Member])
     }
     // The rules are held against what will be when the others are gone.
     let mut then = s.clone();
-    let go = |then: &mut Snapshot, name: &MemberName| {
-        let pods = then.members.iter_mut().filter(|m| &m.name == name).filter_map(|m| m.pod.as_mut());
-        pods.for_each(|pod| pod.phase = Phase::Terminating);
-    };
-    go(&mut then, &first.name);
+    check::take_pod_away(&mut then, &first.name);
     let mut others: Vec<&Member> = old.iter().copied().filter(|m| m.name != first.name).collect();
     others.sort_by_key(|m| Reverse(rank(s, m)));
     for other in others {
         if !plan.touches(&other.name) && check::update_member(&then, other).is_ok() {
             replace(s, plan, other);
-            go(&mut then, &other.name);
+            check::take_pod_away(&mut then, &other.name);
             names = format!("{names}, {}", other.name);
         }
     }

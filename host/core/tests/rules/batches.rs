@@ -4,6 +4,7 @@ use super::super::support::world::{START, World, command};
 use super::super::support::{db, setting};
 use super::rebalance::deleted;
 use tanist_core::check::{Rule, gives_up_lead, update_member};
+use tanist_core::checked::recheck_update;
 use tanist_core::contract::{Phase, Role};
 use tanist_core::decide::decide;
 use tanist_core::limits;
@@ -262,4 +263,26 @@ fn an_open_command_holds_up_the_next_batch() {
     let place = super::checks::intent(&s, Verb::Place, 5);
     world.record.intents.push(place);
     assert_eq!(next(&world.observe()), Vec::<String>::new());
+}
+
+// B27: those that go together are held against what will be when the others are gone, all of them or none.
+#[test]
+fn a_batch_is_deleted_whole_or_not_at_all() {
+    let mut world = six(1, Batch::All);
+    let s = world.observe();
+    let pods: Vec<_> =
+        s.members[1..].iter().map(|member| (&member.name, member.pod.as_ref().unwrap().uid.as_str())).collect();
+    let look = |live: &Snapshot| {
+        let deletions = recheck_update(&s, live, &pods);
+        deletions.map(|all| all.len()).map_err(|(member, violation)| (member.to_string(), violation.rule))
+    };
+    assert_eq!(look(&s), Ok(5));
+    world.body(4).app.role = Role::Stopped;
+    assert!(look(&world.observe()).is_ok(), "one in no role goes in any case");
+    world.body(4).app.role = Role::Failed;
+    assert_eq!(look(&world.observe()), Err(("db-1".into(), Rule::MayBePrimary)), "nobody can tell what db-4 does");
+    world.group.update.batch = Batch::Member;
+    world.body(4).app.role = Role::Secondary;
+    let last = Err(("db-2".into(), Rule::NotAtRest));
+    assert_eq!(look(&world.observe()), last, "one at a time is what the user wants by now: db-1 would be gone");
 }

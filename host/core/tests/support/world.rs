@@ -8,11 +8,11 @@ use super::setting::{group, on_one_line};
 use super::tally::Events;
 use super::{db, oracle, sequence};
 use std::collections::{BTreeMap, BTreeSet};
-use tanist_core::checked::{recheck, recheck_deletion, recheck_discard, recheck_scaling};
+use tanist_core::checked::{recheck, recheck_deletion, recheck_discard, recheck_scaling, recheck_update};
 use tanist_core::contract::{MemberName, Phase, Position, Role, Timestamp};
 use tanist_core::decide::decide;
 use tanist_core::memory;
-use tanist_core::plan::{Action, Plan};
+use tanist_core::plan::{Action, DeletionCause, Plan};
 use tanist_core::policy::Policies;
 use tanist_core::record::{Intent, Record};
 use tanist_core::roster::Roster;
@@ -296,6 +296,15 @@ impl World {
 
     /// Writes what the plan remembers and does what it says.
     pub fn act(&mut self, snapshot: &Snapshot, plan: &Plan) {
+        let update = |action| match action {
+            &Action::DeletePod { ref member, ref pod_uid, cause: DeletionCause::Update, .. } => {
+                Some((member, pod_uid.as_str()))
+            }
+            _ => None,
+        };
+        let updated: Vec<_> = plan.actions.iter().filter_map(update).collect();
+        let held = recheck_update(snapshot, snapshot, &updated);
+        held.unwrap_or_else(|(member, v)| panic!("{member}: nothing changed, and {v}"));
         for action in &plan.actions {
             let held = match action {
                 Action::Run { intent, .. } => recheck(snapshot, snapshot, intent).map(drop),
