@@ -113,11 +113,6 @@ pub fn batches(group: &Value) -> Vec<Vec<String>> {
             _ => batches.push(Vec::new()),
         }
     }
-    // A deletion that the second look put off is noted again when it is planned again.
-    for batch in &mut batches {
-        let mut known = std::collections::BTreeSet::new();
-        batch.retain(|member| known.insert(member.clone()));
-    }
     batches.retain(|batch| !batch.is_empty());
     batches
 }

@@ -27,6 +27,7 @@ mod people;
 mod policies;
 mod rebalance;
 mod rights;
+mod rollout;
 mod scripts;
 mod sequences;
 mod state;

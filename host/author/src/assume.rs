@@ -7,7 +7,8 @@ use tanist_core::{
     contract::{MemberName, Phase, Position, Role, Sequence},
     data, limits,
     policy::Point,
-    snapshot::{Member, Reading, Snapshot},
+    record::Canary,
+    snapshot::{Member, Mode, Reading, Snapshot, Update},
 };
 
 /// A snapshot in which a question may arise, and what was assumed for it.
@@ -34,6 +35,7 @@ pub fn assume(snapshot: &Snapshot, point: Point) -> Result<Assumed, String> {
         Point::Treat => one_fails(&mut s)?,
         Point::Switchover => a_drain_begins(&mut s)?,
         Point::Rebalance => an_hour_passes(&mut s)?,
+        Point::Update | Point::Judge => the_template_changes(&mut s, point)?,
     };
     if s.group.paused {
         s.group.paused = false;
@@ -209,4 +211,32 @@ fn an_hour_passes(s: &mut Snapshot) -> Result<String, String> {
     s.members.iter_mut().filter_map(|m| m.pod.as_mut()).for_each(|pod| pod.phase_since = pod.phase_since.min(began));
     s.record.history.iter_mut().for_each(|past| past.at = past.at.min(began));
     Ok("every pod had been Ready for an hour".to_owned())
+}
+
+/// `spec.template` changed, and nobody has it yet; or the last member has it, and is watched.
+fn the_template_changes(s: &mut Snapshot, point: Point) -> Result<String, String> {
+    let first = s.members.iter().filter(|m| !s.leaves(m)).max_by_key(|m| m.ordinal).filter(|_| point == Point::Judge);
+    let first = first.map(|m| m.name.clone());
+    let template = "changed".to_owned();
+    for member in s.members.iter_mut().filter(|m| Some(&m.name) != first.as_ref()) {
+        member.pod.iter_mut().for_each(|pod| (pod.outdated, pod.older_template) = (true, true));
+    }
+    s.group.update = Update { mode: Mode::ByOperator, template: template.clone(), ..s.group.update.clone() };
+    let Some(name) = first else { return Ok("spec.template had changed".to_owned()) };
+    let Some((member, pod)) = s.member(&name).and_then(|member| Some((member.clone(), member.pod.clone()?))) else {
+        return Err(format!("{name} has no pod"));
+    };
+    if s.group.update.canary == 0 {
+        s.group.update.canary = 300;
+    }
+    s.record.canary = Some(Canary {
+        template,
+        member: name.clone(),
+        pod_uid: pod.uid.clone(),
+        container: pod.containers.get(&s.group.commands.status.container).and_then(|container| container.id.clone()),
+        begun: member.reading.since,
+        since: Some(member.reading.since),
+        verdict: None,
+    });
+    Ok(format!("spec.template had changed, and {name} were watched with it"))
 }

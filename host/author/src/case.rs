@@ -6,7 +6,7 @@ mod expect;
 mod members;
 
 pub use expect::{Expect, remedy_word};
-pub use members::{ConditionCase, Data, FailureCase, MemberCase, Members, PhaseWord, split};
+pub use members::{ConditionCase, Data, FailureCase, MemberCase, Members, PhaseWord, TemplateWord, split};
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -109,6 +109,12 @@ pub struct GroupCase {
     /// `spec.failover.maxBehind`.
     #[serde(default)]
     pub max_behind: Option<u64>,
+    /// `spec.update.batch`, as policies see it: `member`, `zone` or `all`. Absent: `member`.
+    #[serde(default)]
+    pub update_batch: Option<BatchWord>,
+    /// `spec.update.canarySeconds`. Absent: 300 at `judge`, where the last member that has the changed template is watched; 0 otherwise.
+    #[serde(default)]
+    pub canary_seconds: Option<u32>,
     /// Its labels for policies.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
@@ -119,6 +125,18 @@ pub struct GroupCase {
     /// a question.
     #[serde(default)]
     pub memory: Option<Spanned<Map<String, Value>>>,
+}
+
+/// How many pods get a changed template at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BatchWord {
+    /// One.
+    Member,
+    /// Those of a zone.
+    Zone,
+    /// All but a single primary.
+    All,
 }
 
 /// Something that happened before.

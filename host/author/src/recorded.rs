@@ -9,7 +9,7 @@ use tanist_core::{
     contract::{self, Phase, Position, Timestamp},
     data::show_position,
     policy::{Point, Question},
-    snapshot::{Member, Snapshot},
+    snapshot::{Batch, Member, Snapshot},
 };
 
 use crate::{
@@ -193,8 +193,22 @@ fn group(s: &Snapshot) -> Fields {
     }
     fields.extend(group.failover.reads.map(|reads| ("reads", reads.into())));
     fields.extend(group.failover.max_behind.map(|limit| ("max-behind", limit.into())));
+    if has_update(s) {
+        let batch = match group.update.batch {
+            Batch::Member => "member",
+            Batch::Zone => "zone",
+            Batch::All => "all",
+        };
+        fields.push(("update-batch", batch.into()));
+        fields.push(("canary-seconds", group.update.canary.into()));
+    }
     fields.extend(pairs(&group.labels).map(|labels| ("labels", labels)));
     fields
+}
+
+/// Whether a changed template is on its way to the members.
+fn has_update(s: &Snapshot) -> bool {
+    s.members.iter().any(|m| m.pod.as_ref().is_some_and(|pod| pod.older_template))
 }
 
 fn word<T: Serialize>(word: T) -> Value {
@@ -226,6 +240,8 @@ fn member(s: &Snapshot, m: &Member) -> Fields {
     fields.extend(m.reading.detail.clone().map(|detail| ("detail", detail.into())));
     if let Some(pod) = &m.pod {
         fields.push(("ready", pod.ready.into()));
+        let template = if pod.older_template { "older" } else { "present" };
+        fields.extend(has_update(s).then(|| ("template", template.into())));
         fields.push(("since", ago(s, pod.phase_since)));
         fields.extend(pod.node.clone().map(|node| ("node", node.into())));
     }

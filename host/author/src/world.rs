@@ -12,13 +12,13 @@ use tanist_core::{
     contract::{Condition, Failure, MemberName, Outcome, Phase, Position, Role, Sequence, Timestamp, Transition},
     limits, memory,
     policy::Point,
-    record::{LostPrimary, Mark, Record, Seeded},
+    record::{Canary, LostPrimary, Mark, Record, Seeded, Verdict},
     snapshot::{
-        Claim, Command, Commands, Container, Failover, Group, Member, Node, Pod, Reading, Set, Snapshot, Update,
+        Batch, Claim, Command, Commands, Container, Failover, Group, Member, Node, Pod, Reading, Set, Snapshot, Update,
     },
 };
 
-use crate::case::{Case, ConditionCase, Data, GroupCase, MemberCase, split};
+use crate::case::{BatchWord, Case, ConditionCase, Data, GroupCase, MemberCase, TemplateWord, split};
 
 /// The container of every command.
 const CONTAINER: &str = "main";
@@ -32,6 +32,7 @@ pub fn snapshot(case: &Case) -> Snapshot {
     let names = case.names();
     let mut said: Vec<_> = (0..names.len()).map(|index| case.members.case(index)).collect();
     fill_roles(case.point.value, &mut said);
+    fill_templates(case.point.value, &mut said);
     let term = case.group.term.unwrap_or_else(|| highest_term(&said));
     let replicas = case.group.replicas.unwrap_or_else(|| count(names.len()));
     let members: Vec<_> = names.iter().zip(&said).map(|(name, said)| member(case, name, said, term)).collect();
@@ -40,6 +41,7 @@ pub fn snapshot(case: &Case) -> Snapshot {
         remember(&mut record, case, term, member, said);
     }
     record.lost_primary = lost_primary(&record, &members, &said);
+    record.canary = canary(case, &members);
     // A memory that does not fit was refused when the case was read.
     let record = remembered::joined(case, record.clone()).unwrap_or(record);
     let mut nodes = names.iter().zip(&said).map(|(name, said)| node(name, said)).collect();
@@ -106,11 +108,57 @@ fn fill_roles(point: Point, members: &mut [MemberCase]) {
         Point::Failover => all(Role::Secondary),
         Point::Demote => all(Role::Primary),
         Point::Join | Point::Place => led_by_first(Role::Stopped),
-        Point::Treat | Point::Switchover | Point::Rebalance => led_by_first(Role::Secondary),
+        Point::Treat | Point::Switchover | Point::Rebalance | Point::Update | Point::Judge => {
+            led_by_first(Role::Secondary)
+        }
     };
     for (member, role) in members.iter_mut().zip(roles) {
         member.role.get_or_insert(role);
     }
+}
+
+/// Gives a template to the pods of members without one: the one with which the question arises.
+fn fill_templates(point: Point, members: &mut [MemberCase]) {
+    let last = members.len().saturating_sub(1);
+    for (index, member) in members.iter_mut().enumerate() {
+        member.template.get_or_insert(match point {
+            Point::Update => TemplateWord::Older,
+            Point::Judge if index < last => TemplateWord::Older,
+            _ => TemplateWord::Present,
+        });
+    }
+}
+
+/// The template of a group whose template changed.
+const CHANGED: &str = "changed";
+
+fn update(case: &Case) -> Update {
+    let batch = match case.group.update_batch {
+        Some(BatchWord::Zone) => Batch::Zone,
+        Some(BatchWord::All) => Batch::All,
+        Some(BatchWord::Member) | None => Batch::Member,
+    };
+    Update { batch, canary: canary_seconds(case), template: CHANGED.to_owned(), ..Update::default() }
+}
+
+fn canary_seconds(case: &Case) -> u32 {
+    case.group.canary_seconds.unwrap_or(if case.point.value == Point::Judge { 300 } else { 0 })
+}
+
+/// The last member with the changed template is the first one that got it, and has been watched since it entered its role. At other questions it passed.
+fn canary(case: &Case, members: &[Member]) -> Option<Canary> {
+    let has_it = |m: &&Member| m.pod.as_ref().is_some_and(|pod| !pod.older_template);
+    let member = members.iter().filter(has_it).max_by_key(|m| m.ordinal).filter(|_| canary_seconds(case) > 0)?;
+    let pod = member.pod.as_ref()?;
+    Some(Canary {
+        template: CHANGED.to_owned(),
+        member: member.name.clone(),
+        pod_uid: pod.uid.clone(),
+        container: pod.containers.get(CONTAINER).and_then(|container| container.id.clone()),
+        begun: member.reading.since,
+        since: Some(member.reading.since),
+        verdict: (case.point.value != Point::Judge).then_some(Verdict::Passed),
+    })
 }
 
 /// The number of primaries with which the question arises.
@@ -119,7 +167,7 @@ fn primaries(case: &Case, members: &[MemberCase]) -> u32 {
     let usual = match case.point.value {
         Point::Join => leading.saturating_add(1),
         Point::Demote => leading.saturating_sub(1),
-        Point::Place | Point::Rebalance => leading,
+        Point::Place | Point::Rebalance | Point::Update | Point::Judge => leading,
         Point::Seed | Point::Failover | Point::Treat | Point::Switchover => 1,
     };
     case.group.primaries.unwrap_or(usual.max(1))
@@ -178,7 +226,7 @@ fn group(case: &Case, names: &[String], replicas: u32, primaries: u32) -> Group 
         requested_override: None,
         resize_deadline: 600,
         removal_rest: 0,
-        update: Update::default(),
+        update: update(case),
         deletes_volumes: false,
         cluster_state: None,
         override_error: None,
@@ -248,6 +296,7 @@ fn condition(case: &Case, name: &str, said: &ConditionCase) -> Condition {
 fn pod(name: &str, said: &MemberCase, phase: Phase, role: Role, since: Timestamp) -> Pod {
     let runs = !matches!(phase, Phase::Pending | Phase::Ended);
     let in_role = matches!(role, Role::Primary | Role::Secondary);
+    let is_older = said.template == Some(TemplateWord::Older);
     let container = Container { id: Some(format!("{name}-container")), running: runs, ready: in_role };
     Pod {
         uid: format!("{name}-pod"),
@@ -259,8 +308,8 @@ fn pod(name: &str, said: &MemberCase, phase: Phase, role: Role, since: Timestamp
         grace: 30,
         containers: BTreeMap::from([(CONTAINER.to_owned(), container)]),
         routed: None,
-        outdated: false,
-        older_template: false,
+        outdated: is_older,
+        older_template: is_older,
         template: None,
         gate: None,
         labels: pairs(&said.labels),

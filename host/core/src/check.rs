@@ -35,8 +35,8 @@ pub use recover::{
 };
 pub use seed::{SeedOrder, highest_term};
 pub use update::{
-    awaits_update, fails_with_template, gives_up_lead, has_present_template, is_taken_away, keeps_pod, take_pod_away,
-    template_works, update_idle, update_member, works_with_template,
+    awaits_update, fails_with_template, gives_up_lead, has_present_template, is_taken_away, keeps_pod, may_be_judged,
+    take_pod_away, template_works, update_idle, update_member, works_with_template,
 };
 pub use volumes::discard_claim;
 

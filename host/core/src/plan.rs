@@ -454,7 +454,8 @@ impl Plan {
             )
         };
         if self.actions.iter().any(needs_record) {
-            self.decisions.retain(|decision| decision.point != Point::Rebalance);
+            self.decisions
+                .retain(|decision| !matches!(decision.point, Point::Rebalance | Point::Update | Point::Judge));
             self.record = before.clone();
         }
         self

@@ -26,11 +26,15 @@ pub enum Point {
     Switchover,
     /// Every member is in its role: is a secondary to be stopped and started again, so that it may run elsewhere?
     Rebalance,
+    /// Members have pods of an older template: which of them gets a new one next?
+    Update,
+    /// The first member with a changed template is watched: does the template work?
+    Judge,
 }
 
 impl Point {
     /// All points, in the order of the contract.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Seed,
         Self::Failover,
         Self::Join,
@@ -39,6 +43,8 @@ impl Point {
         Self::Treat,
         Self::Switchover,
         Self::Rebalance,
+        Self::Update,
+        Self::Judge,
     ];
 
     /// The name of its function in the contract.
@@ -52,6 +58,8 @@ impl Point {
             Self::Treat => "treat",
             Self::Switchover => "switchover",
             Self::Rebalance => "rebalance",
+            Self::Update => "update",
+            Self::Judge => "judge",
         }
     }
 
@@ -63,14 +71,14 @@ impl Point {
             Self::Treat => "recovery",
             Self::Switchover => "switchover",
             Self::Rebalance => "rebalance",
+            Self::Update | Self::Judge => "rollout",
         }
     }
 
-    /// Whether it arises in a group that needs nothing, in every round. It is asked only where a policy has it ([`Policies::has`]), and where all
-    /// of them abstain the host decides by itself.
+    /// Whether the host decides by itself where no policy has an opinion. It is asked only where a policy has it ([`Policies::has`]), maybe in every round.
     #[must_use]
     pub const fn is_optional(self) -> bool {
-        matches!(self, Self::Switchover | Self::Rebalance)
+        matches!(self, Self::Switchover | Self::Rebalance | Self::Update | Self::Judge)
     }
 }
 

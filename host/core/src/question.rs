@@ -27,14 +27,15 @@ pub fn question(s: &Snapshot, point: Point, bars: &BTreeMap<MemberName, String>)
         facts: facts::of_group(s, point),
     };
     let tops = facts::Tops::of(s);
-    let mut members: Vec<_> = s.members.iter().map(|m| member(s, &tops, m, bars.get(&m.name).cloned())).collect();
+    let mut members: Vec<_> =
+        s.members.iter().map(|m| member(s, &tops, m, point, bars.get(&m.name).cloned())).collect();
     members.sort_by(|a, b| (a.ordinal, &a.name).cmp(&(b.ordinal, &b.name)));
     let snapshot =
         contract::Snapshot { now: s.now, group, members, history: s.record.history.clone(), parameters: "{}".into() };
     Question { point, snapshot }
 }
 
-fn member(s: &Snapshot, tops: &facts::Tops<'_>, m: &Member, barred: Option<String>) -> contract::Member {
+fn member(s: &Snapshot, tops: &facts::Tops<'_>, m: &Member, point: Point, barred: Option<String>) -> contract::Member {
     let memory = s.record.member(&m.name);
     let (role, role_detail) = s.role(m);
     let pod = m.pod.as_ref();
@@ -60,7 +61,7 @@ fn member(s: &Snapshot, tops: &facts::Tops<'_>, m: &Member, barred: Option<Strin
         marked: None,
         conditions: conditions(s, m),
         labels: pod.map(|p| sorted(&p.labels)).unwrap_or_default(),
-        facts: facts::of_member(s, tops, m),
+        facts: facts::of_member(s, tops, m, point),
         barred,
     }
 }

@@ -4,15 +4,25 @@ use crate::{error::LoadError, text::short};
 
 /// The package, and the part of its version that patch releases do not change.
 pub(crate) const PACKAGE: &str = "tanist:policy";
-pub(crate) const VERSION: &str = "0.1.2";
+pub(crate) const VERSION: &str = "0.1.3";
 const SERIES: &str = "0.1.";
 /// The patch release of this host.
-const PATCH: u32 = 2;
+const PATCH: u32 = 3;
 /// The interfaces of the package. The last one is called for scripts only.
-const INTERFACES: [&str; 9] =
-    ["types", "about", "election", "placement", "recovery", "switchover", "rebalance", "notes", "interpreter"];
+const INTERFACES: [&str; 10] = [
+    "types",
+    "about",
+    "election",
+    "placement",
+    "recovery",
+    "switchover",
+    "rebalance",
+    "rollout",
+    "notes",
+    "interpreter",
+];
 /// Those of them that have decision points.
-const POINTS: [&str; 5] = ["election", "placement", "recovery", "switchover", "rebalance"];
+const POINTS: [&str; 6] = ["election", "placement", "recovery", "switchover", "rebalance", "rollout"];
 
 /// The interfaces of the contract that a component imports or exports, without package and version.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use wasmtime::{
 };
 
 use crate::{
-    bindings::exports::tanist::policy::{about, election, notes, placement, rebalance, recovery, switchover},
+    bindings::exports::tanist::policy::{about, election, notes, placement, rebalance, recovery, rollout, switchover},
     contract::{Interfaces as Names, PACKAGE},
     error::LoadError,
     sandbox::Sandbox,
@@ -21,6 +21,7 @@ pub(crate) struct Interfaces {
     recovery: Option<recovery::GuestIndices>,
     switchover: Option<switchover::GuestIndices>,
     rebalance: Option<rebalance::GuestIndices>,
+    rollout: Option<rollout::GuestIndices>,
     notes: Option<notes::GuestIndices>,
 }
 
@@ -44,6 +45,11 @@ impl Interfaces {
                 .transpose()
                 .map_err(wrong("switchover"))?,
             rebalance: moves.then(|| rebalance::GuestIndices::new(pre)).transpose().map_err(wrong("rebalance"))?,
+            rollout: exports
+                .has("rollout")
+                .then(|| rollout::GuestIndices::new(pre))
+                .transpose()
+                .map_err(wrong("rollout"))?,
             notes: exports.has("notes").then(|| notes::GuestIndices::new(pre)).transpose().map_err(wrong("notes"))?,
         })
     }
@@ -68,6 +74,9 @@ impl Interfaces {
         }
         if let Some(rebalance) = &self.rebalance {
             rebalance.load(&mut *store, instance).map_err(wrong("rebalance"))?;
+        }
+        if let Some(rollout) = &self.rollout {
+            rollout.load(&mut *store, instance).map_err(wrong("rollout"))?;
         }
         if let Some(notes) = &self.notes {
             notes.load(&mut *store, instance).map_err(wrong("notes"))?;

@@ -75,6 +75,9 @@ const SECOND: &str = include_str!("../../../wit/released/policy-0.1.1.wit");
 /// The same of 0.1.2.
 const THIRD: &str = include_str!("../../../wit/released/policy-0.1.2.wit");
 
+/// The same of 0.1.3.
+const FOURTH: &str = include_str!("../../../wit/released/policy-0.1.3.wit");
+
 /// Each interface of a contract, without its comments.
 fn interfaces(contract: &str) -> BTreeMap<String, String> {
     let mut resolve = Resolve::default();
@@ -97,7 +100,9 @@ fn released_interfaces_are_as_they_were() {
     assert!(second.len() == 8 && second.contains_key("switchover"), "those of 0.1.0, and switchover");
     let third = interfaces(THIRD);
     assert!(third.len() == 9 && third.contains_key("rebalance"), "those of 0.1.1, and rebalance");
-    for (name, text) in released.iter().chain(&second).chain(&third) {
+    let fourth = interfaces(FOURTH);
+    assert!(fourth.len() == 10 && fourth.contains_key("rollout"), "those of 0.1.2, and rollout");
+    for (name, text) in released.iter().chain(&second).chain(&third).chain(&fourth) {
         assert_eq!(present.get(name), Some(text), "{name} was changed; add an interface or a package version instead");
     }
     // The comparison sees a field more, and no comment.
@@ -124,7 +129,7 @@ fn a_policy_of_the_first_release_is_loaded() {
 fn an_interface_of_a_later_patch_release_is_never_asked() {
     let later = "interface scaling {\n    use types.{snapshot, answer, fault};\n    grow: func(snapshot: snapshot) -> result<answer, fault>;\n}\n";
     let with = |version: &str| {
-        let text = contract().replace("tanist:policy@0.1.2", &format!("tanist:policy@{version}"));
+        let text = contract().replace("tanist:policy@0.1.3", &format!("tanist:policy@{version}"));
         let text =
             text.replace("world election-only {", &format!("{later}world election-only {{\n    export scaling;"));
         let export = format!(
@@ -144,23 +149,32 @@ fn an_interface_of_a_later_patch_release_is_never_asked() {
     let said = exam.not_examined.iter().filter(|said| said.contains("scaling@0.1.7")).count();
     assert_eq!(said, 1, "{:?}", exam.not_examined);
 
-    let (kind, message) = refusal(&with("0.1.2"));
+    let (kind, message) = refusal(&with("0.1.3"));
     assert_eq!(kind, "unserved");
-    assert!(message.starts_with("it uses tanist:policy/scaling@0.1.2"), "{message}");
+    assert!(message.starts_with("it uses tanist:policy/scaling@0.1.3"), "{message}");
 }
 
 /// A component that exports this optional interface alone beside `about`, and chooses the member `db-1`.
 fn only(interface: &str, contract: &str) -> Vec<u8> {
+    only_with(interface, &[interface], contract)
+}
+
+/// The same, whose interface has these functions.
+fn only_with(interface: &str, functions: &[&str], contract: &str) -> Vec<u8> {
     let guest = Guest { pages: 64, ..Guest::default() };
     let module = guest.module();
     let (about, _) = module.split_once("(func (export \"tanist:policy/election").unwrap();
+    let function = |name: &&str| {
+        format!(r#"(func (export "tanist:policy/{interface}@0.1.3#{name}") (param i32) (result i32) (i32.const 3200))"#)
+    };
+    let functions = functions.iter().map(function).collect::<String>();
     // A ranking of one candidate at 3072, without a source: `db-1`, because `now`.
     let module = format!(
         r#"{about}
             (data (i32.const 3000) "db-1now")
             (data (i32.const 3072) "\b8\0b\00\00\04\00\00\00\bc\0b\00\00\03\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00")
             (data (i32.const 3200) "\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\0c\00\00\01\00\00\00\00\00\00\00\00\00\00\00")
-            (func (export "tanist:policy/{interface}@0.1.2#{interface}") (param i32) (result i32) (i32.const 3200)))"#
+            {functions})"#
     );
     component(&module, contract, &format!("{interface}-only"))
 }
@@ -179,6 +193,27 @@ fn a_policy_may_have_an_optional_question_alone() {
         assert_eq!((ranking.candidates[0].member.as_str(), ranking.candidates[0].reason.as_str()), ("db-1", "now"));
         assert_eq!(ask(&stack, Point::Failover, &asked).unwrap_err().kind, "no-policy");
     }
+}
+
+// P52: wit/policy.wit, `rollout`: a policy may have the two questions of an update alone.
+#[test]
+fn a_policy_may_have_the_questions_of_an_update_alone() {
+    let component = only_with("rollout", &["update", "judge"], &contract());
+    let policy = Arc::new(Policy::load(&engine(), "test/rollout", &component).unwrap());
+    assert_eq!(policy.points().collect::<Vec<_>>(), [Point::Update, Point::Judge]);
+    let stack = Stack::new(vec![layer(&policy, "{}")]);
+    let asked = snapshot(vec![common::member(0, 9), common::member(1, 9)]);
+    for point in [Point::Update, Point::Judge] {
+        let reply = ask(&stack, point, &asked).unwrap().reply;
+        let Reply::Answer(Answer::Choose(ranking)) = reply else { panic!("{reply:?}") };
+        assert_eq!(ranking.candidates[0].member.as_str(), "db-1");
+    }
+    assert!(!stack.has(Point::Switchover) && ask(&stack, Point::Failover, &asked).is_err());
+    let declared = "judge: func(snapshot: snapshot) -> result<answer, fault>;";
+    let changed = contract().replacen(declared, &declared.replace("result<answer, fault>", "result<fault, answer>"), 1);
+    assert_ne!(changed, contract());
+    let (kind, message) = refusal(&only_with("rollout", &["update", "judge"], &changed));
+    assert_eq!(kind, "type", "{message}");
 }
 
 // A component that was built for the contract before it, in which another interface is optional, goes on as it is.

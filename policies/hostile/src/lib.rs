@@ -64,6 +64,14 @@ impl Policy for Hostile {
         misbehave(snapshot)
     }
 
+    fn update(snapshot: &Snapshot) -> Result<Answer, Fault> {
+        misbehave(snapshot)
+    }
+
+    fn judge(snapshot: &Snapshot) -> Result<Answer, Fault> {
+        misbehave(snapshot)
+    }
+
     fn treat(snapshot: &Snapshot) -> Result<Care, Fault> {
         Ok(match misbehave(snapshot)? {
             Answer::Choose(ranking) => Care::Treat(

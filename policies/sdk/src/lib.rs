@@ -32,6 +32,7 @@
 //! | `testing` | the module `testing`: snapshots in a few lines, with the host's own bars, for native tests. Nothing in a component |
 //! | `switchover` | the question [`Policy::switchover`]: whether the lead moves on purpose. A policy with it is asked in every round of a group |
 //! | `rebalance` | the question [`Policy::rebalance`]: whether a secondary would better run elsewhere. A policy with it is asked in every round of a group |
+//! | `rollout` | the questions [`Policy::update`] and [`Policy::judge`]: who gets a changed template next, and whether it works. A policy with them is asked in every round of an update |
 //! | `serde` | `snapshot.parameters::<T>()`: parameters as a type of the policy's own. Some 50 KB in a component |
 
 #[cfg(target_arch = "wasm32")]
@@ -51,54 +52,56 @@ mod typed;
 pub mod generated {
     pub use wit_bindgen::rt;
 
-    #[cfg(not(any(feature = "switchover", feature = "rebalance")))]
-    wit_bindgen::generate!({
-        path: "../../wit",
-        world: "policy",
-        runtime_path: "tanist_policy::generated::rt",
-        additional_derives: [PartialEq, Eq],
-        pub_export_macro: true,
-        export_macro_name: "export_world",
-        default_bindings_module: "tanist_policy::generated",
-    });
-    #[cfg(all(feature = "switchover", not(feature = "rebalance")))]
-    wit_bindgen::generate!({
-        path: "../../wit",
-        world: "policy-with-switchover",
-        runtime_path: "tanist_policy::generated::rt",
-        additional_derives: [PartialEq, Eq],
-        pub_export_macro: true,
-        export_macro_name: "export_world",
-        default_bindings_module: "tanist_policy::generated",
-    });
-    #[cfg(all(feature = "rebalance", not(feature = "switchover")))]
-    wit_bindgen::generate!({
-        path: "../../wit",
-        world: "policy-with-rebalance",
-        runtime_path: "tanist_policy::generated::rt",
-        additional_derives: [PartialEq, Eq],
-        pub_export_macro: true,
-        export_macro_name: "export_world",
-        default_bindings_module: "tanist_policy::generated",
-    });
-    #[cfg(all(feature = "switchover", feature = "rebalance"))]
-    wit_bindgen::generate!({
-        path: "../../wit",
-        inline: "
-            package tanist:sdk;
+    /// The bindings of a world: `policy`, and the interfaces of the chosen features.
+    macro_rules! bindings {
+        ($world:literal) => {
+            wit_bindgen::generate!({
+                path: "../../wit",
+                inline: $world,
+                world: "tanist:sdk/chosen",
+                runtime_path: "tanist_policy::generated::rt",
+                additional_derives: [PartialEq, Eq],
+                pub_export_macro: true,
+                export_macro_name: "export_world",
+                default_bindings_module: "tanist_policy::generated",
+            });
+        };
+    }
 
-            world with-both {
-                include tanist:policy/policy-with-switchover@0.1.2;
-                export tanist:policy/rebalance@0.1.2;
-            }
-        ",
-        world: "tanist:sdk/with-both",
-        runtime_path: "tanist_policy::generated::rt",
-        additional_derives: [PartialEq, Eq],
-        pub_export_macro: true,
-        export_macro_name: "export_world",
-        default_bindings_module: "tanist_policy::generated",
-    });
+    #[cfg(not(any(feature = "switchover", feature = "rebalance", feature = "rollout")))]
+    bindings!("package tanist:sdk; world chosen { include tanist:policy/policy@0.1.3; }");
+    #[cfg(all(feature = "switchover", not(any(feature = "rebalance", feature = "rollout"))))]
+    bindings!(
+        "package tanist:sdk; world chosen { include tanist:policy/policy@0.1.3; export tanist:policy/switchover@0.1.3; }"
+    );
+    #[cfg(all(feature = "rebalance", not(any(feature = "switchover", feature = "rollout"))))]
+    bindings!(
+        "package tanist:sdk; world chosen { include tanist:policy/policy@0.1.3; export tanist:policy/rebalance@0.1.3; }"
+    );
+    #[cfg(all(feature = "switchover", feature = "rebalance", not(feature = "rollout")))]
+    bindings!(
+        "package tanist:sdk; world chosen { include tanist:policy/policy@0.1.3; \
+         export tanist:policy/switchover@0.1.3; export tanist:policy/rebalance@0.1.3; }"
+    );
+    #[cfg(all(feature = "rollout", not(any(feature = "switchover", feature = "rebalance"))))]
+    bindings!(
+        "package tanist:sdk; world chosen { include tanist:policy/policy@0.1.3; export tanist:policy/rollout@0.1.3; }"
+    );
+    #[cfg(all(feature = "switchover", feature = "rollout", not(feature = "rebalance")))]
+    bindings!(
+        "package tanist:sdk; world chosen { include tanist:policy/policy@0.1.3; \
+         export tanist:policy/switchover@0.1.3; export tanist:policy/rollout@0.1.3; }"
+    );
+    #[cfg(all(feature = "rebalance", feature = "rollout", not(feature = "switchover")))]
+    bindings!(
+        "package tanist:sdk; world chosen { include tanist:policy/policy@0.1.3; \
+         export tanist:policy/rebalance@0.1.3; export tanist:policy/rollout@0.1.3; }"
+    );
+    #[cfg(all(feature = "switchover", feature = "rebalance", feature = "rollout"))]
+    bindings!(
+        "package tanist:sdk; world chosen { include tanist:policy/policy@0.1.3; \
+         export tanist:policy/switchover@0.1.3; export tanist:policy/rebalance@0.1.3; export tanist:policy/rollout@0.1.3; }"
+    );
 }
 
 // The generated code names this crate from outside, since it is also expanded in the crates of policies.
@@ -166,6 +169,20 @@ pub trait Policy {
     /// Every member is in its role: is a secondary to be stopped and started again, so that it may run elsewhere?
     #[cfg(feature = "rebalance")]
     fn rebalance(snapshot: &Snapshot) -> Result<Answer, Fault> {
+        let _ = snapshot;
+        Ok(Answer::Abstain)
+    }
+
+    /// Members have pods of an older template: which of them gets a new one next?
+    #[cfg(feature = "rollout")]
+    fn update(snapshot: &Snapshot) -> Result<Answer, Fault> {
+        let _ = snapshot;
+        Ok(Answer::Abstain)
+    }
+
+    /// The first member with a changed template is watched: does the template work? To refuse is to say that it does not.
+    #[cfg(feature = "rollout")]
+    fn judge(snapshot: &Snapshot) -> Result<Answer, Fault> {
         let _ = snapshot;
         Ok(Answer::Abstain)
     }
@@ -242,5 +259,16 @@ impl<P: Policy> exports::switchover::Guest for Exported<P> {
 impl<P: Policy> exports::rebalance::Guest for Exported<P> {
     fn rebalance(snapshot: Snapshot) -> Result<Answer, Fault> {
         P::rebalance(&snapshot)
+    }
+}
+
+#[cfg(feature = "rollout")]
+impl<P: Policy> exports::rollout::Guest for Exported<P> {
+    fn update(snapshot: Snapshot) -> Result<Answer, Fault> {
+        P::update(&snapshot)
+    }
+
+    fn judge(snapshot: Snapshot) -> Result<Answer, Fault> {
+        P::judge(&snapshot)
     }
 }

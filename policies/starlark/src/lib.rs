@@ -28,7 +28,7 @@ use world::exports::tanist::{
     policy::{
         about, election, interpreter, notes as printed, placement, rebalance,
         recovery::{self, Care},
-        switchover,
+        rollout, switchover,
         types::{Answer, Description, Fault, Snapshot},
     },
     starlark::tools,
@@ -100,6 +100,16 @@ impl switchover::Guest for Interpreter {
 impl rebalance::Guest for Interpreter {
     fn rebalance(snapshot: Snapshot) -> Result<Answer, Fault> {
         script::ask("rebalance", snapshot)
+    }
+}
+
+impl rollout::Guest for Interpreter {
+    fn update(snapshot: Snapshot) -> Result<Answer, Fault> {
+        script::ask("update", snapshot)
+    }
+
+    fn judge(snapshot: Snapshot) -> Result<Answer, Fault> {
+        script::ask("judge", snapshot)
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::world::exports::tanist::policy::types::{Outcome, Phase, Position, Role};
 
 /// The points, in the order of the contract, and the interface of each.
-pub const POINTS: [(&str, &str); 8] = [
+pub const POINTS: [(&str, &str); 10] = [
     ("seed", "election"),
     ("failover", "election"),
     ("join", "election"),
@@ -12,6 +12,8 @@ pub const POINTS: [(&str, &str); 8] = [
     ("treat", "recovery"),
     ("switchover", "switchover"),
     ("rebalance", "rebalance"),
+    ("update", "rollout"),
+    ("judge", "rollout"),
 ];
 
 pub const fn phase(phase: Phase) -> &'static str {

@@ -55,6 +55,10 @@ pub struct MemberCase {
     /// The phase of its pod. Absent: `running`.
     #[serde(default)]
     pub phase: Option<PhaseWord>,
+    /// Which template its pod has. Absent: at `update` the older one; at `judge` the last member has the present one, and the others the older one;
+    /// otherwise the present one.
+    #[serde(default)]
+    pub template: Option<TemplateWord>,
     /// Whether its pod is Ready. Absent: as a member in its role is.
     #[serde(default)]
     pub ready: Option<bool>,
@@ -98,6 +102,16 @@ pub struct MemberCase {
     /// it bars a member.
     #[serde(default)]
     pub memory: Option<Spanned<Map<String, Value>>>,
+}
+
+/// Which template a pod has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TemplateWord {
+    /// That of the group.
+    Present,
+    /// One before it.
+    Older,
 }
 
 /// Something that holds for a member.

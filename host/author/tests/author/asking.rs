@@ -29,6 +29,19 @@ fn each_question_arises_without_further_words() {
     // The built-in policy does not have it.
     assert_eq!(default_of("point: switchover"), ["db-0 barred: it leads", "db-1 -", "db-2 -"]);
     assert_eq!(default_of("point: rebalance"), ["db-0 barred: it leads", "db-1 -", "db-2 -"]);
+    assert_eq!(
+        default_of("point: update"),
+        ["db-0 barred: db-1 gets a new pod before the primary", "db-1 -", "db-2 -"]
+    );
+    let judged = default_of("point: judge");
+    assert_eq!(
+        judged,
+        [
+            "db-0 barred: db-2 is watched with the new template",
+            "db-1 barred: db-2 is watched with the new template",
+            "db-2 -"
+        ]
+    );
     let treated = default_of("point: treat\nmembers: {db-0: {}, db-1: {role: failed}, db-2: {}}");
     assert_eq!(treated[1], "db-1 stop", "{treated:?}");
 }

@@ -263,6 +263,8 @@ fn a_healthy_group_is_recorded_with_what_would_have_to_happen() {
             "treat, if db-2 were failed",
             "switchover, as it arises now",
             "rebalance, as it arises now",
+            "update, if spec.template had changed",
+            "judge, if spec.template had changed, and db-2 were watched with it",
         ]
     );
     // What follows the primary has what the primary has, whatever was read of it long ago.

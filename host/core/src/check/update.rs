@@ -268,6 +268,21 @@ fn canary_allows(s: &Snapshot) -> Held {
     }
 }
 
+/// Whether a policy may say now that the template works on that member: it is the first one that got it, is watched, and is in its role.
+///
+/// # Errors
+/// The first rule that does not hold.
+pub fn may_be_judged(s: &Snapshot, watched: &MemberName, member: &Member) -> Held {
+    let name = &member.name;
+    if name != watched {
+        return Err(broken_by(Rule::WrongRole, name, format!("{watched} is watched with the new template")));
+    }
+    match works_with_template(s, member) {
+        true => Ok(()),
+        false => Err(broken_by(Rule::NotAtRest, name, format!("{name} is not in its role with the new template yet"))),
+    }
+}
+
 /// Nobody gets a template that failed on the first one that got it (E38).
 fn template_has_not_failed(s: &Snapshot) -> Held {
     let update = &s.group.update;

@@ -1,6 +1,6 @@
 //! What the host would ask about a group that is described as policies see it: for tests of a policy's own functions.
 use crate::check;
-use crate::contract::{self, Phase, Position, Role};
+use crate::contract::{self, MemberName, Phase, Position, Role};
 use crate::decide::decide;
 use crate::examples::routed;
 use crate::examples::scene::Recorder;
@@ -9,9 +9,9 @@ use crate::memory;
 use crate::plan::{DecidedBy, Plan};
 use crate::policy::{Point, Question};
 use crate::question::{add_missing, question};
-use crate::record::{Mark, Record, Seeded};
+use crate::record::{Canary, Mark, Record, Seeded, Verdict};
 use crate::snapshot::{
-    Claim, Command, Commands, Container, Failover, Group, Member, Node, Pod, Reading, Set, Snapshot, Update,
+    Batch, Claim, Command, Commands, Container, Failover, Group, Member, Node, Pod, Reading, Set, Snapshot, Update,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -74,8 +74,25 @@ pub fn why_not(plan: &Plan, asks: impl IntoIterator<Item = Point>) -> String {
 /// it. `None`: it is another question, or a policy is asked.
 #[must_use]
 pub fn why_nobody_moves(observed: &Snapshot, point: Point) -> Option<String> {
-    if point != Point::Rebalance {
-        return None;
+    let is_older = |m: &Member| m.pod.as_ref().is_some_and(|pod| pod.older_template);
+    let changed = observed.members.iter().any(is_older);
+    match point {
+        Point::Rebalance => {}
+        Point::Update | Point::Judge if !changed => {
+            return Some(
+                "the pod of every member has the present template (the fact template of a member: older)".to_owned(),
+            );
+        }
+        Point::Judge if observed.record.canary.is_none() => {
+            return Some("no member is watched with the changed template (the fact canary of the group)".to_owned());
+        }
+        Point::Update => {
+            let bar = |m: &Member| Some(format!("{}: {}", m.name, check::update_member(observed, m).err()?));
+            let bars: Vec<_> = observed.members.iter().filter_map(bar).collect();
+            let all = bars.len() == observed.members.len();
+            return all.then(|| format!("every member is barred: {}", bars.join("; ")));
+        }
+        _ => return None,
     }
     if let Err(violation) = check::rebalance_group(observed) {
         return Some(violation.to_string());
@@ -99,6 +116,7 @@ fn observed(point: Point, story: &contract::Snapshot) -> Snapshot {
     let members: Vec<_> = story.members.iter().map(|told| member(story, told)).collect();
     let replicas = u32::try_from(members.len()).unwrap_or(u32::MAX).max(story.group.replicas);
     let mut record = record(story, term, replicas);
+    record.canary = canary(point, story);
     for (told, member) in story.members.iter().zip(&members) {
         let known = record.member_mut(&member.name);
         let own = told.term.or_else(|| (term > 0 && told.position != Position::Empty).then_some(term));
@@ -117,7 +135,7 @@ fn observed(point: Point, story: &contract::Snapshot) -> Snapshot {
         now: story.now,
         began: 0,
         nonce: "story".to_owned(),
-        group: group(story),
+        group: group(point, story),
         record,
         objects: Vec::new(),
         set: Some(Set { uid: "set".to_owned(), replicas, ..Set::default() }),
@@ -155,7 +173,7 @@ fn record(story: &contract::Snapshot, term: u64, replicas: u32) -> Record {
     }
 }
 
-fn group(story: &contract::Snapshot) -> Group {
+fn group(point: Point, story: &contract::Snapshot) -> Group {
     let told = &story.group;
     let command = |name: &str| Command { exec: vec![name.to_owned()], container: CONTAINER.to_owned(), timeout: 60 };
     Group {
@@ -188,7 +206,7 @@ fn group(story: &contract::Snapshot) -> Group {
         requested_override: None,
         resize_deadline: 600,
         removal_rest: 0,
-        update: Update::default(),
+        update: update(point, story),
         deletes_volumes: false,
         cluster_state: None,
         override_error: None,
@@ -196,6 +214,43 @@ fn group(story: &contract::Snapshot) -> Group {
         recovery_error: None,
         labels: told.labels.clone(),
     }
+}
+
+/// The template of the group, where a question is about its way to the members.
+const CHANGED: &str = "changed";
+
+fn fact<'a>(facts: &'a [(String, String)], word: &str) -> Option<&'a str> {
+    facts.iter().find(|(key, _)| key == word).map(|(_, value)| value.as_str())
+}
+
+fn update(point: Point, story: &contract::Snapshot) -> Update {
+    if !matches!(point, Point::Update | Point::Judge) {
+        return Update::default();
+    }
+    let facts = &story.group.facts;
+    let batch = match fact(facts, "update-batch") {
+        Some("zone") => Batch::Zone,
+        Some("all") => Batch::All,
+        _ => Batch::Member,
+    };
+    let canary = fact(facts, "canary").map_or(0, |_| number(facts, "canary-seconds").unwrap_or(300));
+    Update { batch, canary, template: CHANGED.to_owned(), ..Update::default() }
+}
+
+/// The first member with the changed template, if the story has one. Where others are about to get it, it passed.
+fn canary(point: Point, story: &contract::Snapshot) -> Option<Canary> {
+    let member = MemberName::from(fact(&story.group.facts, "canary")?);
+    let watched = story.members.iter().find(|told| told.name == member)?;
+    let since = number(&story.group.facts, "canary-since").unwrap_or(watched.role_since);
+    Some(Canary {
+        template: CHANGED.to_owned(),
+        pod_uid: format!("{member}-pod"),
+        container: Some(format!("{member}-container")),
+        member,
+        begun: since,
+        since: Some(since),
+        verdict: (point == Point::Update).then_some(Verdict::Passed),
+    })
 }
 
 /// The number that a fact gives, if there is that fact and it is a number.
@@ -250,6 +305,7 @@ fn pod(told: &contract::Member) -> Pod {
     let name = &told.name;
     let runs = !matches!(told.phase, Phase::Pending | Phase::Ended);
     let serves = matches!(told.role, Role::Primary | Role::Secondary);
+    let is_older = fact(&told.facts, "template") == Some("older");
     let container = Container { id: Some(format!("{name}-container")), running: runs, ready: serves };
     Pod {
         uid: format!("{name}-pod"),
@@ -261,8 +317,8 @@ fn pod(told: &contract::Member) -> Pod {
         grace: 30,
         containers: BTreeMap::from([(CONTAINER.to_owned(), container)]),
         routed: routed(told.role),
-        outdated: false,
-        older_template: false,
+        outdated: is_older,
+        older_template: is_older,
         template: None,
         gate: None,
         labels: told.labels.clone(),

@@ -4,6 +4,7 @@ use crate::contract::Role::{Primary, Secondary, Stopped};
 use crate::examples::{Scene, told};
 use crate::limits;
 use crate::policy::{Point, Question};
+use crate::snapshot::Batch;
 
 /// A question about an example group.
 #[derive(Debug, Clone, Copy)]
@@ -85,12 +86,14 @@ pub fn usual(point: Point) -> (Scene, &'static [u32]) {
         Point::Treat => (failed_members(), &[1, 2, 3, 4]),
         Point::Switchover => (drained_primary(), &[1, 2, 4]),
         Point::Rebalance => (crowded_zone(), &[1, 2, 3, 4]),
+        Point::Update => (changed_template(), &[1, 2, 3]),
+        Point::Judge => (watched_member(), &[1, 2, 3]),
     }
 }
 
 type Row = (Point, &'static str, &'static str, fn() -> Scene);
 
-const USUAL: [(Point, &str, &str); 8] = [
+const USUAL: [(Point, &str, &str); 10] = [
     (Point::Seed, "restart", "every member is stopped; two have the highest data"),
     (Point::Failover, "lost-primary", "the primary's pod is gone; two secondaries have the highest data"),
     (Point::Join, "more-primaries", "one of three primaries serves; stopped members differ in data"),
@@ -99,9 +102,15 @@ const USUAL: [(Point, &str, &str); 8] = [
     (Point::Treat, "failed-members", "members failed in each way"),
     (Point::Switchover, "drained-primary", "the primary's node is to be drained; secondaries on other nodes follow it"),
     (Point::Rebalance, "crowded-zone", "every member is in its role; three secondaries are in one zone"),
+    (
+        Point::Update,
+        "changed-template",
+        "the template changed; one of five members has it, and the others are in their roles",
+    ),
+    (Point::Judge, "watched-member", "the template changed; the first member that got it is watched"),
 ];
 
-const SPECIAL: [Row; 24] = [
+const SPECIAL: [Row; 28] = [
     (Point::Seed, "forming", "a new group: no member has data, and all are alike", forming),
     (Point::Seed, "one-member", "a group of one member", one_member),
     (Point::Treat, "one-member", "a group of one member", one_failed),
@@ -160,6 +169,15 @@ const SPECIAL: [Row; 24] = [
     (Point::Rebalance, "settled", "nothing is to be done; the primary serves, and all secondaries follow it", settled),
     (Point::Rebalance, "several-primaries", "two of two desired primaries serve, and secondaries follow them", several),
     (Point::Rebalance, "one-left", "all but one member are barred", one_left_to_move),
+    (
+        Point::Update,
+        "several-primaries",
+        "two of two desired primaries serve, and none has the changed template",
+        several_to_update,
+    ),
+    (Point::Update, "batches", "the secondaries may get the changed template together", batches),
+    (Point::Update, "one-left", "all but one member are barred", one_left_to_update),
+    (Point::Judge, "one-left", "all but one member are barred, as always", watched_member),
     (Point::Join, "secondaries", "no stopped member is left; secondaries may be chosen", secondaries),
 ];
 
@@ -235,6 +253,28 @@ fn crowded_zone() -> Scene {
 fn several() -> Scene {
     let roles = [Primary, Primary, Secondary, Secondary];
     Scene::new(4).primaries(2).in_term(3).with_data(&["a:20"; 4]).with_roles(&roles).labelled()
+}
+
+fn changed_template() -> Scene {
+    let roles = [Primary, Secondary, Secondary, Secondary, Secondary];
+    let scene = Scene::new(5).in_term(3).with_data(&["a:20", "a:20", "a:19", "a:20", "a:20"]).with_roles(&roles);
+    scene.outdated(&[0, 1, 2, 3]).labelled()
+}
+
+fn watched_member() -> Scene {
+    changed_template().watched(4)
+}
+
+fn several_to_update() -> Scene {
+    several().outdated(&[0, 1, 2, 3])
+}
+
+fn batches() -> Scene {
+    settled().outdated(&[0, 1, 2, 3]).in_batches(Batch::All)
+}
+
+fn one_left_to_update() -> Scene {
+    settled().outdated(&[0, 2])
 }
 
 fn one_left_to_move() -> Scene {

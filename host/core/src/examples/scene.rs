@@ -4,9 +4,9 @@ use crate::data;
 use crate::decide::decide;
 use crate::examples::{NOW, RUNS, routed};
 use crate::policy::{Answered, NO_POLICY, Point, Policies, PolicyName, Question, Unanswered};
-use crate::record::{Broken, Mark, MemberRecord, Record, Seeded};
+use crate::record::{Broken, Canary, Mark, MemberRecord, Record, Seeded};
 use crate::snapshot::{
-    Claim, Command, Commands, Container, Failover, Group, Member, Node, Pod, Reading, Set, Snapshot, Update,
+    Batch, Claim, Command, Commands, Container, Failover, Group, Member, Node, Pod, Reading, Set, Snapshot, Update,
 };
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -172,6 +172,42 @@ impl Scene {
         let pod = self.0.members.iter().find(|m| m.ordinal == other).and_then(|m| m.pod.as_ref());
         let node = pod.and_then(|pod| pod.node.clone());
         self.change(ordinal, |member, _| member.pod.iter_mut().for_each(|pod| pod.node.clone_from(&node)));
+        self
+    }
+
+    /// The group's template changed: the pods of these members are of an older one.
+    #[must_use]
+    pub fn outdated(mut self, ordinals: &[u32]) -> Self {
+        self.0.group.update.template = "changed".to_owned();
+        for ordinal in ordinals {
+            self.change(*ordinal, |member, _| {
+                member.pod.iter_mut().for_each(|pod| (pod.outdated, pod.older_template) = (true, true));
+            });
+        }
+        self
+    }
+
+    /// How many pods get another template at a time (`spec.update.batch`).
+    #[must_use]
+    pub fn in_batches(mut self, batch: Batch) -> Self {
+        self.0.group.update.batch = batch;
+        self
+    }
+
+    /// The member is the first one with a changed template, and has been watched for 60 of 300 seconds.
+    #[must_use]
+    pub fn watched(mut self, ordinal: u32) -> Self {
+        let since = NOW.saturating_sub(60);
+        self.0.group.update.canary = 300;
+        self.0.record.canary = Some(Canary {
+            template: self.0.group.update.template.clone(),
+            member: name(ordinal),
+            pod_uid: pod_uid(ordinal),
+            container: Some(container_id(ordinal)),
+            begun: since,
+            since: Some(since),
+            verdict: None,
+        });
         self
     }
 

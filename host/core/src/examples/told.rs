@@ -23,7 +23,8 @@ pub(super) fn everything(mut question: Question) -> Question {
     s.group.preferred_primary = s.members.iter().rev().find(|m| m.barred.is_none() && free).map(|m| m.name.clone());
     s.group.labels = pairs("tier", "critical");
     s.group.facts.retain(|(key, _)| key != "cut");
-    s.group.facts.insert(0, ("cut".to_owned(), "facts,history,labels".to_owned()));
+    s.group.facts.push(("cut".to_owned(), "facts,history,labels".to_owned()));
+    s.group.facts.sort();
     let names: Vec<_> = s.members.iter().map(|m| m.name.clone()).collect();
     s.history = (0..limits::HISTORY)
         .zip(names.iter().cycle())
@@ -39,7 +40,10 @@ pub(super) fn everything(mut question: Question) -> Question {
 
 fn tell(member: &mut Member) {
     member.labels = pairs("priority", &(member.ordinal % 4).to_string());
-    member.facts = pairs("lag", "12");
+    // What the question rests on stays.
+    let template: Vec<_> = member.facts.drain(..).filter(|(key, _)| key == "template").collect();
+    member.facts = pairs("lag", "12").split_off(template.len());
+    member.facts.extend(template);
     let since = NOW.saturating_sub(300);
     let condition = |name: &&str| Condition { name: (*name).to_owned(), since, detail: Some("node-1".to_owned()) };
     member.conditions = CONDITIONS.iter().map(condition).collect();

@@ -3,7 +3,7 @@ use crate::check;
 use crate::contract::{Position, Role, Sequence};
 use crate::limits;
 use crate::policy::Point;
-use crate::snapshot::{Member, Snapshot};
+use crate::snapshot::{Batch, Member, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Facts by their words.
@@ -49,8 +49,14 @@ impl<'a> Tops<'a> {
 }
 
 /// The facts of a member.
-pub(super) fn of_member(s: &Snapshot, tops: &Tops<'_>, member: &Member) -> Vec<(String, String)> {
+pub(super) fn of_member(s: &Snapshot, tops: &Tops<'_>, member: &Member, point: Point) -> Vec<(String, String)> {
     let mut facts = Facts::new();
+    if is_of_update(point) {
+        let template = |pod: &crate::snapshot::Pod| if pod.older_template { "older" } else { "present" };
+        facts.extend(member.pod.as_ref().map(|pod| ("template", template(pod).to_owned())));
+        let code = s.checks.get(&member.name).and_then(|answer| answer.said.as_ref().ok());
+        facts.extend(code.map(|code| ("check", code.to_string())));
+    }
     facts.extend(tops.behind(s, member).map(|by| ("behind", by.to_string())));
     let silent = member.pod.is_none() || s.seen(member).0 == Role::Unknown;
     let contact = member.reading.contact.filter(|_| silent).map(|at| at.min(s.now));
@@ -58,10 +64,33 @@ pub(super) fn of_member(s: &Snapshot, tops: &Tops<'_>, member: &Member) -> Vec<(
     sorted(facts)
 }
 
+/// Whether the question is about the way of a changed template to the members.
+const fn is_of_update(point: Point) -> bool {
+    matches!(point, Point::Update | Point::Judge)
+}
+
+/// What is known of the update: how many may go at a time, and the first member with the template.
+fn of_update(s: &Snapshot) -> Facts {
+    let update = &s.group.update;
+    let batch = match update.batch {
+        Batch::Member => "member",
+        Batch::Zone => "zone",
+        Batch::All => "all",
+    };
+    let mut facts = Facts::from([("update-batch", batch.to_owned())]);
+    if let Some(canary) = s.record.canary_of(update).filter(|_| update.canary > 0) {
+        facts.insert("canary", canary.member.to_string());
+        facts.insert("canary-seconds", update.canary.to_string());
+        facts.extend(canary.since.map(|since| ("canary-since", since.min(s.now).to_string())));
+    }
+    facts
+}
+
 /// The facts of the group.
 pub(super) fn of_group(s: &Snapshot, point: Point) -> Vec<(String, String)> {
     let mut facts = Facts::new();
     facts.extend(cut(s).map(|lists| ("cut", lists)));
+    facts.extend(is_of_update(point).then(|| of_update(s)).into_iter().flatten());
     facts.extend(s.group.failover.max_behind.map(|limit| ("max-behind", limit.to_string())));
     // Why the host would move the lead by itself.
     let cause = check::lead_cause(s).filter(|_| point == Point::Switchover);

@@ -46,6 +46,51 @@ pub fn choose_treatments(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan,
     }
 }
 
+/// What the policies say to an optional question.
+pub(super) enum Opinion {
+    /// None of them has one: the host decides by itself.
+    None,
+    /// There is no answer that could be used, for now; the plan says why.
+    NoAnswer,
+    /// That is the answer. Never an abstention.
+    Of(Answered),
+}
+
+/// Puts an optional question to the policies. Nobody is asked if every member is barred.
+pub(super) fn ask_optional(
+    s: &Snapshot,
+    policies: &dyn Policies,
+    plan: &mut Plan,
+    point: Point,
+    bars: &Bars,
+) -> Opinion {
+    if !policies.has(point) || bars.len() >= s.members.len() {
+        return Opinion::None;
+    }
+    let texts = bars.iter().map(|(name, v)| (name.clone(), cut(&v.message))).collect();
+    let question = question(s, point, &texts);
+    let answered = match policies.ask(&question) {
+        Ok(answered) => answered,
+        Err(unanswered) if unanswered.is_abstention() => return Opinion::None,
+        Err(unanswered) => {
+            report_unanswered(s, plan, point, unanswered);
+            return Opinion::NoAnswer;
+        }
+    };
+    if let Err(violation) = check::reply(&question, &answered.reply) {
+        report_rejected::<()>(plan, &answered, violation);
+        return Opinion::NoAnswer;
+    }
+    match &answered.reply {
+        Reply::Answer(Answer::Abstain) => Opinion::None,
+        Reply::Answer(_) => Opinion::Of(answered),
+        Reply::Care(_) => {
+            report_mismatch::<()>(plan, &answered, point);
+            Opinion::NoAnswer
+        }
+    }
+}
+
 /// Adds to the plan why the policy chose no member.
 fn report_no_choice<T>(plan: &mut Plan, answered: &Answered, point: Point, reply: &Reply) -> Option<T> {
     match reply {

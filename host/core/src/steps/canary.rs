@@ -1,16 +1,18 @@
 //! Canary: the first member with a changed template is watched (`spec.update.canarySeconds`; E30, E31, E32, E34, E37, E38). The others follow once it was in its role and Ready for that long without a break. When its container is
 //! restarted, its `status` says failed, its `check` does not exit 0, or it takes longer than an update may, the template has failed: nobody else gets it until the template changes, and with `onFailure: RollBack` pods go back.
+//! A policy may judge earlier, or hold the others back (`judge`); what failed for one of these reasons has failed whatever it says.
 //! Members in whose pods nothing works are no reason to wait: they get the new template at once, because it may be their cure (E5).
 use crate::check;
-use crate::contract::Role;
+use crate::contract::{Answer, Role};
 use crate::limits;
 use crate::plan::{Action, Plan, Reason};
-use crate::policy::Policies;
+use crate::policy::{Point, Policies, Reply};
 use crate::record::{Canary, Event, Verdict, cut};
 use crate::snapshot::{Member, Mode, Pod, Snapshot};
+use crate::steps::ask::{self, Opinion};
 
 /// Runs this step; see the documentation of the module.
-pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
+pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     let update = &s.group.update;
     let stays = |canary: &Canary| s.member(&canary.member).is_some_and(|member| !s.leaves(member));
     let known = plan.record.canary.take().filter(|canary| canary.template == update.template);
@@ -30,9 +32,10 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
         return;
     }
     let Some(mut canary) = known.or_else(|| first(s)) else { return };
-    if canary.verdict.is_none() {
-        watch(s, plan, &mut canary);
-    }
+    let judged = match canary.verdict {
+        None => watch(s, policies, plan, &mut canary),
+        Some(_) => Judged::ByHost,
+    };
     let member = &canary.member;
     match &canary.verdict {
         Some(Verdict::Passed) => {}
@@ -41,14 +44,17 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
             Some(member),
             format!("spec.template failed on {member}, the first member that got it: {why}; nobody else gets it: change spec.template"),
         ),
-        None => plan.wait(Reason::Canary, Some(member), watched(s, &canary)),
+        None => plan.wait(Reason::Canary, Some(member), watched(s, &canary, &judged)),
     }
     plan.record.canary = Some(canary);
 }
 
 /// Without how long it has been watched: a status that changed in each round would be written in each round.
-fn watched(s: &Snapshot, canary: &Canary) -> String {
+fn watched(s: &Snapshot, canary: &Canary, judged: &Judged) -> String {
     let (member, seconds) = (&canary.member, s.group.update.canary);
+    if let Judged::Waits(why) = judged {
+        return format!("{member} has the new template and is watched before others get it; {why}");
+    }
     match canary.since {
         Some(_) => format!("{member} has the new template and is watched for {seconds} s before others get it"),
         None => format!("{member} has the new template and is to be in its role for {seconds} s before others get it"),
@@ -72,8 +78,8 @@ fn first(s: &Snapshot) -> Option<Canary> {
     })
 }
 
-/// Looks how it does, and judges when that is clear.
-fn watch(s: &Snapshot, plan: &mut Plan, canary: &mut Canary) {
+/// Looks how it does, and judges when that is clear. Returns what a policy says of it.
+fn watch(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan, canary: &mut Canary) -> Judged {
     let seconds = i64::from(s.group.update.canary);
     (canary.begun, canary.since) = (s.counts_from(canary.begun), canary.since.map(|since| s.counts_from(since)));
     let (found, is_away) = seen(s, canary);
@@ -88,39 +94,111 @@ fn watch(s: &Snapshot, plan: &mut Plan, canary: &mut Canary) {
         }
         None => canary.since = None,
     }
-    // The last check begins when the time is over, and may take its own.
-    let check = s.group.commands.check.as_ref().map_or(0, |command| i64::from(command.timeout));
-    let overdue = canary.begun.saturating_add(seconds).saturating_add(i64::from(s.group.update.timeout));
-    let overdue = overdue.saturating_add(check);
     let passes = canary.since.map(|since| since.saturating_add(seconds));
     let said = if canary.verdict.is_none() { examine(s, plan, canary) } else { Examined::Well };
     if let Examined::Badly(why) = &said {
         canary.verdict = Some(Verdict::Failed(why.clone()));
     }
-    if canary.verdict.is_none() && passes.is_some_and(|at| s.now >= at) && said == Examined::Well {
+    let judged = if canary.verdict.is_none() { ask(s, policies, plan, canary) } else { Judged::ByHost };
+    let is_good = match &judged {
+        Judged::Works(_) => is_checked(s, canary),
+        Judged::ByHost => passes.is_some_and(|at| s.now >= at) && said == Examined::Well,
+        Judged::Waits(_) | Judged::Unknown | Judged::Fails(_) => false,
+    };
+    if canary.verdict.is_none() && is_good {
         canary.verdict = Some(Verdict::Passed);
         // The next one goes in the next round: until then the record may not be written.
         plan.look_again_at(s.now.saturating_add(1));
-        return plan.record.note(s.now, Event::CanaryPassed, Some(&canary.member), None);
+        let why = if let Judged::Works(why) = &judged { Some(why.clone()) } else { None };
+        plan.record.note(s.now, Event::CanaryPassed, Some(&canary.member), why);
+        return judged;
     }
-    if canary.verdict.is_none() && s.now >= overdue {
-        let waited = s.now.saturating_sub(canary.begun);
-        let why = match said {
-            Examined::Silent(None) if canary.since.is_some() => format!("check gave no answer in {waited} s"),
-            Examined::Silent(Some(why)) => cut(&format!("check gave no answer in {waited} s: {why}")),
-            _ => format!("it was not in its role for {seconds} s without a break, in {waited} s"),
-        };
-        canary.verdict = Some(Verdict::Failed(why));
+    if canary.verdict.is_none() {
+        canary.verdict = failed(s, canary, &said, &judged).map(Verdict::Failed);
     }
     match &canary.verdict {
         Some(Verdict::Failed(why)) => {
             plan.record.note(s.now, Event::CanaryFailed, Some(&canary.member), Some(why.clone()))
         }
         _ => {
-            // Afterwards only an answer of `check` is awaited, which starts a round.
+            // Afterwards only an answer of `check` or of a policy is awaited, which starts a round.
+            let overdue = overdue(s, canary);
             let next = passes.filter(|at| *at > s.now).map_or(overdue, |at| at.min(overdue));
             plan.look_again_at(next.max(s.now.saturating_add(1)));
         }
+    }
+    judged
+}
+
+/// When the template has failed if it did not pass before. The last check begins when the time is over, and may take its own.
+fn overdue(s: &Snapshot, canary: &Canary) -> i64 {
+    let check = s.group.commands.check.as_ref().map_or(0, |command| i64::from(command.timeout));
+    let update = &s.group.update;
+    let overdue = canary.begun.saturating_add(i64::from(update.canary)).saturating_add(i64::from(update.timeout));
+    overdue.saturating_add(check)
+}
+
+/// Why the template has failed: a policy says so, or it took too long. `None`: it has not.
+fn failed(s: &Snapshot, canary: &Canary, said: &Examined, judged: &Judged) -> Option<String> {
+    if let Judged::Fails(why) = judged {
+        return Some(why.clone());
+    }
+    // A policy that is broken says nothing about the template.
+    if s.now < overdue(s, canary) || *judged == Judged::Unknown {
+        return None;
+    }
+    let (seconds, waited) = (s.group.update.canary, s.now.saturating_sub(canary.begun));
+    Some(match (said, judged) {
+        (_, Judged::Waits(why)) => cut(&format!("nobody said in {waited} s that it works: {why}")),
+        (Examined::Silent(None), _) if canary.since.is_some() => format!("check gave no answer in {waited} s"),
+        (Examined::Silent(Some(why)), _) => cut(&format!("check gave no answer in {waited} s: {why}")),
+        _ => format!("it was not in its role for {seconds} s without a break, in {waited} s"),
+    })
+}
+
+/// What a policy says of the template (docs/rules.md, "Canary").
+#[derive(Debug, PartialEq, Eq)]
+enum Judged {
+    /// Nothing: the host judges by time.
+    ByHost,
+    /// It works, and why.
+    Works(String),
+    /// It is not clear yet, and why.
+    Waits(String),
+    /// It does not work, and why.
+    Fails(String),
+    /// Nothing that could be used, though it may have an opinion; the plan says why.
+    Unknown,
+}
+
+/// Asks whether the template works.
+fn ask(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan, canary: &Canary) -> Judged {
+    if !policies.has(Point::Judge) || canary.since.is_none() {
+        return Judged::ByHost;
+    }
+    // A policy sees the watch as it is now.
+    let mut now = s.clone();
+    now.record.canary = Some(canary.clone());
+    let bars = ask::bars(&now, |member| check::may_be_judged(&now, &canary.member, member));
+    let answered = match ask::ask_optional(&now, policies, plan, Point::Judge, &bars) {
+        Opinion::None => return Judged::ByHost,
+        Opinion::NoAnswer => return Judged::Unknown,
+        Opinion::Of(answered) => answered,
+    };
+    let says = |word: &str, why: &str| cut(&format!("policy {} {word}: {}", answered.policy.name, cut(why)));
+    match &answered.reply {
+        Reply::Answer(Answer::Choose(ranking)) => {
+            let decision = ask::policy_decision(&now, Point::Judge, &answered, ranking, &bars);
+            let judged = Judged::Works(says("says that it works", &decision.reason));
+            plan.decisions.push(decision);
+            judged
+        }
+        Reply::Answer(Answer::Wait(delay)) => {
+            delay.until.into_iter().for_each(|at| plan.look_again_at(at));
+            Judged::Waits(says("waits", &delay.reason))
+        }
+        Reply::Answer(Answer::Refuse(why)) => Judged::Fails(says("says that it does not work", why)),
+        Reply::Answer(Answer::Abstain) | Reply::Care(_) => Judged::ByHost,
     }
 }
 
@@ -153,6 +231,12 @@ enum Examined {
     Badly(String),
     /// An answer is awaited; why the last try gave none.
     Silent(Option<String>),
+}
+
+/// Whether `check` exited 0 since the watch began, or there is none.
+fn is_checked(s: &Snapshot, canary: &Canary) -> bool {
+    let answer = s.checks.get(&canary.member).filter(|answer| canary.since.is_some_and(|since| answer.at >= since));
+    s.group.commands.check.is_none() || answer.is_some_and(|answer| answer.said == Ok(0))
 }
 
 /// Has `check` run while the member is in its role, and once more when the time of the watch is over: whoever passes was well at the end.

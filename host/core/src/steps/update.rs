@@ -1,10 +1,14 @@
-//! Update: `spec.template` changed; which pods are deleted next, so that their members get some of the present template? There is nothing to choose: members that are in
-//! no role go at once, then the secondaries from the highest ordinal, one by one or in batches, then the primary, which gives up the lead first (`switchover`).
+//! Update: `spec.template` changed; which pods are deleted next, so that their members get some of the present template? Members that are in no role go at once. Of the others a policy
+//! may choose among those that the rules allow, or hold them up. Without its opinion the secondaries go from the highest ordinal, one by one or in batches, then the primary, which gives
+//! up the lead first (`switchover`).
 use crate::check;
+use crate::check::{Held, Rule, broken_by};
+use crate::contract::{Answer, Ranking};
 use crate::plan::{Action, DeletionCause, Plan, Reason};
-use crate::policy::Policies;
+use crate::policy::{Answered, Point, Policies, Reply};
 use crate::record::{Event, Updating, Verdict, cut};
 use crate::snapshot::{Batch, Member, Mode, Snapshot};
+use crate::steps::ask::{self, Bars, Opinion};
 use std::cmp::Reverse;
 
 /// The reason of the deletion that users see.
@@ -17,13 +21,13 @@ pub fn idle(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     }
     for member in s.members.iter().filter(|m| check::awaits_update(s, m)) {
         if !plan.touches(&member.name) && check::update_idle(s, member).is_ok() {
-            replace(s, plan, member);
+            replace(s, plan, member, WHY);
         }
     }
 }
 
 /// The next member that is in its role. It comes after all that a round may find more urgent.
-pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
+pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     s.group.update.config_settles.into_iter().for_each(|at| plan.look_again_at(at));
     if let Some(trouble) = &s.group.update.config_trouble {
         plan.wait(Reason::ConfigUnknown, None, cut(trouble));
@@ -34,21 +38,12 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
         plan.record.updating = None;
         return;
     };
-    let mut wait = match check::update_member(s, next) {
+    // What is applied may be the new template; another object that the API server refuses holds up no update.
+    let is_applied = plan.actions.iter().any(|a| matches!(a, Action::Apply(object) if object.kind == "StatefulSet"));
+    let mut wait = match is_applied {
         _ if plan.touches(&next.name) => format!("{} gets a new pod", next.name),
-        // What is applied may be the new template; another object that the API server refuses holds up no update.
-        _ if plan.actions.iter().any(|a| matches!(a, Action::Apply(object) if object.kind == "StatefulSet")) => {
-            format!("{} is next, when the StatefulSet is as desired", next.name)
-        }
-        Ok(()) => {
-            let names = replace_batch(s, plan, next, &old);
-            let verb = if names.contains(' ') { "get new pods" } else { "gets a new pod" };
-            format!("{names} {verb}")
-        }
-        Err(violation) => {
-            violation.until.into_iter().for_each(|at| plan.look_again_at(at));
-            format!("{} is next: {violation}", next.name)
-        }
+        true => format!("{} is next, when the StatefulSet is as desired", next.name),
+        false => go_on(s, policies, plan, next, &old),
     };
     let left = u32::try_from(old.len()).unwrap_or(u32::MAX);
     wait = format!(
@@ -74,36 +69,93 @@ fn rank(s: &Snapshot, member: &Member) -> (bool, bool, u32) {
     (!s.serves(member), s.is_cordoned(member), member.ordinal)
 }
 
-/// Replaces the pod of the member and of all that may go along with it. Returns their names.
-fn replace_batch(s: &Snapshot, plan: &mut Plan, first: &Member, old: &[&Member]) -> String {
-    replace(s, plan, first);
-    let mut names = first.name.to_string();
-    if s.group.update.batch == Batch::Member {
-        return names;
+/// Replaces the next pods, or says why none is replaced.
+fn go_on(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan, next: &Member, old: &[&Member]) -> String {
+    match whose_turn(s, policies, plan) {
+        Turn::Nobody(why) => return format!("{} would be next: {why}", next.name),
+        Turn::Of(members, why) => return replace_batch(s, plan, &members, &why),
+        Turn::Next => {}
     }
-    // The rules are held against what will be when the others are gone.
-    let mut then = s.clone();
-    check::take_pod_away(&mut then, &first.name);
-    let mut others: Vec<&Member> = old.iter().copied().filter(|m| m.name != first.name).collect();
-    others.sort_by_key(|m| Reverse(rank(s, m)));
-    for other in others {
-        if !plan.touches(&other.name) && check::update_member(&then, other).is_ok() {
-            replace(s, plan, other);
-            check::take_pod_away(&mut then, &other.name);
-            names = format!("{names}, {}", other.name);
-        }
+    if let Err(violation) = check::update_member(s, next) {
+        violation.until.into_iter().for_each(|at| plan.look_again_at(at));
+        return format!("{} is next: {violation}", next.name);
     }
-    names
+    let mut members: Vec<&Member> = old.to_vec();
+    members.sort_by_key(|m| Reverse(rank(s, m)));
+    replace_batch(s, plan, &members, WHY)
 }
 
-fn replace(s: &Snapshot, plan: &mut Plan, member: &Member) {
+/// Who goes next, as far as a policy decides that.
+enum Turn<'s> {
+    /// No policy has an opinion: the host's order counts.
+    Next,
+    /// These, best first, and the reason of the deletion that users see.
+    Of(Vec<&'s Member>, String),
+    /// Nobody for now, and why.
+    Nobody(String),
+}
+
+fn whose_turn<'s>(s: &'s Snapshot, policies: &dyn Policies, plan: &mut Plan) -> Turn<'s> {
+    let may_go = |member: &Member| -> Held {
+        match plan.touches(&member.name) {
+            true => Err(broken_by(Rule::MemberBusy, &member.name, "it is changed in this round already")),
+            false => check::update_member(s, member),
+        }
+    };
+    let bars = if policies.has(Point::Update) { ask::bars(s, may_go) } else { Bars::new() };
+    let answered = match ask::ask_optional(s, policies, plan, Point::Update, &bars) {
+        Opinion::None => return Turn::Next,
+        Opinion::NoAnswer => return Turn::Nobody("a policy that may have an opinion did not answer".into()),
+        Opinion::Of(answered) => answered,
+    };
+    let policy = &answered.policy.name;
+    match &answered.reply {
+        Reply::Answer(Answer::Choose(ranking)) => chosen(s, plan, &answered, ranking, &bars),
+        Reply::Answer(Answer::Wait(delay)) => {
+            let why = format!("policy {policy} waits: {}", cut(&delay.reason));
+            plan.wait_until(Reason::PolicyWaits, None, why.clone(), delay.until);
+            Turn::Nobody(why)
+        }
+        Reply::Answer(Answer::Refuse(why)) => {
+            ask::report_refusal::<()>(plan, &answered, why);
+            Turn::Nobody(format!("policy {policy} refuses: {}", cut(why)))
+        }
+        Reply::Answer(Answer::Abstain) | Reply::Care(_) => Turn::Next,
+    }
+}
+
+fn chosen<'s>(s: &'s Snapshot, plan: &mut Plan, answered: &Answered, ranking: &Ranking, bars: &Bars) -> Turn<'s> {
+    let decision = ask::policy_decision(s, Point::Update, answered, ranking, bars);
+    let why = cut(&format!("{WHY}; policy {} chose it: {}", answered.policy.name, decision.reason));
+    plan.decisions.push(decision);
+    Turn::Of(ranking.candidates.iter().filter_map(|candidate| s.member(&candidate.member)).collect(), why)
+}
+
+/// Replaces the pod of the first member, and of all others that may go along with it. Says whose.
+fn replace_batch(s: &Snapshot, plan: &mut Plan, members: &[&Member], why: &str) -> String {
+    // The rules are held against what will be when the others are gone.
+    let mut then = s.clone();
+    let mut names = Vec::new();
+    for member in members {
+        let goes_along = s.group.update.batch != Batch::Member && !plan.touches(&member.name);
+        if names.is_empty() || goes_along && check::update_member(&then, member).is_ok() {
+            replace(s, plan, member, why);
+            check::take_pod_away(&mut then, &member.name);
+            names.push(member.name.to_string());
+        }
+    }
+    let verb = if names.len() == 1 { "gets a new pod" } else { "get new pods" };
+    format!("{} {verb}", names.join(", "))
+}
+
+fn replace(s: &Snapshot, plan: &mut Plan, member: &Member, why: &str) {
     let Some(pod) = &member.pod else { return };
-    plan.record.note(s.now, Event::PodDeleted, Some(&member.name), Some(WHY.into()));
+    plan.record.note(s.now, Event::PodDeleted, Some(&member.name), Some(why.into()));
     plan.actions.push(Action::DeletePod {
         member: member.name.clone(),
         pod_uid: pod.uid.clone(),
         cause: DeletionCause::Update,
-        reason: WHY.into(),
+        reason: why.into(),
     });
 }
 

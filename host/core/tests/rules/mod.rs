@@ -24,6 +24,7 @@ mod removals;
 mod repair;
 mod resize;
 mod rollback;
+mod rollout;
 mod roster;
 mod second_look;
 mod state;

@@ -174,7 +174,7 @@ pub enum Lead {
 
 impl Policies for Lead {
     fn has(&self, point: Point) -> bool {
-        point != Point::Rebalance
+        !point.is_optional() || point == Point::Switchover
     }
 
     fn ask(&self, question: &Question) -> Result<Answered, Unanswered> {

@@ -500,13 +500,20 @@ impl Story {
     }
 }
 
-/// `policy natural`; `policy lead db-2`: the default rule with an opinion on the lead; `policy move db-2`: on which secondary moves.
+/// `policy natural`; `policy lead db-2`: the default rule with an opinion on the lead; `policy move db-2`: on which secondary moves;
+/// `policy update db-2`: on who gets a changed template next; `policy judge db-2`: on whether it works.
 fn policy(name: &str) -> Box<dyn Policies> {
     if let Some(opinion) = name.strip_prefix("lead ") {
         return Box::new(lead(opinion));
     }
     if let Some(opinion) = name.strip_prefix("move ") {
         return Box::new(policies::At(Point::Rebalance, lead(opinion)));
+    }
+    if let Some(opinion) = name.strip_prefix("update ") {
+        return Box::new(policies::At(Point::Update, lead(opinion)));
+    }
+    if let Some(opinion) = name.strip_prefix("judge ") {
+        return Box::new(policies::At(Point::Judge, lead(opinion)));
     }
     match name {
         "natural" => Box::new(policies::Natural),

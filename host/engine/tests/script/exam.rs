@@ -29,6 +29,9 @@ fn the_examples_pass() {
     let window = examine(include_str!("../../../../examples/policies/window.star"));
     assert!(window.passed() && window.not_examined.is_empty(), "{window}");
     assert_eq!(window.examined.points, [Point::Switchover]);
+    let rollout = examine(include_str!("../../../../examples/policies/rollout.star"));
+    assert!(rollout.passed() && rollout.not_examined.is_empty(), "{rollout}");
+    assert_eq!(rollout.examined.points, [Point::Update, Point::Judge]);
     let forty = examine(include_str!("forty.star"));
     assert!(forty.passed(), "{forty}");
 }
@@ -36,7 +39,7 @@ fn the_examples_pass() {
 #[test]
 fn a_script_that_sorts_by_data_passes_at_every_point() {
     let text = "def best(s): return choose(sorted(s.eligible(), key = lambda m: m.data, reverse = True), 'by data')\n\
-                seed = best\nfailover = best\njoin = best\nplace = best\nswitchover = best\nrebalance = best\n\
+                seed = best\nfailover = best\njoin = best\nplace = best\nswitchover = best\nrebalance = best\nupdate = best\njudge = best\n\
                 def demote(s): return choose(sorted(s.eligible(), key = lambda m: (m.data, -m.ordinal)), 'by data')\n\
                 def treat(s): return choose([stop(m, 'it failed') for m in s.eligible()])\n";
     let exam = examine(text);

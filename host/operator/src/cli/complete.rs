@@ -319,7 +319,19 @@ mod tests {
             answered("policy ").await,
             ["new", "check", "run", "test", "bench", "inspect", "fmt", "snapshot", "try", "put", "dev", "help", ":4"]
         );
-        let questions = ["seed", "failover", "join", "demote", "place", "treat", "switchover", "rebalance", ":4"];
+        let questions = [
+            "seed",
+            "failover",
+            "join",
+            "demote",
+            "place",
+            "treat",
+            "switchover",
+            "rebalance",
+            "update",
+            "judge",
+            ":4",
+        ];
         assert_eq!(answered("policy try db x.star --question ").await, questions);
         assert_eq!(answered("policy new --lang ").await, ["starlark", "rust", ":4"]);
         assert_eq!(answered("simulate --faults node-").await, ["node-silent", "node-gone", "node-away", ":4"]);

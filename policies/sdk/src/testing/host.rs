@@ -23,6 +23,8 @@ pub enum Point {
     Treat,
     Switchover,
     Rebalance,
+    Update,
+    Judge,
 }
 
 impl Point {
@@ -36,6 +38,8 @@ impl Point {
             Self::Treat => policy::Point::Treat,
             Self::Switchover => policy::Point::Switchover,
             Self::Rebalance => policy::Point::Rebalance,
+            Self::Update => policy::Point::Update,
+            Self::Judge => policy::Point::Judge,
         }
     }
 }
