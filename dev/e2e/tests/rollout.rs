@@ -6,11 +6,13 @@ use serde_json::{Value, json};
 use std::time::Instant;
 use tanist_e2e::{Group, Outcome, Source, Stage, batches, condition, kubectl, merge, play, text, until, waits};
 
-/// Holds an update while the group has a label; then the lowest ordinal goes first. Passes the first member early, unless its template has a label.
+/// Holds an update, or its last step alone, while the group has a label; otherwise the lowest ordinal goes first. Passes the first member early, unless its template has a label.
 const SCRIPT: &str = r#"
 def update(s):
     if s.group.label("hold") == "yes":
         return wait("the group is on hold")
+    if s.group.label("hold") == "primary" and s.eligible()[0].role == "primary":
+        return wait("the primary is on hold")
     return choose(sorted(s.eligible(), key = lambda m: m.ordinal), "the lowest ordinal first")
 
 def judge(s):
@@ -51,6 +53,15 @@ fn a_policy_holds_an_update_and_says_who_is_next() -> Outcome {
         group.until("the hold", 60, |seen| waits(seen).contains("the group is on hold")).await?;
         stage.operator.rounds(3.0, 60).await?;
         ensure!(editions(&group, 3).await? == ["-", "-", "-"], "{:?}", editions(&group, 3).await?);
+
+        // The secondaries go on; the lead does not move before the policy lets it.
+        group.annotate("policy.tanist.dev/hold", "primary").await?;
+        group.until("the primary to be held", 180, |seen| waits(seen).contains("the primary is on hold")).await?;
+        until("the secondaries to have the template", 60, async || Ok(editions(&group, 3).await? == ["-", "2", "2"]))
+            .await?;
+        stage.operator.rounds(3.0, 60).await?;
+        let seen = group.get().await?;
+        ensure!(text(&seen, "/status/columns/primaries") == "register-0", "the lead moved on hold");
 
         group.annotate("policy.tanist.dev/hold", "no").await?;
         let seen = updated(&group, 3, 2, 240).await?;

@@ -236,6 +236,7 @@ fn the_template_changes(s: &mut Snapshot, point: Point) -> Result<String, String
         container: pod.containers.get(&s.group.commands.status.container).and_then(|container| container.id.clone()),
         begun: member.reading.since,
         since: Some(member.reading.since),
+        unjudged: None,
         verdict: None,
     });
     Ok(format!("spec.template had changed, and {name} were watched with it"))

@@ -157,6 +157,7 @@ fn canary(case: &Case, members: &[Member]) -> Option<Canary> {
         container: pod.containers.get(CONTAINER).and_then(|container| container.id.clone()),
         begun: member.reading.since,
         since: Some(member.reading.since),
+        unjudged: None,
         verdict: (case.point.value != Point::Judge).then_some(Verdict::Passed),
     })
 }

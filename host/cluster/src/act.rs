@@ -78,8 +78,7 @@ const NOTE: Duration = Duration::from_secs(2);
 /// Carries out a plan. An action that fails stops what depends on it ([`order`]) and nothing else.
 pub async fn act(ctx: &Arc<Context>, observed: &Observed, plan: &Plan, report: &report::Derived) -> Outcome {
     let outcome = Outcome { object: observed.object.clone(), recorded: false, done: Vec::new(), errors: Vec::new() };
-    let mut acting =
-        Acting { ctx, observed, plan, report, outcome, missing: Missing::default(), updated: Default::default() };
+    let mut acting = Acting { ctx, observed, plan, report, outcome, missing: Missing::default(), updated: false };
     acting.carry_out_plan().await;
     let unread =
         observed.unreadable.iter().map(|error| Error::Read("former templates (ControllerRevisions)", error.clone()));
@@ -98,7 +97,8 @@ struct Acting<'a> {
     report: &'a report::Derived,
     outcome: Outcome,
     missing: Missing,
-    updated: deletions::Together,
+    /// Whether the pods of an update were deleted, or refused: all of them at the turn of the first.
+    updated: bool,
 }
 
 /// A command whose slot was taken and whose second look was made at that time.
@@ -151,8 +151,6 @@ enum Prepared {
     Nothing,
     Start(Slot, Start),
     Deletion(Deletion),
-    /// All pods that are deleted together for an update.
-    Deletions(Vec<Deletion>),
     Discard(Discard),
     Scaling(Scaling),
 }
@@ -207,6 +205,9 @@ impl<'a> Acting<'a> {
         if let Some(error) = refused_stop(&self.observed.snapshot, action, ready) {
             return self.fail(error, Some(Need::Record));
         }
+        if matches!(action, Action::DeletePod { cause: DeletionCause::Update, .. }) {
+            return self.update_pods(action).await;
+        }
         if self.missing.stops(action) {
             return;
         }
@@ -215,6 +216,11 @@ impl<'a> Acting<'a> {
             Ok(prepared) => self.perform(action, prepared).await.map_err(|error| (error, order::spoils(action))),
             Err(error) => Err((error, Some(Need::Record))),
         };
+        self.note(action, result);
+    }
+
+    /// Notes how an action ended, and what is missing after it.
+    fn note(&mut self, action: &Action, result: Result<(), (Error, Option<Need>)>) {
         match result {
             Ok(()) => self.outcome.done.push(action.clone()),
             // Nobody waits for a move, so it is no trouble that something changed meanwhile.
@@ -252,10 +258,6 @@ impl<'a> Acting<'a> {
                 };
                 Prepared::Start(slot, start)
             }
-            Action::DeletePod { pod_uid, cause: DeletionCause::Update, .. } => match self.updated.knows(pod_uid) {
-                true => return Ok(Prepared::Nothing),
-                false => Prepared::Deletions(self.look_before_update().await?),
-            },
             Action::DeletePod { member, pod_uid, cause, .. } => {
                 Prepared::Deletion(self.look_before_deletion(member, pod_uid, *cause).await?)
             }
@@ -318,7 +320,7 @@ impl<'a> Acting<'a> {
             .map_err(|v| Error::Recheck(format!("shrink to {replicas} members"), v))
     }
 
-    async fn perform(&mut self, action: &Action, prepared: Prepared) -> Result<(), Error> {
+    async fn perform(&self, action: &Action, prepared: Prepared) -> Result<(), Error> {
         let (ctx, snapshot) = (self.ctx, &self.observed.snapshot);
         let namespace = &snapshot.group.namespace;
         match (action, prepared) {
@@ -342,11 +344,6 @@ impl<'a> Acting<'a> {
             (Action::DeletePod { reason, cause, .. }, Prepared::Deletion(deletion)) => {
                 self.delete_pod(deletion, *cause, reason).await
             }
-            (Action::DeletePod { pod_uid, reason, .. }, Prepared::Deletions(deletions)) => {
-                self.updated = self.delete_together(deletions, reason).await;
-                self.updated.take(pod_uid)
-            }
-            (Action::DeletePod { pod_uid, cause: DeletionCause::Update, .. }, _) => self.updated.take(pod_uid),
             (Action::DeleteClaim { member, claim, .. }, Prepared::Discard(discard)) => {
                 info!(member = %member, claim, "deleting the claim of a removed member");
                 delete_claim(ctx, namespace, discard).await

@@ -52,6 +52,8 @@ pub fn decide(snapshot: &Snapshot, policies: &dyn Policies) -> Plan {
         plan.wait(Reason::Paused, None, "spec.paused is set; nothing is started, stopped or changed until it is false");
         // Commands that were begun before are settled all the same: that changes only the record (S40).
         steps::settle::step(snapshot, policies, &mut plan);
+        // Nobody looks meanwhile: an open watch begins anew after it.
+        plan.record.canary.take_if(|canary| canary.verdict.is_none());
         return plan;
     }
     let mut now = snapshot.clone();

@@ -415,6 +415,7 @@ impl Record {
         if let Some(canary) = &mut self.canary {
             past(&mut canary.begun);
             canary.since.iter_mut().for_each(past);
+            canary.unjudged.iter_mut().for_each(past);
         }
         if let Some(fallback) = &mut self.fallback {
             fallback.failed.iter_mut().map(|failed| &mut failed.at).for_each(past);

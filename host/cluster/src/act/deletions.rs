@@ -1,36 +1,25 @@
 //! Deletes pods. Those that go together for an update get one second look and are deleted at once: a look at each in turn would find the others on their way to an end.
 use super::second_look::look_again;
 use super::writes::delete_pod;
-use super::{Acting, Error};
+use super::{Acting, Error, record};
 use futures::future::join_all;
-use std::collections::BTreeMap;
 use tanist_core::checked::{Deletion, recheck_deletion, recheck_update};
 use tanist_core::contract::MemberName;
 use tanist_core::freshness::Ask;
+use tanist_core::order::{self, Need};
 use tanist_core::plan::{Action, DeletionCause};
 use tracing::info;
 
-/// What became of pods that were deleted together, by UID, until their actions ask for it.
-#[derive(Default)]
-pub(super) struct Together(BTreeMap<String, Result<(), Error>>);
-
-impl Together {
-    /// Whether that pod's deletion was tried.
-    pub(super) fn knows(&self, pod_uid: &str) -> bool {
-        self.0.contains_key(pod_uid)
-    }
-
-    /// What became of that pod's deletion.
-    ///
-    /// # Errors
-    /// Why the pod was not deleted.
-    pub(super) fn take(&mut self, pod_uid: &str) -> Result<(), Error> {
-        self.0.remove(pod_uid).unwrap_or(Err(Error::Outdated))
-    }
-}
-
 fn refused(member: &MemberName, violation: tanist_core::check::Violation) -> Error {
     Error::Recheck(format!("delete the pod of {member}"), violation)
+}
+
+/// Whose pod the action deletes for an update, if it does.
+fn update(action: &Action) -> Option<(&MemberName, &str)> {
+    match action {
+        Action::DeletePod { member, pod_uid, cause: DeletionCause::Update, .. } => Some((member, pod_uid)),
+        _ => None,
+    }
 }
 
 impl Acting<'_> {
@@ -47,26 +36,38 @@ impl Acting<'_> {
         recheck_deletion(&self.observed.snapshot, &live, member, pod_uid, cause).map_err(|v| refused(member, v))
     }
 
-    /// The second look for all pods that the plan deletes for an update.
-    pub(super) async fn look_before_update(&self) -> Result<Vec<Deletion>, Error> {
-        let update = |action| match action {
-            &Action::DeletePod { ref member, ref pod_uid, cause: DeletionCause::Update, .. } => {
-                Some((member, pod_uid.as_str()))
-            }
-            _ => None,
+    /// Deletes all pods that the plan deletes for an update, at the turn of the first of them. The others are done with it.
+    pub(super) async fn update_pods(&mut self, first: &Action) {
+        if self.updated || self.missing.stops(first) {
+            return;
+        }
+        self.updated = true;
+        let deletions = match self.prepare_update().await {
+            Ok(deletions) => deletions,
+            Err(error) => return self.note(first, Err((error, Some(Need::Record)))),
         };
-        let pods: Vec<_> = self.plan.actions.iter().filter_map(update).collect();
-        let live = look_again(self.ctx, self.observed, &self.outcome.object, Ask::Everyone).await?;
-        recheck_update(&self.observed.snapshot, &live, &pods).map_err(|(member, v)| refused(&member, v))
+        let plan = self.plan;
+        let actions: Vec<_> = plan.actions.iter().filter(|action| update(action).is_some()).collect();
+        let ends = join_all(actions.iter().zip(deletions).map(async |(action, deletion)| match action {
+            Action::DeletePod { cause, reason, .. } => self.delete_pod(deletion, *cause, reason).await,
+            _ => Ok(()),
+        }));
+        for (action, end) in actions.iter().zip(ends.await) {
+            self.note(action, end.map_err(|error| (error, order::spoils(action))));
+        }
     }
 
-    /// Deletes them at once.
-    pub(super) async fn delete_together(&self, deletions: Vec<Deletion>, reason: &str) -> Together {
-        let deleted = join_all(deletions.into_iter().map(async |deletion| {
-            let uid = deletion.uid().to_owned();
-            (uid, self.delete_pod(deletion, DeletionCause::Update, reason).await)
-        }));
-        Together(deleted.await.into_iter().collect())
+    /// The second look for all of them, and the record, which names them.
+    async fn prepare_update(&mut self) -> Result<Vec<Deletion>, Error> {
+        if self.ctx.is_closing() {
+            return Err(Error::Closing);
+        }
+        let pods: Vec<_> = self.plan.actions.iter().filter_map(update).collect();
+        let live = look_again(self.ctx, self.observed, &self.outcome.object, Ask::Everyone).await?;
+        let deletions =
+            recheck_update(&self.observed.snapshot, &live, &pods).map_err(|(member, v)| refused(&member, v))?;
+        record(self.ctx, self.plan, self.report, &mut self.outcome).await?;
+        Ok(deletions)
     }
 
     pub(super) async fn delete_pod(&self, deletion: Deletion, cause: DeletionCause, reason: &str) -> Result<(), Error> {

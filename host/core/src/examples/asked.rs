@@ -249,6 +249,7 @@ fn canary(point: Point, story: &contract::Snapshot) -> Option<Canary> {
         member,
         begun: since,
         since: Some(since),
+        unjudged: None,
         verdict: (point == Point::Update).then_some(Verdict::Passed),
     })
 }

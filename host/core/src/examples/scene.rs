@@ -206,6 +206,7 @@ impl Scene {
             container: Some(container_id(ordinal)),
             begun: since,
             since: Some(since),
+            unjudged: None,
             verdict: None,
         });
         self

@@ -82,6 +82,9 @@ pub struct Canary {
     /// Since when it has been in its role and Ready without a break. Absent: it is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
+    /// Since when a policy that may judge it has given no answer. Absent: it answers, or none may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unjudged: Option<Timestamp>,
     /// How the watch ended. Absent: it has not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,

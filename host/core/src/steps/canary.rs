@@ -74,6 +74,7 @@ fn first(s: &Snapshot) -> Option<Canary> {
         container: None,
         begun: s.now,
         since: None,
+        unjudged: None,
         verdict: None,
     })
 }
@@ -100,6 +101,7 @@ fn watch(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan, canary: &mut Ca
         canary.verdict = Some(Verdict::Failed(why.clone()));
     }
     let judged = if canary.verdict.is_none() { ask(s, policies, plan, canary) } else { Judged::ByHost };
+    spare(s, canary, &judged);
     let is_good = match &judged {
         Judged::Works(_) => is_checked(s, canary),
         Judged::ByHost => passes.is_some_and(|at| s.now >= at) && said == Examined::Well,
@@ -122,12 +124,21 @@ fn watch(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan, canary: &mut Ca
         }
         _ => {
             // Afterwards only an answer of `check` or of a policy is awaited, which starts a round.
-            let overdue = overdue(s, canary);
-            let next = passes.filter(|at| *at > s.now).map_or(overdue, |at| at.min(overdue));
-            plan.look_again_at(next.max(s.now.saturating_add(1)));
+            let overdue = Some(overdue(s, canary)).filter(|_| judged != Judged::Unknown);
+            let next = passes.into_iter().chain(overdue).filter(|at| *at > s.now).min();
+            next.into_iter().for_each(|at| plan.look_again_at(at));
         }
     }
     judged
+}
+
+/// The time in which a policy gives no answer does not count: a template does not fail because a script has a mistake.
+fn spare(s: &Snapshot, canary: &mut Canary, judged: &Judged) {
+    if *judged == Judged::Unknown {
+        canary.unjudged.get_or_insert(s.now);
+    } else if let Some(since) = canary.unjudged.take() {
+        canary.begun = canary.begun.saturating_add(s.now.saturating_sub(since.max(canary.begun)));
+    }
 }
 
 /// When the template has failed if it did not pass before. The last check begins when the time is over, and may take its own.

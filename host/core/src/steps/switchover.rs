@@ -13,7 +13,7 @@ use crate::policy::{Point, Policies};
 use crate::record::{Event, Switchover, Verb};
 use crate::snapshot::{Member, Snapshot};
 use crate::steps::lead::{self, Opinion};
-use crate::steps::{begin, positions};
+use crate::steps::{begin, positions, update};
 
 /// Runs this step; see the documentation of the module.
 pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
@@ -36,6 +36,10 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     if let Some(why) = obstacle(s, &current) {
         plan.record.switchover = Some(current.clone());
         return plan.wait(Reason::SwitchoverPending, current.to.as_ref(), format!("{}: {why}", current.why));
+    }
+    // The pod of the primary is the next one to be replaced: policies say when.
+    if cause.word == "update" && !update::lets_lead_move(s, policies, plan, &cause) {
+        return drop(plan.record.switchover.take_if(|h| h.begun.is_none()));
     }
     let chosen = match lead::ask(s, policies, plan, Some(&cause)) {
         Opinion::Move { to, .. } => Some(to).filter(|_| current.to.is_none()),

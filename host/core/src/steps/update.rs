@@ -1,8 +1,7 @@
 //! Update: `spec.template` changed; which pods are deleted next, so that their members get some of the present template? Members that are in no role go at once. Of the others a policy
 //! may choose among those that the rules allow, or hold them up. Without its opinion the secondaries go from the highest ordinal, one by one or in batches, then the primary, which gives
 //! up the lead first (`switchover`).
-use crate::check;
-use crate::check::{Held, Rule, broken_by};
+use crate::check::{self, Cause};
 use crate::contract::{Answer, Ranking};
 use crate::plan::{Action, DeletionCause, Plan, Reason};
 use crate::policy::{Answered, Point, Policies, Reply};
@@ -40,8 +39,14 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     };
     // What is applied may be the new template; another object that the API server refuses holds up no update.
     let is_applied = plan.actions.iter().any(|a| matches!(a, Action::Apply(object) if object.kind == "StatefulSet"));
+    // Those in no role go first, by themselves: what becomes of them in the second look holds up nobody else, and the other way round.
+    let idle = plan.actions.iter().find_map(|action| match action {
+        Action::DeletePod { member, cause: DeletionCause::Update, .. } => Some(member),
+        _ => None,
+    });
     let mut wait = match is_applied {
-        _ if plan.touches(&next.name) => format!("{} gets a new pod", next.name),
+        _ if idle.is_some() => format!("{} gets a new pod", idle.unwrap_or(&next.name)),
+        _ if plan.touches(&next.name) => format!("{} is next", next.name),
         true => format!("{} is next, when the StatefulSet is as desired", next.name),
         false => go_on(s, policies, plan, next, &old),
     };
@@ -96,13 +101,11 @@ enum Turn<'s> {
 }
 
 fn whose_turn<'s>(s: &'s Snapshot, policies: &dyn Policies, plan: &mut Plan) -> Turn<'s> {
-    let may_go = |member: &Member| -> Held {
-        match plan.touches(&member.name) {
-            true => Err(broken_by(Rule::MemberBusy, &member.name, "it is changed in this round already")),
-            false => check::update_member(s, member),
-        }
-    };
-    let bars = if policies.has(Point::Update) { ask::bars(s, may_go) } else { Bars::new() };
+    // The way back from a template that failed waits for nobody.
+    if !policies.has(Point::Update) || s.record.fallback(&s.group.update).is_some() {
+        return Turn::Next;
+    }
+    let bars = ask::bars(s, |member| check::update_member(s, member));
     let answered = match ask::ask_optional(s, policies, plan, Point::Update, &bars) {
         Opinion::None => return Turn::Next,
         Opinion::NoAnswer => return Turn::Nobody("a policy that may have an opinion did not answer".into()),
@@ -111,16 +114,49 @@ fn whose_turn<'s>(s: &'s Snapshot, policies: &dyn Policies, plan: &mut Plan) -> 
     let policy = &answered.policy.name;
     match &answered.reply {
         Reply::Answer(Answer::Choose(ranking)) => chosen(s, plan, &answered, ranking, &bars),
+        // An update that waits is no trouble: it is reported as stuck when it takes too long.
         Reply::Answer(Answer::Wait(delay)) => {
-            let why = format!("policy {policy} waits: {}", cut(&delay.reason));
-            plan.wait_until(Reason::PolicyWaits, None, why.clone(), delay.until);
-            Turn::Nobody(why)
+            delay.until.into_iter().for_each(|at| plan.look_again_at(at));
+            Turn::Nobody(format!("policy {policy} waits: {}", cut(&delay.reason)))
         }
         Reply::Answer(Answer::Refuse(why)) => {
             ask::report_refusal::<()>(plan, &answered, why);
             Turn::Nobody(format!("policy {policy} refuses: {}", cut(why)))
         }
         Reply::Answer(Answer::Abstain) | Reply::Care(_) => Turn::Next,
+    }
+}
+
+/// Whether the only primary may give up the lead now so that its pod is replaced, as far as policies decide who is next; the plan says why not.
+pub fn lets_lead_move(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan, cause: &Cause) -> bool {
+    if !policies.has(Point::Update) || s.record.fallback(&s.group.update).is_some() {
+        return true;
+    }
+    let may_go = |member: &Member| if member.name == cause.from { Ok(()) } else { check::update_member(s, member) };
+    let bars = ask::bars(s, may_go);
+    let answered = match ask::ask_optional(s, policies, plan, Point::Update, &bars) {
+        Opinion::None => return true,
+        Opinion::NoAnswer => return false,
+        Opinion::Of(answered) => answered,
+    };
+    match &answered.reply {
+        Reply::Answer(Answer::Choose(ranking)) => {
+            // While a successor catches up the answer stays the same: it is said once.
+            if s.record.switchover.as_ref().is_none_or(|known| known.from != cause.from) {
+                plan.decisions.push(ask::policy_decision(s, Point::Update, &answered, ranking, &bars));
+            }
+            true
+        }
+        Reply::Answer(Answer::Wait(delay)) => {
+            let why = format!("{}: policy {} waits: {}", cause.why, answered.policy.name, cut(&delay.reason));
+            plan.wait_until(Reason::SwitchoverPending, Some(&cause.from), why, delay.until);
+            false
+        }
+        Reply::Answer(Answer::Refuse(why)) => {
+            ask::report_refusal::<()>(plan, &answered, why);
+            false
+        }
+        Reply::Answer(Answer::Abstain) | Reply::Care(_) => true,
     }
 }
 

@@ -8,8 +8,8 @@ use tanist_core::contract::{Answer, Member, Position, Role};
 use tanist_core::decide::decide;
 use tanist_core::plan::{Action, Plan, Reason};
 use tanist_core::policy::{Answered, CUT_OFF, LOADING, NOT_LOADED, Point, Policies, Question, Reply, Unanswered};
-use tanist_core::record::{Canary, Verdict};
-use tanist_core::snapshot::{Batch, CheckAnswer};
+use tanist_core::record::{Canary, Fallback, GivenUp, Verdict};
+use tanist_core::snapshot::{Batch, CheckAnswer, Former};
 
 const NEW: &str = "the new template";
 
@@ -153,7 +153,7 @@ fn a_policy_holds_an_update_up() {
     let played = |opinion| decide(&s, &At(Point::Update, opinion));
     let waits = played(Lead::Waits(Some(40)));
     assert!(gone(&waits).is_empty());
-    assert_eq!(said(&waits, Reason::PolicyWaits).as_deref(), Some("policy mover waits: not now"));
+    assert_eq!(said(&waits, Reason::PolicyWaits), None, "it is no stall, however long it takes");
     assert!(said(&waits, Reason::Updating).unwrap().ends_with("db-4 would be next: policy mover waits: not now"));
     assert_eq!(waits.wake_at(), Some(s.now + 40));
     let refuses = played(Lead::Refuses);
@@ -190,6 +190,70 @@ fn a_cure_waits_for_no_policy() {
     world.body(3).app.role = Role::Stopped;
     let plan = decide(&world.observe(), &At(Point::Update, Lead::Refuses));
     assert_eq!(gone(&plan), ["db-3"]);
+}
+
+/// The same, where all but the primary have the new template.
+fn last() -> World {
+    let mut world = old();
+    (1..5).for_each(|ordinal| {
+        let pod = &mut world.body(ordinal).pod;
+        (pod.outdated, pod.older_template) = (false, false);
+    });
+    world
+}
+
+/// The command that stops the primary so that another one leads, if the plan begins one; or the reading of the primary's data before it.
+fn lead_moves(plan: &Plan) -> bool {
+    plan.record.switchover.is_some()
+        && plan.actions.iter().any(|a| matches!(a, Action::Run { .. } | Action::Read { .. }))
+}
+
+// E32, P52: the primary's turn is a policy's, too: its lead does not move for the update while a policy waits, refuses or cannot answer.
+#[test]
+fn a_policy_holds_the_primary() {
+    let s = last().observe();
+    let played = |opinion| decide(&s, &At(Point::Update, opinion));
+    assert!(lead_moves(&decide(&s, &Natural)), "the host's own order");
+    let waits = played(Lead::Waits(Some(40)));
+    assert!(!lead_moves(&waits) && waits.record.switchover.is_none());
+    let why = said(&waits, Reason::SwitchoverPending).unwrap();
+    assert!(why.contains("gives up the lead first: policy mover waits: not now"), "{why}");
+    assert_eq!(waits.wake_at(), Some(s.now + 40));
+    for (opinion, reason) in [(Lead::Refuses, Reason::PolicyRefuses), (Lead::Fails("trap"), Reason::PolicyBroken)] {
+        let plan = played(opinion);
+        assert!(!lead_moves(&plan) && said(&plan, reason).is_some(), "{reason:?}");
+    }
+    assert!(lead_moves(&played(Lead::Abstains)));
+    let chosen = played(Lead::Insists(db(0)));
+    assert!(lead_moves(&chosen) && chosen.decisions.iter().any(|decision| decision.point == Point::Update));
+    let barred = played(Lead::Insists(db(1)));
+    assert!(!lead_moves(&barred) && barred.violations.len() == 1);
+}
+
+// E35, P52: no policy keeps a member on a template that failed.
+#[test]
+fn the_way_back_waits_for_no_policy() {
+    let mut world = old();
+    world.group.update.rolls_back = true;
+    world.group.update.former = Former::Kept;
+    let failed = GivenUp { template: NEW.into(), at: world.now, why: "it does not work".into() };
+    world.record.fallback = Some(Fallback { good: "the one before".into(), trial: None, failed: Some(failed) });
+    assert_eq!(gone(&decide(&world.observe(), &At(Point::Update, Lead::Refuses))), ["db-4"]);
+    let mut primary = last();
+    primary.group.update = world.group.update.clone();
+    primary.record.fallback = world.record.fallback.clone();
+    assert!(lead_moves(&decide(&primary.observe(), &At(Point::Update, Lead::Refuses))));
+}
+
+// E5: those in no role go by themselves: whoever works in the same batch goes in a later round, so that neither holds up the other at the second look.
+#[test]
+fn a_cure_goes_before_the_batch() {
+    let mut world = old();
+    world.group.update.batch = Batch::All;
+    world.body(3).app.role = Role::Stopped;
+    let plan = decide(&world.observe(), &Natural);
+    assert_eq!(gone(&plan), ["db-3"]);
+    assert!(said(&plan, Reason::Updating).unwrap().ends_with("db-3 gets a new pod"));
 }
 
 fn verdict(plan: &Plan) -> Option<Verdict> {
@@ -283,10 +347,34 @@ fn a_broken_policy_judges_nothing() {
             assert!(said(&plan, reason).is_some() && gone(&plan).is_empty(), "{kind}");
         }
     }
+    // The time without an answer does not count, however long it was.
+    let mut world = watched(10);
+    world.record = judged(&mut world, Lead::Fails("trap")).record;
+    world.now += 100_000;
+    let plan = judged(&mut world, Lead::Fails("trap"));
+    assert_eq!(plan.wake_at(), None, "it is asked again when something changes");
+    world.record = plan.record;
+    let plan = judged(&mut world, Lead::Waits(None));
+    assert_eq!(verdict(&plan), None);
+    world.record = plan.record;
+    world.now += 649;
+    assert_eq!(verdict(&judged(&mut world, Lead::Waits(None))), None);
+    world.now += 1;
+    assert!(verdict(&judged(&mut world, Lead::Waits(None))).is_some());
     // What is seen of the member itself counts all the same.
     let mut restarted = watched(10);
     restarted.body(4).pod.containers.values_mut().for_each(|container| container.id = Some("another".into()));
     assert!(matches!(verdict(&judged(&mut restarted, Lead::Fails("trap"))), Some(Verdict::Failed(_))));
+}
+
+// E34: while the group is paused nobody looks, so an open watch begins anew after it; a verdict stays.
+#[test]
+fn a_pause_of_the_group_ends_a_watch() {
+    let mut world = watched(10);
+    world.group.paused = true;
+    assert_eq!(decide(&world.observe(), &Natural).record.canary, None);
+    world.record.canary.as_mut().unwrap().verdict = Some(Verdict::Failed("it fell over".into()));
+    assert!(verdict(&decide(&world.observe(), &Natural)).is_some());
 }
 
 // The member that is watched is judged while it is in its role; before, nobody is asked.
