@@ -277,6 +277,7 @@ async fn wait_until(world: &World, holds: impl Fn(&World) -> bool) -> bool {
     let times = if world.lock().agreements.is_empty() { 1 } else { 3 };
     while waited < HEALING * times && !holds(world) {
         users::renew(&mut world.lock());
+        users::try_again(&mut world.lock());
         agree::administer(&mut world.lock());
         tokio::time::sleep(LOOK).await;
         waited += LOOK;

@@ -269,7 +269,8 @@ fn named(state: &mut State, uid: &str, token: &str, noted: &Noted) {
     let is_stopped = state.machines.get(uid).is_some_and(|machine| machine.app.role == Role::Stopped);
     let starts = [Verb::Seed, Verb::Failover, Verb::Join, Verb::Place, Verb::Rejoin, Verb::Recover];
     let starts = starts.iter().any(|verb| verb.as_str() == noted.verb);
-    // A write of another process, or one whose answer was lost, may land after the start was decided (docs/decisions/0045-cluster-state.md), and a user may delete the ConfigMap just before it.
+    // A write of another process, or one whose answer was lost, may land after the start was decided (docs/decisions/0045-cluster-state.md), a user may delete the ConfigMap just before it, and a start that
+    // arrives late finds the ConfigMap of later (seed 220546453).
     let others = [
         Fault::OperatorTwice,
         Fault::OperatorFrozen,
@@ -277,6 +278,7 @@ fn named(state: &mut State, uid: &str, token: &str, noted: &Noted) {
         Fault::AnswerLost,
         Fault::RequestSlow,
         Fault::ServiceDeleted,
+        Fault::ExecLate,
     ];
     let is_alone = others.iter().all(|fault| !state.faults.happened.contains_key(fault));
     let Some(wanted) = wanted.filter(|_| is_stopped && starts && is_alone) else { return };

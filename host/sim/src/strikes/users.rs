@@ -121,6 +121,20 @@ pub fn renew(state: &mut State) {
     }
 }
 
+/// Of each group whose template failed on its first member, because that was struck while it was watched, a user changes the template once more (docs/runbook.md, `CanaryFailed`).
+pub fn try_again(state: &mut State) {
+    let failed = |group: &ReplicaGroup| {
+        let mut waits = group.status.iter().flat_map(|status| &status.awaiting);
+        waits.any(|wait| wait.reason == "CanaryFailed")
+    };
+    let groups: Vec<String> = state.groups.values().filter(|group| failed(group)).map(ResourceExt::name_any).collect();
+    for group in groups {
+        let spec = state.groups.get(&group).and_then(|group| group.spec.template.0.get("spec"));
+        let grace = spec.and_then(|spec| spec.get("terminationGracePeriodSeconds")?.as_u64()).unwrap_or(30);
+        change_template(state, &group, grace.saturating_add(1));
+    }
+}
+
 /// A group is to have another number of primaries. The API server refuses fewer members than primaries, but for none.
 pub fn ask_for_primaries(state: &mut State, name: &str, primaries: Primaries) {
     edit(state, name, &format!("{} primaries are asked for", json!(primaries)), |group| {
