@@ -9,7 +9,7 @@ use tanist_core::{
     contract::{self, Phase, Position, Timestamp},
     data::show_position,
     policy::{Point, Question},
-    snapshot::{Batch, Member, Snapshot},
+    snapshot::{Member, Snapshot},
 };
 
 use crate::{
@@ -194,12 +194,7 @@ fn group(s: &Snapshot) -> Fields {
     fields.extend(group.failover.reads.map(|reads| ("reads", reads.into())));
     fields.extend(group.failover.max_behind.map(|limit| ("max-behind", limit.into())));
     if has_update(s) {
-        let batch = match group.update.batch {
-            Batch::Member => "member",
-            Batch::Zone => "zone",
-            Batch::All => "all",
-        };
-        fields.push(("update-batch", batch.into()));
+        fields.push(("update-batch", group.update.batch.word().into()));
         fields.push(("canary-seconds", group.update.canary.into()));
     }
     fields.extend(pairs(&group.labels).map(|labels| ("labels", labels)));

@@ -414,8 +414,7 @@ impl Record {
         self.updating.iter_mut().map(|updating| &mut updating.since).for_each(past);
         if let Some(canary) = &mut self.canary {
             past(&mut canary.begun);
-            canary.since.iter_mut().for_each(past);
-            canary.unjudged.iter_mut().for_each(past);
+            canary.since.iter_mut().chain(&mut canary.unjudged).for_each(past);
         }
         if let Some(fallback) = &mut self.fallback {
             fallback.failed.iter_mut().map(|failed| &mut failed.at).for_each(past);

@@ -3,7 +3,7 @@ use crate::check;
 use crate::contract::{Position, Role, Sequence};
 use crate::limits;
 use crate::policy::Point;
-use crate::snapshot::{Batch, Member, Snapshot};
+use crate::snapshot::{Member, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Facts by their words.
@@ -72,12 +72,7 @@ const fn is_of_update(point: Point) -> bool {
 /// What is known of the update: how many may go at a time, and the first member with the template.
 fn of_update(s: &Snapshot) -> Facts {
     let update = &s.group.update;
-    let batch = match update.batch {
-        Batch::Member => "member",
-        Batch::Zone => "zone",
-        Batch::All => "all",
-    };
-    let mut facts = Facts::from([("update-batch", batch.to_owned())]);
+    let mut facts = Facts::from([("update-batch", update.batch.word().to_owned())]);
     if let Some(canary) = s.record.canary_of(update).filter(|_| update.canary > 0) {
         facts.insert("canary", canary.member.to_string());
         facts.insert("canary-seconds", update.canary.to_string());

@@ -152,6 +152,18 @@ pub enum Batch {
     All,
 }
 
+impl Batch {
+    /// As policies see it, in the fact `update-batch` (docs/facts.md).
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Batch::Member => "member",
+            Batch::Zone => "zone",
+            Batch::All => "all",
+        }
+    }
+}
+
 /// When a secondary may take over from a lost primary. These settings follow from what the application guarantees, which only its owner knows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Failover {

@@ -167,7 +167,7 @@ fn failed(s: &Snapshot, canary: &Canary, said: &Examined, judged: &Judged) -> Op
     })
 }
 
-/// What a policy says of the template (docs/rules.md, "Canary").
+/// What a policy says of the template (docs/rules.md, "Update").
 #[derive(Debug, PartialEq, Eq)]
 enum Judged {
     /// Nothing: the host judges by time.
