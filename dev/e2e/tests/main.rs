@@ -28,6 +28,7 @@ mod policies;
 mod rebalance;
 mod rights;
 mod rollout;
+mod scaling;
 mod scripts;
 mod sequences;
 mod state;

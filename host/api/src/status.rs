@@ -203,7 +203,7 @@ pub struct PolicyStatus {
     /// The SHA-256 of the component that decides: `sha256:` and 64 hexadecimal digits. Absent: none decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// The questions that it is asked: seed, failover, join, demote, place, treat, switchover, rebalance, update, judge.
+    /// The questions that it is asked: seed, failover, join, demote, place, treat, switchover, rebalance, update, judge, admit, order.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "known")]
     #[schemars(with = "Vec<String>")]
     pub points: Vec<Point>,
@@ -227,7 +227,7 @@ pub struct PolicyStatus {
 pub struct Decision {
     /// When it was answered. An answer that is repeated keeps its time.
     pub at: Time,
-    /// Which question: seed, failover, join, demote, place, treat, switchover, rebalance, update or judge.
+    /// Which question: seed, failover, join, demote, place, treat, switchover, rebalance, update, judge, admit or order.
     #[schemars(with = "String")]
     pub point: Point,
     /// The policy that answered: name, version and source. Absent: no policy was asked, because no member could be chosen or an

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use tanist_core::contract::{MemberName, Position};
 use tanist_core::data::read_sequence;
 use tanist_core::limits;
+use tanist_core::record::GroupSize;
 use tanist_core::snapshot::{
     self, Command, Commands, Failover, Former, Group, MemberCommands, Mode, Override, RecoveryRequest, Update,
 };
@@ -66,6 +67,7 @@ pub fn group(object: &ReplicaGroup, domain: &str) -> Result<Group, Invalid> {
         uid: object.uid().ok_or(Invalid::Identity("UID"))?,
         generation: object.metadata.generation.unwrap_or_default(),
         replicas: spec.replicas,
+        requested: GroupSize { replicas: spec.replicas, primaries: spec.primaries.count(spec.replicas) },
         primaries: spec.primaries.count(spec.replicas),
         commands,
         runner: spec.runner == Runner::Injected,

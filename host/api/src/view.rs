@@ -81,6 +81,12 @@ impl<'g> View<'g> {
         self.status.map(|s| s.conditions.as_slice()).unwrap_or_default()
     }
 
+    /// The number of members that counts: `spec.replicas`, or the one that policies let in last.
+    pub fn replicas(&self) -> u32 {
+        let admitted = self.status.and_then(|s| s.record.as_ref()?.pointer("/admitted/replicas")?.as_u64());
+        admitted.and_then(|replicas| u32::try_from(replicas).ok()).unwrap_or(self.group.spec.replicas)
+    }
+
     /// The condition of that type.
     pub fn condition(&self, kind: &str) -> Option<&'g Condition> {
         self.conditions().iter().find(|c| c.type_ == kind)

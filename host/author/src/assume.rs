@@ -7,7 +7,7 @@ use tanist_core::{
     contract::{MemberName, Phase, Position, Role, Sequence},
     data, limits,
     policy::Point,
-    record::Canary,
+    record::{Canary, GroupSize},
     snapshot::{Member, Mode, Reading, Snapshot, Update},
 };
 
@@ -36,6 +36,8 @@ pub fn assume(snapshot: &Snapshot, point: Point) -> Result<Assumed, String> {
         Point::Switchover => a_drain_begins(&mut s)?,
         Point::Rebalance => an_hour_passes(&mut s)?,
         Point::Update | Point::Judge => the_template_changes(&mut s, point)?,
+        Point::Admit => one_more_is_asked_for(&mut s),
+        Point::Order => one_fewer_stays(&mut s)?,
     };
     if s.group.paused {
         s.group.paused = false;
@@ -211,6 +213,31 @@ fn an_hour_passes(s: &mut Snapshot) -> Result<String, String> {
     s.members.iter_mut().filter_map(|m| m.pod.as_mut()).for_each(|pod| pod.phase_since = pod.phase_since.min(began));
     s.record.history.iter_mut().for_each(|past| past.at = past.at.min(began));
     Ok("every pod had been Ready for an hour".to_owned())
+}
+
+/// `spec.replicas` asks for one more member than policies let in.
+fn one_more_is_asked_for(s: &mut Snapshot) -> String {
+    let there = s.group.replicas;
+    s.record.admitted = Some(GroupSize { replicas: there, primaries: s.group.primaries });
+    s.group.requested.replicas = there.saturating_add(1);
+    format!("{} members were asked for in place of {there}", s.group.requested.replicas)
+}
+
+/// The last member is not desired any more.
+fn one_fewer_stays(s: &mut Snapshot) -> Result<String, String> {
+    if s.group.commands.membership.is_some() {
+        return Err(
+            "which member is next depends on what the members say of each other; a case has no list of them".to_owned()
+        );
+    }
+    if s.group.replicas < 2 {
+        return Err("there is one member alone".to_owned());
+    }
+    let fewer = s.group.replicas.saturating_sub(1);
+    s.group.primaries = s.group.primaries.min(fewer);
+    s.group.replicas = fewer;
+    s.group.requested = GroupSize { replicas: fewer, primaries: s.group.primaries };
+    Ok(format!("{fewer} members were desired"))
 }
 
 /// `spec.template` changed, and nobody has it yet; or the last member has it, and is watched.

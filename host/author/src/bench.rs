@@ -98,13 +98,15 @@ pub fn bench(tools: &Tools, path: &Path, parameters: &Map<String, Value>) -> Res
 /// The host would not ask it.
 pub fn usual(point: Point, members: u32) -> Result<Question, ask::NotAsked> {
     let few = members.min(SMALL);
+    // At this question one more is asked for than there are.
+    let there = if point == Point::Admit { few.saturating_sub(1) } else { few };
     let case = Case {
         name: None,
         point: Spanned::new(point, Location::UNKNOWN, Location::UNKNOWN),
         now: 1_700_000_000,
         parameters: None,
         group: crate::case::GroupCase::default(),
-        members: if point == Point::Treat { Members::with_failed(few, 1) } else { Members::Count(few) },
+        members: if point == Point::Treat { Members::with_failed(few, 1) } else { Members::Count(there) },
         history: Vec::new(),
         expect: None,
     };

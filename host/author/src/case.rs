@@ -79,9 +79,12 @@ pub struct GroupCase {
     /// Its namespace.
     #[serde(default)]
     pub namespace: Option<String>,
-    /// The desired number of members. Absent: as many as there are.
+    /// The desired number of members. Absent: as many as there are; at `admit` one more, at `order` one fewer.
     #[serde(default)]
     pub replicas: Option<u32>,
+    /// The number of members until now, at `admit`, where `replicas` asks for another one. Absent: as many as there are.
+    #[serde(default)]
+    pub replicas_before: Option<u32>,
     /// The desired number of primaries. Absent: what the question needs.
     #[serde(default)]
     pub primaries: Option<u32>,

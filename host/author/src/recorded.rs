@@ -138,7 +138,7 @@ fn file(about: &About, cases: &[&str]) -> String {
 
 /// The text of a case. `plain`: the snapshot of the case without what the operator remembers; absent: it is not known yet.
 fn case_of(s: &Snapshot, point: Point, name: &str, plain: Option<&Snapshot>) -> String {
-    let mut group = group(s);
+    let mut group = group(s, point);
     if let Some(memory) = plain.map(|plain| remembered::of_group(s, plain)).filter(|memory| !memory.is_empty()) {
         group.push(("memory", Value::Object(memory)));
     }
@@ -168,15 +168,18 @@ fn pairs(all: &[(String, String)]) -> Option<Value> {
     (!all.is_empty()).then(|| json!(all))
 }
 
-fn group(s: &Snapshot) -> Fields {
+fn group(s: &Snapshot, point: Point) -> Fields {
     let group = &s.group;
     let mut fields: Fields = vec![
         ("name", group.name.clone().into()),
         ("namespace", group.namespace.clone().into()),
-        ("replicas", group.replicas.into()),
+        ("replicas", if point == Point::Admit { group.requested.replicas } else { group.replicas }.into()),
         ("primaries", group.primaries.into()),
         ("term", s.record.term.into()),
     ];
+    if point == Point::Admit {
+        fields.push(("replicas-before", group.replicas.into()));
+    }
     if group.commands.secondary.is_none() {
         fields.push(("has-secondaries", false.into()));
     }

@@ -12,7 +12,7 @@ use tanist_core::{
     contract::{Condition, Failure, MemberName, Outcome, Phase, Position, Role, Sequence, Timestamp, Transition},
     limits, memory,
     policy::Point,
-    record::{Canary, LostPrimary, Mark, Record, Seeded, Verdict},
+    record::{Canary, GroupSize, LostPrimary, Mark, Record, Seeded, Verdict},
     snapshot::{
         Batch, Claim, Command, Commands, Container, Failover, Group, Member, Node, Pod, Reading, Set, Snapshot, Update,
     },
@@ -34,7 +34,7 @@ pub fn snapshot(case: &Case) -> Snapshot {
     fill_roles(case.point.value, &mut said);
     fill_templates(case.point.value, &mut said);
     let term = case.group.term.unwrap_or_else(|| highest_term(&said));
-    let replicas = case.group.replicas.unwrap_or_else(|| count(names.len()));
+    let replicas = case.group.replicas.unwrap_or_else(|| usual_replicas(case.point.value, count(names.len())));
     let members: Vec<_> = names.iter().zip(&said).map(|(name, said)| member(case, name, said, term)).collect();
     let mut record = record(case, term, replicas, names.len());
     for (member, said) in members.iter().zip(&said) {
@@ -42,11 +42,13 @@ pub fn snapshot(case: &Case) -> Snapshot {
     }
     record.lost_primary = lost_primary(&record, &members, &said);
     record.canary = canary(case, &members);
+    record.admitted =
+        admitted(case, names.len()).map(|replicas| GroupSize { replicas, primaries: primaries(case, &said) });
     // A memory that does not fit was refused when the case was read.
     let record = remembered::joined(case, record.clone()).unwrap_or(record);
     let mut nodes = names.iter().zip(&said).map(|(name, said)| node(name, said)).collect();
     remembered::add_nodes(&record, case.now, &mut nodes);
-    let existing = count(names.len()).max(replicas);
+    let existing = record.admitted.map_or_else(|| count(names.len()).max(replicas), |size| size.replicas);
     Snapshot {
         now: case.now,
         began: 0,
@@ -66,6 +68,20 @@ pub fn snapshot(case: &Case) -> Snapshot {
         left_claims: Vec::new(),
         cluster_state: Default::default(),
     }
+}
+
+/// The desired number of members with which the question arises.
+fn usual_replicas(point: Point, there: u32) -> u32 {
+    match point {
+        Point::Admit => there.saturating_add(1),
+        Point::Order => there.saturating_sub(1),
+        _ => there,
+    }
+}
+
+/// The number of members that policies let in last, where another one is asked for.
+fn admitted(case: &Case, there: usize) -> Option<u32> {
+    (case.point.value == Point::Admit).then(|| case.group.replicas_before.unwrap_or_else(|| count(there)))
 }
 
 /// Whether what a case says about the memory of the operator can be one.
@@ -108,9 +124,8 @@ fn fill_roles(point: Point, members: &mut [MemberCase]) {
         Point::Failover => all(Role::Secondary),
         Point::Demote => all(Role::Primary),
         Point::Join | Point::Place => led_by_first(Role::Stopped),
-        Point::Treat | Point::Switchover | Point::Rebalance | Point::Update | Point::Judge => {
-            led_by_first(Role::Secondary)
-        }
+        Point::Treat | Point::Switchover | Point::Rebalance => led_by_first(Role::Secondary),
+        Point::Update | Point::Judge | Point::Admit | Point::Order => led_by_first(Role::Secondary),
     };
     for (member, role) in members.iter_mut().zip(roles) {
         member.role.get_or_insert(role);
@@ -168,7 +183,7 @@ fn primaries(case: &Case, members: &[MemberCase]) -> u32 {
     let usual = match case.point.value {
         Point::Join => leading.saturating_add(1),
         Point::Demote => leading.saturating_sub(1),
-        Point::Place | Point::Rebalance | Point::Update | Point::Judge => leading,
+        Point::Place | Point::Rebalance | Point::Update | Point::Judge | Point::Admit | Point::Order => leading,
         Point::Seed | Point::Failover | Point::Treat | Point::Switchover => 1,
     };
     case.group.primaries.unwrap_or(usual.max(1))
@@ -202,7 +217,8 @@ fn group(case: &Case, names: &[String], replicas: u32, primaries: u32) -> Group 
         namespace: namespace.clone().unwrap_or_else(|| "default".to_owned()),
         uid: "group".to_owned(),
         generation: 1,
-        replicas,
+        replicas: admitted(case, names.len()).unwrap_or(replicas),
+        requested: GroupSize { replicas, primaries },
         primaries,
         commands: Commands {
             status: command("status"),

@@ -27,6 +27,7 @@ use std::fmt::Write;
 use tanist_api::{ANNOTATION_APPLIED, ANNOTATION_INSTALLATION, LABEL_GROUP, ReplicaGroup};
 use tanist_core::record::Record;
 use tanist_core::roster::Roster;
+use tanist_core::snapshot::Group;
 
 /// The settings of the installation that the objects of every group contain.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +43,8 @@ pub struct Settings {
 pub struct Size {
     /// The size of the `StatefulSet`, which is not `spec.replicas` while members still have to be stopped.
     pub replicas: u32,
+    /// How many members are desired, which is not `spec.replicas` while policies do not let that in.
+    pub desired: u32,
     /// How many of them have a vote, by the last list on which the application's members agreed. 0: there is none.
     pub voters: usize,
 }
@@ -49,16 +52,16 @@ pub struct Size {
 impl Size {
     /// What the group's seats and its memory ask for.
     #[must_use]
-    pub fn of(roster: Roster<'_>, record: &Record) -> Self {
+    pub fn of(group: &Group, roster: Roster<'_>, record: &Record) -> Self {
         let voters = record.membership.as_ref().map_or(0, |known| known.voters());
-        Size { replicas: roster.size(), voters }
+        Size { replicas: roster.size(), desired: group.replicas, voters }
     }
 }
 
 /// A group without a list of members.
 impl From<u32> for Size {
     fn from(replicas: u32) -> Self {
-        Size { replicas, voters: 0 }
+        Size { replicas, desired: replicas, voters: 0 }
     }
 }
 
@@ -93,7 +96,7 @@ pub fn desired(
 ) -> Result<Vec<Value>, BuildError> {
     let size = size.into();
     let mut objects = services::services(group);
-    objects.push(services::budget(group, size.voters));
+    objects.push(services::budget(group, size));
     objects.push(pods::set(group, size.replicas, settings, note)?);
     objects.into_iter().map(|object| finish(group, settings, object)).collect()
 }

@@ -33,11 +33,13 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use tanist_api::spec::Primaries;
 use tanist_api::{self as api, ReplicaGroup, validate};
 use tanist_core::contract::{MemberName, Phase, Timestamp};
 use tanist_core::freshness::{Ask, Moment, Statuses};
+use tanist_core::limits;
 use tanist_core::memory;
-use tanist_core::record::{LostPrimary, Record};
+use tanist_core::record::{GroupSize, LostPrimary, Record};
 use tanist_core::roster::Roster;
 use tanist_core::snapshot::{Group, Member, Snapshot};
 use tanist_core::status::Failed;
@@ -175,10 +177,14 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
     if object.uid() != seen.uid() || object.metadata.deletion_timestamp.is_some() {
         return Err(Error::Gone);
     }
-    let mut group = validate::group(&object, &ctx.cluster_domain).map_err(Error::ReadSpec)?;
     let now = ctx.clock.now();
     let began = ctx.hints.began(object.uid().as_deref().unwrap_or_default(), now);
     let mut record = read_record(&object, now, began)?;
+    // What follows sees the number of members that policies let in; only the record is written to the group as it was read.
+    let stored = Arc::clone(&object);
+    let object = admitted(object, &record);
+    let mut group = validate::group(&object, &ctx.cluster_domain).map_err(Error::ReadSpec)?;
+    group.requested = requested(&stored);
     let at = ctx.clock.moment();
     let by_others = ctx.hints.with_group(&group.uid, |hints| {
         hints.commands.watch(&mut record.intents, group.unknown_grace, now);
@@ -203,8 +209,8 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
     let is_back = record.fallback(&group.update).is_some();
     let used = if let (true, Past::Kept(past)) = (is_back, &past) { past.clone() } else { present };
     if is_back {
-        let update = group.update;
-        group = Group { update, ..validate::group(&used, &ctx.cluster_domain).map_err(Error::ReadSpec)? };
+        let (update, requested) = (group.update, group.requested);
+        group = Group { update, requested, ..validate::group(&used, &ctx.cluster_domain).map_err(Error::ReadSpec)? };
     } else {
         world.template.clone_from(&group.update.template);
     }
@@ -216,7 +222,7 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
     let mut set = world.set(&group, ctx)?;
     let numbers = world.read_numbers(ctx, &group).await;
     let note = world.template_note(numbers.as_ref().ok().and_then(Option::as_ref));
-    let size = Size::of(Roster::new(&group, set.as_ref(), &record), &record);
+    let size = Size::of(&group, Roster::new(&group, set.as_ref(), &record), &record);
     let desired = match (is_back, &past) {
         // As long as it cannot be read what is there stays as it is.
         (true, Past::Unreadable(_)) => Ok(Vec::new()),
@@ -268,7 +274,7 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
     };
     let template = world.numbered(used, &snapshot.record).filter(|_| !matches!(past, Past::Unreadable(_)));
     let unreadable = if let Past::Unreadable(error) = past { Some(error) } else { numbers.err() };
-    Ok((Observed { object, snapshot, template, unreadable, pods: world.version }, by_others))
+    Ok((Observed { object: stored, snapshot, template, unreadable, pods: world.version }, by_others))
 }
 
 /// Marks members on nodes that do not report as unreachable: asking them would only time out, and what the API shows of them is outdated.
@@ -279,6 +285,28 @@ fn silence(members: &mut [Member], nodes: Option<&BTreeMap<String, tanist_core::
             pod.phase = Phase::Unreachable;
         }
     }
+}
+
+/// The group with the numbers of members that policies let in last, if they have the question (docs/rules.md, "Number of members").
+fn admitted(object: Arc<ReplicaGroup>, record: &Record) -> Arc<ReplicaGroup> {
+    // What stands in a record may be anything; a number that the definition refuses was never let in.
+    let most = u32::try_from(limits::MEMBERS).unwrap_or(u32::MAX);
+    match record.admitted.filter(|size| size.replicas != object.spec.replicas && size.replicas <= most) {
+        Some(size) => {
+            let mut object = Arc::unwrap_or_clone(object);
+            object.spec.replicas = size.replicas;
+            // As the definition has it: where there are members, at least one is primary.
+            object.spec.primaries = Primaries::Count(size.primaries.max(1));
+            Arc::new(object)
+        }
+        None => object,
+    }
+}
+
+/// The numbers of members of the spec.
+fn requested(object: &ReplicaGroup) -> GroupSize {
+    let replicas = object.spec.replicas;
+    GroupSize { replicas, primaries: object.spec.primaries.count(replicas) }
 }
 
 /// Reads the record. Another process may have written it by a clock that was ahead, so no time in it is later than now.

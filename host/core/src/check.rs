@@ -10,6 +10,7 @@ mod members;
 mod membership;
 mod rebalance;
 mod recover;
+mod scaling;
 mod seed;
 mod update;
 mod volumes;
@@ -33,6 +34,7 @@ pub use rebalance::{rebalance_candidate, rebalance_group, rebalance_member};
 pub use recover::{
     Asked, Serves, asked, halt_member, is_recovering, may_be_refused, recover_group, recover_member, serves,
 };
+pub use scaling::{comes_or_leaves, due_change, may_change};
 pub use seed::{SeedOrder, highest_term};
 pub use update::{
     awaits_update, fails_with_template, gives_up_lead, has_present_template, is_taken_away, keeps_pod, may_be_judged,

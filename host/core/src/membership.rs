@@ -69,6 +69,12 @@ impl Entry {
         self.name.is_some()
     }
 
+    /// Whether it was added and does not count yet: it was never started, or has no vote.
+    #[must_use]
+    pub fn is_half_added(&self) -> bool {
+        !self.is_started() || !self.is_voter()
+    }
+
     /// Whether it has a vote.
     #[must_use]
     pub fn is_voter(&self) -> bool {

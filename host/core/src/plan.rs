@@ -454,8 +454,7 @@ impl Plan {
             )
         };
         if self.actions.iter().any(needs_record) {
-            self.decisions
-                .retain(|decision| !matches!(decision.point, Point::Rebalance | Point::Update | Point::Judge));
+            self.decisions.retain(|decision| !decision.point.is_optional() || decision.point == Point::Switchover);
             self.record = before.clone();
         }
         self

@@ -30,11 +30,15 @@ pub enum Point {
     Update,
     /// The first member with a changed template is watched: does the template work?
     Judge,
+    /// Another number of members is desired than there are: does the group get it?
+    Admit,
+    /// Members are to be added, removed or stopped: who is next?
+    Order,
 }
 
 impl Point {
     /// All points, in the order of the contract.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Seed,
         Self::Failover,
         Self::Join,
@@ -45,6 +49,8 @@ impl Point {
         Self::Rebalance,
         Self::Update,
         Self::Judge,
+        Self::Admit,
+        Self::Order,
     ];
 
     /// The name of its function in the contract.
@@ -60,6 +66,8 @@ impl Point {
             Self::Rebalance => "rebalance",
             Self::Update => "update",
             Self::Judge => "judge",
+            Self::Admit => "admit",
+            Self::Order => "order",
         }
     }
 
@@ -72,13 +80,14 @@ impl Point {
             Self::Switchover => "switchover",
             Self::Rebalance => "rebalance",
             Self::Update | Self::Judge => "rollout",
+            Self::Admit | Self::Order => "scaling",
         }
     }
 
     /// Whether the host decides by itself where no policy has an opinion. It is asked only where a policy has it ([`Policies::has`]), maybe in every round.
     #[must_use]
     pub const fn is_optional(self) -> bool {
-        matches!(self, Self::Switchover | Self::Rebalance | Self::Update | Self::Judge)
+        !matches!(self, Self::Seed | Self::Failover | Self::Join | Self::Demote | Self::Place | Self::Treat)
     }
 }
 
@@ -213,6 +222,11 @@ pub trait Policies {
     /// Whether a policy has this point, or may have it because it is not loaded. Points that are not optional are asked in any case.
     fn has(&self, point: Point) -> bool {
         !point.is_optional()
+    }
+
+    /// Whether every policy is loaded. While one is not, it may have any point.
+    fn are_loaded(&self) -> bool {
+        true
     }
 
     /// Asks one question.

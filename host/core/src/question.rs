@@ -26,7 +26,7 @@ pub fn question(s: &Snapshot, point: Point, bars: &BTreeMap<MemberName, String>)
         labels: sorted(&s.group.labels),
         facts: facts::of_group(s, point),
     };
-    let tops = facts::Tops::of(s);
+    let tops = facts::Tops::of(s, point);
     let mut members: Vec<_> =
         s.members.iter().map(|m| member(s, &tops, m, point, bars.get(&m.name).cloned())).collect();
     members.sort_by(|a, b| (a.ordinal, &a.name).cmp(&(b.ordinal, &b.name)));

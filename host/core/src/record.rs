@@ -5,17 +5,19 @@ mod event;
 mod membership;
 mod primaries;
 mod recovery;
+mod started;
 mod update;
 mod verb;
 
 pub use event::Event;
-pub use membership::{Listed, Membership, Resizing};
+pub use membership::{GroupSize, Listed, Membership, Resizing};
 pub use primaries::{LastPrimary, LostPrimary};
 pub use recovery::{Recovery, Stage};
+pub use started::{Broken, Started};
 pub use update::{Canary, Failing, Fallback, GivenUp, Trial, Updating, Verdict};
 pub use verb::Verb;
 
-use crate::contract::{Failure, MemberName, Position, Sequence, Timestamp, Transition};
+use crate::contract::{Failure, MemberName, Sequence, Timestamp, Transition};
 use crate::limits;
 use crate::snapshot::Update;
 use serde::{Deserialize, Serialize};
@@ -48,6 +50,9 @@ pub struct Record {
     /// The number of members after the last orderly change.
     #[serde(default)]
     pub last_replicas: u32,
+    /// The numbers of members that policies let in last. Absent: none has the question. An operator from before 0.1.4 of the contract cannot read it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub admitted: Option<GroupSize>,
     /// The memory of each member.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub members: BTreeMap<MemberName, MemberRecord>,
@@ -233,38 +238,6 @@ pub struct MemberRecord {
     /// Where it last ran, in whatever role, until that is proven over. Only of members that agree: an identity runs once, and one that only follows has a vote, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ran: Option<LastPrimary>,
-}
-
-/// A start whose end is not confirmed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Started {
-    /// The term of the start.
-    pub term: u64,
-    /// Whether this start opened the term (a seed or failover): only then may the member win a decision in that term before it is confirmed.
-    pub target: bool,
-    /// The position of its data before the start.
-    pub before: Position,
-    /// Whether `status` has said secondary or primary since then: from that moment it may have data that no other member has. Left out when
-    /// false, so that after a roll-back an older operator, which does not know this field, can read the record.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub followed: bool,
-    /// Whether a primary stopped after this command began: it may be the one among the peers that the member follows now. Left out when false, for
-    /// a roll-back as above.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub peer_stopped: bool,
-}
-
-/// A container in which a command failed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Broken {
-    /// The UID of the pod.
-    pub pod_uid: String,
-    /// The ID of the container.
-    pub container_id: String,
-    /// The reason that users see.
-    pub reason: String,
 }
 
 /// The durable note of a command; it is written before the command starts.

@@ -241,7 +241,13 @@ fn ready(s: &Snapshot, plan: &Plan, primaries: &[MemberName], settled: usize) ->
     if plan.waits.iter().any(|w| w.reason == Reason::Paused) {
         return Condition::new(Kind::Ready, Truth::Unknown, Reason::Paused, "the group is paused");
     }
+    let asked = s.group.requested.replicas;
+    let not_let_in =
+        (asked != s.group.replicas).then(|| format!("spec.replicas is {asked}, and policies have not let that in"));
     if s.group.is_stopped() && s.members.iter().all(|m| s.role(m).0 != Role::Primary) {
+        if let Some(why) = &not_let_in {
+            return Condition::new(Kind::Ready, Truth::False, Finding::NotAdmitted, why);
+        }
         return Condition::new(Kind::Ready, Truth::True, Finding::Stopped, "spec.replicas is 0");
     }
     let unknown = s.members.iter().filter(|m| m.pod.is_some() && s.role(m).0 == Role::Unknown).count();
@@ -257,6 +263,9 @@ fn ready(s: &Snapshot, plan: &Plan, primaries: &[MemberName], settled: usize) ->
         if let Some(m) = lags {
             let message = format!("{text}; the pod of {} is not Ready yet", m.name);
             return Condition::new(Kind::Ready, Truth::False, Finding::PodsNotReady, &message);
+        }
+        if let Some(why) = not_let_in {
+            return Condition::new(Kind::Ready, Truth::False, Finding::NotAdmitted, &format!("{text}; {why}"));
         }
         if s.record.fallback(&s.group.update).is_some() {
             let message = format!(

@@ -1,4 +1,5 @@
 //! The steps of a round, one file each; [`crate::decide`] has their order.
+pub mod admit;
 pub mod ask;
 pub mod begin;
 pub mod canary;
@@ -27,5 +28,6 @@ pub mod shrink;
 pub mod state;
 pub mod switchover;
 pub mod treat;
+mod turn;
 pub mod unroute;
 pub mod update;

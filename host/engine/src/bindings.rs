@@ -15,16 +15,17 @@ wasmtime::component::bindgen!({
         package tanist:host;
 
         world served {
-            export tanist:policy/types@0.1.3;
-            export tanist:policy/about@0.1.3;
-            export tanist:policy/election@0.1.3;
-            export tanist:policy/placement@0.1.3;
-            export tanist:policy/recovery@0.1.3;
-            export tanist:policy/switchover@0.1.3;
-            export tanist:policy/rebalance@0.1.3;
-            export tanist:policy/rollout@0.1.3;
-            export tanist:policy/notes@0.1.3;
-            export tanist:policy/interpreter@0.1.3;
+            export tanist:policy/types@0.1.4;
+            export tanist:policy/about@0.1.4;
+            export tanist:policy/election@0.1.4;
+            export tanist:policy/placement@0.1.4;
+            export tanist:policy/recovery@0.1.4;
+            export tanist:policy/switchover@0.1.4;
+            export tanist:policy/rebalance@0.1.4;
+            export tanist:policy/rollout@0.1.4;
+            export tanist:policy/scaling@0.1.4;
+            export tanist:policy/notes@0.1.4;
+            export tanist:policy/interpreter@0.1.4;
         }
     ",
     world: "tanist:host/served",

@@ -4,12 +4,12 @@ use crate::{error::LoadError, text::short};
 
 /// The package, and the part of its version that patch releases do not change.
 pub(crate) const PACKAGE: &str = "tanist:policy";
-pub(crate) const VERSION: &str = "0.1.3";
+pub(crate) const VERSION: &str = "0.1.4";
 const SERIES: &str = "0.1.";
 /// The patch release of this host.
-const PATCH: u32 = 3;
+const PATCH: u32 = 4;
 /// The interfaces of the package. The last one is called for scripts only.
-const INTERFACES: [&str; 10] = [
+const INTERFACES: [&str; 11] = [
     "types",
     "about",
     "election",
@@ -18,11 +18,12 @@ const INTERFACES: [&str; 10] = [
     "switchover",
     "rebalance",
     "rollout",
+    "scaling",
     "notes",
     "interpreter",
 ];
 /// Those of them that have decision points.
-const POINTS: [&str; 6] = ["election", "placement", "recovery", "switchover", "rebalance", "rollout"];
+const POINTS: [&str; 7] = ["election", "placement", "recovery", "switchover", "rebalance", "rollout", "scaling"];
 
 /// The interfaces of the contract that a component imports or exports, without package and version.
 #[derive(Debug)]

@@ -88,7 +88,7 @@ pub enum LoadError {
     NotText(usize),
     /// It is a script that defines no point.
     #[error(
-        "it defines none of seed(s), failover(s), join(s), demote(s), place(s), treat(s), switchover(s), rebalance(s), update(s) and judge(s), so there is no question for it"
+        "it defines none of seed(s), failover(s), join(s), demote(s), place(s), treat(s), switchover(s), rebalance(s), update(s), judge(s), admit(s) and order(s), so there is no question for it"
     )]
     NoFunctions,
 }

@@ -6,7 +6,9 @@ use wasmtime::{
 };
 
 use crate::{
-    bindings::exports::tanist::policy::{about, election, notes, placement, rebalance, recovery, rollout, switchover},
+    bindings::exports::tanist::policy::{
+        about, election, notes, placement, rebalance, recovery, rollout, scaling, switchover,
+    },
     contract::{Interfaces as Names, PACKAGE},
     error::LoadError,
     sandbox::Sandbox,
@@ -22,6 +24,7 @@ pub(crate) struct Interfaces {
     switchover: Option<switchover::GuestIndices>,
     rebalance: Option<rebalance::GuestIndices>,
     rollout: Option<rollout::GuestIndices>,
+    scaling: Option<scaling::GuestIndices>,
     notes: Option<notes::GuestIndices>,
 }
 
@@ -50,6 +53,11 @@ impl Interfaces {
                 .then(|| rollout::GuestIndices::new(pre))
                 .transpose()
                 .map_err(wrong("rollout"))?,
+            scaling: exports
+                .has("scaling")
+                .then(|| scaling::GuestIndices::new(pre))
+                .transpose()
+                .map_err(wrong("scaling"))?,
             notes: exports.has("notes").then(|| notes::GuestIndices::new(pre)).transpose().map_err(wrong("notes"))?,
         })
     }
@@ -77,6 +85,9 @@ impl Interfaces {
         }
         if let Some(rollout) = &self.rollout {
             rollout.load(&mut *store, instance).map_err(wrong("rollout"))?;
+        }
+        if let Some(scaling) = &self.scaling {
+            scaling.load(&mut *store, instance).map_err(wrong("scaling"))?;
         }
         if let Some(notes) = &self.notes {
             notes.load(&mut *store, instance).map_err(wrong("notes"))?;

@@ -78,6 +78,9 @@ const THIRD: &str = include_str!("../../../wit/released/policy-0.1.2.wit");
 /// The same of 0.1.3.
 const FOURTH: &str = include_str!("../../../wit/released/policy-0.1.3.wit");
 
+/// The same of 0.1.4.
+const FIFTH: &str = include_str!("../../../wit/released/policy-0.1.4.wit");
+
 /// Each interface of a contract, without its comments.
 fn interfaces(contract: &str) -> BTreeMap<String, String> {
     let mut resolve = Resolve::default();
@@ -102,7 +105,9 @@ fn released_interfaces_are_as_they_were() {
     assert!(third.len() == 9 && third.contains_key("rebalance"), "those of 0.1.1, and rebalance");
     let fourth = interfaces(FOURTH);
     assert!(fourth.len() == 10 && fourth.contains_key("rollout"), "those of 0.1.2, and rollout");
-    for (name, text) in released.iter().chain(&second).chain(&third).chain(&fourth) {
+    let fifth = interfaces(FIFTH);
+    assert!(fifth.len() == 11 && fifth.contains_key("scaling"), "those of 0.1.3, and scaling");
+    for (name, text) in released.iter().chain(&second).chain(&third).chain(&fourth).chain(&fifth) {
         assert_eq!(present.get(name), Some(text), "{name} was changed; add an interface or a package version instead");
     }
     // The comparison sees a field more, and no comment.
@@ -127,14 +132,13 @@ fn a_policy_of_the_first_release_is_loaded() {
 // was rolled back; a name that this release should know is a mistake.
 #[test]
 fn an_interface_of_a_later_patch_release_is_never_asked() {
-    let later = "interface scaling {\n    use types.{snapshot, answer, fault};\n    grow: func(snapshot: snapshot) -> result<answer, fault>;\n}\n";
+    let later = "interface repair {\n    use types.{snapshot, answer, fault};\n    grow: func(snapshot: snapshot) -> result<answer, fault>;\n}\n";
     let with = |version: &str| {
-        let text = contract().replace("tanist:policy@0.1.3", &format!("tanist:policy@{version}"));
-        let text =
-            text.replace("world election-only {", &format!("{later}world election-only {{\n    export scaling;"));
+        let text = contract().replace("tanist:policy@0.1.4", &format!("tanist:policy@{version}"));
+        let text = text.replace("world election-only {", &format!("{later}world election-only {{\n    export repair;"));
         let export = format!(
-            "(func (export \"tanist:policy/scaling@{version}#grow\") (param i32) (result i32) unreachable)
-             (func (export \"cabi_post_tanist:policy/scaling@{version}#grow\") (param i32))"
+            "(func (export \"tanist:policy/repair@{version}#grow\") (param i32) (result i32) unreachable)
+             (func (export \"cabi_post_tanist:policy/repair@{version}#grow\") (param i32))"
         );
         let version = version.to_owned().leak();
         // Room for 1,000 members.
@@ -142,16 +146,16 @@ fn an_interface_of_a_later_patch_release_is_never_asked() {
         component(&guest.module(), &text, "election-only")
     };
     let policy = Policy::load(&engine(), "test/later", &with("0.1.7")).unwrap();
-    assert_eq!(policy.later_interfaces(), ["tanist:policy/scaling@0.1.7"]);
+    assert_eq!(policy.later_interfaces(), ["tanist:policy/repair@0.1.7"]);
     assert_eq!(policy.points().count(), 4);
     let exam = tanist_engine::exam(&policy, None, &tanist_engine::ExamLimits::UNHURRIED);
     assert!(exam.passed(), "{exam}");
-    let said = exam.not_examined.iter().filter(|said| said.contains("scaling@0.1.7")).count();
+    let said = exam.not_examined.iter().filter(|said| said.contains("repair@0.1.7")).count();
     assert_eq!(said, 1, "{:?}", exam.not_examined);
 
-    let (kind, message) = refusal(&with("0.1.3"));
+    let (kind, message) = refusal(&with("0.1.4"));
     assert_eq!(kind, "unserved");
-    assert!(message.starts_with("it uses tanist:policy/scaling@0.1.3"), "{message}");
+    assert!(message.starts_with("it uses tanist:policy/repair@0.1.4"), "{message}");
 }
 
 /// A component that exports this optional interface alone beside `about`, and chooses the member `db-1`.
@@ -165,7 +169,7 @@ fn only_with(interface: &str, functions: &[&str], contract: &str) -> Vec<u8> {
     let module = guest.module();
     let (about, _) = module.split_once("(func (export \"tanist:policy/election").unwrap();
     let function = |name: &&str| {
-        format!(r#"(func (export "tanist:policy/{interface}@0.1.3#{name}") (param i32) (result i32) (i32.const 3200))"#)
+        format!(r#"(func (export "tanist:policy/{interface}@0.1.4#{name}") (param i32) (result i32) (i32.const 3200))"#)
     };
     let functions = functions.iter().map(function).collect::<String>();
     // A ranking of one candidate at 3072, without a source: `db-1`, because `now`.
@@ -213,6 +217,27 @@ fn a_policy_may_have_the_questions_of_an_update_alone() {
     let changed = contract().replacen(declared, &declared.replace("result<answer, fault>", "result<fault, answer>"), 1);
     assert_ne!(changed, contract());
     let (kind, message) = refusal(&only_with("rollout", &["update", "judge"], &changed));
+    assert_eq!(kind, "type", "{message}");
+}
+
+// P53: wit/policy.wit, `scaling`: a policy may have the two questions about the number of members alone.
+#[test]
+fn a_policy_may_have_the_questions_about_the_number_of_members_alone() {
+    let component = only_with("scaling", &["admit", "order"], &contract());
+    let policy = Arc::new(Policy::load(&engine(), "test/scaling", &component).unwrap());
+    assert_eq!(policy.points().collect::<Vec<_>>(), [Point::Admit, Point::Order]);
+    let stack = Stack::new(vec![layer(&policy, "{}")]);
+    let asked = snapshot(vec![common::member(0, 9), common::member(1, 9)]);
+    for point in [Point::Admit, Point::Order] {
+        let reply = ask(&stack, point, &asked).unwrap().reply;
+        let Reply::Answer(Answer::Choose(ranking)) = reply else { panic!("{reply:?}") };
+        assert_eq!(ranking.candidates[0].member.as_str(), "db-1");
+    }
+    assert!(!stack.has(Point::Judge) && ask(&stack, Point::Failover, &asked).is_err());
+    let declared = "order: func(snapshot: snapshot) -> result<answer, fault>;";
+    let changed = contract().replacen(declared, &declared.replace("result<answer, fault>", "result<fault, answer>"), 1);
+    assert_ne!(changed, contract());
+    let (kind, message) = refusal(&only_with("scaling", &["admit", "order"], &changed));
     assert_eq!(kind, "type", "{message}");
 }
 

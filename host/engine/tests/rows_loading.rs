@@ -123,7 +123,7 @@ fn h16_lacks_an_interface() {
         "world election-only {\n    export types;\n    export about;\n    export election;",
         "world election-only {\n    export types;\n    export about;",
     );
-    let module = Guest::default().module().replace("tanist:policy/election@0.1.3", "x");
+    let module = Guest::default().module().replace("tanist:policy/election@0.1.4", "x");
     assert_eq!(refusal(&component(&module, &contract, "election-only")).0, "lacks-points");
 }
 
@@ -270,7 +270,7 @@ fn h27_is_for_another_version_of_the_contract() {
     for version in ["0.2.0", "1.0.0"] {
         let (kind, message) = refusal_of(&Guest { version, ..Guest::default() });
         assert_eq!((building(&Guest { version, ..Guest::default() }), kind), (STRUCTURE, "unserved"));
-        let expected = format!("@{version}, this host serves tanist:policy@0.1.3");
+        let expected = format!("@{version}, this host serves tanist:policy@0.1.4");
         assert!(message.starts_with("it uses tanist:policy/") && message.ends_with(&expected), "{message}");
     }
     let draft = r#"(component (import "tanist:draft/scaling@0.0.1" (instance)))"#;

@@ -119,9 +119,9 @@ fn h07_a_trap_says_in_which_function() {
 
 #[test]
 fn h08_traps_after_its_answer() {
-    let extra = r#"(func (export "cabi_post_tanist:policy/election@0.1.3#seed") (param i32) (unreachable))"#;
+    let extra = r#"(func (export "cabi_post_tanist:policy/election@0.1.4#seed") (param i32) (unreachable))"#;
     assert_eq!(seed_of(&Guest { extra, ..Guest::default() }).kind, "trap");
-    let extra = r#"(func (export "cabi_post_tanist:policy/election@0.1.3#seed") (param i32) (loop (br 0)))"#;
+    let extra = r#"(func (export "cabi_post_tanist:policy/election@0.1.4#seed") (param i32) (loop (br 0)))"#;
     assert_eq!(seed_of(&Guest { extra, ..Guest::default() }).kind, "fuel");
 }
 

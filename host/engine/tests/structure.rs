@@ -261,9 +261,11 @@ fn the_policies_of_this_repository_need_a_fraction_of_the_caps() {
         let caps = Caps::default();
         let structure = examine(&built(name), &caps).unwrap();
         let count = |what: &str| structure.counts.iter().find(|(each, _)| *each == what).unwrap().1;
-        assert!(count("estimated microseconds of the compiler") * 3 < caps.work, "{name}: {structure:?}");
+        // This one exports every interface.
+        let part = if name == "hostile" { 2 } else { 3 };
+        assert!(count("estimated microseconds of the compiler") * part < caps.work, "{name}: {structure:?}");
         assert!(count("types and their parts") * 4 < caps.types, "{name}");
-        assert!(structure.imports.is_empty() && structure.exports.contains(&"tanist:policy/about@0.1.3".to_owned()));
+        assert!(structure.imports.is_empty() && structure.exports.contains(&"tanist:policy/about@0.1.4".to_owned()));
     }
 }
 

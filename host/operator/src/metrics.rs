@@ -326,6 +326,10 @@ impl Policies for Measured<'_> {
         self.active.has(point)
     }
 
+    fn are_loaded(&self) -> bool {
+        self.active.are_loaded()
+    }
+
     fn ask(&self, question: &Question) -> Result<Answered, Unanswered> {
         let began = Instant::now();
         let answered = self.active.ask(question);

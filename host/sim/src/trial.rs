@@ -108,6 +108,10 @@ impl Policies for Counted {
         self.policies.has(point)
     }
 
+    fn are_loaded(&self) -> bool {
+        self.policies.are_loaded()
+    }
+
     fn ask(&self, question: &Question) -> Result<Answered, Unanswered> {
         let answer = self.policies.ask(question);
         let count = match &answer {

@@ -72,6 +72,14 @@ impl Policy for Hostile {
         misbehave(snapshot)
     }
 
+    fn admit(snapshot: &Snapshot) -> Result<Answer, Fault> {
+        misbehave(snapshot)
+    }
+
+    fn order(snapshot: &Snapshot) -> Result<Answer, Fault> {
+        misbehave(snapshot)
+    }
+
     fn treat(snapshot: &Snapshot) -> Result<Care, Fault> {
         Ok(match misbehave(snapshot)? {
             Answer::Choose(ranking) => Care::Treat(

@@ -33,6 +33,7 @@
 //! | `switchover` | the question [`Policy::switchover`]: whether the lead moves on purpose. A policy with it is asked in every round of a group |
 //! | `rebalance` | the question [`Policy::rebalance`]: whether a secondary would better run elsewhere. A policy with it is asked in every round of a group |
 //! | `rollout` | the questions [`Policy::update`] and [`Policy::judge`]: who gets a changed template next, and whether it works. A policy with them is asked in every round of an update |
+//! | `scaling` | the questions [`Policy::admit`] and [`Policy::order`]: whether another number of members is let in, and who comes or goes next. A policy with them is asked while the number changes |
 //! | `serde` | `snapshot.parameters::<T>()`: parameters as a type of the policy's own. Some 50 KB in a component |
 
 #[cfg(target_arch = "wasm32")]
@@ -52,9 +53,10 @@ mod typed;
 pub mod generated {
     pub use wit_bindgen::rt;
 
-    /// The bindings of a world: `policy`, and the interfaces of the chosen features.
+    /// The bindings of a world: `policy`, and the interfaces of the features that are on. The text of the world has to be a literal, so each choice of features has one.
     macro_rules! bindings {
-        ($world:literal) => {
+        ([$($on:literal)*], [$($off:literal)*], $world:literal) => {
+            #[cfg(all($(feature = $on,)* not(any($(feature = $off,)*))))]
             wit_bindgen::generate!({
                 path: "../../wit",
                 inline: $world,
@@ -68,39 +70,117 @@ pub mod generated {
         };
     }
 
-    #[cfg(not(any(feature = "switchover", feature = "rebalance", feature = "rollout")))]
-    bindings!("package tanist:sdk; world chosen { include tanist:policy/policy@0.1.3; }");
-    #[cfg(all(feature = "switchover", not(any(feature = "rebalance", feature = "rollout"))))]
     bindings!(
-        "package tanist:sdk; world chosen { include tanist:policy/policy@0.1.3; export tanist:policy/switchover@0.1.3; }"
+        [],
+        ["switchover" "rebalance" "rollout" "scaling"],
+        "package tanist:sdk; world chosen { include tanist:policy/policy@0.1.4; }"
     );
-    #[cfg(all(feature = "rebalance", not(any(feature = "switchover", feature = "rollout"))))]
     bindings!(
-        "package tanist:sdk; world chosen { include tanist:policy/policy@0.1.3; export tanist:policy/rebalance@0.1.3; }"
+        ["switchover"],
+        ["rebalance" "rollout" "scaling"],
+        "package tanist:sdk; world chosen { include tanist:policy/policy@0.1.4; \
+         export tanist:policy/switchover@0.1.4; }"
     );
-    #[cfg(all(feature = "switchover", feature = "rebalance", not(feature = "rollout")))]
     bindings!(
-        "package tanist:sdk; world chosen { include tanist:policy/policy@0.1.3; \
-         export tanist:policy/switchover@0.1.3; export tanist:policy/rebalance@0.1.3; }"
+        ["rebalance"],
+        ["switchover" "rollout" "scaling"],
+        "package tanist:sdk; world chosen { include tanist:policy/policy@0.1.4; \
+         export tanist:policy/rebalance@0.1.4; }"
     );
-    #[cfg(all(feature = "rollout", not(any(feature = "switchover", feature = "rebalance"))))]
     bindings!(
-        "package tanist:sdk; world chosen { include tanist:policy/policy@0.1.3; export tanist:policy/rollout@0.1.3; }"
+        ["rollout"],
+        ["switchover" "rebalance" "scaling"],
+        "package tanist:sdk; world chosen { include tanist:policy/policy@0.1.4; \
+         export tanist:policy/rollout@0.1.4; }"
     );
-    #[cfg(all(feature = "switchover", feature = "rollout", not(feature = "rebalance")))]
     bindings!(
-        "package tanist:sdk; world chosen { include tanist:policy/policy@0.1.3; \
-         export tanist:policy/switchover@0.1.3; export tanist:policy/rollout@0.1.3; }"
+        ["scaling"],
+        ["switchover" "rebalance" "rollout"],
+        "package tanist:sdk; world chosen { include tanist:policy/policy@0.1.4; \
+         export tanist:policy/scaling@0.1.4; }"
     );
-    #[cfg(all(feature = "rebalance", feature = "rollout", not(feature = "switchover")))]
     bindings!(
-        "package tanist:sdk; world chosen { include tanist:policy/policy@0.1.3; \
-         export tanist:policy/rebalance@0.1.3; export tanist:policy/rollout@0.1.3; }"
+        ["switchover" "rebalance"],
+        ["rollout" "scaling"],
+        "package tanist:sdk; world chosen { include tanist:policy/policy@0.1.4; \
+         export tanist:policy/switchover@0.1.4; \
+         export tanist:policy/rebalance@0.1.4; }"
     );
-    #[cfg(all(feature = "switchover", feature = "rebalance", feature = "rollout"))]
     bindings!(
-        "package tanist:sdk; world chosen { include tanist:policy/policy@0.1.3; \
-         export tanist:policy/switchover@0.1.3; export tanist:policy/rebalance@0.1.3; export tanist:policy/rollout@0.1.3; }"
+        ["switchover" "rollout"],
+        ["rebalance" "scaling"],
+        "package tanist:sdk; world chosen { include tanist:policy/policy@0.1.4; \
+         export tanist:policy/switchover@0.1.4; \
+         export tanist:policy/rollout@0.1.4; }"
+    );
+    bindings!(
+        ["switchover" "scaling"],
+        ["rebalance" "rollout"],
+        "package tanist:sdk; world chosen { include tanist:policy/policy@0.1.4; \
+         export tanist:policy/switchover@0.1.4; \
+         export tanist:policy/scaling@0.1.4; }"
+    );
+    bindings!(
+        ["rebalance" "rollout"],
+        ["switchover" "scaling"],
+        "package tanist:sdk; world chosen { include tanist:policy/policy@0.1.4; \
+         export tanist:policy/rebalance@0.1.4; \
+         export tanist:policy/rollout@0.1.4; }"
+    );
+    bindings!(
+        ["rebalance" "scaling"],
+        ["switchover" "rollout"],
+        "package tanist:sdk; world chosen { include tanist:policy/policy@0.1.4; \
+         export tanist:policy/rebalance@0.1.4; \
+         export tanist:policy/scaling@0.1.4; }"
+    );
+    bindings!(
+        ["rollout" "scaling"],
+        ["switchover" "rebalance"],
+        "package tanist:sdk; world chosen { include tanist:policy/policy@0.1.4; \
+         export tanist:policy/rollout@0.1.4; \
+         export tanist:policy/scaling@0.1.4; }"
+    );
+    bindings!(
+        ["switchover" "rebalance" "rollout"],
+        ["scaling"],
+        "package tanist:sdk; world chosen { include tanist:policy/policy@0.1.4; \
+         export tanist:policy/switchover@0.1.4; \
+         export tanist:policy/rebalance@0.1.4; \
+         export tanist:policy/rollout@0.1.4; }"
+    );
+    bindings!(
+        ["switchover" "rebalance" "scaling"],
+        ["rollout"],
+        "package tanist:sdk; world chosen { include tanist:policy/policy@0.1.4; \
+         export tanist:policy/switchover@0.1.4; \
+         export tanist:policy/rebalance@0.1.4; \
+         export tanist:policy/scaling@0.1.4; }"
+    );
+    bindings!(
+        ["switchover" "rollout" "scaling"],
+        ["rebalance"],
+        "package tanist:sdk; world chosen { include tanist:policy/policy@0.1.4; \
+         export tanist:policy/switchover@0.1.4; \
+         export tanist:policy/rollout@0.1.4; \
+         export tanist:policy/scaling@0.1.4; }"
+    );
+    bindings!(
+        ["rebalance" "rollout" "scaling"],
+        ["switchover"],
+        "package tanist:sdk; world chosen { include tanist:policy/policy@0.1.4; \
+         export tanist:policy/rebalance@0.1.4; \
+         export tanist:policy/rollout@0.1.4; \
+         export tanist:policy/scaling@0.1.4; }"
+    );
+    bindings!(
+        ["switchover" "rebalance" "rollout" "scaling"],
+        [],
+        "package tanist:sdk; world chosen { include tanist:policy/policy@0.1.4; \
+         export tanist:policy/switchover@0.1.4; \
+         export tanist:policy/rebalance@0.1.4; \
+         export tanist:policy/rollout@0.1.4; \
+         export tanist:policy/scaling@0.1.4; }"
     );
 }
 
@@ -183,6 +263,20 @@ pub trait Policy {
     /// The first member with a changed template is watched: does the template work? To refuse is to say that it does not.
     #[cfg(feature = "rollout")]
     fn judge(snapshot: &Snapshot) -> Result<Answer, Fault> {
+        let _ = snapshot;
+        Ok(Answer::Abstain)
+    }
+
+    /// Another number of members is desired than there are: does the group get it? To choose any member is to say yes.
+    #[cfg(feature = "scaling")]
+    fn admit(snapshot: &Snapshot) -> Result<Answer, Fault> {
+        let _ = snapshot;
+        Ok(Answer::Abstain)
+    }
+
+    /// Members are to be added, removed or stopped: who is next?
+    #[cfg(feature = "scaling")]
+    fn order(snapshot: &Snapshot) -> Result<Answer, Fault> {
         let _ = snapshot;
         Ok(Answer::Abstain)
     }
@@ -270,5 +364,16 @@ impl<P: Policy> exports::rollout::Guest for Exported<P> {
 
     fn judge(snapshot: Snapshot) -> Result<Answer, Fault> {
         P::judge(&snapshot)
+    }
+}
+
+#[cfg(feature = "scaling")]
+impl<P: Policy> exports::scaling::Guest for Exported<P> {
+    fn admit(snapshot: Snapshot) -> Result<Answer, Fault> {
+        P::admit(&snapshot)
+    }
+
+    fn order(snapshot: Snapshot) -> Result<Answer, Fault> {
+        P::order(&snapshot)
     }
 }

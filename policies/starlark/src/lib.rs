@@ -28,7 +28,7 @@ use world::exports::tanist::{
     policy::{
         about, election, interpreter, notes as printed, placement, rebalance,
         recovery::{self, Care},
-        rollout, switchover,
+        rollout, scaling, switchover,
         types::{Answer, Description, Fault, Snapshot},
     },
     starlark::tools,
@@ -110,6 +110,16 @@ impl rollout::Guest for Interpreter {
 
     fn judge(snapshot: Snapshot) -> Result<Answer, Fault> {
         script::ask("judge", snapshot)
+    }
+}
+
+impl scaling::Guest for Interpreter {
+    fn admit(snapshot: Snapshot) -> Result<Answer, Fault> {
+        script::ask("admit", snapshot)
+    }
+
+    fn order(snapshot: Snapshot) -> Result<Answer, Fault> {
+        script::ask("order", snapshot)
     }
 }
 

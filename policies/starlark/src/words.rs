@@ -3,7 +3,7 @@
 use crate::world::exports::tanist::policy::types::{Outcome, Phase, Position, Role};
 
 /// The points, in the order of the contract, and the interface of each.
-pub const POINTS: [(&str, &str); 10] = [
+pub const POINTS: [(&str, &str); 12] = [
     ("seed", "election"),
     ("failover", "election"),
     ("join", "election"),
@@ -14,6 +14,8 @@ pub const POINTS: [(&str, &str); 10] = [
     ("rebalance", "rebalance"),
     ("update", "rollout"),
     ("judge", "rollout"),
+    ("admit", "scaling"),
+    ("order", "scaling"),
 ];
 
 pub const fn phase(phase: Phase) -> &'static str {

@@ -14,16 +14,17 @@ wit_bindgen::generate!({
         package tanist:interpreting;
 
         world interpreter {
-            export tanist:policy/types@0.1.3;
-            export tanist:policy/about@0.1.3;
-            export tanist:policy/election@0.1.3;
-            export tanist:policy/placement@0.1.3;
-            export tanist:policy/recovery@0.1.3;
-            export tanist:policy/switchover@0.1.3;
-            export tanist:policy/rebalance@0.1.3;
-            export tanist:policy/rollout@0.1.3;
-            export tanist:policy/notes@0.1.3;
-            export tanist:policy/interpreter@0.1.3;
+            export tanist:policy/types@0.1.4;
+            export tanist:policy/about@0.1.4;
+            export tanist:policy/election@0.1.4;
+            export tanist:policy/placement@0.1.4;
+            export tanist:policy/recovery@0.1.4;
+            export tanist:policy/switchover@0.1.4;
+            export tanist:policy/rebalance@0.1.4;
+            export tanist:policy/rollout@0.1.4;
+            export tanist:policy/scaling@0.1.4;
+            export tanist:policy/notes@0.1.4;
+            export tanist:policy/interpreter@0.1.4;
             export tanist:starlark/tools@0.0.1;
         }
     ",

@@ -265,6 +265,8 @@ fn a_healthy_group_is_recorded_with_what_would_have_to_happen() {
             "rebalance, as it arises now",
             "update, if spec.template had changed",
             "judge, if spec.template had changed, and db-2 were watched with it",
+            "admit, if 4 members were asked for in place of 3",
+            "order, if 2 members were desired",
         ]
     );
     // What follows the primary has what the primary has, whatever was read of it long ago.

@@ -117,6 +117,7 @@ pub fn snapshot(now: Timestamp, node: Node) -> Snapshot {
         uid: "group".into(),
         generation: 1,
         replicas: 2,
+        requested: tanist_core::record::GroupSize { replicas: 2, primaries: 1 },
         primaries: 1,
         commands: Commands {
             status: command("status"),

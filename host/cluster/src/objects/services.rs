@@ -1,4 +1,5 @@
 //! Builds the Services of a group and its PodDisruptionBudget.
+use super::Size;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,11 +61,11 @@ fn add(service: &mut Value, options: &ServiceOptions) {
 
 /// The budget by which a drain evicts at most one ready member at a time; a member is ready while it serves. Where the members of the application agree, those that are left are
 /// a majority of the voters, and of the members that are desired (docs/requirements.md, D25).
-pub(super) fn budget(group: &ReplicaGroup, voters: usize) -> Value {
+pub(super) fn budget(group: &ReplicaGroup, size: Size) -> Value {
     let name = group.name_any();
-    let desired = usize::try_from(group.spec.replicas).unwrap_or(usize::MAX);
+    let desired = usize::try_from(size.desired).unwrap_or(usize::MAX);
     let (limit, count) = match group.spec.commands.member_list {
-        Some(_) => ("minAvailable", membership::quorum(voters.max(desired))),
+        Some(_) => ("minAvailable", membership::quorum(size.voters.max(desired))),
         None => ("maxUnavailable", 1),
     };
     json!({

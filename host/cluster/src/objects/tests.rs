@@ -309,14 +309,17 @@ fn of_members_that_agree_a_majority_stays() {
         .into_iter()
         .collect();
     let group = group(json!({"commands": commands}));
-    let least = |voters: usize| {
+    let least = |(desired_members, voters): (u32, usize)| {
         let note = TemplateNote::next(None, template_hash(&group), std::iter::empty(), None, None);
-        let objects = desired(&group, Size { replicas: 3, voters }, &settings(), &note).unwrap();
+        let objects =
+            desired(&group, Size { replicas: 3, desired: desired_members, voters }, &settings(), &note).unwrap();
         let budget = of_kind(&objects, "PodDisruptionBudget")["spec"].clone();
         assert!(budget["maxUnavailable"].is_null());
         budget["minAvailable"].clone()
     };
-    assert_eq!([0, 1, 3, 4, 5].map(least), [2, 2, 2, 3, 3]);
+    assert_eq!([0, 1, 3, 4, 5].map(|voters| least((3, voters))), [2, 2, 2, 3, 3]);
+    // P53: those that policies do not let in count for nothing.
+    assert_eq!(least((1, 0)), 1);
 }
 
 #[test]

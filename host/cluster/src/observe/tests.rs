@@ -299,3 +299,31 @@ async fn answers_that_came_beside_another_processs_record_do_not_count() {
     let again = observe(&ctx, &seen, Ask::Recent, Some(&before)).await.unwrap().snapshot;
     assert_eq!(roles(&again), [Role::Unknown, Role::Unknown]);
 }
+
+// P53: the group goes on with the number of members that policies let in last, in everything that is made of it. A number that nobody could let in counts for nothing, and the group is written as it
+// was read.
+#[tokio::test]
+async fn what_policies_let_in_counts() {
+    let stub = Stub::new();
+    let ctx = stub.context();
+    let size = |replicas: u32, primaries: u32| json!({"replicas": replicas, "primaries": primaries});
+    for (admitted, replicas, primaries) in [
+        (json!(null), 4, 4),
+        (size(2, 2), 2, 2),
+        (size(3, 1), 3, 1),
+        (size(3, 0), 3, 1),
+        (size(4_000_000_000, 1), 4, 4),
+    ] {
+        stub.change(GROUP, |group| {
+            (group["spec"]["replicas"], group["spec"]["primaries"]) = (4.into(), "All".into());
+            group["status"]["record"]["admitted"] = admitted.clone();
+        });
+        let observed = stub.observe(&ctx, &[Role::Primary, Role::Secondary]).await;
+        let s = &observed.snapshot;
+        assert_eq!((s.group.replicas, s.group.primaries), (replicas, primaries), "{admitted}");
+        assert_eq!((s.group.requested.replicas, s.group.requested.primaries), (4, 4));
+        assert_eq!((s.members.len(), observed.object.spec.replicas), (usize::try_from(replicas).unwrap(), 4));
+        let set = s.objects.iter().find(|object| object.kind == "StatefulSet").unwrap();
+        assert_eq!(set.manifest["spec"]["replicas"], replicas);
+    }
+}

@@ -1,7 +1,7 @@
 //! A group as its objects tell it, without asking its members: for the command line, whose user may look and not execute. It uses what a round uses, so
 //! that both see the same group; only roles and data are those of the status.
 use super::conditions::{self, Around};
-use super::{Error, World, convert, missing, read_record, silence};
+use super::{Error, World, admitted, convert, missing, read_record, requested, silence};
 use crate::hints::Group;
 use crate::objects::template_hash;
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -46,9 +46,12 @@ pub struct Told {
 /// When spec or record cannot be read.
 pub fn told(objects: Objects, now: Timestamp) -> Result<Told, Error> {
     let Objects { group: object, set, pods, claims, nodes } = objects;
-    let mut group = validate::group(&object, "cluster.local").map_err(Error::ReadSpec)?;
-    group.update.template = template_hash(&object);
     let record = read_record(&object, now, now)?;
+    let requested = requested(&object);
+    let object = admitted(Arc::new(object), &record);
+    let mut group = validate::group(&object, "cluster.local").map_err(Error::ReadSpec)?;
+    group.requested = requested;
+    group.update.template = template_hash(&object);
     let unbound = conditions::unbound(claims.iter());
     let claims = claims.iter().filter_map(|claim| convert::claim(&group.name, claim)).collect();
     let template = record.fallback(&group.update).unwrap_or(&group.update.template).to_owned();

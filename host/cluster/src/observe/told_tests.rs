@@ -52,3 +52,15 @@ fn data_that_was_never_read_is_named_as_a_guess() {
     let positions: Vec<_> = snapshot.members.iter().map(|m| m.position.clone()).collect();
     assert_eq!(positions, [known(20), known(19)]);
 }
+
+// P53: who looks from outside sees the number of members that policies let in, too.
+#[test]
+fn what_policies_let_in_counts() {
+    let stub = Stub::new();
+    stub.change(GROUP, |group| {
+        group["spec"]["replicas"] = 4.into();
+        group["status"]["record"]["admitted"] = json!({"replicas": 2, "primaries": 1});
+    });
+    let s = told(objects(&stub), NOW).unwrap().snapshot;
+    assert_eq!((s.group.replicas, s.group.requested.replicas, s.members.len()), (2, 4, 2));
+}

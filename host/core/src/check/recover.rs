@@ -63,7 +63,7 @@ fn unfit(s: &Snapshot, requested: &RecoveryRequest) -> Option<String> {
         return Some(format!("the request to recover {name} was made for an earlier group of this name"));
     }
     if s.group.is_stopped() {
-        return Some(format!("spec.replicas is 0, so {name} is not recovered"));
+        return Some(format!("no member is desired, so {name} is not recovered"));
     }
     let Some(member) = s.member(name) else {
         return Some(format!("the request names {name}, which is not a member of this group"));

@@ -5,13 +5,15 @@ use crate::decide::decide;
 use crate::examples::routed;
 use crate::examples::scene::Recorder;
 use crate::limits;
+use crate::membership::{Entry, Heard, List, Vote};
 use crate::memory;
 use crate::plan::{DecidedBy, Plan};
 use crate::policy::{Point, Question};
 use crate::question::{add_missing, question};
-use crate::record::{Canary, Mark, Record, Seeded, Verdict};
+use crate::record::{Canary, GroupSize, Mark, Record, Seeded, Verdict};
 use crate::snapshot::{
-    Batch, Claim, Command, Commands, Container, Failover, Group, Member, Node, Pod, Reading, Set, Snapshot, Update,
+    Batch, Claim, Command, Commands, Container, Failover, Group, Member, MemberCommands, Node, Pod, Reading, Set,
+    Snapshot, Update,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -83,6 +85,14 @@ pub fn why_nobody_moves(observed: &Snapshot, point: Point) -> Option<String> {
                 "the pod of every member has the present template (the fact template of a member: older)".to_owned(),
             );
         }
+        Point::Admit if observed.group.requested.replicas == observed.group.replicas => {
+            return Some("group.replicas asks for as many members as there are (the fact replicas-before)".to_owned());
+        }
+        Point::Order if !observed.members.iter().any(|m| check::may_change(observed, m).is_ok()) => {
+            return Some(
+                "no member may come or leave now: look at group.replicas and at the members' roles".to_owned(),
+            );
+        }
         Point::Judge if observed.record.canary.is_none() => {
             return Some("no member is watched with the changed template (the fact canary of the group)".to_owned());
         }
@@ -114,9 +124,13 @@ fn nobody(observed: &Snapshot, point: Point, plan: &Plan) -> Option<Question> {
 fn observed(point: Point, story: &contract::Snapshot) -> Snapshot {
     let term = term(story);
     let members: Vec<_> = story.members.iter().map(|told| member(story, told)).collect();
-    let replicas = u32::try_from(members.len()).unwrap_or(u32::MAX).max(story.group.replicas);
+    let (replicas, admitted) = sizes(point, story);
     let mut record = record(story, term, replicas);
+    record.admitted = admitted.map(|replicas| GroupSize { replicas, primaries: story.group.primaries });
     record.canary = canary(point, story);
+    let list = list(story);
+    record.membership = list.as_ref().map(|list| list.to_record(&story.group.name, None));
+    let heard = list.map(|list| Heard { list: Ok(list), at: story.now });
     for (told, member) in story.members.iter().zip(&members) {
         let known = record.member_mut(&member.name);
         let own = told.term.or_else(|| (term > 0 && told.position != Position::Empty).then_some(term));
@@ -144,7 +158,7 @@ fn observed(point: Point, story: &contract::Snapshot) -> Snapshot {
         nodes: Some(story.members.iter().map(|told| node(story, told)).collect()),
         ended: BTreeSet::new(),
         deleted_nodes: BTreeMap::new(),
-        lists: BTreeMap::new(),
+        lists: heard.map(|heard| said_by(story, &heard)).unwrap_or_default(),
         checks: BTreeMap::new(),
         surplus_claims: Vec::new(),
         left_claims: Vec::new(),
@@ -158,6 +172,40 @@ fn term(story: &contract::Snapshot) -> u64 {
     };
     let highest = story.members.iter().filter_map(|m| m.term).max().unwrap_or(0).max(story.group.term);
     highest.max(u64::from(!story.members.iter().all(blank)))
+}
+
+/// What the members of the application agree on, if the story says who is listed (the facts `listed` and `healthy`).
+fn list(story: &contract::Snapshot) -> Option<List> {
+    let entry = |told: &contract::Member| {
+        let listed = fact(&told.facts, "listed")?;
+        Some(Entry {
+            name: (listed != "added").then(|| told.name.clone()),
+            id: format!("{}-id", told.name),
+            vote: if listed == "voter" { Vote::Voter } else { Vote::Learner },
+            healthy: fact(&told.facts, "healthy") != Some("false"),
+            address: told.name.to_string(),
+        })
+    };
+    let entries: Vec<_> = story.members.iter().filter_map(entry).collect();
+    (!entries.is_empty()).then(|| List { cluster: "story".to_owned(), entries })
+}
+
+/// Every listed member that runs says the same.
+fn said_by(story: &contract::Snapshot, heard: &Heard) -> BTreeMap<MemberName, Heard> {
+    let says = |told: &&contract::Member| matches!(told.role, Role::Primary | Role::Secondary);
+    let says = story.members.iter().filter(says).filter(|told| fact(&told.facts, "listed").is_some());
+    says.map(|told| (told.name.clone(), heard.clone())).collect()
+}
+
+/// How many members there are, and how many policies let in last.
+fn sizes(point: Point, story: &contract::Snapshot) -> (u32, Option<u32>) {
+    let count = |members: usize| u32::try_from(members).unwrap_or(u32::MAX);
+    if point != Point::Admit {
+        return (count(story.members.len()).max(story.group.replicas), None);
+    }
+    let there = story.members.iter().filter(|told| told.phase != Phase::Missing).count();
+    let before = number(&story.group.facts, "replicas-before").unwrap_or(count(there));
+    (before, Some(before))
 }
 
 fn record(story: &contract::Snapshot, term: u64, replicas: u32) -> Record {
@@ -181,7 +229,8 @@ fn group(point: Point, story: &contract::Snapshot) -> Group {
         namespace: told.namespace.clone(),
         uid: "group".to_owned(),
         generation: 1,
-        replicas: told.replicas,
+        replicas: sizes(point, story).1.unwrap_or(told.replicas),
+        requested: GroupSize { replicas: told.replicas, primaries: told.primaries },
         primaries: told.primaries,
         commands: Commands {
             status: command("status"),
@@ -192,7 +241,13 @@ fn group(point: Point, story: &contract::Snapshot) -> Group {
             secondary: told.has_secondaries.then(|| command("secondary")),
             promote: None,
             follow: None,
-            membership: None,
+            membership: list(story).map(|_| MemberCommands {
+                list: command("memberList"),
+                add: command("memberAdd"),
+                remove: command("memberRemove"),
+                promote: Some(command("memberPromote")),
+                recover: None,
+            }),
             check: None,
         },
         runner: true,

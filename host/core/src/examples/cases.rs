@@ -88,12 +88,14 @@ pub fn usual(point: Point) -> (Scene, &'static [u32]) {
         Point::Rebalance => (crowded_zone(), &[1, 2, 3, 4]),
         Point::Update => (changed_template(), &[1, 2, 3]),
         Point::Judge => (watched_member(), &[1, 2, 3]),
+        Point::Admit => (more_members(), &[1, 2]),
+        Point::Order => (fewer_members(), &[1, 2, 3, 4]),
     }
 }
 
 type Row = (Point, &'static str, &'static str, fn() -> Scene);
 
-const USUAL: [(Point, &str, &str); 10] = [
+const USUAL: [(Point, &str, &str); 12] = [
     (Point::Seed, "restart", "every member is stopped; two have the highest data"),
     (Point::Failover, "lost-primary", "the primary's pod is gone; two secondaries have the highest data"),
     (Point::Join, "more-primaries", "one of three primaries serves; stopped members differ in data"),
@@ -108,9 +110,11 @@ const USUAL: [(Point, &str, &str); 10] = [
         "the template changed; one of five members has it, and the others are in their roles",
     ),
     (Point::Judge, "watched-member", "the template changed; the first member that got it is watched"),
+    (Point::Admit, "more-members", "every member is in its role, and two more are asked for"),
+    (Point::Order, "fewer-members", "every member is in its role, and two of five leave"),
 ];
 
-const SPECIAL: [Row; 28] = [
+const SPECIAL: [Row; 34] = [
     (Point::Seed, "forming", "a new group: no member has data, and all are alike", forming),
     (Point::Seed, "one-member", "a group of one member", one_member),
     (Point::Treat, "one-member", "a group of one member", one_failed),
@@ -178,6 +182,17 @@ const SPECIAL: [Row; 28] = [
     (Point::Update, "batches", "the secondaries may get the changed template together", batches),
     (Point::Update, "one-left", "all but one member are barred", one_left_to_update),
     (Point::Judge, "one-left", "all but one member are barred, as always", watched_member),
+    (Point::Admit, "less-members", "every member is in its role, and two fewer are asked for", less_members),
+    (Point::Admit, "to-zero", "every member is in its role, and none is asked for", to_zero),
+    (Point::Admit, "one-left", "all but one member are barred", one_more_member),
+    (Point::Order, "members-to-add", "the members agree on who they are, and two are to be added", members_to_add),
+    (
+        Point::Order,
+        "members-to-remove",
+        "the members agree on who they are, and two are to be removed",
+        members_to_remove,
+    ),
+    (Point::Order, "one-left", "all but one member are barred", one_fewer_member),
     (Point::Join, "secondaries", "no stopped member is left; secondaries may be chosen", secondaries),
 ];
 
@@ -263,6 +278,50 @@ fn changed_template() -> Scene {
 
 fn watched_member() -> Scene {
     changed_template().watched(4)
+}
+
+fn five() -> Scene {
+    let roles = [Primary, Secondary, Secondary, Secondary, Secondary];
+    Scene::new(5).in_term(3).with_data(&["a:20", "a:20", "a:19", "a:20", "a:20"]).with_roles(&roles).labelled()
+}
+
+fn three() -> Scene {
+    let roles = [Primary, Secondary, Secondary];
+    Scene::new(3).in_term(3).with_data(&["a:20", "a:20", "a:19"]).with_roles(&roles).labelled()
+}
+
+fn more_members() -> Scene {
+    three().asks_for(5)
+}
+
+fn less_members() -> Scene {
+    five().asks_for(3)
+}
+
+fn to_zero() -> Scene {
+    three().asks_for(0)
+}
+
+fn one_more_member() -> Scene {
+    three().asks_for(4)
+}
+
+fn fewer_members() -> Scene {
+    five().desired(3)
+}
+
+fn one_fewer_member() -> Scene {
+    five().desired(4)
+}
+
+fn members_to_add() -> Scene {
+    let roles = [Primary, Secondary, Secondary, Stopped, Stopped];
+    let data = ["a:20", "a:20", "a:19", "EMPTY", "EMPTY"];
+    Scene::new(5).in_term(3).with_data(&data).with_roles(&roles).labelled().agreeing(&[0, 1, 2])
+}
+
+fn members_to_remove() -> Scene {
+    five().desired(3).agreeing(&[0, 1, 2, 3, 4])
 }
 
 fn several_to_update() -> Scene {

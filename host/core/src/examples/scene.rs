@@ -3,10 +3,12 @@ use crate::contract::{Failure, MemberName, Outcome, Phase, Position, Role};
 use crate::data;
 use crate::decide::decide;
 use crate::examples::{NOW, RUNS, routed};
+use crate::membership::{Entry, Heard, List, Vote};
 use crate::policy::{Answered, NO_POLICY, Point, Policies, PolicyName, Question, Unanswered};
-use crate::record::{Broken, Canary, Mark, MemberRecord, Record, Seeded};
+use crate::record::{Broken, Canary, GroupSize, Mark, MemberRecord, Record, Seeded};
 use crate::snapshot::{
-    Batch, Claim, Command, Commands, Container, Failover, Group, Member, Node, Pod, Reading, Set, Snapshot, Update,
+    Batch, Claim, Command, Commands, Container, Failover, Group, Member, MemberCommands, Node, Pod, Reading, Set,
+    Snapshot, Update,
 };
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -120,14 +122,50 @@ impl Scene {
     /// The desired number of primaries.
     #[must_use]
     pub fn primaries(mut self, primaries: u32) -> Self {
-        self.0.group.primaries = primaries;
+        (self.0.group.primaries, self.0.group.requested.primaries) = (primaries, primaries);
         self
     }
 
     /// The desired number of members. Those beyond it leave.
     #[must_use]
     pub fn desired(mut self, replicas: u32) -> Self {
-        self.0.group.replicas = replicas;
+        (self.0.group.replicas, self.0.group.requested.replicas) = (replicas, replicas);
+        self
+    }
+
+    /// The number of members that is asked for, while policies have let in those that there are.
+    #[must_use]
+    pub fn asks_for(mut self, replicas: u32) -> Self {
+        self.0.group.requested.replicas = replicas;
+        self.0.record.admitted = Some(GroupSize { replicas: self.0.group.replicas, primaries: 1 });
+        self
+    }
+
+    /// The members of the application agree on who they are, and said a moment ago: those with these ordinals, who have a vote.
+    #[must_use]
+    pub fn agreeing(mut self, voters: &[u32]) -> Self {
+        let s = &mut self.0;
+        let command = s.group.commands.status.clone();
+        let (list, add, remove, promote) = (command.clone(), command.clone(), command.clone(), Some(command));
+        s.group.commands.membership = Some(MemberCommands { list, add, remove, promote, recover: None });
+        let entry = |ordinal: &u32| Entry {
+            name: Some(name(*ordinal)),
+            id: format!("id-{ordinal}"),
+            vote: Vote::Voter,
+            healthy: true,
+            address: name(*ordinal).to_string(),
+        };
+        let list = List { cluster: "c1".to_owned(), entries: voters.iter().map(entry).collect() };
+        s.record.membership = Some(list.to_record(&s.group.name, None));
+        let heard = Heard { list: Ok(list), at: NOW };
+        s.lists = voters.iter().map(|ordinal| (name(*ordinal), heard.clone())).collect();
+        for ordinal in 0..s.group.replicas.max(s.record.last_replicas) {
+            self.change(ordinal, |_, known| {
+                if !voters.contains(&ordinal) {
+                    *known = MemberRecord::default();
+                }
+            });
+        }
         self
     }
 
@@ -280,7 +318,13 @@ impl Scene {
         let mut grown = self.clone();
         let s = &mut grown.0;
         let present = u32::try_from(s.members.len()).unwrap_or(u32::MAX);
-        (s.group.replicas, s.record.last_replicas) = (members, members);
+        // As large a part of them is desired, or asked for.
+        let total = present.max(s.group.requested.replicas).max(1);
+        let part = |of: u32| members.saturating_mul(of).checked_div(total).unwrap_or(members);
+        (s.group.replicas, s.group.requested.replicas) = (part(s.group.replicas), part(s.group.requested.replicas));
+        s.record.admitted = s.record.admitted.map(|size| GroupSize { replicas: s.group.replicas, ..size });
+        let members = part(present);
+        s.record.last_replicas = members;
         if let Some(set) = &mut s.set {
             set.replicas = members;
         }
@@ -365,6 +409,7 @@ fn group(members: u32) -> Group {
         uid: "group".into(),
         generation: 1,
         replicas: members,
+        requested: GroupSize { replicas: members, primaries: 1 },
         primaries: 1,
         commands: Commands {
             status: command("status"),

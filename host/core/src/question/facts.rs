@@ -2,7 +2,9 @@
 use crate::check;
 use crate::contract::{Position, Role, Sequence};
 use crate::limits;
+use crate::membership::{Agreed, Entry, Said, quorum, said};
 use crate::policy::Point;
+use crate::record::Verb;
 use crate::snapshot::{Member, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,10 +22,14 @@ pub fn add_missing(pairs: &mut Vec<(String, String)>, more: &[(String, String)])
 }
 
 /// The highest known number of each history in each term: of the members, and of the high-water mark.
-pub(super) struct Tops<'a>(BTreeMap<(u64, Option<&'a str>), u64>);
+pub(super) struct Tops<'a> {
+    numbers: BTreeMap<(u64, Option<&'a str>), u64>,
+    /// What the members of the application agree on, at questions about their number.
+    agreed: Option<Agreed>,
+}
 
 impl<'a> Tops<'a> {
-    pub(super) fn of(s: &'a Snapshot) -> Self {
+    pub(super) fn of(s: &'a Snapshot, point: Point) -> Self {
         let mut tops = BTreeMap::new();
         let mut count = |term, sequence: &'a Sequence| {
             let top = tops.entry((term, sequence.history.as_deref())).or_insert(sequence.number);
@@ -37,14 +43,14 @@ impl<'a> Tops<'a> {
         if let Some(mark) = &s.record.high_water {
             count(mark.term, &mark.sequence);
         }
-        Tops(tops)
+        Tops { numbers: tops, agreed: agreed(s, point) }
     }
 
     /// How far the member's number is below the highest. `None`: its position or its term is not known.
     fn behind(&self, s: &Snapshot, member: &Member) -> Option<u64> {
         let Position::Known(own) = &member.position else { return None };
         let term = s.record.member(&member.name).counts_as()?;
-        self.0.get(&(term, own.history.as_deref())).map(|top| top.saturating_sub(own.number))
+        self.numbers.get(&(term, own.history.as_deref())).map(|top| top.saturating_sub(own.number))
     }
 }
 
@@ -57,6 +63,13 @@ pub(super) fn of_member(s: &Snapshot, tops: &Tops<'_>, member: &Member, point: P
         let code = s.checks.get(&member.name).and_then(|answer| answer.said.as_ref().ok());
         facts.extend(code.map(|code| ("check", code.to_string())));
     }
+    if is_of_scaling(point) {
+        let entry = tops.agreed.as_ref().and_then(|agreed| agreed.list.entry(&s.group.name, &member.name));
+        facts.extend(entry.map(|entry| ("listed", listed_word(entry).to_owned())));
+        facts.extend(entry.map(|entry| ("healthy", entry.healthy.to_string())));
+        let change = check::due_change(s, tops.agreed.as_ref(), member).filter(|_| point == Point::Order);
+        facts.extend(change.map(|verb| ("change", change_word(verb).to_owned())));
+    }
     facts.extend(tops.behind(s, member).map(|by| ("behind", by.to_string())));
     let silent = member.pod.is_none() || s.seen(member).0 == Role::Unknown;
     let contact = member.reading.contact.filter(|_| silent).map(|at| at.min(s.now));
@@ -67,6 +80,46 @@ pub(super) fn of_member(s: &Snapshot, tops: &Tops<'_>, member: &Member, point: P
 /// Whether the question is about the way of a changed template to the members.
 const fn is_of_update(point: Point) -> bool {
     matches!(point, Point::Update | Point::Judge)
+}
+
+/// Whether the question is about the number of members.
+const fn is_of_scaling(point: Point) -> bool {
+    matches!(point, Point::Admit | Point::Order)
+}
+
+/// The list on which the members of the application agree.
+fn agreed(s: &Snapshot, point: Point) -> Option<Agreed> {
+    match said(s) {
+        Said::Agreed(agreed) if is_of_scaling(point) => Some(agreed),
+        _ => None,
+    }
+}
+
+fn listed_word(entry: &Entry) -> &'static str {
+    match (entry.is_started(), entry.is_voter()) {
+        (false, _) => "added",
+        (true, false) => "learner",
+        (true, true) => "voter",
+    }
+}
+
+/// What would be done with a member, at the question who is next.
+fn change_word(verb: Verb) -> &'static str {
+    match verb {
+        Verb::MemberAdd => "add",
+        Verb::MemberRemove => "remove",
+        _ => "stop",
+    }
+}
+
+/// What is known of the number of members: how many there were before, and whether those that agree have a majority that is healthy.
+fn of_scaling(s: &Snapshot, point: Point) -> Facts {
+    // The group has the numbers that are asked for while a policy decides on them.
+    let before = s.record.admitted.filter(|_| point == Point::Admit).map(|before| before.replicas.to_string());
+    let mut facts: Facts = before.map(|before| ("replicas-before", before)).into_iter().collect();
+    let has_quorum = |agreed: Agreed| agreed.healthy_voters(&s.group.name).len() >= quorum(agreed.list.voters());
+    facts.extend(agreed(s, point).map(|agreed| ("quorum", has_quorum(agreed).to_string())));
+    facts
 }
 
 /// What is known of the update: how many may go at a time, and the first member with the template.
@@ -86,6 +139,7 @@ pub(super) fn of_group(s: &Snapshot, point: Point) -> Vec<(String, String)> {
     let mut facts = Facts::new();
     facts.extend(cut(s).map(|lists| ("cut", lists)));
     facts.extend(is_of_update(point).then(|| of_update(s)).into_iter().flatten());
+    facts.extend(is_of_scaling(point).then(|| of_scaling(s, point)).into_iter().flatten());
     facts.extend(s.group.failover.max_behind.map(|limit| ("max-behind", limit.to_string())));
     // Why the host would move the lead by itself.
     let cause = check::lead_cause(s).filter(|_| point == Point::Switchover);

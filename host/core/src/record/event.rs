@@ -32,6 +32,8 @@ pub enum Event {
     SwitchoverFailed,
     /// Members beyond `replicas` leave.
     Shrunk,
+    /// A policy let another number of members in.
+    Admitted,
     /// The application lists a new member.
     MemberAdded,
     /// The application does not list a member any more.
@@ -52,7 +54,7 @@ pub enum Event {
 
 impl Event {
     /// All of them.
-    pub const ALL: [Event; 22] = [
+    pub const ALL: [Event; 23] = [
         Event::CommandStarted,
         Event::NotStarted,
         Event::CommandFailed,
@@ -67,6 +69,7 @@ impl Event {
         Event::SwitchedOver,
         Event::SwitchoverFailed,
         Event::Shrunk,
+        Event::Admitted,
         Event::MemberAdded,
         Event::MemberRemoved,
         Event::MemberPromoted,
@@ -95,6 +98,7 @@ impl Event {
             Event::SwitchedOver => "switched-over",
             Event::SwitchoverFailed => "switchover-failed",
             Event::Shrunk => "shrunk",
+            Event::Admitted => "admitted",
             Event::MemberAdded => "member-added",
             Event::MemberRemoved => "member-removed",
             Event::MemberPromoted => "member-promoted",

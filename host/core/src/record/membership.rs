@@ -33,6 +33,16 @@ pub struct Listed {
     pub volume: Option<String>,
 }
 
+/// How many members a group has, and how many of them are primaries.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct GroupSize {
+    /// The members.
+    pub replicas: u32,
+    /// The primaries among them.
+    pub primaries: u32,
+}
+
 /// A change of the application's members that is under way: the target that it has now, and when something last changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -1,6 +1,7 @@
 //! What the user asks for: the spec, validated.
 use super::Commands;
 use crate::contract::{MemberName, Position, Timestamp};
+use crate::record::GroupSize;
 use crate::state::Template;
 
 /// The spec, validated.
@@ -14,9 +15,11 @@ pub struct Group {
     pub uid: String,
     /// Its generation.
     pub generation: i64,
-    /// The desired number of members; 0: the group is stopped.
+    /// The desired number of members: `spec.replicas`, or while policies do not let that in the number before. 0: the group is stopped.
     pub replicas: u32,
-    /// The desired number of primaries; `All` is resolved to `replicas`.
+    /// `spec.replicas`, and `spec.primaries` for that many members.
+    pub requested: GroupSize,
+    /// The desired number of primaries; `All` is resolved to `replicas`. While policies do not let `spec.replicas` in, the number before.
     pub primaries: u32,
     /// The commands to execute in members.
     pub commands: Commands,

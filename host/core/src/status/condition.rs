@@ -42,6 +42,8 @@ words! {
 words! {
     /// A reason of a condition that is neither a wait nor a failure.
     pub enum Finding {
+        /// Every member is in its role, and policies have not let in the number of members that is asked for.
+        NotAdmitted,
         /// `spec.replicas` is 0, and nothing runs as primary.
         Stopped,
         /// A pod is not Ready yet, though its member is in its role.

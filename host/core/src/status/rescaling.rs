@@ -14,6 +14,9 @@ pub(super) fn rescaling(s: &Snapshot, plan: &Plan) -> Option<Condition> {
     if let Some(wait) = plan.waits.iter().find(|w| matches!(w.reason, Reason::SplitBrain | Reason::ListsDiffer)) {
         return condition(Truth::Unknown, Finding::MembersUnknown, &wait.message);
     }
+    if s.group.is_stopped() && s.group.requested.replicas > 0 {
+        return condition(Truth::False, Finding::NotAdmitted, "all are stopped, and policies let nobody in");
+    }
     if s.group.is_stopped() {
         return condition(Truth::False, Finding::ReplicasMatchSpec, "spec.replicas is 0: all stop, and stay members");
     }

@@ -50,8 +50,10 @@ pub fn choose_treatments(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan,
 pub(super) enum Opinion {
     /// None of them has one: the host decides by itself.
     None,
-    /// There is no answer that could be used, for now; the plan says why.
+    /// There is no answer that could be used; the plan says why.
     NoAnswer,
+    /// There is none yet, and nothing is wrong with a policy: the question is asked again by itself.
+    NotYet,
     /// That is the answer. Never an abstention.
     Of(Answered),
 }
@@ -73,8 +75,9 @@ pub(super) fn ask_optional(
         Ok(answered) => answered,
         Err(unanswered) if unanswered.is_abstention() => return Opinion::None,
         Err(unanswered) => {
+            let opinion = if unanswered.is_delay() { Opinion::NotYet } else { Opinion::NoAnswer };
             report_unanswered(s, plan, point, unanswered);
-            return Opinion::NoAnswer;
+            return opinion;
         }
     };
     if let Err(violation) = check::reply(&question, &answered.reply) {

@@ -193,7 +193,7 @@ fn ask(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan, canary: &Canary) 
     let bars = ask::bars(&now, |member| check::may_be_judged(&now, &canary.member, member));
     let answered = match ask::ask_optional(&now, policies, plan, Point::Judge, &bars) {
         Opinion::None => return Judged::ByHost,
-        Opinion::NoAnswer => return Judged::Unknown,
+        Opinion::NoAnswer | Opinion::NotYet => return Judged::Unknown,
         Opinion::Of(answered) => answered,
     };
     let says = |word: &str, why: &str| cut(&format!("policy {} {word}: {}", answered.policy.name, cut(why)));

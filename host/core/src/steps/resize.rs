@@ -11,6 +11,7 @@ use crate::policy::Policies;
 use crate::record::Verb;
 use crate::roster;
 use crate::snapshot::{Member, Snapshot};
+use crate::steps::turn::{self, Turn};
 use crate::steps::{begin, lists, positions};
 
 /// A change of the members.
@@ -25,7 +26,7 @@ pub struct Change {
 }
 
 /// Runs this step; see the documentation of the module.
-pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
+pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     // What the members do not agree on was said by the step before.
     let Said::Agreed(agreed) = membership::said(s) else { return };
     if s.group.commands.membership.is_none() || s.group.is_stopped() {
@@ -43,10 +44,48 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     for (member, why) in s.members.iter().filter_map(|m| Some((m, check::kept(s, &agreed, m)?))) {
         keep(s, plan, &member.name, format!("{} is not started: {why}", member.name));
     }
+    let is_fresh = agreed.since.saturating_add(limits::LIST_CHANGE_SECONDS) >= s.now;
     match next(s, &agreed) {
+        Some(change) if is_fresh && !repairs(s, &agreed, &change) => match turn::ask(s, policies, plan) {
+            Turn::Next => pursue(s, plan, &agreed, &change),
+            Turn::Nobody => repair(s, &agreed).into_iter().for_each(|change| pursue(s, plan, &agreed, &change)),
+            Turn::Of(target, verb) => pursue(s, plan, &agreed, &chosen(s, verb, target)),
+        },
         Some(change) => pursue(s, plan, &agreed, &change),
         None => await_half_added(s, plan, &agreed),
     }
+}
+
+/// The change that a policy chose.
+fn chosen(s: &Snapshot, verb: Verb, target: MemberName) -> Change {
+    let repairs = verb == Verb::MemberAdd && is_back(s, &target);
+    Change { verb, target, repairs }
+}
+
+/// Whether the change repairs what is broken or half done: no policy is asked about that.
+fn repairs(s: &Snapshot, agreed: &Agreed, change: &Change) -> bool {
+    let is_half_added = agreed.list.entry(&s.group.name, &change.target).is_some_and(Entry::is_half_added);
+    change.repairs || change.verb == Verb::MemberPromote || is_half_added
+}
+
+/// What is repaired while a policy lets nobody come or go. What was half added and leaves is first: nobody else is added beside it.
+fn repair(s: &Snapshot, agreed: &Agreed) -> Option<Change> {
+    let due = |member: &Member| match agreed.list.entry(&s.group.name, &member.name) {
+        Some(entry) if entry.is_half_added() && s.leaves(member) => Some((Verb::MemberRemove, 0)),
+        Some(entry) if check::lost(s, entry, member) => Some((Verb::MemberRemove, 1)),
+        Some(entry) if entry.is_half_added() => Some((Verb::MemberPromote, 2)),
+        None if !s.leaves(member) && s.reachable(member) && is_back(s, &member.name) => Some((Verb::MemberAdd, 3)),
+        _ => None,
+    };
+    let all = s.members.iter().filter_map(|member| Some((due(member)?, &member.name)));
+    let may = all.filter(|((verb, _), name)| check::change_target(s, agreed, *verb, name).is_ok());
+    let ((verb, _), target) = may.min_by_key(|((_, place), _)| *place)?;
+    Some(Change { verb, target: target.clone(), repairs: verb != Verb::MemberPromote })
+}
+
+/// Whether it was a member before, and comes back under another identity.
+fn is_back(s: &Snapshot, target: &MemberName) -> bool {
+    s.record.member(target).term.is_some()
 }
 
 /// The next change. `None`: the members are those that are desired, or one that was added has to start.
@@ -84,9 +123,7 @@ pub fn next(s: &Snapshot, agreed: &Agreed) -> Option<Change> {
         _ => {}
     }
     let member = first.or(missing.first())?;
-    // It was a member before, and comes back under another identity.
-    let repairs = s.record.member(&member.name).term.is_some();
-    change(Verb::MemberAdd, member.name.clone(), repairs)
+    change(Verb::MemberAdd, member.name.clone(), is_back(s, &member.name))
 }
 
 fn pursue(s: &Snapshot, plan: &mut Plan, agreed: &Agreed, change: &Change) {

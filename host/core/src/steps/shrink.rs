@@ -12,10 +12,11 @@ use crate::plan::{Action, Plan, Reason};
 use crate::policy::Policies;
 use crate::record::{Event, Verb};
 use crate::snapshot::{Member, Snapshot};
+use crate::steps::turn::{self, Turn};
 use crate::steps::{begin, positions, remember};
 
 /// Runs this step; see the documentation of the module.
-pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
+pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     if s.set.is_none() {
         return;
     }
@@ -30,7 +31,7 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     leaving.sort_by_key(|m| (s.role(m).0 == Role::Primary, std::cmp::Reverse(m.ordinal)));
     let is_let_go = |m: &Member| check::is_let_go(s, m).is_ok();
     if let Some(member) = leaving.iter().find(|m| s.role(m).0 != Role::Stopped && m.pod.is_some() && is_let_go(m)) {
-        return stop_member(s, plan, member);
+        return stop_next(s, policies, plan, member);
     }
     for violation in leaving.iter().filter_map(|m| check::is_let_go(s, m).err()) {
         // Those that are listed the step before removes, and says what it waits for.
@@ -64,6 +65,19 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
         return plan.wait_until(Reason::ShrinkPending, violation.member.as_ref(), violation.message, until);
     }
     shrink(s, plan, &leaving);
+}
+
+/// Stops a member that leaves: the one that a policy chooses, or else `next`.
+fn stop_next(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan, next: &Member) {
+    // Where members agree the order was that in which they were removed.
+    if s.group.commands.membership.is_some() || s.record.intents.iter().any(|i| i.verb == Verb::Remove) {
+        return stop_member(s, plan, next);
+    }
+    match turn::ask(s, policies, plan) {
+        Turn::Next => stop_member(s, plan, next),
+        Turn::Nobody => {}
+        Turn::Of(name, _) => s.member(&name).into_iter().for_each(|member| stop_member(s, plan, member)),
+    }
 }
 
 fn stop_member(s: &Snapshot, plan: &mut Plan, member: &Member) {

@@ -108,7 +108,9 @@ fn whose_turn<'s>(s: &'s Snapshot, policies: &dyn Policies, plan: &mut Plan) -> 
     let bars = ask::bars(s, |member| check::update_member(s, member));
     let answered = match ask::ask_optional(s, policies, plan, Point::Update, &bars) {
         Opinion::None => return Turn::Next,
-        Opinion::NoAnswer => return Turn::Nobody("a policy that may have an opinion did not answer".into()),
+        Opinion::NoAnswer | Opinion::NotYet => {
+            return Turn::Nobody("a policy that may have an opinion did not answer".into());
+        }
         Opinion::Of(answered) => answered,
     };
     let policy = &answered.policy.name;
@@ -136,7 +138,7 @@ pub fn lets_lead_move(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan, ca
     let bars = ask::bars(s, may_go);
     let answered = match ask::ask_optional(s, policies, plan, Point::Update, &bars) {
         Opinion::None => return true,
-        Opinion::NoAnswer => return false,
+        Opinion::NoAnswer | Opinion::NotYet => return false,
         Opinion::Of(answered) => answered,
     };
     match &answered.reply {

@@ -26,6 +26,7 @@ mod resize;
 mod rollback;
 mod rollout;
 mod roster;
+mod scaling;
 mod second_look;
 mod state;
 mod status;

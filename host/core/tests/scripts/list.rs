@@ -315,6 +315,22 @@ stories! {
         a_recovery_that_was_not_started_gives_nobody_up
         a_broken_template_is_cured_while_a_member_is_recovered
     ;
+    scaling:
+        a_policy_refuses_more_members
+        a_policy_delays_more_members
+        a_policy_refuses_fewer_members
+        a_policy_refuses_to_stop_all
+        a_broken_policy_holds_up_nothing_else
+        a_policy_that_is_loaded_again_lets_in_nobody
+        a_new_group_asks_nobody
+        a_policy_says_who_is_stopped_first
+        a_policy_holds_members_that_leave
+        a_policy_stops_nobody_who_stays
+        a_policy_says_who_is_added_next
+        a_policy_holds_members_that_agree
+        a_repair_waits_for_no_policy
+        what_was_half_added_waits_for_no_policy
+    ;
     seeding:
         the_highest_sequence_seeds_and_the_others_join
         the_reversed_policy_chooses_among_the_highest

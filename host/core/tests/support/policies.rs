@@ -5,7 +5,9 @@ use std::cmp::Reverse;
 use tanist_core::contract::{
     Answer, Candidate, Care, Delay, Member, MemberName, Position, Ranking, Remark, Remedy, Treatment,
 };
-use tanist_core::policy::{ABSTAINED_ALL, Answered, Point, Policies, PolicyName, Question, Reply, Unanswered};
+use tanist_core::policy::{
+    ABSTAINED_ALL, Answered, LOADING, NOT_LOADED, Point, Policies, PolicyName, Question, Reply, Unanswered,
+};
 
 pub fn name(name: &str) -> PolicyName {
     PolicyName { name: name.into(), version: "1".into(), source: "test".into(), digest: String::new() }
@@ -149,6 +151,10 @@ pub struct At(pub Point, pub Lead);
 impl Policies for At {
     fn has(&self, point: Point) -> bool {
         !point.is_optional() || point == self.0
+    }
+
+    fn are_loaded(&self) -> bool {
+        !matches!(self.1, Lead::Fails(LOADING | NOT_LOADED))
     }
 
     fn ask(&self, question: &Question) -> Result<Answered, Unanswered> {

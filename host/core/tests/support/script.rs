@@ -501,7 +501,8 @@ impl Story {
 }
 
 /// `policy natural`; `policy lead db-2`: the default rule with an opinion on the lead; `policy move db-2`: on which secondary moves;
-/// `policy update db-2`: on who gets a changed template next; `policy judge db-2`: on whether it works.
+/// `policy update db-2`: on who gets a changed template next; `policy judge db-2`: on whether it works;
+/// `policy admit db-2`: on whether another number of members is let in; `policy order db-2`: on who comes or goes next.
 fn policy(name: &str) -> Box<dyn Policies> {
     if let Some(opinion) = name.strip_prefix("lead ") {
         return Box::new(lead(opinion));
@@ -514,6 +515,12 @@ fn policy(name: &str) -> Box<dyn Policies> {
     }
     if let Some(opinion) = name.strip_prefix("judge ") {
         return Box::new(policies::At(Point::Judge, lead(opinion)));
+    }
+    if let Some(opinion) = name.strip_prefix("admit ") {
+        return Box::new(policies::At(Point::Admit, lead(opinion)));
+    }
+    if let Some(opinion) = name.strip_prefix("order ") {
+        return Box::new(policies::At(Point::Order, lead(opinion)));
     }
     match name {
         "natural" => Box::new(policies::Natural),

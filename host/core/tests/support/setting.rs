@@ -1,5 +1,6 @@
 //! The group that the world begins with, and the text of a decision in transcripts.
 use tanist_core::plan::{Considered, DecidedBy, Decision, Standing};
+use tanist_core::record::GroupSize;
 use tanist_core::snapshot::{Command, Commands, Failover, Group, MemberCommands, Update};
 
 pub fn command(name: &str) -> Command {
@@ -20,6 +21,7 @@ pub fn group(replicas: u32, primaries: u32) -> Group {
         uid: "group".into(),
         generation: 1,
         replicas,
+        requested: GroupSize { replicas, primaries },
         primaries,
         commands: Commands {
             status: command("status"),

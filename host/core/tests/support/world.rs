@@ -14,7 +14,7 @@ use tanist_core::decide::decide;
 use tanist_core::memory;
 use tanist_core::plan::{Action, DeletionCause, Plan};
 use tanist_core::policy::Policies;
-use tanist_core::record::{Intent, Record};
+use tanist_core::record::{GroupSize, Intent, Record};
 use tanist_core::roster::Roster;
 use tanist_core::snapshot::{CheckAnswer, Container, Group, Member, Node, Object, Pod, Reading, Set, Snapshot};
 use tanist_core::state::{self, Stored};
@@ -194,7 +194,8 @@ impl World {
             body.said =
                 (role, if role == last { since } else { now }, if role == Role::Unknown { streak + 1 } else { 0 });
         }
-        let expected = Roster::new(&self.group, self.set.as_ref(), &self.record).size();
+        let group = self.seen_group();
+        let expected = Roster::new(&group, self.set.as_ref(), &self.record).size();
         let ordinals: BTreeSet<u32> = (0..expected).chain(self.pods.keys().copied()).collect();
         let claims: Vec<_> = self.volumes.iter().map(|(o, v)| (db(*o), v.claim(*o))).collect();
         let record = memory::recall(self.record.clone(), "db", claims.iter().map(|(m, c)| (m, c)));
@@ -205,7 +206,7 @@ impl World {
             now,
             began: self.began,
             nonce: format!("n{}", self.rounds),
-            group: self.group.clone(),
+            group: group.clone(),
             objects: self.objects.clone(),
             set: self.set.clone(),
             members: ordinals.iter().map(|o| self.member(*o)).collect(),
@@ -226,6 +227,13 @@ impl World {
             snapshot.members.iter_mut().for_each(|m| m.position_stale = true);
         }
         snapshot
+    }
+
+    /// The group as the operator reads it: with the number of members that policies let in last.
+    pub fn seen_group(&self) -> Group {
+        let requested = GroupSize { replicas: self.group.replicas, primaries: self.group.primaries };
+        let counts = self.record.admitted.filter(|size| size.replicas != requested.replicas).unwrap_or(requested);
+        Group { replicas: counts.replicas, primaries: counts.primaries, requested, ..self.group.clone() }
     }
 
     fn member(&self, ordinal: u32) -> Member {
@@ -403,8 +411,9 @@ impl World {
 
     /// The StatefulSet gets the desired number of members, with the volumes that are there.
     fn grow(&mut self, kind: &str) {
+        let group = self.seen_group();
         let Some(set) = self.set.as_mut().filter(|_| kind == "StatefulSet") else { return };
-        set.replicas = Roster::new(&self.group, Some(set), &self.record).size();
+        set.replicas = Roster::new(&group, Some(set), &self.record).size();
         for ordinal in 0..set.replicas {
             if !self.volumes.contains_key(&ordinal) {
                 self.new_volume(ordinal);

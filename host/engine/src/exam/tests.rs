@@ -189,7 +189,7 @@ fn a_policy_that_behaves_passes_and_every_case_is_asked_twice() {
     assert_eq!(exam.examined.points, Point::ALL);
     assert_eq!(exam.examined.fuel, LIMIT / 2 * asked.len() as u64);
     assert_eq!(examine(&made(|said| Ok(Some(good(said.question))))), exam, "an exam is the same each time");
-    let expected = format!("passed: {} questions of 26 cases, 1000 members use 50 % of the fuel", cases().len());
+    let expected = format!("passed: {} questions of 32 cases, 1000 members use 50 % of the fuel", cases().len());
     assert_eq!(exam.sentence(), expected);
 }
 
@@ -303,8 +303,9 @@ fn findings_of_a_kind_are_counted() {
     assert_eq!(kinds(&exam), ["unknown-member"]);
     assert_eq!((exam.findings[0].count, &exam.findings[0].points[..]), (cases().len(), &Point::ALL[..]));
     assert!(
-        exam.to_string()
-            .contains("questions (seed, failover, join, demote, place, treat, switchover, rebalance, update, judge)"),
+        exam.to_string().contains(
+            "questions (seed, failover, join, demote, place, treat, switchover, rebalance, update, judge, admit, order)"
+        ),
         "{exam}"
     );
 }

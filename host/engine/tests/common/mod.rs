@@ -89,7 +89,7 @@ pub const ABSTAIN: &str = "(i32.const 2048)";
 impl Default for Guest {
     fn default() -> Self {
         Self {
-            version: "0.1.3",
+            version: "0.1.4",
             pages: 1,
             realloc: "(local $at i32)
                 (local.set $at (i32.and (i32.add (global.get $next) (i32.const 7)) (i32.const -8)))
@@ -135,7 +135,7 @@ impl Guest {
     }
 
     pub fn build(&self) -> Vec<u8> {
-        component(&self.module(), &contract().replace("0.1.3", self.version), "election-only")
+        component(&self.module(), &contract().replace("0.1.4", self.version), "election-only")
     }
 
     pub fn load(&self) -> Result<Policy, LoadError> {

@@ -32,6 +32,9 @@ fn the_examples_pass() {
     let rollout = examine(include_str!("../../../../examples/policies/rollout.star"));
     assert!(rollout.passed() && rollout.not_examined.is_empty(), "{rollout}");
     assert_eq!(rollout.examined.points, [Point::Update, Point::Judge]);
+    let scaling = examine(include_str!("../../../../examples/policies/scaling.star"));
+    assert!(scaling.passed() && scaling.not_examined.is_empty(), "{scaling}");
+    assert_eq!(scaling.examined.points, [Point::Admit, Point::Order]);
     let forty = examine(include_str!("forty.star"));
     assert!(forty.passed(), "{forty}");
 }
@@ -39,7 +42,7 @@ fn the_examples_pass() {
 #[test]
 fn a_script_that_sorts_by_data_passes_at_every_point() {
     let text = "def best(s): return choose(sorted(s.eligible(), key = lambda m: m.data, reverse = True), 'by data')\n\
-                seed = best\nfailover = best\njoin = best\nplace = best\nswitchover = best\nrebalance = best\nupdate = best\njudge = best\n\
+                seed = best\nfailover = best\njoin = best\nplace = best\nswitchover = best\nrebalance = best\nupdate = best\njudge = best\nadmit = best\norder = best\n\
                 def demote(s): return choose(sorted(s.eligible(), key = lambda m: (m.data, -m.ordinal)), 'by data')\n\
                 def treat(s): return choose([stop(m, 'it failed') for m in s.eligible()])\n";
     let exam = examine(text);

@@ -93,7 +93,7 @@ fn names(answered: Answered) -> Vec<String> {
 #[test]
 fn a_script_answers_every_point() {
     let text = "def best(s): return choose(sorted(s.eligible(), key = lambda m: m.data, reverse = True), 'by data')\n\
-                seed = best\nfailover = best\njoin = best\ndemote = best\nplace = best\nswitchover = best\nrebalance = best\nupdate = best\njudge = best\n\
+                seed = best\nfailover = best\njoin = best\ndemote = best\nplace = best\nswitchover = best\nrebalance = best\nupdate = best\njudge = best\nadmit = best\norder = best\n\
                 def treat(s): return choose([recreate(m, 'it failed') for m in s.members if m.role == 'failed'])\n";
     for point in Point::ALL.into_iter().filter(|point| *point != Point::Treat) {
         assert_eq!(names(ask(text, point, three()).unwrap()), ["db-1", "db-2", "db-0"], "{point}");

@@ -330,6 +330,8 @@ mod tests {
             "rebalance",
             "update",
             "judge",
+            "admit",
+            "order",
             ":4",
         ];
         assert_eq!(answered("policy try db x.star --question ").await, questions);

@@ -19,7 +19,7 @@ pub fn refusal(group: &ReplicaGroup) -> Option<String> {
     if let Err(why) = observed(&view) {
         return Some(why);
     }
-    if group.spec.replicas == 0 {
+    if view.replicas() == 0 {
         return Some("spec.replicas is 0, so there is nobody to restart".into());
     }
     if group.spec.paused {
@@ -63,13 +63,15 @@ pub fn progress(group: &ReplicaGroup, generation: Option<i64>) -> anyhow::Result
         bail!("{}", wait.message);
     }
     let updated = group.status.as_ref().map_or(0, |status| status.updated_replicas);
-    let all = updated >= group.spec.replicas;
-    if all && view.condition("Ready").is_some_and(|ready| ready.status == "True") {
+    // Policies may not have let in as many members as are asked for.
+    let desired = view.replicas();
+    let ready = view.condition("Ready");
+    if updated >= desired && ready.is_some_and(|ready| ready.status == "True" || ready.reason == "NotAdmitted") {
         return Ok(Progress::Done);
     }
     let stuck = view.wait("UpdateStuck").or_else(|| view.waits().first());
     let why = stuck.map(|wait| format!(": {}", wait.message)).unwrap_or_default();
-    Ok(Progress::Waits(format!("{updated} of {} members have their new pod{why}", group.spec.replicas)))
+    Ok(Progress::Waits(format!("{updated} of {} members have their new pod{why}", desired)))
 }
 
 #[cfg(test)]

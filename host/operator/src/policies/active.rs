@@ -50,6 +50,10 @@ impl Policies for Active {
         self.stack.as_ref().is_none_or(|stack| stack.has(point))
     }
 
+    fn are_loaded(&self) -> bool {
+        self.stack.is_some()
+    }
+
     fn ask(&self, question: &Question) -> Result<Answered, Unanswered> {
         let Some(stack) = &self.stack else {
             let kind = if matches!(self.health, PolicyHealth::Loading(_)) { LOADING } else { NOT_LOADED };

@@ -25,6 +25,8 @@ pub enum Point {
     Rebalance,
     Update,
     Judge,
+    Admit,
+    Order,
 }
 
 impl Point {
@@ -40,6 +42,8 @@ impl Point {
             Self::Rebalance => policy::Point::Rebalance,
             Self::Update => policy::Point::Update,
             Self::Judge => policy::Point::Judge,
+            Self::Admit => policy::Point::Admit,
+            Self::Order => policy::Point::Order,
         }
     }
 }

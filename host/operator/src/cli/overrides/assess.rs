@@ -177,7 +177,7 @@ fn refusals(
         let other = format!("to make {name} primary: {} switchover {group} --to {name}", me());
         all.push(format!("{first} is primary, so there is nothing to decide; {other}"));
     }
-    if view.group.spec.replicas == 0 {
+    if view.replicas() == 0 {
         all.push("spec.replicas is 0, so no member can become primary".into());
     }
     if let Some(intent) = record.intents.iter().find(|i| i.verb.makes_primary() || i.member.as_str() == name) {

@@ -159,7 +159,7 @@ fn refusals(view: &View<'_>, record: &Record, asked: &Recover, known: &Known) ->
     if commands.recover.is_none() {
         all.push("spec.commands.recover is not there: only the means of the application itself can help".into());
     }
-    if view.group.spec.replicas == 0 {
+    if view.replicas() == 0 {
         all.push("spec.replicas is 0, so no member is started".into());
     }
     let apart = ["SplitBrain", "ListsDiffer"].into_iter().any(|reason| view.wait(reason).is_some());
