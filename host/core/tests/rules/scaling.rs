@@ -184,6 +184,21 @@ fn no_primary_stops_before_the_number_is_let_in() {
     }
 }
 
+// P53: a group that policies do not let out of 0 says so, and is not Ready as one that was to be stopped is.
+#[test]
+fn a_group_that_is_not_let_out_of_0_is_not_ready() {
+    let mut world = let_in(3);
+    (0..3).for_each(|ordinal| world.body(ordinal).app.role = Role::Stopped);
+    for (asked, expected) in [(3, (Truth::False, "NotAdmitted")), (0, (Truth::True, "Stopped"))] {
+        (world.group.replicas, world.record.admitted) = (asked, size(0, 0));
+        let s = world.observe();
+        let plan = decide(&s, &At(Point::Admit, Lead::Refuses));
+        let conditions = report(&s, &plan, &PolicyHealth::Active(String::new()), None).conditions;
+        let ready = conditions.into_iter().find(|c| c.kind == Kind::Ready).unwrap();
+        assert_eq!((ready.status, ready.reason.as_str()), expected, "{}", ready.message);
+    }
+}
+
 // P53: users see who decides and why, and a delay ends at its time.
 #[test]
 fn users_see_who_lets_nobody_in() {

@@ -118,6 +118,25 @@ mod tests {
         }
     }
 
+    // P53: while policies do not let in as many members as are asked for, those that there are count.
+    #[test]
+    fn it_ends_with_the_members_that_policies_let_in() {
+        let status = |updated: u32, reason: &str| {
+            json!({"spec": {"replicas": 5}, "status": {
+                "updatedReplicas": updated, "record": {"admitted": {"replicas": 2, "primaries": 1}},
+                "conditions": [{"type": "Ready", "status": "False", "reason": reason, "message": "", "lastTransitionTime": "2026-11-23T00:00:00Z"}]
+            }})
+        };
+        let at = |updated, reason| progress(&example(&status(updated, reason)), Some(2)).unwrap();
+        assert_eq!(at(2, "NotAdmitted"), Progress::Done);
+        let one = Progress::Waits("1 of 2 members have their new pod".to_owned());
+        assert_eq!(at(1, "NotAdmitted"), one);
+        assert!(matches!(at(2, "MembersNotInRole"), Progress::Waits(_)));
+        let none =
+            json!({"spec": {"replicas": 5}, "status": {"record": {"admitted": {"replicas": 0, "primaries": 0}}}});
+        assert!(refusal(&example(&none)).unwrap().contains("nobody to restart"));
+    }
+
     // The template gets the annotation of kubectl, and nothing else changes.
     #[tokio::test]
     async fn the_annotation_of_kubectl_is_set() {
