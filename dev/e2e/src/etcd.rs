@@ -132,6 +132,16 @@ pub async fn listed(group: &Group, by: u32) -> Result<Members> {
 /// # Errors
 /// When it does not come to that.
 pub async fn counts(group: &Group, members: usize) -> Result<Members> {
+    let all: Vec<u32> = (0..).take(members).collect();
+    counts_of(group, &all).await
+}
+
+/// Waits until the group has the members with these numbers, by its status and by etcd, and all of them vote.
+///
+/// # Errors
+/// When it does not come to that.
+pub async fn counts_of(group: &Group, ordinals: &[u32]) -> Result<Members> {
+    let members = ordinals.len();
     let all_vote = |seen: &Value| {
         let rows = seen.pointer("/status/members").and_then(Value::as_array).cloned().unwrap_or_default();
         rows.len() == members && rows.iter().all(|row| text(row, "/membership") == "Voter")
@@ -139,11 +149,12 @@ pub async fn counts(group: &Group, members: usize) -> Result<Members> {
     let is_done = |seen: &Value| condition(seen, "Rescaling").starts_with("False ReplicasMatchSpec");
     group.ready(150).await?;
     group.until("all members to vote", 60, |seen| all_vote(seen) && is_done(seen)).await?;
-    let names: Vec<_> = (0..members).map(|ordinal| format!("etcd-{ordinal}")).collect();
+    let names: Vec<_> = ordinals.iter().map(|ordinal| format!("etcd-{ordinal}")).collect();
+    let first = ordinals.first().copied().unwrap_or_default();
     // One slow answer among the members makes a list that calls one unhealthy.
     let mut all = Members::new();
     until("etcd to list them as healthy voters", 60, async || {
-        all = listed(group, 0).await?;
+        all = listed(group, first).await?;
         Ok(all.keys().cloned().collect::<Vec<_>>() == names && all.values().all(|(_, votes)| *votes))
     })
     .await?;

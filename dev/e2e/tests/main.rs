@@ -15,6 +15,7 @@ mod forms;
 mod frozen;
 mod hostile;
 mod hung;
+mod identity;
 mod input;
 mod killed;
 mod lag;

@@ -14,6 +14,7 @@ mod commands;
 pub mod examples;
 pub mod explain;
 mod generate;
+mod members;
 mod rules;
 mod scaling;
 mod services;
@@ -54,8 +55,11 @@ pub const ANNOTATION_APPLIED: &str = "tanist.dev/applied";
 pub const ANNOTATION_NUDGE: &str = "tanist.dev/nudge";
 
 /// Annotation of a StatefulSet: which `spec.template` it has, its number, and which revisions of pods are older. Only the operator reads it.
-/// On a `ControllerRevision`: the hash of its template.
+/// On a `ControllerRevision`: the hash of its template. Where the operator makes the pods itself it is on the Service with the name of the group.
 pub const ANNOTATION_TEMPLATE: &str = "tanist.dev/template";
+
+/// Annotation of the Service with the name of a group whose pods the operator makes itself: the revision of the pods that it makes now.
+pub const ANNOTATION_POD_REVISION: &str = "tanist.dev/pod-revision";
 
 /// Annotation of a pod, and of a `ControllerRevision`: a hash of the configuration that belongs to the template (`spec.update.onConfigChange`).
 pub const ANNOTATION_CONFIG: &str = "tanist.dev/config";

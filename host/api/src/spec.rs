@@ -8,6 +8,7 @@ use tanist_core::policy::Point;
 
 pub use super::cluster_state::{ClusterState, StateKey};
 pub use super::commands::{Command, Commands};
+pub use super::members::{Members, MembersKind};
 pub use super::scaling::{RemovedVolumes, Scaling};
 pub use super::services::{Reach, ServiceOptions, Services, TrafficPolicy};
 use super::status::ReplicaGroupStatus;
@@ -123,6 +124,10 @@ pub struct ReplicaGroupSpec {
     /// When a secondary may take over from a lost primary.
     #[serde(default)]
     pub failover: Failover,
+
+    /// What makes the pods of the members, and which members are to go.
+    #[serde(default)]
+    pub members: Members,
 
     /// How the number of members changes, and what becomes of members that leave because `replicas` was lowered.
     #[serde(default)]

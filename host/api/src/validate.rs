@@ -1,12 +1,13 @@
 //! Turns the resource into the group that decisions use. What the schema cannot refuse is refused here, with a sentence for the user.
-use crate::spec::{self, Batch, OnFailure, RemovedVolumes, ReplicaGroup, Runner};
+use crate::spec::{self, Batch, MembersKind, OnFailure, RemovedVolumes, ReplicaGroup, Runner};
 use crate::{ANNOTATION_OVERRIDE, ANNOTATION_RECOVER, ANNOTATION_RETRY, POLICY_PREFIX};
 use kube::ResourceExt;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tanist_core::contract::{MemberName, Position};
 use tanist_core::data::read_sequence;
 use tanist_core::limits;
 use tanist_core::record::GroupSize;
+use tanist_core::roster;
 use tanist_core::snapshot::{
     self, Command, Commands, Failover, Former, Group, MemberCommands, Mode, Override, RecoveryRequest, Update,
 };
@@ -105,6 +106,8 @@ pub fn group(object: &ReplicaGroup, domain: &str) -> Result<Group, Invalid> {
             config_trouble: None,
             config_settles: None,
         },
+        makes_pods: spec.members.kind == MembersKind::Pods,
+        unwanted: unwanted(object),
         cluster_state: cluster_state(object)?,
         paused: spec.paused,
         retry: object.annotations().get(ANNOTATION_RETRY).cloned(),
@@ -114,6 +117,12 @@ pub fn group(object: &ReplicaGroup, domain: &str) -> Result<Group, Invalid> {
         recovery_error,
         labels: policy_labels(object.labels(), object.annotations(), &spec.policy_keys()),
     })
+}
+
+/// The numbers of the members that the user wants to go. The definition refuses names of others; they name nobody.
+fn unwanted(object: &ReplicaGroup) -> BTreeSet<u32> {
+    let name = object.name_any();
+    object.spec.members.remove.iter().filter_map(|member| roster::ordinal(&name, member)).collect()
 }
 
 /// What the user wants of the ConfigMap that names the members. The definition refuses most of what is refused here; a group may be stored under an older one.

@@ -245,6 +245,8 @@ fn group(case: &Case, names: &[String], replicas: u32, primaries: u32) -> Group 
         removal_rest: 0,
         update: update(case),
         deletes_volumes: false,
+        makes_pods: false,
+        unwanted: Default::default(),
         cluster_state: None,
         override_error: None,
         requested_recovery: None,
@@ -332,6 +334,7 @@ fn pod(name: &str, said: &MemberCase, phase: Phase, role: Role, since: Timestamp
         labels: pairs(&said.labels),
         trouble: None,
         stray: None,
+        is_being_deleted: false,
     }
 }
 

@@ -11,6 +11,7 @@
 //! | status with the record | the group's version |
 //! | apply to an existing object | its version |
 //! | the ConfigMap of the cluster state | its version, or creation by apply; one of somebody else is never written |
+//! | creation of a pod or a claim of a member | no object of that name may exist; the member's number is in the record |
 //! | creation by apply | no different object may exist: this apply takes no field from another manager |
 //! | label and readiness that lead clients to a pod | UID and version of the pod |
 //! | label and readiness that lead them away | the UID: a late one costs a moment of availability, and it must not be held up |
@@ -116,7 +117,8 @@ fn is_reading(action: &Action) -> bool {
 }
 
 fn is_move(action: &Action) -> bool {
-    matches!(action, Action::DeletePod { cause: DeletionCause::Rebalance | DeletionCause::Update, .. })
+    // A pod that has ended, or whose member left, may be gone by then.
+    matches!(action, Action::DeletePod { cause, .. } if *cause != DeletionCause::Failure)
 }
 
 /// Whether the primary that this command stops goes on with its clients when the second look refuses the command: it is only stopped so that another one takes
@@ -263,6 +265,8 @@ impl<'a> Acting<'a> {
             }
             Action::DeleteClaim { claim, uid, .. } => Prepared::Discard(self.look_before_discard(claim, uid).await?),
             Action::Scale { replicas } => Prepared::Scaling(self.look_before_scaling(*replicas).await?),
+            // Its number has to be in the record.
+            Action::Create { .. } => Prepared::Nothing,
             Action::Apply(_) | Action::Nudge { .. } | Action::Route { .. } => return Ok(Prepared::Nothing),
             Action::Read { .. } | Action::List { .. } | Action::Check { .. } => return Ok(Prepared::Nothing),
             Action::MarkClaim { .. } | Action::GrowClaim { .. } | Action::WriteState { .. } => {
@@ -326,6 +330,7 @@ impl<'a> Acting<'a> {
         match (action, prepared) {
             (Action::Apply(object), _) => upkeep::apply(ctx, self.observed, object),
             (Action::Nudge { set_uid }, _) => upkeep::nudge(ctx, self.observed, set_uid),
+            (Action::Create { member, objects }, _) => upkeep::create(ctx, self.observed, member, objects),
             (Action::Route { member, pod_uid, role, ready, version }, _) => {
                 let turns = self.changes_gate(member, *ready).then_some(*ready);
                 let (role, version) = (*role, version.as_deref());

@@ -8,6 +8,7 @@
 //! 3. They contain no Secret, no claim and no right, and name nothing outside the group's namespace.
 //!
 //! Whether Kubernetes accepts the template shows only when it is applied (condition `TemplateRejected`).
+mod members;
 mod pods;
 mod probe;
 mod revision;
@@ -16,6 +17,7 @@ mod services;
 mod state;
 mod template_note;
 
+pub use members::{LABEL_REVISION, member};
 pub use revision::{revision, revision_name};
 pub use state::cluster_state;
 pub use template_note::{Numbers, TemplateNote, config_of, hash_of, template_hash};
@@ -24,6 +26,7 @@ use kube::{Resource, ResourceExt};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
+use tanist_api::spec::MembersKind;
 use tanist_api::{ANNOTATION_APPLIED, ANNOTATION_INSTALLATION, LABEL_GROUP, ReplicaGroup};
 use tanist_core::record::Record;
 use tanist_core::roster::Roster;
@@ -84,7 +87,7 @@ pub enum BuildError {
 
 /// All objects of a group in the order in which they are applied: Services first, so that names resolve when pods start.
 ///
-/// `note` is put on the `StatefulSet`.
+/// `note` is put on the `StatefulSet`, or where the operator makes the pods itself on the Service with the group's name.
 ///
 /// # Errors
 /// When members cannot be made from the template.
@@ -97,22 +100,20 @@ pub fn desired(
     let size = size.into();
     let mut objects = services::services(group);
     objects.push(services::budget(group, size));
-    objects.push(pods::set(group, size.replicas, settings, note)?);
+    match group.spec.members.kind {
+        MembersKind::StatefulSet => objects.push(pods::set(group, size.replicas, settings, note)?),
+        // The first is the Service with the group's name.
+        MembersKind::Pods => {
+            objects.first_mut().map_or(Ok(()), |named| members::note_on(named, group, settings, note))?;
+        }
+    }
     objects.into_iter().map(|object| finish(group, settings, object)).collect()
 }
 
 /// Adds what all objects have: namespace, labels, owner, and last the hash of all that.
 fn finish(group: &ReplicaGroup, settings: &Settings, mut object: Value) -> Result<Value, BuildError> {
     let namespace = group.namespace().ok_or(BuildError::NotStored("namespace"))?;
-    let owner = group.controller_owner_ref(&()).ok_or(BuildError::NotStored("name or UID"))?;
-    let owner = json!({
-        "apiVersion": owner.api_version,
-        "kind": owner.kind,
-        "name": owner.name,
-        "uid": owner.uid,
-        "controller": true,
-        "blockOwnerDeletion": true
-    });
+    let owner = owner(group)?;
     let mut labels = app_labels(group);
     labels.insert(LABEL_GROUP.into(), group.name_any().into());
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -133,6 +134,19 @@ fn finish(group: &ReplicaGroup, settings: &Settings, mut object: Value) -> Resul
         annotations.insert(ANNOTATION_APPLIED.into(), hash.into());
     }
     Ok(object)
+}
+
+/// The group as the owner of an object.
+fn owner(group: &ReplicaGroup) -> Result<Value, BuildError> {
+    let owner = group.controller_owner_ref(&()).ok_or(BuildError::NotStored("name or UID"))?;
+    Ok(json!({
+        "apiVersion": owner.api_version,
+        "kind": owner.kind,
+        "name": owner.name,
+        "uid": owner.uid,
+        "controller": true,
+        "blockOwnerDeletion": true
+    }))
 }
 
 /// The recommended labels, by which users and tools find the objects of one application. Its name may come from the template.

@@ -5,6 +5,7 @@ pub mod config;
 pub mod convert;
 mod missing;
 mod nodes;
+mod own;
 mod owners;
 pub mod quantity;
 mod questions;
@@ -214,12 +215,14 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
     } else {
         world.template.clone_from(&group.update.template);
     }
+    world.find_claims(ctx, &used, Roster::new(&group, None, &record)).await?;
     let mut record = memory::recall(record, &group.name, world.claims());
+    world.find_seats(&group, &mut record);
     // What a claim opened again has the time of the process that wrote it.
     let now = ctx.clock.now();
     record.clamp(now, began);
     world.same_group(ctx, &group).await?;
-    let mut set = world.set(&group, ctx)?;
+    let mut set = world.set(&group, &record, ctx)?;
     let numbers = world.read_numbers(ctx, &group).await;
     let note = world.template_note(numbers.as_ref().ok().and_then(Option::as_ref));
     let size = Size::of(&group, Roster::new(&group, set.as_ref(), &record), &record);
@@ -236,7 +239,10 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
     world.find(ctx, &group, &missing::expected(&group, set.as_ref(), &record), &desired).await?;
     // Once more for what was read by name.
     world.same_group(ctx, &group).await?;
-    let objects = world.objects(ctx, &group, desired);
+    let mut objects = world.objects(ctx, &group, desired);
+    if let (Some(set), false) = (&mut set, objects.is_empty()) {
+        world.add_lacking(ctx, set, &used, Roster::new(&group, None, &record), &mut objects).await?;
+    }
     let now = ctx.clock.now();
     let mut members = world.members(&object, &group, set.as_ref(), &record, &known, now);
     let surplus_claims = world.surplus_claims(Roster::new(&group, set.as_ref(), &record), &members, &record);
@@ -246,7 +252,9 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
     let templates = conditions::templates(&object);
     let around = Around { templates, unbound: &world.unbound, record: &record, nodes: nodes.as_ref(), taints: &taints };
     ctx.hints.with_group(&group.uid, |hints| conditions::add(&mut members, &around, hints, now));
-    if let Some(set) = &mut set {
+    if let Some(set) = set.as_mut().filter(|_| group.makes_pods) {
+        set.missing = World::refused(ctx, &group, set, now);
+    } else if let Some(set) = &mut set {
         set.missing = uncreated::uncreated(ctx, &group, set, &members, &record, now).await;
     }
     let remembered = record.ran().map(|l| &l.pod_uid).chain(record.intents.iter().map(|i| &i.pod_uid));

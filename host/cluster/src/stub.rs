@@ -239,6 +239,19 @@ impl State {
             {
                 Ok(self.list(&path, &seen.query))
             }
+            (&Method::POST, None) if seen.body.get("kind").is_some() => {
+                let name = seen.body["metadata"]["name"].as_str().unwrap_or_default();
+                let path = format!("{path}/{name}");
+                match self.objects.contains_key(&path) {
+                    true => Err((409, "AlreadyExists")),
+                    false if seen.query.contains("dryRun=All") => Ok(seen.body.clone()),
+                    false => {
+                        let mut object = seen.body.clone();
+                        object["metadata"]["uid"] = format!("uid-of-{name}").into();
+                        Ok(self.store(&path, object))
+                    }
+                }
+            }
             (&Method::PUT, Some(object)) => {
                 held(&object["metadata"], &seen.body["metadata"])?;
                 Ok(self.store(&path, seen.body.clone()))

@@ -121,7 +121,7 @@ pub fn recheck(decided: &Snapshot, live: &Snapshot, intent: &Intent) -> Result<S
 }
 
 /// The same just before a pod is deleted. [`DeletionCause::Failure`]: its member is still failed, or the outcome of its command is still unknown.
-/// [`DeletionCause::Rebalance`], [`DeletionCause::Update`]: every rule of a move or an update holds still.
+/// [`DeletionCause::Rebalance`], [`DeletionCause::Update`]: every rule of a move or an update holds still. [`DeletionCause::Left`], [`DeletionCause::Ended`]: it still left, or ended.
 ///
 /// # Errors
 /// Why the pod is not deleted.
@@ -143,6 +143,8 @@ pub fn recheck_deletion(
     match cause {
         DeletionCause::Rebalance => check::rebalance_member(&again, member)?,
         DeletionCause::Update => check::update_member(&again, member)?,
+        DeletionCause::Left => check::left_member(&again, member)?,
+        DeletionCause::Ended => check::ended_member(member)?,
         DeletionCause::Failure if last_resort => {}
         DeletionCause::Failure => check::failed_member(&again, member)?,
     }

@@ -20,8 +20,9 @@ enum When {
 }
 
 /// The steps in order, without the last six, `canary`, `rollback`, `update`, `rebalance`, `grow` and `state`; each is a file in `steps/` and a heading of host/README.md.
-const STEPS: [(Step, When); 22] = [
+const STEPS: [(Step, When); 23] = [
     (steps::admit::step, When::Always),
+    (steps::seats::step, When::Always),
     (steps::settle::step, When::Always),
     (steps::remember::step, When::Always),
     (steps::objects::step, When::Always),

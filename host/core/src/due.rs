@@ -67,6 +67,7 @@ fn starts_a_round_itself(done: &[Action]) -> bool {
                 | Action::Check { .. }
                 | Action::Apply(_)
                 | Action::Nudge { .. }
+                | Action::Create { .. }
                 | Action::WriteState { .. }
         )
     };

@@ -97,5 +97,6 @@ pub fn pod(id: &str, ready: bool, phase: Phase) -> Pod {
         labels: Vec::new(),
         trouble: None,
         stray: None,
+        is_being_deleted: false,
     }
 }

@@ -120,6 +120,12 @@ pub const PATIENCE_SECONDS: i64 = 300;
 /// seconds.
 pub const MISSING_SECONDS: i64 = 10;
 
+/// Seconds after which a pod that Kubernetes refused is looked for again, where the operator makes the pods. The pause between two attempts grows beyond that.
+pub const CREATE_AGAIN_SECONDS: i64 = 5;
+
+/// Seconds after which a pod that has ended is replaced, where the operator makes the pods: a node may refuse it again and again.
+pub const ENDED_SECONDS: i64 = 5;
+
 /// Seconds between two such notes, and so the longest time from the end of an obstacle to the creation of the pod. Without a note that controller
 /// tries again after up to 1,000 seconds.
 pub const NUDGE_SECONDS: i64 = 20;

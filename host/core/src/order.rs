@@ -25,7 +25,7 @@ fn needs(action: &Action) -> Vec<Need> {
             let own = [Need::Record, Need::Routing(intent.member.clone())];
             own.into_iter().chain(needs_state.then_some(Need::State)).collect()
         }
-        Action::DeletePod { .. } | Action::DeleteClaim { .. } => vec![Need::Record],
+        Action::DeletePod { .. } | Action::DeleteClaim { .. } | Action::Create { .. } => vec![Need::Record],
         Action::Scale { .. } => vec![Need::Record, Need::Set],
         Action::Apply(_) | Action::Nudge { .. } => Vec::new(),
         Action::Read { .. } | Action::List { .. } | Action::Check { .. } => Vec::new(),
@@ -45,7 +45,7 @@ pub fn spoils(action: &Action) -> Option<Need> {
     match action {
         Action::Route { member, .. } => Some(Need::Routing(member.clone())),
         Action::WriteState { .. } => Some(Need::State),
-        Action::Apply(_) | Action::Nudge { .. } => None,
+        Action::Apply(_) | Action::Nudge { .. } | Action::Create { .. } => None,
         Action::Read { .. } | Action::List { .. } | Action::Check { .. } => None,
         Action::MarkClaim { .. } | Action::GrowClaim { .. } => None,
         Action::Run { .. } | Action::DeletePod { .. } | Action::DeleteClaim { .. } | Action::Scale { .. } => None,

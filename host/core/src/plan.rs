@@ -109,6 +109,13 @@ pub enum Action {
         /// The reason that users see.
         reason: String,
     },
+    /// Create what a member lacks of its claims and its pod, where this operator makes them. Its number is in the record, which is written before.
+    Create {
+        /// The member.
+        member: MemberName,
+        /// What is created, in this order. None of it is there.
+        objects: Vec<Object>,
+    },
     /// Scale the `StatefulSet` down. The record that explains the claims of the members that leave is written before.
     Scale {
         /// The number of members that stay.
@@ -159,6 +166,10 @@ pub enum DeletionCause {
     Rebalance,
     /// The pod has an older template than the group (docs/rules.md, "Update").
     Update,
+    /// The member left the group, whose pods this operator makes itself.
+    Left,
+    /// Every container of the pod has ended for good. A `StatefulSet` does this by itself.
+    Ended,
 }
 
 /// Something that the group waits for.
@@ -409,6 +420,7 @@ impl Plan {
             Action::Read { member, .. } | Action::List { member, .. } => member == name,
             Action::Check { member, .. } | Action::DeletePod { member, .. } => member == name,
             Action::Apply(_) | Action::Nudge { .. } | Action::Route { .. } | Action::WriteState { .. } => false,
+            Action::Create { .. } => false,
             Action::MarkClaim { .. } | Action::GrowClaim { .. } | Action::DeleteClaim { .. } | Action::Scale { .. } => {
                 false
             }
@@ -428,11 +440,13 @@ impl Plan {
         self.actions.sort_by_key(|action| match action {
             Action::Route { .. } | Action::Run { .. } | Action::Read { .. } => 0,
             Action::List { .. } | Action::Check { .. } => 0,
+            // Nobody waits for these.
+            Action::DeletePod { cause: DeletionCause::Ended | DeletionCause::Left, .. } => 1,
             Action::DeletePod { .. } | Action::MarkClaim { .. } | Action::DeleteClaim { .. } => 0,
             // It stands before the first command that waits for it.
             Action::WriteState { awaited: true, .. } => 0,
             Action::WriteState { awaited: false, .. } => 1,
-            Action::Apply(_) | Action::Nudge { .. } | Action::GrowClaim { .. } => 1,
+            Action::Apply(_) | Action::Nudge { .. } | Action::GrowClaim { .. } | Action::Create { .. } => 1,
             Action::Scale { .. } => 2,
         });
     }
@@ -450,7 +464,11 @@ impl Plan {
         let needs_record = |a: &Action| {
             matches!(
                 a,
-                Action::Run { .. } | Action::DeletePod { .. } | Action::DeleteClaim { .. } | Action::Scale { .. }
+                Action::Run { .. }
+                    | Action::DeletePod { .. }
+                    | Action::DeleteClaim { .. }
+                    | Action::Create { .. }
+                    | Action::Scale { .. }
             )
         };
         if self.actions.iter().any(needs_record) {

@@ -5,6 +5,7 @@ mod event;
 mod membership;
 mod primaries;
 mod recovery;
+mod seats;
 mod started;
 mod update;
 mod verb;
@@ -13,6 +14,7 @@ pub use event::Event;
 pub use membership::{GroupSize, Listed, Membership, Resizing};
 pub use primaries::{LastPrimary, LostPrimary};
 pub use recovery::{Recovery, Stage};
+pub use seats::Seats;
 pub use started::{Broken, Started};
 pub use update::{Canary, Failing, Fallback, GivenUp, Trial, Updating, Verdict};
 pub use verb::Verb;
@@ -53,6 +55,9 @@ pub struct Record {
     /// The numbers of members that policies let in last. Absent: none has the question. An operator from before 0.1.4 of the contract cannot read it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub admitted: Option<GroupSize>,
+    /// Who the members are where this operator makes the pods itself. Absent: a `StatefulSet` makes them. An operator that does not know this field cannot read the record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seats: Option<Seats>,
     /// The memory of each member.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub members: BTreeMap<MemberName, MemberRecord>,

@@ -1,8 +1,9 @@
-//! The roster of a group: who its members are, and who of them stays. Here it is said which numbers of a `StatefulSet` are members;
-//! rules ask for the standing of a member, and not for its number.
+//! The roster of a group: who its members are, and who of them stays. Here it is said which numbers are members: those of a `StatefulSet` from 0 up, or where this operator
+//! makes the pods those that it gave out ([`Seats`]). Rules ask for the standing of a member, and not for its number.
 use crate::contract::MemberName;
-use crate::record::Record;
+use crate::record::{Record, Seats};
 use crate::snapshot::{Group, Member, Set};
+use std::collections::BTreeSet;
 
 /// What the group wants of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,58 +56,132 @@ impl<'a> Roster<'a> {
 
     /// The seats of all expected members, by ordinal.
     pub fn seats(self) -> impl Iterator<Item = Seat> {
-        (0..self.size()).map(move |ordinal| Seat {
+        let numbers = match self.group.makes_pods {
+            true => self.own().numbers,
+            false => (0..self.size()).collect(),
+        };
+        let stay = self.staying();
+        numbers.into_iter().map(move |ordinal| Seat {
             name: MemberName::from(format!("{}-{ordinal}", self.group.name)),
             ordinal,
-            standing: self.standing_of(ordinal),
+            standing: if stay.has(ordinal) { Standing::Desired } else { Standing::Leaving },
         })
     }
 
-    /// The number of seats, which is what the `StatefulSet` is given: never fewer than it has, because a member leaves in steps of its own (docs/safety.md,
+    /// The number of seats, which is what a `StatefulSet` is given: never fewer than it has, because a member leaves in steps of its own (docs/safety.md,
     /// S25, S26), and never fewer than the record expects (docs/safety.md, S18).
     #[must_use]
     pub fn size(self) -> u32 {
-        self.group.replicas.max(self.provided()).max(self.listed())
+        if self.group.makes_pods {
+            return count(&self.own().numbers);
+        }
+        let listed = self.listed().max().map_or(0, |highest| highest.saturating_add(1));
+        self.group.replicas.max(self.provided()).max(listed)
     }
 
-    /// The number of seats that the application's own members need: while they lack a majority nobody else can run for one that left with all the others.
-    fn listed(self) -> u32 {
+    /// The numbers that the application's own members need: while they lack a majority nobody else can run for one that left with all the others.
+    fn listed(self) -> impl Iterator<Item = u32> {
         let agrees = self.group.commands.membership.is_some() && !self.group.is_stopped();
         let known = self.record.membership.as_ref().filter(|_| agrees);
-        known.map_or(0, |known| known.seats(&self.group.name))
+        known.into_iter().flat_map(|known| known.needed(&self.group.name))
     }
 
-    /// The number of seats that there are or were: the `StatefulSet` was told to make their pods.
+    /// The seats of a group whose pods this operator makes: what is remembered, with those that the application's members need, those that come back after a stop, and new ones for what
+    /// is desired beyond them.
+    #[must_use]
+    pub fn own(self) -> Seats {
+        let mut seats = self.record.seats.clone().unwrap_or_default();
+        seats.numbers.extend(self.listed());
+        let seen = seats.numbers.last().map_or(0, |highest| highest.saturating_add(1));
+        seats.next = seats.next.max(seen);
+        seats.filled(self.group.replicas, |number| self.group.unwanted.contains(&number))
+    }
+
+    /// The number of seats that there are or were: pods were, or are, made for them.
     #[must_use]
     pub fn provided(self) -> u32 {
-        self.set.map_or(0, |set| set.replicas).max(self.record.last_replicas)
+        match self.group.makes_pods {
+            true => self.record.seats.as_ref().map_or(0, |seats| count(&seats.numbers)),
+            false => self.set.map_or(0, |set| set.replicas).max(self.record.last_replicas),
+        }
     }
 
-    /// Whether the `StatefulSet` makes a pod for the member now.
+    /// Whether a pod is made for the member now.
     #[must_use]
     pub fn is_made(self, member: &Member) -> bool {
-        self.set.is_some_and(|set| member.ordinal < set.replicas)
+        match self.group.makes_pods {
+            true => self.was_provided(member),
+            false => self.set.is_some_and(|set| member.ordinal < set.replicas),
+        }
     }
 
     /// Whether the member has one of the seats that there are or were.
     #[must_use]
     pub fn was_provided(self, member: &Member) -> bool {
-        member.ordinal < self.provided()
+        match self.group.makes_pods {
+            true => self.record.seats.as_ref().is_some_and(|seats| seats.numbers.contains(&member.ordinal)),
+            false => member.ordinal < self.provided(),
+        }
     }
 
     /// Whether the member is expected: otherwise only its pod is still there.
     #[must_use]
     pub fn has(self, member: &Member) -> bool {
-        member.ordinal < self.size()
+        match self.group.makes_pods {
+            true => self.own().numbers.contains(&member.ordinal),
+            false => member.ordinal < self.size(),
+        }
+    }
+
+    /// Whether a member leaves that there is, or was.
+    #[must_use]
+    pub fn has_surplus(self) -> bool {
+        match self.group.makes_pods {
+            true => self.seats().any(|seat| seat.standing == Standing::Leaving),
+            false => self.provided() > self.group.replicas,
+        }
+    }
+
+    /// Whether the member with that number stays.
+    #[must_use]
+    pub fn wants(self, ordinal: u32) -> bool {
+        self.staying().has(ordinal)
     }
 
     /// What the group wants of the member.
     #[must_use]
     pub fn standing(self, member: &Member) -> Standing {
-        self.standing_of(member.ordinal)
+        if self.wants(member.ordinal) { Standing::Desired } else { Standing::Leaving }
     }
 
-    fn standing_of(self, ordinal: u32) -> Standing {
-        if ordinal < self.group.replicas { Standing::Desired } else { Standing::Leaving }
+    fn staying(self) -> Staying {
+        match self.group.makes_pods {
+            true => {
+                let leaves = |number| self.group.unwanted.contains(&number);
+                Staying::These(self.own().stay(self.group.replicas, leaves))
+            }
+            false => Staying::Below(self.group.replicas),
+        }
     }
+}
+
+/// The numbers of the members that stay.
+enum Staying {
+    /// Those below.
+    Below(u32),
+    /// These.
+    These(BTreeSet<u32>),
+}
+
+impl Staying {
+    fn has(&self, ordinal: u32) -> bool {
+        match self {
+            Staying::Below(end) => ordinal < *end,
+            Staying::These(numbers) => numbers.contains(&ordinal),
+        }
+    }
+}
+
+fn count(numbers: &BTreeSet<u32>) -> u32 {
+    u32::try_from(numbers.len()).unwrap_or(u32::MAX)
 }

@@ -34,7 +34,7 @@ pub struct Snapshot {
     pub record: Record,
     /// The objects that the group needs, and whether each is there as desired.
     pub objects: Vec<Object>,
-    /// The `StatefulSet` as it is. Absent: there is none yet.
+    /// The `StatefulSet` as it is. Absent: there is none yet. A group whose pods this operator makes itself always has one: it stands for what the operator does.
     pub set: Option<Set>,
     /// Every expected member and every existing one, by ordinal.
     pub members: Vec<Member>,
@@ -59,7 +59,7 @@ pub struct Snapshot {
 }
 
 /// A Kubernetes object of the group as desired.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Object {
     /// Its kind, for instance `StatefulSet`.
     pub kind: String,
@@ -71,12 +71,14 @@ pub struct Object {
     pub current: bool,
     /// Its `resourceVersion` as it was seen: a precondition of changing it. Absent: there is no such object yet, and it may only be created.
     pub version: Option<String>,
+    /// A pod that the API server has to find valid before this object is applied, which says of what pods are made from then on. It is not created. Absent: none.
+    pub trial: Option<Arc<serde_json::Value>>,
 }
 
-/// The `StatefulSet` as it is.
+/// What makes the pods as it is: the `StatefulSet`, or this operator itself ([`Group::makes_pods`]).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Set {
-    /// Its UID: only pods it owns are members.
+    /// Its UID: only pods it owns are members. Pods that this operator makes belong to the group.
     pub uid: String,
     /// Its `spec.replicas`.
     pub replicas: u32,
@@ -88,6 +90,8 @@ pub struct Set {
     pub nudged: Option<Timestamp>,
     /// Whether it does not have the present template yet, or was changed and its controller has not seen that: what it says of its pods is from before.
     pub unseen: bool,
+    /// What members lack of their pod and claims, where this operator makes them: the claims come before the pod.
+    pub lacking: BTreeMap<MemberName, Vec<Object>>,
 }
 
 /// A pod that the `StatefulSet` should have created and has not.

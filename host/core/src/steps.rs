@@ -22,6 +22,7 @@ pub mod remember;
 pub mod resize;
 pub mod rollback;
 pub mod route;
+pub mod seats;
 pub mod seed;
 pub mod settle;
 pub mod shrink;

@@ -185,6 +185,7 @@ fn gather(observed: &Observed, plan: &Plan, outcome: &Outcome) -> Vec<News> {
             }),
             Action::Apply(_)
             | Action::Nudge { .. }
+            | Action::Create { .. }
             | Action::Route { .. }
             | Action::Read { .. }
             | Action::List { .. }

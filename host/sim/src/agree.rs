@@ -1,7 +1,7 @@
 //! An application whose members agree on who they are, as those of etcd do. It counts its members itself; a member serves only while a majority of the voters runs and is reached, and one that
 //! was removed ends. Here is the truth: what a member says of it by `memberList` may be late when it is read.
 use crate::app::{App, Disk, Register};
-use crate::controllers::claim_of;
+use crate::controllers::{self, claim_of};
 use crate::faults::Fault;
 use crate::oracles::{members, routes};
 use crate::world::{Machine, NAMESPACE, State};
@@ -377,8 +377,7 @@ pub fn may_lose_its_volume(state: &State, group: &str, pod: &str) -> bool {
     let voters = agreement.voters();
     let own = agreement.named(pod).map(|(id, _)| id);
     let others = well(state, group).into_iter().filter(|id| voters.contains(id) && Some(id) != own).count();
-    let replicas = state.groups.get(group).map_or(0, |group| group.spec.replicas);
-    let seats: BTreeSet<String> = (0..replicas).map(|ordinal| format!("{group}-{ordinal}")).collect();
+    let seats = state.groups.get(group).map(|group| controllers::desired(group)).unwrap_or_default();
     let leaves = agreement.members.values().any(|listed| !seats.contains(&listed.name));
     let (others, voters) = match leaves {
         true => (others.saturating_sub(1), voters.len().saturating_sub(1)),
@@ -407,7 +406,7 @@ pub fn administer(state: &mut State) {
 pub fn differ(state: &State, group: &ReplicaGroup) -> Vec<String> {
     let name = group.name_any();
     let Some(agreement) = state.agreements.get(&name) else { return Vec::new() };
-    let desired: BTreeSet<String> = (0..group.spec.replicas).map(|ordinal| format!("{name}-{ordinal}")).collect();
+    let desired = controllers::desired(group);
     let words = |listed: &Listed| match listed {
         listed if !desired.contains(&listed.name) => Some("is a member, and not desired"),
         Listed { started: false, .. } => Some("was added, and never started"),

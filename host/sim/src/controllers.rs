@@ -12,9 +12,11 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::ResourceExt;
 use kube::core::DynamicObject;
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use tanist_api::GATE_MEMBER;
+use tanist_api::spec::MembersKind;
+use tanist_api::{ANNOTATION_POD_REVISION, GATE_MEMBER, ReplicaGroup};
 use tanist_cluster::cluster::Kind;
 use tanist_core::contract::Role;
 
@@ -141,6 +143,36 @@ fn manage(state: &mut State, name: &str) {
     }
 }
 
+/// The members that are desired: those of a StatefulSet from 0 up, or of those that the record knows the first that are not to go.
+#[must_use]
+pub fn desired(group: &ReplicaGroup) -> Vec<String> {
+    let (name, replicas) = (group.name_any(), group.spec.replicas);
+    if group.spec.members.kind == MembersKind::StatefulSet {
+        return (0..replicas).map(|ordinal| format!("{name}-{ordinal}")).collect();
+    }
+    let record = group.status.as_ref().and_then(|status| status.record.as_ref());
+    let numbers = record.and_then(|record| record.get("seats")?.get("numbers")?.as_array());
+    let members = numbers.into_iter().flatten().filter_map(Value::as_u64).map(|number| format!("{name}-{number}"));
+    let stays = |member: &String| !group.spec.members.remove.contains(member);
+    members.filter(stays).take(usize::try_from(replicas).unwrap_or(usize::MAX)).collect()
+}
+
+/// Whether that member is desired.
+#[must_use]
+pub fn is_desired(group: &ReplicaGroup, member: &str) -> bool {
+    desired(group).iter().any(|desired| desired == member)
+}
+
+/// The revision of the pods that are made now.
+#[must_use]
+pub fn present_revision(state: &State, group: &str) -> Option<String> {
+    if let Some(set) = state.sets.get(group) {
+        return set.status.as_ref()?.update_revision.clone();
+    }
+    let service = state.plain.get(&(Kind::Service, group.to_owned()))?;
+    service.annotations().get(ANNOTATION_POD_REVISION).cloned()
+}
+
 /// A name for the set's template.
 fn revision(set: &StatefulSet) -> String {
     use std::hash::{DefaultHasher, Hash, Hasher};
@@ -224,6 +256,12 @@ pub fn delete(state: &mut State, name: &str) {
 fn kubelet(state: &mut State, name: &str) {
     let Some(pod) = state.pods.get(name) else { return };
     let uid = pod.metadata.uid.clone().unwrap_or_default();
+    if pod.status.as_ref().is_some_and(|status| status.phase.as_deref() == Some("Failed")) {
+        if pod.metadata.deletion_timestamp.is_some() {
+            finish(state, name, &uid);
+        }
+        return;
+    }
     let Some(machine) = state.machines.get(&uid) else { return start(state, name) };
     if !state.has_kubelet(&machine.node) {
         return;
@@ -283,6 +321,10 @@ fn start(state: &mut State, name: &str) {
         return;
     }
     if state.now < created.saturating_add(STARTS) {
+        return;
+    }
+    if !state.claims.contains_key(&claim_of(name)) {
+        // It waits for its volume.
         return;
     }
     let Some(node) = schedule(state, name) else { return };

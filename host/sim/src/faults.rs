@@ -114,11 +114,13 @@ pub enum Fault {
     GroupRecreated,
     /// A user starts a second primary by hand.
     PrimaryByHand,
+    /// A user wants a member to go, or takes that back, in a group whose pods the operator makes.
+    MemberRemoved,
 }
 
 impl Fault {
     /// Every kind.
-    pub const ALL: [Fault; 52] = [
+    pub const ALL: [Fault; 53] = [
         Fault::RequestLost,
         Fault::AnswerLost,
         Fault::Refused,
@@ -171,6 +173,7 @@ impl Fault {
         Fault::NodeAway,
         Fault::GroupRecreated,
         Fault::PrimaryByHand,
+        Fault::MemberRemoved,
     ];
 
     /// Kinds that no life draws by itself yet; `tanist simulate --faults` has them. After a user started a second primary by hand a group may ask an administrator about

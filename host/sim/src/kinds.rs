@@ -74,6 +74,7 @@ impl Fault {
             Fault::NodeAway => ("node-away", "a node does not report until all else has healed, or for ever"),
             Fault::GroupRecreated => ("group-recreated", "a user deletes the group and creates it again"),
             Fault::PrimaryByHand => ("primary-by-hand", "a user starts a second primary by hand"),
+            Fault::MemberRemoved => ("member-removed", "a user wants a member to go, or takes that back"),
         }
     }
 }

@@ -15,7 +15,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tanist_api::ReplicaGroup;
-use tanist_api::spec::{Batch, ClusterState, Primaries, StateKey};
+use tanist_api::spec::{Batch, ClaimTemplate, ClusterState, MembersKind, Primaries, StateKey};
 use tanist_core::policy::Policies;
 
 /// How long faults happen in the life of that seed. Most troubles need few faults, and many short lives have more of them than few long ones; but some need
@@ -166,8 +166,29 @@ pub fn groups(seed: u64) -> Vec<ReplicaGroup> {
         // In one life of six the first member with a changed template is watched, and in one of six a ConfigMap names the members.
         group.spec.update.canary_seconds = if seed % 17 < 3 { 20 } else { 0 };
         group.spec.cluster_state = (seed % 19 < 3).then(names);
+        if makes_pods(seed) {
+            pods_by_operator(group);
+        }
     }
     groups
+}
+
+/// Whether the operator makes the pods of that life itself: in one life of four.
+#[must_use]
+pub fn makes_pods(seed: u64) -> bool {
+    seed % 23 < 6
+}
+
+/// Lets the operator make the pods of a group itself.
+pub fn pods_by_operator(group: &mut ReplicaGroup) {
+    group.spec.members.kind = MembersKind::Pods;
+    group.spec.volume_claim_templates = vec![volume()];
+}
+
+/// The volume of each member; the simulated StatefulSet makes one of the same name.
+fn volume() -> ClaimTemplate {
+    let claim = serde_json::json!({"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}});
+    serde_json::from_value(claim).unwrap_or_else(|error| unreachable!("the text above is a claim: {error}"))
 }
 
 /// A ConfigMap that names the members.

@@ -44,6 +44,7 @@
 //! have the tests that docs/safety.md names.
 pub mod members;
 pub mod routes;
+pub mod seats;
 #[cfg(test)]
 mod tests;
 pub mod treats;
@@ -51,9 +52,11 @@ mod updates;
 pub mod whole;
 
 use crate::clients;
-use crate::controllers::claim_of;
+use crate::controllers::{claim_of, is_desired};
 use crate::faults::Fault;
+use crate::shared::Shared;
 use crate::world::{Machine, State};
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -158,6 +161,8 @@ pub fn records(state: &mut State, group: &ReplicaGroup) {
             state.breaks("S5 S32", format!("the {field} of {name} goes from {was} to {is}"));
         }
     }
+    let before = state.groups.get(&name).and_then(|group| group.status.as_ref()?.record.clone());
+    seats::written(state, group, before.as_ref(), record);
     let intents = list(record, "intents");
     for intent in intents {
         let token = text(intent, "token");
@@ -299,9 +304,7 @@ fn demotes(state: &mut State, uid: &str, token: &str, noted: &Noted) {
     if noted.verb != Verb::Demote.as_str() || state.machines.get(uid).is_none_or(|machine| machine.app.by_hand) {
         return;
     }
-    let desired = state.groups.get(&noted.group).map_or(0, |group| group.spec.replicas);
-    let ordinal = noted.member.rsplit_once('-').and_then(|(_, ordinal)| ordinal.parse::<u32>().ok());
-    let stays = ordinal.is_some_and(|ordinal| ordinal < desired);
+    let stays = state.groups.get(&noted.group).is_some_and(|group| is_desired(group, &noted.member));
     let is_other = |(other, m): &(&String, &Machine)| {
         m.group == noted.group && m.app.by_hand && *other != uid && m.ending.is_none() && state.reaches(other, m)
     };
@@ -388,7 +391,7 @@ pub fn meant(write: &Write) -> Option<(Kind, String, String)> {
         Write::Discard { discard, .. } => of(Kind::Claim, discard.claim(), discard.uid()),
         Write::Delete { deletion, .. } => of(Kind::Pod, deletion.member().as_str(), deletion.uid()),
         Write::Status(group) => of(Kind::Group, &group.name_any(), &group.uid().unwrap_or_default()),
-        Write::Apply { .. } | Write::Forget { .. } => None,
+        Write::Apply { .. } | Write::Create { .. } | Write::Forget { .. } => None,
     }
 }
 
@@ -423,7 +426,10 @@ pub fn touches(state: &mut State, kind: Kind, name: &str, uid: &str) {
 /// A process deletes a pod.
 pub fn deletes(state: &mut State, pod: &str) {
     let is_update = updates::may_replace(state, pod);
-    if !is_update {
+    let phase = |pod: &Shared<Pod>| pod.status.as_ref().and_then(|status| status.phase.clone());
+    // To replace one that has ended treats nobody.
+    let has_ended = state.pods.get(pod).and_then(phase).is_some_and(|phase| phase == "Failed");
+    if !is_update && !has_ended {
         treats::treats(state, pod);
     }
     let Some(machine) = state.machine(pod) else { return };

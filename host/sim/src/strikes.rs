@@ -124,6 +124,20 @@ pub fn forget(state: &mut State, pod: &str) {
     state.say(format!("{pod} is deleted at once"));
 }
 
+/// The kubelet evicts a pod: all of it has ended, and its object stays.
+pub fn evict(state: &mut State, name: &str) {
+    let Some(mut pod) = state.pods.get(name).cloned() else { return };
+    state.machines.remove(&pod.metadata.uid.clone().unwrap_or_default());
+    let status = pod.status.get_or_insert_default();
+    status.phase = Some("Failed".into());
+    status.container_statuses = None;
+    status.conditions = None;
+    state.stamp(&mut pod.metadata);
+    state.pods.insert(name.to_owned(), pod);
+    state.tell();
+    state.say(format!("{name} is evicted"));
+}
+
 /// A user deletes a pod and its claim.
 pub fn lose_volume(state: &mut State, pod: &str) {
     state.claims.remove(&claim_of(pod));

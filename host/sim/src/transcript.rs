@@ -46,6 +46,11 @@ pub fn told(write: &Write) -> String {
     match write {
         Write::Status(group) => format!("writes the status of {}: {}", group.name_any(), standing(group)),
         Write::Apply { kind, name, .. } => format!("applies {} {name}", kind.word()),
+        Write::Create { dry_run: true, .. } => "tries the pod template".to_owned(),
+        Write::Create { kind, manifest, .. } => {
+            let name = manifest.pointer("/metadata/name").and_then(serde_json::Value::as_str).unwrap_or_default();
+            format!("creates {} {name}", kind.word())
+        }
         Write::Label { pod, role: Some(role) } => format!("labels {} {role}", pod.name),
         Write::Label { pod, role: None } => format!("takes the label from {}", pod.name),
         Write::Gate { pod, ready: true, .. } => format!("makes {} ready", pod.name),

@@ -61,7 +61,7 @@ pub fn add_nodes(record: &Record, now: Timestamp, nodes: &mut BTreeMap<String, N
 }
 
 /// The fields of the record that no question depends on, and those that a case has keys for.
-const ELSEWHERE: [&str; 10] = [
+const ELSEWHERE: [&str; 11] = [
     "members",
     "history",
     "counter",
@@ -72,6 +72,7 @@ const ELSEWHERE: [&str; 10] = [
     "recovery",
     "retired",
     "recalled",
+    "seats",
 ];
 
 /// What a case of a snapshot says about the group's memory. `plain`: the snapshot that it is without.

@@ -21,7 +21,7 @@ pub(super) async fn write(
     };
     let manifest = objects::cluster_state(&observed.object, &ctx.settings, name, data).map_err(unbuilt)?;
     let (kind, name) = ("ConfigMap".to_owned(), name.to_owned());
-    let object = Object { kind, name, manifest: Arc::new(manifest), current: false, version };
+    let object = Object { kind, name, manifest: Arc::new(manifest), current: false, version, trial: None };
     match awaited {
         true => writes::apply(ctx, &observed.snapshot, &object).await,
         false => upkeep::apply(ctx, observed, &object),

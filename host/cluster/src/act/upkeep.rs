@@ -8,6 +8,7 @@ use crate::observe::Observed;
 use std::sync::Arc;
 use std::time::Duration;
 use tanist_api as api;
+use tanist_core::contract::MemberName;
 use tanist_core::freshness::Moment;
 use tanist_core::snapshot::{Object, Snapshot};
 use tracing::{Instrument, info};
@@ -68,6 +69,22 @@ pub fn nudge(ctx: &Arc<Context>, observed: &Observed, set_uid: &str) -> Result<(
             "a pod is missing; annotating the StatefulSet so that its controller tries again"
         );
         writes::nudge(&task, &snapshot, &uid).await
+    })
+}
+
+/// Creates what a member lacks, one after the other.
+///
+/// # Errors
+/// As [`apply`].
+pub fn create(ctx: &Arc<Context>, observed: &Observed, member: &MemberName, objects: &[Object]) -> Result<(), Error> {
+    let (task, namespace, objects) = (ctx.clone(), observed.snapshot.group.namespace.clone(), objects.to_vec());
+    let desired_hash = observed.snapshot.group.update.template.clone();
+    let create = Task { key: format!("create/{member}"), desired_hash, wakes: true };
+    begin(ctx, observed, create, async move {
+        for object in &objects {
+            writes::create(&task, &namespace, object).await?;
+        }
+        Ok(())
     })
 }
 

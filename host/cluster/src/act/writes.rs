@@ -35,6 +35,9 @@ const CREATOR: &str = "tanist-create";
 /// applies could not remove. Then the object is applied as usual, and the creating manager gives up its fields.
 pub async fn apply(ctx: &Context, s: &Snapshot, object: &Object) -> Result<(), Error> {
     let applying = Applying { ctx, namespace: &s.group.namespace, object };
+    if let Some(pod) = &object.trial {
+        would_create(ctx, &s.group.namespace, pod).await?;
+    }
     crash::write("apply", &object.name).await;
     let seen = match &object.version {
         Some(version) => Some(version.clone()),
@@ -74,6 +77,38 @@ impl Applying<'_> {
             }
             Err(error) => Err(error),
         }
+    }
+}
+
+/// Asks whether the API server finds a pod valid. Whatever else keeps it from being created, such as a quota, is found when it is created.
+async fn would_create(ctx: &Context, namespace: &str, pod: &serde_json::Value) -> Result<(), Error> {
+    let (namespace, manifest) = (namespace.to_owned(), pod.clone());
+    let trial = Write::Create { namespace, kind: Kind::Pod, manifest, dry_run: true };
+    match write(ctx, "try the pod template".into(), trial).await {
+        Err(Error::Write(_, cluster::Error::Answered { code: 400 | 422, message, .. })) => {
+            Err(Error::RejectTemplate("a pod of spec.template".into(), message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Creates an object that is not there. A template that the API server refuses changes nothing, and the group says so.
+pub async fn create(ctx: &Context, namespace: &str, object: &Object) -> Result<(), Error> {
+    let (word, name) = (&object.kind, &object.name);
+    let what = format!("create {word} {name}");
+    let unknown = || cluster::Error::Unreachable("no group has such objects".to_owned());
+    let kind = Kind::of_desired(word).ok_or_else(|| Error::Write(what.clone(), unknown()))?;
+    crash::write("create", name).await;
+    let (namespace, manifest) = (namespace.to_owned(), serde_json::Value::clone(&object.manifest));
+    match write(ctx, what, Write::Create { namespace, kind, manifest, dry_run: false }).await {
+        Ok(_) => {
+            info!(kind = word, name, "created");
+            Ok(())
+        }
+        Err(Error::Write(_, cluster::Error::Answered { code: 400 | 422, message, .. })) => {
+            Err(Error::RejectTemplate(format!("{word} {name}"), message))
+        }
+        Err(error) => Err(error),
     }
 }
 

@@ -144,6 +144,8 @@ pub fn snapshot(now: Timestamp, node: Node) -> Snapshot {
         removal_rest: 0,
         update: Update::default(),
         deletes_volumes: false,
+        makes_pods: false,
+        unwanted: Default::default(),
         cluster_state: None,
         override_error: None,
         requested_recovery: None,

@@ -121,6 +121,9 @@ impl Kube {
                 let applied = self.plain(kind, &namespace).patch(&name, &params, &Patch::Apply(&manifest)).await?;
                 Ok(Some(Object::Plain(Arc::new(applied))))
             }
+            Write::Create { namespace, kind, manifest, dry_run } => {
+                self.create(&namespace, kind, manifest, dry_run).await.map(Some)
+            }
             Write::Label { pod, role } => {
                 let patch = fenced(&pod, json!({"metadata": {"labels": {api::LABEL_ROLE: role}}}));
                 let labelled = self.of::<Pod>(&pod.namespace).patch(&pod.name, &plain, &Patch::Merge(patch)).await?;
@@ -161,6 +164,13 @@ impl Kube {
         let (namespace, name) = (group.namespace().unwrap_or_default(), group.name_any());
         let written = self.of::<ReplicaGroup>(&namespace).replace_status(&name, &PostParams::default(), &group).await?;
         Ok(Some(Object::Group(Arc::new(written))))
+    }
+
+    async fn create(&self, namespace: &str, kind: Kind, manifest: Value, dry_run: bool) -> kube::Result<Object> {
+        let params = PostParams { field_manager: Some(api::FIELD_MANAGER.into()), dry_run };
+        let object: DynamicObject = serde_json::from_value(manifest).map_err(kube::Error::SerdeError)?;
+        let created = self.plain(kind, namespace).create(&params, &object).await?;
+        Ok(Object::Plain(Arc::new(created)))
     }
 
     async fn scale(&self, namespace: String, set: String, to: &Scaling) -> kube::Result<Option<Object>> {

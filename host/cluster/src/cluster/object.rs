@@ -51,10 +51,12 @@ impl Kind {
         }
     }
 
-    /// The kind that Kubernetes writes so, if a group's objects can have it: `Service`, `PodDisruptionBudget`, `StatefulSet` or `ConfigMap`.
+    /// The kind that Kubernetes writes so, if a group's objects can have it: `Service`, `PodDisruptionBudget`, `StatefulSet`, `ConfigMap`, `Pod` or
+    /// `PersistentVolumeClaim`.
     #[must_use]
     pub fn of_desired(word: &str) -> Option<Self> {
-        [Kind::Set, Kind::Service, Kind::Budget, Kind::ConfigMap].into_iter().find(|kind| kind.word() == word)
+        let all = [Kind::Set, Kind::Service, Kind::Budget, Kind::ConfigMap, Kind::Pod, Kind::Claim];
+        all.into_iter().find(|kind| kind.word() == word)
     }
 }
 

@@ -27,6 +27,17 @@ pub enum Write {
         /// Whether it takes fields from other managers. Without, a different object that exists already makes it fail.
         force: bool,
     },
+    /// Creates an object of a group; one of that name that exists already makes it fail.
+    Create {
+        /// The group's namespace.
+        namespace: String,
+        /// The kind of the object: `Pod` or `PersistentVolumeClaim`.
+        kind: Kind,
+        /// What is created.
+        manifest: Value,
+        /// Whether the API server only says whether it would create it.
+        dry_run: bool,
+    },
     /// Sets the label by which Services select a pod. Without a role none does.
     Label {
         /// The pod.

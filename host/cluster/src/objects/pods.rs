@@ -39,7 +39,7 @@ pub(super) fn set(
 }
 
 /// The user's template with what makes a pod a member.
-fn template(group: &ReplicaGroup, settings: &Settings) -> Result<Value, BuildError> {
+pub(super) fn template(group: &ReplicaGroup, settings: &Settings) -> Result<Value, BuildError> {
     let mut template = group.spec.template.0.clone();
     let labels = object(object(&mut template, "metadata", "template")?, "labels", "template.metadata")?;
     for (key, value) in app_labels(group) {

@@ -3,7 +3,7 @@ use super::Size;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use tanist_api::spec::ServiceOptions;
+use tanist_api::spec::{MembersKind, ServiceOptions};
 use tanist_api::{LABEL_GROUP, LABEL_ROLE, ReplicaGroup};
 use tanist_core::membership;
 
@@ -64,9 +64,12 @@ fn add(service: &mut Value, options: &ServiceOptions) {
 pub(super) fn budget(group: &ReplicaGroup, size: Size) -> Value {
     let name = group.name_any();
     let desired = usize::try_from(size.desired).unwrap_or(usize::MAX);
-    let (limit, count) = match group.spec.commands.member_list {
-        Some(_) => ("minAvailable", membership::quorum(size.voters.max(desired))),
-        None => ("maxUnavailable", 1),
+    let seats = usize::try_from(size.replicas).unwrap_or(usize::MAX);
+    let (limit, count) = match (&group.spec.commands.member_list, group.spec.members.kind) {
+        (Some(_), _) => ("minAvailable", membership::quorum(size.voters.max(desired))),
+        // For this limit Kubernetes asks the owner of the pods how many there are, and the scale of a group is `spec.replicas`, which may be another number for long.
+        (None, MembersKind::Pods) => ("minAvailable", seats.saturating_sub(1)),
+        (None, MembersKind::StatefulSet) => ("maxUnavailable", 1),
     };
     json!({
         "apiVersion": "policy/v1",

@@ -144,6 +144,37 @@ fn without_the_runner_containers_stay_as_they_are() {
     golden("not-wrapped", &build(changes));
 }
 
+// D23: without a StatefulSet the Service says of which template pods are, and claims and pods are what its controller would make.
+#[test]
+fn without_a_set_the_operator_makes_what_its_controller_would() {
+    let mut changes = everything();
+    merge(&mut changes, json!({"members": {"kind": "Pods"}}));
+    let group = group(changes);
+    let mut all = objects(&group, 3, &settings()).unwrap();
+    assert!(all.iter().all(|object| object["kind"] != "StatefulSet"));
+    let made = member(&group, 7, &settings()).unwrap();
+    let [claim, pod] = made.as_slice() else { panic!("one claim, then the pod") };
+    let noted = &all[0]["metadata"]["annotations"]["tanist.dev/pod-revision"];
+    assert_eq!(&pod["metadata"]["labels"]["controller-revision-hash"], noted);
+    assert_eq!((&claim["metadata"]["name"], &pod["metadata"]["name"]), (&json!("data-db-7"), &json!("db-7")));
+    // A claim outlives its group, as one of a StatefulSet does.
+    assert!(claim["metadata"].get("ownerReferences").is_none());
+    all.extend(made);
+    golden("own-pods", &all);
+}
+
+#[test]
+fn a_changed_template_is_another_revision_and_another_number_of_members_is_not() {
+    let revision = |image: &str, replicas: u32| {
+        let template = json!({"spec": {"containers": [{"name": "db", "image": image}]}});
+        let group = group(json!({"members": {"kind": "Pods"}, "template": template, "replicas": replicas}));
+        let all = objects(&group, replicas, &settings()).unwrap();
+        all[0]["metadata"]["annotations"]["tanist.dev/pod-revision"].clone()
+    };
+    assert_eq!(revision("db:1", 3), revision("db:1", 5));
+    assert_ne!(revision("db:1", 3), revision("db:2", 3));
+}
+
 #[test]
 fn the_set_is_parallel_on_delete_and_keeps_claims() {
     // Row A45.

@@ -216,6 +216,9 @@ pub(super) fn with(object: &Arc<ReplicaGroup>, hash: Option<String>) -> Arc<Repl
 impl World {
     /// The configuration that the template of the `StatefulSet` has.
     pub(super) fn live_config(&self) -> Option<&str> {
+        if self.makes_pods.is_some() {
+            return self.annotations()?.get(ANNOTATION_CONFIG).map(String::as_str);
+        }
         let template = &self.set.as_ref()?.spec.as_ref()?.template;
         template.metadata.as_ref()?.annotations.as_ref()?.get(ANNOTATION_CONFIG).map(String::as_str)
     }

@@ -75,8 +75,7 @@ fn seconds(time: Option<&Time>) -> Option<Timestamp> {
     time.map(|t| t.0.as_second())
 }
 
-/// The label by which a pod of a StatefulSet says of which revision of the template it is.
-pub const LABEL_REVISION: &str = "controller-revision-hash";
+pub use crate::objects::LABEL_REVISION;
 
 /// Converts a pod. `keys`: the labels and annotations that policies see in addition to those under their prefix.
 #[must_use]
@@ -131,6 +130,7 @@ pub fn pod(
         labels: policy_labels(pod.labels(), pod.annotations(), keys),
         trouble: (phase == Phase::Pending).then(|| trouble(pod)).flatten(),
         stray: None,
+        is_being_deleted: pod.metadata.deletion_timestamp.is_some(),
     }
 }
 

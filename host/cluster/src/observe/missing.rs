@@ -15,7 +15,7 @@ use tanist_core::roster::Roster;
 use tanist_core::snapshot::{Group, Set};
 
 /// How many reads by name run at a time. There are none while nothing is missing.
-const READS: usize = 8;
+pub(super) const READS: usize = 8;
 
 /// UIDs of pods that were members when they were last seen, from the record and the status.
 pub fn known(object: &ReplicaGroup, record: &Record) -> BTreeSet<String> {
@@ -38,8 +38,11 @@ pub fn stray(pod: &Pod, group: &Group, owned: bool) -> Option<String> {
     match (pod.labels().get(label) == Some(value), owned) {
         (true, true) => None,
         (false, _) => Some(format!(
-            "the pod {name} lost its label {label}, so no Service leads to it and its StatefulSet does not manage it; put it back: kubectl -n \
+            "the pod {name} lost its label {label}, so no Service leads to it and nothing manages it; put it back: kubectl -n \
              {namespace} label pod {name} {label}={value} --overwrite"
+        )),
+        (true, false) if group.makes_pods => Some(format!(
+            "the pod {name} does not belong to the group, so it would stay when the group is deleted; delete it, and it is made anew"
         )),
         (true, false) => {
             Some(format!("the pod {name} has no owner; the StatefulSet {value} adopts it by itself within seconds"))

@@ -11,7 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tanist_api::spec::Template;
-use tanist_api::{ANNOTATION_CAUSE, ANNOTATION_CONFIG, ANNOTATION_REVISION, ANNOTATION_TEMPLATE, ReplicaGroup};
+use tanist_api::{
+    ANNOTATION_CAUSE, ANNOTATION_CONFIG, ANNOTATION_POD_REVISION, ANNOTATION_REVISION, ANNOTATION_TEMPLATE,
+    ReplicaGroup,
+};
 use tanist_core::record::Record;
 use tanist_core::snapshot::{Former, Group};
 
@@ -111,14 +114,26 @@ pub(super) async fn past(ctx: &Context, object: &ReplicaGroup, group: &Group, re
     if found.0 == object.spec.template {
         return Past::Lost;
     }
-    let mut past = ReplicaGroup::clone(object);
-    past.spec.template = found.0;
-    // It comes back for the reason for which it was there.
-    let annotations = past.metadata.annotations.get_or_insert_default();
-    annotations.retain(|key, _| !NOTES.contains(&key.as_str()));
-    annotations.extend(found.1.into_iter().map(|(key, note)| (key.to_owned(), note)));
+    let past = with_former(object, found);
     let makes_pods = desired(&past, group.replicas, &ctx.settings, &TemplateNote::default()).is_ok();
     if makes_pods { Past::Kept(Arc::new(past)) } else { Past::Lost }
+}
+
+/// The group with a former template, which comes back for the reason for which it was there.
+fn with_former(object: &ReplicaGroup, (template, notes): FormerTemplate) -> ReplicaGroup {
+    let mut past = ReplicaGroup::clone(object);
+    past.spec.template = template;
+    let annotations = past.metadata.annotations.get_or_insert_default();
+    annotations.retain(|key, _| !NOTES.contains(&key.as_str()));
+    annotations.extend(notes.into_iter().map(|(key, note)| (key.to_owned(), note)));
+    past
+}
+
+/// The group with a template that is stored. `None`: it is not, or could not be read.
+pub(super) async fn stored(ctx: &Context, object: &ReplicaGroup, hash: &str) -> Option<ReplicaGroup> {
+    let group = tanist_api::validate::group(object, &ctx.cluster_domain).ok()?;
+    let found = former(&*ctx.cluster, &group, hash).await.ok()??;
+    Some(with_former(object, found))
 }
 
 /// Reads a stored template. `None`: it is not stored.
@@ -174,6 +189,10 @@ impl World {
 
     /// Whether a pod was made from a `spec.template` that was changed since. `live`: the note on the StatefulSet.
     pub(super) fn has_older_template(&self, pod: &Pod, live: Option<&TemplateNote>) -> bool {
+        // The operator writes on the pods that it makes of which template they are: one that was made late, or whose Service was deleted since, is of no other.
+        if let (Some(_), Some(own)) = (&self.makes_pods, pod.annotations().get(ANNOTATION_TEMPLATE)) {
+            return *own != self.template || live.is_none_or(|note| note.hash != self.template);
+        }
         let known = live.zip(pod.labels().get(LABEL_REVISION));
         known.is_some_and(|(note, revision)| note.is_older(&self.template, revision, self.newest_revision()))
     }
@@ -194,18 +213,25 @@ impl World {
 
     /// The note that the StatefulSet has.
     pub(super) fn live_note(&self) -> Option<TemplateNote> {
-        TemplateNote::read(self.set.as_ref()?.annotations())
+        match &self.makes_pods {
+            Some(_) => TemplateNote::read(self.annotations()?),
+            None => TemplateNote::read(self.set.as_ref()?.annotations()),
+        }
     }
 
     /// The revisions of the pods, and the newest revision of the StatefulSet.
     fn revisions(&self) -> impl Iterator<Item = String> {
         let pods = self.pods.iter().filter_map(|p| p.labels().get(LABEL_REVISION));
         let newest = self.set.iter().filter_map(|s| s.status.as_ref()?.update_revision.as_ref());
-        pods.chain(newest).cloned()
+        let noted = self.annotations().and_then(|notes| notes.get(ANNOTATION_POD_REVISION));
+        pods.chain(newest).chain(noted).cloned()
     }
 
     /// The revision of the StatefulSet's template as it is now. `None`: its controller has not seen that template yet.
-    fn newest_revision(&self) -> Option<&str> {
+    pub(super) fn newest_revision(&self) -> Option<&str> {
+        if self.makes_pods.is_some() {
+            return self.annotations()?.get(ANNOTATION_POD_REVISION).map(String::as_str);
+        }
         let set = self.set.as_ref()?;
         let status = set.status.as_ref()?;
         let seen = status.observed_generation >= set.metadata.generation;

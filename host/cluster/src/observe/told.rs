@@ -57,13 +57,16 @@ pub fn told(objects: Objects, now: Timestamp) -> Result<Told, Error> {
     let template = record.fallback(&group.update).unwrap_or(&group.update.template).to_owned();
     let (services, budgets) = (Vec::new(), Vec::new());
     let (set, pods) = (set.map(Arc::new), pods.into_iter().map(Arc::new).collect());
-    let world = World { set, services, budgets, pods, claims, unbound, version: None, template };
-    let record = memory::recall(record, &group.name, world.claims());
-    let set = world.set.as_ref().map(|set| Set {
+    let makes_pods = group.makes_pods.then(|| group.name.clone());
+    let world = World { set, services, budgets, pods, claims, unbound, version: None, makes_pods, template };
+    let mut record = memory::recall(record, &group.name, world.claims());
+    world.find_seats(&group, &mut record);
+    let own = group.makes_pods.then(|| Set { uid: group.uid.clone(), ..Set::default() });
+    let set = own.or(world.set.as_ref().map(|set| Set {
         uid: set.uid().unwrap_or_default(),
         replicas: set.spec.as_ref().and_then(|s| s.replicas).and_then(|r| u32::try_from(r).ok()).unwrap_or(1),
         ..Set::default()
-    });
+    }));
     let known = missing::known(&object, &record);
     let mut members = world.members(&object, &group, set.as_ref(), &record, &known, now);
     let of_nodes = |node: &Node| ((node.name_any(), convert::node(node)), (node.name_any(), conditions::taints(node)));

@@ -27,6 +27,8 @@ pub(super) struct World {
     pub(super) unbound: BTreeSet<String>,
     /// The version of the list of pods.
     pub(super) version: Option<String>,
+    /// The name of the group, if the operator makes its pods itself.
+    pub(super) makes_pods: Option<String>,
     /// The hash of the template that pods should have: `spec.template`, or the one before it if that was given up. Empty: not known yet.
     pub(super) template: String,
 }
@@ -48,14 +50,18 @@ impl World {
             Some((member, tanist_core::snapshot::Claim { room, ..seen }))
         });
         let claims = claims.collect();
-        Ok(World { set, services, budgets, pods, claims, unbound, version, template: String::new() })
+        let makes_pods = group.makes_pods.then(|| name.clone());
+        Ok(World { set, services, budgets, pods, claims, unbound, version, makes_pods, template: String::new() })
     }
 
     pub(super) fn claims(&self) -> impl Iterator<Item = (&MemberName, &tanist_core::snapshot::Claim)> {
         self.claims.iter().map(|(m, c)| (m, c))
     }
 
-    pub(super) fn set(&self, group: &Group, ctx: &Context) -> Result<Option<Set>, Error> {
+    pub(super) fn set(&self, group: &Group, record: &Record, ctx: &Context) -> Result<Option<Set>, Error> {
+        if group.makes_pods {
+            return self.no_set(group, record).map(Some);
+        }
         let Some(set) = &self.set else { return Ok(None) };
         if !convert::owned_by(&set.metadata, &group.uid) {
             return Err(Error::NotOurs("StatefulSet", group.name.clone()));
@@ -75,6 +81,7 @@ impl World {
                         .as_ref()
                         .is_some_and(|status| status.observed_generation < set.metadata.generation)
                         || self.live_note().is_some_and(|note| note.hash != self.template),
+                    lacking: BTreeMap::new(),
                 }))
             }
         }
@@ -97,7 +104,7 @@ impl World {
                 h.applied.get(&format!("{kind}/{name}")) == there.as_ref().map(|(_, fingerprint)| fingerprint)
             });
             let version = there.and_then(|(meta, _)| meta.resource_version.clone());
-            found.push(Object { kind, name, manifest, current: same && untouched, version });
+            found.push(Object { kind, name, manifest, current: same && untouched, version, trial: None });
         }
         found
     }
@@ -135,7 +142,10 @@ impl World {
         for seat in Roster::new(group, set, record).seats() {
             members.insert(seat.ordinal, self.member(seat.name, seat.ordinal));
         }
-        let revision = self.set.as_ref().and_then(|s| s.status.as_ref()?.update_revision.as_deref());
+        let revision = match group.makes_pods {
+            true => self.newest_revision(),
+            false => self.set.as_ref().and_then(|s| s.status.as_ref()?.update_revision.as_deref()),
+        };
         let (keys, live) = (object.spec.policy_keys(), self.live_note());
         for pod in &self.pods {
             let owned = set.is_some_and(|s| convert::owned_by(&pod.metadata, &s.uid));
@@ -148,7 +158,10 @@ impl World {
             let seen = convert::pod(pod, group, &keys, revision, now);
             member.pod = Some(tanist_core::snapshot::Pod { stray, older_template, template, ..seen });
         }
-        members.into_values().take(limits::MEMBERS).collect()
+        // Whoever has a pod may be primary, and is never left out.
+        let has_room = members.len() <= limits::MEMBERS;
+        let all = members.into_values().filter(|member| has_room || member.pod.is_some());
+        all.take(limits::MEMBERS).collect()
     }
 
     /// The names of the group's claims that belong to no member of the roster.
@@ -181,6 +194,6 @@ impl World {
     }
 }
 
-fn named<'a>(list: &'a [Arc<DynamicObject>], name: &str) -> Option<&'a DynamicObject> {
+pub(super) fn named<'a>(list: &'a [Arc<DynamicObject>], name: &str) -> Option<&'a DynamicObject> {
     list.iter().map(|object| &**object).find(|object| object.metadata.name.as_deref() == Some(name))
 }

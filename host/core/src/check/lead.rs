@@ -2,6 +2,7 @@
 //!
 //! Nothing here lets data be lost: the primary is stopped only once its successor has all its data, and who leads then is for the failover's checks.
 use super::claims::{claims_not_ahead, volume_unchanged};
+use super::leave::others_first;
 use super::membership::quorum_without;
 use super::{Held, Rule, Violation, broken, broken_by, can_take_command, gives_up_lead, is_successor, retry_allowed};
 use crate::contract::{MemberName, Timestamp};
@@ -39,7 +40,7 @@ pub fn lead_cause(s: &Snapshot) -> Option<Cause> {
     let from = &primary.name;
     let cause = |word, to: Option<MemberName>, why| Some(Cause { word, from: from.clone(), to, why });
     // Where the lead cannot be given up without losing the majority, the application moves it when the member is removed.
-    if s.leaves(primary) && quorum_without(s, from).is_ok() {
+    if s.leaves(primary) && quorum_without(s, from).is_ok() && others_first(s, primary).is_ok() {
         return cause("leaving", None, format!("{from} is leaving and gives up the lead first"));
     }
     if s.is_cordoned(primary) && s.members.iter().any(|m| is_successor(s, m) && !s.is_cordoned(m)) {

@@ -2,8 +2,8 @@
 use super::claims::record_is_current;
 use super::membership::{is_let_go, quorum_without};
 use super::{Held, Rule, Violation, broken, broken_by, can_take_command, retry_allowed, role_is};
-use crate::contract::{MemberName, Position, Role, Transition};
-use crate::over::role_word;
+use crate::contract::{MemberName, Phase, Position, Role, Transition};
+use crate::over::{self, role_word};
 use crate::record::Event;
 use crate::snapshot::{Member, Snapshot};
 
@@ -50,6 +50,27 @@ pub fn stayers_serve(s: &Snapshot) -> Held {
     Err(broken(Rule::StayersFirst, message))
 }
 
+/// A member that works leaves while all that stay are in their roles, where any member can go: so the one that comes in its place joins first, and none that works goes for one that does not.
+/// One that is in no role itself waits for nobody.
+///
+/// # Errors
+/// [`Rule::StayersFirst`].
+pub fn others_first(s: &Snapshot, member: &Member) -> Held {
+    let works = |m: &Member| s.confirmed(m, Role::Primary) || s.confirmed(m, Role::Secondary);
+    if !s.group.makes_pods || s.group.is_stopped() || !works(member) {
+        return Ok(());
+    }
+    // Without that command the others are idle.
+    let is_idle = |m: &Member| s.group.commands.secondary.is_none() && s.reachable(m) && s.role(m).0 == Role::Stopped;
+    let there = s.members.iter().filter(|m| !s.leaves(m) && (works(m) || is_idle(m))).count();
+    let desired = s.group.replicas;
+    if u32::try_from(there).is_ok_and(|there| there >= desired) {
+        return Ok(());
+    }
+    let message = format!("{there} of {desired} members that stay are in their roles; it leaves when all are");
+    Err(broken_by(Rule::StayersFirst, &member.name, message))
+}
+
 /// As many seconds as the user wants have passed since another member than this one left (B29). Where members agree it left when the application removed it, otherwise when it stopped.
 ///
 /// # Errors
@@ -87,6 +108,7 @@ pub fn remove_member(s: &Snapshot, member: &Member) -> Held {
     }
     is_let_go(s, member)?;
     stayers_serve(s)?;
+    others_first(s, member)?;
     // Where members agree the wait is before the removal.
     if s.group.commands.membership.is_none() {
         removals_rest(s, &member.name)?;
@@ -134,7 +156,8 @@ fn final_data_known(s: &Snapshot, member: &Member) -> Held {
 /// [`Rule::NotSurplus`], [`Rule::StayersFirst`], [`Rule::MemberBusy`], [`Rule::NotAllStopped`], [`Rule::MayBePrimary`],
 /// [`Rule::PositionUnknown`].
 pub fn shrink_group(s: &Snapshot, replicas: u32) -> Held {
-    if replicas != s.group.replicas || s.set.as_ref().is_none_or(|set| set.replicas < replicas) {
+    let grows = !s.group.makes_pods && s.set.as_ref().is_none_or(|set| set.replicas < replicas);
+    if replicas != s.group.replicas || grows {
         return Err(broken(Rule::NotSurplus, format!("the desired number of members is no longer {replicas}")));
     }
     stayers_serve(s)?;
@@ -145,7 +168,7 @@ pub fn shrink_group(s: &Snapshot, replicas: u32) -> Held {
             let message = format!("its command {} is not settled", intent.command);
             return Err(broken_by(Rule::MemberBusy, &member.name, message));
         }
-        if member.pod.is_some() && s.role(member).0 != Role::Stopped {
+        if member.pod.is_some() && s.role(member).0 != Role::Stopped && !is_out(s, member) {
             let message = format!("{} is leaving and is {}", member.name, role_word(s.role(member).0));
             return Err(broken_by(Rule::NotAllStopped, &member.name, message));
         }
@@ -158,4 +181,56 @@ pub fn shrink_group(s: &Snapshot, replicas: u32) -> Held {
         }
     }
     Ok(())
+}
+
+/// Whether nothing of a member that leaves can run any more, so that it need not be stopped: its pod cannot start, for instance because its node or its volume is gone for good. Where any member
+/// can go this holds nobody up, while those that stay serve.
+#[must_use]
+pub fn is_out(s: &Snapshot, member: &Member) -> bool {
+    s.leaves(member)
+        && !is_needed_to_leave(s)
+        && !over::may_run(s, member)
+        && s.record.intent_of(&member.name).is_none()
+}
+
+/// Whether a member that leaves is needed until it has left in order: its data may be the most recent. With a `StatefulSet`, and on the way to 0 members, that is always so.
+#[must_use]
+pub fn is_needed_to_leave(s: &Snapshot) -> bool {
+    !s.group.makes_pods || s.group.is_stopped() || stayers_serve(s).is_err()
+}
+
+/// The pod of a member that left may be deleted, where this operator makes the pods: the group may get smaller by it, or got smaller before and only the pod is still there.
+///
+/// # Errors
+/// Those of [`shrink_group`].
+pub fn left_member(s: &Snapshot, member: &Member) -> Held {
+    let name = &member.name;
+    if !s.group.makes_pods || !s.leaves(member) {
+        return Err(broken_by(Rule::NotSurplus, name, "it stays"));
+    }
+    if s.roster().has(member) {
+        return shrink_group(s, s.group.replicas);
+    }
+    if let Some(intent) = s.record.intent_of(name) {
+        return Err(broken_by(Rule::MemberBusy, name, format!("its command {} is not settled", intent.command)));
+    }
+    if let Some(why) = s.may_be_primary().get(name) {
+        return Err(broken_by(Rule::MayBePrimary, name, format!("{name} left and may be primary: {why}")));
+    }
+    let (role, _) = s.role(member);
+    match role == Role::Stopped || !over::may_run(s, member) {
+        true => Ok(()),
+        false => Err(broken_by(Rule::NotAllStopped, name, format!("{name} left and is {}", role_word(role)))),
+    }
+}
+
+/// The pod has ended for good and may be replaced.
+///
+/// # Errors
+/// [`Rule::NotSurplus`].
+pub fn ended_member(member: &Member) -> Held {
+    match member.pod.as_ref().is_some_and(|pod| pod.phase == Phase::Ended) {
+        true => Ok(()),
+        false => Err(broken_by(Rule::NotSurplus, &member.name, "its pod has not ended")),
+    }
 }

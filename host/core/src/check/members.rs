@@ -1,6 +1,6 @@
 //! Which members may become a further primary or a secondary, be demoted or be treated while primaries serve.
 use super::claims::claims_not_ahead;
-use super::leave::removals_rest;
+use super::leave::{others_first, removals_rest};
 use super::membership::{counts, is_extra, is_let_go, is_listed, quorum_without};
 use super::{Held, Rule, Violation, broken, broken_by, can_take_command, retry_allowed, role_is};
 use crate::contract::{MemberName, Phase, Role};
@@ -170,6 +170,9 @@ pub fn demote_member(s: &Snapshot, serving: &[&Member], member: &Member) -> Held
 #[must_use]
 pub fn makes_room(s: &Snapshot, serving: &[&Member], member: &Member) -> bool {
     let other = serving.iter().any(|m| m.name != member.name && m.leads_clients());
+    if others_first(s, member).is_err() {
+        return false;
+    }
     if !s.leaves(member) || !other || serving.len() != s.group.desired_primaries() || counts(s, &member.name) {
         return false;
     }

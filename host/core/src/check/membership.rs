@@ -1,5 +1,5 @@
 //! Who may be started, added and removed where the members of the application agree (docs/rules.md, "Membership"). No policy is asked here, and none can break these rules.
-use super::leave::removals_rest;
+use super::leave::{others_first, removals_rest};
 use super::{Held, Rule, Violation, broken, broken_by, can_take_command, retry_allowed, role_is, sole_primary};
 use crate::contract::{MemberName, Position, Role};
 use crate::limits;
@@ -433,6 +433,7 @@ pub fn remove(s: &Snapshot, agreed: &Agreed, target: &MemberName) -> Held {
     // What was half added, or is not well, is in the way of the others.
     let is_well = entry.is_started() && entry.is_voter() && agreed.healthy_voters(group).contains(target);
     if wanted.is_none() && is_well {
+        s.member(target).map_or(Ok(()), |member| others_first(s, member))?;
         removals_rest(s, target)?;
     }
     // One whose start has ended and that is starting since may wait for its vote, which nobody gives it any more.

@@ -6,12 +6,12 @@ use crate::membership::{Agreed, Said, said};
 use crate::record::Verb;
 use crate::snapshot::{Member, Snapshot};
 
-/// The member comes or leaves when there are as many members as are asked for in place of `before`. `s` has the number that is asked for.
+/// The member comes or leaves when there are as many members as are asked for. `s` has the number that is asked for, `before` the one that counts.
 ///
 /// # Errors
 /// [`Rule::NotSurplus`]: it is one of the members before and after.
-pub fn comes_or_leaves(s: &Snapshot, before: u32, member: &Member) -> Held {
-    let is_there = member.ordinal < before;
+pub fn comes_or_leaves(s: &Snapshot, before: &Snapshot, member: &Member) -> Held {
+    let is_there = !before.leaves(member);
     match is_there == s.leaves(member) {
         true => Ok(()),
         false => Err(broken_by(Rule::NotSurplus, &member.name, "it stays")),

@@ -263,6 +263,8 @@ fn group(point: Point, story: &contract::Snapshot) -> Group {
         removal_rest: 0,
         update: update(point, story),
         deletes_volumes: false,
+        makes_pods: false,
+        unwanted: Default::default(),
         cluster_state: None,
         override_error: None,
         requested_recovery: None,
@@ -380,6 +382,7 @@ fn pod(told: &contract::Member) -> Pod {
         labels: told.labels.clone(),
         trouble: None,
         stray: None,
+        is_being_deleted: false,
     }
 }
 

@@ -436,6 +436,8 @@ fn group(members: u32) -> Group {
         removal_rest: 0,
         update: Update::default(),
         deletes_volumes: false,
+        makes_pods: false,
+        unwanted: Default::default(),
         cluster_state: None,
         override_error: None,
         requested_recovery: None,
@@ -477,6 +479,7 @@ fn member(ordinal: u32) -> Member {
         labels: Vec::new(),
         trouble: None,
         stray: None,
+        is_being_deleted: false,
     };
     let since = NOW.saturating_sub(60);
     let reading = Reading { role: Role::Stopped, since, processes: Some(0), ..Reading::default() };

@@ -1,6 +1,7 @@
 //! The last list of members on which the members of the application agreed.
 use crate::contract::{MemberName, Timestamp};
-use crate::roster;
+use crate::roster::{self, Roster};
+use crate::snapshot::Group;
 use serde::{Deserialize, Serialize};
 
 /// A list that a quorum of its voters said. Members that are stopped are known by it, so that they can be started again when nobody runs.
@@ -99,12 +100,12 @@ impl Membership {
 
     /// Whether these are the desired members, all started and with a vote.
     #[must_use]
-    pub fn is_settled(&self, group: &str, replicas: u32) -> bool {
+    pub fn is_settled(&self, group: &Group, roster: Roster<'_>) -> bool {
         let is_desired = |listed: &Listed| {
-            let own = listed.member.as_ref().and_then(|name| roster::ordinal(group, name.as_str()));
-            listed.started && listed.voter && own.is_some_and(|own| own < replicas)
+            let own = listed.member.as_ref().and_then(|name| roster::ordinal(&group.name, name.as_str()));
+            listed.started && listed.voter && own.is_some_and(|own| roster.wants(own))
         };
-        self.members.iter().all(is_desired) && u32::try_from(self.members.len()) == Ok(replicas)
+        self.members.iter().all(is_desired) && u32::try_from(self.members.len()) == Ok(group.replicas)
     }
 
     /// How many members have a vote.
@@ -113,12 +114,10 @@ impl Membership {
         self.members.iter().filter(|listed| listed.voter).count()
     }
 
-    /// How many seats its members of that group need: one more than the highest number of one that was started, or has a vote and may be needed for a majority.
-    #[must_use]
-    pub fn seats(&self, group: &str) -> u32 {
+    /// The numbers of its members of that group that are needed: those that were started, or have a vote and may be needed for a majority.
+    pub fn needed(&self, group: &str) -> impl Iterator<Item = u32> {
         let needed = self.members.iter().filter(|listed| listed.started || listed.voter);
-        let numbers = needed.filter_map(|listed| roster::ordinal(group, listed.member.as_ref()?.as_str()));
-        numbers.max().map_or(0, |highest| highest.saturating_add(1))
+        needed.filter_map(move |listed| roster::ordinal(group, listed.member.as_ref()?.as_str()))
     }
 
     /// The later of two lists of one cluster. A list of another cluster changes nothing.

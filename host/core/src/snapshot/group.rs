@@ -3,6 +3,7 @@ use super::Commands;
 use crate::contract::{MemberName, Position, Timestamp};
 use crate::record::GroupSize;
 use crate::state::Template;
+use std::collections::BTreeSet;
 
 /// The spec, validated.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,6 +44,10 @@ pub struct Group {
     pub deletes_volumes: bool,
     /// How a changed template reaches the pods (`spec.update`).
     pub update: Update,
+    /// Whether this operator makes the pods itself (`spec.members.kind: Pods`), and no `StatefulSet`.
+    pub makes_pods: bool,
+    /// The numbers of members that the user wants to go (`spec.members.remove`).
+    pub unwanted: BTreeSet<u32>,
     /// The ConfigMap that names the members (`spec.clusterState`). Absent: none is wanted.
     pub cluster_state: Option<Template>,
     /// Whether the group is paused: then only open commands are settled.

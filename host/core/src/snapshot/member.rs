@@ -74,6 +74,8 @@ pub struct Pod {
     /// What it lacks to be found by the Services and managed by the `StatefulSet`, and what helps, in one sentence. Such a pod still counts as the
     /// member's pod, because its application may run. Absent: it lacks nothing.
     pub stray: Option<String>,
+    /// Whether it was deleted already and its object is still there: it has no other phase when it has ended before.
+    pub is_being_deleted: bool,
 }
 
 /// A container.

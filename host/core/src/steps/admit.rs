@@ -31,7 +31,7 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
 fn ask(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     let (requested, before) = (s.group.requested, s.group.replicas);
     let then = with_all(s);
-    let bars = ask::bars(&then, |member| check::comes_or_leaves(&then, before, member));
+    let bars = ask::bars(&then, |member| check::comes_or_leaves(&then, s, member));
     let asked = requested.replicas;
     let numbers = format!("spec.replicas is {asked}, and {before} members were let in");
     let answered = match ask::ask_optional(&then, policies, plan, Point::Admit, &bars) {

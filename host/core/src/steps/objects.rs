@@ -1,10 +1,11 @@
 //! Objects: the Kubernetes objects of the group are as desired, and the pods of all members run.
-use crate::check::phase_word;
+use crate::check::{self, phase_word};
 use crate::contract::{Phase, Timestamp};
 use crate::limits;
-use crate::plan::{Action, Plan, Reason};
+use crate::plan::{Action, DeletionCause, Plan, Reason};
 use crate::policy::Policies;
 use crate::record::cut;
+use crate::roster::{Seat, Standing};
 use crate::snapshot::{Member, Missing, Snapshot};
 
 /// Runs this step; see the documentation of the module.
@@ -22,6 +23,46 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
         await_pod(s, plan, member);
     }
     nudge(s, plan);
+    if s.group.makes_pods {
+        create(s, plan);
+        clear(s, plan);
+    }
+}
+
+/// Creates what members lack. One that leaves gets no new pod while the others serve: nothing of it is needed.
+fn create(s: &Snapshot, plan: &mut Plan) {
+    let Some(set) = &s.set else { return };
+    let goes = |seat: &Seat| seat.standing == Standing::Leaving && !check::is_needed_to_leave(s);
+    for seat in s.roster().seats().filter(|seat| !goes(seat)) {
+        if let Some(objects) = set.lacking.get(&seat.name) {
+            plan.actions.push(Action::Create { member: seat.name, objects: objects.clone() });
+        }
+    }
+}
+
+/// Deletes pods that have ended, so that new ones are made, and pods of members that left.
+fn clear(s: &Snapshot, plan: &mut Plan) {
+    let there = s.members.iter().filter_map(|m| Some((m, m.pod.as_ref().filter(|pod| !pod.is_being_deleted)?)));
+    for (member, pod) in there {
+        let (cause, reason) = if check::ended_member(member).is_ok() {
+            let due = pod.phase_since.saturating_add(limits::ENDED_SECONDS);
+            if s.now < due {
+                plan.look_again_at(due);
+                continue;
+            }
+            (DeletionCause::Ended, "every container of the pod has ended")
+        } else if !s.roster().has(member) && check::left_member(s, member).is_ok() {
+            (DeletionCause::Left, "the member left")
+        } else {
+            continue;
+        };
+        plan.actions.push(Action::DeletePod {
+            member: member.name.clone(),
+            pod_uid: pod.uid.clone(),
+            cause,
+            reason: reason.into(),
+        });
+    }
 }
 
 fn await_pod(s: &Snapshot, plan: &mut Plan, member: &Member) {
@@ -31,7 +72,10 @@ fn await_pod(s: &Snapshot, plan: &mut Plan, member: &Member) {
     if let Some(trouble) = member.pod.as_ref().and_then(|p| p.trouble.as_ref()) {
         return plan.wait(Reason::PodCannotStart, Some(&member.name), format!("{message}: {}", cut(trouble)));
     }
-    let until = missing.map(|missing| next_nudge(s, missing));
+    let until = missing.map(|missing| match s.group.makes_pods {
+        true => s.now.saturating_add(limits::CREATE_AGAIN_SECONDS),
+        false => next_nudge(s, missing),
+    });
     match missing.and_then(|missing| missing.refused.as_ref()) {
         Some(why) => {
             let message = format!("{message}: Kubernetes refuses to create it: {}", cut(why));
@@ -52,7 +96,7 @@ fn next_nudge(s: &Snapshot, missing: &Missing) -> Timestamp {
 
 /// The controller of the `StatefulSet` tries again to create a pod after a back-off of many minutes. An annotation on the object ends that back-off.
 fn nudge(s: &Snapshot, plan: &mut Plan) {
-    let Some(set) = &s.set else { return };
+    let Some(set) = s.set.as_ref().filter(|_| !s.group.makes_pods) else { return };
     let long = |missing: &Missing| s.now.saturating_sub(missing.since) >= limits::MISSING_SECONDS;
     let rests = set.nudged.is_some_and(|at| at <= s.now && s.now.saturating_sub(at) < limits::NUDGE_SECONDS);
     // Applying the StatefulSet wakes its controller as well.

@@ -39,7 +39,7 @@ fn pending(s: &Snapshot) -> Option<(u64, String)> {
         _ => None,
     };
     let open = s.record.intents.iter().find(|intent| intent.verb.changes_members()).map(Intent::what);
-    if next.is_none() && open.is_none() && known.is_settled(&s.group.name, s.group.replicas) {
+    if next.is_none() && open.is_none() && known.is_settled(&s.group, s.roster()) {
         return None;
     }
     let what = open.or_else(|| next.as_ref().map(resize::describe));

@@ -93,7 +93,7 @@ fn is_back(s: &Snapshot, target: &MemberName) -> bool {
 pub fn next(s: &Snapshot, agreed: &Agreed) -> Option<Change> {
     let group = &s.group.name;
     let members = || agreed.list.entries.iter().filter_map(|entry| Some((entry, entry.member(group)?)));
-    let leaves = |name: &MemberName| roster::ordinal(group, name.as_str()).is_some_and(|own| own >= s.group.replicas);
+    let leaves = |name: &MemberName| roster::ordinal(group, name.as_str()).is_some_and(|own| !s.roster().wants(own));
     let change = |verb, target: MemberName, repairs| Some(Change { verb, target, repairs });
     // First what was half added, then the highest number.
     let mut leaving: Vec<(&Entry, MemberName)> = members().filter(|(_, name)| leaves(name)).collect();

@@ -2,13 +2,14 @@
 //! down (S25, S26, S27).
 //!
 //! The `StatefulSet` is not simply given a smaller number, because its controller would delete the pods with the highest ordinals, primary or not.
+//! Where this operator makes the pods, it deletes those of members that left.
 use crate::check;
 use crate::check::Rule;
 use crate::contract::Role;
 use crate::limits;
 use crate::over;
 use crate::over::role_word;
-use crate::plan::{Action, Plan, Reason};
+use crate::plan::{Action, DeletionCause, Plan, Reason};
 use crate::policy::Policies;
 use crate::record::{Event, Verb};
 use crate::snapshot::{Member, Snapshot};
@@ -20,7 +21,9 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     if s.set.is_none() {
         return;
     }
-    if s.roster().provided() <= s.group.replicas {
+    let is_left = |m: &Member| m.pod.is_some() && !s.roster().has(m);
+    let has_pods_left = s.group.makes_pods && s.members.iter().any(is_left);
+    if !s.roster().has_surplus() && !has_pods_left {
         return;
     }
     if let Err(violation) = check::stayers_serve(s) {
@@ -30,7 +33,8 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     // Secondaries first, from the highest ordinal: the primary leaves last.
     leaving.sort_by_key(|m| (s.role(m).0 == Role::Primary, std::cmp::Reverse(m.ordinal)));
     let is_let_go = |m: &Member| check::is_let_go(s, m).is_ok();
-    if let Some(member) = leaving.iter().find(|m| s.role(m).0 != Role::Stopped && m.pod.is_some() && is_let_go(m)) {
+    let runs = |m: &Member| s.role(m).0 != Role::Stopped && m.pod.is_some() && !check::is_out(s, m);
+    if let Some(member) = leaving.iter().find(|m| runs(m) && is_let_go(m)) {
         return stop_next(s, policies, plan, member);
     }
     for violation in leaving.iter().filter_map(|m| check::is_let_go(s, m).err()) {
@@ -43,7 +47,7 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     if !leaving.iter().all(|m| is_let_go(m)) {
         return;
     }
-    if let Some(missing) = leaving.iter().find(|m| !s.reachable(m) && s.roster().is_made(m)) {
+    if let Some(missing) = leaving.iter().find(|m| !s.reachable(m) && s.roster().is_made(m) && !check::is_out(s, m)) {
         let message = format!("{} is leaving, and its pod does not run, so its data cannot be read", missing.name);
         return plan.wait(Reason::ShrinkPending, Some(&missing.name), message);
     }
@@ -64,7 +68,10 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
         let until = violation.until.or(again).or_else(|| over::proven_at(s));
         return plan.wait_until(Reason::ShrinkPending, violation.member.as_ref(), violation.message, until);
     }
-    shrink(s, plan, &leaving);
+    // Where only pods of members are left that the record does not know any more, there is nothing to forget.
+    if s.roster().has_surplus() {
+        shrink(s, plan, &leaving);
+    }
 }
 
 /// Stops a member that leaves: the one that a policy chooses, or else `next`.
@@ -99,11 +106,25 @@ fn stop_member(s: &Snapshot, plan: &mut Plan, member: &Member) {
 
 fn shrink(s: &Snapshot, plan: &mut Plan, leaving: &[&Member]) {
     plan.record.last_replicas = s.group.replicas;
+    let come_back = s.group.is_stopped();
+    if let Some(seats) = &mut plan.record.seats {
+        seats.remove(&leaving.iter().map(|m| m.ordinal).collect(), come_back);
+    }
     if s.group.is_stopped() {
         // Nobody is left who could take over: with `preferRunning`, too, the primary, which stopped last, has every acknowledged write (S26).
         leaving.iter().for_each(|m| remember::note_position(plan, m));
     }
     plan.record.retired.extend(leaving.iter().map(|m| m.name.clone()));
     plan.record.note(s.now, Event::Shrunk, None, Some(format!("to {} members", s.group.replicas)));
-    plan.actions.push(Action::Scale { replicas: s.group.replicas });
+    if !s.group.makes_pods {
+        return plan.actions.push(Action::Scale { replicas: s.group.replicas });
+    }
+    for (member, pod) in leaving.iter().filter_map(|m| Some((m, m.pod.as_ref()?))) {
+        plan.actions.push(Action::DeletePod {
+            member: member.name.clone(),
+            pod_uid: pod.uid.clone(),
+            cause: DeletionCause::Left,
+            reason: "the member left".into(),
+        });
+    }
 }

@@ -36,7 +36,8 @@ fn resize(world: &mut World, dice: &Dice) {
     world.group.primaries = if world.group.commands.secondary.is_some() { replicas.min(1) } else { replicas };
     world.objects.retain(|o| o.kind != "StatefulSet");
     let manifest = serde_json::Value::Null.into();
-    let set = Object { kind: "StatefulSet".into(), name: "db".into(), manifest, current: false, version: None };
+    let set =
+        Object { kind: "StatefulSet".into(), name: "db".into(), manifest, current: false, version: None, trial: None };
     world.objects.push(set);
 }
 

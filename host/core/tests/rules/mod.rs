@@ -27,6 +27,7 @@ mod rollback;
 mod rollout;
 mod roster;
 mod scaling;
+mod seats;
 mod second_look;
 mod state;
 mod status;

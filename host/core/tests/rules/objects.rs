@@ -30,6 +30,7 @@ fn applied(kind: &str) -> Object {
         manifest: serde_json::Value::Null.into(),
         current: false,
         version: None,
+        trial: None,
     }
 }
 

@@ -38,7 +38,7 @@ fn delete() -> Action {
 
 fn apply(kind: &str) -> Action {
     let manifest = serde_json::Value::Null.into();
-    Action::Apply(Object { kind: kind.into(), name: "db".into(), manifest, current: false, version: None })
+    Action::Apply(Object { kind: kind.into(), name: "db".into(), manifest, current: false, version: None, trial: None })
 }
 
 /// Which of these actions are left out while that is missing: those that a failure concerns, by their place.

@@ -182,7 +182,7 @@ fn a_policy_that_waits_is_asked_again_at_its_time() {
 fn a_round_that_awaits_anything_else_moves_nobody() {
     let mut world = settled();
     let (kind, name, manifest) = ("Service".into(), "db-rw".into(), serde_json::Value::Null.into());
-    world.objects.push(Object { kind, name, manifest, current: false, version: None });
+    world.objects.push(Object { kind, name, manifest, current: false, version: None, trial: None });
     assert_eq!(deleted(&decide(&world.observe(), &moves(1))), [], "an object is being applied");
     world.objects.clear();
     let plan = decide(&world.observe(), &moves(1));

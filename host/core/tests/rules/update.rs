@@ -269,6 +269,7 @@ fn a_pod_is_deleted_by_the_second_look_alone() {
             manifest: Default::default(),
             current: false,
             version: None,
+            trial: None,
         });
         deleted(&decide(&s, &Natural)).len()
     };

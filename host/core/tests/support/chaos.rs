@@ -132,7 +132,8 @@ fn resize(world: &mut World, replicas: u32) {
     world.group.primaries = world.group.primaries.min(replicas.max(1));
     world.objects.retain(|o| o.kind != "StatefulSet");
     let manifest = serde_json::Value::Null.into();
-    let set = Object { kind: "StatefulSet".into(), name: "db".into(), manifest, current: false, version: None };
+    let set =
+        Object { kind: "StatefulSet".into(), name: "db".into(), manifest, current: false, version: None, trial: None };
     world.objects.push(set);
 }
 

@@ -496,7 +496,7 @@ impl Story {
     fn object(&mut self, kind: &str, name: &str) {
         let manifest = serde_json::Value::Null.into();
         let (kind, name) = (kind.into(), name.into());
-        self.world.objects.push(Object { kind, name, manifest, current: false, version: None });
+        self.world.objects.push(Object { kind, name, manifest, current: false, version: None, trial: None });
     }
 }
 

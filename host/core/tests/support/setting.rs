@@ -48,6 +48,8 @@ pub fn group(replicas: u32, primaries: u32) -> Group {
         removal_rest: 0,
         update: Update::default(),
         deletes_volumes: false,
+        makes_pods: false,
+        unwanted: Default::default(),
         cluster_state: None,
         override_error: None,
         requested_recovery: None,

@@ -148,6 +148,7 @@ impl World {
             labels: Vec::new(),
             trouble: None,
             stray: None,
+            is_being_deleted: false,
         };
         let said = (Role::Stopped, self.now, 0);
         self.pods.insert(ordinal, Body { pod, app: App::stopped(), said, read: None });
@@ -387,6 +388,7 @@ impl World {
                 self.say(format!("delete the claim {claim}"));
                 assert!(self.volumes.remove(&ordinal(member)).is_some_and(|volume| volume.uid == *uid));
             }
+            Action::Create { member, .. } => panic!("{member}: no group of this world makes its pods itself"),
             Action::Nudge { .. } => {
                 self.say("nudge the set".into());
                 let now = self.now;

@@ -1,6 +1,7 @@
 //! Groups whose members agree: who may be added, removed, started and stopped, by what the application itself has agreed on (docs/rules.md, "Membership").
 use super::{Noted, list, text};
 use crate::agree::{self, Agreement, Past};
+use crate::controllers;
 use crate::faults::Fault;
 use crate::world::{Machine, State};
 use kube::ResourceExt;
@@ -106,8 +107,7 @@ fn changes(state: &State, uid: &str, token: &str, noted: &Noted) -> Found {
 /// Whether that member is desired now, and was when the command was decided on.
 fn is_desired(state: &State, noted: &Noted, member: &str) -> bool {
     let Some(group) = state.groups.get(&noted.group) else { return false };
-    let ordinal = member.rsplit_once('-').and_then(|(_, ordinal)| ordinal.parse::<u32>().ok());
-    group.metadata.generation == Some(noted.generation) && ordinal.is_some_and(|own| own < group.spec.replicas)
+    group.metadata.generation == Some(noted.generation) && controllers::is_desired(group, member)
 }
 
 /// A member is started in the pod of that UID.

@@ -1,4 +1,5 @@
 //! Updates: a pod of an older template is deleted so that the next one has the present template; the only primary gives up the lead before (docs/rules.md, "Update").
+use crate::controllers::present_revision;
 use crate::strikes::group_of;
 use crate::world::State;
 use kube::ResourceExt;
@@ -10,7 +11,7 @@ use tanist_core::contract::Role;
 pub(super) fn may_replace(state: &State, pod: &str) -> bool {
     let Some(object) = state.pods.get(pod) else { return false };
     let group = group_of(object);
-    let present = state.sets.get(&group).and_then(|set| set.status.as_ref()?.update_revision.clone());
+    let present = present_revision(state, &group);
     let is_older = present.is_some() && object.labels().get("controller-revision-hash") != present.as_ref();
     let update = state.groups.get(&group).map(|group| &group.spec.update);
     is_older && update.is_some_and(|update| update.batch != Batch::None && !update.paused)

@@ -1,6 +1,7 @@
 //! The end of a life: a group that says that it is Ready has in truth what it asks for, and while a node stays away the others are used.
 use crate::agree;
 use crate::clients;
+use crate::controllers::desired;
 use crate::world::{Machine, State};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
@@ -13,10 +14,13 @@ use tanist_core::contract::Role;
 #[must_use]
 pub fn lacks(state: &State, group: &ReplicaGroup) -> Vec<String> {
     let name = group.name_any();
-    let members: Vec<String> = (0..group.spec.replicas).map(|ordinal| format!("{name}-{ordinal}")).collect();
+    let members = desired(group);
     let leaders = leaders(state, &members);
     let wanted = group.spec.primaries.count(group.spec.replicas) as usize;
     let mut lacks = Vec::new();
+    if members.len() != group.spec.replicas as usize {
+        lacks.push(format!("{} of {} members are remembered", members.len(), group.spec.replicas));
+    }
     if leaders.len() != wanted {
         lacks.push(format!("{} of {wanted} members are primary", leaders.len()));
     }
@@ -98,8 +102,7 @@ fn services_lack(state: &State, group: &str) -> Vec<String> {
 /// role. A group without such a primary may wait for what is on those nodes, and so may one whose pods cannot be told from those there.
 #[must_use]
 pub fn waits_in_vain(state: &State, group: &ReplicaGroup) -> Vec<String> {
-    let name = group.name_any();
-    let members: Vec<String> = (0..group.spec.replicas).map(|ordinal| format!("{name}-{ordinal}")).collect();
+    let members = desired(group);
     let leaders = leaders(state, &members);
     let reached = |pod: &String| state.running(pod).is_some_and(|(uid, machine)| state.reaches(uid, machine));
     let record = group.status.as_ref().and_then(|status| status.record.as_ref());

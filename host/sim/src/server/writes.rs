@@ -1,10 +1,12 @@
 //! What a write does to the world, if the world is as the write says.
+use crate::app::Disk;
 use crate::controllers::delete;
 use crate::oracles;
 use crate::shared::Shared;
+use crate::strikes::group_of;
 use crate::world::{NAMESPACE, State};
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::PodCondition;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimStatus, Pod, PodCondition, PodStatus};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::ResourceExt;
@@ -47,6 +49,9 @@ pub fn word(write: &Write) -> &'static str {
     match write {
         Write::Status(_) => "a status is written",
         Write::Apply { .. } => "an object is applied",
+        Write::Create { dry_run: true, .. } => "a pod is tried",
+        Write::Create { kind: Kind::Pod, .. } => "a pod is made",
+        Write::Create { .. } => "a claim is made",
         Write::Label { .. } => "a role is written",
         Write::Gate { .. } => "readiness is written",
         Write::Mark { notes, .. } if notes.contains_key(CLAIM_START) => "a start is noted",
@@ -117,6 +122,8 @@ fn change(state: &mut State, write: Write) -> Result<Option<Object>, Error> {
         Write::Apply { kind, name, manifest, manager, force, .. } => {
             apply(state, kind, &name, &manifest, manager, force)
         }
+        Write::Create { dry_run: true, .. } => Ok(None),
+        Write::Create { kind, manifest, .. } => create(state, kind, manifest),
         Write::Label { pod: fence, role } => {
             let mut pod = fenced(&state.pods, &fence)?;
             match role {
@@ -268,6 +275,47 @@ fn apply(
         meta.annotations = Some(annotations);
     }
     Ok(Some(Object::Plain(Arc::new(store(state, kind, name, meta, (part, spec))?))))
+}
+
+/// Creation, as far as the operator uses it: pods and claims.
+fn create(state: &mut State, kind: Kind, manifest: Value) -> Result<Option<Object>, Error> {
+    let invalid = |error: serde_json::Error| refused(422, "Invalid", &error.to_string());
+    let exists = || refused(409, "AlreadyExists", "it is there already");
+    match kind {
+        Kind::Pod => {
+            let mut pod: Pod = serde_json::from_value(manifest).map_err(invalid)?;
+            let name = pod.name_any();
+            if state.pods.contains_key(&name) {
+                return Err(exists());
+            }
+            note_owner(state, &pod.metadata);
+            pod.metadata.uid = Some(state.birth("pod"));
+            pod.metadata.creation_timestamp = Some(state.time());
+            pod.status = Some(PodStatus { phase: Some("Pending".into()), ..PodStatus::default() });
+            state.stamp(&mut pod.metadata);
+            let pod = Shared::from(pod);
+            state.pods.insert(name.clone(), pod.clone());
+            state.say(format!("{name} is created"));
+            oracles::seats::made(state, &group_of(&pod), &name);
+            Ok(Some(Object::Pod(pod.as_it_is())))
+        }
+        Kind::Claim => {
+            let mut claim: PersistentVolumeClaim = serde_json::from_value(manifest).map_err(invalid)?;
+            let name = claim.name_any();
+            if state.claims.contains_key(&name) {
+                return Err(exists());
+            }
+            let uid = state.birth("claim");
+            claim.metadata.uid = Some(uid.clone());
+            claim.status = Some(PersistentVolumeClaimStatus { phase: Some("Bound".into()), ..Default::default() });
+            state.stamp(&mut claim.metadata);
+            state.disks.insert(uid, Disk::default());
+            let claim = Shared::from(claim);
+            state.claims.insert(name, claim.clone());
+            Ok(Some(Object::Claim(claim.as_it_is())))
+        }
+        _ => Err(refused(400, "BadRequest", "only pods and claims are created")),
+    }
 }
 
 /// What is applied for a group that is gone goes, too.

@@ -1,14 +1,14 @@
 //! What users change of a group, its objects and its volumes.
-use super::{ALL_AGREE, edit, least, write_pod};
+use super::{edit, group_of, least, write_pod};
 use crate::app::App;
-use crate::controllers::{claim_of, delete};
+use crate::controllers::{claim_of, delete, present_revision};
 use crate::faults::Fault;
 use crate::oracles::{routes, treats};
 use crate::server::GUARDED;
 use crate::world::{Machine, State};
 use kube::ResourceExt;
 use serde_json::{Value, json};
-use tanist_api::spec::Primaries;
+use tanist_api::spec::{MembersKind, Primaries};
 use tanist_api::{LABEL_GROUP, ReplicaGroup};
 use tanist_core::contract::Role;
 
@@ -38,11 +38,31 @@ pub fn strike(state: &mut State, name: &str) {
         }
         return;
     }
+    let makes_pods = state.groups.get(name).is_some_and(|group| group.spec.members.kind == MembersKind::Pods);
+    if makes_pods && state.happens(Fault::MemberRemoved, 8) {
+        remove_member(state, name);
+    }
     // Each member that agrees serves: another number of primaries is not for such an application.
     if !state.agreements.contains_key(name) && state.happens(Fault::PrimariesChanged, 12) {
         let asked = u32::try_from(state.roll(Fault::PrimariesChanged, u64::from(PRIMARIES) + 1)).unwrap_or(1);
         ask_for_primaries(state, name, if asked == 0 { Primaries::All } else { Primaries::Count(asked) });
     }
+}
+
+/// A user wants a member to go; or in one case of four all stay that were named before.
+fn remove_member(state: &mut State, name: &str) {
+    if state.roll(Fault::MemberRemoved, 4) == 0 {
+        return edit(state, name, "nobody is to go", |group| group.spec.members.remove.clear());
+    }
+    let of_group = |pod: &&String| state.pods.get(*pod).is_some_and(|object| group_of(object) == name);
+    let pods: Vec<String> = state.pods.keys().filter(of_group).cloned().collect();
+    let chosen = usize::try_from(state.roll(Fault::MemberRemoved, pods.len() as u64)).unwrap_or(0);
+    let Some(member) = pods.get(chosen).cloned() else { return };
+    edit(state, name, &format!("{member} is to go"), |group| {
+        if !group.spec.members.remove.contains(&member) {
+            group.spec.members.remove.push(member.clone());
+        }
+    });
 }
 
 /// A user deletes a group. `after`: for how many seconds what belonged to it stays.
@@ -108,13 +128,13 @@ pub fn renew(state: &mut State) {
     };
     let groups: Vec<String> = state.groups.values().filter(|group| waits(group)).map(ResourceExt::name_any).collect();
     for group in groups {
-        let set = state.sets.get(&group);
-        let present = set.and_then(|set| set.status.as_ref()?.update_revision.clone());
+        let present = present_revision(state, &group);
         let is_old = |pod: &String| {
             let object = state.pods.get(pod);
             object.is_some_and(|object| object.labels().get("controller-revision-hash") != present.as_ref())
         };
-        let members = (0..ALL_AGREE).map(|ordinal| format!("{group}-{ordinal}"));
+        let of_group = |pod: &String| state.pods.get(pod).is_some_and(|object| group_of(object) == group);
+        let members: Vec<String> = state.pods.keys().filter(|pod| of_group(pod)).cloned().collect();
         if let Some(pod) = members.into_iter().find(is_old) {
             delete(state, &pod);
         }

@@ -103,6 +103,14 @@ const RULES: &[(&str, Rule)] = &[
         let of = |key: &str| own.get(key).and_then(Value::as_i64);
         of("minReplicas").zip(of("maxReplicas")).is_none_or(|(least, most)| least <= most)
     }),
+    ("self.kind == 'Pods' || !has(self.remove) || self.remove.size() == 0", |own| {
+        own["kind"] == "Pods" || own.get("remove").and_then(Value::as_array).is_none_or(Vec::is_empty)
+    }),
+    ("!has(self.spec.members.remove) || self.spec.members.remove.all(m, m.startsWith(self.metadata.name))", |own| {
+        let named = own.pointer("/spec/members/remove").and_then(Value::as_array);
+        let is_own = |member: &Value| member.as_str().is_some_and(|m| m.starts_with(text(own, "/metadata/name")));
+        named.is_none_or(|named| named.iter().all(is_own))
+    }),
     ("has(self.value) != has(self.each)", |own| own.get("value").is_some() != own.get("each").is_some()),
     (
         "!has(self.value) || self.value.matches('^([^$]|[$]+[^$(]|[$]+[(](GROUP|NAMESPACE|UID|STATE|COUNT|NAMES|ADDRESSES)[)])*[$]*$')",

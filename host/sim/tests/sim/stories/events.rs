@@ -79,3 +79,9 @@ pub fn leave_one(state: &mut State) {
 pub fn remove_status(state: &mut State) {
     edit(state, "db", "its status is removed", |group| group.status = None);
 }
+
+/// A user wants that member to go, and another one in its place.
+pub fn remove(state: &mut State, member: &str) {
+    let member = member.to_owned();
+    edit(state, "db", &format!("{member} is to go"), |group| group.spec.members.remove.push(member.clone()));
+}

@@ -6,14 +6,16 @@
 mod events;
 
 use super::policies::Natural;
-use events::{drain, each, leave_one, lose_a_copy, node, on_primary, pause, prefer, remove_status, resize};
+use events::{drain, each, leave_one, lose_a_copy, node, on_primary, pause, prefer, remove, remove_status, resize};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use tanist_api::ReplicaGroup;
 use tanist_sim::app::group;
 use tanist_sim::controllers::delete;
+use tanist_sim::life::pods_by_operator;
 use tanist_sim::points::{Event, Played, Story, Wrong, play};
-use tanist_sim::strikes::{die, forget, label, lose_volume, restart};
+use tanist_sim::strikes::users::change_template;
+use tanist_sim::strikes::{die, evict, forget, label, lose_volume, restart};
 
 /// A group with one primary.
 fn one(members: u64) -> Vec<ReplicaGroup> {
@@ -23,6 +25,13 @@ fn one(members: u64) -> Vec<ReplicaGroup> {
 /// A group with two.
 fn two(members: u64) -> Vec<ReplicaGroup> {
     vec![group("db", members, 2)]
+}
+
+/// A group with one primary whose pods the operator makes itself.
+fn own(members: u64) -> Vec<ReplicaGroup> {
+    let mut group = group("db", members, 1);
+    pods_by_operator(&mut group);
+    vec![group]
 }
 
 /// `NAME: GROUPS, SECOND => EVENT, ...;` for each story.
@@ -76,6 +85,17 @@ stories! {
     one_of_two_primaries_loses_its_volume: two(3), 20 => lose_a_copy;
     both_primaries_die: two(3), 20 => |s| each(s, die);
     the_node_of_one_of_two_primaries_is_silent_and_comes_back: two(3), 20 => |s| node(s, false), 90 => |s| node(s, true);
+    a_group_forms_whose_pods_the_operator_makes: own(3);
+    a_pod_that_the_operator_made_is_deleted: own(3), 20 => |s| delete(s, "db-1");
+    a_pod_that_the_operator_made_loses_its_volume: own(3), 20 => |s| lose_volume(s, "db-1");
+    a_member_in_the_middle_goes: own(3), 20 => |s| remove(s, "db-1");
+    the_primary_goes: own(3), 20 => |s| on_primary(s, remove);
+    a_member_in_the_middle_goes_while_the_group_gets_smaller: own(3), 20 => |s| remove(s, "db-1"), 20 => |s| resize(s, 2);
+    a_group_of_such_members_grows_and_gets_smaller: own(2), 20 => |s| resize(s, 3), 40 => |s| resize(s, 2), 60 => |s| resize(s, 3);
+    a_group_of_such_members_goes_to_none_and_back: own(3), 20 => |s| resize(s, 0), 50 => |s| resize(s, 2);
+    the_status_of_such_a_group_is_removed: own(3), 20 => |s| remove(s, "db-1"), 50 => remove_status;
+    a_pod_that_the_operator_made_is_evicted: own(3), 20 => |s| evict(s, "db-1");
+    a_changed_template_reaches_such_members: own(3), 20 => |s| change_template(s, "db", 7);
     one_of_two_primaries_leaves: two(3), 20 => |s| die(s, "db-0"), 21 => |s| resize(s, 2);
 }
 

@@ -1,0 +1,128 @@
+//! Members by identity (`spec.members.kind: Pods`): the operator makes pods and claims itself, and any member can go.
+use crate::takeover::{behind, led};
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+use tanist_e2e::{
+    EtcdClient, Group, Outcome, Stage, condition, counts, counts_of, kubectl, merge, play, text, until, waits,
+};
+
+/// What there is of a kind in the stage's namespace and belongs to the group, sorted.
+fn names(stage: &Stage, kind: &str) -> Result<Vec<String>> {
+    let of_group = ["get", kind, "-n", &stage.namespace, "-l", "tanist.dev/group", "-o", "name"];
+    let mut names: Vec<_> =
+        kubectl(&of_group)?.lines().filter_map(|line| Some(line.split_once('/')?.1.to_owned())).collect();
+    names.sort();
+    Ok(names)
+}
+
+fn called(prefix: &str, numbers: &[u32]) -> Vec<String> {
+    numbers.iter().map(|number| format!("{prefix}-{number}")).collect()
+}
+
+/// Waits until the members are these, each in its role, with that many rows.
+async fn members(stage: &Stage, group: &Group, numbers: &[u32], rows: u32) -> Result<Value> {
+    let seen = group.ready(120).await?;
+    until("the pods of the members", 60, async || Ok(names(stage, "pods")? == called("register", numbers))).await?;
+    for number in numbers {
+        let member = group.member(*number);
+        until("every row", 60, async || Ok(member.count().await.is_ok_and(|count| count == rows))).await?;
+    }
+    Ok(seen)
+}
+
+fn primary(seen: &Value) -> u32 {
+    let name = text(seen, "/status/columns/primaries");
+    name.rsplit_once('-').and_then(|(_, number)| number.parse().ok()).unwrap_or(99)
+}
+
+// D23: without the right to create pods that is said, and nothing is made. With it the members are as those of a StatefulSet: names, DNS, Services, claims; a pod that is deleted comes back on its volume,
+// and one in the middle goes when another one has joined in its place. Numbers are not used again, and all come back after 0.
+#[test]
+fn any_member_can_go() -> Outcome {
+    play("identity").run(async |stage| {
+        let mut changes = led();
+        merge(&mut changes, json!({"members": {"kind": "Pods"}, "resyncIntervalSeconds": 2}));
+        let group = stage.register(changes).await?;
+        let is_said = |seen: &Value| waits(seen).contains("refused to create PersistentVolumeClaim data-register-");
+        group.until("the missing right is said", 60, is_said).await?;
+        ensure!(names(stage, "pods")?.is_empty(), "{:?}", names(stage, "pods")?);
+
+        stage.operator.grant("deploy/rbac/members").await?;
+        members(stage, &group, &[0, 1, 2], 0).await?;
+        ensure!(names(stage, "statefulsets")?.is_empty(), "{:?}", names(stage, "statefulsets")?);
+        group.member(0).write(3).await?;
+        group.copied(3).await?;
+        ensure!(behind(stage, "register-rw").await? == "register-0", "{}", behind(stage, "register-rw").await?);
+
+        let (pod, claim) = (group.member(1).uid().await?, uid(stage, "pvc", "data-register-1")?);
+        group.member(1).delete(None).await?;
+        group.member(1).replaced(&pod, 60).await?;
+        members(stage, &group, &[0, 1, 2], 3).await?;
+        ensure!(uid(stage, "pvc", "data-register-1")? == claim, "it has another volume");
+
+        group.change(json!({"members": {"remove": ["register-1"]}})).await?;
+        until("another one in its place", 90, async || Ok(names(stage, "pods")?.contains(&"register-3".to_owned())))
+            .await?;
+        let seen = members(stage, &group, &[0, 2, 3], 3).await?;
+        ensure!(primary(&seen) == 0, "the lead moved for nothing: {}", primary(&seen));
+        ensure!(names(stage, "pvc")?.contains(&"data-register-1".to_owned()), "its volume went with it");
+
+        // The primary, at the same time as the last one is not desired any more.
+        group.change(json!({"members": {"remove": ["register-1", "register-0"]}, "replicas": 2})).await?;
+        let seen = members(stage, &group, &[2, 3], 3).await?;
+        let led = group.member(primary(&seen));
+        led.write(2).await?;
+        members(stage, &group, &[2, 3], 5).await?;
+
+        group.change(json!({"members": {"remove": []}, "replicas": 0})).await?;
+        group.until("nobody to run", 90, |seen| condition(seen, "Ready").starts_with("True Stopped")).await?;
+        until("all pods to go", 60, async || Ok(names(stage, "pods")?.is_empty())).await?;
+        group.change(json!({"replicas": 3})).await?;
+        let seen = members(stage, &group, &[2, 3, 4], 5).await?;
+
+        // The operator is killed, and the pods go at once with their node's consent; it makes them again.
+        stage.operator.kill(&stage.operator.pod().await?).await?;
+        group.member(primary(&seen)).delete(None).await?;
+        members(stage, &group, &[2, 3, 4], 5).await?;
+        Ok(())
+    })
+}
+
+fn uid(stage: &Stage, kind: &str, name: &str) -> Result<String> {
+    kubectl(&["get", kind, name, "-n", &stage.namespace, "-o", "jsonpath={.metadata.uid}"])
+}
+
+// D16, D20, D23: etcd under a client; the member in the middle goes after another one has joined, a lost one is repaired, and a group that got smaller grows again beside the claims that were kept.
+#[test]
+fn any_member_of_etcd_can_go() -> Outcome {
+    play("identities").run(async |stage| {
+        stage.operator.grant("deploy/rbac/members").await?;
+        let group = stage.etcd(json!({"replicas": 3, "members": {"kind": "Pods"}})).await?;
+        let first = counts(&group, 3).await?;
+        let client = EtcdClient::begin(stage, None).await?;
+
+        group.change(json!({"members": {"remove": ["etcd-1"]}})).await?;
+        let second = counts_of(&group, &[0, 2, 3]).await?;
+        for name in ["etcd-0", "etcd-2"] {
+            ensure!(first.get(name) == second.get(name), "{name} has another identity: {first:?} {second:?}");
+        }
+        client.goes_on().await?;
+
+        for (kind, name) in [("pvc", "data-etcd-2"), ("pod", "etcd-2")] {
+            kubectl(&["delete", kind, name, "-n", &stage.namespace, "--wait=false"])?;
+        }
+        until("another identity on the new volume", 150, async || {
+            let now = tanist_e2e::listed(&group, 0).await?;
+            Ok(now.len() == 3 && now.get("etcd-2").is_some_and(|own| second.get("etcd-2") != Some(own) && own.1))
+        })
+        .await?;
+        counts_of(&group, &[0, 2, 3]).await?;
+
+        group.change(json!({"replicas": 1})).await?;
+        counts_of(&group, &[0]).await?;
+        // A StatefulSet would come back with the volumes of identities that are over.
+        group.change(json!({"replicas": 3})).await?;
+        counts_of(&group, &[0, 4, 5]).await?;
+        client.lost_nothing().await
+    })
+}

@@ -1,0 +1,34 @@
+//! What makes the pods of the members, and which members are to go: the part `members` of a group's spec.
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What makes the pods of the members, and which members are to go.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Members {
+    /// What makes the pods. `StatefulSet`: a StatefulSet, whose members are numbered from 0 without a gap, so that the highest number leaves first. `Pods`: Tanist itself, with
+    /// claims by the same names. A member has its number, its name and its volumes for life, and a number is never used twice, so that any member can go (`remove`). Pods that are lost are made anew, as
+    /// by a StatefulSet. That needs the right to create pods and claims, which only `deploy/rbac/members` grants. Immutable.
+    #[serde(default)]
+    pub kind: MembersKind,
+    /// Members that are to go, for instance `db-1`, with `kind: Pods`: a new member with a new number comes in the place of each, joins first, and then the one that is named leaves. While
+    /// `replicas` gets smaller these go instead of those with the highest numbers. A name may stay here when the member is gone, because no other one ever gets it; there is room for 16. What becomes of its
+    /// claims: `scaling.volumes`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 16),
+        inner(length(max = 63), regex(pattern = r"^[a-z][-a-z0-9]*-(0|[1-9][0-9]{0,8})$")),
+        extend("x-kubernetes-list-type" = "set")
+    )]
+    pub remove: Vec<String>,
+}
+
+/// What makes the pods.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum MembersKind {
+    /// A StatefulSet.
+    #[default]
+    StatefulSet,
+    /// Tanist itself.
+    Pods,
+}

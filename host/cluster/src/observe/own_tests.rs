@@ -1,0 +1,235 @@
+//! Groups whose pods the operator makes itself, against an API server in memory (D23).
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests may")]
+use crate::act::act;
+use crate::context::Context;
+use crate::observe::{Error, Observed, observe};
+use crate::report;
+use crate::stub::{Answer, GROUP, LOADED, SET, Silent, Stub, pod};
+use http::Method;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tanist_api::ReplicaGroup;
+use tanist_core::decide::decide;
+use tanist_core::freshness::Ask;
+use tanist_core::snapshot::Snapshot;
+
+const SERVICE: &str = "/api/v1/namespaces/ns/services/db";
+
+/// The test group with pods of its own.
+fn stub() -> Stub {
+    let stub = Stub::new();
+    stub.remove(SET);
+    let claims = json!([{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}]);
+    stub.change(GROUP, |group| {
+        group["spec"]["members"] = json!({"kind": "Pods"});
+        group["spec"]["volumeClaimTemplates"] = claims;
+    });
+    for ordinal in 0..2 {
+        stub.change(&pod(ordinal), |pod| {
+            pod["metadata"]["labels"]["controller-revision-hash"] = "a".into();
+            pod["metadata"]["ownerReferences"] = json!([{
+                "apiVersion": "tanist.dev/v1alpha1", "kind": "ReplicaGroup", "name": "db", "uid": "group", "controller": true
+            }]);
+        });
+        stub.set_object(
+            &format!("/api/v1/namespaces/ns/persistentvolumeclaims/data-db-{ordinal}"),
+            json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+                "metadata": {"namespace": "ns", "uid": format!("claim-{ordinal}"), "labels": {"tanist.dev/group": "db"}}}),
+        );
+    }
+    stub
+}
+
+async fn try_look(stub: &Stub, ctx: &Arc<Context>) -> Result<Observed, Error> {
+    let seen: ReplicaGroup = serde_json::from_value(stub.get(GROUP).unwrap()).unwrap();
+    observe(ctx, &seen, Ask::Recent, None).await
+}
+
+async fn look(stub: &Stub) -> Snapshot {
+    try_look(stub, &stub.context()).await.unwrap().snapshot
+}
+
+/// The Service as it would be after it was applied.
+fn apply_service(stub: &Stub, s: &Snapshot) {
+    let service = s.objects.iter().find(|o| o.kind == "Service" && o.name == "db").unwrap();
+    stub.set_object(SERVICE, Value::clone(&service.manifest));
+}
+
+fn lacking(s: &Snapshot) -> Vec<String> {
+    let all = s.set.as_ref().unwrap().lacking.values().flatten();
+    all.map(|object| format!("{} {}", object.kind, object.name)).collect()
+}
+
+#[tokio::test]
+async fn what_members_lack_is_found_once_the_service_says_of_which_template_pods_are() {
+    let stub = stub();
+    let first = look(&stub).await;
+    assert!(first.set.as_ref().unwrap().unseen);
+    let service = first.objects.iter().find(|o| o.kind == "Service" && o.name == "db").unwrap();
+    let trial = service.trial.as_ref().unwrap();
+    assert_eq!(trial["metadata"]["name"], "db-2", "a name that no member has");
+    apply_service(&stub, &first);
+    let second = look(&stub).await;
+    assert!(!second.set.as_ref().unwrap().unseen);
+    assert_eq!(lacking(&second), [""; 0]);
+    assert_eq!(second.record.seats.as_ref().map(|seats| seats.next), Some(2), "pods and claims say who there is");
+    stub.remove(&pod(1));
+    assert_eq!(lacking(&look(&stub).await), ["Pod db-1"]);
+    stub.remove("/api/v1/namespaces/ns/persistentvolumeclaims/data-db-1");
+    assert_eq!(lacking(&look(&stub).await), ["PersistentVolumeClaim data-db-1", "Pod db-1"]);
+    stub.change(GROUP, |group| group["spec"]["template"]["spec"]["containers"][0]["image"] = "db:2".into());
+    let changed = look(&stub).await;
+    assert!(changed.set.as_ref().unwrap().unseen);
+    assert!(changed.members[0].pod.as_ref().unwrap().older_template);
+}
+
+// Somebody took the labels away: what is there is not made a second time.
+#[tokio::test]
+async fn pods_and_claims_without_their_labels_are_not_missing() {
+    let stub = stub();
+    apply_service(&stub, &look(&stub).await);
+    for path in [pod(1), "/api/v1/namespaces/ns/persistentvolumeclaims/data-db-1".to_owned()] {
+        stub.change(&path, |object| object["metadata"]["labels"] = json!({}));
+    }
+    let s = look(&stub).await;
+    assert_eq!(lacking(&s), [""; 0]);
+    let member = &s.members[1];
+    assert_eq!(member.claims.len(), 1);
+    assert!(member.pod.as_ref().unwrap().stray.as_ref().is_some_and(|why| why.contains("lost its label")));
+}
+
+// A StatefulSet of that name would make pods of the same names. A group that has members goes on beside one.
+#[tokio::test]
+async fn a_new_group_is_not_made_beside_a_stateful_set_of_that_name() {
+    let stub = stub();
+    stub.set_object(SET, json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"uid": "set"}}));
+    assert!(try_look(&stub, &stub.context()).await.is_ok());
+    for ordinal in 0..2 {
+        stub.remove(&pod(ordinal));
+        stub.remove(&format!("/api/v1/namespaces/ns/persistentvolumeclaims/data-db-{ordinal}"));
+    }
+    assert!(matches!(try_look(&stub, &stub.context()).await, Err(Error::NotOurs("StatefulSet", _))));
+}
+
+// A group that was deleted and created anew: what runs in the pods of the one before is waited for, whatever its number.
+#[tokio::test]
+async fn pods_of_a_group_of_before_have_seats() {
+    let stub = stub();
+    let mut former = stub.get(&pod(1)).unwrap();
+    former["metadata"]["ownerReferences"][0]["uid"] = "former".into();
+    former["metadata"]["uid"] = "pod-5".into();
+    stub.set_object(&pod(5), former);
+    let s = look(&stub).await;
+    let seats = s.record.seats.as_ref().unwrap();
+    assert_eq!((seats.numbers.contains(&5), seats.next), (true, 6));
+    assert!(s.members.iter().any(|m| m.ordinal == 5 && m.pod.is_none()), "{:?}", s.members);
+}
+
+// While the API server refuses the present template, a pod that is lost is made from the one that was noted, as by a StatefulSet.
+#[tokio::test]
+async fn a_lost_pod_is_made_from_the_noted_template() {
+    let stub = stub();
+    let first = look(&stub).await;
+    apply_service(&stub, &first);
+    let group: ReplicaGroup = serde_json::from_value(stub.get(GROUP).unwrap()).unwrap();
+    let hash = crate::objects::template_hash(&group);
+    let kept =
+        format!("/apis/apps/v1/namespaces/ns/controllerrevisions/{}", crate::objects::revision_name("db", &hash));
+    let owner = json!([{"apiVersion": "tanist.dev/v1alpha1", "kind": "ReplicaGroup", "name": "db", "uid": "group", "controller": true}]);
+    stub.set_object(
+        &kept,
+        json!({"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": {"ownerReferences": owner},
+        "data": {"spec": {"template": group.spec.template}}, "revision": 1}),
+    );
+    stub.change(GROUP, |group| group["spec"]["template"]["spec"]["containers"][0]["image"] = "db:2".into());
+    stub.remove(&pod(1));
+    let image = |s: &Snapshot| {
+        let made = s.set.as_ref().unwrap().lacking.values().flatten().next();
+        made.map(|pod| pod.manifest["spec"]["containers"][0]["image"].clone())
+    };
+    assert_eq!(image(&look(&stub).await), Some(json!("db:1")));
+    stub.remove(&kept);
+    assert_eq!(image(&look(&stub).await), None, "nobody knows it any more");
+}
+
+// Why a pod is not there is said, and a roll-back can rest on it.
+#[tokio::test]
+async fn a_pod_that_kubernetes_refuses_is_missing_for_that_reason() {
+    let stub = stub();
+    apply_service(&stub, &look(&stub).await);
+    stub.remove(&pod(1));
+    stub.answer(Method::POST, "pods", Answer::Fail(403, "Forbidden"));
+    let ctx = stub.context();
+    round(&stub, &ctx).await;
+    let s = try_look(&stub, &ctx).await.unwrap().snapshot;
+    let missing = s.set.as_ref().unwrap().missing.get("db-1").cloned().unwrap();
+    let why = missing.refused.unwrap_or_default();
+    assert!(why.contains("create Pod db-1"), "{why}");
+}
+
+/// One round, and the end of what it began.
+async fn round(stub: &Stub, ctx: &Arc<Context>) -> Vec<String> {
+    let observed = try_look(stub, ctx).await.unwrap();
+    let plan = decide(&observed.snapshot, &Silent);
+    let derived = report::derive(&observed.snapshot, &plan, LOADED, &[]);
+    stub.seen();
+    let outcome = act(ctx, &observed, &plan, &derived).await;
+    for _ in 0..200 {
+        if ctx.hints.with_group("group", |h| h.writing.is_empty()) {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    let seen = stub.seen().into_iter().filter(|s| s.method != Method::GET);
+    let told = seen.map(|s| {
+        let name = s.path.rsplit('/').next().unwrap_or_default().to_owned();
+        let dry = if s.query.contains("dryRun=All") { " dry" } else { "" };
+        format!("{} {name} {}{dry}", s.method, s.body["metadata"]["name"].as_str().unwrap_or_default())
+    });
+    let mut told: Vec<_> = told.collect();
+    told.extend(outcome.errors.iter().map(ToString::to_string));
+    told
+}
+
+// The record has the number before the pod is made, and a name that is taken is no trouble: somebody else was faster.
+#[tokio::test]
+async fn the_record_is_written_before_claim_and_pod_are_made() {
+    let stub = stub();
+    apply_service(&stub, &look(&stub).await);
+    stub.change(GROUP, |group| group["spec"]["replicas"] = 3.into());
+    let ctx = stub.context();
+    let done = round(&stub, &ctx).await;
+    let at = |what: &str| done.iter().position(|line| line.starts_with(what)).unwrap_or(usize::MAX);
+    let (record, claim, made) = (at("PUT status"), at("POST persistentvolumeclaims data-db-2"), at("POST pods db-2"));
+    assert!(record < claim && claim < made && made < usize::MAX, "{done:?}");
+    assert_eq!(stub.get(GROUP).unwrap()["status"]["record"]["seats"]["next"], 3);
+    assert!(stub.get(&pod(2)).is_some());
+
+    stub.remove(&pod(2));
+    stub.answer(Method::POST, "pods", Answer::Fail(409, "AlreadyExists"));
+    let done = round(&stub, &ctx).await;
+    assert!(done.iter().all(|line| !line.contains("AlreadyExists")), "{done:?}");
+    // Without its number in the record nobody is made.
+    stub.change(GROUP, |group| group["spec"]["replicas"] = 4.into());
+    stub.answer(Method::PUT, "status", Answer::Fail(409, "Conflict"));
+    let done = round(&stub, &ctx).await;
+    assert!(done.iter().all(|line| !line.starts_with("POST pods db-3")), "{done:?}");
+    assert!(stub.get(&pod(3)).is_none());
+}
+
+// A template that the API server finds invalid reaches no pod: the Service stays as it is, and nothing is deleted for an update.
+#[tokio::test]
+async fn a_template_is_tried_before_pods_are_replaced() {
+    let stub = stub();
+    apply_service(&stub, &look(&stub).await);
+    stub.change(GROUP, |group| group["spec"]["template"]["spec"]["containers"][0]["image"] = "db:2".into());
+    let before = stub.version(SERVICE);
+    stub.answer(Method::POST, "pods", Answer::Fail(422, "Invalid"));
+    let ctx = stub.context();
+    let done = round(&stub, &ctx).await;
+    assert!(done.contains(&"POST pods db-2 dry".to_owned()), "{done:?}");
+    assert_eq!(stub.version(SERVICE), before);
+    let said = round(&stub, &ctx).await;
+    assert!(said.iter().any(|line| line.contains("spec.template")), "{said:?}");
+    assert!(said.iter().all(|line| !line.starts_with("DELETE")), "{said:?}");
+}

@@ -1,0 +1,81 @@
+//! Who the members are of a group whose pods this operator makes itself: no `StatefulSet` says it.
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// The numbers of the members (`spec.members.kind: Pods`). A member keeps its number, its name and its volumes for life, and a number is never used twice.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Seats {
+    /// The numbers of the members that there are, whether they have a pod or not.
+    #[serde(default)]
+    pub numbers: BTreeSet<u32>,
+    /// The numbers of the members that the group had when it was scaled to 0: they come back with their data.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub dormant: BTreeSet<u32>,
+    /// The number of the next new member.
+    #[serde(default)]
+    pub next: u32,
+    /// How often this was changed: of two notes the one with the higher number is later.
+    #[serde(default)]
+    pub revision: u64,
+}
+
+impl Seats {
+    /// What is known when the record does not say who the members are: whoever has a pod, and whoever the application lists, or if it has no list whoever has a volume. No number that
+    /// was seen is used for a new member.
+    #[must_use]
+    pub fn found(listed: Option<BTreeSet<u32>>, pods: &BTreeSet<u32>, volumes: &BTreeSet<u32>) -> Self {
+        let mut numbers = listed.unwrap_or_else(|| volumes.clone());
+        numbers.extend(pods);
+        let highest = numbers.iter().chain(volumes).max();
+        let next = highest.map_or(0, |highest| highest.saturating_add(1));
+        Seats { numbers, next, ..Seats::default() }
+    }
+
+    /// Adds members that were made after this was written, for it was restored from an older copy: pods and volumes whose numbers it never gave out.
+    #[must_use]
+    pub fn joined(mut self, seen: &BTreeSet<u32>) -> Self {
+        let later: Vec<u32> = seen.iter().copied().filter(|number| *number >= self.next).collect();
+        if let Some(highest) = later.last() {
+            self.next = highest.saturating_add(1);
+        }
+        self.numbers.extend(later);
+        self
+    }
+
+    /// The members that there are when `replicas` are desired: those of before a stop come back, then new ones come until enough are there that stay.
+    /// `leaves`: whether the user wants that member to go.
+    #[must_use]
+    pub fn filled(&self, replicas: u32, leaves: impl Fn(u32) -> bool) -> Self {
+        let mut seats = self.clone();
+        if replicas > 0 {
+            seats.numbers.append(&mut seats.dormant);
+        }
+        let staying = seats.numbers.iter().filter(|number| !leaves(**number)).count();
+        let missing = usize::try_from(replicas).unwrap_or(usize::MAX).saturating_sub(staying);
+        let new: Vec<u32> = (seats.next..u32::MAX).filter(|number| !leaves(*number)).take(missing).collect();
+        if let Some(last) = new.last() {
+            seats.next = last.saturating_add(1);
+        }
+        seats.numbers.extend(new);
+        seats
+    }
+
+    /// The members that stay when `replicas` are desired: the lowest numbers of those that may.
+    #[must_use]
+    pub fn stay(&self, replicas: u32, leaves: impl Fn(u32) -> bool) -> BTreeSet<u32> {
+        let most = usize::try_from(replicas).unwrap_or(usize::MAX);
+        self.numbers.iter().copied().filter(|number| !leaves(*number)).take(most).collect()
+    }
+
+    /// Takes members out. When the group is scaled to 0 they come back later, with the same numbers.
+    pub fn remove(&mut self, numbers: &BTreeSet<u32>, come_back: bool) {
+        let (leave, stay) = self.numbers.iter().partition(|number| numbers.contains(number));
+        self.numbers = stay;
+        if come_back {
+            let mut leave: BTreeSet<u32> = leave;
+            self.dormant.append(&mut leave);
+        }
+        self.revision = self.revision.saturating_add(1);
+    }
+}
