@@ -73,6 +73,9 @@ pub struct Outcome {
 /// How long a command waits for a slot. The second look comes after that wait.
 const SLOT: Duration = Duration::from_millis(250);
 
+/// How old the second look may be when a pod is deleted in which nothing works.
+const LOOKED: Duration = Duration::from_secs(2);
+
 /// How long a start waits for its note on a claim.
 const NOTE: Duration = Duration::from_secs(2);
 
@@ -114,6 +117,11 @@ type SecondLooks = BTreeMap<String, Ready>;
 /// Whether the action only asks a member something that changes nothing.
 fn is_reading(action: &Action) -> bool {
     matches!(action, Action::Read { .. } | Action::List { .. } | Action::Check { .. })
+}
+
+/// Whether the action deletes a pod in which nothing works.
+fn is_tidying(action: &Action) -> bool {
+    matches!(action, Action::DeletePod { cause: DeletionCause::Left | DeletionCause::Ended, .. })
 }
 
 fn is_move(action: &Action) -> bool {
@@ -247,6 +255,7 @@ impl<'a> Acting<'a> {
         if self.ctx.is_closing() {
             return Err(Error::Closing);
         }
+        let began = self.ctx.clock.moment();
         let prepared = match action {
             Action::Run { intent, .. } => {
                 let (slot, start) = match ready.remove(&intent.token) {
@@ -274,6 +283,10 @@ impl<'a> Acting<'a> {
             }
         };
         record(self.ctx, self.plan, self.report, &mut self.outcome).await?;
+        // The record took long, for instance because the API server was away. Nobody waits for these, and the next round looks anew.
+        if is_tidying(action) && self.ctx.clock.moment().since(began) > LOOKED {
+            return Err(Error::Outdated);
+        }
         if let Action::Run { intent, .. } = action {
             self.note_start(intent).await;
         }
