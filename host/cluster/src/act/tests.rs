@@ -435,14 +435,8 @@ async fn a_late_mark_is_refused() {
 fn desired_object(hash: &str, version: Option<String>) -> Object {
     let metadata = json!({"name": "db-rw", "annotations": {"tanist.dev/applied": hash}});
     let manifest = json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"type": hash}});
-    Object {
-        kind: "Service".into(),
-        name: "db-rw".into(),
-        manifest: manifest.into(),
-        current: false,
-        version,
-        trial: None,
-    }
+    let (kind, name) = ("Service".into(), "db-rw".into());
+    Object { kind, name, manifest: manifest.into(), current: false, version, trial: None }
 }
 
 // A late apply of an older manifest does not replace a newer one, whether the object existed at the decision or not.

@@ -163,6 +163,22 @@ fn without_a_set_the_operator_makes_what_its_controller_would() {
     golden("own-pods", &all);
 }
 
+// The API server refuses these in the template of a StatefulSet, and not in a pod: without a volume a member would lose its data whenever it ends.
+#[test]
+fn a_pod_of_a_member_does_not_end_by_itself() {
+    let refused = |field: &str, value: Value| {
+        let spec = json!({field: value, "containers": [{"name": "db", "image": "db:1"}]});
+        let group = group(json!({"members": {"kind": "Pods"}, "template": {"spec": spec}}));
+        member(&group, 0, &settings()).err().map(|error| error.to_string())
+    };
+    assert!(refused("restartPolicy", json!("Never")).is_some_and(|why| why.contains("has to be Always, not Never")));
+    assert!(refused("activeDeadlineSeconds", json!(60)).is_some());
+    assert_eq!(
+        (refused("restartPolicy", json!("Always")), refused("activeDeadlineSeconds", Value::Null)),
+        (None, None)
+    );
+}
+
 #[test]
 fn a_changed_template_is_another_revision_and_another_number_of_members_is_not() {
     let revision = |image: &str, replicas: u32| {

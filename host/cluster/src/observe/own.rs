@@ -23,7 +23,7 @@ impl World {
         named(&self.services, name)?.metadata.annotations.as_ref()
     }
 
-    /// What stands for the StatefulSet.
+    /// What takes the place of the StatefulSet.
     ///
     /// # Errors
     /// [`Error::NotOurs`]: a StatefulSet of that name would make pods of the same names. A group that runs goes on beside one.

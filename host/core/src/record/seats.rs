@@ -15,9 +15,6 @@ pub struct Seats {
     /// The number of the next new member.
     #[serde(default)]
     pub next: u32,
-    /// How often this was changed: of two notes the one with the higher number is later.
-    #[serde(default)]
-    pub revision: u64,
 }
 
 impl Seats {
@@ -70,12 +67,11 @@ impl Seats {
 
     /// Takes members out. When the group is scaled to 0 they come back later, with the same numbers.
     pub fn remove(&mut self, numbers: &BTreeSet<u32>, come_back: bool) {
-        let (leave, stay) = self.numbers.iter().partition(|number| numbers.contains(number));
+        let (mut leave, stay): (BTreeSet<u32>, BTreeSet<u32>) =
+            self.numbers.iter().partition(|number| numbers.contains(number));
         self.numbers = stay;
         if come_back {
-            let mut leave: BTreeSet<u32> = leave;
             self.dormant.append(&mut leave);
         }
-        self.revision = self.revision.saturating_add(1);
     }
 }

@@ -258,7 +258,7 @@ fn a_pod_without_a_member_is_deleted_once_it_is_stopped() {
     assert_eq!(left_member(&set_sized, &member).map_err(|v| v.rule), Err(Rule::NotSurplus), "a StatefulSet does that");
     s.members[2].reading.role = Role::Secondary;
     assert_eq!(left_member(&s, &s.members[2]).map_err(|v| v.rule), Err(Rule::NotAllStopped));
-    assert_eq!(deletes(&decided(&s)), []);
+    assert_eq!((deletes(&decided(&s)), stops(&decided(&s))), (vec![], vec!["db-2".to_owned()]), "it is stopped first");
 }
 
 #[test]

@@ -1,0 +1,255 @@
+//! Which pods run the present template, and the template to which pods go back.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests may")]
+use crate::context::Context;
+use crate::objects::{hash_of, revision_name, template_hash};
+use crate::observe::{Observed, observe};
+use crate::stub::{Answer, GROUP, SET, Stub, pod};
+use http::Method;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tanist_api::{ANNOTATION_CAUSE, ANNOTATION_CONFIG, ANNOTATION_TEMPLATE, ReplicaGroup};
+use tanist_core::freshness::Ask;
+use tanist_core::snapshot::{Former, Snapshot};
+
+/// A group that runs, whose pods are of the revision `a`.
+fn stub() -> Stub {
+    let stub = Stub::new();
+    for ordinal in 0..2 {
+        stub.change(&pod(ordinal), |pod| pod["metadata"]["labels"]["controller-revision-hash"] = "a".into());
+    }
+    controller(&stub, 1, "a");
+    stub
+}
+
+/// Does what the StatefulSet's controller does: sets the observed generation and the newest revision.
+fn controller(stub: &Stub, generation: i64, revision: &str) {
+    let status = json!({"observedGeneration": generation, "replicas": 2, "updateRevision": revision});
+    stub.change(SET, |set| set["status"] = status);
+}
+
+async fn look(stub: &Stub) -> Snapshot {
+    let seen: ReplicaGroup = serde_json::from_value(stub.get(GROUP).unwrap()).unwrap();
+    observe(&stub.context(), &seen, Ask::Recent, None).await.unwrap().snapshot
+}
+
+/// Applies the StatefulSet as the operator and the API server do.
+fn apply(stub: &Stub, s: &Snapshot, generation: i64) {
+    let set = s.objects.iter().find(|o| o.kind == "StatefulSet").unwrap();
+    let annotations = set.manifest["metadata"]["annotations"].clone();
+    stub.change(SET, |live| {
+        live["metadata"]["annotations"] = annotations;
+        live["metadata"]["generation"] = generation.into();
+    });
+}
+
+fn older(s: &Snapshot) -> Vec<bool> {
+    s.members.iter().map(|m| m.pod.as_ref().unwrap().older_template).collect()
+}
+
+fn image(stub: &Stub, image: &str) {
+    stub.change(GROUP, |group| group["spec"]["template"]["spec"]["containers"][0]["image"] = image.into());
+}
+
+// Between the change and the first new pod, no pod ever counts as running the new template.
+#[tokio::test]
+async fn a_change_of_the_template_makes_all_pods_older_until_one_is_replaced() {
+    let stub = stub();
+    let first = look(&stub).await;
+    assert_eq!(older(&first), [false, false]);
+    apply(&stub, &first, 1);
+    assert_eq!(older(&look(&stub).await), [false, false]);
+    image(&stub, "db:2");
+    let changed = look(&stub).await;
+    assert_eq!(older(&changed), [true, true], "before anything is applied");
+    apply(&stub, &changed, 2);
+    assert_eq!(older(&look(&stub).await), [true, true], "before the StatefulSet's controller saw it");
+    controller(&stub, 2, "b");
+    assert_eq!(older(&look(&stub).await), [true, true]);
+    stub.change(&pod(1), |pod| pod["metadata"]["labels"]["controller-revision-hash"] = "b".into());
+    assert_eq!(older(&look(&stub).await), [true, false]);
+}
+
+// The StatefulSet of the previous release has no note, and what another version of the operator adds to the template is no change by the user.
+#[tokio::test]
+async fn an_upgrade_of_the_operator_makes_no_pod_older() {
+    let stub = stub();
+    let first = look(&stub).await;
+    apply(&stub, &first, 2);
+    controller(&stub, 2, "b");
+    let upgraded = look(&stub).await;
+    assert_eq!(older(&upgraded), [false, false]);
+    assert!(upgraded.members.iter().all(|m| m.pod.as_ref().unwrap().outdated));
+    image(&stub, "db:2");
+    assert_eq!(older(&look(&stub).await), [true, true]);
+}
+
+#[tokio::test]
+async fn the_note_is_on_the_set_and_not_in_its_template() {
+    let set = look(&stub()).await.objects.into_iter().find(|o| o.kind == "StatefulSet").unwrap();
+    let note = &set.manifest["metadata"]["annotations"][ANNOTATION_TEMPLATE];
+    assert!(note.as_str().is_some_and(|text| serde_json::from_str::<Value>(text).unwrap()["older"] == json!([])));
+    assert!(!set.manifest["spec"]["template"].to_string().contains(ANNOTATION_TEMPLATE));
+}
+
+/// The image that the StatefulSet should have. `None`: it stays as it is.
+fn desired_image(s: &Snapshot) -> Option<String> {
+    let set = s.objects.iter().find(|o| o.kind == "StatefulSet")?;
+    Some(set.manifest["spec"]["template"]["spec"]["containers"][0]["image"].as_str().unwrap().to_owned())
+}
+
+fn hash(stub: &Stub) -> String {
+    template_hash(&serde_json::from_value(stub.get(GROUP).unwrap()).unwrap())
+}
+
+/// A group whose template `db:2` was given up for `db:1`, the path under which that is kept, and the template itself.
+fn given_up() -> (Stub, String, Value) {
+    let stub = stub();
+    let (good, template) = (hash(&stub), stub.get(GROUP).unwrap()["spec"]["template"].clone());
+    let kept = format!("/apis/apps/v1/namespaces/ns/controllerrevisions/{}", revision_name("db", &good));
+    image(&stub, "db:2");
+    let failed = json!({"template": hash(&stub), "at": 1, "why": "db-1 is not Ready"});
+    stub.change(GROUP, |group| {
+        group["spec"]["update"] = json!({"onFailure": "RollBack"});
+        group["status"]["record"]["fallback"] = json!({"good": good, "failed": failed});
+    });
+    (stub, kept, template)
+}
+
+fn keep(stub: &Stub, kept: &str, template: &Value, owner: &str) {
+    let owner = json!([{"apiVersion": "tanist.dev/v1alpha1", "kind": "ReplicaGroup", "name": "db", "uid": owner, "controller": true}]);
+    let metadata = json!({"ownerReferences": owner, "annotations": {ANNOTATION_CAUSE: "the first"}});
+    stub.set_object(kept, json!({"metadata": metadata, "data": {"spec": {"template": template}}}));
+}
+
+async fn observed(stub: &Stub, ctx: &Arc<Context>) -> Observed {
+    let seen: ReplicaGroup = serde_json::from_value(stub.get(GROUP).unwrap()).unwrap();
+    observe(ctx, &seen, Ask::Recent, None).await.unwrap()
+}
+
+// E35: after a template was given up the StatefulSet gets the one before, as it was kept, with its own reason. It is read once.
+#[tokio::test]
+async fn the_set_has_the_template_before_one_that_was_given_up() {
+    let (stub, kept, template) = given_up();
+    keep(&stub, &kept, &template, "group");
+    let ctx = stub.context();
+    let back = observed(&stub, &ctx).await;
+    let s = &back.snapshot;
+    assert_eq!(
+        (desired_image(s).as_deref(), s.group.update.former, back.unreadable),
+        (Some("db:1"), Former::Kept, None)
+    );
+    assert_eq!(s.group.update.template, hash(&stub), "the spec is the user's");
+    stub.remove(&kept);
+    assert_eq!(desired_image(&observed(&stub, &ctx).await.snapshot).as_deref(), Some("db:1"));
+    // Another template is a new try.
+    image(&stub, "db:3");
+    assert_eq!(desired_image(&look(&stub).await).as_deref(), Some("db:3"));
+}
+
+// E35: what is not kept any more, is another template, or makes no pods with the present commands, is nothing to go back to.
+#[tokio::test]
+async fn a_template_that_is_lost_is_nothing_to_go_back_to() {
+    let lost = async |stub: &Stub| {
+        let seen = observed(stub, &stub.context()).await;
+        assert_eq!((seen.snapshot.group.update.former, seen.unreadable), (Former::Lost, None));
+        assert_eq!(desired_image(&seen.snapshot).as_deref(), Some("db:2"), "a group goes on with its template");
+    };
+    let (stub, kept, template) = given_up();
+    lost(&stub).await;
+    // Pods could be made from it, and it is not the one that worked.
+    let mut other = template.clone();
+    other["spec"]["containers"][0]["image"] = "db:9".into();
+    let wrong = [(other, "group"), (json!({"spec": {}}), "group"), (template.clone(), "another group")];
+    for (template, owner) in wrong {
+        keep(&stub, &kept, &template, owner);
+        lost(&stub).await;
+    }
+    keep(&stub, &kept, &template, "group");
+    stub.change(GROUP, |group| {
+        let containers = group["spec"]["template"]["spec"]["containers"].as_array_mut().unwrap();
+        containers.push(json!({"name": "tools", "image": "tools:1"}));
+        group["spec"]["commands"]["sequence"]["container"] = "tools".into();
+        let failed = template_hash(&serde_json::from_value(group.clone()).unwrap());
+        group["status"]["record"]["fallback"]["failed"]["template"] = failed.into();
+    });
+    lost(&stub).await;
+}
+
+// E10, E35: the configuration that a template had is stored nowhere, so a template that differs in nothing else is nothing to go back to.
+#[tokio::test]
+async fn nobody_goes_back_for_a_configuration() {
+    let look = async |back_to: &str| {
+        let (stub, _, template) = given_up();
+        let with_old = hash_of(&serde_json::from_value(template.clone()).unwrap(), Some("old"));
+        let kept = format!("/apis/apps/v1/namespaces/ns/controllerrevisions/{}", revision_name("db", &with_old));
+        keep(&stub, &kept, &template, "group");
+        stub.change(&kept, |kept| kept["metadata"]["annotations"][ANNOTATION_CONFIG] = "old".into());
+        image(&stub, back_to);
+        let failed = hash(&stub);
+        stub.change(GROUP, |group| {
+            group["status"]["record"]["fallback"]["good"] = with_old.into();
+            group["status"]["record"]["fallback"]["failed"]["template"] = failed.into();
+        });
+        let seen = observed(&stub, &stub.context()).await.snapshot;
+        let set = seen.objects.iter().find(|o| o.kind == "StatefulSet").unwrap();
+        let config = set.manifest["spec"]["template"]["metadata"]["annotations"][ANNOTATION_CONFIG].as_str();
+        (seen.group.update.former, config.map(str::to_owned))
+    };
+    assert_eq!(look("db:1").await, (Former::Lost, None));
+    assert_eq!(look("db:2").await, (Former::Kept, Some("old".into())), "another template comes back with its own mark");
+}
+
+// E35: as long as it cannot be read nothing of the group is changed, and no pod counts as one that another template waits for. All else goes on.
+#[tokio::test]
+async fn while_it_cannot_be_read_objects_stay_as_they_are() {
+    let (stub, kept, template) = given_up();
+    keep(&stub, &kept, &template, "group");
+    stub.answer(Method::GET, &kept, Answer::Fail(403, "Forbidden"));
+    let seen = observed(&stub, &stub.context()).await;
+    assert_eq!((seen.snapshot.group.update.former, seen.snapshot.objects), (Former::Unknown, Vec::new()));
+    assert!(seen.unreadable.is_some());
+}
+
+// A StatefulSet that has not the wanted template yet says nothing of its pods: no pod of it is deleted for an update.
+#[tokio::test]
+async fn a_set_with_another_template_is_unseen() {
+    let stub = stub();
+    let first = look(&stub).await;
+    apply(&stub, &first, 1);
+    assert!(!look(&stub).await.set.unwrap().unseen);
+    image(&stub, "db:2");
+    assert!(look(&stub).await.set.unwrap().unseen);
+}
+
+// Without the right to list them templates have no numbers; that is said, and not tried again at once.
+#[tokio::test]
+async fn numbers_that_cannot_be_read_are_not_asked_for_again_at_once() {
+    let stub = stub();
+    stub.answer(Method::GET, "/controllerrevisions", Answer::Fail(403, "Forbidden"));
+    let ctx = stub.context();
+    assert!(observed(&stub, &ctx).await.unreadable.is_some());
+    stub.seen();
+    let second = observed(&stub, &ctx).await;
+    assert!(second.unreadable.is_some() && second.template.is_none());
+    assert!(stub.seen().iter().all(|request| !request.path.ends_with("/controllerrevisions")));
+}
+
+// P20: `spec.policyLabelKeys` is about the group and its members; a group that was stored with the former name goes on with it.
+#[tokio::test]
+async fn policies_see_the_named_labels_of_the_group_and_of_its_members() {
+    for field in ["policyLabelKeys", "labels"] {
+        let stub = stub();
+        stub.change(GROUP, |group| {
+            group["spec"][field] = json!(["rack", "tier"]);
+            group["metadata"]["annotations"] = json!({"tier": "gold", "other": "x"});
+        });
+        stub.change(&pod(0), |pod| {
+            pod["metadata"]["labels"]["rack"] = "r1".into();
+            pod["metadata"]["annotations"] = json!({"policy.tanist.dev/rank": "7", "other": "x"});
+        });
+        let s = look(&stub).await;
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        assert_eq!(s.group.labels, [pair("tier", "gold")], "{field}");
+        assert_eq!(s.members[0].pod.as_ref().unwrap().labels, [pair("rack", "r1"), pair("rank", "7")], "{field}");
+    }
+}
