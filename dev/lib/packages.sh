@@ -7,7 +7,7 @@ NEEDED="
 musl-gcc musl-tools
 strip binutils
 containerd containerd
-runc runc
+crun crun
 /usr/lib/cni/ptp containernetworking-plugins
 iptables iptables
 conntrack conntrack

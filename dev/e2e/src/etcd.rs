@@ -30,7 +30,7 @@ spec:
       args:
         - |
           for ((i = 1; ; i++)); do
-            sleep 0.05
+            sleep 0.2
             etcdctl put "key$i" "$i" >/dev/null 2>&1 || continue
             echo "$i" >>/work/acknowledged
             read=$(etcdctl get --print-value-only "key$i" 2>/dev/null) || continue
