@@ -88,6 +88,85 @@ fn any_member_can_go() -> Outcome {
     })
 }
 
+/// The UID of each pod, the kind of its controller, and how often its containers were restarted.
+fn pods(stage: &Stage) -> Result<Vec<String>> {
+    let columns = "jsonpath={range .items[*]}{.metadata.uid} {.metadata.ownerReferences[?(@.controller==true)].kind} \
+                   {.status.containerStatuses[*].restartCount}{\"\\n\"}{end}";
+    let text = kubectl(&["get", "pods", "-n", &stage.namespace, "-l", "tanist.dev/group", "-o", columns])?;
+    Ok(text.lines().map(str::to_owned).collect())
+}
+
+/// Changes `members.kind`, and waits until every pod of before belongs to that kind.
+async fn moved(stage: &Stage, group: &Group, kind: &str, owner: &str) -> Result<()> {
+    let before: Vec<_> = pods(stage)?.iter().map(|pod| pod.split(' ').next().unwrap_or_default().to_owned()).collect();
+    group.change(json!({"members": {"kind": kind}})).await?;
+    let after: Vec<_> = before.iter().map(|uid| format!("{uid} {owner} 0")).collect();
+    until("every pod to change its owner", 120, async || Ok(pods(stage)? == after)).await?;
+    let sets = usize::from(kind == "StatefulSet");
+    until("the StatefulSet", 60, async || Ok(names(stage, "statefulsets")?.len() == sets)).await?;
+    group.until("the end of the move", 60, |seen| !waits(seen).contains("members.kind")).await?;
+    ensure!(pods(stage)? == after, "{before:?} and now {:?}", pods(stage)?);
+    Ok(())
+}
+
+// D23: a group that runs goes from a StatefulSet to pods of its own, while its operator is killed again and again, and back, and no pod is lost. What comes later is as in groups that began so.
+#[test]
+fn a_group_moves_from_one_kind_to_the_other_and_loses_no_pod() -> Outcome {
+    let points = ["write:adopt:register-1", "write:adopt:register-2", "write:drop"];
+    play("moving").with("TANIST_CRASH", &points.join(",")).run(async |stage| {
+        let mut changes = led();
+        merge(&mut changes, json!({"resyncIntervalSeconds": 2}));
+        let group = stage.register(changes).await?;
+        members(stage, &group, &[0, 1, 2], 0).await?;
+        group.member(0).write(3).await?;
+        group.copied(3).await?;
+        stage.operator.grant("deploy/rbac/members").await?;
+
+        moved(stage, &group, "Pods", "ReplicaGroup").await?;
+        stage.operator.restarted(3, 60).await?;
+        let revisions = names(stage, "controllerrevisions")?;
+        ensure!(revisions.is_empty(), "revisions of the StatefulSet stayed: {revisions:?}");
+        members(stage, &group, &[0, 1, 2], 3).await?;
+
+        moved(stage, &group, "StatefulSet", "StatefulSet").await?;
+        let (pod, claim) = (group.member(2).uid().await?, uid(stage, "pvc", "data-register-2")?);
+        group.member(2).delete(None).await?;
+        group.member(2).replaced(&pod, 60).await?;
+        members(stage, &group, &[0, 1, 2], 3).await?;
+        ensure!(uid(stage, "pvc", "data-register-2")? == claim, "it has another volume");
+
+        moved(stage, &group, "Pods", "ReplicaGroup").await?;
+        group.change(json!({"members": {"remove": ["register-1"]}})).await?;
+        members(stage, &group, &[0, 2, 3], 3).await?;
+        // With these numbers there is no way back, and that is said; the group goes on.
+        group.change(json!({"members": {"kind": "StatefulSet", "remove": []}})).await?;
+        let says = |seen: &Value| waits(seen).contains("the members are register-0, register-2, register-3");
+        group.until("why it does not move", 60, says).await?;
+        group.member(0).write(2).await?;
+        members(stage, &group, &[0, 2, 3], 5).await?;
+        ensure!(names(stage, "statefulsets")?.is_empty(), "{:?}", names(stage, "statefulsets")?);
+        Ok(())
+    })
+}
+
+// D23: etcd moves, and no member is another one afterwards, nor is any client held up for it.
+#[test]
+fn etcd_moves_to_pods_of_its_own_under_a_client() -> Outcome {
+    play("etcd-moves").run(async |stage| {
+        stage.operator.grant("deploy/rbac/members").await?;
+        let group = stage.etcd(json!({"replicas": 3})).await?;
+        let before = counts(&group, 3).await?;
+        let client = EtcdClient::begin(stage, None).await?;
+        moved(stage, &group, "Pods", "ReplicaGroup").await?;
+        let after = counts(&group, 3).await?;
+        ensure!(before == after, "{before:?} and now {after:?}");
+        client.goes_on().await?;
+        group.change(json!({"members": {"remove": ["etcd-0"]}})).await?;
+        counts_of(&group, &[1, 2, 3]).await?;
+        client.lost_nothing().await
+    })
+}
+
 fn uid(stage: &Stage, kind: &str, name: &str) -> Result<String> {
     kubectl(&["get", kind, name, "-n", &stage.namespace, "-o", "jsonpath={.metadata.uid}"])
 }

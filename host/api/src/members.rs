@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 pub struct Members {
     /// What makes the pods. `StatefulSet`: a StatefulSet, whose members are numbered from 0 without a gap, so that the highest number leaves first. `Pods`: Tanist itself, with
     /// claims by the same names. A member has its number, its name and its volumes for life, and a number is never used twice, so that any member can go (`remove`). Pods that are lost are made anew, as
-    /// by a StatefulSet. That needs the right to create pods and claims, which only `deploy/rbac/members` grants. Immutable.
+    /// by a StatefulSet. That needs the right to create pods and claims, which only `deploy/rbac/members` grants. A running group may be moved from the one to the other, and no pod is lost: see
+    /// docs/rules.md, "Members by identity". Back to `StatefulSet` it moves as soon as its members are numbered from 0 without a gap.
     #[serde(default)]
     pub kind: MembersKind,
     /// Members that are to go, for instance `db-1`, with `kind: Pods`: a new member with a new number comes in the place of each, joins first, and then the one that is named leaves. While

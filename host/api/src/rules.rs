@@ -165,12 +165,6 @@ const RULES: &[Rule] = &[
               runner (claims and their memory stay)",
     },
     Rule {
-        at: "spec.members.kind",
-        point_to: "",
-        cel: "self == oldSelf",
-        say: "members.kind is immutable: delete the group and create it anew with the other kind (claims and their memory stay)",
-    },
-    Rule {
         at: "spec.members",
         point_to: ".remove",
         cel: "self.kind == 'Pods' || !has(self.remove) || self.remove.size() == 0",

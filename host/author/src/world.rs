@@ -57,6 +57,7 @@ pub fn snapshot(case: &Case) -> Snapshot {
         record,
         objects: Vec::new(),
         set: Some(Set { uid: "set".to_owned(), replicas: existing, ..Set::default() }),
+        moving: None,
         members,
         evidence: BTreeMap::new(),
         nodes: Some(nodes),
@@ -334,6 +335,8 @@ fn pod(name: &str, said: &MemberCase, phase: Phase, role: Role, since: Timestamp
         labels: pairs(&said.labels),
         trouble: None,
         stray: None,
+        is_elsewhere: false,
+        adoption: None,
         is_being_deleted: false,
     }
 }

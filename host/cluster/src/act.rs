@@ -12,6 +12,7 @@
 //! | apply to an existing object | its version |
 //! | the ConfigMap of the cluster state | its version, or creation by apply; one of somebody else is never written |
 //! | creation of a pod or a claim of a member | no object of that name may exist; the member's number is in the record |
+//! | another owner of a pod, and the end of a `StatefulSet` to which none belongs | UID and version of the pod, or of the set |
 //! | creation by apply | no different object may exist: this apply takes no field from another manager |
 //! | label and readiness that lead clients to a pod | UID and version of the pod |
 //! | label and readiness that lead them away | the UID: a late one costs a moment of availability, and it must not be held up |
@@ -277,6 +278,7 @@ impl<'a> Acting<'a> {
             // Its number has to be in the record.
             Action::Create { .. } => Prepared::Nothing,
             Action::Apply(_) | Action::Nudge { .. } | Action::Route { .. } => return Ok(Prepared::Nothing),
+            Action::Adopt { .. } | Action::DropSet { .. } => return Ok(Prepared::Nothing),
             Action::Read { .. } | Action::List { .. } | Action::Check { .. } => return Ok(Prepared::Nothing),
             Action::MarkClaim { .. } | Action::GrowClaim { .. } | Action::WriteState { .. } => {
                 return Ok(Prepared::Nothing);
@@ -343,6 +345,10 @@ impl<'a> Acting<'a> {
         match (action, prepared) {
             (Action::Apply(object), _) => upkeep::apply(ctx, self.observed, object),
             (Action::Nudge { set_uid }, _) => upkeep::nudge(ctx, self.observed, set_uid),
+            (Action::Adopt { member, pod_uid, version, change }, _) => {
+                upkeep::adopt(ctx, self.observed, (member, pod_uid), version, change)
+            }
+            (Action::DropSet { uid, version }, _) => upkeep::drop_set(ctx, self.observed, uid, version),
             (Action::Create { member, objects }, _) => upkeep::create(ctx, self.observed, member, objects),
             (Action::Route { member, pod_uid, role, ready, version }, _) => {
                 let turns = self.changes_gate(member, *ready).then_some(*ready);

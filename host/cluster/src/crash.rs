@@ -47,7 +47,7 @@ pub async fn start() {
     end_or_pause_at([START, "", ""]).await;
 }
 
-/// Marks the point just before a write: `write:KIND:OBJECT`. The kinds are `apply`, `route`, `mark`, `delete` and `scale`.
+/// Marks the point just before a write: `write:KIND:OBJECT`. The kinds are those of `act/writes.rs`, for instance `apply`, `route` and `delete`.
 pub async fn write(kind: &str, object: &str) {
     end_or_pause_at(["write", kind, object]).await;
 }

@@ -50,6 +50,19 @@ pub struct Size {
     pub desired: u32,
     /// How many of them have a vote, by the last list on which the application's members agreed. 0: there is none.
     pub voters: usize,
+    /// What makes the pods. Absent: what the spec says.
+    pub makers: Option<Makers>,
+}
+
+/// What makes the pods of a group, and what is there for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Makers {
+    /// A `StatefulSet`.
+    Set,
+    /// The operator.
+    Operator,
+    /// One of them, and the other takes over from it.
+    Both,
 }
 
 impl Size {
@@ -57,14 +70,14 @@ impl Size {
     #[must_use]
     pub fn of(group: &Group, roster: Roster<'_>, record: &Record) -> Self {
         let voters = record.membership.as_ref().map_or(0, |known| known.voters());
-        Size { replicas: roster.size(), desired: group.replicas, voters }
+        Size { replicas: roster.size(), desired: group.replicas, voters, makers: None }
     }
 }
 
 /// A group without a list of members.
 impl From<u32> for Size {
     fn from(replicas: u32) -> Self {
-        Size { replicas, desired: replicas, voters: 0 }
+        Size { replicas, desired: replicas, voters: 0, makers: None }
     }
 }
 
@@ -98,14 +111,18 @@ pub fn desired(
     note: &TemplateNote,
 ) -> Result<Vec<Value>, BuildError> {
     let size = size.into();
+    let makers = size.makers.unwrap_or(match group.spec.members.kind {
+        MembersKind::StatefulSet => Makers::Set,
+        MembersKind::Pods => Makers::Operator,
+    });
     let mut objects = services::services(group);
-    objects.push(services::budget(group, size));
-    match group.spec.members.kind {
-        MembersKind::StatefulSet => objects.push(pods::set(group, size.replicas, settings, note)?),
-        // The first is the Service with the group's name.
-        MembersKind::Pods => {
-            objects.first_mut().map_or(Ok(()), |named| members::note_on(named, group, settings, note))?;
-        }
+    objects.push(services::budget(group, size, makers));
+    // The first is the Service with the group's name.
+    if let (Makers::Operator | Makers::Both, Some(named)) = (makers, objects.first_mut()) {
+        members::note_on(named, group, settings, note)?;
+    }
+    if makers != Makers::Operator {
+        objects.push(pods::set(group, size.replicas, settings, note)?);
     }
     objects.into_iter().map(|object| finish(group, settings, object)).collect()
 }
@@ -137,7 +154,10 @@ fn finish(group: &ReplicaGroup, settings: &Settings, mut object: Value) -> Resul
 }
 
 /// The group as the owner of an object.
-fn owner(group: &ReplicaGroup) -> Result<Value, BuildError> {
+///
+/// # Errors
+/// When it was not read from the API server.
+pub fn owner(group: &ReplicaGroup) -> Result<Value, BuildError> {
     let owner = group.controller_owner_ref(&()).ok_or(BuildError::NotStored("name or UID"))?;
     Ok(json!({
         "apiVersion": owner.api_version,

@@ -4,6 +4,7 @@ mod conditions;
 pub mod config;
 pub mod convert;
 mod missing;
+mod moving;
 mod nodes;
 mod own;
 mod owners;
@@ -22,7 +23,7 @@ use nodes::Nodes;
 pub use questions::{read_check, read_list, read_position};
 use revisions::Past;
 pub use revisions::{FormerTemplate, Kept, Numbered, kept};
-use world::World;
+use world::{Seen, World};
 
 use crate::cluster;
 use crate::context::Context;
@@ -194,6 +195,8 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
     let (configuration, cluster_state, world) =
         tokio::join!(config::read(ctx, &object, &group), state::read(ctx, &group), World::read(ctx, &object, &group));
     let mut world = world?;
+    let wants_pods = group.makes_pods;
+    world.settle_maker(&mut group, &record);
     let (at, now, live) = (ctx.clock.moment(), ctx.clock.now(), world.live_config());
     // What pods are made from: what is stored, and its configuration.
     let present = ctx.hints.with_group(&group.uid, |hints| {
@@ -210,8 +213,9 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
     let is_back = record.fallback(&group.update).is_some();
     let used = if let (true, Past::Kept(past)) = (is_back, &past) { past.clone() } else { present };
     if is_back {
-        let (update, requested) = (group.update, group.requested);
-        group = Group { update, requested, ..validate::group(&used, &ctx.cluster_domain).map_err(Error::ReadSpec)? };
+        let Group { update, requested, makes_pods, .. } = group;
+        let before = validate::group(&used, &ctx.cluster_domain).map_err(Error::ReadSpec)?;
+        group = Group { update, requested, makes_pods, ..before };
     } else {
         world.template.clone_from(&group.update.template);
     }
@@ -225,7 +229,9 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
     let mut set = world.set(&group, &record, ctx)?;
     let numbers = world.read_numbers(ctx, &group).await;
     let note = world.template_note(numbers.as_ref().ok().and_then(Option::as_ref));
-    let size = Size::of(&group, Roster::new(&group, set.as_ref(), &record), &record);
+    let moving = world.moving(&group, &record, wants_pods);
+    let makers = Some(World::makers(&group, &record, moving.as_ref()));
+    let size = Size { makers, ..Size::of(&group, Roster::new(&group, set.as_ref(), &record), &record) };
     let desired = match (is_back, &past) {
         // As long as it cannot be read what is there stays as it is.
         (true, Past::Unreadable(_)) => Ok(Vec::new()),
@@ -244,7 +250,8 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
         world.add_lacking(ctx, set, &used, Roster::new(&group, None, &record), &mut objects).await?;
     }
     let now = ctx.clock.now();
-    let mut members = world.members(&object, &group, set.as_ref(), &record, &known, now);
+    let about = Seen { group: &group, set: set.as_ref(), record: &record, moving: moving.as_ref() };
+    let mut members = world.members(&object, about, &known, now);
     let surplus_claims = world.surplus_claims(Roster::new(&group, set.as_ref(), &record), &members, &record);
     let left_claims = world.left_claims(&group, &members, &record);
     let Nodes { nodes, taints, deleted: deleted_nodes } = nodes::read(ctx, &members, &record).await?;
@@ -269,6 +276,7 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
         record,
         objects,
         set,
+        moving,
         members,
         evidence,
         nodes,

@@ -7,6 +7,7 @@ use crate::hints::Hints;
 use crate::objects::Settings;
 use crate::observe::{Observed, observe};
 use crate::report::Policies;
+use crate::round::{Decider, round};
 use crate::slots::Slots;
 use futures::FutureExt;
 use http::{Method, Response};
@@ -18,7 +19,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tanist_api::ReplicaGroup;
 use tanist_core::contract::Role;
+use tanist_core::decide::decide;
 use tanist_core::freshness::{Ask, StatusAnswer};
+use tanist_core::plan::Plan;
 use tanist_core::policy::{Answered, NOT_LOADED, PolicyName, Question, Unanswered};
 use tanist_core::status::PolicyHealth;
 use tanist_mock::{self as mock, Reply};
@@ -163,6 +166,30 @@ impl Stub {
             wake: Box::new(|_, _| {}),
             closing: AtomicBool::new(false),
         })
+    }
+
+    /// One round, and the end of what it began: each write, and then each error, as a line.
+    pub async fn round(&self, ctx: &Arc<Context>) -> Vec<String> {
+        let seen: ReplicaGroup = serde_json::from_value(self.get(GROUP).unwrap()).unwrap();
+        self.seen();
+        let done = round(ctx, &seen, &Alone).await;
+        for _ in 0..200 {
+            if ctx.hints.with_group("group", |h| h.writing.is_empty()) {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        let written = self.seen().into_iter().filter(|s| s.method != Method::GET);
+        let told = written.map(|s| {
+            let name = s.path.rsplit('/').next().unwrap_or_default().to_owned();
+            let dry = if s.query.contains("dryRun=All") { " dry" } else { "" };
+            format!("{} {name} {}{dry}", s.method, s.body["metadata"]["name"].as_str().unwrap_or_default())
+        });
+        let errors = match done {
+            Ok(done) => done.outcome.errors.iter().map(ToString::to_string).collect(),
+            Err(error) => vec![error.to_string()],
+        };
+        told.chain(errors).collect()
     }
 
     /// Observes with fresh answers of the members, which have these roles.
@@ -416,5 +443,21 @@ pub struct Silent;
 impl tanist_core::policy::Policies for Silent {
     fn ask(&self, _: &Question) -> Result<Answered, Unanswered> {
         Err(Unanswered { policy: PolicyName::none(), kind: NOT_LOADED, message: String::new(), notes: Vec::new() })
+    }
+}
+
+/// Decides without policies.
+struct Alone;
+
+impl Decider for Alone {
+    type Error = std::convert::Infallible;
+
+    fn policies(&self) -> Policies<'_> {
+        LOADED
+    }
+
+    async fn decide(&self, observed: Observed) -> Result<(Observed, Plan), Self::Error> {
+        let plan = decide(&observed.snapshot, &Silent);
+        Ok((observed, plan))
     }
 }

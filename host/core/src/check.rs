@@ -8,6 +8,7 @@ mod lead;
 mod leave;
 mod members;
 mod membership;
+mod moves;
 mod rebalance;
 mod recover;
 mod scaling;
@@ -31,6 +32,7 @@ pub use membership::{
     add, agreed, change_group, change_target, counts, executes, healthy_majority, is_extra, is_formed, is_let_go, kept,
     lost, promote, quorum_without, rejoin_member, remove,
 };
+pub use moves::{can_leave_set, fits_set, is_rolled_forward};
 pub use rebalance::{rebalance_candidate, rebalance_group, rebalance_member};
 pub use recover::{
     Asked, Serves, asked, halt_member, is_recovering, may_be_refused, recover_group, recover_member, serves,

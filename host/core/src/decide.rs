@@ -19,7 +19,7 @@ enum When {
     Unrecovered,
 }
 
-/// The steps in order, without the last six, `canary`, `rollback`, `update`, `rebalance`, `grow` and `state`; each is a file in `steps/` and a heading of host/README.md.
+/// The steps in order, without the last seven, `canary`, `rollback`, `update`, `rebalance`, `moves`, `grow` and `state`; each is a file in `steps/` and a heading of host/README.md.
 const STEPS: [(Step, When); 23] = [
     (steps::admit::step, When::Always),
     (steps::seats::step, When::Always),
@@ -87,7 +87,9 @@ pub fn decide(snapshot: &Snapshot, policies: &dyn Policies) -> Plan {
             steps::rebalance::step(&now, policies, &mut plan);
         }
     }
-    // Nobody waits for it, so nothing is held up by it.
+    // Nobody waits for these, so nothing is held up by them.
+    steps::moves::step(&now, policies, &mut plan);
+    now.record.clone_from(&plan.record);
     steps::grow::step(&now, policies, &mut plan);
     steps::state::step(&now, policies, &mut plan);
     limit_waiting(snapshot, &mut plan);

@@ -68,6 +68,8 @@ fn starts_a_round_itself(done: &[Action]) -> bool {
                 | Action::Apply(_)
                 | Action::Nudge { .. }
                 | Action::Create { .. }
+                | Action::Adopt { .. }
+                | Action::DropSet { .. }
                 | Action::WriteState { .. }
         )
     };

@@ -97,6 +97,8 @@ pub fn pod(id: &str, ready: bool, phase: Phase) -> Pod {
         labels: Vec::new(),
         trouble: None,
         stray: None,
+        is_elsewhere: false,
+        adoption: None,
         is_being_deleted: false,
     }
 }

@@ -27,7 +27,7 @@ fn needs(action: &Action) -> Vec<Need> {
         }
         Action::DeletePod { .. } | Action::DeleteClaim { .. } | Action::Create { .. } => vec![Need::Record],
         Action::Scale { .. } => vec![Need::Record, Need::Set],
-        Action::Apply(_) | Action::Nudge { .. } => Vec::new(),
+        Action::Apply(_) | Action::Nudge { .. } | Action::Adopt { .. } | Action::DropSet { .. } => Vec::new(),
         Action::Read { .. } | Action::List { .. } | Action::Check { .. } => Vec::new(),
         Action::MarkClaim { .. } | Action::GrowClaim { .. } | Action::WriteState { .. } => Vec::new(),
     }
@@ -46,6 +46,7 @@ pub fn spoils(action: &Action) -> Option<Need> {
         Action::Route { member, .. } => Some(Need::Routing(member.clone())),
         Action::WriteState { .. } => Some(Need::State),
         Action::Apply(_) | Action::Nudge { .. } | Action::Create { .. } => None,
+        Action::Adopt { .. } | Action::DropSet { .. } => None,
         Action::Read { .. } | Action::List { .. } | Action::Check { .. } => None,
         Action::MarkClaim { .. } | Action::GrowClaim { .. } => None,
         Action::Run { .. } | Action::DeletePod { .. } | Action::DeleteClaim { .. } | Action::Scale { .. } => None,

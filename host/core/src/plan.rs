@@ -6,6 +6,7 @@ use crate::record::{Intent, Record};
 use crate::snapshot::{ClaimMark, Object};
 use crate::state::Data;
 use crate::words::words;
+use std::sync::Arc;
 
 /// The result of a decision.
 #[derive(Debug, Clone, PartialEq)]
@@ -115,6 +116,24 @@ pub enum Action {
         member: MemberName,
         /// What is created, in this order. None of it is there.
         objects: Vec<Object>,
+    },
+    /// Let a pod belong to what makes the pods from now on: the `StatefulSet`, or the group itself.
+    Adopt {
+        /// The member whose pod it is.
+        member: MemberName,
+        /// The UID of the pod.
+        pod_uid: String,
+        /// The `resourceVersion` of the pod that this was decided on.
+        version: String,
+        /// The change, as a merge patch.
+        change: Arc<serde_json::Value>,
+    },
+    /// Delete the `StatefulSet` to which no pod belongs any more.
+    DropSet {
+        /// Its UID.
+        uid: String,
+        /// Its `resourceVersion` that this was decided on: a precondition of the call.
+        version: String,
     },
     /// Scale the `StatefulSet` down. The record that explains the claims of the members that leave is written before.
     Scale {
@@ -250,6 +269,8 @@ words! {
         FollowPending,
         /// There are more members than desired; they are removed one after the other.
         ShrinkPending,
+        /// The group is on its way from one kind of members to the other.
+        MovePending,
         /// The override cannot be used.
         OverrideInvalid,
         /// No member said who the members of the application are.
@@ -420,7 +441,7 @@ impl Plan {
             Action::Read { member, .. } | Action::List { member, .. } => member == name,
             Action::Check { member, .. } | Action::DeletePod { member, .. } => member == name,
             Action::Apply(_) | Action::Nudge { .. } | Action::Route { .. } | Action::WriteState { .. } => false,
-            Action::Create { .. } => false,
+            Action::Create { .. } | Action::Adopt { .. } | Action::DropSet { .. } => false,
             Action::MarkClaim { .. } | Action::GrowClaim { .. } | Action::DeleteClaim { .. } | Action::Scale { .. } => {
                 false
             }
@@ -447,6 +468,7 @@ impl Plan {
             Action::WriteState { awaited: true, .. } => 0,
             Action::WriteState { awaited: false, .. } => 1,
             Action::Apply(_) | Action::Nudge { .. } | Action::GrowClaim { .. } | Action::Create { .. } => 1,
+            Action::Adopt { .. } | Action::DropSet { .. } => 1,
             Action::Scale { .. } => 2,
         });
     }

@@ -36,6 +36,8 @@ pub struct Snapshot {
     pub objects: Vec<Object>,
     /// The `StatefulSet` as it is. Absent: there is none yet. A group whose pods this operator makes itself always has one: it stands for what the operator does.
     pub set: Option<Set>,
+    /// What is left of the change of `spec.members.kind`. Absent: pods are made as the spec says.
+    pub moving: Option<Moving>,
     /// Every expected member and every existing one, by ordinal.
     pub members: Vec<Member>,
     /// What is known about the end of each open command, by token.
@@ -92,6 +94,30 @@ pub struct Set {
     pub unseen: bool,
     /// What members lack of their pod and claims, where this operator makes them: the claims come before the pod.
     pub lacking: BTreeMap<MemberName, Vec<Object>>,
+}
+
+/// A group that is on its way from one kind of members to the other (`spec.members.kind`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Moving {
+    /// Whether this operator is to make the pods. Otherwise a `StatefulSet` is.
+    pub to_pods: bool,
+    /// The `StatefulSet` that is there. Absent: none is.
+    pub set: Option<MovingSet>,
+}
+
+/// The `StatefulSet` of a group that is on its way.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MovingSet {
+    /// Its UID.
+    pub uid: String,
+    /// Its `resourceVersion` as it was seen.
+    pub version: String,
+    /// Its `spec.replicas`.
+    pub replicas: u32,
+    /// Whether it has the template of the group, and its controller has seen that.
+    pub is_current: bool,
+    /// Whether it was deleted already and its object is still there.
+    pub is_being_deleted: bool,
 }
 
 /// A pod that the `StatefulSet` should have created and has not.

@@ -11,6 +11,7 @@ pub mod grow;
 pub mod join;
 pub mod lead;
 pub mod lists;
+pub mod moves;
 pub mod objects;
 pub mod overdue;
 pub mod place;

@@ -176,6 +176,13 @@ fn gather(observed: &Observed, plan: &Plan, outcome: &Outcome) -> Vec<News> {
                 member: Some(member.clone()),
                 note: format!("the claim {claim} of {member} asks for {size}"),
             }),
+            Action::DropSet { .. } => news.push(News {
+                kind: EventType::Normal,
+                reason: "MembersMoved",
+                action: "move".into(),
+                member: None,
+                note: "every pod belongs to the group itself; the StatefulSet is deleted, and no pod with it".into(),
+            }),
             Action::Scale { replicas } => news.push(News {
                 kind: EventType::Normal,
                 reason: "Shrunk",
@@ -186,6 +193,7 @@ fn gather(observed: &Observed, plan: &Plan, outcome: &Outcome) -> Vec<News> {
             Action::Apply(_)
             | Action::Nudge { .. }
             | Action::Create { .. }
+            | Action::Adopt { .. }
             | Action::Route { .. }
             | Action::Read { .. }
             | Action::List { .. }

@@ -123,11 +123,13 @@ fn manage(state: &mut State, name: &str) {
         claim(state, set, pod);
         create(state, set, pod);
     }
-    let owned = state.pods.keys().filter_map(|pod| {
+    let uid = state.sets.get(name).and_then(ResourceExt::uid).unwrap_or_default();
+    let surplus = state.pods.iter().filter_map(|(pod, object)| {
         let ordinal: u32 = pod.strip_prefix(name)?.strip_prefix('-')?.parse().ok()?;
-        (ordinal >= wanted).then(|| pod.clone())
+        let mut owners = object.metadata.owner_references.iter().flatten();
+        (ordinal >= wanted && owners.any(|owner| owner.uid == uid)).then(|| pod.clone())
     });
-    for pod in owned.collect::<Vec<_>>() {
+    for pod in surplus.collect::<Vec<_>>() {
         delete(state, &pod);
     }
     if let Some(mut set) = set.filter(|_| !is_known) {
@@ -147,11 +149,12 @@ fn manage(state: &mut State, name: &str) {
 #[must_use]
 pub fn desired(group: &ReplicaGroup) -> Vec<String> {
     let (name, replicas) = (group.name_any(), group.spec.replicas);
-    if group.spec.members.kind == MembersKind::StatefulSet {
-        return (0..replicas).map(|ordinal| format!("{name}-{ordinal}")).collect();
-    }
     let record = group.status.as_ref().and_then(|status| status.record.as_ref());
     let numbers = record.and_then(|record| record.get("seats")?.get("numbers")?.as_array());
+    // A group on its way has what its record says; without numbers it has a StatefulSet.
+    if numbers.is_none() && (record.is_some() || group.spec.members.kind == MembersKind::StatefulSet) {
+        return (0..replicas).map(|ordinal| format!("{name}-{ordinal}")).collect();
+    }
     let members = numbers.into_iter().flatten().filter_map(Value::as_u64).map(|number| format!("{name}-{number}"));
     let stays = |member: &String| !group.spec.members.remove.contains(member);
     members.filter(stays).take(usize::try_from(replicas).unwrap_or(usize::MAX)).collect()
@@ -166,7 +169,9 @@ pub fn is_desired(group: &ReplicaGroup, member: &str) -> bool {
 /// The revision of the pods that are made now.
 #[must_use]
 pub fn present_revision(state: &State, group: &str) -> Option<String> {
-    if let Some(set) = state.sets.get(group) {
+    let record = state.groups.get(group).and_then(|group| group.status.as_ref()?.record.as_ref());
+    let has_numbers = record.is_some_and(|record| record.get("seats").is_some_and(Value::is_object));
+    if let Some(set) = state.sets.get(group).filter(|_| !has_numbers) {
         return set.status.as_ref()?.update_revision.clone();
     }
     let service = state.plain.get(&(Kind::Service, group.to_owned()))?;

@@ -116,11 +116,13 @@ pub enum Fault {
     PrimaryByHand,
     /// A user wants a member to go, or takes that back, in a group whose pods the operator makes.
     MemberRemoved,
+    /// A user wants the other kind of members.
+    KindChanged,
 }
 
 impl Fault {
     /// Every kind.
-    pub const ALL: [Fault; 53] = [
+    pub const ALL: [Fault; 54] = [
         Fault::RequestLost,
         Fault::AnswerLost,
         Fault::Refused,
@@ -174,6 +176,7 @@ impl Fault {
         Fault::GroupRecreated,
         Fault::PrimaryByHand,
         Fault::MemberRemoved,
+        Fault::KindChanged,
     ];
 
     /// Kinds that no life draws by itself yet; `tanist simulate --faults` has them. After a user started a second primary by hand a group may ask an administrator about

@@ -75,6 +75,7 @@ impl Fault {
             Fault::GroupRecreated => ("group-recreated", "a user deletes the group and creates it again"),
             Fault::PrimaryByHand => ("primary-by-hand", "a user starts a second primary by hand"),
             Fault::MemberRemoved => ("member-removed", "a user wants a member to go, or takes that back"),
+            Fault::KindChanged => ("kind-changed", "a user wants the other kind of members"),
         }
     }
 }

@@ -166,6 +166,7 @@ pub fn groups(seed: u64) -> Vec<ReplicaGroup> {
         // In one life of six the first member with a changed template is watched, and in one of six a ConfigMap names the members.
         group.spec.update.canary_seconds = if seed % 17 < 3 { 20 } else { 0 };
         group.spec.cluster_state = (seed % 19 < 3).then(names);
+        group.spec.volume_claim_templates = vec![volume()];
         if makes_pods(seed) {
             pods_by_operator(group);
         }

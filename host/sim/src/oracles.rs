@@ -367,6 +367,8 @@ pub fn unfenced(state: &State, write: &Write) -> Option<String> {
         Write::Gate { pod, ready: true, .. } if pod.version.is_none() => lacks("the readiness of", &pod.name),
         Write::Mark { claim, .. } if claim.version.is_none() => lacks("the memory of", &claim.name),
         Write::Grow { claim, .. } if claim.version.is_none() => lacks("the size of", &claim.name),
+        Write::Adopt { pod, .. } if pod.version.is_none() => lacks("the owner of", &pod.name),
+        Write::DropSet { set } if set.version.is_none() => lacks("the end of", &set.name),
         Write::Apply { kind, name, manifest, force: true, .. } => {
             let exists = match kind {
                 Kind::Set => state.sets.contains_key(name),
@@ -386,12 +388,15 @@ pub fn meant(write: &Write) -> Option<(Kind, String, String)> {
     match write {
         Write::Label { pod, .. } | Write::Gate { pod, .. } => of(Kind::Pod, &pod.name, &pod.uid),
         Write::Mark { claim, .. } | Write::Grow { claim, .. } => of(Kind::Claim, &claim.name, &claim.uid),
+        Write::Adopt { pod, .. } => of(Kind::Pod, &pod.name, &pod.uid),
         Write::Nudge { set, .. } => of(Kind::Set, &set.name, &set.uid),
         Write::Scale { set, to, .. } => of(Kind::Set, set, to.uid()),
         Write::Discard { discard, .. } => of(Kind::Claim, discard.claim(), discard.uid()),
         Write::Delete { deletion, .. } => of(Kind::Pod, deletion.member().as_str(), deletion.uid()),
         Write::Status(group) => of(Kind::Group, &group.name_any(), &group.uid().unwrap_or_default()),
         Write::Apply { .. } | Write::Create { .. } | Write::Forget { .. } => None,
+        // It is not there afterwards.
+        Write::DropSet { .. } => None,
     }
 }
 

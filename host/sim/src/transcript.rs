@@ -58,6 +58,8 @@ pub fn told(write: &Write) -> String {
         Write::Mark { claim, notes } if notes.contains_key(CLAIM_START) => format!("notes the start on {}", claim.name),
         Write::Mark { claim, .. } => format!("writes the memory on {}", claim.name),
         Write::Grow { claim, size } => format!("lets {} ask for {size}", claim.name),
+        Write::Adopt { pod, .. } => format!("changes the owner of {}", pod.name),
+        Write::DropSet { set } => format!("deletes the set {}", set.name),
         Write::Nudge { set, .. } => format!("touches the set {}", set.name),
         Write::Scale { set, to, .. } => format!("shrinks the set {set} to {}", to.replicas()),
         Write::Forget { revision } => format!("deletes the former template {}", revision.name),

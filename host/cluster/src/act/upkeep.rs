@@ -88,6 +88,34 @@ pub fn create(ctx: &Arc<Context>, observed: &Observed, member: &MemberName, obje
     })
 }
 
+/// Lets a pod belong to what makes the pods from now on.
+///
+/// # Errors
+/// As [`apply`].
+pub fn adopt(
+    ctx: &Arc<Context>,
+    observed: &Observed,
+    (member, uid): (&MemberName, &str),
+    version: &str,
+    change: &serde_json::Value,
+) -> Result<(), Error> {
+    let fence = writes::fence(&observed.snapshot.group.namespace, member.as_str(), uid, Some(version));
+    let (task, desired_hash, change) = (ctx.clone(), change.to_string(), change.clone());
+    let adopt = Task { key: format!("adopt/{member}"), desired_hash, wakes: true };
+    begin(ctx, observed, adopt, async move { writes::adopt(&task, fence, change).await })
+}
+
+/// Deletes the `StatefulSet` to which no pod belongs.
+///
+/// # Errors
+/// As [`apply`].
+pub fn drop_set(ctx: &Arc<Context>, observed: &Observed, uid: &str, version: &str) -> Result<(), Error> {
+    let name = &observed.snapshot.group.name;
+    let fence = writes::fence(&observed.snapshot.group.namespace, name, uid, Some(version));
+    let (task, drop) = (ctx.clone(), Task { key: format!("drop/{name}"), desired_hash: uid.to_owned(), wakes: true });
+    begin(ctx, observed, drop, async move { writes::drop_set(&task, fence).await })
+}
+
 /// Asks for a larger volume. Where the storage class does not allow it the API server refuses that, again and again.
 ///
 /// # Errors

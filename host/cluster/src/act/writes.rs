@@ -252,3 +252,19 @@ pub async fn nudge(ctx: &Context, s: &Snapshot, set_uid: &str) -> Result<(), Err
     let nudge = Write::Nudge { set: fence(&s.group.namespace, name, set_uid, None), at: s.now };
     write(ctx, format!("annotate StatefulSet {name}"), nudge).await.map(drop)
 }
+
+/// Lets a pod belong to what makes the pods from now on, identified by UID and version.
+pub async fn adopt(ctx: &Context, pod: Fence, change: serde_json::Value) -> Result<(), Error> {
+    crash::write("adopt", &pod.name).await;
+    let what = format!("change the owner of pod {}", pod.name);
+    info!(pod = pod.name, "changing the owner of the pod");
+    write(ctx, what, Write::Adopt { pod, change }).await.map(drop).or_else(gone)
+}
+
+/// Deletes the `StatefulSet` to which no pod belongs, identified by UID and version.
+pub async fn drop_set(ctx: &Context, set: Fence) -> Result<(), Error> {
+    crash::write("drop", &set.name).await;
+    let what = format!("delete the StatefulSet {}", set.name);
+    info!(set = set.name, "no pod belongs to the StatefulSet any more; deleting it");
+    write(ctx, what, Write::DropSet { set }).await.map(drop).or_else(gone)
+}

@@ -160,6 +160,7 @@ pub fn snapshot(now: Timestamp, node: Node) -> Snapshot {
         record: Record::default(),
         objects: Vec::new(),
         set: Some(Set { uid: "set".into(), replicas: 2, ..Set::default() }),
+        moving: None,
         members: vec![member(0), member(1)],
         evidence: BTreeMap::from([("t".to_owned(), Evidence::Unknown("the stream broke".into()))]),
         nodes: Some(BTreeMap::from([("n1".to_owned(), node)])),

@@ -149,6 +149,16 @@ impl Kube {
                 let note = json!({"metadata": {"annotations": {api::ANNOTATION_NUDGE: at.to_string()}}});
                 self.change_set(&set, note).await
             }
+            Write::Adopt { pod, change } => {
+                let patch = Patch::Merge(fenced(&pod, change));
+                let adopted = self.of::<Pod>(&pod.namespace).patch(&pod.name, &plain, &patch).await?;
+                Ok(Some(Object::Pod(Arc::new(adopted))))
+            }
+            Write::DropSet { set } => {
+                let preconditions = Some(Preconditions { uid: Some(set.uid), resource_version: set.version });
+                let params = DeleteParams { preconditions, ..DeleteParams::background() };
+                self.of::<StatefulSet>(&set.namespace).delete(&set.name, &params).await.map(|_| None)
+            }
             Write::Scale { namespace, set, to } => self.scale(namespace, set, &to).await,
             Write::Delete { namespace, deletion } => self.delete(&namespace, &deletion).await,
             Write::Discard { namespace, discard } => self.discard(&namespace, &discard).await,

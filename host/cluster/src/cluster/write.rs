@@ -68,6 +68,18 @@ pub enum Write {
         /// How much, as Kubernetes writes it.
         size: String,
     },
+    /// Changes the owner of a pod, and what it says of its template.
+    Adopt {
+        /// The pod.
+        pod: Fence,
+        /// The change, as a merge patch.
+        change: Value,
+    },
+    /// Deletes a `StatefulSet` to which no pod belongs. What belongs to it goes, too.
+    DropSet {
+        /// The set.
+        set: Fence,
+    },
     /// Annotates a `StatefulSet`, so that its controller looks at it.
     Nudge {
         /// The set.

@@ -1,9 +1,9 @@
 //! Builds the Services of a group and its PodDisruptionBudget.
-use super::Size;
+use super::{Makers, Size};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use tanist_api::spec::{MembersKind, ServiceOptions};
+use tanist_api::spec::ServiceOptions;
 use tanist_api::{LABEL_GROUP, LABEL_ROLE, ReplicaGroup};
 use tanist_core::membership;
 
@@ -61,15 +61,15 @@ fn add(service: &mut Value, options: &ServiceOptions) {
 
 /// The budget by which a drain evicts at most one ready member at a time; a member is ready while it serves. Where the members of the application agree, those that are left are
 /// a majority of the voters, and of the members that are desired (docs/requirements.md, D25).
-pub(super) fn budget(group: &ReplicaGroup, size: Size) -> Value {
+pub(super) fn budget(group: &ReplicaGroup, size: Size, makers: Makers) -> Value {
     let name = group.name_any();
     let desired = usize::try_from(size.desired).unwrap_or(usize::MAX);
     let seats = usize::try_from(size.replicas).unwrap_or(usize::MAX);
-    let (limit, count) = match (&group.spec.commands.member_list, group.spec.members.kind) {
+    let (limit, count) = match (&group.spec.commands.member_list, makers) {
         (Some(_), _) => ("minAvailable", membership::quorum(size.voters.max(desired))),
         // For this limit Kubernetes asks the owner of the pods how many there are, and the scale of a group is `spec.replicas`, which may be another number for long.
-        (None, MembersKind::Pods) => ("minAvailable", seats.saturating_sub(1)),
-        (None, MembersKind::StatefulSet) => ("maxUnavailable", 1),
+        (None, Makers::Operator | Makers::Both) => ("minAvailable", seats.saturating_sub(1)),
+        (None, Makers::Set) => ("maxUnavailable", 1),
     };
     json!({
         "apiVersion": "policy/v1",

@@ -359,7 +359,8 @@ fn of_members_that_agree_a_majority_stays() {
     let least = |(desired_members, voters): (u32, usize)| {
         let note = TemplateNote::next(None, template_hash(&group), std::iter::empty(), None, None);
         let objects =
-            desired(&group, Size { replicas: 3, desired: desired_members, voters }, &settings(), &note).unwrap();
+            desired(&group, Size { replicas: 3, desired: desired_members, voters, makers: None }, &settings(), &note)
+                .unwrap();
         let budget = of_kind(&objects, "PodDisruptionBudget")["spec"].clone();
         assert!(budget["maxUnavailable"].is_null());
         budget["minAvailable"].clone()

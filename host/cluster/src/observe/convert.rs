@@ -130,6 +130,8 @@ pub fn pod(
         labels: policy_labels(pod.labels(), pod.annotations(), keys),
         trouble: (phase == Phase::Pending).then(|| trouble(pod)).flatten(),
         stray: None,
+        is_elsewhere: false,
+        adoption: None,
         is_being_deleted: pod.metadata.deletion_timestamp.is_some(),
     }
 }

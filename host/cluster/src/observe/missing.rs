@@ -32,7 +32,7 @@ pub fn expected(group: &Group, set: Option<&Set>, record: &Record) -> BTreeSet<S
 }
 
 /// What a member's pod lacks (label or owner), and what to do about it. `None`: nothing.
-pub fn stray(pod: &Pod, group: &Group, owned: bool) -> Option<String> {
+pub fn stray(pod: &Pod, group: &Group, owned: bool, is_adopted: bool) -> Option<String> {
     let (name, namespace) = (pod.name_any(), &group.namespace);
     let (label, value) = (api::LABEL_GROUP, &group.name);
     match (pod.labels().get(label) == Some(value), owned) {
@@ -41,6 +41,9 @@ pub fn stray(pod: &Pod, group: &Group, owned: bool) -> Option<String> {
             "the pod {name} lost its label {label}, so no Service leads to it and nothing manages it; put it back: kubectl -n \
              {namespace} label pod {name} {label}={value} --overwrite"
         )),
+        (true, false) if is_adopted => {
+            Some(format!("the pod {name} has no owner; Tanist adopts it by itself within seconds"))
+        }
         (true, false) if group.makes_pods => Some(format!(
             "the pod {name} does not belong to the group, so it would stay when the group is deleted; delete it, and it is made anew"
         )),

@@ -28,7 +28,7 @@ impl World {
     /// # Errors
     /// [`Error::NotOurs`]: a StatefulSet of that name would make pods of the same names. A group that runs goes on beside one.
     pub(super) fn no_set(&self, group: &Group, record: &Record) -> Result<Set, Error> {
-        if self.set.is_some() && record.seats.is_none() {
+        if self.set.is_some() && self.own_set(group).is_none() && record.seats.is_none() {
             return Err(Error::NotOurs("StatefulSet", group.name.clone()));
         }
         Ok(Set { uid: group.uid.clone(), ..Set::default() })

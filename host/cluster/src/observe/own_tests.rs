@@ -1,15 +1,12 @@
 //! Groups whose pods the operator makes itself, against an API server in memory (D23).
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests may")]
-use crate::act::act;
 use crate::context::Context;
 use crate::observe::{Error, Observed, observe};
-use crate::report;
-use crate::stub::{Answer, GROUP, LOADED, SET, Silent, Stub, pod};
+use crate::stub::{Answer, GROUP, SET, Stub, pod};
 use http::Method;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tanist_api::ReplicaGroup;
-use tanist_core::decide::decide;
 use tanist_core::freshness::Ask;
 use tanist_core::snapshot::Snapshot;
 
@@ -160,35 +157,11 @@ async fn a_pod_that_kubernetes_refuses_is_missing_for_that_reason() {
     stub.remove(&pod(1));
     stub.answer(Method::POST, "pods", Answer::Fail(403, "Forbidden"));
     let ctx = stub.context();
-    round(&stub, &ctx).await;
+    stub.round(&ctx).await;
     let s = try_look(&stub, &ctx).await.unwrap().snapshot;
     let missing = s.set.as_ref().unwrap().missing.get("db-1").cloned().unwrap();
     let why = missing.refused.unwrap_or_default();
     assert!(why.contains("create Pod db-1"), "{why}");
-}
-
-/// One round, and the end of what it began.
-async fn round(stub: &Stub, ctx: &Arc<Context>) -> Vec<String> {
-    let observed = try_look(stub, ctx).await.unwrap();
-    let plan = decide(&observed.snapshot, &Silent);
-    let derived = report::derive(&observed.snapshot, &plan, LOADED, &[]);
-    stub.seen();
-    let outcome = act(ctx, &observed, &plan, &derived).await;
-    for _ in 0..200 {
-        if ctx.hints.with_group("group", |h| h.writing.is_empty()) {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
-    let seen = stub.seen().into_iter().filter(|s| s.method != Method::GET);
-    let told = seen.map(|s| {
-        let name = s.path.rsplit('/').next().unwrap_or_default().to_owned();
-        let dry = if s.query.contains("dryRun=All") { " dry" } else { "" };
-        format!("{} {name} {}{dry}", s.method, s.body["metadata"]["name"].as_str().unwrap_or_default())
-    });
-    let mut told: Vec<_> = told.collect();
-    told.extend(outcome.errors.iter().map(ToString::to_string));
-    told
 }
 
 // The record has the number before the pod is made, and a name that is taken is no trouble: somebody else was faster.
@@ -198,7 +171,7 @@ async fn the_record_is_written_before_claim_and_pod_are_made() {
     apply_service(&stub, &look(&stub).await);
     stub.change(GROUP, |group| group["spec"]["replicas"] = 3.into());
     let ctx = stub.context();
-    let done = round(&stub, &ctx).await;
+    let done = stub.round(&ctx).await;
     let at = |what: &str| done.iter().position(|line| line.starts_with(what)).unwrap_or(usize::MAX);
     let (record, claim, made) = (at("PUT status"), at("POST persistentvolumeclaims data-db-2"), at("POST pods db-2"));
     assert!(record < claim && claim < made && made < usize::MAX, "{done:?}");
@@ -207,12 +180,12 @@ async fn the_record_is_written_before_claim_and_pod_are_made() {
 
     stub.remove(&pod(2));
     stub.answer(Method::POST, "pods", Answer::Fail(409, "AlreadyExists"));
-    let done = round(&stub, &ctx).await;
+    let done = stub.round(&ctx).await;
     assert!(done.iter().all(|line| !line.contains("AlreadyExists")), "{done:?}");
     // Without its number in the record nobody is made.
     stub.change(GROUP, |group| group["spec"]["replicas"] = 4.into());
     stub.answer(Method::PUT, "status", Answer::Fail(409, "Conflict"));
-    let done = round(&stub, &ctx).await;
+    let done = stub.round(&ctx).await;
     assert!(done.iter().all(|line| !line.starts_with("POST pods db-3")), "{done:?}");
     assert!(stub.get(&pod(3)).is_none());
 }
@@ -226,10 +199,10 @@ async fn a_template_is_tried_before_pods_are_replaced() {
     let before = stub.version(SERVICE);
     stub.answer(Method::POST, "pods", Answer::Fail(422, "Invalid"));
     let ctx = stub.context();
-    let done = round(&stub, &ctx).await;
+    let done = stub.round(&ctx).await;
     assert!(done.contains(&"POST pods db-2 dry".to_owned()), "{done:?}");
     assert_eq!(stub.version(SERVICE), before);
-    let said = round(&stub, &ctx).await;
+    let said = stub.round(&ctx).await;
     assert!(said.iter().any(|line| line.contains("spec.template")), "{said:?}");
     assert!(said.iter().all(|line| !line.starts_with("DELETE")), "{said:?}");
 }

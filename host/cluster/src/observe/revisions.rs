@@ -184,7 +184,14 @@ impl World {
     /// The note that the StatefulSet should have.
     pub(super) fn template_note(&self, kept: Option<&Numbers>) -> TemplateNote {
         let (live, hash) = (self.live_note(), self.template.clone());
-        TemplateNote::next(live.as_ref(), hash, self.revisions(), self.newest_revision(), kept)
+        let newest = self.newest_revision();
+        let mut note = TemplateNote::next(live.as_ref(), hash, self.revisions(), newest, kept);
+        // What the operator wrote on its pods is known even if the Service, and with it the note, was deleted. A StatefulSet that takes over knows them by their revisions.
+        let made = self.pods.iter().filter(|_| self.makes_pods.is_some());
+        let older = made.filter(|pod| pod.annotations().get(ANNOTATION_TEMPLATE).is_some_and(|own| *own != note.hash));
+        let older: Vec<_> = older.filter_map(|pod| pod.labels().get(LABEL_REVISION)).cloned().collect();
+        note.older.extend(older.into_iter().filter(|revision| Some(revision.as_str()) != newest));
+        note
     }
 
     /// Whether a pod was made from a `spec.template` that was changed since. `live`: the note on the StatefulSet.

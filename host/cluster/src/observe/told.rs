@@ -1,7 +1,7 @@
 //! A group as its objects tell it, without asking its members: for the command line, whose user may look and not execute. It uses what a round uses, so
 //! that both see the same group; only roles and data are those of the status.
 use super::conditions::{self, Around};
-use super::{Error, World, admitted, convert, missing, read_record, requested, silence};
+use super::{Error, Seen, World, admitted, convert, missing, read_record, requested, silence};
 use crate::hints::Group;
 use crate::objects::template_hash;
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -58,7 +58,9 @@ pub fn told(objects: Objects, now: Timestamp) -> Result<Told, Error> {
     let (services, budgets) = (Vec::new(), Vec::new());
     let (set, pods) = (set.map(Arc::new), pods.into_iter().map(Arc::new).collect());
     let makes_pods = group.makes_pods.then(|| group.name.clone());
-    let world = World { set, services, budgets, pods, claims, unbound, version: None, makes_pods, template };
+    let mut world = World { set, services, budgets, pods, claims, unbound, version: None, makes_pods, template };
+    let wants_pods = group.makes_pods;
+    world.settle_maker(&mut group, &record);
     let mut record = memory::recall(record, &group.name, world.claims());
     world.find_seats(&group, &mut record);
     let own = group.makes_pods.then(|| Set { uid: group.uid.clone(), ..Set::default() });
@@ -68,7 +70,9 @@ pub fn told(objects: Objects, now: Timestamp) -> Result<Told, Error> {
         ..Set::default()
     }));
     let known = missing::known(&object, &record);
-    let mut members = world.members(&object, &group, set.as_ref(), &record, &known, now);
+    let moving = world.moving(&group, &record, wants_pods);
+    let about = Seen { group: &group, set: set.as_ref(), record: &record, moving: moving.as_ref() };
+    let mut members = world.members(&object, about, &known, now);
     let of_nodes = |node: &Node| ((node.name_any(), convert::node(node)), (node.name_any(), conditions::taints(node)));
     let (nodes, taints): (Option<BTreeMap<_, _>>, Option<_>) =
         nodes.map(|nodes| nodes.iter().map(of_nodes).unzip()).unzip();
@@ -100,6 +104,7 @@ pub fn told(objects: Objects, now: Timestamp) -> Result<Told, Error> {
         record,
         objects,
         set,
+        moving,
         members,
         evidence,
         nodes,

@@ -1,4 +1,5 @@
 //! The objects of a group as they exist in Kubernetes, and what a snapshot takes from them.
+use super::moving::Belonging;
 use super::{Error, applied_hash, conditions, convert, missing, volumes, within};
 use crate::cluster::Kind;
 use crate::context::Context;
@@ -14,7 +15,16 @@ use tanist_core::limits;
 use tanist_core::memory;
 use tanist_core::record::Record;
 use tanist_core::roster::Roster;
-use tanist_core::snapshot::{Group, LeftClaim, Member, Object, Set};
+use tanist_core::snapshot::{Group, LeftClaim, Member, Moving, Object, Set};
+
+/// What is known of a group before its members are.
+#[derive(Clone, Copy)]
+pub(super) struct Seen<'a> {
+    pub(super) group: &'a Group,
+    pub(super) set: Option<&'a Set>,
+    pub(super) record: &'a Record,
+    pub(super) moving: Option<&'a Moving>,
+}
 
 /// The objects of the group that exist in Kubernetes.
 pub(super) struct World {
@@ -132,9 +142,7 @@ impl World {
     pub(super) fn members(
         &self,
         object: &ReplicaGroup,
-        group: &Group,
-        set: Option<&Set>,
-        record: &Record,
+        Seen { group, set, record, moving }: Seen<'_>,
         known: &BTreeSet<String>,
         now: Timestamp,
     ) -> Vec<Member> {
@@ -142,21 +150,18 @@ impl World {
         for seat in Roster::new(group, set, record).seats() {
             members.insert(seat.ordinal, self.member(seat.name, seat.ordinal));
         }
-        let revision = match group.makes_pods {
-            true => self.newest_revision(),
-            false => self.set.as_ref().and_then(|s| s.status.as_ref()?.update_revision.as_deref()),
-        };
         let (keys, live) = (object.spec.policy_keys(), self.live_note());
         for pod in &self.pods {
-            let owned = set.is_some_and(|s| convert::owned_by(&pod.metadata, &s.uid));
+            let belonging = self.belonging(pod, object, group, moving);
+            let Belonging { owned, revision: (older_template, newest), is_elsewhere, adoption } = belonging;
             let ours = owned || pod.metadata.uid.as_ref().is_some_and(|uid| known.contains(uid));
             let Some(ordinal) = convert::ordinal(&group.name, &pod.name_any()).filter(|_| ours) else { continue };
             let member = members.entry(ordinal).or_insert_with(|| self.member(pod.name_any().into(), ordinal));
-            let stray = missing::stray(pod, group, owned);
-            let older_template = self.has_older_template(pod, live.as_ref());
+            let stray = missing::stray(pod, group, owned, adoption.is_some());
             let template = self.template_number(pod, live.as_ref());
-            let seen = convert::pod(pod, group, &keys, revision, now);
-            member.pod = Some(tanist_core::snapshot::Pod { stray, older_template, template, ..seen });
+            let seen = convert::pod(pod, group, &keys, newest, now);
+            let seen = tanist_core::snapshot::Pod { stray, older_template, template, ..seen };
+            member.pod = Some(tanist_core::snapshot::Pod { is_elsewhere, adoption, ..seen });
         }
         // Whoever has a pod may be primary, and is never left out.
         let has_room = members.len() <= limits::MEMBERS;

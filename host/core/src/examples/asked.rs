@@ -153,6 +153,7 @@ fn observed(point: Point, story: &contract::Snapshot) -> Snapshot {
         record,
         objects: Vec::new(),
         set: Some(Set { uid: "set".to_owned(), replicas, ..Set::default() }),
+        moving: None,
         members,
         evidence: BTreeMap::new(),
         nodes: Some(story.members.iter().map(|told| node(story, told)).collect()),
@@ -382,6 +383,8 @@ fn pod(told: &contract::Member) -> Pod {
         labels: told.labels.clone(),
         trouble: None,
         stray: None,
+        is_elsewhere: false,
+        adoption: None,
         is_being_deleted: false,
     }
 }

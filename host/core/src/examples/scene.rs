@@ -34,6 +34,7 @@ impl Scene {
             record,
             objects: Vec::new(),
             set: Some(Set { uid: "set".into(), replicas: members, ..Set::default() }),
+            moving: None,
             members: (0..members).map(member).collect(),
             evidence: BTreeMap::new(),
             nodes: Some(BTreeMap::from([("node-0".to_owned(), node(None))])),
@@ -479,6 +480,8 @@ fn member(ordinal: u32) -> Member {
         labels: Vec::new(),
         trouble: None,
         stray: None,
+        is_elsewhere: false,
+        adoption: None,
         is_being_deleted: false,
     };
     let since = NOW.saturating_sub(60);

@@ -44,7 +44,7 @@ pub struct Group {
     pub deletes_volumes: bool,
     /// How a changed template reaches the pods (`spec.update`).
     pub update: Update,
-    /// Whether this operator makes the pods itself (`spec.members.kind: Pods`), and no `StatefulSet`.
+    /// Whether this operator makes the pods itself, and no `StatefulSet`: `spec.members.kind: Pods`, or what it was before while the group is on its way ([`Moving`](super::Moving)).
     pub makes_pods: bool,
     /// The numbers of members that the user wants to go (`spec.members.remove`).
     pub unwanted: BTreeSet<u32>,

@@ -3,6 +3,7 @@ use crate::contract::{Condition, MemberName, Phase, Position, Role, Timestamp};
 use crate::record::{Intent, LastPrimary, Membership, Started};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A member as it was observed.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,6 +75,10 @@ pub struct Pod {
     /// What it lacks to be found by the Services and managed by the `StatefulSet`, and what helps, in one sentence. Such a pod still counts as the
     /// member's pod, because its application may run. Absent: it lacks nothing.
     pub stray: Option<String>,
+    /// Whether it belongs to something else than what is to make the pods: the group is on its way from one kind of members to the other, or somebody took its owner away.
+    pub is_elsewhere: bool,
+    /// The change by which it comes to belong to what is to make the pods. Absent: it belongs to that already, or cannot yet.
+    pub adoption: Option<Arc<serde_json::Value>>,
     /// Whether it was deleted already and its object is still there: it has no other phase when it has ended before.
     pub is_being_deleted: bool,
 }

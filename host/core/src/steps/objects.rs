@@ -42,6 +42,8 @@ fn create(s: &Snapshot, plan: &mut Plan) {
 
 /// Deletes pods that have ended, so that new ones are made, and pods of members that left.
 fn clear(s: &Snapshot, plan: &mut Plan) {
+    // A StatefulSet that is still there would make the pod of a member that left again at once.
+    let has_set = s.moving.as_ref().is_some_and(|moving| moving.to_pods && moving.set.is_some());
     let there = s.members.iter().filter_map(|m| Some((m, m.pod.as_ref().filter(|pod| !pod.is_being_deleted)?)));
     for (member, pod) in there {
         let (cause, reason) = if check::ended_member(member).is_ok() {
@@ -51,7 +53,7 @@ fn clear(s: &Snapshot, plan: &mut Plan) {
                 continue;
             }
             (DeletionCause::Ended, "every container of the pod has ended")
-        } else if !s.roster().has(member) && check::left_member(s, member).is_ok() {
+        } else if !has_set && !s.roster().has(member) && check::left_member(s, member).is_ok() {
             (DeletionCause::Left, "the member left")
         } else {
             continue;

@@ -13,6 +13,7 @@ mod freshness;
 mod lead;
 mod membership;
 mod memory;
+mod moves;
 mod next_container;
 mod numbers;
 mod objects;

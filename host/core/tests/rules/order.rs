@@ -56,6 +56,7 @@ fn stopped(missing: Option<Need>) -> Vec<&'static str> {
         ("apply", apply("Service")),
         ("read", Action::Read { member: "db-1".into(), pod_uid: "u".into() }),
         ("nudge", Action::Nudge { set_uid: "set".into() }),
+        ("drop", Action::DropSet { uid: "set".into(), version: "1".into() }),
     ];
     all.iter().filter(|(_, action)| now.stops(action)).map(|(name, _)| *name).collect()
 }
@@ -66,7 +67,7 @@ fn what_fails_stops_what_needs_it() {
     assert_eq!(stopped(Some(Need::Record)), ["run on db-1", "run on db-2", "delete", "shrink", "discard"]);
     assert_eq!(stopped(spoils(&route("db-1"))), ["route db-1", "run on db-1"], "the others go on");
     assert_eq!(stopped(suspends(&apply("StatefulSet"))), ["shrink"], "an apply that lands late would undo it");
-    assert_eq!(stopped(Some(Need::Decision)).len(), 10, "what was decided is outdated");
+    assert_eq!(stopped(Some(Need::Decision)).len(), 11, "what was decided is outdated");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use tanist_core::decide::decide;
 use tanist_core::plan::{Action, DeletionCause, Plan, Reason};
 use tanist_core::record::{Record, Seats};
 use tanist_core::roster::{Roster, Standing};
-use tanist_core::snapshot::{Group, Missing, Object, Snapshot};
+use tanist_core::snapshot::{Group, Missing, Moving, MovingSet, Object, Snapshot};
 
 fn set(numbers: &[u32]) -> BTreeSet<u32> {
     numbers.iter().copied().collect()
@@ -252,6 +252,9 @@ fn a_pod_without_a_member_is_deleted_once_it_is_stopped() {
     let mut s = stopped();
     s.record.seats = Some(seats(&[0, 1], 3));
     assert_eq!(deletes(&decided(&s)), [("db-2".to_owned(), DeletionCause::Left)]);
+    let moving = Some(Moving { to_pods: true, set: Some(MovingSet { replicas: 3, ..MovingSet::default() }) });
+    let on_its_way = Snapshot { moving, ..s.clone() };
+    assert!(deletes(&decided(&on_its_way)).is_empty(), "its StatefulSet would make it again at once");
     let member = s.members[2].clone();
     assert!(left_member(&s, &member).is_ok());
     let set_sized = Snapshot { group: Group { makes_pods: false, ..s.group.clone() }, ..s.clone() };

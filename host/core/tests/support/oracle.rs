@@ -91,7 +91,9 @@ fn judgement(w: &World, s: &Snapshot, plan: &Plan) -> Result<(), String> {
             Action::Apply(_) | Action::Nudge { .. } | Action::MarkClaim { .. } | Action::GrowClaim { .. } => {}
             Action::WriteState { .. } => {}
             // No group of this world makes its pods itself.
-            Action::Create { .. } => ensure(false, || format!("{action:?}"))?,
+            Action::Create { .. } | Action::Adopt { .. } | Action::DropSet { .. } => {
+                ensure(false, || format!("{action:?}"))?
+            }
             Action::DeletePod { cause: DeletionCause::Left | DeletionCause::Ended, .. } => {
                 ensure(false, || format!("{action:?}"))?;
             }

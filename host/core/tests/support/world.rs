@@ -148,6 +148,8 @@ impl World {
             labels: Vec::new(),
             trouble: None,
             stray: None,
+            is_elsewhere: false,
+            adoption: None,
             is_being_deleted: false,
         };
         let said = (Role::Stopped, self.now, 0);
@@ -204,6 +206,7 @@ impl World {
         let left_claims = memory::left(&record, "db", &present, claims.iter().map(|(m, c)| (m, c)));
         let evidence = record.intents.iter().filter_map(|i| Some((i.token.clone(), self.evidence(i)?))).collect();
         let mut snapshot = Snapshot {
+            moving: None,
             now,
             began: self.began,
             nonce: format!("n{}", self.rounds),
@@ -389,6 +392,7 @@ impl World {
                 assert!(self.volumes.remove(&ordinal(member)).is_some_and(|volume| volume.uid == *uid));
             }
             Action::Create { member, .. } => panic!("{member}: no group of this world makes its pods itself"),
+            Action::Adopt { .. } | Action::DropSet { .. } => panic!("no group of this world is on its way"),
             Action::Nudge { .. } => {
                 self.say("nudge the set".into());
                 let now = self.now;

@@ -2,10 +2,13 @@
 use super::number;
 use crate::controllers::{claim_of, desired, is_desired};
 use crate::world::State;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use tanist_api::ReplicaGroup;
+use tanist_core::contract::Role;
 
 /// The numbers in that field of the seats.
 fn numbers(record: &Value, field: &str) -> BTreeSet<u64> {
@@ -17,6 +20,9 @@ fn numbers(record: &Value, field: &str) -> BTreeSet<u64> {
 pub(super) fn written(state: &mut State, group: &ReplicaGroup, before: Option<&Value>, record: &Value) {
     let name = group.name_any();
     let Some(before) = before.filter(|before| before.get("seats").is_some()) else { return };
+    if record.get("seats").is_none() {
+        return handed_over(state, &name, before);
+    }
     let seats = |record: &Value| record.get("seats").cloned().unwrap_or_default();
     let (was, is) = (numbers(before, "numbers"), numbers(record, "numbers"));
     let (next, dormant) = (number(&seats(before), "next"), numbers(before, "dormant"));
@@ -32,6 +38,38 @@ pub(super) fn written(state: &mut State, group: &ReplicaGroup, before: Option<&V
     let gone: Vec<u64> = was.difference(&is).copied().collect();
     if let (Some(gone), false) = (gone.first(), group.spec.replicas == 0) {
         leaves(state, group, &format!("{name}-{gone}"));
+    }
+}
+
+/// A StatefulSet makes the pods of a group from now on: it would make each member that there was, and no other.
+fn handed_over(state: &mut State, group: &str, before: &Value) {
+    let was = numbers(before, "numbers");
+    let Some(replicas) = state.sets.get(group).and_then(|set| set.spec.as_ref()?.replicas) else {
+        return state.breaks("D23", format!("{group} is to have a StatefulSet, and there is none"));
+    };
+    // What scales it comes later.
+    if was.iter().copied().ne(0..was.len() as u64) || usize::try_from(replicas).ok() < Some(was.len()) {
+        state.breaks("D23", format!("{group} has the members {was:?}, and its StatefulSet {replicas}"));
+    }
+    // A change of the owner that is still on its way comes later, and is taken back; what belonged to a group of before goes by itself.
+    let belongs =
+        |pod: &Pod| pod.metadata.owner_references.iter().flatten().any(|owner| owner.controller == Some(true));
+    let others = was.iter().map(|number| format!("{group}-{number}"));
+    let other = others.into_iter().find(|name| state.pods.get(name).is_some_and(|pod| !belongs(pod)));
+    if let Some(other) = other {
+        state.breaks("D23", format!("{other} belongs to nobody"));
+    }
+}
+
+/// A process deletes a StatefulSet: what belongs to it goes, too.
+pub fn dropped(state: &mut State, set: &StatefulSet) {
+    let uid = set.uid().unwrap_or_default();
+    let belongs = |pod: &Pod| pod.metadata.owner_references.iter().flatten().any(|owner| owner.uid == uid);
+    // One in which nothing was started yet may go.
+    let runs = |name: &String| state.running(name).is_some_and(|(_, machine)| machine.app.role != Role::Stopped);
+    let lost = state.pods.iter().find(|(name, pod)| belongs(pod) && runs(name)).map(|(name, _)| name.clone());
+    if let Some(lost) = lost {
+        state.breaks("D23", format!("{lost} goes with the StatefulSet {}", set.name_any()));
     }
 }
 
@@ -59,7 +97,13 @@ pub fn made(state: &mut State, group: &str, pod: &str) {
     // Who forgot everything since makes it again, or deletes it.
     let Some(record) = object.status.as_ref().and_then(|status| status.record.as_ref()) else { return };
     let own = pod.strip_prefix(group).and_then(|rest| rest.strip_prefix('-')?.parse::<u64>().ok());
-    let is_known = own.is_some_and(|own| number(&record.get("seats").cloned().unwrap_or_default(), "next") > own);
+    // One that arrives when a StatefulSet has taken over is a pod of that, too.
+    let set = state.sets.get(group).and_then(|set| u64::try_from(set.spec.as_ref()?.replicas?).ok());
+    let next = match (record.get("seats"), set) {
+        (Some(seats), _) => number(seats, "next"),
+        (None, replicas) => replicas.unwrap_or(0),
+    };
+    let is_known = own.is_some_and(|own| next > own);
     if !is_known {
         let seats = record.get("seats").map(ToString::to_string).unwrap_or_default();
         state.breaks("D23", format!("{pod} is made, and the record does not know its number: {seats}"));

@@ -6,6 +6,7 @@ use crate::world::{Machine, State};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use serde_json::{Value, json};
+use tanist_api::spec::MembersKind;
 use tanist_api::{LABEL_GROUP, LABEL_ROLE, ReplicaGroup};
 use tanist_cluster::cluster::Kind;
 use tanist_core::contract::Role;
@@ -34,6 +35,7 @@ pub fn lacks(state: &State, group: &ReplicaGroup) -> Vec<String> {
     });
     lacks.extend(others.map(|(_, machine)| format!("{} still runs on {}", machine.pod, machine.node)));
     lacks.extend(services_lack(state, &name));
+    lacks.extend(makers_differ(state, group, &members));
     lacks.extend(agree::differ(state, group));
     lacks
 }
@@ -76,6 +78,35 @@ fn member_lacks(state: &State, group: &ReplicaGroup, pod: &str, leaders: &[Strin
 fn is_ready(pod: &Pod) -> bool {
     let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
     conditions.any(|c| c.type_ == "Ready" && c.status == "True")
+}
+
+/// What makes the pods otherwise than the group asks for: each pod belongs to the StatefulSet or to the group, and what the group cannot have is not there.
+fn makers_differ(state: &State, group: &ReplicaGroup, members: &[String]) -> Vec<String> {
+    let name = group.name_any();
+    let record = group.status.as_ref().and_then(|status| status.record.as_ref());
+    let has_numbers = record.is_some_and(|record| record.get("seats").is_some_and(Value::is_object));
+    let set = state.sets.get(&name);
+    let mut wrong = Vec::new();
+    let gapless = (0..members.len()).map(|ordinal| format!("{name}-{ordinal}"));
+    let wants_numbers = match group.spec.members.kind {
+        MembersKind::Pods => true,
+        // It cannot have one whose members have other numbers.
+        MembersKind::StatefulSet => !gapless.eq(members.iter().cloned()),
+    };
+    // Who is stopped moves later.
+    if has_numbers != wants_numbers && group.spec.replicas > 0 {
+        wrong.push(format!("what makes its pods is not what it asks for (numbers: {has_numbers})"));
+    }
+    if has_numbers && set.is_some() && group.spec.replicas > 0 {
+        wrong.push("it has a StatefulSet beside pods of its own".to_owned());
+    }
+    let maker = if has_numbers { group.uid() } else { set.and_then(ResourceExt::uid) };
+    let others = members.iter().filter(|pod| {
+        let owners = state.pods.get(*pod).and_then(|pod| pod.metadata.owner_references.as_ref());
+        owners.is_some_and(|owners| owners.iter().all(|owner| Some(&owner.uid) != maker.as_ref()))
+    });
+    wrong.extend(others.map(|pod| format!("{pod} belongs to something else than what makes it")));
+    wrong
 }
 
 /// Which Services and which budget of a group do not select what they have to.

@@ -57,6 +57,8 @@ pub fn word(write: &Write) -> &'static str {
         Write::Mark { notes, .. } if notes.contains_key(CLAIM_START) => "a start is noted",
         Write::Mark { .. } => "memory is written",
         Write::Grow { .. } => "a claim asks for more",
+        Write::Adopt { .. } => "a pod changes its owner",
+        Write::DropSet { .. } => "a set is deleted",
         Write::Nudge { .. } => "a set is touched",
         Write::Scale { .. } => "a set shrinks",
         Write::Delete { .. } => "a pod is deleted",
@@ -168,6 +170,29 @@ fn change(state: &mut State, write: Write) -> Result<Option<Object>, Error> {
             state.stamp(&mut claim.metadata);
             state.claims.insert(fence.name, claim.clone());
             Ok(Some(Object::Claim(claim.as_it_is())))
+        }
+        Write::Adopt { pod: fence, change } => {
+            let mut pod = fenced(&state.pods, &fence)?;
+            let given = change.get("metadata").cloned().unwrap_or_default();
+            let invalid = |error: serde_json::Error| refused(422, "Invalid", &error.to_string());
+            let given: ObjectMeta = serde_json::from_value(given).map_err(invalid)?;
+            pod.metadata.owner_references = given.owner_references;
+            pod.labels_mut().extend(given.labels.unwrap_or_default());
+            pod.annotations_mut().extend(given.annotations.unwrap_or_default());
+            state.stamp(&mut pod.metadata);
+            state.pods.insert(fence.name, pod.clone());
+            Ok(Some(Object::Pod(pod.as_it_is())))
+        }
+        Write::DropSet { set: fence } => {
+            let set = fenced(&state.sets, &fence)?;
+            oracles::seats::dropped(state, &set);
+            state.managers.remove(&(Kind::Set, fence.name.clone()));
+            state.sets.remove(&fence.name);
+            let collected = state.now.saturating_add(1);
+            state.gone_owners.insert(fence.uid, collected);
+            state.say(format!("StatefulSet {} is deleted", fence.name));
+            state.tell();
+            Ok(None)
         }
         Write::Nudge { set: fence, at } => {
             let mut set = fenced(&state.sets, &fence)?;

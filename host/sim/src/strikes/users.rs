@@ -42,6 +42,9 @@ pub fn strike(state: &mut State, name: &str) {
     if makes_pods && state.happens(Fault::MemberRemoved, 8) {
         remove_member(state, name);
     }
+    if state.happens(Fault::KindChanged, 12) {
+        change_kind(state, name);
+    }
     // Each member that agrees serves: another number of primaries is not for such an application.
     if !state.agreements.contains_key(name) && state.happens(Fault::PrimariesChanged, 12) {
         let asked = u32::try_from(state.roll(Fault::PrimariesChanged, u64::from(PRIMARIES) + 1)).unwrap_or(1);
@@ -61,6 +64,21 @@ fn remove_member(state: &mut State, name: &str) {
     edit(state, name, &format!("{member} is to go"), |group| {
         if !group.spec.members.remove.contains(&member) {
             group.spec.members.remove.push(member.clone());
+        }
+    });
+}
+
+/// The pods of a group are to be made by a StatefulSet from now on, or by the operator.
+pub fn change_kind(state: &mut State, name: &str) {
+    edit(state, name, "its members are to be of the other kind", |group| {
+        let members = &mut group.spec.members;
+        members.kind = match members.kind {
+            MembersKind::StatefulSet => MembersKind::Pods,
+            MembersKind::Pods => MembersKind::StatefulSet,
+        };
+        // The API server refuses names of members that are to go with a StatefulSet.
+        if members.kind == MembersKind::StatefulSet {
+            members.remove.clear();
         }
     });
 }
