@@ -71,6 +71,18 @@ fn collect(state: &mut State) {
             state.sets.values().filter(|set| owned(&set.metadata)).map(ResourceExt::name_any).collect();
         let pods: Vec<String> =
             state.pods.values().filter(|pod| owned(&pod.metadata)).map(ResourceExt::name_any).collect();
+        // What has another owner loses only the reference.
+        let groups: BTreeSet<String> = state.groups.values().filter_map(ResourceExt::uid).collect();
+        let (shared, pods): (Vec<String>, Vec<String>) = pods.into_iter().partition(|pod| {
+            let owners = state.pods.get(pod).into_iter().flat_map(|pod| pod.metadata.owner_references.iter().flatten());
+            owners.filter(|of| of.uid != owner).any(|of| groups.contains(&of.uid))
+        });
+        for name in shared {
+            let Some(mut pod) = state.pods.get(&name).cloned() else { continue };
+            pod.metadata.owner_references.iter_mut().for_each(|owners| owners.retain(|of| of.uid != owner));
+            state.stamp(&mut pod.metadata);
+            state.pods.insert(name, pod);
+        }
         let is_owned = |(_, object): &(&(Kind, String), &Shared<DynamicObject>)| owned(&object.metadata);
         let plain: Vec<(Kind, String)> = state.plain.iter().filter(is_owned).map(|(key, _)| key.clone()).collect();
         for name in sets {

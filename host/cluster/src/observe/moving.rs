@@ -19,6 +19,8 @@ pub(super) enum Owner {
     Set,
     /// The group itself.
     Group,
+    /// A `StatefulSet` of the group that is gone: a change of the owner arrived late.
+    Gone,
     /// Nobody.
     Nobody,
     /// Something else.
@@ -98,7 +100,10 @@ impl World {
         let target = if to_set { Owner::Set } else { now };
         let is_elsewhere = owner != target;
         // Its controller adopts pods of nobody by itself.
-        let is_ours = owner == other || owner == now || (owner == Owner::Nobody && target == Owner::Group);
+        let is_ours = owner == other
+            || owner == now
+            || owner == Owner::Gone
+            || (owner == Owner::Nobody && target == Owner::Group);
         let is_labelled = pod.labels().get(LABEL_GROUP) == Some(&group.name);
         let adoption = (is_elsewhere && is_ours && is_labelled)
             .then(|| match target {
@@ -107,7 +112,7 @@ impl World {
             })
             .flatten();
         Belonging {
-            owned: owner == now || owner == other,
+            owned: owner == now || owner == other || owner == Owner::Gone,
             revision: self.revision(pod, group, owner),
             is_elsewhere,
             adoption: adoption.map(Arc::new),
@@ -141,6 +146,8 @@ impl World {
             None => Owner::Nobody,
             Some(owner) if owner.uid == group.uid => Owner::Group,
             Some(owner) if Some(&owner.uid) == set.as_ref() => Owner::Set,
+            // The group stays an owner of each pod that comes to a set.
+            Some(_) if pod.owner_references().iter().any(|owner| owner.uid == group.uid) => Owner::Gone,
             Some(_) => Owner::Other,
         }
     }

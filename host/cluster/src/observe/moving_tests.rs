@@ -245,9 +245,13 @@ async fn a_pod_that_comes_to_a_set_belongs_to_its_group_too() {
         all.iter().map(of).collect()
     };
     assert_eq!(owners(0), [("new".to_owned(), true), ("group".to_owned(), false)]);
+    let late = stub.get(&pod(0)).unwrap()["metadata"]["ownerReferences"].clone();
     wants(&stub, "Pods");
     rounds(&stub, &ctx).await;
     assert_eq!(owners(0), [("group".to_owned(), true)], "once");
+    stub.change(&pod(0), |pod| pod["metadata"]["ownerReferences"] = late);
+    stub.round(&ctx).await;
+    assert_eq!(owners(0), [("group".to_owned(), true)], "it is taken back");
 }
 
 // A pod of the StatefulSet is of the template that the set has, while its group is on its way.
