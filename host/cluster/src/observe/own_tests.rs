@@ -80,6 +80,24 @@ async fn what_members_lack_is_found_once_the_service_says_of_which_template_pods
     assert!(changed.members[0].pod.as_ref().unwrap().older_template);
 }
 
+// What is not outdated is of no older template, whatever stands on it: it would be replaced by the same, or waited for for ever.
+#[tokio::test]
+async fn a_pod_of_the_newest_revision_is_of_the_present_template() {
+    let stub = stub();
+    let first = look(&stub).await;
+    apply_service(&stub, &first);
+    let revision = stub.get(SERVICE).unwrap()["metadata"]["annotations"]["tanist.dev/pod-revision"].clone();
+    for (ordinal, label) in [(0, revision), (1, "b".into())] {
+        stub.change(&pod(ordinal), |pod| {
+            pod["metadata"]["labels"]["controller-revision-hash"] = label;
+            pod["metadata"]["annotations"] = json!({"tanist.dev/template": ""});
+        });
+    }
+    let s = look(&stub).await;
+    let of = |at: usize| s.members[at].pod.as_ref().map(|pod| (pod.older_template, pod.outdated));
+    assert_eq!((of(0), of(1)), (Some((false, false)), Some((true, true))));
+}
+
 // Somebody took the labels away: what is there is not made a second time.
 #[tokio::test]
 async fn pods_and_claims_without_their_labels_are_not_missing() {

@@ -198,7 +198,10 @@ impl World {
     pub(super) fn has_older_template(&self, pod: &Pod, live: Option<&TemplateNote>) -> bool {
         // The operator writes on the pods that it makes of which template they are: one that was made late, or whose Service was deleted since, is of no other.
         if let (Some(_), Some(own)) = (&self.makes_pods, pod.annotations().get(ANNOTATION_TEMPLATE)) {
-            return *own != self.template || live.is_none_or(|note| note.hash != self.template);
+            let is_noted = live.is_some_and(|note| note.hash == self.template);
+            // A revision is all of a pod: one of the newest is of the present template, whatever was known of it when it changed its owner.
+            let is_newest = pod.labels().get(LABEL_REVISION).map(String::as_str) == self.newest_revision();
+            return !is_noted || (*own != self.template && !is_newest);
         }
         let known = live.zip(pod.labels().get(LABEL_REVISION));
         known.is_some_and(|(note, revision)| note.is_older(&self.template, revision, self.newest_revision()))
