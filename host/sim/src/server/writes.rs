@@ -177,6 +177,16 @@ fn change(state: &mut State, write: Write) -> Result<Option<Object>, Error> {
             let invalid = |error: serde_json::Error| refused(422, "Invalid", &error.to_string());
             let given: ObjectMeta = serde_json::from_value(given).map_err(invalid)?;
             pod.metadata.owner_references = given.owner_references;
+            // The garbage collector looks at what comes to an owner that is gone.
+            let all = pod.metadata.owner_references.iter().flatten().map(|owner| owner.uid.clone());
+            for owner in all.collect::<Vec<_>>() {
+                let sets = state.sets.values().any(|set| set.metadata.uid.as_ref() == Some(&owner));
+                let groups = state.groups.values().any(|group| group.metadata.uid.as_ref() == Some(&owner));
+                if !sets && !groups {
+                    let at = state.now.saturating_add(1);
+                    state.gone_owners.entry(owner).or_insert(at);
+                }
+            }
             pod.labels_mut().extend(given.labels.unwrap_or_default());
             pod.annotations_mut().extend(given.annotations.unwrap_or_default());
             state.stamp(&mut pod.metadata);
