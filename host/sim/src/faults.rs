@@ -180,8 +180,8 @@ impl Fault {
     ];
 
     /// Kinds that no life draws by itself yet; `tanist simulate --faults` has them. After a user started a second primary by hand a group may ask an administrator about
-    /// data that went with it, and the model does not know each of these questions (seeds 149977512, 149977906, 149978137 with it). Users who change the kind of members: of some 10,000 such lives each that failed was understood, but the campaign with all
-    /// corrections was not made yet.
+    /// data that went with it, and the model does not know each of these questions (seeds 149977512, 149977906, 149978137 with it). Users who change the kind of members: each life that failed with it was understood, but the campaign with all corrections
+    /// was not made yet.
     pub const NOT_YET: [Fault; 2] = [Fault::PrimaryByHand, Fault::KindChanged];
 }
 
