@@ -2,6 +2,7 @@
 use crate::cluster::documents;
 use crate::journal::{Entry, Execution, executions, leads, two_at_once};
 use crate::member::Member;
+use crate::operator::bound;
 use anyhow::{Context, Result, bail, ensure};
 use futures::future::try_join_all;
 use futures::{StreamExt, pin_mut};
@@ -9,7 +10,6 @@ use kube::Client;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use kube::runtime::watcher::watch_object;
 use serde_json::{Value, json};
-use std::time::Duration;
 
 /// A group.
 #[derive(Clone)]
@@ -194,9 +194,10 @@ impl Group {
             }
             bail!("the watch of {} ended", self.name)
         };
-        match tokio::time::timeout(Duration::from_secs(seconds), look).await {
+        let bound = bound(seconds);
+        match tokio::time::timeout(bound, look).await {
             Ok(found) => found,
-            Err(_) => bail!("waited {seconds} s for {what} of {}", self.name),
+            Err(_) => bail!("waited {} s for {what} of {}", bound.as_secs(), self.name),
         }
     }
 
@@ -307,7 +308,7 @@ impl Group {
     /// # Errors
     /// When that does not happen in time.
     pub async fn copied(&self, wanted: u32) -> Result<()> {
-        let until = tokio::time::Instant::now() + Duration::from_secs(60);
+        let until = tokio::time::Instant::now() + bound(60);
         while self.rows(wanted).await.is_err() {
             ensure!(tokio::time::Instant::now() < until, "the members do not copy {wanted} rows");
         }

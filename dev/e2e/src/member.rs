@@ -1,6 +1,7 @@
 //! One member: its pod, and what is executed in it by a test.
 use crate::cluster::machines;
 use crate::journal::{Entry, Execution, executions};
+use crate::operator::bound;
 use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, AttachParams, DeleteParams};
@@ -212,9 +213,9 @@ impl Member {
         let wait = kube::runtime::wait::await_condition(self.pods.clone(), &self.name, |pod: Option<&Pod>| {
             pod.is_some_and(runs)
         });
-        match tokio::time::timeout(Duration::from_secs(seconds), wait).await {
+        match tokio::time::timeout(bound(seconds), wait).await {
             Ok(found) => found.map(drop).context("failed to watch a pod"),
-            Err(_) => bail!("waited {seconds} s for a new pod {}", self.name),
+            Err(_) => bail!("waited {} s for a new pod {}", bound(seconds).as_secs(), self.name),
         }
     }
 }
