@@ -387,18 +387,21 @@ impl Operator {
 /// How often a condition is checked that cannot be watched.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// How many times longer a wait may take than tests name, which have an idle machine in mind. A bound only ends what hangs, and a machine that compiles beside a cluster is not idle.
+/// How many times longer a long wait may take than tests name, which have an idle machine in mind. Its bound only ends what hangs, and a machine that compiles beside a cluster is not idle.
 const BUSY: u64 = 2;
 
-/// The bound of a wait that an idle machine ends within so many seconds.
+/// From how many seconds on a wait is long: as many as `spec.resyncIntervalSeconds` is by default. A shorter one shows that the operator noticed something by itself, so it stays as it is.
+const LONG: u64 = 60;
+
+/// The bound of a wait that an idle machine ends within so many seconds, as `until`, `ready` and the others are given them.
 pub(crate) fn bound(seconds: u64) -> Duration {
-    Duration::from_secs(seconds * BUSY)
+    Duration::from_secs(if seconds < LONG { seconds } else { seconds * BUSY })
 }
 
 /// Waits until a condition holds that cannot be watched. An error counts as "not yet", and is reported at the end.
 ///
 /// # Errors
-/// When that does not happen in twice that time.
+/// When that does not happen in that time; a long wait may take twice as long.
 pub async fn until(what: &str, seconds: u64, mut holds: impl AsyncFnMut() -> Result<bool>) -> Result<()> {
     let (begin, bound) = (tokio::time::Instant::now(), bound(seconds));
     loop {
