@@ -3,7 +3,7 @@ use anyhow::{Context, Result, ensure};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use std::time::{Duration, SystemTime};
-use tanist_e2e::{Group, Outcome, Stage, condition, kubectl, play, starts, tanist, text, until};
+use tanist_e2e::{Group, Outcome, Stage, condition, kubectl, merge, play, starts, tanist, text, until};
 pub use tanist_e2e::{KILL, led_by_another};
 
 /// One primary, the others follow it.
@@ -116,6 +116,24 @@ fn a_pod_that_ended_while_no_operator_ran_is_over() -> Outcome {
         led_by_another(&group, 0, 90).await?;
         let proofs = proofs_since(&group.get().await?, "register-0", 0);
         ensure!(proofs == ["its containers ended before its pod was gone"], "{proofs:?}");
+        group.rows(3).await
+    })
+}
+
+// docs/decisions/0013: a readiness probe of the user's own that always succeeds hides no death, though the group is looked at once in ten minutes: the
+// runner answers for both.
+#[test]
+fn a_probe_of_the_users_own_hides_no_death() -> Outcome {
+    play("probe").run(async |stage| {
+        let mut changes = led();
+        let probe = json!({"exec": {"command": ["true"]}, "periodSeconds": 60});
+        merge(&mut changes, json!({"resyncIntervalSeconds": 600, "container_": {"readinessProbe": probe}}));
+        let group = stage.register(changes).await?;
+        group.ready(60).await?;
+        group.member(0).write(3).await?;
+        group.copied(3).await?;
+        group.member(0).exec(&KILL).await?;
+        led_by_another(&group, 0, 30).await?;
         group.rows(3).await
     })
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tanist_core::evidence::Ended;
 
-/// A cluster as rounds see it. No method repeats a request that may have had an effect, and none waits for ever: a caller adds its own deadline.
+/// A cluster as rounds see it. No method repeats a request that may have had an effect, and none waits for ever: a caller adds a deadline of its own where it needs a shorter one.
 pub trait Cluster: Send + Sync {
     /// Reads objects live: an answer is not older than the request.
     ///

@@ -39,6 +39,7 @@ pub async fn exec(pods: &Api<Pod>, pod: &str, container: &str, argv: &[String], 
     ended
 }
 
+#[expect(clippy::disallowed_methods, reason = "`exec` has the deadline")]
 async fn attached(pods: &Api<Pod>, pod: &str, argv: &[String], params: &AttachParams) -> Ended {
     let mut process = match pods.exec(pod, argv, params).await {
         Ok(process) => process,

@@ -84,9 +84,9 @@ impl Target {
         }
     }
 
-    /// Executes in a slot, which is freed afterwards.
-    async fn exec_in(&self, _slot: Slot, ctx: &Context, container: &str, argv: &[String], seconds: u64) -> Ended {
-        ctx.cluster.exec(self.execution(container, argv, seconds)).await
+    /// Executes in a slot, which is freed at the end, or when it has taken long.
+    async fn exec_in(&self, slot: Slot, ctx: &Context, container: &str, argv: &[String], seconds: u64) -> Ended {
+        slot.hold(ctx.cluster.exec(self.execution(container, argv, seconds))).await
     }
 
     fn execution(&self, container: &str, argv: &[String], seconds: u64) -> cluster::Exec {

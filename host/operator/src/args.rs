@@ -87,7 +87,8 @@ pub struct Run {
     /// How many short executions (`status`, `sequence`, the result of a command) run in members at a time, in all groups; one group gets a quarter.
     #[arg(long, env = "TANIST_EXECS", default_value_t = 64)]
     pub execs: usize,
-    /// How many commands run in members at a time, in all groups; one group gets a quarter.
+    /// How many commands run in members at a time, in all groups; one group gets a quarter. One that has been running for 10 s no longer counts, for up to
+    /// 16 times as many.
     #[arg(long, env = "TANIST_COMMANDS", default_value_t = 256)]
     pub commands: usize,
     /// How many seconds to wait for running commands after SIGTERM.

@@ -1,6 +1,10 @@
 //! The command line for users: `tanist status`, `explain`, `switchover`, `restart`, `history`, `diff`, `rollback`, `override`, `recover`, `pause`, `resume`, `retry`; as `kubectl tanist` when the
 //! binary is called `kubectl-tanist`. Commands read the group's object and change only that object. `override` and `recover` also run the
 //! group's `sequence` command in members, `recover` reads their claims, and `history`, `diff` and `rollback` the templates that are kept. What `tanist policy` does, `cli/policy.rs` says, and what `tanist simulate` does, `cli/simulate.rs`.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a user can interrupt a command; `switchover` and completion have deadlines"
+)]
 mod color;
 pub mod complete;
 mod explain;

@@ -4,6 +4,7 @@
 //! process that watched remembers it until a round has written the record. So the Lease has an annotation with a version from before, and the process
 //! that takes the Lease reads the changes of pods from that version on. The API server keeps changes for 75 s at least; later, or after a restart
 //! of the API server, they cannot be read any more, and the node has to prove the end (docs/decisions/0015-handover.md).
+#![expect(clippy::disallowed_methods, reason = "`read_namespace` has the deadline")]
 use crate::context::Context;
 use crate::run::pod_changed;
 use futures::future::join_all;

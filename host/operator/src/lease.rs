@@ -1,5 +1,6 @@
 //! Leader election by a Lease: kube 5 has none, and the crates that offer it are not up to date with kube. It prevents that two operators do the
 //! same work; it is no fence. What must not happen twice is fenced by resource versions, UIDs and tokens.
+#![expect(clippy::disallowed_methods, reason = "`acquire`, `hold` and `release` have the deadlines")]
 mod holder;
 
 use crate::handover::{self, Seen};

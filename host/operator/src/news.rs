@@ -1,4 +1,5 @@
 //! News: Kubernetes events, for users of `kubectl describe` and for tools that store events. Each is about one group and, if it fits, one pod.
+#![expect(clippy::disallowed_methods, reason = "the delivery of an event has a deadline")]
 use crate::context::Context;
 use crate::metrics::Metrics;
 use k8s_openapi::api::core::v1::ObjectReference;

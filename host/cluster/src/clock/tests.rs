@@ -1,3 +1,4 @@
+#![allow(clippy::disallowed_methods, reason = "the answer is made up")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests may")]
 use super::*;
 use crate::hints::Hints;

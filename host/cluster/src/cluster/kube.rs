@@ -1,4 +1,5 @@
 //! The cluster behind an API server, through kube.
+#![expect(clippy::disallowed_methods, reason = "`answered` is the deadline of each request here")]
 use super::{Cluster, Error, Exec, Fence, Found, Kind, Object, Read, Which, Write};
 use crate::exec::exec;
 use futures::FutureExt;
@@ -12,10 +13,14 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 use tanist_api::{self as api, ReplicaGroup};
 use tanist_core::checked::{Deletion, Discard, Scaling};
 use tanist_core::contract::Timestamp;
 use tanist_core::evidence::Ended;
+
+/// How long a request may take at most, whatever its caller awaits: longer than any deadline of a round.
+const LIMIT: Duration = Duration::from_secs(30);
 
 /// The most events that are read. Kubernetes merges repeated events into one.
 const EVENTS: u32 = 200;
@@ -40,11 +45,11 @@ impl fmt::Debug for Kube {
 
 impl Cluster for Kube {
     fn read(&self, read: Read) -> BoxFuture<'_, Result<Found, Error>> {
-        async move { self.find(&read).await.map_err(|error| Error::from(&error)) }.boxed()
+        answered(async move { self.find(&read).await }).boxed()
     }
 
     fn write(&self, write: Write) -> BoxFuture<'_, Result<Option<Object>, Error>> {
-        async move { self.send(write).await.map_err(|error| Error::from(&error)) }.boxed()
+        answered(self.send(write)).boxed()
     }
 
     fn exec(&self, asked: Exec) -> BoxFuture<'_, Ended> {
@@ -211,6 +216,14 @@ impl Kube {
     }
 }
 
+/// Awaits the answer to a request, not longer than [`LIMIT`].
+async fn answered<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, Error> {
+    match tokio::time::timeout(LIMIT, request).await {
+        Ok(answer) => answer.map_err(|error| Error::from(&error)),
+        Err(_) => Err(Error::Unreachable(format!("there was no answer within {} s", LIMIT.as_secs()))),
+    }
+}
+
 async fn found<K>(api: Api<K>, read: &Read, object: impl Fn(K) -> Object) -> kube::Result<Found>
 where
     K: Clone + DeserializeOwned + fmt::Debug,
@@ -268,4 +281,28 @@ fn fenced(fence: &Fence, mut patch: Value) -> Value {
         }
     }
     patch
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::{Request, Response};
+    use kube::client::Body;
+
+    // docs/decisions/0012: an API server that accepts requests and never answers holds nobody up for ever, whatever the caller awaits.
+    #[tokio::test(start_paused = true)]
+    async fn a_request_without_an_answer_ends() {
+        let silent =
+            tower::service_fn(|_: Request<Body>| std::future::pending::<Result<Response<Body>, std::io::Error>>());
+        let client = Client::new(silent, "shop");
+        let kube = Kube::new(client.clone(), client);
+        let ended = |error: Error| assert_eq!(error, Error::Unreachable("there was no answer within 30 s".into()));
+        ended(
+            kube.read(Read { kind: Kind::Pod, namespace: "shop".into(), which: Which::Named("db-0".into()) })
+                .await
+                .unwrap_err(),
+        );
+        let pod = Fence { namespace: "shop".into(), name: "db-0".into(), uid: "u".into(), version: None };
+        ended(kube.write(Write::Label { pod, role: None }).await.unwrap_err());
+    }
 }

@@ -2,6 +2,7 @@
 //!
 //! The Lease is no fence (docs/decisions/0003-own-lease-loop.md), so this is no proof on which data depends. A pod that is gone may still run for
 //! some seconds after a forced deletion; the silence of [`MISSED`] is required as well, and a holder that wakes up sees the new one and ends.
+#![expect(clippy::disallowed_methods, reason = "an attempt to take the Lease has the deadline")]
 use super::RETRY;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;

@@ -1,5 +1,6 @@
 //! Stores copies of the last good policies, each in an immutable `ConfigMap` that the group owns: component or script, parameters and points. So a
 //! broken edit followed by a restart does not leave a group without its policy (docs/safety.md, S33).
+#![expect(clippy::disallowed_methods, reason = "each request has the deadline `REQUEST`")]
 use super::source::{Content, Kind};
 use super::store::good::Version;
 use super::store::work::{GroupRef, Note, Stored};
