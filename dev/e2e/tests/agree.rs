@@ -109,7 +109,7 @@ fn etcd_is_repaired() -> Outcome {
     })
 }
 
-// D12, A51: the operator is killed while a member is half added, and the wish is withdrawn: what was added is removed again.
+// D12, A51: the operator is killed while a member is half added, and that is withdrawn: what was added is removed again.
 #[test]
 fn a_growth_of_etcd_is_cancelled() -> Outcome {
     play("cancel").run(async |stage| {

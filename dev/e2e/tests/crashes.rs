@@ -13,7 +13,7 @@ async fn clear(group: &Group) -> Result<()> {
     Ok(())
 }
 
-/// One member is to become three. The operator ends at each of these points, once, and while it is away the wish is withdrawn: etcd has the one member that it had, under its identity. Then
+/// One member is to become three. The operator ends at each of these points, once, and while it is away that is withdrawn: etcd has the one member that it had, under its identity. Then
 /// it grows all the same.
 fn cancelled_at(name: &'static str, points: [&'static str; 3]) -> Outcome {
     play(name).with("TANIST_CRASH", &points.join(",")).run(async |stage| {

@@ -205,3 +205,97 @@ fn any_member_of_etcd_can_go() -> Outcome {
         client.lost_nothing().await
     })
 }
+
+/// A change of the template that every pod shows.
+fn image_stays(note: &str) -> Value {
+    json!({"template": {"metadata": {"annotations": {"example.org/note": note}}}})
+}
+
+// B7, B8, B9, B10: with `Replace` a changed template brings a new member in the place of each, one at a time, the primary last; no pod is deleted before its successor works, and every row is there. A node selector
+// calls for new members with `Recreate`, too; with a limit of 0 they wait, and no pod is deleted either. A template that is taken back keeps those who have not left.
+#[test]
+fn an_update_gives_each_member_a_successor() -> Outcome {
+    play("successors").run(async |stage| {
+        stage.operator.grant("deploy/rbac/members").await?;
+        let mut changes = led();
+        let update = json!({"strategy": "Replace"});
+        merge(&mut changes, json!({"members": {"kind": "Pods"}, "resyncIntervalSeconds": 2, "update": update}));
+        let group = stage.register(changes).await?;
+        members(stage, &group, &[0, 1, 2], 0).await?;
+        group.member(0).write(3).await?;
+        group.copied(3).await?;
+
+        group.change(image_stays("one")).await?;
+        let seen = until_updated(stage, &group, &[3, 4, 5]).await?;
+        members(stage, &group, &[3, 4, 5], 3).await?;
+        let begun = replaced(&seen);
+        ensure!(begun.len() == 3 && begun.last().is_some_and(|last| last == "register-0"), "{begun:?}");
+        ensure!(deletions(&seen).is_empty(), "pods were deleted for the update: {:?}", deletions(&seen));
+
+        // Nobody is replaced, and nobody gets a new pod.
+        let update = json!({"strategy": "Recreate", "maxConcurrentReplacements": 0, "timeoutSeconds": 5});
+        group.change(json!({"update": update})).await?;
+        let selector = json!({"template": {"spec": {"nodeSelector": {"kubernetes.io/os": "linux"}}}});
+        group.change(selector).await?;
+        let says = |seen: &Value| waits(seen).contains("spec.update.maxConcurrentReplacements is 0");
+        group.until("why nobody is replaced", 60, says).await?;
+        group.until("the update is reported", 60, |seen| condition(seen, "Degraded").contains("UpdateStuck")).await?;
+        ensure!(names(stage, "pods")? == called("register", &[3, 4, 5]), "{:?}", names(stage, "pods")?);
+
+        group.change(json!({"update": {"maxConcurrentReplacements": 1, "timeoutSeconds": 600}})).await?;
+        until_updated(stage, &group, &[6, 7, 8]).await?;
+        let seen = members(stage, &group, &[6, 7, 8], 3).await?;
+        group.member(primary(&seen)).write(2).await?;
+
+        // No node has that label, so the first new member waits for one; the template is taken back.
+        let nowhere = json!({"template": {"spec": {"nodeSelector": {"example.org/nowhere": "true"}}}});
+        group.change(nowhere).await?;
+        until("the new member", 60, async || Ok(names(stage, "pods")?.contains(&"register-9".to_owned()))).await?;
+        group.change(json!({"template": {"spec": {"nodeSelector": {"example.org/nowhere": null}}}})).await?;
+        let seen = members(stage, &group, &[6, 7, 8], 5).await?;
+        ensure!(deletions(&seen).iter().all(|pod| pod == "register-9"), "{:?}", deletions(&seen));
+        Ok(())
+    })
+}
+
+/// Waits until the pods are those of these members.
+async fn until_updated(stage: &Stage, group: &Group, numbers: &[u32]) -> Result<Value> {
+    until("new members in place of all", 240, async || Ok(names(stage, "pods")? == called("register", numbers)))
+        .await?;
+    group.ready(120).await
+}
+
+/// In whose place new members came, in their order.
+fn replaced(group: &Value) -> Vec<String> {
+    noted(group, "replacement-begun")
+}
+
+/// Whose pods were deleted although they had not left.
+fn deletions(group: &Value) -> Vec<String> {
+    noted(group, "pod-deleted")
+}
+
+fn noted(group: &Value, what: &str) -> Vec<String> {
+    let history = group.pointer("/status/record/history").and_then(Value::as_array);
+    let of_kind = history.into_iter().flatten().filter(|past| text(past, "/what") == what);
+    of_kind.map(|past| text(past, "/member").to_owned()).collect()
+}
+
+// B8, D16, D19: etcd under a client: each new member is added and serves before the former one is removed, so the identities are others afterwards, and no acknowledged write is lost.
+#[test]
+fn an_update_gives_each_member_of_etcd_a_successor() -> Outcome {
+    play("etcd-successors").run(async |stage| {
+        stage.operator.grant("deploy/rbac/members").await?;
+        let update = json!({"strategy": "Replace"});
+        let group = stage.etcd(json!({"replicas": 3, "members": {"kind": "Pods"}, "update": update})).await?;
+        let before = counts(&group, 3).await?;
+        let client = EtcdClient::begin(stage, None).await?;
+        group.change(image_stays("one")).await?;
+        until("new members in place of all", 300, async || Ok(names(stage, "pods")? == called("etcd", &[3, 4, 5])))
+            .await?;
+        let after = counts_of(&group, &[3, 4, 5]).await?;
+        ensure!(after.values().all(|own| !before.values().any(|other| other == own)), "{before:?} and now {after:?}");
+        client.goes_on().await?;
+        client.lost_nothing().await
+    })
+}

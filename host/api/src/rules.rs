@@ -165,6 +165,12 @@ const RULES: &[Rule] = &[
               runner (claims and their memory stay)",
     },
     Rule {
+        at: "spec",
+        point_to: ".update.strategy",
+        cel: "self.members.kind == 'Pods' || self.update.strategy == 'Recreate'",
+        say: "update.strategy has to be Recreate unless members.kind is Pods: the members of a StatefulSet cannot be replaced one by one",
+    },
+    Rule {
         at: "spec.members",
         point_to: ".remove",
         cel: "self.kind == 'Pods' || !has(self.remove) || self.remove.size() == 0",

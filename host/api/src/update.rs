@@ -12,6 +12,21 @@ pub struct Update {
     /// With both, at least one primary serves all the time, a single one is the last, where members agree (`memberList`) a majority stays, and members without `volumeClaimTemplates` go one after the other. `None`: Tanist deletes no pod for an update; the condition `UpdatePending` names the pods that wait for you.
     #[serde(default)]
     pub batch: Batch,
+    /// Whether a member gets a new pod under its name and on its volumes, or a new member comes in its place, with `members.kind: Pods`. `Recreate`: a new pod, unless the change calls for a new member (`replaceWhen`).
+    /// `Replace`: a new member, whatever changed. `ReplacePrimaries`: a new member in the place of a primary, and a new pod for the others. A new member has a new number and volumes of its own; it joins
+    /// first, and then the former one leaves. What becomes of that one's claims: `scaling.volumes`. A group with one primary and no `commands.secondary` (nor `memberList`) gets new pods: nobody could copy the data first.
+    #[serde(default)]
+    pub strategy: Strategy,
+    /// Changes of `template` that call for a new member, with `members.kind: Pods`: where it runs may be bound to its volumes, and a node with more room may be another one. `NodeSelector`: `nodeSelector` has a label
+    /// that it did not have, or with another value. `ResourceRequests`: the containers together request more processors or memory than before.
+    #[serde(default = "replace_when")]
+    #[schemars(length(max = 2), extend("x-kubernetes-list-type" = "set"))]
+    pub replace_when: Vec<ReplaceWhen>,
+    /// How many members may be on their way out at a time because new ones come in their place: the group has that many more members meanwhile. 0: none, so that no member is replaced; those that a change calls for
+    /// wait, and get no new pod either.
+    #[serde(default = "replacements")]
+    #[schemars(range(max = 64))]
+    pub max_concurrent_replacements: u32,
     /// While true, an update stops where it is.
     #[serde(default)]
     pub paused: bool,
@@ -56,6 +71,9 @@ impl Default for Update {
     fn default() -> Self {
         Update {
             batch: Batch::default(),
+            strategy: Strategy::Recreate,
+            replace_when: replace_when(),
+            max_concurrent_replacements: replacements(),
             paused: false,
             wait_seconds: 0,
             min_uptime_seconds: 0,
@@ -74,6 +92,16 @@ fn timeout() -> u32 {
     600
 }
 
+/// Volumes are often bound to nodes.
+fn replace_when() -> Vec<ReplaceWhen> {
+    vec![ReplaceWhen::NodeSelector]
+}
+
+/// One: more need more room.
+fn replacements() -> u32 {
+    1
+}
+
 /// As many as a StatefulSet keeps.
 fn history() -> u32 {
     10
@@ -87,6 +115,27 @@ pub enum OnFailure {
     Wait,
     /// Pods go back to the last template that worked.
     RollBack,
+}
+
+/// How members get a changed template (docs/requirements.md, B8).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Strategy {
+    /// By a new pod.
+    #[default]
+    Recreate,
+    /// By a new member.
+    Replace,
+    /// Primaries by a new member, others by a new pod.
+    ReplacePrimaries,
+}
+
+/// A change of the template that calls for a new member (docs/requirements.md, B7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ReplaceWhen {
+    /// `nodeSelector` asks for something else.
+    NodeSelector,
+    /// The containers request more.
+    ResourceRequests,
 }
 
 /// How many members get a new pod at a time (docs/requirements.md, B27).

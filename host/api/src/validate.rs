@@ -1,5 +1,5 @@
 //! Turns the resource into the group that decisions use. What the schema cannot refuse is refused here, with a sentence for the user.
-use crate::spec::{self, Batch, MembersKind, OnFailure, RemovedVolumes, ReplicaGroup, Runner};
+use crate::spec::{self, Batch, MembersKind, OnFailure, RemovedVolumes, ReplicaGroup, Runner, Strategy};
 use crate::{ANNOTATION_OVERRIDE, ANNOTATION_RECOVER, ANNOTATION_RETRY, POLICY_PREFIX};
 use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};
@@ -96,6 +96,12 @@ pub fn group(object: &ReplicaGroup, domain: &str) -> Result<Group, Invalid> {
                 Batch::Zone => snapshot::Batch::Zone,
                 Batch::All => snapshot::Batch::All,
             },
+            strategy: match spec.update.strategy {
+                Strategy::Recreate => snapshot::Strategy::Recreate,
+                Strategy::Replace => snapshot::Strategy::Replace,
+                Strategy::ReplacePrimaries => snapshot::Strategy::ReplacePrimaries,
+            },
+            replacements: spec.update.max_concurrent_replacements,
             wait: spec.update.wait_seconds,
             min_uptime: spec.update.min_uptime_seconds,
             timeout: spec.update.timeout_seconds,

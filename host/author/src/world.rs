@@ -330,6 +330,7 @@ fn pod(name: &str, said: &MemberCase, phase: Phase, role: Role, since: Timestamp
         routed: None,
         outdated: is_older,
         older_template: is_older,
+        needs_new_member: false,
         template: None,
         gate: None,
         labels: pairs(&said.labels),

@@ -12,6 +12,7 @@ pub mod quantity;
 mod questions;
 mod revisions;
 mod state;
+mod successors;
 pub mod told;
 mod uncreated;
 mod volumes;
@@ -252,6 +253,7 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
     let now = ctx.clock.now();
     let about = Seen { group: &group, set: set.as_ref(), record: &record, moving: moving.as_ref() };
     let mut members = world.members(&object, about, &known, now);
+    world.find_successors(&mut members, &used);
     let surplus_claims = world.surplus_claims(Roster::new(&group, set.as_ref(), &record), &members, &record);
     let left_claims = world.left_claims(&group, &members, &record);
     let Nodes { nodes, taints, deleted: deleted_nodes } = nodes::read(ctx, &members, &record).await?;

@@ -11,6 +11,7 @@ mod membership;
 mod moves;
 mod rebalance;
 mod recover;
+mod replace;
 mod scaling;
 mod seed;
 mod update;
@@ -29,13 +30,16 @@ pub use members::{
     demote_member, failed_member, follow_member, join_group, join_member, makes_room, place_group, place_member,
 };
 pub use membership::{
-    add, agreed, change_group, change_target, counts, executes, healthy_majority, is_extra, is_formed, is_let_go, kept,
-    lost, promote, quorum_without, rejoin_member, remove,
+    add, agreed, change_group, change_target, counts, executes, healthy_majority, is_formed, is_let_go, kept, lost,
+    promote, quorum_without, rejoin_member, remove,
 };
 pub use moves::{can_leave_set, fits_set, is_rolled_forward};
 pub use rebalance::{rebalance_candidate, rebalance_group, rebalance_member};
 pub use recover::{
     Asked, Serves, asked, halt_member, is_recovering, may_be_refused, recover_group, recover_member, serves,
+};
+pub use replace::{
+    is_arriving, is_being_replaced, is_down, is_replaced, leaves_its_place, may_stay, replace_member, update_next,
 };
 pub use scaling::{comes_or_leaves, due_change, may_change};
 pub use seed::{SeedOrder, highest_term};

@@ -19,7 +19,7 @@ enum When {
     Unrecovered,
 }
 
-/// The steps in order, without the last seven, `canary`, `rollback`, `update`, `rebalance`, `moves`, `grow` and `state`; each is a file in `steps/` and a heading of host/README.md.
+/// The steps in order, without the last ones, `canary`, `rollback`, `update`, `rebalance`, `moves`, `grow`, `state` and `seats::settle`; each is a file in `steps/` and a heading of host/README.md.
 const STEPS: [(Step, When); 23] = [
     (steps::admit::step, When::Always),
     (steps::seats::step, When::Always),
@@ -92,6 +92,9 @@ pub fn decide(snapshot: &Snapshot, policies: &dyn Policies) -> Plan {
     now.record.clone_from(&plan.record);
     steps::grow::step(&now, policies, &mut plan);
     steps::state::step(&now, policies, &mut plan);
+    if !check::is_recovering(&now) {
+        steps::seats::settle(&now, policies, &mut plan);
+    }
     limit_waiting(snapshot, &mut plan);
     plan.sort();
     plan

@@ -92,6 +92,7 @@ pub fn pod(id: &str, ready: bool, phase: Phase) -> Pod {
         routed: None,
         outdated: false,
         older_template: false,
+        needs_new_member: false,
         template: None,
         gate: None,
         labels: Vec::new(),

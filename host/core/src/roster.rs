@@ -94,7 +94,15 @@ impl<'a> Roster<'a> {
         seats.numbers.extend(self.listed());
         let seen = seats.numbers.last().map_or(0, |highest| highest.saturating_add(1));
         seats.next = seats.next.max(seen);
-        seats.filled(self.group.replicas, |number| self.group.unwanted.contains(&number))
+        seats.filled(self.group.replicas, &self.group.unwanted)
+    }
+
+    /// How many members are desired: `replicas`, and where this operator makes the pods those in whose place new ones come, until these work.
+    #[must_use]
+    pub fn desired(self) -> u32 {
+        let kept = |seats: &Seats| seats.kept(self.group.replicas, &self.group.unwanted).count();
+        let more = self.record.seats.as_ref().filter(|_| self.group.makes_pods).map_or(0, kept);
+        self.group.replicas.saturating_add(u32::try_from(more).unwrap_or(u32::MAX))
     }
 
     /// The number of seats that there are or were: pods were, or are, made for them.
@@ -156,10 +164,7 @@ impl<'a> Roster<'a> {
 
     fn staying(self) -> Staying {
         match self.group.makes_pods {
-            true => {
-                let leaves = |number| self.group.unwanted.contains(&number);
-                Staying::These(self.own().stay(self.group.replicas, leaves))
-            }
+            true => Staying::These(self.own().stay(self.group.replicas, &self.group.unwanted)),
             false => Staying::Below(self.group.replicas),
         }
     }

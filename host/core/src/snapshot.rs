@@ -5,7 +5,7 @@ mod member;
 mod surplus;
 
 pub use commands::{Command, Commands, MemberCommands};
-pub use group::{Batch, Failover, Former, Group, Mode, Override, RecoveryRequest, Update};
+pub use group::{Batch, Failover, Former, Group, Mode, Override, RecoveryRequest, Strategy, Update};
 pub use member::{Amount, CheckAnswer, Claim, ClaimMark, Container, LeftClaim, Member, Pod, Reading, Room, StartNote};
 
 use crate::contract::{MemberName, Phase, Position, Role, Timestamp};

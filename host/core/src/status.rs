@@ -192,6 +192,8 @@ fn outdated(s: &Snapshot) -> Option<String> {
         let names: Vec<&str> = members.iter().map(|m| m.name.as_str()).collect();
         (!names.is_empty()).then(|| format!("{}: {what}", names.join(", ")))
     };
+    let (called, older): (Vec<&Member>, Vec<&Member>) = older.into_iter().partition(|m| check::is_replaced(s, m));
+    let new = named(&called, "older template; new members come in their place");
     let first = named(
         &older,
         match s.group.update.mode {
@@ -209,10 +211,8 @@ fn outdated(s: &Snapshot) -> Option<String> {
     );
     let second =
         named(&runner, "of another version of Tanist; nothing has to be done, their next pods have the present one");
-    match (first, second) {
-        (Some(first), Some(second)) => Some(format!("{first}; {second}")),
-        (first, second) => first.or(second),
-    }
+    let all: Vec<String> = [new, first, second].into_iter().flatten().collect();
+    (!all.is_empty()).then(|| all.join("; "))
 }
 
 /// Whether `spec.template` changed and no pod runs the new one. Tools that wait for Ready after a change (`kubectl wait`, Flux) would
@@ -237,6 +237,21 @@ fn settled(s: &Snapshot, m: &Member) -> bool {
     (serving || idle) && !stray
 }
 
+/// Whether the member comes in the place of another one, which is still there, and is in no role yet; or it leaves, because the one that came in its place is.
+fn changes_places(s: &Snapshot, m: &Member) -> bool {
+    let Some(seats) = s.record.seats.as_ref().filter(|_| s.group.makes_pods) else { return false };
+    seats.is_successor(m.ordinal) && !settled(s, m) || seats.leaving.contains(&m.ordinal)
+}
+
+/// Whether the members are those that are desired, and each is in its role. New ones that are still to come in the place of others may be missing, or be there already.
+fn is_whole(s: &Snapshot, settled: usize) -> bool {
+    let number = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
+    let there = s.members.iter().filter(|m| !changes_places(s, m)).count();
+    let leading = s.serving().iter().filter(|m| !s.is_extra(m)).count();
+    let may_be = number(s.group.replicas)..=number(s.roster().desired());
+    leading == s.group.desired_primaries() && settled == there && may_be.contains(&settled)
+}
+
 fn ready(s: &Snapshot, plan: &Plan, primaries: &[MemberName], settled: usize) -> Condition {
     if plan.waits.iter().any(|w| w.reason == Reason::Paused) {
         return Condition::new(Kind::Ready, Truth::Unknown, Reason::Paused, "the group is paused");
@@ -253,13 +268,14 @@ fn ready(s: &Snapshot, plan: &Plan, primaries: &[MemberName], settled: usize) ->
     let unknown = s.members.iter().filter(|m| m.pod.is_some() && s.role(m).0 == Role::Unknown).count();
     let desired = usize::try_from(s.group.replicas).unwrap_or(usize::MAX);
     let text = format!(
-        "{} of {} primaries serve, {settled} of {desired} members are in their role",
+        "{} of {} primaries serve, {} of {desired} members are in their role",
         primaries.len(),
-        s.group.primaries
+        s.group.primaries,
+        settled.min(desired)
     );
-    if primaries.len() == s.group.desired_primaries() && settled == desired && s.members.len() == desired {
+    if is_whole(s, settled) {
         // The readiness of pods follows within seconds; until then Services do not lead to all members.
-        let lags = s.members.iter().find(|m| m.pod.as_ref().is_some_and(|p| !p.ready));
+        let lags = s.members.iter().find(|m| !changes_places(s, m) && m.pod.as_ref().is_some_and(|p| !p.ready));
         if let Some(m) = lags {
             let message = format!("{text}; the pod of {} is not Ready yet", m.name);
             return Condition::new(Kind::Ready, Truth::False, Finding::PodsNotReady, &message);

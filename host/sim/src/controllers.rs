@@ -157,17 +157,23 @@ fn manage(state: &mut State, name: &str) {
     }
 }
 
-/// The members that are desired: those of a StatefulSet from 0 up, or of those that the record knows the first that are not to go.
+/// The members that are desired for good: those of a StatefulSet from 0 up, or of those that the record knows the first that are not to go: a user named them, or new members come in their place.
 #[must_use]
 pub fn desired(group: &ReplicaGroup) -> Vec<String> {
     let (name, replicas) = (group.name_any(), group.spec.replicas);
     let record = group.status.as_ref().and_then(|status| status.record.as_ref());
-    let numbers = record.and_then(|record| record.get("seats")?.get("numbers")?.as_array());
+    let seats = record.and_then(|record| record.get("seats"));
+    let of = |field: &str| seats.and_then(|seats| seats.get(field)?.as_array());
+    let (numbers, leaving) = (of("numbers"), of("leaving"));
+    let is_replaced =
+        |number: &Value| seats.is_some_and(|seats| seats.pointer(&format!("/replaced/{number}")).is_some());
     // A group on its way has what its record says; without numbers it has a StatefulSet.
     if numbers.is_none() && (record.is_some() || group.spec.members.kind == MembersKind::StatefulSet) {
         return (0..replicas).map(|ordinal| format!("{name}-{ordinal}")).collect();
     }
-    let members = numbers.into_iter().flatten().filter_map(Value::as_u64).map(|number| format!("{name}-{number}"));
+    let is_free = |number: &&Value| leaving.is_none_or(|all| !all.contains(number)) && !is_replaced(number);
+    let staying = numbers.into_iter().flatten().filter(is_free);
+    let members = staying.filter_map(Value::as_u64).map(|number| format!("{name}-{number}"));
     let stays = |member: &String| !group.spec.members.remove.contains(member);
     members.filter(stays).take(usize::try_from(replicas).unwrap_or(usize::MAX)).collect()
 }

@@ -15,7 +15,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tanist_api::ReplicaGroup;
-use tanist_api::spec::{Batch, ClaimTemplate, ClusterState, MembersKind, Primaries, StateKey};
+use tanist_api::spec::{Batch, ClaimTemplate, ClusterState, MembersKind, Primaries, StateKey, Strategy};
 use tanist_core::policy::Policies;
 
 /// How long faults happen in the life of that seed. Most troubles need few faults, and many short lives have more of them than few long ones; but some need
@@ -169,6 +169,7 @@ pub fn groups(seed: u64) -> Vec<ReplicaGroup> {
         group.spec.volume_claim_templates = vec![volume()];
         if makes_pods(seed) {
             pods_by_operator(group);
+            replaced(seed, group);
         }
     }
     groups
@@ -184,6 +185,17 @@ pub fn makes_pods(seed: u64) -> bool {
 pub fn pods_by_operator(group: &mut ReplicaGroup) {
     group.spec.members.kind = MembersKind::Pods;
     group.spec.volume_claim_templates = vec![volume()];
+}
+
+/// Of the lives in which the operator makes the pods, in one of three a changed template brings new members in the place of all, in one of six in the place of primaries; one at a time, or two.
+fn replaced(seed: u64, group: &mut ReplicaGroup) {
+    let update = &mut group.spec.update;
+    update.strategy = match seed % 29 {
+        0..=9 => Strategy::Replace,
+        10..=14 => Strategy::ReplacePrimaries,
+        _ => Strategy::Recreate,
+    };
+    update.max_concurrent_replacements = if seed % 31 < 10 { 2 } else { 1 };
 }
 
 /// The volume of each member; the simulated StatefulSet makes one of the same name.

@@ -2,7 +2,7 @@
 mod garbled;
 mod writes;
 
-pub use writes::GUARDED;
+pub use writes::{GUARDED, MEMORY};
 
 use crate::agree;
 use crate::app::{App, Disk, Register};

@@ -33,11 +33,11 @@ fn members() -> impl Strategy<Value = Vec<Member>> {
 }
 
 fn stories() -> impl Strategy<Value = Snapshot> {
-    let wish = prop::option::of(0_u32..15);
-    (members(), wish, any::<bool>()).prop_map(|(members, wish, running_first)| {
+    let preferred = prop::option::of(0_u32..15);
+    (members(), preferred, any::<bool>()).prop_map(|(members, preferred, running_first)| {
         let story =
             snapshot(members).with_parameters(&format!(r#"{{"prefer":["db-3"],"runningFirst":{running_first}}}"#));
-        match wish {
+        match preferred {
             Some(ordinal) => story.preferring(&format!("db-{ordinal}")),
             None => story,
         }

@@ -23,7 +23,7 @@ fn a_node_reports_since_this_process_saw_it() {
     assert_eq!((ahead(5000), ahead(5060)), (5000, 5000), "no start of reporting lies in the future");
 }
 
-// S28, L-C: nodes come and go for years. What this process saw of those that exist stays, however they are named.
+// S28: nodes come and go for years. What this process saw of those that exist stays, however they are named.
 #[test]
 fn nodes_that_came_and_went_push_out_no_other() {
     let hints = Hints::default();

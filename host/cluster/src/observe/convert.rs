@@ -125,6 +125,7 @@ pub fn pod(
         routed: pod.labels().get(api::LABEL_ROLE).cloned(),
         outdated: revision.is_some_and(|newest| pod.labels().get(LABEL_REVISION).is_some_and(|own| own != newest)),
         older_template: false,
+        needs_new_member: false,
         template: None,
         gate: condition(api::GATE_MEMBER).map(|c| c.status == "True"),
         labels: policy_labels(pod.labels(), pod.annotations(), keys),

@@ -98,6 +98,24 @@ async fn a_pod_of_the_newest_revision_is_of_the_present_template() {
     assert_eq!((of(0), of(1)), (Some((false, false)), Some((true, true))));
 }
 
+// B7: what the template asks for now matters only to pods that were made from another one.
+#[tokio::test]
+async fn only_pods_of_an_older_template_call_for_new_members() {
+    let stub = stub();
+    stub.change(GROUP, |group| group["spec"]["template"]["spec"]["nodeSelector"] = json!({"disk": "ssd"}));
+    apply_service(&stub, &look(&stub).await);
+    let revision = stub.get(SERVICE).unwrap()["metadata"]["annotations"]["tanist.dev/pod-revision"].clone();
+    for (ordinal, label) in [(0, revision), (1, "b".into())] {
+        stub.change(&pod(ordinal), |pod| {
+            pod["metadata"]["labels"]["controller-revision-hash"] = label;
+            pod["metadata"]["annotations"] = json!({"tanist.dev/template": ""});
+        });
+    }
+    let s = look(&stub).await;
+    let needs = |at: usize| s.members[at].pod.as_ref().map(|pod| pod.needs_new_member);
+    assert_eq!((needs(0), needs(1)), (Some(false), Some(true)));
+}
+
 // Somebody took the labels away: what is there is not made a second time.
 #[tokio::test]
 async fn pods_and_claims_without_their_labels_are_not_missing() {

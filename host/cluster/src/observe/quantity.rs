@@ -1,8 +1,19 @@
-//! Amounts as Kubernetes writes them, for instance `1.5Gi`, `500M` or `1e9`, in bytes. A part of a byte counts as a whole one.
+//! Amounts as Kubernetes writes them, for instance `1.5Gi`, `500M`, `250m` or `1e9`.
 
-/// The bytes of an amount. `None`: it is no amount.
+/// The bytes of an amount. A part of a byte counts as a whole one. `None`: it is no amount.
 #[must_use]
 pub fn bytes(text: &str) -> Option<u128> {
+    parts(text, 1)
+}
+
+/// An amount in thousandths, as processors are counted. A part of one counts as a whole one. `None`: it is no amount.
+#[must_use]
+pub fn thousandths(text: &str) -> Option<u128> {
+    parts(text, 1_000)
+}
+
+/// An amount in parts, of which that many are a whole.
+fn parts(text: &str, of: u128) -> Option<u128> {
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
     let (number, suffix) = text.split_at_checked(end)?;
     let (whole, part) = number.split_once('.').unwrap_or((number, ""));
@@ -10,7 +21,7 @@ pub fn bytes(text: &str) -> Option<u128> {
     let decimals = u32::try_from(part.len()).ok()?;
     let (times, shares) = factor(suffix)?;
     let shares = shares.checked_mul(10_u128.checked_pow(decimals)?)?;
-    Some(digits.checked_mul(times)?.div_ceil(shares))
+    Some(digits.checked_mul(times)?.checked_mul(of)?.div_ceil(shares))
 }
 
 /// What a suffix multiplies and divides by.
@@ -67,6 +78,14 @@ mod tests {
         ] {
             assert_eq!(bytes(text), Some(said), "{text}");
         }
+    }
+
+    #[test]
+    fn amounts_are_thousandths() {
+        for (text, said) in [("250m", 250), ("0.5", 500), ("2", 2_000), ("1u", 1), ("1Ki", 1_024_000)] {
+            assert_eq!(thousandths(text), Some(said), "{text}");
+        }
+        assert_eq!(thousandths("half"), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The objects of a group as they exist in Kubernetes, and what a snapshot takes from them.
 use super::moving::Belonging;
-use super::{Error, applied_hash, conditions, convert, missing, volumes, within};
+use super::{Error, applied_hash, conditions, convert, missing, successors, volumes, within};
 use crate::cluster::Kind;
 use crate::context::Context;
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -167,6 +167,15 @@ impl World {
         let has_room = members.len() <= limits::MEMBERS;
         let all = members.into_values().filter(|member| has_room || member.pod.is_some());
         all.take(limits::MEMBERS).collect()
+    }
+
+    /// Finds those in whose place new members have to come. `used`: the group with the template of which pods are made.
+    pub(super) fn find_successors(&self, members: &mut [Member], used: &ReplicaGroup) {
+        let pods = members.iter_mut().filter_map(|member| member.pod.as_mut());
+        for pod in pods.filter(|pod| pod.older_template) {
+            let seen = self.pods.iter().find(|seen| seen.metadata.uid.as_deref() == Some(&pod.uid));
+            pod.needs_new_member = seen.is_some_and(|seen| successors::needs_new_member(seen, used));
+        }
     }
 
     /// The names of the group's claims that belong to no member of the roster.

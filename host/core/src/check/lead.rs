@@ -54,7 +54,7 @@ pub fn lead_cause(s: &Snapshot) -> Option<Cause> {
 }
 
 /// Whether a policy may choose the member as the next primary: it follows and takes commands, would pass the checks of a takeover as far as they can be
-/// known now, stays, and is not in the way of an administrator's wish.
+/// known now, stays, and is not in the way of an administrator's request.
 ///
 /// # Errors
 /// The first rule that does not hold.

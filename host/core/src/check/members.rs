@@ -1,7 +1,7 @@
 //! Which members may become a further primary or a secondary, be demoted or be treated while primaries serve.
 use super::claims::claims_not_ahead;
 use super::leave::{others_first, removals_rest};
-use super::membership::{counts, is_extra, is_let_go, is_listed, quorum_without};
+use super::membership::{counts, is_let_go, is_listed, quorum_without};
 use super::{Held, Rule, Violation, broken, broken_by, can_take_command, retry_allowed, role_is};
 use crate::contract::{MemberName, Phase, Role};
 use crate::over;
@@ -23,7 +23,7 @@ pub(super) fn serving(s: &Snapshot) -> Held {
 pub fn join_group(s: &Snapshot) -> Held {
     serving(s)?;
     let mut maybe = s.may_be_primary();
-    maybe.retain(|name, _| !s.member(name).is_some_and(|m| s.serves(m) && is_extra(s, m)));
+    maybe.retain(|name, _| !s.member(name).is_some_and(|m| s.serves(m) && s.is_extra(m)));
     let desired = s.group.desired_primaries();
     if maybe.len() < desired {
         return Ok(());
@@ -64,7 +64,7 @@ pub fn place_group(s: &Snapshot) -> Held {
     }
     serving(s)?;
     let serving = s.serving();
-    let are_left = s.group.replicas > s.group.primaries || serving.iter().any(|m| s.leaves(m));
+    let are_left = s.roster().desired() > s.group.primaries || serving.iter().any(|m| s.leaves(m));
     let enough = serving.len() == s.group.desired_primaries() || lacks_only_silent(s, &serving);
     match enough && are_left {
         true => Ok(()),

@@ -241,13 +241,6 @@ pub fn counts(s: &Snapshot, name: &MemberName) -> bool {
         }
 }
 
-/// Whether a primary that leaves does not count among the desired ones: where members agree it goes on until it is removed, which waits for those that stay.
-#[must_use]
-pub fn is_extra(s: &Snapshot, member: &Member) -> bool {
-    let several = s.group.commands.secondary.is_none() || s.serving().len() > 1;
-    agrees(s) && s.leaves(member) && several
-}
-
 /// A member that leaves is stopped only once the application does not list it any more; on the way to 0 members all stop, and stay members. What is remembered may be older than what was
 /// added since, so a majority has to say it.
 ///

@@ -58,7 +58,7 @@ pub(super) fn primaries_serve(s: &Snapshot) -> Held {
 
 /// The members are exactly the desired ones, and the `StatefulSet` neither grows nor gets smaller.
 pub(super) fn members_are_there(s: &Snapshot) -> Held {
-    let desired = s.group.replicas;
+    let desired = s.roster().desired();
     let there = u32::try_from(s.members.len()).unwrap_or(u32::MAX);
     if s.set.as_ref().is_some_and(|set| set.unseen) {
         return Err(broken(Rule::NotAtRest, "the StatefulSet was changed, and its controller has not seen it yet"));

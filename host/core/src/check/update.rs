@@ -3,6 +3,7 @@
 //! A pod is deleted at once where nothing is lost by it: nothing runs in it. Otherwise one member after the other goes, or one batch (`spec.update.batch`), each only while all the others are in
 //! their role, and the primary last. All of it is held twice, when it is decided and on live reads just before the pod is deleted.
 use super::rebalance::{has_been_ready, members_are_there, primaries_serve};
+use super::replace::{is_arriving, keeps_pod_until_replaced};
 use super::{
     Held, Rule, Violation, broken, broken_by, can_take_command, has_its_volumes, is_successor, quorum_without,
     sole_primary,
@@ -46,6 +47,7 @@ pub fn update_idle(s: &Snapshot, member: &Member) -> Held {
     has_older_template(s, member)?;
     template_has_not_failed(s)?;
     let name = &member.name;
+    keeps_pod_until_replaced(s, member)?;
     if let Some(why) = s.may_be_primary().get(name) {
         return Err(broken_by(Rule::MayBePrimary, name, format!("{name} may be primary: {why}")));
     }
@@ -88,6 +90,7 @@ pub fn keeps_pod(s: &Snapshot, member: &Member) -> Held {
 fn update_in_role(s: &Snapshot, member: &Member) -> Held {
     update_group(s)?;
     has_older_template(s, member)?;
+    keeps_pod_until_replaced(s, member)?;
     let name = &member.name;
     can_take_command(s, member)?;
     if !is_in_role(s, member) {
@@ -118,6 +121,7 @@ pub fn gives_up_lead(s: &Snapshot, primary: &Member) -> Held {
     let name = &primary.name;
     update_group(s)?;
     has_older_template(s, primary)?;
+    keeps_pod_until_replaced(s, primary)?;
     if !has_to_give_up_lead(s, primary) {
         return Err(broken_by(Rule::NoSuccessor, name, "no other member could lead"));
     }
@@ -130,7 +134,7 @@ pub fn gives_up_lead(s: &Snapshot, primary: &Member) -> Held {
 }
 
 /// This operator replaces pods, nobody decides otherwise, and the template is that of the `StatefulSet`.
-fn update_group(s: &Snapshot) -> Held {
+pub(super) fn update_group(s: &Snapshot) -> Held {
     if s.group.update.mode != Mode::ByOperator || s.group.paused || s.active_override().is_some() {
         return Err(broken(Rule::AdministratorDecides, "updates are left to an administrator, or an override is set"));
     }
@@ -143,7 +147,7 @@ fn update_group(s: &Snapshot) -> Held {
     }
 }
 
-fn has_older_template(s: &Snapshot, member: &Member) -> Held {
+pub(super) fn has_older_template(s: &Snapshot, member: &Member) -> Held {
     let name = &member.name;
     if !awaits_update(s, member) {
         return Err(broken_by(Rule::NotAtRest, name, format!("{name} has the present template, or leaves")));
@@ -241,7 +245,7 @@ fn rest_is_well(s: &Snapshot, member: &Member, batch: Batch) -> Held {
 }
 
 /// Nobody has the template yet, or the first one that got it was watched for long enough (E32, E34).
-fn canary_allows(s: &Snapshot) -> Held {
+pub(super) fn canary_allows(s: &Snapshot) -> Held {
     let update = &s.group.update;
     // Pods that go back get a template that is known to work.
     let is_back = s.record.fallback(update).is_some();
@@ -284,7 +288,7 @@ pub fn may_be_judged(s: &Snapshot, watched: &MemberName, member: &Member) -> Hel
 }
 
 /// Nobody gets a template that failed on the first one that got it (E38).
-fn template_has_not_failed(s: &Snapshot) -> Held {
+pub(super) fn template_has_not_failed(s: &Snapshot) -> Held {
     let update = &s.group.update;
     let is_tried = update.canary > 0 && s.record.fallback(update).is_none();
     let canary = s.record.canary_of(update).filter(|_| is_tried);
@@ -332,14 +336,16 @@ pub fn fails_with_template(s: &Snapshot, member: &Member) -> Option<Violation> {
         return Some(broken_by(Rule::NotAtRest, &member.name, message)).filter(|_| !s.leaves(member));
     };
     let is_new = s.record.member(&member.name).term.is_none();
-    let has_no_place = pod.node.is_none() && is_new;
-    match pod.older_template || s.leaves(member) || is_taken_away(pod) || has_no_place {
+    // One that comes in the place of another one has to find a place: the template may exclude all nodes.
+    let is_called = s.record.seats.as_ref().is_some_and(|seats| seats.is_successor(member.ordinal));
+    let has_no_place = pod.node.is_none() && is_new && !is_called;
+    match is_arriving(s, member) || pod.older_template || s.leaves(member) || is_taken_away(pod) || has_no_place {
         true => None,
         false => is_in_its_place(s, member).err(),
     }
 }
 
-fn is_in_its_place(s: &Snapshot, member: &Member) -> Held {
+pub(super) fn is_in_its_place(s: &Snapshot, member: &Member) -> Held {
     let name = &member.name;
     let Some(pod) = member.pod.as_ref().filter(|_| s.reachable(member)) else {
         return Err(broken_by(Rule::NotAtRest, name, format!("{name} has no pod that runs")));
@@ -354,7 +360,7 @@ fn is_in_its_place(s: &Snapshot, member: &Member) -> Held {
     }
 }
 
-fn is_in_role(s: &Snapshot, member: &Member) -> bool {
+pub(super) fn is_in_role(s: &Snapshot, member: &Member) -> bool {
     s.confirmed(member, Role::Primary) || s.confirmed(member, Role::Secondary) || is_idle_on_purpose(s, member)
 }
 
@@ -370,7 +376,7 @@ fn has_to_give_up_lead(s: &Snapshot, primary: &Member) -> bool {
     is_sole && s.members.len() > 1 && s.group.commands.secondary.is_some()
 }
 
-fn others_are_updated(s: &Snapshot, primary: &Member) -> Held {
+pub(super) fn others_are_updated(s: &Snapshot, primary: &Member) -> Held {
     // One that led and is on its way to an end goes along.
     let goes = |m: &Member| {
         let is_gone = m.pod.as_ref().is_some_and(is_taken_away);

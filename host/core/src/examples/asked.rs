@@ -378,6 +378,7 @@ fn pod(told: &contract::Member) -> Pod {
         routed: routed(told.role),
         outdated: is_older,
         older_template: is_older,
+        needs_new_member: false,
         template: None,
         gate: None,
         labels: told.labels.clone(),

@@ -475,6 +475,7 @@ fn member(ordinal: u32) -> Member {
         routed: None,
         outdated: false,
         older_template: false,
+        needs_new_member: false,
         template: None,
         gate: Some(false),
         labels: Vec::new(),

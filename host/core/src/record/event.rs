@@ -50,11 +50,13 @@ pub enum Event {
     CanaryPassed,
     /// A changed template failed on the first member that got it.
     CanaryFailed,
+    /// A new member is to come in the place of one, because the template changed.
+    ReplacementBegun,
 }
 
 impl Event {
     /// All of them.
-    pub const ALL: [Event; 23] = [
+    pub const ALL: [Event; 24] = [
         Event::CommandStarted,
         Event::NotStarted,
         Event::CommandFailed,
@@ -78,6 +80,7 @@ impl Event {
         Event::RolledBack,
         Event::CanaryPassed,
         Event::CanaryFailed,
+        Event::ReplacementBegun,
     ];
 
     /// The word in the history.
@@ -107,6 +110,7 @@ impl Event {
             Event::RolledBack => "rolled-back",
             Event::CanaryPassed => "canary-passed",
             Event::CanaryFailed => "canary-failed",
+            Event::ReplacementBegun => "replacement-begun",
         }
     }
 

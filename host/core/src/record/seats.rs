@@ -1,6 +1,6 @@
 //! Who the members are of a group whose pods this operator makes itself: no `StatefulSet` says it.
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The numbers of the members (`spec.members.kind: Pods`). A member keeps its number, its name and its volumes for life, and a number is never used twice.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -12,6 +12,13 @@ pub struct Seats {
     /// The numbers of the members that the group had when it was scaled to 0: they come back with their data.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub dormant: BTreeSet<u32>,
+    /// Members in whose place new ones come, because the template changed (`spec.update.strategy`, `replaceWhen`): their numbers, each with the first number of those that came since.
+    /// They stay until the new ones work.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub replaced: BTreeMap<u32, u32>,
+    /// The numbers of those of them that leave, since the new ones work.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub leaving: BTreeSet<u32>,
     /// The number of the next new member.
     #[serde(default)]
     pub next: u32,
@@ -41,16 +48,16 @@ impl Seats {
     }
 
     /// The members that there are when `replicas` are desired: those of before a stop come back, then new ones come until enough are there that stay.
-    /// `leaves`: whether the user wants that member to go.
+    /// `unwanted`: the members that the user wants to go.
     #[must_use]
-    pub fn filled(&self, replicas: u32, leaves: impl Fn(u32) -> bool) -> Self {
+    pub fn filled(&self, replicas: u32, unwanted: &BTreeSet<u32>) -> Self {
         let mut seats = self.clone();
         if replicas > 0 {
             seats.numbers.append(&mut seats.dormant);
         }
-        let staying = seats.numbers.iter().filter(|number| !leaves(**number)).count();
+        let staying = seats.numbers.iter().filter(|number| seats.is_free(**number, unwanted)).count();
         let missing = usize::try_from(replicas).unwrap_or(usize::MAX).saturating_sub(staying);
-        let new: Vec<u32> = (seats.next..u32::MAX).filter(|number| !leaves(*number)).take(missing).collect();
+        let new: Vec<u32> = (seats.next..u32::MAX).filter(|number| !unwanted.contains(number)).take(missing).collect();
         if let Some(last) = new.last() {
             seats.next = last.saturating_add(1);
         }
@@ -58,11 +65,29 @@ impl Seats {
         seats
     }
 
-    /// The members that stay when `replicas` are desired: the lowest numbers of those that may.
+    /// The members that stay when `replicas` are desired: the lowest numbers of those that may, and beside them those in whose place new ones come.
     #[must_use]
-    pub fn stay(&self, replicas: u32, leaves: impl Fn(u32) -> bool) -> BTreeSet<u32> {
+    pub fn stay(&self, replicas: u32, unwanted: &BTreeSet<u32>) -> BTreeSet<u32> {
         let most = usize::try_from(replicas).unwrap_or(usize::MAX);
-        self.numbers.iter().copied().filter(|number| !leaves(*number)).take(most).collect()
+        let free = self.numbers.iter().copied().filter(|number| self.is_free(*number, unwanted)).take(most);
+        free.chain(self.kept(replicas, unwanted)).collect()
+    }
+
+    /// Those who stay until new ones work in their place. With 0 members nobody does.
+    pub fn kept<'a>(&'a self, replicas: u32, unwanted: &'a BTreeSet<u32>) -> impl Iterator<Item = u32> + 'a {
+        let stays = |number: &u32| self.numbers.contains(number) && !unwanted.contains(number);
+        self.replaced.keys().copied().filter(move |number| replicas > 0 && stays(number))
+    }
+
+    /// Whether that member may be one of the desired ones for good.
+    fn is_free(&self, number: u32, unwanted: &BTreeSet<u32>) -> bool {
+        !unwanted.contains(&number) && !self.leaving.contains(&number) && !self.replaced.contains_key(&number)
+    }
+
+    /// Whether that member came in the place of another one, which has not begun to leave yet.
+    #[must_use]
+    pub fn is_successor(&self, number: u32) -> bool {
+        self.replaced.values().any(|first| *first <= number)
     }
 
     /// Takes members out. When the group is scaled to 0 they come back later, with the same numbers.
@@ -70,6 +95,8 @@ impl Seats {
         let (mut leave, stay): (BTreeSet<u32>, BTreeSet<u32>) =
             self.numbers.iter().partition(|number| numbers.contains(number));
         self.numbers = stay;
+        self.replaced.retain(|number, _| !numbers.contains(number));
+        self.leaving.retain(|number| !numbers.contains(number));
         if come_back {
             self.dormant.append(&mut leave);
         }

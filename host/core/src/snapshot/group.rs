@@ -87,6 +87,10 @@ pub struct Update {
     pub mode: Mode,
     /// How many at a time, if this operator does.
     pub batch: Batch,
+    /// Whether members get a new pod, or new members come in their place (`spec.update.strategy`).
+    pub strategy: Strategy,
+    /// How many members may leave at a time because new ones come in their place. 0: none (`spec.update.maxConcurrentReplacements`).
+    pub replacements: u32,
     /// Seconds for which every other member has been ready before the next healthy one gets a new pod.
     pub wait: u32,
     /// Seconds for which every member, the one that gets a new pod too, has been ready since its last start.
@@ -124,6 +128,8 @@ impl Default for Update {
         Update {
             mode: Mode::ByOperator,
             batch: Batch::Member,
+            strategy: Strategy::Recreate,
+            replacements: 1,
             wait: 0,
             min_uptime: 0,
             timeout: 600,
@@ -146,6 +152,18 @@ pub enum Mode {
     Paused,
     /// Users.
     ByHand,
+}
+
+/// How members get a changed template where this operator makes the pods (B8). A change that calls for new members brings them whatever it says ([`Pod::needs_new_member`](super::Pod::needs_new_member)).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Strategy {
+    /// By a new pod under the same name, with the same volumes.
+    #[default]
+    Recreate,
+    /// New members come in their place.
+    Replace,
+    /// The same for primaries; others get a new pod.
+    ReplacePrimaries,
 }
 
 /// How many members get a new pod at a time (B27).

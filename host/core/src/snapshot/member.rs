@@ -64,6 +64,8 @@ pub struct Pod {
     /// Whether it was made from a `spec.template` that the user has changed since. A pod can be outdated for another reason: a new version of
     /// the operator adds something else to the template.
     pub older_template: bool,
+    /// Whether what changed in `spec.template` since calls for a new member in the place of this one (B7, `spec.update.replaceWhen`).
+    pub needs_new_member: bool,
     /// The number of the `spec.template` from which it was made, as users see it (E3). Absent: not known. No rule rests on it.
     pub template: Option<u64>,
     /// The state of its readiness gate. Absent: never written.

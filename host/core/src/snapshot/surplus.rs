@@ -1,5 +1,6 @@
 //! Which of more primaries than desired gets no clients: one that a user started by hand (docs/safety.md, S23).
 use super::{Member, Snapshot};
+use crate::check;
 use crate::contract::{MemberName, Role};
 use crate::record::LastPrimary;
 
@@ -10,10 +11,22 @@ impl Snapshot {
     /// or whose node does not report (S19, S20). Between those that clients reach the policy decides.
     #[must_use]
     pub fn is_surplus(&self, member: &Member) -> bool {
-        let comes_before =
-            |name: &&MemberName| **name != member.name && (self.is_led(name) || self.led_before(name, member));
+        let counts = |name: &MemberName| !self.member(name).is_some_and(|m| self.serves(m) && self.is_extra(m));
+        let comes_before = |name: &&MemberName| {
+            **name != member.name && counts(name) && (self.is_led(name) || self.led_before(name, member))
+        };
         let others = || self.may_be_primary().keys().filter(comes_before).count();
         !member.leads_clients() && others() >= self.group.desired_primaries()
+    }
+
+    /// Whether a primary that leaves, or in whose place a new one comes, does not count among the desired ones: where members agree it goes on until it is removed, which waits for those that stay. So these get
+    /// clients beside it.
+    #[must_use]
+    pub fn is_extra(&self, member: &Member) -> bool {
+        let several = self.group.commands.secondary.is_none() || self.serving().len() > 1;
+        self.group.commands.membership.is_some()
+            && (self.leaves(member) || check::is_being_replaced(self, member))
+            && several
     }
 
     /// Whether clients are led to it as to a primary of this term.

@@ -213,10 +213,10 @@ fn ask(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan, canary: &Canary) 
     }
 }
 
-/// The member with its pod, and whether Kubernetes is taking that away.
+/// The member with its pod, and whether Kubernetes is taking that away, or it copies the data and was in no role yet: then its time has not begun.
 fn seen<'s>(s: &'s Snapshot, canary: &Canary) -> (Option<(&'s Member, &'s Pod)>, bool) {
     let found = s.member(&canary.member).and_then(|member| Some((member, member.pod.as_ref()?)));
-    (found, found.is_some_and(|(_, pod)| check::is_taken_away(pod)))
+    (found, found.is_some_and(|(member, pod)| check::is_taken_away(pod) || check::is_arriving(s, member)))
 }
 
 fn look(s: &Snapshot, canary: &mut Canary, member: &Member, pod: &Pod) {

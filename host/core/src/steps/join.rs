@@ -12,7 +12,7 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     if s.serving().is_empty() || s.primary_command().is_some() || s.group.is_stopped() {
         return;
     }
-    let serving = s.serving().into_iter().filter(|m| !check::is_extra(s, m)).count();
+    let serving = s.serving().into_iter().filter(|m| !s.is_extra(m)).count();
     if serving >= s.group.desired_primaries() {
         return;
     }

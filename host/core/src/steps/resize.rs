@@ -1,7 +1,7 @@
 //! Resize: the members of the application become those that are desired, one change at a time (docs/requirements.md, D9-D21). A member is added before it is started, first without a
 //! vote where the application can do that; it is removed before it is stopped; and what was half added is removed when it is not desired any more.
 //!
-//! Each round looks at what there is, so a wish that changes is only another next change.
+//! Each round looks at what there is, so a spec that changes is only another next change.
 use crate::check::{self, Rule};
 use crate::contract::{MemberName, Position, Role};
 use crate::limits;

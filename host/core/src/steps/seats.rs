@@ -1,4 +1,5 @@
 //! Seats: where this operator makes the pods itself, the numbers of the members are given out and remembered before any pod is made. A number is never used twice.
+use crate::check;
 use crate::plan::Plan;
 use crate::policy::Policies;
 use crate::snapshot::Snapshot;
@@ -7,5 +8,23 @@ use crate::snapshot::Snapshot;
 pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     if s.group.makes_pods {
         plan.record.seats = Some(s.roster().own());
+    }
+}
+
+/// Last of all: members in whose place new ones come, and of these the ones that may leave now, because the new ones work, and the ones that stay after all. Then the new ones leave, for they have the higher numbers. It
+/// counts from the next round on, because the second look has the record from before this one.
+pub fn settle(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
+    let Some(seats) = &mut plan.record.seats else { return };
+    let before = seats.replaced.len();
+    for member in s.members.iter().filter(|m| check::is_being_replaced(s, m)) {
+        if check::may_stay(s, member) {
+            seats.replaced.remove(&member.ordinal);
+        } else if check::leaves_its_place(s, member).is_ok() {
+            seats.replaced.remove(&member.ordinal);
+            seats.leaving.insert(member.ordinal);
+        }
+    }
+    if seats.replaced.len() != before {
+        plan.look_again_at(s.now.saturating_add(1));
     }
 }

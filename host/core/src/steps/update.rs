@@ -1,6 +1,6 @@
 //! Update: `spec.template` changed; which pods are deleted next, so that their members get some of the present template? Members that are in no role go at once. Of the others a policy
 //! may choose among those that the rules allow, or hold them up. Without its opinion the secondaries go from the highest ordinal, one by one or in batches, then the primary, which gives
-//! up the lead first (`switchover`).
+//! up the lead first (`switchover`). Where the change calls for a new member, none is deleted: the member is to leave, so another one is made and joins first.
 use crate::check::{self, Cause};
 use crate::contract::{Answer, Ranking};
 use crate::plan::{Action, DeletionCause, Plan, Reason};
@@ -31,12 +31,35 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     if let Some(trouble) = &s.group.update.config_trouble {
         plan.wait(Reason::ConfigUnknown, None, cut(trouble));
     }
-    let old: Vec<&Member> = s.members.iter().filter(|m| check::awaits_update(s, m)).collect();
+    let all_old = || s.members.iter().filter(|m| check::awaits_update(s, m));
+    let (replaced, old): (Vec<&Member>, Vec<&Member>) = all_old().partition(|m| check::is_being_replaced(s, m));
     let by_host = s.group.update.mode == Mode::ByOperator && !s.group.is_stopped();
-    let Some(next) = next(s, &old).filter(|_| by_host) else {
+    let next = next(s, &old).filter(|_| by_host);
+    let Some(first) = next.or(replaced.first().copied().filter(|_| by_host)) else {
         plan.record.updating = None;
         return;
     };
+    let waits = replaced.iter().map(|member| arrival(s, member));
+    let waits: Vec<_> = waits.chain(next.map(|next| advance(s, policies, plan, next, &old))).collect();
+    let (left, all) = (all_old().count(), s.members.iter().filter(|m| !s.leaves(m)).count());
+    let wait = format!("{} of {all} pods have the present template; {}", all.saturating_sub(left), waits.join("; "));
+    plan.wait(Reason::Updating, Some(&first.name), wait);
+    let update = &s.group.update;
+    // While the first member is watched the others are meant to wait; when the template failed on it, that is reported already.
+    match s.record.canary_of(update).filter(|canary| update.canary > 0 && canary.verdict != Some(Verdict::Passed)) {
+        Some(_) => plan.record.updating = None,
+        None => report_stuck(s, plan, u32::try_from(left).unwrap_or(u32::MAX)),
+    }
+}
+
+/// What a member in whose place a new one comes waits for.
+fn arrival(s: &Snapshot, member: &Member) -> String {
+    let why = check::leaves_its_place(s, member).err().map(|why| format!(": {why}")).unwrap_or_default();
+    format!("a new member comes in place of {}{why}", member.name)
+}
+
+/// Takes the next step, or says why none is taken.
+fn advance(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan, next: &Member, old: &[&Member]) -> String {
     // What is applied may be the new template; another object that the API server refuses holds up no update.
     let is_applied = plan.actions.iter().any(|a| matches!(a, Action::Apply(object) if object.kind == "StatefulSet"));
     // Those in no role go first, by themselves: what becomes of them in the second look holds up nobody else, and the other way round.
@@ -44,44 +67,34 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
         Action::DeletePod { member, cause: DeletionCause::Update, .. } => Some(member),
         _ => None,
     });
-    let mut wait = match is_applied {
+    match is_applied {
         _ if idle.is_some() => format!("{} gets a new pod", idle.unwrap_or(&next.name)),
-        _ if plan.touches(&next.name) => format!("{} is next", next.name),
+        _ if plan.touches(&next.name) && !check::is_replaced(s, next) => format!("{} is next", next.name),
         true => format!("{} is next, when the StatefulSet is as desired", next.name),
-        false => go_on(s, policies, plan, next, &old),
-    };
-    let left = u32::try_from(old.len()).unwrap_or(u32::MAX);
-    wait = format!(
-        "{} of {} pods have the present template; {wait}",
-        s.members.len().saturating_sub(old.len()),
-        s.members.len()
-    );
-    plan.wait(Reason::Updating, Some(&next.name), wait);
-    let update = &s.group.update;
-    // While the first member is watched the others are meant to wait; when the template failed on it, that is reported already.
-    match s.record.canary_of(update).filter(|canary| update.canary > 0 && canary.verdict != Some(Verdict::Passed)) {
-        Some(_) => plan.record.updating = None,
-        None => report_stuck(s, plan, left),
+        false => go_on(s, policies, plan, next, old),
     }
 }
 
-/// Who is next: those that are no primaries first; of them one whose node is to be drained, which has to move in any case; then from the highest ordinal (E32).
+/// Who is next: those that are no primaries first; of them those that do not work, for whom a new member comes; then one whose node is to be drained, which has to move in any case; then from the highest ordinal (E32).
 fn next<'a>(s: &Snapshot, old: &[&'a Member]) -> Option<&'a Member> {
     old.iter().copied().max_by_key(|m| rank(s, m))
 }
 
-fn rank(s: &Snapshot, member: &Member) -> (bool, bool, u32) {
-    (!s.serves(member), s.is_cordoned(member), member.ordinal)
+fn rank(s: &Snapshot, member: &Member) -> (bool, bool, bool, u32) {
+    let is_cure = check::is_replaced(s, member) && check::is_down(s, member);
+    (!s.serves(member), is_cure, s.is_cordoned(member), member.ordinal)
 }
 
 /// Replaces the next pods, or says why none is replaced.
 fn go_on(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan, next: &Member, old: &[&Member]) -> String {
-    match whose_turn(s, policies, plan) {
+    // In the place of one that does not run a new one is called at once.
+    let is_cure = check::is_replaced(s, next) && check::is_down(s, next);
+    match if is_cure { Turn::Next } else { whose_turn(s, policies, plan) } {
         Turn::Nobody(why) => return format!("{} would be next: {why}", next.name),
         Turn::Of(members, why) => return replace_batch(s, plan, &members, &why),
         Turn::Next => {}
     }
-    if let Err(violation) = check::update_member(s, next) {
+    if let Err(violation) = check::update_next(s, next) {
         violation.until.into_iter().for_each(|at| plan.look_again_at(at));
         return format!("{} is next: {violation}", next.name);
     }
@@ -105,7 +118,7 @@ fn whose_turn<'s>(s: &'s Snapshot, policies: &dyn Policies, plan: &mut Plan) -> 
     if !policies.has(Point::Update) || s.record.fallback(&s.group.update).is_some() {
         return Turn::Next;
     }
-    let bars = ask::bars(s, |member| check::update_member(s, member));
+    let bars = ask::bars(s, |member| check::update_next(s, member));
     let answered = match ask::ask_optional(s, policies, plan, Point::Update, &bars) {
         Opinion::None => return Turn::Next,
         Opinion::NoAnswer | Opinion::NotYet => {
@@ -134,7 +147,7 @@ pub fn lets_lead_move(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan, ca
     if !policies.has(Point::Update) || s.record.fallback(&s.group.update).is_some() {
         return true;
     }
-    let may_go = |member: &Member| if member.name == cause.from { Ok(()) } else { check::update_member(s, member) };
+    let may_go = |member: &Member| if member.name == cause.from { Ok(()) } else { check::update_next(s, member) };
     let bars = ask::bars(s, may_go);
     let answered = match ask::ask_optional(s, policies, plan, Point::Update, &bars) {
         Opinion::None => return true,
@@ -169,8 +182,11 @@ fn chosen<'s>(s: &'s Snapshot, plan: &mut Plan, answered: &Answered, ranking: &R
     Turn::Of(ranking.candidates.iter().filter_map(|candidate| s.member(&candidate.member)).collect(), why)
 }
 
-/// Replaces the pod of the first member, and of all others that may go along with it. Says whose.
+/// Replaces the pod of the first member, and of all others that may go along with it, or calls a new member in its place. Says whose.
 fn replace_batch(s: &Snapshot, plan: &mut Plan, members: &[&Member], why: &str) -> String {
+    if let Some(first) = members.first().filter(|first| check::is_replaced(s, first)) {
+        return call_new(s, plan, first, why);
+    }
     // The rules are held against what will be when the others are gone.
     let mut then = s.clone();
     let mut names = Vec::new();
@@ -186,6 +202,20 @@ fn replace_batch(s: &Snapshot, plan: &mut Plan, members: &[&Member], why: &str) 
     format!("{} {verb}", names.join(", "))
 }
 
+/// From the next round on one more member is desired. In this one nothing rests on that: the second look has the record from before it. Where no more may be on their way out, one that works stays in exchange: the
+/// new one that comes in its place does so in the place of this one.
+fn call_new(s: &Snapshot, plan: &mut Plan, member: &Member, why: &str) -> String {
+    if let Some(seats) = &mut plan.record.seats {
+        let limit = usize::try_from(s.group.update.replacements).unwrap_or(usize::MAX);
+        let well = s.members.iter().rev().find(|m| check::is_being_replaced(s, m) && !check::is_down(s, m));
+        let instead = well.filter(|_| seats.replaced.len() >= limit).and_then(|m| seats.replaced.remove(&m.ordinal));
+        seats.replaced.insert(member.ordinal, instead.unwrap_or(seats.next));
+    }
+    plan.record.note(s.now, Event::ReplacementBegun, Some(&member.name), Some(why.into()));
+    plan.look_again_at(s.now.saturating_add(1));
+    format!("a new member comes in place of {}", member.name)
+}
+
 fn replace(s: &Snapshot, plan: &mut Plan, member: &Member, why: &str) {
     let Some(pod) = &member.pod else { return };
     plan.record.note(s.now, Event::PodDeleted, Some(&member.name), Some(why.into()));
@@ -199,7 +229,9 @@ fn replace(s: &Snapshot, plan: &mut Plan, member: &Member, why: &str) {
 
 /// Says so when an update makes no progress (E35). It goes on when what it waits for is over; a template that does not work is given up by `rollback` alone.
 fn report_stuck(s: &Snapshot, plan: &mut Plan, left: u32) {
-    let known = plan.record.updating.take().filter(|known| known.left == left);
+    // A new member that copies the data makes progress.
+    let is_copying = s.members.iter().any(|member| check::is_arriving(s, member));
+    let known = plan.record.updating.take().filter(|known| known.left == left && !is_copying);
     let updating = known.unwrap_or(Updating { left, since: s.now });
     let overdue = updating.since.saturating_add(i64::from(s.group.update.timeout));
     plan.record.updating = Some(updating);

@@ -175,7 +175,7 @@ fn only_members_that_could_take_over_may_be_chosen() {
     assert_eq!(barred, [Some("it leads"), None, Some("it is beyond spec.replicas")]);
 }
 
-// P25: another member's wish of an administrator goes before a policy's, also in a switchover with another cause.
+// P25: an administrator's request for another member goes before a policy's, also in a switchover with another cause.
 #[test]
 fn the_preferred_primary_goes_before_what_a_policy_chooses() {
     let mut world = settled();

@@ -23,6 +23,7 @@ mod rebalance;
 mod recover;
 mod removals;
 mod repair;
+mod replace;
 mod resize;
 mod rollback;
 mod rollout;

@@ -1,4 +1,4 @@
-//! Which actions of a round depend on others (L-A): one that fails stops what needs it, and nothing else.
+//! Which actions of a round depend on others: one that fails stops what needs it, and nothing else.
 use tanist_core::examples::usual;
 use tanist_core::order::{Missing, Need, spoils, suspends};
 use tanist_core::plan::{Action, DeletionCause};

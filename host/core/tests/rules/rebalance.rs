@@ -149,7 +149,7 @@ fn a_member_moves_only_in_a_group_at_rest() {
     world.body(0).pod.phase_since = world.now - 300;
     world.record.note(world.now - 300, Event::BecameSecondary, Some(&db(2)), None);
     world.group.requested_override = override_of(7);
-    assert_eq!(held(&mut world), Ok(()), "an override of another term is no wish");
+    assert_eq!(held(&mut world), Ok(()), "an override of another term is no request");
     // The set was changed a moment ago: what its controller says of revisions is from before.
     let mut s = settled().observe();
     s.set.as_mut().unwrap().unseen = true;

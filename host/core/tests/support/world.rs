@@ -143,6 +143,7 @@ impl World {
             routed: None,
             outdated: false,
             older_template: false,
+            needs_new_member: false,
             template: None,
             gate: None,
             labels: Vec::new(),

@@ -1,11 +1,11 @@
-//! Members by identity (`spec.members.kind: Pods`, D23): a number is used once, no member is made that the record does not know, and who stays has what was acknowledged.
+//! Members by identity (`spec.members.kind: Pods`, D23, B9): a number is used once, no member is made that the record does not know, and who stays has what was acknowledged.
 use super::number;
 use crate::controllers::{claim_of, desired, is_desired};
 use crate::world::State;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use tanist_api::ReplicaGroup;
 use tanist_core::contract::Role;
@@ -35,9 +35,33 @@ pub(super) fn written(state: &mut State, group: &ReplicaGroup, before: Option<&V
     if let Some(number) = again.into_iter().find(|n| !listed(n)) {
         state.breaks("D23", format!("{name} uses the number {number} again"));
     }
+    let replaced = |record: &Value| record.pointer("/seats/replaced").and_then(Value::as_object).map_or(0, Map::len);
+    let most = usize::try_from(group.spec.update.max_concurrent_replacements).unwrap_or(usize::MAX);
+    if replaced(record) > replaced(before) && replaced(record) > most {
+        state.breaks(
+            "B9",
+            format!("new members come in place of {} of {name}, and {most} may at a time", replaced(record)),
+        );
+    }
+    let leaving: Vec<u64> = numbers(record, "leaving").difference(&numbers(before, "leaving")).copied().collect();
+    for number in leaving {
+        let_go(state, group, record, &format!("{name}-{number}"));
+    }
     let gone: Vec<u64> = was.difference(&is).copied().collect();
     if let (Some(gone), false) = (gone.first(), group.spec.replicas == 0) {
         leaves(state, group, &format!("{name}-{gone}"));
+    }
+}
+
+/// A member is to leave because a new one works in its place: as many others as desired were in a role.
+fn let_go(state: &mut State, group: &ReplicaGroup, record: &Value, member: &str) {
+    let has_several = group.spec.commands.secondary.is_none();
+    let was_in_role = |other: &String| record.pointer(&format!("/members/{other}/term")).is_some_and(Value::is_number);
+    let there =
+        desired(group).into_iter().filter(|other| other != member && (has_several || was_in_role(other))).count();
+    if u32::try_from(there).is_ok_and(|there| there < group.spec.replicas) {
+        let message = format!("{member} is to leave, and {there} of {} others were in a role", group.spec.replicas);
+        state.breaks("B8", message);
     }
 }
 

@@ -3,8 +3,9 @@ use crate::controllers::present_revision;
 use crate::strikes::group_of;
 use crate::world::State;
 use kube::ResourceExt;
+use serde_json::{Map, Value};
 use tanist_api::LABEL_ROLE;
-use tanist_api::spec::{Batch, Primaries};
+use tanist_api::spec::{Batch, Primaries, Strategy};
 use tanist_core::contract::Role;
 
 /// Whether the operator may replace the pod because it is of an older revision than its StatefulSet's.
@@ -25,8 +26,27 @@ pub(super) fn replaces(state: &mut State, pod: &str, is_well: bool) {
     let has_others = spec.is_some_and(|spec| {
         spec.replicas > 1 && spec.primaries == Primaries::Count(1) && spec.commands.secondary.is_some()
     });
+    // One that was never in a role has nothing that another member could take over.
+    let is_replaced = spec.is_some_and(|spec| spec.update.strategy == Strategy::Replace && has_numbers(state, pod));
     let is_primary = state.machine(pod).is_some_and(|machine| machine.app.role == Role::Primary);
     if leads && has_others && is_primary {
         state.breaks("E32", format!("{pod} leads, and is replaced before another one does"));
     }
+    if is_replaced {
+        state.breaks("B10", format!("the pod of {pod}, in whose place a new member has to come, is deleted"));
+    }
+}
+
+/// Whether the record says that the operator makes the pods of the member's group, and that the member was in a role; one that came in the place of another one, which is still there, gets a new pod.
+fn has_numbers(state: &State, pod: &str) -> bool {
+    let group = state.pods.get(pod).and_then(|object| state.groups.get(&group_of(object)));
+    let record = group.and_then(|group| group.status.as_ref()?.record.as_ref());
+    let was_in_role = |record: &Value| record.pointer(&format!("/members/{pod}/term")).is_some_and(Value::is_number);
+    let own = pod.rsplit_once('-').and_then(|(_, number)| number.parse::<u64>().ok());
+    let is_new = |record: &Value| {
+        let replaced = record.pointer("/seats/replaced").and_then(Value::as_object);
+        replaced.into_iter().flat_map(Map::values).any(|first| first.as_u64() <= own)
+    };
+    let has_seats = |record: &Value| record.get("seats").is_some_and(Value::is_object);
+    record.is_some_and(|record| has_seats(record) && was_in_role(record) && !is_new(record))
 }

@@ -67,20 +67,23 @@ pub fn word(write: &Write) -> &'static str {
     }
 }
 
+/// The memory in the annotations of a claim.
+pub const MEMORY: &str = "memory is written";
+
 /// The kinds of writes of which a webhook may refuse one.
 pub const GUARDED: [&str; 7] = [
     "a status is written",
     "an object is applied",
     "a role is written",
     "readiness is written",
-    "memory is written",
+    MEMORY,
     "a set shrinks",
     "a pod is deleted",
 ];
 
 /// Which of [`GUARDED`] a write is, if any: a webhook cannot tell the writes of claims apart.
 fn what_is_guarded(write: &Write) -> &'static str {
-    if matches!(write, Write::Mark { .. }) { "memory is written" } else { word(write) }
+    if matches!(write, Write::Mark { .. }) { MEMORY } else { word(write) }
 }
 
 /// Carries out a write, and judges it.

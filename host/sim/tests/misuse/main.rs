@@ -27,7 +27,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const EVERYTHING: &str = "everything";
 
 /// Fields that only the operator itself reads: which policies decide, when a round is due, and how many former templates are kept.
-const READ_ELSEWHERE: [&str; 9] = [
+const READ_ELSEWHERE: [&str; 10] = [
     "spec.policies",
     "spec.resyncIntervalSeconds",
     // The API server alone holds `replicas` against these.
@@ -37,6 +37,8 @@ const READ_ELSEWHERE: [&str; 9] = [
     "spec.scaling.odd",
     "spec.update.onConfigChange",
     "spec.update.onSecretChange",
+    // Whether a change calls for a new member is seen on pods.
+    "spec.update.replaceWhen",
     "spec.update.revisionHistoryLimit",
 ];
 

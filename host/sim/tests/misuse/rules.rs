@@ -103,6 +103,10 @@ const RULES: &[(&str, Rule)] = &[
         let of = |key: &str| own.get(key).and_then(Value::as_i64);
         of("minReplicas").zip(of("maxReplicas")).is_none_or(|(least, most)| least <= most)
     }),
+    ("self.members.kind == 'Pods' || self.update.strategy == 'Recreate'", |own| {
+        let recreates = own.pointer("/update/strategy").is_none_or(|strategy| strategy == "Recreate");
+        recreates || own.pointer("/members/kind").is_some_and(|kind| kind == "Pods")
+    }),
     ("self.kind == 'Pods' || !has(self.remove) || self.remove.size() == 0", |own| {
         own["kind"] == "Pods" || own.get("remove").and_then(Value::as_array).is_none_or(Vec::is_empty)
     }),

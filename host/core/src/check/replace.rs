@@ -1,0 +1,218 @@
+//! When a new member comes in the place of one whose pod has an older `spec.template`, instead of a new pod (docs/rules.md, "Update"; rows B7 to B10).
+//!
+//! Here is only when that begins, how long it waits, and when it is taken back. The new member has a number, a name and volumes of its own, and joins first. Then the former one leaves like any
+//! other that is not desired any more: `leave`, `membership`.
+use super::leave::stayers_work;
+use super::rebalance::has_been_ready;
+use super::update::{
+    awaits_update, canary_allows, has_older_template, is_in_its_place, is_in_role, others_are_updated,
+    template_has_not_failed, update_group,
+};
+use super::{Held, Rule, broken, broken_by, members, update_member};
+use crate::contract::{MemberName, Role};
+use crate::record::Verdict;
+use crate::snapshot::{Member, Mode, Pod, Snapshot, Strategy};
+
+/// Whether a new member comes in the place of this one, and not a new pod. One that was never in a role has nothing that another member could take over, and of one that came itself in the place of a member
+/// that is still there nothing is lost. Without a role for it the new one could not copy the data first.
+#[must_use]
+pub fn is_replaced(s: &Snapshot, member: &Member) -> bool {
+    let calls = |pod: &Pod| calls_for_new(s, pod) || strategy(s) == Strategy::ReplacePrimaries && s.serves(member);
+    let commands = &s.group.commands;
+    let can_join = commands.secondary.is_some() || commands.membership.is_some() || s.group.desired_primaries() > 1;
+    let is_new = s.record.seats.as_ref().is_some_and(|seats| seats.is_successor(member.ordinal));
+    s.group.makes_pods
+        && can_join
+        && !is_new
+        && awaits_update(s, member)
+        && s.record.member(&member.name).term.is_some()
+        && member.pod.as_ref().is_some_and(calls)
+}
+
+fn strategy(s: &Snapshot) -> Strategy {
+    s.group.update.strategy
+}
+
+/// Whether what changed since the pod was made calls for a new member, whatever the role of this one.
+fn calls_for_new(s: &Snapshot, pod: &Pod) -> bool {
+    pod.needs_new_member || strategy(s) == Strategy::Replace
+}
+
+/// Whether a new member comes in the place of this one, which stays until that one works.
+#[must_use]
+pub fn is_being_replaced(s: &Snapshot, member: &Member) -> bool {
+    s.group.makes_pods && s.record.seats.as_ref().is_some_and(|seats| seats.replaced.contains_key(&member.ordinal))
+}
+
+/// The next step of the member's update may be taken: a new member is called in its place, or its pod is deleted.
+///
+/// # Errors
+/// The first rule that does not hold; with the time at which it will hold.
+pub fn update_next(s: &Snapshot, member: &Member) -> Held {
+    if is_replaced(s, member) { replace_member(s, member) } else { update_member(s, member) }
+}
+
+/// A new member may be called in the place of this one.
+///
+/// # Errors
+/// The first rule that does not hold; with the time at which it will hold.
+pub fn replace_member(s: &Snapshot, member: &Member) -> Held {
+    update_group(s)?;
+    has_older_template(s, member)?;
+    template_has_not_failed(s)?;
+    if !is_replaced(s, member) {
+        return Err(broken_by(Rule::NotAtRest, &member.name, format!("{} gets a new pod", member.name)));
+    }
+    if is_being_replaced(s, member) {
+        return Err(broken_by(
+            Rule::NotAtRest,
+            &member.name,
+            format!("a new member comes in place of {}", member.name),
+        ));
+    }
+    is_within_limit(s, member)?;
+    nobody_leaves(s)?;
+    // There is nobody whom a new member could join.
+    members::serving(s)?;
+    // One that does not run is replaced at once: a template that does not work never blocks the one that does (E5).
+    if is_down(s, member) { Ok(()) } else { others_are_well(s, member) }
+}
+
+/// Whether the member does not run, or is in no role.
+#[must_use]
+pub fn is_down(s: &Snapshot, member: &Member) -> bool {
+    let has_stopped = matches!(s.role(member).0, Role::Stopped | Role::Failed) && !is_in_role(s, member);
+    !s.reachable(member) || has_stopped
+}
+
+/// Whether the member is new and its start goes on: it copies the data, which takes its time.
+#[must_use]
+pub fn is_arriving(s: &Snapshot, member: &Member) -> bool {
+    let is_new = s.record.member(&member.name).term.is_none();
+    is_new && s.record.intent_of(&member.name).is_some_and(|intent| s.is_under_way(intent))
+}
+
+/// Its pod is not deleted for an update where a new member comes in its place, also while that has to wait (B10). While nobody serves none could come, and a template without another place may be the cure.
+pub(super) fn keeps_pod_until_replaced(s: &Snapshot, member: &Member) -> Held {
+    let is_bound = member.pod.as_ref().is_some_and(|pod| pod.needs_new_member) || s.group.update.replacements == 0;
+    match is_replaced(s, member) && (is_bound || !s.leading().is_empty()) {
+        true => {
+            Err(broken_by(Rule::NotAtRest, &member.name, format!("a new member comes in place of {}", member.name)))
+        }
+        false => Ok(()),
+    }
+}
+
+/// No more members are on their way out for new ones at a time than the user allows (B9). One that is down goes before one that works.
+fn is_within_limit(s: &Snapshot, member: &Member) -> Held {
+    let limit = s.group.update.replacements;
+    let counts = |other: &&Member| is_being_replaced(s, other) && (!is_down(s, member) || is_down(s, other));
+    let open = s.members.iter().filter(counts).count();
+    match (limit, u32::try_from(open).is_ok_and(|open| open < limit)) {
+        (0, _) => Err(broken(Rule::AdministratorDecides, "spec.update.maxConcurrentReplacements is 0")),
+        (_, true) => Ok(()),
+        (_, false) => Err(broken(
+            Rule::NotAtRest,
+            format!("members being replaced: {open}, as many as spec.update.maxConcurrentReplacements allows"),
+        )),
+    }
+}
+
+/// No member leaves, and the group is not on its way to the other kind of members.
+fn nobody_leaves(s: &Snapshot) -> Held {
+    if s.moving.is_some() {
+        return Err(broken(Rule::NotAtRest, "spec.members.kind was changed"));
+    }
+    match s.members.iter().find(|other| s.leaves(other)) {
+        Some(other) => Err(broken_by(Rule::NotAtRest, &other.name, format!("{} is leaving", other.name))),
+        None => Ok(()),
+    }
+}
+
+/// Nothing is going on but the arrival of new members, and all others are in their role and Ready for as long as the user wants. A single primary is the last.
+fn others_are_well(s: &Snapshot, member: &Member) -> Held {
+    if let Some(intent) = s.record.intents.first() {
+        let message = format!("{} on {} is not settled", intent.command, intent.member);
+        return Err(broken_by(Rule::MemberBusy, &intent.member, message));
+    }
+    if s.record.switchover.as_ref().is_some_and(super::Switchover::is_open) {
+        return Err(broken(Rule::NotAtRest, "the lead moves"));
+    }
+    primaries_serve(s)?;
+    let arrives = |other: &Member| s.record.member(&other.name).term.is_none();
+    let others = || s.members.iter().filter(|other| other.name != member.name && !arrives(other));
+    others().try_for_each(|other| is_in_its_place(s, other))?;
+    let (wait, uptime) = (i64::from(s.group.update.wait), i64::from(s.group.update.min_uptime));
+    s.members.iter().filter(|_| uptime > 0).try_for_each(|any| has_been_ready(s, any, uptime))?;
+    others().filter(|_| wait > 0).try_for_each(|other| has_been_ready(s, other, wait))?;
+    canary_allows(s)?;
+    goes_alone(s)?;
+    if s.serves(member) && s.group.desired_primaries() < 2 {
+        others_are_updated(s, member)?;
+        if let Some(other) = s.members.iter().find(|other| is_being_replaced(s, other)) {
+            let message = format!("a new member comes in place of {} before the primary's turn", other.name);
+            return Err(broken_by(Rule::PrimaryLast, &member.name, message));
+        }
+    }
+    Ok(())
+}
+
+/// At least as many primaries serve as desired, and nobody else may be primary: then no failover is about to begin.
+fn primaries_serve(s: &Snapshot) -> Held {
+    let (serving, desired) = (s.serving().len(), s.group.desired_primaries());
+    if serving < desired {
+        return Err(broken(Rule::NobodyServes, format!("{serving} of {desired} desired primaries serve")));
+    }
+    let serves = |name: &MemberName| s.member(name).is_some_and(|member| s.serves(member));
+    match s.may_be_primary().into_iter().find(|(name, _)| !serves(name)) {
+        Some((name, why)) => Err(broken_by(Rule::MayBePrimary, &name, format!("{name} may be primary too: {why}"))),
+        None => Ok(()),
+    }
+}
+
+/// The first member that gets a template is watched, so it goes alone (E32): nobody else is called before it has passed.
+fn goes_alone(s: &Snapshot) -> Held {
+    let update = &s.group.update;
+    let has_passed = s.record.canary_of(update).is_some_and(|canary| canary.verdict == Some(Verdict::Passed));
+    let is_tried = update.canary > 0 && s.record.fallback(update).is_none() && !has_passed;
+    match s.members.iter().find(|other| is_tried && is_being_replaced(s, other)) {
+        Some(other) => {
+            let message = format!("the member that comes in place of {} is watched first", other.name);
+            Err(broken_by(Rule::NotAtRest, &other.name, message))
+        }
+        None => Ok(()),
+    }
+}
+
+/// A member in whose place a new one comes may leave: as many others as desired are in their roles, also if it is in none itself, and the present template is known to work if the first member that got it is
+/// watched (E32, E38).
+///
+/// # Errors
+/// The first rule that does not hold.
+pub fn leaves_its_place(s: &Snapshot, member: &Member) -> Held {
+    update_group(s)?;
+    has_older_template(s, member)?;
+    let update = &s.group.update;
+    if update.canary > 0 && s.record.fallback(update).is_none() {
+        let verdict = s.record.canary_of(update).and_then(|canary| canary.verdict.as_ref());
+        let why = match verdict {
+            Some(Verdict::Passed) => None,
+            Some(Verdict::Failed(_)) => Some("the new template failed on the first member that got it"),
+            None => Some("the first member with the new template is watched"),
+        };
+        if let Some(why) = why {
+            return Err(broken_by(Rule::StayersFirst, &member.name, format!("{} stays for now: {why}", member.name)));
+        }
+    }
+    stayers_work(s, &member.name)
+}
+
+/// Whether a member in whose place a new one comes stays after all: what called for that is over, and it is still one of the application's.
+#[must_use]
+pub fn may_stay(s: &Snapshot, member: &Member) -> bool {
+    let is_over = |pod: &Pod| {
+        let by_role = strategy(s) == Strategy::ReplacePrimaries;
+        s.group.update.mode == Mode::ByHand || !pod.older_template || !by_role && !calls_for_new(s, pod)
+    };
+    is_in_its_place(s, member).is_ok() && member.pod.as_ref().is_some_and(is_over)
+}

@@ -1,0 +1,556 @@
+//! When a new member comes in the place of one, because the template changed (B7 to B10; docs/rules.md, "Update").
+use super::super::support::db;
+use super::super::support::policies::{At, Lead, Natural};
+use super::super::support::world::World;
+use super::checks::intent;
+use std::collections::{BTreeMap, BTreeSet};
+use tanist_core::check::{self, Rule, Violation};
+use tanist_core::contract::{Phase, Position, Role};
+use tanist_core::decide::decide;
+use tanist_core::plan::{Action, Plan, Reason};
+use tanist_core::policy::Point;
+use tanist_core::record::{Canary, Event, Seats, Switchover, Updating, Verb, Verdict};
+use tanist_core::snapshot::{Member, Mode, Moving, Set, Snapshot, Strategy};
+use tanist_core::status::{Kind, PolicyHealth, Truth, report};
+
+fn set(numbers: &[u32]) -> BTreeSet<u32> {
+    numbers.iter().copied().collect()
+}
+
+/// Members in whose place new ones come, from db-3 on.
+fn called(numbers: &[u32]) -> BTreeMap<u32, u32> {
+    numbers.iter().map(|number| (*number, 3)).collect()
+}
+
+/// A primary, db-0, and two secondaries, whose pods the operator makes. All have an older template, and new members come in their place.
+fn old() -> Snapshot {
+    let mut world = World::settled(10_000);
+    (0..3).for_each(|ordinal| world.older(ordinal));
+    let mut s = world.observe();
+    s.group.makes_pods = true;
+    s.group.update.strategy = Strategy::Replace;
+    s.record.seats = Some(Seats { numbers: set(&[0, 1, 2]), next: 3, ..Seats::default() });
+    s
+}
+
+/// db-3 has come in the place of db-2: it works with the present template.
+fn begun() -> Snapshot {
+    let mut s = old();
+    s.record.seats = Some(Seats { numbers: set(&[0, 1, 2, 3]), replaced: called(&[2]), next: 4, ..Seats::default() });
+    let mut new = s.members[2].clone();
+    (new.name, new.ordinal) = (db(3), 3);
+    let pod = new.pod.as_mut().unwrap();
+    (pod.older_template, pod.outdated, pod.uid) = (false, false, "uid-db-3".into());
+    let known = s.record.member(&db(2)).clone();
+    *s.record.member_mut(&db(3)) = known;
+    s.members.push(new);
+    s
+}
+
+/// db-3 was made and has not joined yet.
+fn arriving() -> Snapshot {
+    let mut s = begun();
+    s.record.members.remove(&db(3));
+    s.members[3].reading.role = Role::Stopped;
+    s.members[3].pod.as_mut().unwrap().ready = false;
+    s.members[3].position = Position::Empty;
+    s
+}
+
+fn at(s: &Snapshot, ordinal: usize) -> &Member {
+    &s.members[ordinal]
+}
+
+fn rule(held: Result<(), Violation>) -> Result<(), Rule> {
+    held.map_err(|violation| violation.rule)
+}
+
+fn replaced(s: &Snapshot, ordinal: usize) -> Result<(), Rule> {
+    rule(check::replace_member(s, at(s, ordinal)))
+}
+
+/// The numbers in whose place new members come after this round.
+fn open(plan: &Plan) -> Vec<u32> {
+    plan.record.seats.iter().flat_map(|seats| seats.replaced.keys().copied()).collect()
+}
+
+/// The numbers of those that leave after this round.
+fn leaving(plan: &Plan) -> Vec<u32> {
+    plan.record.seats.iter().flat_map(|seats| seats.leaving.iter().copied()).collect()
+}
+
+fn deleted(plan: &Plan) -> usize {
+    plan.actions.iter().filter(|action| matches!(action, Action::DeletePod { .. })).count()
+}
+
+// B6, B8: each strategy, for a primary and a secondary; and a StatefulSet, whose members cannot be replaced one by one.
+#[test]
+fn a_strategy_says_in_whose_place_new_members_come() {
+    let with = |strategy, change: &dyn Fn(&mut Snapshot)| {
+        let mut s = old();
+        s.group.update.strategy = strategy;
+        change(&mut s);
+        [0, 1, 2].map(|ordinal| check::is_replaced(&s, at(&s, ordinal)))
+    };
+    assert_eq!(with(Strategy::Recreate, &|_| ()), [false; 3]);
+    assert_eq!(with(Strategy::Replace, &|_| ()), [true; 3]);
+    assert_eq!(with(Strategy::ReplacePrimaries, &|_| ()), [true, false, false]);
+    assert_eq!(with(Strategy::Replace, &|s| s.group.makes_pods = false), [false; 3]);
+    // B7: whatever the strategy, what changed may call for a new member.
+    let needs = |s: &mut Snapshot| s.members[1].pod.as_mut().unwrap().needs_new_member = true;
+    assert_eq!(with(Strategy::Recreate, &needs), [false, true, false]);
+    assert_eq!(with(Strategy::ReplacePrimaries, &needs), [true, true, false]);
+    assert_eq!(
+        with(Strategy::Replace, &|s| s.members[1].pod.as_mut().unwrap().older_template = false),
+        [true, false, true]
+    );
+    let never = |s: &mut Snapshot| s.record.member_mut(&db(1)).term = None;
+    assert_eq!(with(Strategy::Replace, &never), [true, false, true], "it has nothing that another one could take over");
+}
+
+// B8, B10: no pod is deleted. From the next round on another member is desired in its place, and nothing in this round rests on that.
+#[test]
+fn a_new_member_is_called_before_anything_else_happens() {
+    let s = old();
+    let plan = decide(&s, &Natural);
+    assert_eq!((open(&plan), deleted(&plan)), (vec![2], 0), "the highest number first");
+    assert!(plan.noted(&s.record).any(|noted| Event::ReplacementBegun.is(&noted.what) && noted.member == Some(db(2))));
+    assert_eq!(plan.wake_at(), Some(s.now + 1));
+    let said = plan.waits.iter().find(|wait| wait.reason == Reason::Updating).unwrap();
+    assert_eq!(said.message, "0 of 3 pods have the present template; a new member comes in place of db-2");
+    let mut next = Snapshot { record: plan.record, ..s };
+    let plan = decide(&next, &Natural);
+    assert_eq!((open(&plan), deleted(&plan)), (vec![2], 0), "one at a time");
+    assert_eq!(plan.record.seats.map(|seats| seats.numbers), Some(set(&[0, 1, 2, 3])));
+    next.record.seats.as_mut().unwrap().numbers = set(&[0, 1, 2, 3]);
+    assert!(!next.leaves(at(&next, 2)), "it stays until that one works");
+    assert_eq!(next.roster().desired(), 4);
+}
+
+// B9, B10: over the limit nobody is replaced, and nobody falls back to a new pod.
+#[test]
+fn over_the_limit_members_wait() {
+    let limited = |most: u32, open: &[u32], ordinal: usize| {
+        let mut s = old();
+        s.group.update.replacements = most;
+        s.record.seats.as_mut().unwrap().replaced = called(open);
+        (replaced(&s, ordinal), deleted(&decide(&s, &Natural)))
+    };
+    assert_eq!(limited(1, &[], 2), (Ok(()), 0));
+    assert_eq!(limited(0, &[], 2), (Err(Rule::AdministratorDecides), 0));
+    assert_eq!(limited(1, &[1], 2), (Err(Rule::NotAtRest), 0));
+    assert_eq!(limited(2, &[1], 2), (Ok(()), 0));
+    let mut s = old();
+    for change in [0, 1] {
+        s.members[2].reading.role = if change == 0 { Role::Secondary } else { Role::Stopped };
+        assert_eq!(rule(check::update_member(&s, at(&s, 2))), Err(Rule::NotAtRest), "its pod stays");
+        assert_eq!(rule(check::update_idle(&s, at(&s, 2))), Err(Rule::NotAtRest));
+    }
+}
+
+// B9: of two at a time the second one does not wait until the new member of the first one works; everybody else has to.
+#[test]
+fn two_may_be_replaced_at_a_time() {
+    let mut s = arriving();
+    assert_eq!(replaced(&s, 1), Err(Rule::NotAtRest));
+    s.group.update.replacements = 2;
+    assert_eq!(replaced(&s, 1), Ok(()));
+    s.members[0].pod.as_mut().unwrap().ready = false;
+    assert_eq!(replaced(&s, 1), Err(Rule::NotAtRest), "db-0 is not Ready");
+}
+
+// C74: the rules for a member that works.
+#[test]
+fn a_member_that_works_is_replaced_only_while_nothing_else_is_going_on() {
+    let of_two = |change: &dyn Fn(&mut Snapshot)| {
+        let mut s = old();
+        change(&mut s);
+        replaced(&s, 2)
+    };
+    assert_eq!(of_two(&|_| ()), Ok(()));
+    assert_eq!(of_two(&|s| s.group.update.mode = Mode::Paused), Err(Rule::AdministratorDecides));
+    assert_eq!(of_two(&|s| s.members[2].pod.as_mut().unwrap().outdated = false), Err(Rule::NotAtRest));
+    assert_eq!(of_two(&|s| s.group.update.strategy = Strategy::Recreate), Err(Rule::NotAtRest));
+    assert_eq!(of_two(&|s| s.moving = Some(Moving { to_pods: true, set: None })), Err(Rule::NotAtRest));
+    assert_eq!(of_two(&|s| s.group.replicas = 2), Err(Rule::NotAtRest), "it leaves itself");
+    assert_eq!(of_two(&|s| s.group.unwanted = set(&[1])), Err(Rule::NotAtRest), "db-1 leaves");
+    assert_eq!(of_two(&|s| s.members[1].reading.role = Role::Stopped), Err(Rule::NotAtRest));
+    let busy = |s: &mut Snapshot| {
+        let open = intent(s, Verb::Follow, 1);
+        s.record.intents.push(open);
+    };
+    assert_eq!(of_two(&busy), Err(Rule::MemberBusy));
+    let (from, why) = (db(0), String::new());
+    let open =
+        Switchover { from, to: None, chosen: None, why, term: 1, floor: None, begun: Some(1), led: None, failed: 0 };
+    assert_eq!(of_two(&|s| s.record.switchover = Some(open.clone())), Err(Rule::NotAtRest), "the lead moves");
+    assert_eq!(of_two(&|s| s.members[0].reading.role = Role::Stopped), Err(Rule::NobodyServes));
+    assert_eq!(of_two(&|s| s.group.primaries = 2), Err(Rule::NobodyServes));
+    let rested = |wait: u32, uptime: u32| {
+        of_two(&move |s: &mut Snapshot| {
+            (s.group.update.wait, s.group.update.min_uptime) = (wait, uptime);
+            let since = s.now;
+            s.members.iter_mut().skip(1).for_each(|m| m.pod.as_mut().unwrap().phase_since = since - 9);
+        })
+    };
+    assert_eq!(
+        (rested(9, 9), rested(10, 0), rested(0, 10)),
+        (Ok(()), Err(Rule::ChangedRecently), Err(Rule::ChangedRecently))
+    );
+}
+
+// E5: one that does not work is replaced at once, whatever the others do; but somebody has to be there whom the new one can join. While nobody serves its pod may go, for that may be the cure.
+#[test]
+fn a_member_that_does_not_work_is_replaced_first() {
+    let mut s = old();
+    s.members[1].reading.role = Role::Stopped;
+    s.members[2].pod.as_mut().unwrap().ready = false;
+    assert_eq!(replaced(&s, 1), Ok(()));
+    assert_eq!(open(&decide(&s, &Natural)), [1]);
+    let mut down = s.clone();
+    down.members[0].reading.role = Role::Stopped;
+    assert_eq!(replaced(&down, 1), Err(Rule::NobodyServes));
+    let mut dead = down.clone();
+    dead.members.iter_mut().for_each(|m| m.reading.role = Role::Stopped);
+    dead.record.last_primaries.clear();
+    dead.record.member_mut(&db(1)).failures = 1;
+    assert_eq!(rule(check::update_idle(&dead, at(&dead, 1))), Ok(()));
+}
+
+// E32: the only primary is the last one, and nobody takes the lead from it before its successor is there.
+#[test]
+fn the_primary_is_replaced_last() {
+    let mut s = old();
+    assert_eq!(replaced(&s, 0), Err(Rule::PrimaryLast));
+    assert_eq!(rule(check::gives_up_lead(&s, at(&s, 0))), Err(Rule::NotAtRest));
+    (1..3).for_each(|at| s.members[at].pod.as_mut().unwrap().older_template = false);
+    assert_eq!(replaced(&s, 0), Ok(()));
+    assert!(check::lead_cause(&s).is_none(), "its successor has to come first");
+    let mut other = begun();
+    other.group.update.replacements = 2;
+    (0..4).filter(|at| *at != 0).for_each(|at| other.members[at].pod.as_mut().unwrap().older_template = false);
+    assert_eq!(replaced(&other, 0), Err(Rule::PrimaryLast), "db-2 is on its way out");
+}
+
+// B8: the former member stays, and is a member like any other, until as many others as desired are in their roles, also if it is in none itself: there may be no other copy of the data.
+#[test]
+fn the_new_member_joins_before_the_former_one_leaves() {
+    let goes = |s: &Snapshot| rule(check::leaves_its_place(s, at(s, 2)));
+    assert_eq!((goes(&arriving()), goes(&begun())), (Err(Rule::StayersFirst), Ok(())));
+    let mut down = arriving();
+    down.members[2].reading.role = Role::Stopped;
+    down.members[3].reading.role = Role::Starting;
+    assert_eq!(goes(&down), Err(Rule::StayersFirst));
+    assert!(decide(&down, &Natural).touches(&db(2)), "its data is read, so that it is started again");
+    let mut two = begun();
+    two.record.seats.as_mut().unwrap().replaced = called(&[1, 2]);
+    assert_eq!(goes(&two), Err(Rule::StayersFirst), "another one that is on its way out does not count");
+    let unseen = Snapshot { set: begun().set.map(|set| Set { unseen: true, ..set }), ..begun() };
+    assert_eq!(goes(&unseen), Err(Rule::NotAtRest), "nobody knows yet of which template its pod is");
+    let of_paused = |mode| {
+        let mut s = begun();
+        s.group.update.mode = mode;
+        goes(&s)
+    };
+    assert_eq!(of_paused(Mode::Paused), Err(Rule::AdministratorDecides));
+
+    let plan = decide(&begun(), &Natural);
+    assert_eq!((open(&plan), leaving(&plan), deleted(&plan)), (vec![], vec![2], 0));
+    assert_eq!(plan.wake_at(), Some(begun().now + 1));
+    let said = plan.waits.iter().find(|wait| wait.reason == Reason::Updating).unwrap();
+    assert_eq!(
+        said.message,
+        "1 of 4 pods have the present template; a new member comes in place of db-2; db-1 is next: members being replaced: 1, as many as spec.update.maxConcurrentReplacements allows"
+    );
+    let next = Snapshot { record: plan.record, ..begun() };
+    assert!(next.leaves(at(&next, 2)) && !next.leaves(at(&next, 3)));
+    let removes = |plan: &Plan| {
+        plan.actions
+            .iter()
+            .any(|a| matches!(a, Action::Run { intent, .. } if intent.verb == Verb::Remove && intent.member == db(2)))
+    };
+    assert!(removes(&decide(&next, &Natural)));
+    let said = decide(&arriving(), &Natural).waits;
+    let said = said.iter().find(|wait| wait.reason == Reason::Updating).unwrap();
+    assert!(said.message.contains("in place of db-2: 2 of 3 members that stay are in their roles"), "{}", said.message);
+}
+
+// B8: of a group of one, whose only member leads: its successor follows it first.
+#[test]
+fn a_group_of_one_has_two_meanwhile() {
+    let mut s = arriving();
+    s.group.replicas = 1;
+    s.record.seats = Some(Seats { numbers: set(&[0, 3]), replaced: called(&[0]), next: 4, ..Seats::default() });
+    s.members.retain(|m| m.ordinal == 0 || m.ordinal == 3);
+    assert_eq!(rule(check::place_group(&s)), Ok(()));
+    assert!(
+        decide(&s, &Natural)
+            .actions
+            .iter()
+            .any(|a| matches!(a, Action::Run { intent, .. } if intent.verb == Verb::Place))
+    );
+}
+
+// E32, E38: until the new template is known to work the former member stays.
+#[test]
+fn the_former_member_stays_while_the_new_template_is_watched() {
+    let watched = |verdict: Option<Verdict>, change: &dyn Fn(&mut Snapshot)| {
+        let mut s = begun();
+        (s.group.update.canary, s.group.update.template) = (30, "t2".into());
+        let (template, member, pod_uid) = ("t2".into(), db(3), "uid-db-3".into());
+        let since = Some(s.now);
+        s.record.canary =
+            Some(Canary { template, member, pod_uid, container: None, begun: s.now, since, unjudged: None, verdict });
+        change(&mut s);
+        rule(check::leaves_its_place(&s, at(&s, 2)))
+    };
+    let stays = Err(Rule::StayersFirst);
+    assert_eq!(watched(None, &|_| ()), stays);
+    assert_eq!(watched(Some(Verdict::Failed("no".into())), &|_| ()), stays);
+    assert_eq!(watched(Some(Verdict::Passed), &|_| ()), Ok(()));
+    assert_eq!(watched(None, &|s| s.record.canary = None), stays, "the watch has not begun");
+    assert_eq!(watched(None, &|s| s.group.update.canary = 0), Ok(()), "nobody is watched");
+}
+
+// E32: the first member with a watched template goes alone, however many may be replaced at a time; and one that copies the data has its time.
+#[test]
+fn a_new_member_is_watched_alone_and_from_its_first_role_on() {
+    let watched = |verdict: Option<Verdict>| {
+        let mut s = begun();
+        (s.group.update.canary, s.group.update.template, s.group.update.replacements) = (30, "t2".into(), 2);
+        s.record.canary = verdict.map(|verdict| {
+            let (template, member, pod_uid) = ("t2".into(), db(3), "uid-db-3".into());
+            Canary {
+                template,
+                member,
+                pod_uid,
+                container: None,
+                begun: s.now,
+                since: None,
+                unjudged: None,
+                verdict: Some(verdict),
+            }
+        });
+        s
+    };
+    assert_eq!(replaced(&watched(Some(Verdict::Passed)), 1), Ok(()));
+    assert_eq!(replaced(&watched(None), 1), Err(Rule::NotAtRest));
+    assert_eq!(replaced(&watched(Some(Verdict::Failed("no".into()))), 1), Err(Rule::NotAtRest));
+    let mut down = watched(Some(Verdict::Failed("no".into())));
+    down.members[1].reading.role = Role::Stopped;
+    assert_eq!(replaced(&down, 1), Err(Rule::NotAtRest), "nobody gets a template that failed");
+    let mut first = watched(None);
+    first.record.seats.as_mut().unwrap().replaced.clear();
+    assert_eq!(replaced(&first, 1), Err(Rule::NotAtRest), "who has the template is to be watched");
+
+    let mut copying = arriving();
+    (copying.group.update.canary, copying.group.update.template) = (30, "t2".into());
+    let start = intent(&copying, Verb::Place, 3);
+    copying.record.intents.push(start.clone());
+    copying.evidence.insert(start.token, tanist_core::snapshot::Evidence::Running);
+    let (template, member, pod_uid) = ("t2".into(), db(3), "uid-db-3".into());
+    let begun = copying.now - 9_000;
+    copying.record.canary =
+        Some(Canary { template, member, pod_uid, container: None, begun, since: None, unjudged: None, verdict: None });
+    copying.record.updating = Some(Updating { left: 3, since: begun });
+    let plan = decide(&copying, &Natural);
+    assert_eq!(plan.record.canary.and_then(|canary| canary.verdict), None);
+    assert!(check::fails_with_template(&copying, at(&copying, 3)).is_none());
+    copying.group.update.canary = 0;
+    assert!(decide(&copying, &Natural).waits.iter().all(|wait| wait.reason != Reason::UpdateStuck));
+    copying.record.intents.clear();
+    copying.record.member_mut(&db(3)).retry_at = Some(copying.now + 60);
+    assert!(decide(&copying, &Natural).waits.iter().any(|wait| wait.reason == Reason::UpdateStuck), "it does not copy");
+}
+
+// E35: a template that no node takes is one that does not work.
+#[test]
+fn a_new_member_without_a_place_is_a_failure_of_the_template() {
+    let mut s = arriving();
+    let pod = s.members[3].pod.as_mut().unwrap();
+    (pod.phase, pod.node) = (Phase::Pending, None);
+    assert!(check::fails_with_template(&s, at(&s, 3)).is_some());
+    s.record.seats.as_mut().unwrap().replaced.clear();
+    assert!(check::fails_with_template(&s, at(&s, 3)).is_none(), "the group grows");
+}
+
+// E5, B9: within the limit one that is down goes before one that works, which stays; the new member comes in its place.
+#[test]
+fn a_member_that_is_down_goes_first() {
+    let mut s = arriving();
+    assert_eq!(replaced(&s, 1), Err(Rule::NotAtRest));
+    s.members[1].pod.as_mut().unwrap().phase = Phase::Pending;
+    assert_eq!(replaced(&s, 1), Ok(()));
+    let plan = decide(&s, &Natural);
+    assert_eq!(
+        (open(&plan), plan.record.seats.as_ref().map(|seats| seats.replaced.clone())),
+        (vec![1], Some(called(&[1])))
+    );
+    s.members[2].pod.as_mut().unwrap().phase = Phase::Pending;
+    assert_eq!(replaced(&s, 1), Err(Rule::NotAtRest), "db-2 is down, too");
+    s.group.update.replacements = 0;
+    assert_eq!(replaced(&s, 1), Err(Rule::AdministratorDecides));
+}
+
+// E36: a new member whose template does not work gets its cure as a pod, because the former one is still there.
+#[test]
+fn a_new_member_gets_a_new_pod() {
+    let mut s = begun();
+    let pod = s.members[3].pod.as_mut().unwrap();
+    (pod.older_template, pod.outdated) = (true, true);
+    assert!(!check::is_replaced(&s, at(&s, 3)) && check::is_replaced(&s, at(&s, 1)));
+    assert_eq!(rule(check::update_member(&s, at(&s, 3))), Ok(()));
+    s.members[3].reading.role = Role::Stopped;
+    assert_eq!(rule(check::update_idle(&s, at(&s, 3))), Ok(()));
+    let seats = s.record.seats.as_mut().unwrap();
+    (seats.replaced, seats.leaving) = (called(&[]), set(&[2]));
+    assert!(check::is_replaced(&s, at(&s, 3)), "nobody is there any more in whose place it came");
+}
+
+// B8: without a command for it a new member could copy no data before it is the primary.
+#[test]
+fn without_secondaries_a_single_primary_gets_a_new_pod() {
+    let of = |change: &dyn Fn(&mut Snapshot)| {
+        let mut s = old();
+        s.group.commands.secondary = None;
+        change(&mut s);
+        check::is_replaced(&s, at(&s, 0))
+    };
+    assert_eq!((of(&|_| ()), of(&|s| s.group.primaries = 2)), (false, true));
+    assert!(of(&|s| s.group.commands.membership = Some(super::super::support::setting::members(false))));
+}
+
+// B10: what calls for a new place calls for it also while nobody serves: the pod may be bound to the volumes of a node that the template excludes. With a limit of 0 no pod goes either.
+#[test]
+fn without_a_primary_a_pod_stays_that_could_not_come_back() {
+    let of = |change: &dyn Fn(&mut Snapshot)| {
+        let mut s = old();
+        s.members.iter_mut().for_each(|m| m.reading.role = Role::Stopped);
+        s.record.last_primaries.clear();
+        s.record.member_mut(&db(1)).failures = 1;
+        change(&mut s);
+        rule(check::update_idle(&s, at(&s, 1)))
+    };
+    assert_eq!(of(&|_| ()), Ok(()));
+    assert_eq!(of(&|s| s.members[1].pod.as_mut().unwrap().needs_new_member = true), Err(Rule::NotAtRest));
+    assert_eq!(of(&|s| s.group.update.replacements = 0), Err(Rule::NotAtRest));
+}
+
+// P52: a policy that holds up updates does not hold up the cure of one that does not run.
+#[test]
+fn a_member_that_does_not_run_waits_for_no_policy() {
+    let mut s = old();
+    let policy = || At(Point::Update, Lead::Waits(None));
+    assert_eq!(open(&decide(&s, &policy())), [0; 0]);
+    s.members[1].pod.as_mut().unwrap().phase = Phase::Pending;
+    assert_eq!(open(&decide(&s, &policy())), [1]);
+}
+
+// Users read by which way a member gets the template.
+#[test]
+fn the_status_says_in_whose_place_new_members_come() {
+    let mut s = old();
+    s.group.update.strategy = Strategy::ReplacePrimaries;
+    let told = report(&s, &decide(&s, &Natural), &PolicyHealth::Active("natural 1".into()), None);
+    let said = told.conditions.iter().find(|c| c.kind == Kind::UpdatePending).unwrap();
+    assert_eq!(
+        said.message,
+        "db-0: older template; new members come in their place; db-1, db-2: older template; they get new pods one after the other, the primary last"
+    );
+}
+
+// A50: what was there is there, so the group is Ready while a new member copies the data, and it is not done.
+#[test]
+fn a_group_is_ready_while_a_new_member_comes() {
+    let health = PolicyHealth::Active("natural 1".into());
+    let said = |s: &Snapshot| {
+        let told = report(s, &decide(s, &Natural), &health, None);
+        let ready = told.conditions.into_iter().find(|c| c.kind == Kind::Ready).unwrap();
+        (ready.status == Truth::True, ready.message)
+    };
+    let text = "1 of 1 primaries serve, 3 of 3 members are in their role";
+    assert_eq!(said(&arriving()), (true, text.to_owned()));
+    assert_eq!(said(&begun()), (true, text.to_owned()));
+    let mut down = arriving();
+    down.members[1].reading.role = Role::Stopped;
+    assert!(!said(&down).0, "db-1 is missing");
+    let mut growing = arriving();
+    growing.record.seats.as_mut().unwrap().replaced.clear();
+    assert!(!said(&growing).0, "a member too many");
+}
+
+// E35, E36: a template that is taken back, and an administrator who replaces pods by hand. The new member goes, because it has the higher number.
+#[test]
+fn a_member_stays_after_all() {
+    let stays = |change: &dyn Fn(&mut Snapshot)| {
+        let mut s = begun();
+        change(&mut s);
+        let plan = decide(&s, &Natural);
+        (open(&plan).is_empty() && leaving(&plan).is_empty(), plan)
+    };
+    let back = |s: &mut Snapshot| s.members[2].pod.as_mut().unwrap().older_template = false;
+    let (stayed, plan) = stays(&back);
+    assert!(stayed && plan.wake_at().is_some_and(|at| at <= begun().now + 1));
+    let next = Snapshot { record: plan.record, ..begun() };
+    assert!(!next.leaves(at(&next, 2)) && next.leaves(at(&next, 3)));
+    assert!(stays(&|s| s.group.update.mode = Mode::ByHand).0);
+    assert!(stays(&|s| s.group.update.strategy = Strategy::Recreate).0, "its pod is made anew");
+    assert!(!stays(&|_| ()).0);
+    assert!(
+        !stays(&|s| s.group.update.strategy = Strategy::ReplacePrimaries).0,
+        "what was begun is brought to its end"
+    );
+    assert!(!stays(&|s| s.group.update.mode = Mode::Paused).0);
+    let needs = |s: &mut Snapshot| {
+        s.group.update.strategy = Strategy::Recreate;
+        s.members[2].pod.as_mut().unwrap().needs_new_member = true;
+    };
+    assert!(!stays(&needs).0);
+    let idle = |s: &mut Snapshot| {
+        back(s);
+        s.members[2].reading.role = Role::Stopped;
+    };
+    assert!(!stays(&idle).0, "it does not work, and the new one does");
+}
+
+// S23, D11: where members agree, one that leaves serves on until it is removed. The one that stays gets clients beside it, so that it is in its role and the other one can go.
+#[test]
+fn a_primary_that_stays_gets_clients_beside_one_that_leaves() {
+    let surplus = |leaves: bool| {
+        let mut s = super::membership::agreeing(3).observe();
+        let mut new = s.members[2].clone();
+        (new.name, new.ordinal) = (db(3), 3);
+        let pod = new.pod.as_mut().unwrap();
+        (pod.uid, pod.routed) = ("uid-db-3".into(), None);
+        let known = s.record.member(&db(2)).clone();
+        *s.record.member_mut(&db(3)) = known;
+        s.members.push(new);
+        s.group.makes_pods = true;
+        let leaving = if leaves { set(&[2]) } else { set(&[]) };
+        s.record.seats = Some(Seats { numbers: set(&[0, 1, 2, 3]), leaving, next: 4, ..Seats::default() });
+        let as_one_that_leaves = s.is_surplus(at(&s, 3));
+        s.record.seats =
+            Some(Seats { numbers: set(&[0, 1, 2, 3]), replaced: called(&[2]), next: 4, ..Seats::default() });
+        (as_one_that_leaves, s.is_surplus(at(&s, 3)))
+    };
+    assert_eq!((surplus(true), surplus(false)), ((false, false), (true, false)));
+}
+
+// The number is forgotten with its member, also on the way to 0 members, on which nobody waits for new ones.
+#[test]
+fn a_member_that_left_is_not_replaced_any_more() {
+    let mut known = Seats {
+        numbers: set(&[0, 1, 2, 3]),
+        replaced: called(&[1, 2]),
+        leaving: set(&[0]),
+        next: 4,
+        ..Seats::default()
+    };
+    assert_eq!(known.stay(3, &set(&[])), set(&[1, 2, 3]));
+    assert_eq!(known.stay(1, &set(&[2])), set(&[1, 3]), "fewer are desired, and the user wants db-2 to go");
+    assert_eq!(known.stay(0, &set(&[])), set(&[]));
+    known.remove(&set(&[2]), false);
+    assert_eq!((known.numbers.clone(), known.replaced.clone()), (set(&[0, 1, 3]), called(&[1])));
+    known.remove(&set(&[0, 1, 3]), true);
+    assert_eq!((known.dormant, known.replaced, known.leaving), (set(&[0, 1, 3]), called(&[]), set(&[])));
+}
