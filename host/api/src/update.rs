@@ -14,7 +14,7 @@ pub struct Update {
     pub batch: Batch,
     /// Whether a member gets a new pod under its name and on its volumes, or a new member comes in its place, with `members.kind: Pods`. `Recreate`: a new pod, unless the change calls for a new member (`replaceWhen`).
     /// `Replace`: a new member, whatever changed. `ReplacePrimaries`: a new member in the place of a primary, and a new pod for the others. A new member has a new number and volumes of its own; it joins
-    /// first, and then the former one leaves. What becomes of that one's claims: `scaling.volumes`. A group with one primary and no `commands.secondary` (nor `memberList`) gets new pods: nobody could copy the data first.
+    /// first, and then the former one leaves. What becomes of that one's claims: `scaling.volumes`. A group without `commands.secondary` (and `memberList`) gets new pods: nobody could copy the data first.
     #[serde(default)]
     pub strategy: Strategy,
     /// Changes of `template` that call for a new member, with `members.kind: Pods`: where it runs may be bound to its volumes, and a node with more room may be another one. `NodeSelector`: `nodeSelector` has a label

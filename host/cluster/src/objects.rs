@@ -50,6 +50,8 @@ pub struct Size {
     pub desired: u32,
     /// How many of them have a vote, by the last list on which the application's members agreed. 0: there is none.
     pub voters: usize,
+    /// How many members there are beyond that meanwhile, because new ones come in the place of others.
+    pub spare: u32,
     /// What makes the pods. Absent: what the spec says.
     pub makers: Option<Makers>,
 }
@@ -70,14 +72,15 @@ impl Size {
     #[must_use]
     pub fn of(group: &Group, roster: Roster<'_>, record: &Record) -> Self {
         let voters = record.membership.as_ref().map_or(0, |known| known.voters());
-        Size { replicas: roster.size(), desired: group.replicas, voters, makers: None }
+        let spare = roster.desired().saturating_sub(group.replicas);
+        Size { replicas: roster.size(), desired: group.replicas, voters, spare, makers: None }
     }
 }
 
 /// A group without a list of members.
 impl From<u32> for Size {
     fn from(replicas: u32) -> Self {
-        Size { replicas, desired: replicas, voters: 0, makers: None }
+        Size { replicas, desired: replicas, voters: 0, spare: 0, makers: None }
     }
 }
 

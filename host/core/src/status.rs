@@ -115,6 +115,10 @@ pub fn report(s: &Snapshot, plan: &Plan, policies: &PolicyHealth, trouble: Optio
     // Those that leave are none of the desired ones.
     let settled = now.members.iter().filter(|m| settled(&now, m) && !now.leaves(m)).count();
     let updated = now.members.iter().filter(|m| is_updated(&now, m)).count();
+    // Until the one in whose place it came is gone a new member is one more.
+    let still = now.members.iter().filter(|m| changes_places(&now, m) || check::is_being_replaced(&now, m)).count();
+    let desired = usize::try_from(now.group.replicas).unwrap_or(usize::MAX);
+    let updated = if still > 0 { updated.min(desired.saturating_sub(still)) } else { updated };
     let mut conditions = vec![
         ready(&now, plan, &primaries, settled),
         progressing(&now, plan, trouble),
@@ -131,6 +135,7 @@ pub fn report(s: &Snapshot, plan: &Plan, policies: &PolicyHealth, trouble: Optio
     conditions.extend(rescaling(&now, plan));
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let update = update::update(&now);
+    let settled = if still > 0 { settled.min(desired) } else { settled };
     Report { conditions, members, primaries, settled: number(settled), updated: number(updated), update }
 }
 

@@ -65,10 +65,12 @@ pub(super) fn budget(group: &ReplicaGroup, size: Size, makers: Makers) -> Value 
     let name = group.name_any();
     let desired = usize::try_from(size.desired).unwrap_or(usize::MAX);
     let seats = usize::try_from(size.replicas).unwrap_or(usize::MAX);
+    // A new member that is still to come in the place of another one is missing to nobody.
+    let spare = usize::try_from(size.spare).unwrap_or(usize::MAX);
     let (limit, count) = match (&group.spec.commands.member_list, makers) {
         (Some(_), _) => ("minAvailable", membership::quorum(size.voters.max(desired))),
         // For this limit Kubernetes asks the owner of the pods how many there are, and the scale of a group is `spec.replicas`, which may be another number for long.
-        (None, Makers::Operator | Makers::Both) => ("minAvailable", seats.saturating_sub(1)),
+        (None, Makers::Operator | Makers::Both) => ("minAvailable", seats.saturating_sub(1).saturating_sub(spare)),
         (None, Makers::Set) => ("maxUnavailable", 1),
     };
     json!({

@@ -227,8 +227,11 @@ impl<'a> FailoverOrder<'a> {
         let known = |m: &&Member| {
             matches!(m.position, Position::Known(_)) && s.position_is_current(m) && volume_unchanged(s, m).is_ok()
         };
-        let known = s.members.iter().filter(|m| self.counts(m)).filter(known).count();
-        s.group.failover.reads.is_some_and(|reads| usize::try_from(reads).is_ok_and(|reads| known >= reads))
+        let counted = || s.members.iter().filter(|m| self.counts(m));
+        // The number is meant for as many members as are desired. While more of them follow (one leaves, or new ones come in the place of others) a write may be on those that are too many.
+        let more = counted().count().saturating_sub(usize::try_from(s.group.replicas).unwrap_or(usize::MAX));
+        let reads = s.group.failover.reads.and_then(|reads| usize::try_from(reads).ok());
+        reads.is_some_and(|reads| counted().filter(known).count() >= reads.saturating_add(more))
     }
 
     /// Every position that counts and can be read was read after the primary was lost (S8).

@@ -1,7 +1,6 @@
 //! Which healthy members may be stopped: the primary of a switchover, and members beyond `replicas` (S25, S26).
 use super::claims::record_is_current;
 use super::membership::{is_let_go, quorum_without};
-use super::replace::is_being_replaced;
 use super::{Held, Rule, Violation, broken, broken_by, can_take_command, retry_allowed, role_is};
 use crate::contract::{MemberName, Phase, Position, Role, Transition};
 use crate::over::{self, role_word};
@@ -57,28 +56,23 @@ pub fn stayers_serve(s: &Snapshot) -> Held {
 /// # Errors
 /// [`Rule::StayersFirst`].
 pub fn others_first(s: &Snapshot, member: &Member) -> Held {
-    match !s.group.makes_pods || s.group.is_stopped() || !works(s, member) {
-        true => Ok(()),
-        false => stayers_work(s, &member.name),
+    if !s.group.makes_pods || s.group.is_stopped() || !works(s, member) {
+        return Ok(());
     }
-}
-
-fn works(s: &Snapshot, member: &Member) -> bool {
-    s.confirmed(member, Role::Primary) || s.confirmed(member, Role::Secondary)
-}
-
-/// As many members as desired are in their roles without that one, those that leave and those in whose place new ones come.
-pub(super) fn stayers_work(s: &Snapshot, but: &MemberName) -> Held {
     // Without that command the others are idle.
     let is_idle = |m: &Member| s.group.commands.secondary.is_none() && s.reachable(m) && s.role(m).0 == Role::Stopped;
-    let stays = |m: &&Member| m.name != *but && !s.leaves(m) && !is_being_replaced(s, m);
-    let there = s.members.iter().filter(stays).filter(|m| works(s, m) || is_idle(m)).count();
+    let there = s.members.iter().filter(|m| !s.leaves(m) && (works(s, m) || is_idle(m))).count();
     let desired = s.group.replicas;
     if u32::try_from(there).is_ok_and(|there| there >= desired) {
         return Ok(());
     }
     let message = format!("{there} of {desired} members that stay are in their roles; it leaves when all are");
-    Err(broken_by(Rule::StayersFirst, but, message))
+    Err(broken_by(Rule::StayersFirst, &member.name, message))
+}
+
+/// Whether the member is in its role.
+pub(super) fn works(s: &Snapshot, member: &Member) -> bool {
+    s.confirmed(member, Role::Primary) || s.confirmed(member, Role::Secondary)
 }
 
 /// As many seconds as the user wants have passed since another member than this one left (B29). Where members agree it left when the application removed it, otherwise when it stopped.

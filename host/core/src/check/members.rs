@@ -149,7 +149,9 @@ pub fn demote_member(s: &Snapshot, serving: &[&Member], member: &Member) -> Held
         }
     }
     quorum_without(s, &member.name)?;
-    let surplus = serving.len() > s.group.desired_primaries();
+    // Where members agree one in whose place a new one comes serves on beside the desired ones.
+    let counts = |m: &&&Member| s.leaves(m) || !s.is_extra(m);
+    let surplus = serving.iter().filter(counts).count() > s.group.desired_primaries();
     if surplus && !stale && serving.iter().any(|m| s.is_surplus(m)) {
         if !s.is_surplus(member) {
             let message = "clients reach it, or did first; a primary that they do not reach is stopped first";

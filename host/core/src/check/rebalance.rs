@@ -45,7 +45,8 @@ fn nothing_happened(s: &Snapshot) -> Held {
 
 /// As many primaries serve as desired, and nobody else may be primary: then a failover is not about to begin.
 pub(super) fn primaries_serve(s: &Snapshot) -> Held {
-    let (serving, desired) = (s.serving().len(), s.group.desired_primaries());
+    let serving = s.serving().into_iter().filter(|m| !s.is_extra(m)).count();
+    let desired = s.group.desired_primaries();
     if serving != desired || s.group.is_stopped() {
         return Err(broken(Rule::NobodyServes, format!("{serving} of {desired} desired primaries serve")));
     }

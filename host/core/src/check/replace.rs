@@ -2,14 +2,15 @@
 //!
 //! Here is only when that begins, how long it waits, and when it is taken back. The new member has a number, a name and volumes of its own, and joins first. Then the former one leaves like any
 //! other that is not desired any more: `leave`, `membership`.
-use super::leave::stayers_work;
+use super::leave::works;
 use super::rebalance::has_been_ready;
 use super::update::{
-    awaits_update, canary_allows, has_older_template, is_in_its_place, is_in_role, others_are_updated,
+    awaits_update, canary_allows, has_older_template, is_in_its_place, is_in_role, is_taken_away, others_are_updated,
     template_has_not_failed, update_group,
 };
 use super::{Held, Rule, broken, broken_by, members, update_member};
 use crate::contract::{MemberName, Role};
+use crate::limits;
 use crate::record::Verdict;
 use crate::snapshot::{Member, Mode, Pod, Snapshot, Strategy};
 
@@ -19,7 +20,7 @@ use crate::snapshot::{Member, Mode, Pod, Snapshot, Strategy};
 pub fn is_replaced(s: &Snapshot, member: &Member) -> bool {
     let calls = |pod: &Pod| calls_for_new(s, pod) || strategy(s) == Strategy::ReplacePrimaries && s.serves(member);
     let commands = &s.group.commands;
-    let can_join = commands.secondary.is_some() || commands.membership.is_some() || s.group.desired_primaries() > 1;
+    let can_join = commands.secondary.is_some() || commands.membership.is_some();
     let is_new = s.record.seats.as_ref().is_some_and(|seats| seats.is_successor(member.ordinal));
     s.group.makes_pods
         && can_join
@@ -78,17 +79,19 @@ pub fn replace_member(s: &Snapshot, member: &Member) -> Held {
     if is_down(s, member) { Ok(()) } else { others_are_well(s, member) }
 }
 
-/// Whether the member does not run, or is in no role.
+/// Whether nothing runs in the member's pod, or it is in no role. One whose pod Kubernetes takes away gets another pod, of the present template.
 #[must_use]
 pub fn is_down(s: &Snapshot, member: &Member) -> bool {
     let has_stopped = matches!(s.role(member).0, Role::Stopped | Role::Failed) && !is_in_role(s, member);
-    !s.reachable(member) || has_stopped
+    let is_going = member.pod.as_ref().is_none_or(is_taken_away);
+    !is_going && (!s.reachable(member) || has_stopped)
 }
 
-/// Whether the member is new and its start goes on: it copies the data, which takes its time.
+/// Whether the member is new and its first start goes on: it copies the data, which takes its time.
 #[must_use]
 pub fn is_arriving(s: &Snapshot, member: &Member) -> bool {
-    let is_new = s.record.member(&member.name).term.is_none();
+    let known = s.record.member(&member.name);
+    let is_new = known.term.is_none() && known.failures == 0;
     is_new && s.record.intent_of(&member.name).is_some_and(|intent| s.is_under_way(intent))
 }
 
@@ -108,6 +111,10 @@ fn is_within_limit(s: &Snapshot, member: &Member) -> Held {
     let limit = s.group.update.replacements;
     let counts = |other: &&Member| is_being_replaced(s, other) && (!is_down(s, member) || is_down(s, other));
     let open = s.members.iter().filter(counts).count();
+    let most = u32::try_from(limits::LIST_MEMBERS).unwrap_or(u32::MAX);
+    if s.group.commands.membership.is_some() && s.roster().desired() >= most {
+        return Err(broken(Rule::NotAtRest, format!("members that agree are at most {most}, and there are as many")));
+    }
     match (limit, u32::try_from(open).is_ok_and(|open| open < limit)) {
         (0, _) => Err(broken(Rule::AdministratorDecides, "spec.update.maxConcurrentReplacements is 0")),
         (_, true) => Ok(()),
@@ -191,9 +198,10 @@ fn goes_alone(s: &Snapshot) -> Held {
 /// The first rule that does not hold.
 pub fn leaves_its_place(s: &Snapshot, member: &Member) -> Held {
     update_group(s)?;
-    has_older_template(s, member)?;
     let update = &s.group.update;
-    if update.canary > 0 && s.record.fallback(update).is_none() {
+    // When nobody else waits for the template, nobody is watched with it any more.
+    let is_tried = update.canary > 0 && s.members.iter().any(|m| awaits_update(s, m));
+    if is_tried && s.record.fallback(update).is_none() {
         let verdict = s.record.canary_of(update).and_then(|canary| canary.verdict.as_ref());
         let why = match verdict {
             Some(Verdict::Passed) => None,
@@ -204,7 +212,27 @@ pub fn leaves_its_place(s: &Snapshot, member: &Member) -> Held {
             return Err(broken_by(Rule::StayersFirst, &member.name, format!("{} stays for now: {why}", member.name)));
         }
     }
-    stayers_work(s, &member.name)
+    its_place_is_taken(s, member)
+}
+
+/// As many members as desired are in their roles without that one; nobody else is on the way out already. For one that is in none itself those do not count that wait for a new member, too, and are in no role: it has
+/// nothing that they could wait for.
+fn its_place_is_taken(s: &Snapshot, member: &Member) -> Held {
+    if let Some(other) = s.members.iter().find(|other| s.leaves(other)) {
+        return Err(broken_by(Rule::StayersFirst, &member.name, format!("{} leaves first", other.name)));
+    }
+    let others = || s.members.iter().filter(|other| other.name != member.name);
+    let there = others().filter(|other| works(s, other)).count();
+    let wait_too = |other: &&Member| !works(s, other) && (is_replaced(s, other) || is_being_replaced(s, other));
+    let excused = if works(s, member) { 0 } else { others().filter(wait_too).count() };
+    match u32::try_from(there.saturating_add(excused)).is_ok_and(|enough| enough >= s.group.replicas) {
+        true => Ok(()),
+        false => {
+            let message =
+                format!("{there} of {} other members are in their roles; it leaves when all are", s.group.replicas);
+            Err(broken_by(Rule::StayersFirst, &member.name, message))
+        }
+    }
 }
 
 /// Whether a member in whose place a new one comes stays after all: what called for that is over, and it is still one of the application's.

@@ -86,7 +86,8 @@ impl<'a> SeedOrder<'a> {
         if s.active_override().is_some() {
             return Ok(());
         }
-        match s.members.iter().find(|m| !s.position_is_current(m) && !self.is_of_older_term(m)) {
+        let counts = |m: &&Member| !self.is_of_older_term(m) && !never_came(s, m);
+        match s.members.iter().filter(counts).find(|m| !s.position_is_current(m)) {
             Some(m) => Err(broken_by(
                 Rule::PositionUnknown,
                 &m.name,
@@ -192,14 +193,24 @@ fn nobody_starts_alone(s: &Snapshot) -> Held {
     }
 }
 
+/// Whether the member came in the place of another one, which is still there, does not run, and was never started.
+fn never_came(s: &Snapshot, member: &Member) -> bool {
+    let known = s.record.member(&member.name);
+    let is_new = s.record.seats.as_ref().is_some_and(|seats| seats.is_successor(member.ordinal));
+    s.group.makes_pods && is_new && known.term.is_none() && known.started.is_none() && !s.reachable(member)
+}
+
 /// Exactly the expected members run: as many as the `StatefulSet` has or ever had (A1, S18).
 fn expected_pods_run(s: &Snapshot) -> Held {
     if s.set.is_none() {
         return Err(broken(Rule::PodCount, "the StatefulSet does not exist yet"));
     }
-    let expected = s.roster().provided();
-    let running = s.members.iter().filter(|m| s.reachable(m)).count();
-    if usize::try_from(expected).ok() == Some(running) && s.members.len() == running {
+    // One that was to come in the place of another one, which is still there, and was never started has nothing: it may have no place.
+    let has_come = |m: &&Member| !never_came(s, m);
+    let absent = s.members.iter().filter(|m| never_came(s, m) && s.roster().was_provided(m)).count();
+    let expected = s.roster().provided().saturating_sub(u32::try_from(absent).unwrap_or(u32::MAX));
+    let running = s.members.iter().filter(has_come).filter(|m| s.reachable(m)).count();
+    if usize::try_from(expected).ok() == Some(running) && s.members.iter().filter(has_come).count() == running {
         return Ok(());
     }
     let missing = s.members.iter().filter(|m| !s.reachable(m)).map(|m| {

@@ -3,7 +3,7 @@
 //! A pod is deleted at once where nothing is lost by it: nothing runs in it. Otherwise one member after the other goes, or one batch (`spec.update.batch`), each only while all the others are in
 //! their role, and the primary last. All of it is held twice, when it is decided and on live reads just before the pod is deleted.
 use super::rebalance::{has_been_ready, members_are_there, primaries_serve};
-use super::replace::{is_arriving, keeps_pod_until_replaced};
+use super::replace::{is_arriving, is_being_replaced, keeps_pod_until_replaced};
 use super::{
     Held, Rule, Violation, broken, broken_by, can_take_command, has_its_volumes, is_successor, quorum_without,
     sole_primary,
@@ -339,7 +339,15 @@ pub fn fails_with_template(s: &Snapshot, member: &Member) -> Option<Violation> {
     // One that comes in the place of another one has to find a place: the template may exclude all nodes.
     let is_called = s.record.seats.as_ref().is_some_and(|seats| seats.is_successor(member.ordinal));
     let has_no_place = pod.node.is_none() && is_new && !is_called;
-    match is_arriving(s, member) || pod.older_template || s.leaves(member) || is_taken_away(pod) || has_no_place {
+    // Another one comes in its place.
+    let is_replaced = is_being_replaced(s, member);
+    match is_replaced
+        || is_arriving(s, member)
+        || pod.older_template
+        || s.leaves(member)
+        || is_taken_away(pod)
+        || has_no_place
+    {
         true => None,
         false => is_in_its_place(s, member).err(),
     }

@@ -105,7 +105,7 @@ impl Membership {
             let own = listed.member.as_ref().and_then(|name| roster::ordinal(&group.name, name.as_str()));
             listed.started && listed.voter && own.is_some_and(|own| roster.wants(own))
         };
-        self.members.iter().all(is_desired) && u32::try_from(self.members.len()) == Ok(group.replicas)
+        self.members.iter().all(is_desired) && u32::try_from(self.members.len()) == Ok(roster.desired())
     }
 
     /// How many members have a vote.

@@ -23,10 +23,9 @@ impl Snapshot {
     /// clients beside it.
     #[must_use]
     pub fn is_extra(&self, member: &Member) -> bool {
-        let several = self.group.commands.secondary.is_none() || self.serving().len() > 1;
-        self.group.commands.membership.is_some()
-            && (self.leaves(member) || check::is_being_replaced(self, member))
-            && several
+        let goes = || self.leaves(member) || check::is_being_replaced(self, member);
+        let several = || self.group.commands.secondary.is_none() || self.serving().len() > 1;
+        self.group.commands.membership.is_some() && goes() && several()
     }
 
     /// Whether clients are led to it as to a primary of this term.

@@ -22,7 +22,7 @@ pub(super) fn rescaling(s: &Snapshot, plan: &Plan) -> Option<Condition> {
     }
     let known = s.record.membership.as_ref();
     let listed = known.map_or(0, |known| known.members.len());
-    let progress = format!("{listed} of {} members", s.group.replicas);
+    let progress = format!("{listed} of {} members", s.roster().desired());
     let what = match open(s, plan).or_else(|| next(s)) {
         Some(change) => change,
         None if known.is_none() => {

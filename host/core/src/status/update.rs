@@ -1,7 +1,7 @@
 //! How far a changed template has come, in the words of requirement rows E30 to E38.
 use crate::check;
 use crate::contract::MemberName;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Member, Snapshot};
 
 /// How far a changed template has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +35,12 @@ impl UpdatePhase {
     }
 }
 
+/// Whether a member that a new one replaces is still there.
+fn is_replacing(s: &Snapshot) -> bool {
+    let leaves = |m: &Member| s.record.seats.as_ref().is_some_and(|seats| seats.leaving.contains(&m.ordinal));
+    s.members.iter().any(|m| check::is_being_replaced(s, m) || s.group.makes_pods && leaves(m))
+}
+
 /// How far the group's template has come, and the member on which it is tried or failed.
 #[must_use]
 pub fn update(s: &Snapshot) -> (UpdatePhase, Option<MemberName>) {
@@ -50,6 +56,7 @@ pub fn update(s: &Snapshot) -> (UpdatePhase, Option<MemberName>) {
         true if new == 0 => UpdatePhase::Pending,
         true if is_watched => UpdatePhase::Canary,
         true => UpdatePhase::Rollout,
+        false if is_replacing(s) => UpdatePhase::Rollout,
         false if new < desired => UpdatePhase::CanaryUpscale,
         false => UpdatePhase::Done,
     };

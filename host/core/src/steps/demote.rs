@@ -22,7 +22,7 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
         return begin::begin(s, plan, Verb::Demote, &member);
     }
     // Those that leave and are listed still are removed from the application first.
-    let surplus = serving.iter().filter(|m| !(s.leaves(m) && check::counts(s, &m.name))).count();
+    let surplus = serving.iter().filter(|m| !(s.is_extra(m) && check::counts(s, &m.name))).count();
     if surplus <= s.group.desired_primaries() && !serving.iter().any(|m| check::makes_room(s, &serving, m)) {
         return;
     }

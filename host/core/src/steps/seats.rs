@@ -22,6 +22,8 @@ pub fn settle(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
         } else if check::leaves_its_place(s, member).is_ok() {
             seats.replaced.remove(&member.ordinal);
             seats.leaving.insert(member.ordinal);
+            // One after the other: what holds for the next one is another question.
+            break;
         }
     }
     if seats.replaced.len() != before {

@@ -32,7 +32,8 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
         plan.wait(Reason::ConfigUnknown, None, cut(trouble));
     }
     let all_old = || s.members.iter().filter(|m| check::awaits_update(s, m));
-    let (replaced, old): (Vec<&Member>, Vec<&Member>) = all_old().partition(|m| check::is_being_replaced(s, m));
+    let old: Vec<&Member> = all_old().filter(|m| !check::is_being_replaced(s, m)).collect();
+    let replaced: Vec<&Member> = s.members.iter().filter(|m| check::is_being_replaced(s, m)).collect();
     let by_host = s.group.update.mode == Mode::ByOperator && !s.group.is_stopped();
     let next = next(s, &old).filter(|_| by_host);
     let Some(first) = next.or(replaced.first().copied().filter(|_| by_host)) else {

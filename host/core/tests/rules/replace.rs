@@ -244,7 +244,11 @@ fn the_new_member_joins_before_the_former_one_leaves() {
     assert!(decide(&down, &Natural).touches(&db(2)), "its data is read, so that it is started again");
     let mut two = begun();
     two.record.seats.as_mut().unwrap().replaced = called(&[1, 2]);
-    assert_eq!(goes(&two), Err(Rule::StayersFirst), "another one that is on its way out does not count");
+    assert_eq!(goes(&two), Ok(()), "db-1 is on its way out, too, and works");
+    assert_eq!(leaving(&decide(&two, &Natural)), [1], "one at a time");
+    two.record.seats.as_mut().unwrap().leaving = set(&[1]);
+    two.record.seats.as_mut().unwrap().replaced = called(&[2]);
+    assert_eq!(goes(&two), Err(Rule::StayersFirst), "db-1 leaves first");
     let unseen = Snapshot { set: begun().set.map(|set| Set { unseen: true, ..set }), ..begun() };
     assert_eq!(goes(&unseen), Err(Rule::NotAtRest), "nobody knows yet of which template its pod is");
     let of_paused = |mode| {
@@ -272,7 +276,7 @@ fn the_new_member_joins_before_the_former_one_leaves() {
     assert!(removes(&decide(&next, &Natural)));
     let said = decide(&arriving(), &Natural).waits;
     let said = said.iter().find(|wait| wait.reason == Reason::Updating).unwrap();
-    assert!(said.message.contains("in place of db-2: 2 of 3 members that stay are in their roles"), "{}", said.message);
+    assert!(said.message.contains("in place of db-2: 2 of 3 other members are in their roles"), "{}", said.message);
 }
 
 // B8: of a group of one, whose only member leads: its successor follows it first.
@@ -310,6 +314,8 @@ fn the_former_member_stays_while_the_new_template_is_watched() {
     assert_eq!(watched(Some(Verdict::Passed), &|_| ()), Ok(()));
     assert_eq!(watched(None, &|s| s.record.canary = None), stays, "the watch has not begun");
     assert_eq!(watched(None, &|s| s.group.update.canary = 0), Ok(()), "nobody is watched");
+    let all_new = |s: &mut Snapshot| s.members.iter_mut().for_each(|m| m.pod.as_mut().unwrap().older_template = false);
+    assert_eq!(watched(None, &all_new), Ok(()), "nobody waits for the template any more, so nobody is watched");
 }
 
 // E32: the first member with a watched template goes alone, however many may be replaced at a time; and one that copies the data has its time.
@@ -358,6 +364,9 @@ fn a_new_member_is_watched_alone_and_from_its_first_role_on() {
     assert!(check::fails_with_template(&copying, at(&copying, 3)).is_none());
     copying.group.update.canary = 0;
     assert!(decide(&copying, &Natural).waits.iter().all(|wait| wait.reason != Reason::UpdateStuck));
+    let mut again = copying.clone();
+    again.record.member_mut(&db(3)).failures = 1;
+    assert!(!check::is_arriving(&again, at(&again, 3)), "a start that failed before is not the first one");
     copying.record.intents.clear();
     copying.record.member_mut(&db(3)).retry_at = Some(copying.now + 60);
     assert!(decide(&copying, &Natural).waits.iter().any(|wait| wait.reason == Reason::UpdateStuck), "it does not copy");
@@ -392,6 +401,120 @@ fn a_member_that_is_down_goes_first() {
     assert_eq!(replaced(&s, 1), Err(Rule::AdministratorDecides));
 }
 
+// E5: two are down, and the limit is one: the first one leaves when its successor works, although the other one does not.
+#[test]
+fn members_that_are_down_do_not_wait_for_each_other() {
+    let mut s = begun();
+    (1..3).for_each(|at| s.members[at].reading.role = Role::Stopped);
+    let goes = |s: &Snapshot| rule(check::leaves_its_place(s, at(s, 2)));
+    assert_eq!(goes(&s), Ok(()));
+    let mut works = s.clone();
+    works.members[2].reading.role = Role::Secondary;
+    assert_eq!(goes(&works), Err(Rule::StayersFirst), "it works, and db-1 does not");
+    s.members[1].pod.as_mut().unwrap().older_template = false;
+    assert_eq!(goes(&s), Err(Rule::StayersFirst), "db-1 waits for no new member");
+}
+
+// S15, E35: what becomes of a former member that lost its pod is not due to the template.
+#[test]
+fn a_former_member_without_a_place_leaves_and_blames_no_template() {
+    let mut s = begun();
+    let pod = s.members[2].pod.as_mut().unwrap();
+    (pod.phase, pod.node, pod.older_template, pod.outdated) = (Phase::Pending, None, false, false);
+    assert!(check::fails_with_template(&s, at(&s, 2)).is_none());
+    assert_eq!(leaving(&decide(&s, &Natural)), [2]);
+}
+
+// S15: `failover.reads` says how many of `replicas` members have to be read so that one of them has each acknowledged write. While there is one more, a write may be on that one.
+#[test]
+fn one_more_has_to_be_read_while_one_more_follows() {
+    let lost = |more: bool| {
+        let mut s = begun();
+        s.group.failover.reads = Some(2);
+        if !more {
+            s.members.pop();
+            s.record.seats = Some(Seats { numbers: set(&[0, 1, 2]), next: 3, ..Seats::default() });
+        }
+        s.members[0].pod = None;
+        s.record.last_primaries.clear();
+        for at in [1, 2] {
+            s.members[at].position = Position::Known(super::super::support::sequence("9"));
+            s.members[at].position_stale = false;
+        }
+        if let Some(new) = s.members.get_mut(3) {
+            new.position = Position::Unknown("its node is lost".into());
+            new.pod = None;
+        }
+        rule(check::FailoverOrder::of(&s).group())
+    };
+    assert_eq!(lost(false), Ok(()));
+    assert_eq!(lost(true), Err(Rule::PositionUnknown));
+}
+
+// A1, S18: a new member that never came, for instance because no node has room, holds up no seed. One that ran, or may have, does.
+#[test]
+fn a_seed_does_not_wait_for_a_new_member_that_never_came() {
+    let down = |change: &dyn Fn(&mut Snapshot)| {
+        let mut s = arriving();
+        s.record.last_primaries.clear();
+        for at in 0..3 {
+            s.members[at].reading.role = Role::Stopped;
+            s.members[at].position = Position::Known(super::super::support::sequence("9"));
+            s.members[at].position_stale = false;
+        }
+        let pod = s.members[3].pod.as_mut().unwrap();
+        (pod.phase, pod.node) = (Phase::Pending, None);
+        s.members[3].position = Position::NotAsked;
+        change(&mut s);
+        rule(check::start(&s, &intent(&s, Verb::Seed, 0)))
+    };
+    assert_eq!(down(&|_| ()), Ok(()));
+    assert_eq!(down(&|s| s.record.seats.as_mut().unwrap().replaced.clear()), Err(Rule::PodCount));
+    assert_eq!(down(&|s| s.record.member_mut(&db(3)).term = Some(1)), Err(Rule::PodCount));
+    assert_eq!(down(&|s| s.members[2].pod.as_mut().unwrap().phase = Phase::Pending), Err(Rule::PodCount));
+}
+
+// D15: a list has room for 64 members.
+#[test]
+fn members_that_agree_are_never_more_than_a_list_has_room_for() {
+    let mut s = old();
+    s.group.commands.membership = Some(super::super::support::setting::members(false));
+    (s.group.replicas, s.group.update.replacements) = (64, 64);
+    assert_eq!(
+        check::replace_member(&s, at(&s, 2)).unwrap_err().message,
+        "members that agree are at most 64, and there are as many"
+    );
+}
+
+// D11, S23: where members agree a former member that serves on makes no other one surplus, nor a group restless.
+#[test]
+fn a_former_member_that_serves_on_is_not_too_many() {
+    let mut s = super::membership::agreeing(3).observe();
+    let mut new = s.members[2].clone();
+    (new.name, new.ordinal) = (db(3), 3);
+    new.pod.as_mut().unwrap().uid = "uid-db-3".into();
+    let known = s.record.member(&db(2)).clone();
+    *s.record.member_mut(&db(3)) = known;
+    s.members.push(new);
+    s.group.makes_pods = true;
+    s.record.seats = Some(Seats { numbers: set(&[0, 1, 2, 3]), replaced: called(&[2]), next: 4, ..Seats::default() });
+    s.record.member_mut(&db(3)).primary_term = Some(1);
+    let stops = |s: &Snapshot| {
+        decide(s, &Natural)
+            .actions
+            .iter()
+            .any(|a| matches!(a, Action::Run { intent, .. } if intent.verb == Verb::Demote))
+    };
+    assert!(!stops(&s));
+    assert_eq!(rule(check::demote_member(&s, &s.serving(), at(&s, 1))), Err(Rule::NotSurplus));
+    let pod = s.members[3].pod.as_mut().unwrap();
+    (pod.older_template, pod.outdated) = (true, true);
+    s.set.as_mut().unwrap().unseen = false;
+    s.members.iter_mut().for_each(|m| m.pod.as_mut().unwrap().ready = true);
+    let held = check::update_member(&s, at(&s, 3));
+    assert!(held.as_ref().err().is_none_or(|why| why.rule != Rule::NobodyServes), "{held:?}");
+}
+
 // E36: a new member whose template does not work gets its cure as a pod, because the former one is still there.
 #[test]
 fn a_new_member_gets_a_new_pod() {
@@ -416,7 +539,7 @@ fn without_secondaries_a_single_primary_gets_a_new_pod() {
         change(&mut s);
         check::is_replaced(&s, at(&s, 0))
     };
-    assert_eq!((of(&|_| ()), of(&|s| s.group.primaries = 2)), (false, true));
+    assert_eq!((of(&|_| ()), of(&|s| s.group.primaries = 3)), (false, false));
     assert!(of(&|s| s.group.commands.membership = Some(super::super::support::setting::members(false))));
 }
 
@@ -510,7 +633,8 @@ fn a_member_stays_after_all() {
         back(s);
         s.members[2].reading.role = Role::Stopped;
     };
-    assert!(!stays(&idle).0, "it does not work, and the new one does");
+    let (stayed, plan) = stays(&idle);
+    assert!(!stayed && leaving(&plan) == [2], "it does not work, and the new one does");
 }
 
 // S23, D11: where members agree, one that leaves serves on until it is removed. The one that stays gets clients beside it, so that it is in its role and the other one can go.
