@@ -1,6 +1,6 @@
 //! Seats: where this operator makes the pods itself, the numbers of the members are given out and remembered before any pod is made. A number is never used twice.
 use crate::check;
-use crate::plan::Plan;
+use crate::plan::{Action, Plan};
 use crate::policy::Policies;
 use crate::snapshot::Snapshot;
 
@@ -14,12 +14,14 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
 /// Last of all: members in whose place new ones come, and of these the ones that may leave now, because the new ones work, and the ones that stay after all. Then the new ones leave, for they have the higher numbers. It
 /// counts from the next round on, because the second look has the record from before this one.
 pub fn settle(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
+    // Whose pod is deleted in this round is in no role in the next one.
+    let takes_away = plan.actions.iter().any(|action| matches!(action, Action::DeletePod { .. }));
     let Some(seats) = &mut plan.record.seats else { return };
     let before = seats.replaced.len();
     for member in s.members.iter().filter(|m| check::is_being_replaced(s, m)) {
         if check::may_stay(s, member) {
             seats.replaced.remove(&member.ordinal);
-        } else if check::leaves_its_place(s, member).is_ok() {
+        } else if !takes_away && check::leaves_its_place(s, member).is_ok() {
             seats.replaced.remove(&member.ordinal);
             seats.leaving.insert(member.ordinal);
             // One after the other: what holds for the next one is another question.

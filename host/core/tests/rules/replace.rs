@@ -415,6 +415,16 @@ fn members_that_are_down_do_not_wait_for_each_other() {
     assert_eq!(goes(&s), Err(Rule::StayersFirst), "db-1 waits for no new member");
 }
 
+// E32: nobody is let go in the round in which the pod of another one is deleted.
+#[test]
+fn a_member_whose_pod_is_deleted_takes_no_place() {
+    let mut s = begun();
+    let pod = s.members[3].pod.as_mut().unwrap();
+    (pod.older_template, pod.outdated) = (true, true);
+    let plan = decide(&s, &Natural);
+    assert_eq!((deleted(&plan), leaving(&plan)), (1, vec![]));
+}
+
 // S15, E35: what becomes of a former member that lost its pod is not due to the template.
 #[test]
 fn a_former_member_without_a_place_leaves_and_blames_no_template() {

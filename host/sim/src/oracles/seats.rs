@@ -53,12 +53,13 @@ pub(super) fn written(state: &mut State, group: &ReplicaGroup, before: Option<&V
     }
 }
 
-/// A member is to leave because a new one works in its place: as many others as desired were in a role.
+/// A member is to leave because a new one works in its place: as many others as desired were in a role, among them others in whose place new ones come.
 fn let_go(state: &mut State, group: &ReplicaGroup, record: &Value, member: &str) {
-    let has_several = group.spec.commands.secondary.is_none();
-    let was_in_role = |other: &String| record.pointer(&format!("/members/{other}/term")).is_some_and(Value::is_number);
-    let there =
-        desired(group).into_iter().filter(|other| other != member && (has_several || was_in_role(other))).count();
+    let (name, leaving) = (group.name_any(), numbers(record, "leaving"));
+    let others = numbers(record, "numbers").into_iter().filter(|number| !leaving.contains(number));
+    let was_in_role =
+        |number: u64| record.pointer(&format!("/members/{name}-{number}/term")).is_some_and(Value::is_number);
+    let there = others.filter(|number| was_in_role(*number)).count();
     if u32::try_from(there).is_ok_and(|there| there < group.spec.replicas) {
         let message = format!("{member} is to leave, and {there} of {} others were in a role", group.spec.replicas);
         state.breaks("B8", message);
@@ -107,7 +108,12 @@ fn leaves(state: &mut State, group: &ReplicaGroup, member: &str) {
         state.breaks("D23", format!("{member} leaves, and is desired"));
     }
     let Some(clients) = state.clients.get(&name) else { return };
-    let claims = desired(group).into_iter().filter_map(|pod| state.claims.get(&claim_of(&pod))?.uid());
+    // Those in whose place new ones come stay, too.
+    let record = group.status.as_ref().and_then(|status| status.record.as_ref());
+    let replaced = record.and_then(|record| record.pointer("/seats/replaced")?.as_object());
+    let kept = replaced.into_iter().flat_map(Map::keys).map(|number| format!("{name}-{number}"));
+    let stay = desired(group).into_iter().chain(kept);
+    let claims = stay.filter_map(|pod| state.claims.get(&claim_of(&pod))?.uid());
     let disks: Vec<_> = claims.filter_map(|uid| state.disks.get(&uid)).collect();
     let least = disks.iter().map(|disk| clients.promised.lacking_in(&disk.holds)).min();
     if let Some(lacking) = least.filter(|lacking| *lacking > 0) {
