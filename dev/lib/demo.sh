@@ -13,7 +13,19 @@ member() { local m=$1; shift; kube exec -n "$NAMESPACE" "$GROUP-$m" -c mariadb -
 sql() { local m=$1; shift; member "$m" galera sql "$*"; }
 fail() { echo "dev/demo: $*" >&2; kube get -n "$NAMESPACE" rg,pods >&2 || true; explain >&2 || true; exit 1; }
 
+# When the first act and the present one began, in seconds of this shell.
+FIRST_ACT=
+THIS_ACT=
+
+# Says how long the present act took, if there is one.
+end_act() {
+  [[ -z $THIS_ACT ]] || echo "   this act took $((SECONDS - THIS_ACT)) s"
+}
+
 act() {
+  end_act
+  THIS_ACT=$SECONDS
+  FIRST_ACT=${FIRST_ACT:-$THIS_ACT}
   printf '\n\033[1m%s\033[0m\n' "$1"
   shift
   printf '   %s\n' "$@"
@@ -152,6 +164,8 @@ not_led_by() { [[ $(led) != "$GROUP-$1" ]] || fail "$GROUP-$1 missed the last ro
 
 finish() {
   [[ $(led) == "$GROUP-1" ]] || fail "$GROUP-1 should have been started first after the last outage, but $(led) was"
+  end_act
+  printf '\n   all acts took %s s\n' $((SECONDS - FIRST_ACT))
   cat <<EOF
 
 Everything is still running. Some commands to try:

@@ -57,10 +57,10 @@ fn objects_are_there() -> Result<()> {
     let alerts = groups.flat_map(|group| group["rules"].as_array().into_iter().flatten());
     let alerts = alerts.filter(|rule| rule.get("alert").is_some()).count();
     ensure!(alerts > 9, "there are only {alerts} alerts");
-    let board = get("configmap", "tanist-dashboard")?;
-    let board = board.pointer("/data/tanist.json").and_then(Value::as_str).context("no board")?;
-    let board: Value = serde_json::from_str(board).context("the board is broken")?;
-    ensure!(text(&board, "/uid") == "tanist", "the board has the name {:?}", text(&board, "/uid"));
+    let dashboard = get("configmap", "tanist-dashboard")?;
+    let dashboard = dashboard.pointer("/data/tanist.json").and_then(Value::as_str).context("no dashboard")?;
+    let dashboard: Value = serde_json::from_str(dashboard).context("the dashboard is broken")?;
+    ensure!(text(&dashboard, "/uid") == "tanist", "the dashboard has the name {:?}", text(&dashboard, "/uid"));
     Ok(())
 }
 
