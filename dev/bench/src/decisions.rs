@@ -31,7 +31,7 @@ use crate::{
 /// What is measured.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The component.
+    /// The WebAssembly component of the policy that is measured.
     #[arg(long)]
     policy: PathBuf,
     /// The program of the webhook.

@@ -36,7 +36,7 @@ pub struct Figures {
     pub samples: usize,
     /// The lowest sample.
     pub min: f64,
-    /// The median.
+    /// The median sample.
     pub p50: f64,
     /// The 90th percentile; absent below [`FOR_P90`] samples.
     pub p90: Option<f64>,

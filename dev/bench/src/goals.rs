@@ -18,9 +18,9 @@ pub enum Bound {
 pub struct Goal {
     /// What is measured, in words.
     pub what: String,
-    /// The direction.
+    /// Whether the figure has to be at least or at most the limit.
     pub bound: Bound,
-    /// The limit.
+    /// The least or the most that the figure may be, in `unit`.
     pub limit: f64,
     /// What was measured.
     pub measured: f64,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct Machine {
     /// The model of the processor.
     pub cpu: String,
-    /// Virtual processors.
+    /// The number of processors that this program may use, hyper-threads counted; 0: not known.
     pub cores: usize,
     /// All of its memory.
     pub memory_mib: u64,
@@ -24,7 +24,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This one.
+    /// Reads the properties of the machine on which this program runs.
     pub fn here() -> Self {
         let field = |file: &str, key: &str| {
             let text = fs::read_to_string(file).unwrap_or_default();

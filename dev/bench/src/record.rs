@@ -79,7 +79,7 @@ pub struct Record<T> {
     goals: Vec<Goal>,
     /// Samples that did not come back. They make the run fail.
     failures: Vec<String>,
-    /// The figures.
+    /// What this part of the benchmarks measured.
     pub figures: T,
 }
 

@@ -32,7 +32,7 @@ pub struct Args {
     /// The folder with the built policies, compiled ones included.
     #[arg(long)]
     policies: PathBuf,
-    /// The script.
+    /// The script (.star) of the policy that is measured.
     #[arg(long)]
     script: PathBuf,
     /// The program of the webhook.
@@ -65,7 +65,7 @@ pub struct Scripts {
     fuel: u64,
     /// Ways to one decision, in turns. Microseconds.
     ways: Vec<Way>,
-    /// Loads, milliseconds.
+    /// How long it takes to load each kind of policy, in milliseconds.
     loads: Vec<Way>,
     /// What so many different policies keep. MiB.
     kept: Vec<Kept>,
@@ -259,7 +259,7 @@ pub struct KeptArgs {
     /// The folder with the built policies, compiled ones included.
     #[arg(long)]
     policies: PathBuf,
-    /// The script.
+    /// The script (.star) that is loaded many times.
     #[arg(long)]
     script: PathBuf,
     /// What is held in memory.
@@ -273,7 +273,7 @@ pub struct KeptArgs {
 /// A kind of policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Kind {
-    /// Components.
+    /// Policies that are WebAssembly components.
     Components,
     /// Scripts, with the interpreter that they share.
     Scripts,

@@ -11,7 +11,7 @@ use tanist_e2e::{cache, root, run};
 /// An operator without some rules.
 #[derive(Debug)]
 pub struct Broken {
-    /// Its name.
+    /// The name of this operator in messages, and in the names of its image and its archive.
     pub name: &'static str,
     /// A round that needs these rules.
     pub kind: &'static str,

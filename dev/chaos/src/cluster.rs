@@ -6,7 +6,7 @@ use tanist_e2e::{root, run, text};
 
 /// The namespace of the group.
 pub const NAMESPACE: &str = "chaos";
-/// The group.
+/// The name of the group.
 pub const GROUP: &str = "postgres";
 /// Runs the operator and those clients that are never cut off; nothing happens to it.
 pub const QUIET: &str = "node4";
@@ -23,7 +23,7 @@ pub const PROGRAM: &str = "/var/lib/volumes/.chaos-tools/tanist-chaos";
 /// A cluster by its name, `CLUSTER`.
 #[derive(Debug, Clone)]
 pub struct Cluster {
-    /// Its name.
+    /// The name that dev/cluster gets in the environment variable `CLUSTER`.
     pub name: String,
 }
 
@@ -176,9 +176,9 @@ impl Cluster {
 /// Where a member runs.
 #[derive(Debug, Clone, Default)]
 pub struct Pod {
-    /// Its node.
+    /// The name of the node that the pod runs on.
     pub node: String,
-    /// Its address.
+    /// The IP address of the pod.
     pub address: String,
     /// The container of the server, as `containerd://ID`.
     pub container: String,

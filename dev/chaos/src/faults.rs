@@ -17,7 +17,7 @@ const KILL: &str = r#"pid=$(head -n 1 /var/lib/postgresql/data/postmaster.pid); 
 /// A standby that gets nothing from the primary.
 #[derive(Debug, Clone)]
 pub struct Laggard {
-    /// Its name.
+    /// The name of the standby's member.
     pub name: String,
     node: String,
     from: String,

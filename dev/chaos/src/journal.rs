@@ -65,7 +65,7 @@ pub enum Outcome {
 const OUTCOMES: [(Outcome, &str); 4] =
     [(Outcome::Begun, "begun"), (Outcome::Ok, "ok"), (Outcome::Fail, "fail"), (Outcome::Unknown, "unknown")];
 
-/// One line.
+/// One line of the journal: an operation of a client, and how it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// When it began, in microseconds since 1970.
@@ -82,7 +82,7 @@ pub struct Entry {
     pub value: String,
     /// What the client knows of it.
     pub outcome: Outcome,
-    /// Who answered.
+    /// The name of the member that answered. Absent: no member did.
     pub member: Option<String>,
     /// Of which timeline.
     pub timeline: Option<u64>,

@@ -52,7 +52,7 @@ impl Loss {
 pub enum Lag {
     /// The standby that would be the first among equals.
     One,
-    /// Every standby.
+    /// Every standby gets nothing from the primary.
     All,
 }
 
@@ -63,7 +63,7 @@ pub enum Disturbed {
     Operator,
     /// The API server.
     Api,
-    /// Both.
+    /// The operator and the API server.
     Both,
 }
 
@@ -84,7 +84,7 @@ impl Disturbed {
 pub struct Kind {
     /// How the primary is lost.
     pub loss: Loss,
-    /// Who lags.
+    /// Which standbys get nothing from the primary before the loss. Absent: none is cut off.
     pub lag: Option<Lag>,
     /// Who is killed beside it.
     pub disturbed: Option<Disturbed>,

@@ -58,7 +58,7 @@ impl Work {
         self.0.path().join(name)
     }
 
-    /// Itself.
+    /// The path of the folder.
     pub fn path(&self) -> &Path {
         self.0.path()
     }
@@ -82,7 +82,7 @@ impl Drop for Work {
     }
 }
 
-/// A run.
+/// A run of rounds against one cluster, with what was measured and which promises were broken.
 pub struct Play {
     /// What was asked for.
     pub wanted: Wanted,
@@ -92,7 +92,7 @@ pub struct Play {
     pub history: History,
     /// What runs beside it. Ends before its folder does.
     pub background: Vec<Background>,
-    /// Its folder.
+    /// The folder for the files of this run.
     pub work: Work,
     /// Its rounds so far.
     pub rounds: Vec<Round>,

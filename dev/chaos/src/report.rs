@@ -14,11 +14,11 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Round {
-    /// Its number.
+    /// The number of the round in its run, from 1.
     pub round: usize,
     /// The moment of the loss, in milliseconds since 1970.
     pub at: u64,
-    /// What happened.
+    /// The kind of the round, as `LOSS[+BESIDE...]`.
     pub kind: String,
     /// Who led before.
     pub from: String,
@@ -107,7 +107,7 @@ pub fn header() {
 pub struct Figures {
     /// The middle one, of two the lower.
     pub p50: i64,
-    /// The largest.
+    /// The largest one.
     pub max: i64,
 }
 

@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 /// What an acknowledgement is worth: PostgreSQL's own settings, and `spec.failover`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Setting {
-    /// Its name.
+    /// The name by which the command line chooses the setting.
     pub name: &'static str,
-    /// `synchronous_standby_names`.
+    /// The value of PostgreSQL's `synchronous_standby_names`.
     pub names: &'static str,
-    /// `synchronous_commit`.
+    /// The value of PostgreSQL's `synchronous_commit`.
     pub commit: &'static str,
     /// Acknowledged rows may be lost, by design.
     pub may_lose: bool,

@@ -11,12 +11,12 @@ use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind,
 use kube::runtime::watcher::watch_object;
 use serde_json::{Value, json};
 
-/// A group.
+/// A group in the cluster, as a test creates, changes and watches it.
 #[derive(Clone)]
 pub struct Group {
-    /// Its name.
+    /// The name of the group's object.
     pub name: String,
-    /// Its namespace.
+    /// The namespace of the group's object.
     pub namespace: String,
     /// The client of the cluster's API.
     pub client: Client,
@@ -29,7 +29,7 @@ pub struct Group {
 /// An example whose group a test creates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Example {
-    /// Its container.
+    /// The name of the container in which the application runs.
     pub container: &'static str,
     /// Its manifest below examples/.
     pub manifest: &'static str,
@@ -221,7 +221,7 @@ impl Group {
         self.until("recovery", seconds, |group| is_ready(group) && replaced(group)).await
     }
 
-    /// A member.
+    /// The member with this ordinal; whether it exists is not checked.
     #[must_use]
     pub fn member(&self, ordinal: u32) -> Member {
         let member = Member::new(&self.client, &self.namespace, &self.name, ordinal);

@@ -38,7 +38,7 @@ pub struct Execution {
     pub ordinal: u32,
     /// The command's name.
     pub command: String,
-    /// Its arguments.
+    /// The arguments that the command was given.
     pub arguments: Vec<String>,
     /// When it began, in milliseconds since 1970.
     pub began: u64,

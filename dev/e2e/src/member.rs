@@ -173,7 +173,7 @@ impl Member {
         Ok(Inside { ordinal: self.ordinal, node, container: id.to_owned() })
     }
 
-    /// Its pod.
+    /// Reads the member's pod from the API server.
     ///
     /// # Errors
     /// When there is none.

@@ -17,16 +17,16 @@ const MARKS: &str = "/var/crash";
 /// What the operator's container uses, according to its kubelet.
 #[derive(Debug, Clone, Copy)]
 pub struct Usage {
-    /// Resident memory.
+    /// Resident memory, in MiB.
     pub resident_mib: f64,
     /// Processor time since it started.
     pub processor_seconds: f64,
 }
 
-/// An installation.
+/// An installation of the operator that manages the groups of one namespace.
 #[derive(Clone)]
 pub struct Operator {
-    /// Its namespace.
+    /// The namespace in which the operator runs.
     pub namespace: String,
     /// The namespace of the groups that it manages.
     pub watched: String,

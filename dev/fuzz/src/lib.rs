@@ -17,7 +17,7 @@ pub mod sequence;
 #[cfg(feature = "client")]
 pub mod status;
 
-/// One target.
+/// A fuzz target: one part of the code that reads bytes which others wrote.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
     /// Its name, and that of its corpus.

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Quick tests run first, each executable's in one process.
 #[derive(Debug, Default)]
 pub struct Order {
-    /// By executable.
+    /// The quick tests, by the index of their executable.
     pub quick: BTreeMap<usize, Quick>,
     /// Each of them.
     pub slow: Vec<Slow>,

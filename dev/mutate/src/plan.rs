@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A mutation.
+/// A mutation to try: a line of the plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mutation {
     /// Its place in its list, from 1. This number chooses it.

@@ -25,7 +25,7 @@ pub struct Limits {
 /// How a program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// With 0.
+    /// It exited with code 0.
     Passed,
     /// In another way.
     Failed,

@@ -52,7 +52,7 @@ const WORDS: usize = 160;
 /// No life takes that long: seconds of a processor for so many seeds, and of the clock.
 const LONGEST: Limits = Limits { processor: Duration::from_secs(600), clock: Duration::from_secs(1200) };
 
-/// Runs `seeds`.
+/// Runs the command `seeds`: runs the simulator with each bug until a seed notices it.
 ///
 /// # Errors
 /// Nothing more can be known: the copy, cargo, a simulator that fails without a bug, an interruption.

@@ -55,7 +55,7 @@ pub enum Unfit {
 /// A file that holds mutations.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Switched {
-    /// Its text.
+    /// The text of the file, with the bodies of all its mutations.
     pub text: String,
     /// Where in the text the bodies of mutations are, in bytes, with the mutation's number.
     pub places: Vec<(Range<usize>, u32)>,

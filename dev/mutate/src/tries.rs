@@ -27,7 +27,7 @@ pub struct Args {
     /// The crate's name.
     #[arg(long)]
     package: String,
-    /// Its folder.
+    /// The folder of the crate.
     #[arg(long)]
     folder: PathBuf,
     /// What to try.
@@ -68,7 +68,7 @@ pub struct Args {
 /// From so many mutations on one build for all is faster: before the first result it has to run all tests without a mutation.
 const WORTH_IT: usize = 3;
 
-/// Runs `tests`.
+/// Runs the command `tests`: tries the mutations of a crate against its tests.
 ///
 /// # Errors
 /// Nothing more can be known: the copy, cargo, the unchanged tests, an interruption.

@@ -38,7 +38,7 @@ pub struct Explanation<'g> {
 /// A condition that shows that something is wrong. Displayed, it is a sentence.
 #[derive(Debug, Clone)]
 pub struct Problem<'g> {
-    /// The condition.
+    /// The condition of the group's status that shows the problem.
     pub condition: &'g Condition,
     /// For how long it has been so, in the form of [`age`](crate::age).
     pub lasts: String,

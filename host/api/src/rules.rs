@@ -18,7 +18,7 @@ pub enum Misfit {
     Form(#[source] serde_json::Error),
 }
 
-/// One rule.
+/// A rule that the API server checks on each write of a group.
 struct Rule {
     /// The field it belongs to: names joined by dots, `[]` for the items of a list, empty for the object.
     at: &'static str,

@@ -76,7 +76,7 @@ impl<'g> View<'g> {
         self.members().iter().find(|m| m.name == name)
     }
 
-    /// The conditions.
+    /// The conditions of the status; empty if the operator has not written one.
     pub fn conditions(&self) -> &'g [Condition] {
         self.status.map(|s| s.conditions.as_slice()).unwrap_or_default()
     }

@@ -31,7 +31,7 @@ const ATTEMPTS: usize = 10;
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ran {
-    /// The question.
+    /// The decision point at which the policies were asked.
     pub point: Point,
     /// What the policies said, in the order in which they are asked.
     pub layers: Vec<LayerRan>,
@@ -45,7 +45,7 @@ pub struct Ran {
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LayerRan {
-    /// The policy.
+    /// The name of the policy.
     pub policy: PolicyName,
     /// Whether its answer is the one that counts. A policy below it is asked here to be shown, and is not asked in a cluster.
     pub decides: bool,
@@ -80,7 +80,7 @@ pub enum Verdict {
     /// These members are chosen.
     #[serde(rename_all = "camelCase")]
     Choose {
-        /// Best first.
+        /// The chosen members with their reasons, best first.
         ranking: Vec<Named>,
         /// Members that the policy passes over.
         passed_over: Vec<Named>,
@@ -90,9 +90,9 @@ pub enum Verdict {
         /// In this order.
         treatments: Vec<Treated>,
     },
-    /// Not now.
+    /// Nothing is done for now.
     Wait {
-        /// Why.
+        /// Why the policy waits.
         reason: String,
         /// Until when at most. Absent: until something changes.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -100,10 +100,10 @@ pub enum Verdict {
     },
     /// Not before an administrator changes something.
     Refuse {
-        /// What.
+        /// What the administrator has to change, in the words of the policy.
         reason: String,
     },
-    /// No opinion.
+    /// The policy has no opinion; the next policy of the stack is asked.
     Abstain,
     /// A policy failed, or the host dropped its answer: nothing is done.
     Fail {
@@ -114,7 +114,7 @@ pub enum Verdict {
     },
     /// The host bars every member, so that no policy is asked.
     Nobody {
-        /// Why.
+        /// Why no member may be chosen.
         reason: String,
     },
 }
@@ -123,9 +123,9 @@ pub enum Verdict {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Named {
-    /// The member.
+    /// The name of the member.
     pub member: String,
-    /// The reason.
+    /// Why the policy chooses it or passes over it.
     pub reason: String,
 }
 
@@ -133,11 +133,11 @@ pub struct Named {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Treated {
-    /// The member.
+    /// The name of the failed member.
     pub member: String,
     /// What is done with it.
     pub remedy: Remedy,
-    /// Why.
+    /// Why the policy chooses this remedy.
     pub reason: String,
 }
 
@@ -145,15 +145,15 @@ pub struct Treated {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MemberRan {
-    /// The member.
+    /// The name of the member.
     pub member: String,
-    /// Its role.
+    /// The role of the member by its `status` command, as one word.
     pub role: String,
     /// Its data, with the term.
     pub data: String,
     /// `chosen`, `next`, `passed over`, `barred`, a remedy, or `-`.
     pub result: String,
-    /// Why.
+    /// Why it has this result, in the words of the policy or the host. Empty: no reason.
     pub reason: String,
 }
 
@@ -161,7 +161,7 @@ pub struct MemberRan {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the host does not ask {point} about this snapshot: {why}")]
 pub struct NotAsked {
-    /// The question.
+    /// The decision point that does not arise.
     pub point: Point,
     /// What it does instead.
     pub why: String,

@@ -14,7 +14,7 @@ use tanist_core::{
 /// A snapshot in which a question may arise, and what was assumed for it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Assumed {
-    /// The snapshot.
+    /// The snapshot with the assumed change in it.
     pub snapshot: Snapshot,
     /// What was assumed, as a part of a sentence behind "if".
     pub what: String,

@@ -47,7 +47,7 @@ pub struct Measured {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QuestionMeasured {
-    /// The question.
+    /// The decision point that was asked.
     pub point: Point,
     /// The members of the group.
     pub members: u32,

@@ -36,18 +36,18 @@ pub struct CaseFile {
     /// The parameters of the policy in every case that has none of its own.
     #[serde(default)]
     pub parameters: Option<Spanned<Map<String, Value>>>,
-    /// The cases.
+    /// The cases in the order of the file, at most 1,000.
     pub cases: Vec<Spanned<Case>>,
 }
 
-/// One case.
+/// A case: a snapshot, the question about it, and the answer that is expected.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Case {
     /// What it shows, in a sentence. Absent: it is called by its number.
     #[serde(default)]
     pub name: Option<String>,
-    /// The question.
+    /// The decision point that the case asks.
     pub point: Spanned<Point>,
     /// The time of the snapshot in seconds since 1970.
     #[serde(default = "now")]
@@ -76,7 +76,7 @@ pub struct GroupCase {
     /// Its name. Absent: what the members' names begin with, `db` if they have none.
     #[serde(default)]
     pub name: Option<Spanned<String>>,
-    /// Its namespace.
+    /// The namespace of the group. Absent: `default`.
     #[serde(default)]
     pub namespace: Option<String>,
     /// The desired number of members. Absent: as many as there are; at `admit` one more, at `order` one fewer.
@@ -103,13 +103,13 @@ pub struct GroupCase {
     /// The term of `high-water`. Absent: the group's.
     #[serde(default)]
     pub high_water_term: Option<u64>,
-    /// `spec.failover.preferRunning`.
+    /// `spec.failover.preferRunning`: whether a stopped old primary is excluded while secondaries run. Absent: no.
     #[serde(default)]
     pub prefer_running: bool,
-    /// `spec.failover.reads`.
+    /// `spec.failover.reads`: how many known positions are enough for a failover. Absent: all but that of a lost primary.
     #[serde(default)]
     pub reads: Option<u32>,
-    /// `spec.failover.maxBehind`.
+    /// `spec.failover.maxBehind`: how far below the highest known data a secondary may take over. Absent: not at all.
     #[serde(default)]
     pub max_behind: Option<u64>,
     /// `spec.update.batch`, as policies see it: `member`, `zone` or `all`. Absent: `member`.
@@ -134,7 +134,7 @@ pub struct GroupCase {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BatchWord {
-    /// One.
+    /// One pod at a time.
     Member,
     /// Those of a zone.
     Zone,
@@ -153,7 +153,7 @@ pub struct Past {
     /// The member that it concerns.
     #[serde(default)]
     pub member: Option<Spanned<String>>,
-    /// Details.
+    /// Details of the transition, as docs/transitions.md has them for each word.
     #[serde(default)]
     pub detail: Option<String>,
 }
@@ -168,7 +168,7 @@ const fn now() -> Timestamp {
 pub struct Cases {
     /// The file as it was named.
     pub file: String,
-    /// Its text.
+    /// The text of the file; places in errors and updates are found in it.
     pub text: String,
     /// What it says.
     pub content: CaseFile,

@@ -37,7 +37,7 @@ pub struct Checked {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StageChecked {
-    /// Its name.
+    /// The name of the gate, for instance `structure`.
     pub stage: String,
     /// How it ended.
     pub result: Result,

@@ -85,7 +85,7 @@ pub fn matches(verdict: &Verdict, expect: &Expect) -> bool {
 pub struct Change {
     /// `-` expected, `+` answered, or a blank.
     pub sign: char,
-    /// The line.
+    /// The text of the line, without its sign and its end.
     pub text: String,
 }
 

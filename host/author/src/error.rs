@@ -31,7 +31,7 @@ pub enum Error {
     /// A file cannot be read.
     #[error("failed to read {}: {source}", path.display())]
     Read {
-        /// The file.
+        /// The file that cannot be read.
         path: PathBuf,
         /// What the system says.
         source: io::Error,
@@ -39,7 +39,7 @@ pub enum Error {
     /// A file cannot be written.
     #[error("failed to write {}: {source}", path.display())]
     Write {
-        /// The file.
+        /// The file that cannot be written.
         path: PathBuf,
         /// What the system says.
         source: io::Error,
@@ -47,7 +47,7 @@ pub enum Error {
     /// Something in a file is wrong.
     #[error("{place}: {message}")]
     Wrong {
-        /// Where.
+        /// The file, line and column of the mistake.
         place: Place,
         /// What, and what to do.
         message: String,
@@ -57,7 +57,7 @@ pub enum Error {
     Load {
         /// The policy's file.
         file: String,
-        /// Why.
+        /// Why the policy was refused.
         error: LoadError,
     },
     /// The parameters do not fit the policy's schema.
@@ -65,7 +65,7 @@ pub enum Error {
     Parameters {
         /// Where they are given.
         place: Place,
-        /// The policy.
+        /// The name of the policy.
         policy: String,
         /// What does not fit.
         message: String,

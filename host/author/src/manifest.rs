@@ -63,7 +63,7 @@ struct ConfigMap {
 /// A policy that is tried in front of others.
 #[derive(Debug, Clone, Copy)]
 pub struct Own<'a> {
-    /// Its file.
+    /// The path of the policy's file: a script (.star) or a component (.wasm).
     pub file: &'a Path,
     /// Its parameters. Absent: those that the group gives it.
     pub parameters: Option<&'a Map<String, Value>>,

@@ -10,7 +10,7 @@ use crate::error::Error;
 /// The language of a new policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Language {
-    /// A script.
+    /// A script in Starlark; no SDK and no build are needed.
     Starlark,
     /// A component, built with the SDK that is found there.
     Rust(Sdk),
@@ -23,7 +23,7 @@ pub enum Sdk {
     Path(PathBuf),
     /// A Git repository.
     Git {
-        /// Its URL.
+        /// The URL of the repository.
         url: String,
         /// The tag that is used. Absent: the newest commit.
         tag: Option<String>,

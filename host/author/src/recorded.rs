@@ -26,9 +26,9 @@ use crate::{
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Recording {
-    /// The file.
+    /// The text of the file of cases, in YAML.
     pub text: String,
-    /// Its cases.
+    /// The cases of the file, in its order.
     pub cases: Vec<Recorded>,
 }
 
@@ -36,9 +36,9 @@ pub struct Recording {
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Recorded {
-    /// Its name.
+    /// The name of the case: the question, and what was assumed for it.
     pub name: String,
-    /// The question.
+    /// The decision point that the case asks.
     pub point: Point,
     /// What was assumed, so that the question arises. Absent: it arises now.
     #[serde(skip_serializing_if = "Option::is_none")]

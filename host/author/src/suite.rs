@@ -50,7 +50,7 @@ pub struct Tested {
 pub struct FileTested {
     /// The file as it was named.
     pub file: String,
-    /// Its cases.
+    /// The results of the file's cases, in its order.
     pub cases: Vec<CaseTested>,
 }
 
@@ -58,7 +58,7 @@ pub struct FileTested {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CaseTested {
-    /// Its name.
+    /// The name of the case, or its number if it has no name.
     pub name: String,
     /// Where it begins.
     pub line: u64,
@@ -81,7 +81,7 @@ pub struct CaseTested {
 }
 
 impl Tested {
-    /// All cases.
+    /// The results of all cases, file by file.
     pub fn cases(&self) -> impl Iterator<Item = &CaseTested> {
         self.files.iter().flat_map(|file| &file.cases)
     }

@@ -18,11 +18,11 @@ pub type FindBuiltin = Box<dyn Fn(&Engine, &str) -> Option<Builtin>>;
 pub enum Builtin {
     /// A component, and what came of loading it.
     Component(Result<Policy, LoadError>),
-    /// A script.
+    /// A script, which is loaded when it is used.
     Script {
         /// Its file, as errors call it.
         file: &'static str,
-        /// Its text.
+        /// The source text of the script, in Starlark.
         text: &'static str,
     },
 }

@@ -40,7 +40,7 @@ pub struct Exec {
     pub namespace: String,
     /// The pod's name.
     pub pod: String,
-    /// The container.
+    /// The name of the container in which the program is executed.
     pub container: String,
     /// Program and arguments; no shell is between.
     pub argv: Vec<String>,

@@ -46,7 +46,7 @@ impl From<&Evidence> for Went {
 pub enum Execution {
     /// `status`, `sequence` or `settle`.
     Question,
-    /// A command.
+    /// A command that changes the member, such as `primary` or `stop`.
     Command,
 }
 
@@ -73,7 +73,7 @@ pub trait Count: Send + Sync {
     fn conditions(&self, group: &ReplicaGroup, conditions: &[Condition]);
 }
 
-/// Counts nothing.
+/// For tests and the simulator, which show no metrics: nothing is counted.
 impl Count for () {
     fn no_slot(&self, _: Execution) {}
     fn executed(&self, _: &str, _: Went, _: Duration) {}

@@ -23,7 +23,7 @@ const WAY: u64 = 15;
 /// A member's pod, identified by UID, as the target of commands.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// The namespace.
+    /// The namespace of the group and its pods.
     pub namespace: String,
     /// The UID of the group, whose slots the executions take.
     pub group: String,
@@ -128,7 +128,7 @@ impl Target {
         evidence::sequence(ended, self.told(token))
     }
 
-    /// Runs `memberList`.
+    /// Runs `memberList`: asks the member which members the application lists.
     ///
     /// # Errors
     /// Why there is no list, in words.

@@ -59,9 +59,9 @@ pub struct Size {
 /// What makes the pods of a group, and what is there for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Makers {
-    /// A `StatefulSet`.
+    /// A `StatefulSet` makes them.
     Set,
-    /// The operator.
+    /// The operator makes them itself.
     Operator,
     /// One of them, and the other takes over from it.
     Both,

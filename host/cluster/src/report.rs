@@ -27,7 +27,7 @@ pub struct Derived {
 }
 
 impl Derived {
-    /// The conditions.
+    /// The conditions that the status is to show, without their times.
     #[must_use]
     pub fn conditions(&self) -> &[status::Condition] {
         &self.report.conditions

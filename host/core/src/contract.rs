@@ -162,7 +162,7 @@ pub struct Failure {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Member {
-    /// Its name.
+    /// The member's name: that of the group, `-` and the ordinal.
     pub name: MemberName,
     /// The number in the name; compare as a number.
     pub ordinal: u32,
@@ -220,9 +220,9 @@ pub struct Member {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Group {
-    /// Its name.
+    /// The name of the group's object.
     pub name: String,
-    /// Its namespace.
+    /// The namespace of the group's object.
     pub namespace: String,
     /// The desired number of members.
     pub replicas: u32,
@@ -268,7 +268,7 @@ pub struct Transition {
 pub struct Snapshot {
     /// The time of the snapshot: the only clock that a policy has.
     pub now: Timestamp,
-    /// The group.
+    /// The group that the question is about.
     pub group: Group,
     /// Its members by ordinal, then name.
     pub members: Vec<Member>,
@@ -334,7 +334,7 @@ pub enum Answer {
     Wait(Delay),
     /// Nothing is done until an administrator changes something; the text says what.
     Refuse(String),
-    /// No opinion.
+    /// The policy has no opinion; the next policy of the stack is asked.
     Abstain,
 }
 
@@ -395,7 +395,7 @@ pub struct Description {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Remedy {
-    /// Do nothing.
+    /// Nothing is done with the member.
     Leave,
     /// Run its `stop` command.
     Stop,
@@ -427,7 +427,7 @@ pub enum Care {
     Wait(Delay),
     /// Nothing is done until an administrator changes something; the text says what.
     Refuse(String),
-    /// No opinion.
+    /// The policy has no opinion; the next policy of the stack is asked.
     Abstain,
 }
 

@@ -105,7 +105,7 @@ impl Ask<'_> {
 /// An answer of `status`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatusAnswer {
-    /// The role.
+    /// The role that `status` reported; unknown if it gave none.
     pub role: Role,
     /// Why the role is unknown or failed.
     pub detail: Option<String>,

@@ -71,7 +71,7 @@ pub enum Action {
     WriteState {
         /// The name of the ConfigMap.
         name: String,
-        /// Its values.
+        /// The rendered values, by key of the ConfigMap.
         data: Data,
         /// Its `resourceVersion` as it was seen: a precondition. Absent: there is none, and it may only be created.
         version: Option<String>,
@@ -94,7 +94,7 @@ pub enum Action {
     },
     /// Run `check` on the first member with a changed template. It changes nothing, so it needs no intent.
     Check {
-        /// The member.
+        /// The member that is checked.
         member: MemberName,
         /// The UID of its pod.
         pod_uid: String,
@@ -112,7 +112,7 @@ pub enum Action {
     },
     /// Create what a member lacks of its claims and its pod, where this operator makes them. Its number is in the record, which is written before.
     Create {
-        /// The member.
+        /// The member that lacks the objects.
         member: MemberName,
         /// What is created, in this order. None of it is there.
         objects: Vec<Object>,
@@ -130,7 +130,7 @@ pub enum Action {
     },
     /// Delete the `StatefulSet` to which no pod belongs any more.
     DropSet {
-        /// Its UID.
+        /// The UID of the `StatefulSet`: a precondition of the call.
         uid: String,
         /// Its `resourceVersion` that this was decided on: a precondition of the call.
         version: String,
@@ -142,7 +142,7 @@ pub enum Action {
     },
     /// Delete a claim that a removed member left behind, with its data.
     DeleteClaim {
-        /// The member.
+        /// The removed member whose claim it was.
         member: MemberName,
         /// The claim's name.
         claim: String,
@@ -151,7 +151,7 @@ pub enum Action {
     },
     /// Ask for a larger volume: the claim's request becomes that of the spec.
     GrowClaim {
-        /// The member.
+        /// The member whose claim it is.
         member: MemberName,
         /// The claim's name.
         claim: String,
@@ -207,7 +207,7 @@ pub struct Wait {
 words! {
     /// Why a group waits: the reasons in conditions, explained in docs/runbook.md.
     pub enum Reason {
-        /// `spec.paused`.
+        /// The user paused the group with `spec.paused`.
         Paused,
         /// An object is being applied.
         CreatingObjects,
@@ -350,7 +350,7 @@ impl std::fmt::Display for DecidedBy {
 pub struct Decision {
     /// When it was decided.
     pub at: Timestamp,
-    /// The question.
+    /// The decision point that was settled.
     pub point: Point,
     /// Who settled it.
     pub by: DecidedBy,
@@ -369,7 +369,7 @@ pub struct Decision {
 /// One member in a decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Considered {
-    /// The member.
+    /// The member that was considered.
     pub member: MemberName,
     /// Its place in the decision.
     pub result: Standing,

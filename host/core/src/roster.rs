@@ -172,9 +172,9 @@ impl<'a> Roster<'a> {
 
 /// The numbers of the members that stay.
 enum Staying {
-    /// Those below.
+    /// Members with an ordinal below this number, where a `StatefulSet` makes the pods.
     Below(u32),
-    /// These.
+    /// Members with these ordinals, where this operator makes the pods.
     These(BTreeSet<u32>),
 }
 

@@ -28,7 +28,7 @@ pub struct Snapshot {
     pub began: Timestamp,
     /// A random text that no other round has: it makes tokens unique even after the record was lost.
     pub nonce: String,
-    /// The spec.
+    /// The spec of the group, validated, with the parsed annotations.
     pub group: Group,
     /// The memory: the maximum of the status and the claims.
     pub record: Record,
@@ -65,7 +65,7 @@ pub struct Snapshot {
 pub struct Object {
     /// Its kind, for instance `StatefulSet`.
     pub kind: String,
-    /// Its name.
+    /// The name of the object, in the group's namespace.
     pub name: String,
     /// The manifest to apply. It is shared by all rounds while the group stays the same.
     pub manifest: Arc<serde_json::Value>,
@@ -82,7 +82,7 @@ pub struct Object {
 pub struct Set {
     /// Its UID: only pods it owns are members. Pods that this operator makes belong to the group.
     pub uid: String,
-    /// Its `spec.replicas`.
+    /// Its `spec.replicas`: the number of pods that it has to make.
     pub replicas: u32,
     /// Its `resourceVersion` as it was seen: a precondition of shrinking it.
     pub version: String,
@@ -108,11 +108,11 @@ pub struct Moving {
 /// The `StatefulSet` of a group that is on its way.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MovingSet {
-    /// Its UID.
+    /// The UID of the `StatefulSet`: a precondition of changing or deleting it.
     pub uid: String,
     /// Its `resourceVersion` as it was seen.
     pub version: String,
-    /// Its `spec.replicas`.
+    /// Its `spec.replicas`: the number of pods that it has to make.
     pub replicas: u32,
     /// Whether it has the template of the group, and its controller has seen that.
     pub is_current: bool,

@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What the user wants of the ConfigMap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
-    /// Its name.
+    /// The name of the ConfigMap, in the group's namespace.
     pub name: String,
-    /// Its keys.
+    /// The keys that are to be written, each with its text.
     pub entries: Vec<Entry>,
 }
 
@@ -43,7 +43,7 @@ pub enum Stored {
         version: String,
         /// The keys that were written last, as [`keys`] says them. Others are somebody else's.
         keys: String,
-        /// Its data.
+        /// All values of the ConfigMap, by key.
         data: Data,
     },
     /// A write of it that nobody waited for is under way, so what was read may be over.

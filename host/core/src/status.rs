@@ -24,7 +24,7 @@ pub struct Row {
     pub ordinal: u32,
     /// The phase of its pod.
     pub phase: crate::contract::Phase,
-    /// Its role.
+    /// The role that its `status` command reports.
     pub role: Role,
     /// Why the role is unknown or failed.
     pub detail: Option<String>,
@@ -94,7 +94,7 @@ impl PolicyHealth {
 pub struct Report {
     /// In a fixed order.
     pub conditions: Vec<Condition>,
-    /// By ordinal.
+    /// One row for each member, by ordinal.
     pub members: Vec<Row>,
     /// The serving primaries.
     pub primaries: Vec<MemberName>,

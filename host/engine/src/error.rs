@@ -177,7 +177,7 @@ pub enum Stage {
     Size,
     /// What it consists of, and the names of what it imports and exports.
     Structure,
-    /// The compiler.
+    /// Its compilation to native code.
     Compile,
     /// The types of the functions that it exports.
     Type,

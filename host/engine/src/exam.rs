@@ -96,7 +96,7 @@ pub struct Examined {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Usage {
-    /// The point.
+    /// The decision point that was asked.
     pub point: Point,
     /// The number of members of the snapshot.
     pub members: usize,

@@ -15,7 +15,7 @@ use crate::{
 /// One policy of a group, and how the group uses it.
 #[derive(Debug, Clone)]
 pub struct Layer {
-    /// The policy.
+    /// The loaded policy; several groups may share it.
     pub policy: Arc<Policy>,
     /// The points at which it is asked. `None`: all that it has.
     pub points: Option<Vec<Point>>,

@@ -44,7 +44,7 @@ pub enum StructureError {
     /// It is malformed, or uses a feature that is switched off.
     #[error("{message} (at byte {offset})")]
     Malformed {
-        /// Where.
+        /// The byte at which the parser failed.
         offset: usize,
         /// What the parser says.
         message: String,
@@ -68,9 +68,9 @@ pub enum StructureError {
         "a function uses {encoding} for texts (at byte {offset}), and only UTF-8 is supported; choose UTF-8 where the component is encoded"
     )]
     Encoding {
-        /// The encoding.
+        /// The name of the encoding, for instance `UTF-16`.
         encoding: &'static str,
-        /// Where.
+        /// The byte at which the function is declared.
         offset: usize,
     },
     /// Components are handed from one to another, so that what is instantiated cannot be counted.
@@ -78,7 +78,7 @@ pub enum StructureError {
         "a nested component gets another component from outside (at byte {offset}), which is not supported; nest it where it is used"
     )]
     HandedOver {
-        /// Where.
+        /// The byte at which the component is imported or taken from an instance.
         offset: usize,
     },
 }

@@ -20,7 +20,7 @@ pub struct Args {
     pub reach: Reach,
 }
 
-/// The commands.
+/// The commands of `tanist`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Show groups, or change what is to be done with them.

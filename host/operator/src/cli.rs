@@ -44,7 +44,7 @@ pub enum Ask {
     Status(status::Status),
     /// Explain a group: members, commands under way, what is awaited, the last decisions with the reason for each member.
     Explain {
-        /// The group.
+        /// The name of the group, in the namespace of the command.
         group: String,
         /// The output format. Default: text.
         #[arg(long, short, value_enum)]
@@ -52,7 +52,7 @@ pub enum Ask {
     },
     /// Make another member primary. It has to have all the data of the primary, which is not stopped before.
     Switchover {
-        /// The group.
+        /// The name of the group, in the namespace of the command.
         group: String,
         /// The member that is to become primary, for instance db-1.
         #[arg(long, value_name = "MEMBER")]
@@ -63,7 +63,7 @@ pub enum Ask {
     },
     /// Give every member a new pod, one after the other, the primary last. For a change of the template nothing has to be asked for.
     Restart {
-        /// The group.
+        /// The name of the group, in the namespace of the command.
         group: String,
         /// How many seconds to wait for the end. It goes on afterwards.
         #[arg(long, default_value_t = 600, value_name = "SECONDS")]
@@ -81,17 +81,17 @@ pub enum Ask {
     Recover(recover::Recover),
     /// Leave a group alone: nothing is started, stopped or changed until `resume`.
     Pause {
-        /// The group.
+        /// The name of the group, in the namespace of the command.
         group: String,
     },
     /// End a pause: the group is managed again.
     Resume {
-        /// The group.
+        /// The name of the group, in the namespace of the command.
         group: String,
     },
     /// Try again at once what failed: clears every back-off, and a switchover that failed.
     Retry {
-        /// The group.
+        /// The name of the group, in the namespace of the command.
         group: String,
     },
 }
@@ -102,7 +102,7 @@ pub struct Session {
     pub client: Client,
     /// The same for executions: it never repeats a request.
     pub exec_client: Client,
-    /// The namespace.
+    /// The namespace of the group: that of `--namespace`, or of the kubeconfig's context.
     pub namespace: String,
 }
 

@@ -55,14 +55,14 @@ pub struct Now<'a, S> {
     pub running: Option<&'a str>,
     /// Whether it is ending: then nothing new starts.
     pub ending: bool,
-    /// Its store.
+    /// The store in which process 1 remembers tokens.
     pub store: &'a S,
 }
 
 /// A request to start a command.
 #[derive(Clone, Copy, Debug)]
 pub struct Start<'a> {
-    /// Its token.
+    /// The token of this execution; it starts at most once.
     pub token: &'a str,
     /// The UID of the pod that it is meant for.
     pub uid: &'a str,
@@ -203,7 +203,7 @@ impl<S: Store> Now<'_, S> {
 /// Why something that a start depends on does not hold. The token stays unused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unfit {
-    /// The reason.
+    /// Which condition does not hold, as one word.
     pub why: Word,
     /// What was seen instead, as one line.
     pub seen: String,

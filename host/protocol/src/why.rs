@@ -12,7 +12,7 @@ macro_rules! words {
         }
 
         impl Word {
-            /// Every word.
+            /// All words that this version knows.
             pub const ALL: &'static [Word] = &[$(Word::$name),*];
 
             /// Its text: small letters and dashes.
@@ -98,7 +98,7 @@ impl Why {
         Why(Cow::Owned(printable.collect()))
     }
 
-    /// Its text.
+    /// The text of the reason: at most 64 characters, without control characters.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -51,7 +51,7 @@ pub struct ServeArgs {
 pub struct AskArgs {
     /// The directory of the socket.
     pub state: PathBuf,
-    /// The request.
+    /// The request that is sent to process 1.
     pub request: Request,
 }
 

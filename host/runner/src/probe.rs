@@ -24,7 +24,7 @@ pub enum Check {
     Exec(Vec<OsString>),
     /// A GET request: 200 to 399 is success.
     Http {
-        /// The port.
+        /// The port to which the request goes.
         port: u16,
         /// The path, from the slash.
         path: String,
@@ -38,7 +38,7 @@ pub enum Check {
 /// A probe's settings, named as in a pod template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// The check.
+    /// What is tried at each check: a command, a GET request or a connection.
     pub check: Check,
     /// The time from the start of this process to the first check.
     pub delay: Duration,

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 /// A running process of this PID namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// Its ID.
+    /// The ID of the process, in the PID namespace of this container.
     pub pid: i32,
     /// The ID of its parent.
     pub parent: i32,

@@ -81,7 +81,7 @@ impl Poller {
         !self.argv.is_empty()
     }
 
-    /// Polls forever.
+    /// Polls until this process ends. Returns at once if there is no status command.
     pub fn run(&self) {
         if !self.can_poll() {
             return;

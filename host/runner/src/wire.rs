@@ -55,7 +55,7 @@ pub enum Request {
     Exec(Exec),
     /// Report what is known of a token, and make it void if it was never started.
     Settle {
-        /// The token.
+        /// The token of the command that is settled.
         token: String,
         /// The UID of the pod that it was meant for.
         uid: String,

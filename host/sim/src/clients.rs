@@ -35,7 +35,7 @@ pub enum Replication {
 pub struct Clients {
     /// When its application acknowledges a write.
     pub replication: Replication,
-    /// Acknowledged writes.
+    /// Writes that were acknowledged to clients, so none of them may be lost.
     pub promised: Writes,
     /// Writes that a primary has and did not acknowledge yet.
     pub open: BTreeSet<u64>,

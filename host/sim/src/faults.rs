@@ -121,7 +121,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Every kind.
+    /// All kinds of faults that a life may have.
     pub const ALL: [Fault; 54] = [
         Fault::RequestLost,
         Fault::AnswerLost,
@@ -249,7 +249,7 @@ impl Faults {
 /// What happens to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trouble {
-    /// Nothing.
+    /// Nothing goes wrong: the request arrives and is answered.
     None,
     /// It does not arrive.
     Lost,

@@ -8,7 +8,7 @@ impl Fault {
         Fault::ALL.into_iter().find(|kind| kind.word() == word)
     }
 
-    /// Its name.
+    /// The name by which users choose the kind, for instance `node-silent`.
     #[must_use]
     pub fn word(self) -> &'static str {
         self.words().0

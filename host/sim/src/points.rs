@@ -19,7 +19,7 @@ pub type Event = fn(&mut State);
 pub struct Story {
     /// What users would call it.
     pub name: &'static str,
-    /// The groups.
+    /// The groups that are created when the story begins.
     pub groups: Vec<ReplicaGroup>,
     /// What happens, and at which second, in this order.
     pub events: Vec<(u64, Event)>,
@@ -47,7 +47,7 @@ pub struct Played {
 /// What goes wrong in a story.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wrong {
-    /// Nothing.
+    /// No process is stopped, and the watches show every change.
     Nothing,
     /// The first process is stopped at that point of its life, and each of the next ones at a point of its own, as long as the list goes on.
     Stopped(Vec<(u64, Stop)>),

@@ -58,7 +58,7 @@ impl Call {
         self.options.get(name).map(String::as_str)
     }
 
-    /// The token.
+    /// The token of the command; empty if the call names none.
     #[must_use]
     pub fn token(&self) -> &str {
         self.option(o::TOKEN).unwrap_or_default()

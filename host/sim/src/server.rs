@@ -52,7 +52,7 @@ const FROZEN: Duration = Duration::from_millis(200);
 pub struct Server {
     /// What it shows and changes.
     pub world: World,
-    /// Who asks.
+    /// The process of the operator that sends the requests.
     pub process: Process,
 }
 

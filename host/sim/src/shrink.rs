@@ -8,9 +8,9 @@ const MOST: u32 = 600;
 /// A life that still fails, with the faults that it needs.
 #[derive(Debug)]
 pub struct Shrunk {
-    /// Its faults.
+    /// The kinds of faults that are left, and the single faults that are left out.
     pub drawn: Drawn,
-    /// The life.
+    /// What came of the life with these faults.
     pub lived: Lived,
     /// How many lives that took.
     pub tried: u32,

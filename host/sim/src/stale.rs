@@ -11,11 +11,11 @@ use tokio::time::Instant;
 /// How a change is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stale {
-    /// Never.
+    /// The watch never shows it.
     Missed,
     /// That much later, and all that follow it until then, too: a connection that is silent.
     Silent(Duration),
-    /// Twice.
+    /// The watch shows it twice.
     Twice,
     /// The cache goes back: for that long each round is given the group as it was before the change.
     Old(Duration),

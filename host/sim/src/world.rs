@@ -40,13 +40,13 @@ pub struct World {
 pub struct State {
     /// Groups by name, as all objects here.
     pub groups: BTreeMap<String, Shared<ReplicaGroup>>,
-    /// StatefulSets.
+    /// StatefulSets by name; they have the names of their groups.
     pub sets: BTreeMap<String, Shared<StatefulSet>>,
-    /// Pods.
+    /// Pods by name; they have the names of their members.
     pub pods: BTreeMap<String, Shared<Pod>>,
-    /// Claims.
+    /// Claims by name, those that members left behind included.
     pub claims: BTreeMap<String, Shared<PersistentVolumeClaim>>,
-    /// Nodes.
+    /// Nodes by name.
     pub nodes: BTreeMap<String, Shared<Node>>,
     /// Nodes that were deleted and whose kubelets go on, and from when on they hear of deleted pods.
     pub deleted_nodes: BTreeMap<String, i64>,
@@ -125,7 +125,7 @@ pub struct Machine {
     pub busy: Option<String>,
     /// Whether the last command that succeeded wants the application to run.
     pub expects_running: bool,
-    /// The application.
+    /// The application that runs in the container; its role is the true one.
     pub app: App,
     /// When it got SIGTERM, in seconds since 1970.
     pub ending: Option<i64>,

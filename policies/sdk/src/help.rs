@@ -198,7 +198,7 @@ impl From<String> for Fault {
 
 /// `exit code 3`, `not started`, `outcome unknown`.
 impl Outcome {
-    /// In words.
+    /// The outcome in words for users, for instance `exit code 3`.
     pub fn describe(&self) -> String {
         match self {
             Self::Exited(code) => format!("exit code {code}"),

@@ -83,7 +83,7 @@ impl<'a> Parameters<'a> {
     }
 }
 
-/// See [`Parameters::entries`].
+/// The iterator that [`Parameters::entries`] returns.
 #[cfg(feature = "serde")]
 pub(crate) struct Entries<'a> {
     text: &'a str,

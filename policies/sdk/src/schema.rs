@@ -68,7 +68,7 @@ impl<T: Into<Self>, const N: usize> From<[T; N]> for Json {
     }
 }
 
-/// A text.
+/// A text: a JSON string of any length.
 pub fn text() -> Schema {
     Schema::of_type("string")
 }

@@ -108,7 +108,7 @@ impl Member {
         Self { position: Position::Unknown(why.to_owned()), ..self }
     }
 
-    /// Its role.
+    /// It has this role, and is Ready if it is primary or secondary.
     #[must_use]
     pub fn role(self, role: Role) -> Self {
         Self { role, ready: matches!(role, Role::Primary | Role::Secondary), ..self }

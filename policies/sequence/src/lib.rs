@@ -37,7 +37,7 @@ const PARAMETERS: &str = r#"{
     }
 }"#;
 
-/// The policy.
+/// The built-in policy `sequence`.
 #[derive(Debug)]
 pub struct Sequence;
 

@@ -13,7 +13,7 @@ use crate::{
 
 /// An answer to one of the questions.
 pub trait Reply: Sized {
-    /// No opinion.
+    /// The answer of a script without an opinion; the next policy of the stack is asked.
     const ABSTAIN: Self;
 
     /// The answer that the script returned; `None` if it is no answer to this question.

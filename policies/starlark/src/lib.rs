@@ -34,7 +34,7 @@ use world::exports::tanist::{
     starlark::tools,
 };
 
-/// The component.
+/// The interpreter, as the type whose functions the component exports. It keeps nothing itself.
 struct Interpreter;
 
 impl about::Guest for Interpreter {

@@ -268,7 +268,7 @@ fn group_methods(builder: &mut MethodsBuilder) {
 }
 starlark::methods_static!(GROUP_METHODS = group_methods);
 
-/// One member.
+/// A member of the snapshot, as a script sees it.
 #[derive(Debug, ProvidesStaticType, NoSerialize, Allocative, StarlarkPagablePanic)]
 pub struct MemberValue {
     /// The place in the snapshot's list.

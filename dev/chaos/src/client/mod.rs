@@ -20,12 +20,12 @@ use std::str::FromStr;
 pub struct Args {
     /// A root file system with psql.
     pub tools: PathBuf,
-    /// The clients.
+    /// The clients to run, each as `KIND:NAME[:HOST]`; at least one.
     #[arg(required = true)]
     pub clients: Vec<Client>,
 }
 
-/// One client.
+/// A client, read from one argument of the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Client {
     /// Its name in the journal.

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::sync::LazyLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Who answers.
+/// SQL for the name of the member that answers: the host name of its pod.
 const MEMBER: &str = r"trim(both E'\n' from pg_read_file('/etc/hostname'))";
 /// Of which timeline. Fails in recovery: who has no timeline of its own acknowledges nothing and answers no read.
 const TIMELINE: &str = "('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int";

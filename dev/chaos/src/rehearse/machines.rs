@@ -18,7 +18,7 @@ const USER: u32 = 999;
 pub struct MachineArgs {
     /// The folder of the rehearsal.
     pub work: PathBuf,
-    /// Its number.
+    /// The number of the machine, from 0 to 3; its files in the folder are named after it.
     pub number: usize,
 }
 

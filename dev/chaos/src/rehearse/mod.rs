@@ -31,7 +31,7 @@ struct Rehearsal {
     work: Work,
 }
 
-/// Plays it.
+/// Rehearses the judge: breaks servers without Kubernetes, and checks what the judge finds.
 ///
 /// # Errors
 /// When a check finds what is not there, or does not find what is.

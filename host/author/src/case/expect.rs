@@ -16,7 +16,7 @@ use tanist_core::{
 pub enum Expect {
     /// `choose: db-1`: this member is chosen, whoever follows.
     First {
-        /// The member.
+        /// The name of the member that has to be the first choice.
         member: String,
         /// A part of its reason.
         reason: Option<String>,
@@ -35,14 +35,14 @@ pub enum Expect {
         /// A part of the reason of the first.
         reason: Option<String>,
     },
-    /// `wait`.
+    /// `wait`: the policy waits and does nothing for now.
     Wait {
         /// A part of the reason.
         reason: Option<String>,
         /// Until when. Absent: whenever.
         until: Option<Timestamp>,
     },
-    /// `refuse`.
+    /// `refuse`: nothing is done until an administrator changes something.
     Refuse {
         /// A part of the reason.
         reason: Option<String>,

@@ -23,7 +23,7 @@ pub enum Members {
     Count(u32),
     /// Those of these names, all alike.
     Names(Vec<Spanned<String>>),
-    /// By name.
+    /// Each member by its name, with its own settings.
     Each(Vec<(Spanned<String>, MemberCase)>),
 }
 
@@ -33,7 +33,7 @@ impl Default for Members {
     }
 }
 
-/// One member.
+/// A member of a case; what is absent has a usual value.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct MemberCase {

@@ -19,11 +19,11 @@ pub enum Kind {
     Open,
     /// `)`, `]` or `}`.
     Close,
-    /// `,`
+    /// A comma, between items, arguments or parameters.
     Comma,
-    /// `:`
+    /// A colon, before a block, a type or the value of a key.
     Colon,
-    /// `;`
+    /// A semicolon, between two statements on one line.
     Semicolon,
     /// `.`, between a value and the name of a part of it.
     Dot,

@@ -8,21 +8,21 @@ use tanist_api::ReplicaGroup;
 /// The kinds of objects that a round reads and writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// `ReplicaGroup`.
+    /// `ReplicaGroup`: the group itself.
     Group,
-    /// `StatefulSet`.
+    /// `StatefulSet`: makes the pods of a group, unless the operator does.
     Set,
-    /// `Service`.
+    /// `Service`: leads clients to the members of a group.
     Service,
-    /// `PodDisruptionBudget`.
+    /// `PodDisruptionBudget`: limits how many members may be evicted at a time.
     Budget,
-    /// `Pod`.
+    /// `Pod`: a member runs in it.
     Pod,
-    /// `PersistentVolumeClaim`.
+    /// `PersistentVolumeClaim`: has a volume of a member and a copy of the group's memory.
     Claim,
     /// `Node`, which has no namespace.
     Node,
-    /// `Event`.
+    /// `Event`: says why a controller could not create a pod or a claim.
     Event,
     /// `ControllerRevision`: a template that the group had. A list has no data.
     Revision,
@@ -63,7 +63,7 @@ impl Kind {
 /// A request for objects of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Read {
-    /// The kind.
+    /// The kind of the objects that are read.
     pub kind: Kind,
     /// The namespace; without meaning for nodes.
     pub namespace: String,
@@ -107,7 +107,7 @@ pub enum Object {
 
 /// A type that objects of one [`Kind`] have.
 pub trait Typed: Sized {
-    /// The kind.
+    /// The kind that all objects of this type have.
     const KIND: Kind;
 
     /// The object, if it is of that kind.

@@ -40,14 +40,14 @@ pub enum Write {
     },
     /// Sets the label by which Services select a pod. Without a role none does.
     Label {
-        /// The pod.
+        /// The pod whose label is set.
         pod: Fence,
-        /// The role.
+        /// The value of the label: `primary` or `secondary`. Absent: the label is removed.
         role: Option<&'static str>,
     },
     /// Sets the readiness gate of a pod.
     Gate {
-        /// The pod.
+        /// The pod whose readiness gate is set.
         pod: Fence,
         /// Whether the member is in its role.
         ready: bool,
@@ -56,35 +56,35 @@ pub enum Write {
     },
     /// Writes annotations of a claim.
     Mark {
-        /// The claim.
+        /// The claim that is annotated.
         claim: Fence,
         /// The annotations; absent ones are removed.
         notes: BTreeMap<&'static str, Option<String>>,
     },
     /// Raises how much storage a claim asks for.
     Grow {
-        /// The claim.
+        /// The claim whose request is raised.
         claim: Fence,
         /// How much, as Kubernetes writes it.
         size: String,
     },
     /// Changes the owner of a pod, and what it says of its template.
     Adopt {
-        /// The pod.
+        /// The pod that gets another owner.
         pod: Fence,
         /// The change, as a merge patch.
         change: Value,
     },
     /// Deletes a `StatefulSet` to which no pod belongs. What belongs to it goes, too.
     DropSet {
-        /// The set.
+        /// The `StatefulSet` that is deleted.
         set: Fence,
     },
     /// Annotates a `StatefulSet`, so that its controller looks at it.
     Nudge {
-        /// The set.
+        /// The `StatefulSet` that is annotated.
         set: Fence,
-        /// When.
+        /// The value of the annotation: the time of the round, in seconds since 1970.
         at: Timestamp,
     },
     /// Lowers the replicas of a `StatefulSet`; UID and version in it are the fence.
@@ -105,7 +105,7 @@ pub enum Write {
     },
     /// Deletes a `ControllerRevision` of a former template, to which no pod goes back.
     Forget {
-        /// Which.
+        /// The `ControllerRevision` that is deleted.
         revision: Fence,
     },
     /// Deletes a claim; UID and version in it are the fence.

@@ -43,11 +43,11 @@ pub struct Around<'a> {
     pub templates: Vec<String>,
     /// The names of claims that are not bound.
     pub unbound: &'a BTreeSet<String>,
-    /// The memory.
+    /// The group's memory.
     pub record: &'a Record,
     /// Nodes by name. `None`: they may not be read.
     pub nodes: Option<&'a BTreeMap<String, snapshot::Node>>,
-    /// Their taints.
+    /// The taints of these nodes, by name of the node.
     pub taints: &'a BTreeMap<String, Taints>,
 }
 

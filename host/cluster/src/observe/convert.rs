@@ -17,11 +17,11 @@ pub use tanist_core::roster::ordinal;
 
 /// An annotation on claims. The annotations hold a copy of the group's memory, which survives the group's object.
 pub const CLAIM_GROUP: &str = "tanist.dev/group";
-/// See [`CLAIM_GROUP`].
+/// The term in which the member was last confirmed. See [`CLAIM_GROUP`].
 pub const CLAIM_TERM: &str = "tanist.dev/term";
-/// See [`CLAIM_GROUP`].
+/// The last known sequence of the member. See [`CLAIM_GROUP`].
 pub const CLAIM_SEQUENCE: &str = "tanist.dev/sequence";
-/// See [`CLAIM_GROUP`].
+/// The names of the primaries of that term. See [`CLAIM_GROUP`].
 pub const CLAIM_PRIMARIES: &str = "tanist.dev/primaries";
 /// Where primaries run, in the form of [`LastPrimaries`]. See [`CLAIM_GROUP`].
 pub const CLAIM_LAST_PRIMARIES: &str = "tanist.dev/last-primaries";

@@ -21,9 +21,9 @@ pub(super) enum Owner {
     Group,
     /// A `StatefulSet` of the group that is gone: a change of the owner arrived late.
     Gone,
-    /// Nobody.
+    /// No controller owns the pod.
     Nobody,
-    /// Something else.
+    /// The controller of the pod is an object that is not of this group.
     Other,
 }
 
@@ -33,9 +33,9 @@ pub(super) struct Belonging<'a> {
     pub(super) owned: bool,
     /// Whether the pod was made from an older template, and the newest revision of what owns it.
     pub(super) revision: (bool, Option<&'a str>),
-    /// As [`Pod::is_elsewhere`](tanist_core::snapshot::Pod::is_elsewhere).
+    /// Whether the pod has another owner than it should; see [`Pod::is_elsewhere`](tanist_core::snapshot::Pod::is_elsewhere).
     pub(super) is_elsewhere: bool,
-    /// As [`Pod::adoption`](tanist_core::snapshot::Pod::adoption).
+    /// The patch that gives the pod its owner; see [`Pod::adoption`](tanist_core::snapshot::Pod::adoption).
     pub(super) adoption: Option<Arc<Value>>,
 }
 

@@ -18,7 +18,7 @@ const NODES_AT_ONCE: usize = 16;
 pub(super) struct Nodes {
     /// Those that exist. `None`: the operator may not read nodes.
     pub(super) nodes: Option<BTreeMap<String, snapshot::Node>>,
-    /// Their taints.
+    /// The taints of the nodes that exist.
     pub(super) taints: BTreeMap<String, Taints>,
     /// Those that do not exist, and since when this process has seen that.
     pub(super) deleted: BTreeMap<String, Timestamp>,

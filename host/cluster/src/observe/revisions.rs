@@ -25,7 +25,7 @@ pub struct Numbered {
     pub group: Arc<ReplicaGroup>,
     /// The template's hash.
     pub hash: String,
-    /// Its number.
+    /// The number of the template, under which it is to be stored.
     pub number: u64,
     /// The numbers of other templates that pods still run.
     pub in_use: BTreeSet<u64>,
@@ -42,7 +42,7 @@ const PAUSE: Duration = Duration::from_secs(60);
 /// A template that is stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Kept {
-    /// Its number.
+    /// The number of the template, from the annotation of its object.
     pub number: u64,
     /// The metadata of the `ControllerRevision` that keeps it.
     pub meta: ObjectMeta,

@@ -20,13 +20,13 @@ use tanist_core::snapshot::{Member, Reading, Set, Snapshot};
 
 /// The objects of a group, as far as they may be read.
 pub struct Objects {
-    /// The group.
+    /// The group's object, with its status.
     pub group: ReplicaGroup,
     /// Its `StatefulSet`. `None`: there is none, or it may not be read.
     pub set: Option<StatefulSet>,
-    /// Its pods.
+    /// The pods with the label of the group.
     pub pods: Vec<Pod>,
-    /// Its claims.
+    /// The claims with the label of the group. Empty: there are none, or they may not be read.
     pub claims: Vec<PersistentVolumeClaim>,
     /// The nodes of its pods. `None`: they may not be read.
     pub nodes: Option<Vec<Node>>,

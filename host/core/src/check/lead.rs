@@ -16,7 +16,7 @@ use crate::snapshot::{Member, Snapshot};
 pub struct Cause {
     /// As policies see it, in the fact `switchover` (docs/facts.md).
     pub word: &'static str,
-    /// The primary.
+    /// The present primary, which gives up the lead.
     pub from: MemberName,
     /// The member that has to lead. Absent: any other.
     pub to: Option<MemberName>,

@@ -24,7 +24,7 @@ pub enum Asked<'a> {
 /// Whether the members serve, so that there is nothing to recover.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Serves {
-    /// Nobody does.
+    /// No member serves.
     Nobody,
     /// Members do, and are in two clusters, or do not agree on who they are.
     Apart,

@@ -10,7 +10,7 @@ pub type Statuses = BTreeMap<MemberName, StatusAnswer>;
 /// A role that changed since the last look.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// The member.
+    /// The member whose role changed.
     pub member: MemberName,
     /// Its role before.
     pub from: Role,

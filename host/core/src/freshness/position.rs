@@ -9,7 +9,7 @@ use std::time::Duration;
 pub struct PositionHint {
     /// The ID of the container in which it ran.
     pub container_id: String,
-    /// The position.
+    /// What `sequence` said of the member's data.
     pub position: Position,
     /// When it was read, in seconds since 1970, by the clock of decisions.
     pub at: Timestamp,

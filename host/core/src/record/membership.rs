@@ -20,7 +20,7 @@ pub struct Membership {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Listed {
-    /// Its identity.
+    /// The identity that the application gave the member, as `memberList` prints it.
     pub id: String,
     /// The member of the group that it is. Absent: it is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -38,7 +38,7 @@ pub struct Listed {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct GroupSize {
-    /// The members.
+    /// The number of members.
     pub replicas: u32,
     /// The primaries among them.
     pub primaries: u32,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LastPrimary {
-    /// Its name.
+    /// The name of the member.
     pub member: MemberName,
     /// The UID of the pod in which it was primary.
     pub pod_uid: String,
@@ -67,7 +67,7 @@ impl LastPrimary {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LostPrimary {
-    /// Its name.
+    /// The name of the member that led last.
     pub member: MemberName,
     /// The node on which it led. Absent: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -32,7 +32,7 @@ pub struct Fallback {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Trial {
-    /// The template.
+    /// The changed template, as [`Update::template`] identifies it.
     pub template: String,
     /// Members that were in their role with it: what becomes of them later is not due to it.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
@@ -46,7 +46,7 @@ pub struct Trial {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Failing {
-    /// Its name.
+    /// The name of the member.
     pub member: MemberName,
     /// Since when, in seconds since 1970.
     pub since: Timestamp,
@@ -56,7 +56,7 @@ pub struct Failing {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct GivenUp {
-    /// The template.
+    /// The template that was given up, as [`Update::template`] identifies it.
     pub template: String,
     /// When, in seconds since 1970.
     pub at: Timestamp,
@@ -70,7 +70,7 @@ pub struct GivenUp {
 pub struct Canary {
     /// The template, as [`Update::template`] identifies it.
     pub template: String,
-    /// The member.
+    /// The member that got the template first.
     pub member: MemberName,
     /// Its pod: another one is watched from its own beginning.
     pub pod_uid: String,

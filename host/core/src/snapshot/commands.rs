@@ -59,7 +59,7 @@ impl Commands {
     }
 }
 
-/// One command.
+/// A command of the spec, which is executed in a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
     /// argv; no shell is used.

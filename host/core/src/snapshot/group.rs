@@ -10,11 +10,11 @@ use std::collections::BTreeSet;
 pub struct Group {
     /// Name of the object.
     pub name: String,
-    /// Its namespace.
+    /// The namespace of the group, its pods and its other objects.
     pub namespace: String,
     /// Its UID: a group that is created anew under the same name has another one.
     pub uid: String,
-    /// Its generation.
+    /// The `metadata.generation` of the object: the API server raises it at each change of the spec.
     pub generation: i64,
     /// The desired number of members: `spec.replicas`, or while policies do not let that in the number before. 0: the group is stopped.
     pub replicas: u32,
@@ -146,11 +146,11 @@ impl Default for Update {
 /// Who deletes pods of an older template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// This operator.
+    /// This operator deletes them.
     ByOperator,
     /// This operator, once an administrator lets it go on.
     Paused,
-    /// Users.
+    /// Users delete them; this operator does not.
     ByHand,
 }
 
@@ -169,7 +169,7 @@ pub enum Strategy {
 /// How many members get a new pod at a time (B27).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Batch {
-    /// One.
+    /// One member at a time.
     #[default]
     Member,
     /// Those of one zone (fault domain). One whose zone is not known goes alone.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// A member as it was observed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Member {
-    /// Its name.
+    /// The name of the member, which is also that of its pod.
     pub name: MemberName,
     /// The number in its name.
     pub ordinal: u32,
@@ -38,10 +38,10 @@ impl Member {
     }
 }
 
-/// A pod.
+/// The pod of a member, as the API server shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pod {
-    /// Its UID.
+    /// Its UID: a new pod under the same name has another one.
     pub uid: String,
     /// Its `resourceVersion` as it was seen: a precondition of deleting it and of leading clients to it.
     pub version: String,
@@ -85,7 +85,7 @@ pub struct Pod {
     pub is_being_deleted: bool,
 }
 
-/// A container.
+/// A container of a member's pod, as the pod's status shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Container {
     /// Its ID. Absent: it was not started yet.
@@ -100,7 +100,7 @@ pub struct Container {
 /// A claim of a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    /// Its name.
+    /// The name of the claim's object.
     pub name: String,
     /// Its UID: another UID means another volume.
     pub uid: String,
@@ -134,7 +134,7 @@ pub struct Room {
 /// An amount of storage. Amounts are compared by their bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Amount {
-    /// In bytes.
+    /// The amount in bytes.
     pub bytes: u128,
     /// As Kubernetes writes it, for instance `10Gi`.
     pub text: String,
@@ -143,9 +143,9 @@ pub struct Amount {
 /// A claim that a member left behind: an orderly scale-down removed the member, and nothing of the group expects it any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftClaim {
-    /// The member.
+    /// The name of the member that was removed.
     pub member: MemberName,
-    /// Its claim.
+    /// The claim that it left behind.
     pub claim: Claim,
 }
 
@@ -198,7 +198,7 @@ pub struct CheckAnswer {
 /// The result of `status`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reading {
-    /// The role.
+    /// The role that `status` reported; unknown if it could not be read.
     pub role: Role,
     /// Why the role is unknown or failed.
     pub detail: Option<String>,

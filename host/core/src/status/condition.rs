@@ -112,9 +112,9 @@ words! {
 pub enum ConditionReason {
     /// The group waits.
     Waits(Reason),
-    /// Something failed.
+    /// Observing the group or acting on it failed.
     Failed(Failed),
-    /// Anything else.
+    /// What the report found, where the group neither waits nor failed.
     Is(Finding),
 }
 
@@ -148,14 +148,14 @@ impl From<Finding> for ConditionReason {
     }
 }
 
-/// One condition.
+/// A condition of the group's status, without its times.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Condition {
-    /// Its type.
+    /// The type of the condition, for instance `Ready`.
     pub kind: Kind,
     /// Whether it holds.
     pub status: Truth,
-    /// Why.
+    /// Why the condition holds or does not, as one word.
     pub reason: ConditionReason,
     /// The sentence that users see, at most 1024 bytes.
     pub message: String,

@@ -15,7 +15,7 @@ use crate::steps::ask::{self, Bars};
 pub enum Opinion {
     /// That member is to lead.
     Move {
-        /// The member.
+        /// The member that is to become primary.
         to: MemberName,
         /// Why, as users see it.
         why: String,

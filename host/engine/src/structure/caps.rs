@@ -56,17 +56,17 @@ pub struct Caps {
     /// Estimated microseconds of the compiler for all functions (`structure/code.rs` has the estimate). The other caps bound what a single
     /// thing takes; this one bounds all of them together. 110,000 stores, 1 MB, take 11 to 70 s, depending on how many are in one function.
     pub work: u64,
-    /// All memories.
+    /// The number of memories, those of all modules added up.
     pub memories: u64,
     /// Bytes of all memories at the start; 16 MiB is what a question may use ([`crate::Limits::memory_bytes`]).
     pub memory_bytes: u64,
-    /// All tables.
+    /// The number of tables, those of all modules added up.
     pub tables: u64,
     /// Elements of all tables at the start, and of all segments that fill them.
     pub elements: u64,
     /// All segments of data and elements.
     pub segments: u64,
-    /// All globals.
+    /// The number of globals, those of all modules added up.
     pub globals: u64,
 }
 

@@ -36,7 +36,6 @@ type Candidate = (String, String);
 enum Expected {
     /// One of these words.
     Words(Vec<Candidate>),
-    /// A group.
     Group,
     /// A member of that group.
     Member(String),
@@ -44,11 +43,10 @@ enum Expected {
     Revision(String),
     /// A ConfigMap with policies.
     ConfigMap,
-    /// A namespace.
     Namespace,
     /// A context of the kubeconfig.
     Context,
-    /// A file.
+    /// A file, which the shell completes itself.
     File,
     /// A value without candidates.
     Nothing,

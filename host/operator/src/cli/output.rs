@@ -15,16 +15,16 @@ pub enum Output {
     Json,
     /// The object as YAML; several as a List.
     Yaml,
-    /// Only `replicagroup.tanist.dev/NAME`.
+    /// Only the name of each group, as `replicagroup.tanist.dev/NAME`.
     Name,
 }
 
 /// The output formats for an explanation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Form {
-    /// JSON.
+    /// The result as JSON.
     Json,
-    /// YAML.
+    /// The result as YAML.
     Yaml,
 }
 

@@ -28,7 +28,7 @@ const TRIES: usize = 5;
 /// The arguments of `tanist override`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Override {
-    /// The group.
+    /// The name of the group, in the namespace of the command.
     pub group: String,
     /// The member that is to lead, for instance db-1.
     pub member: String,

@@ -29,7 +29,7 @@ const TRIES: usize = 5;
 /// The arguments of `tanist recover`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Recover {
-    /// The group.
+    /// The name of the group, in the namespace of the command.
     pub group: String,
     /// The member that goes on alone, for instance db-1: all that it does not have is lost.
     #[arg(long, value_name = "MEMBER")]

@@ -33,7 +33,7 @@ pub struct Status {
     pub output: Option<Output>,
 }
 
-/// Shows groups.
+/// Shows the groups that are named, or all of the namespace, in the format that is asked for.
 ///
 /// # Errors
 /// The error of the API server; or that a group does not exist, after the others were shown.

@@ -21,7 +21,7 @@ use tanist_api::{ANNOTATION_CAUSE, ANNOTATION_REVISION, LABEL_TEMPLATE_OF, Repli
 /// A template that the group had, or has.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Revision {
-    /// Its number.
+    /// The number of the revision, by which users name it.
     pub number: u64,
     /// The template as the user wrote it.
     pub template: Value,
@@ -34,7 +34,7 @@ pub struct Revision {
 /// All stored templates of a group, by number, and the present one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Revisions {
-    /// By number.
+    /// The stored templates, by number.
     pub kept: Vec<Revision>,
     /// The template of the spec.
     pub present: Value,

@@ -28,7 +28,7 @@ pub struct Script {
     pub name: &'static str,
     /// Its file, as errors call it.
     pub file: &'static str,
-    /// Its text.
+    /// The source text of the script, in Starlark.
     pub text: &'static str,
 }
 

@@ -89,7 +89,7 @@ pub enum CompileError {
         stage: Stage,
         /// One word for machines.
         kind: String,
-        /// The reason.
+        /// Why the component was refused, as users see it.
         message: String,
     },
     /// The compiler needed more memory.

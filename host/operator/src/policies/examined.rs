@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 /// A policy that was loaded, and examined unless it is built in.
 #[derive(Clone)]
 pub struct Examined {
-    /// The policy.
+    /// The policy, ready to be asked.
     pub policy: Policy,
     exam: Option<Arc<Exam>>,
 }

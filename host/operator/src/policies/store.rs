@@ -43,7 +43,7 @@ pub trait Compiler: Send + Sync + 'static {
     fn compile(&self, content: Content) -> BoxFuture<'static, Result<Examined, Failure>>;
 }
 
-/// The store.
+/// The policies of all groups, with the sources and copies that they are loaded from.
 pub struct Store {
     state: Mutex<State<Examined>>,
     compiler: Arc<dyn Compiler>,

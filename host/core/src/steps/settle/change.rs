@@ -11,7 +11,7 @@ use crate::snapshot::{Evidence, Snapshot};
 /// What the list says of the change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shown {
-    /// The change.
+    /// That the change was made.
     Done,
     /// That it was not made.
     NotDone,

@@ -15,7 +15,7 @@ const LOOK: Duration = Duration::from_millis(300);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Followed {
-    /// The group.
+    /// The name of the group that uses the policy.
     pub group: String,
     /// `follows`, `keeps`, `gone` or `missing`: it does neither until the time was over.
     pub result: &'static str,

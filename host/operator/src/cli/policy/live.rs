@@ -29,7 +29,7 @@ const LAST: &str = "sequence";
 
 /// A live group.
 pub struct Live {
-    /// Its object.
+    /// The group's object, as the API server returned it.
     pub group: ReplicaGroup,
     /// The input of a decision, as far as it can be known from outside.
     pub snapshot: Snapshot,

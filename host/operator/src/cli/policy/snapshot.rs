@@ -9,7 +9,7 @@ use tanist_core::policy::Point;
 /// The arguments of `tanist policy snapshot`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Snapshot {
-    /// The group.
+    /// The name of the group, in the namespace of the command.
     group: String,
     /// The question. Default: those that arise now; if none does, each that would if something simple happened, which is named.
     #[arg(long, value_name = "POINT", value_parser = points())]

@@ -20,7 +20,7 @@ use tanist_engine::{Layer, Policy};
 /// The arguments of `tanist policy try`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Try {
-    /// The group.
+    /// The name of the group, in the namespace of the command.
     group: String,
     /// The policy: a script (.star) or a component (.wasm).
     file: PathBuf,

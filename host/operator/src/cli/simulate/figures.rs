@@ -42,9 +42,9 @@ pub struct Simulated {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Shape {
-    /// Its name.
+    /// The name of the group.
     pub name: String,
-    /// Its members.
+    /// The number of its members.
     pub replicas: u32,
     /// How many of them are primary: a number, or `All`.
     pub primaries: Primaries,
@@ -82,7 +82,7 @@ pub struct Figures {
     pub failed_decisions: u64,
     /// Groups that were not well at the end, and do not ask an administrator about what they cannot know.
     pub unwell: u64,
-    /// Their seeds.
+    /// The seeds of the lives with such groups, in ascending order.
     pub unwell_seeds: Vec<u64>,
     /// Promises that were broken.
     pub broken: Vec<Broken>,
@@ -94,7 +94,7 @@ pub struct Figures {
 pub struct Broken {
     /// The seed of the life.
     pub seed: u64,
-    /// What happened.
+    /// Which promise was broken, and how.
     pub what: String,
 }
 
@@ -102,7 +102,7 @@ pub struct Broken {
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Worst {
-    /// Its seed.
+    /// The seed of the life, with which it can be simulated again.
     pub seed: u64,
     /// At which second of the life its longest outage began.
     pub from_second: f64,

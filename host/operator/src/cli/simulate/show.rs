@@ -23,7 +23,7 @@ pub fn text(simulated: &Simulated, colors: bool) -> String {
     text
 }
 
-/// Who lived.
+/// The head of the output: group, seeds, faults, and the policies that are compared.
 fn head(simulated: &Simulated) -> String {
     let (group, lives) = (&simulated.group, simulated.yours.lives);
     let last = simulated.first_seed.saturating_add(lives.saturating_sub(1));

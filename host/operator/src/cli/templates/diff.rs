@@ -10,7 +10,7 @@ use similar::TextDiff;
 /// The arguments of `tanist diff`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Diff {
-    /// The group.
+    /// The name of the group, in the namespace of the command.
     pub group: String,
     /// The revision to compare. Default: the latest that is not the present one.
     #[arg(long, value_name = "REVISION")]

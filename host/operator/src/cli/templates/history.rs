@@ -12,7 +12,7 @@ use tanist_api::view::View;
 /// The arguments of `tanist history`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct History {
-    /// The group.
+    /// The name of the group, in the namespace of the command.
     pub group: String,
     /// Show the template of this revision, as YAML.
     #[arg(long, value_name = "REVISION")]

@@ -17,7 +17,7 @@ use tanist_api::{ANNOTATION_CAUSE, ReplicaGroup};
 /// The arguments of `tanist rollback`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Rollback {
-    /// The group.
+    /// The name of the group, in the namespace of the command.
     pub group: String,
     /// The revision whose template is to be the group's again. Default: the latest that is not the present one.
     #[arg(long, value_name = "REVISION")]

@@ -32,14 +32,14 @@ pub struct Version {
 /// Something that has to be done, and may have to be tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Due {
-    /// Not before.
+    /// The earliest time at which it is done.
     pub at: Instant,
     /// The pause if it fails then.
     pause: Duration,
 }
 
 impl Due {
-    /// At once.
+    /// It is due now; after a failure it is due again after the first pause.
     pub fn at_once(now: Instant) -> Self {
         Due { at: now, pause: PAUSE }
     }
@@ -71,7 +71,7 @@ pub enum Copied {
 /// Where the policy of a version is.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Loaded<P> {
-    /// In memory.
+    /// It is in memory and can be asked.
     Yes(P),
     /// Only in its copy.
     No,
@@ -88,13 +88,13 @@ pub enum Loaded<P> {
 /// One version that was good.
 #[derive(Debug, Clone)]
 pub struct Good<P> {
-    /// What decides.
+    /// The digest, parameters and points that were good together.
     pub version: Version,
     /// Higher is newer.
     pub number: u64,
-    /// Its policy.
+    /// Where the policy of this version is.
     pub loaded: Loaded<P>,
-    /// Its copy.
+    /// Whether a copy of this version is stored.
     pub copied: Copied,
     /// Whether it answered a question, or abstained, without failing. What was stored by another process counts as if it had.
     pub answered: bool,
@@ -287,6 +287,6 @@ pub enum StandIn<P> {
     Decides(P, String, Version),
     /// A copy is being read or compiled.
     Comes,
-    /// Nothing.
+    /// No version that was good can decide now.
     None,
 }

@@ -28,7 +28,7 @@ pub struct State<P> {
     pub(super) ready: BTreeMap<String, P>,
     builtins: BTreeMap<String, P>,
     pub(super) queue: Queue,
-    /// By UID.
+    /// The groups that use policies, by UID.
     pub(super) groups: BTreeMap<String, Group<P>>,
     /// Namespaces whose `ConfigMap`s are all known.
     pub(super) known: BTreeSet<String>,

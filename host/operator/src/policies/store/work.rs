@@ -6,9 +6,9 @@ use tanist_core::policy::Point;
 /// A group, as far as the store knows it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GroupRef {
-    /// Its namespace.
+    /// The namespace of the group's object.
     pub namespace: String,
-    /// Its name.
+    /// The name of the group's object.
     pub name: String,
     /// Its UID. A group that is deleted and created again is another one.
     pub uid: String,
@@ -39,7 +39,7 @@ pub enum Work {
 pub struct Note {
     /// The layer whose version it is.
     pub key: Key,
-    /// The version.
+    /// The version of which it is a copy.
     pub version: Version,
     /// Higher is newer.
     pub number: u64,
@@ -48,7 +48,7 @@ pub struct Note {
 /// A copy as it was listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stored {
-    /// Its name.
+    /// The name of the copy's `ConfigMap`.
     pub name: String,
     /// What it says about itself. `None`: a release that noted nothing wrote it; the group's status says which source it is of.
     pub note: Option<Note>,
