@@ -66,6 +66,7 @@ load() {
   (($# > 0)) || die "load: name one image archive or more"
   local image
   for image in "$@"; do [[ -r $image ]] || die "load: cannot read $image"; done
-  load_images "$@"
+  # One after the other: of an image that two import at the same time containerd says to one that it is there already.
+  (flock 8 && load_images "$@") 8<"$RUN/nodes"
   say "loaded $# archive(s) into $(node_count) node(s)"
 }

@@ -56,6 +56,16 @@ impl Inside {
 /// How long an execution of a test may take.
 const EXEC: Duration = Duration::from_secs(20);
 
+/// How long a pod may take until its container runs, and the pause between two looks.
+const STARTS: Duration = Duration::from_secs(30);
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// Whether the API server or the kubelet says that there is nothing yet in which the command could have run.
+fn never_ran(error: &anyhow::Error) -> bool {
+    let said = format!("{error:#}");
+    ["container not found", "does not have a host assigned", "NotFound"].iter().any(|word| said.contains(word))
+}
+
 impl Member {
     /// The member of a group of registers with this ordinal.
     #[must_use]
@@ -68,16 +78,20 @@ impl Member {
         }
     }
 
-    /// Executes a command in it, whatever its exit code.
+    /// Executes a command in it, whatever its exit code. While its pod or container is not there yet it is tried again: what Tanist says of a member may be from before a pod was made anew.
     ///
     /// # Errors
     /// When it could not be executed.
     pub async fn exec(&self, argv: &[&str]) -> Result<Output> {
         let what = || format!("{argv:?} in {}", self.name);
-        tokio::time::timeout(EXEC, self.executed(argv))
-            .await
-            .with_context(|| format!("no end of {}", what()))?
-            .with_context(what)
+        let begin = tokio::time::Instant::now();
+        loop {
+            let ended = tokio::time::timeout(EXEC, self.executed(argv)).await;
+            match ended.with_context(|| format!("no end of {}", what()))? {
+                Err(error) if never_ran(&error) && begin.elapsed() < STARTS => tokio::time::sleep(AGAIN).await,
+                ended => return ended.with_context(what),
+            }
+        }
     }
 
     async fn executed(&self, argv: &[&str]) -> Result<Output> {

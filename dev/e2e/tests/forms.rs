@@ -7,7 +7,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
 use kube::api::{Api, ListParams};
 use serde_json::{Value, json};
-use tanist_e2e::{Execution, Group, Outcome, Stage, condition, kubectl, play, starts, text, until};
+use tanist_e2e::{Execution, Group, Outcome, Stage, condition, kubectl, kubectl_given, play, starts, text, until};
 
 /// A9, A10, A12: the seed without peers, then primaries one at a time with the names of those that serve, by ordinal.
 pub async fn order(stage: &Stage, group: &Group) -> Result<()> {
@@ -135,4 +135,21 @@ async fn seen_by_users(group: &Value, stage: &Stage) -> Result<()> {
     let events = kubectl(&["get", "events", "-n", &stage.namespace, "-o", "jsonpath={.items[*].message}"])?;
     ensure!(events.contains("seed on register-0"), "{events}");
     Ok(())
+}
+
+/// The first group that README shows.
+const README: &str = include_str!("../../../README.md");
+
+// What a newcomer copies from README forms, just as it stands there.
+#[test]
+fn the_group_of_the_readme_forms() -> Outcome {
+    play("readme").run(async |stage| {
+        let block = README.split("```yaml\n").find(|block| block.starts_with("apiVersion: tanist.dev/"));
+        let manifest = block.and_then(|block| block.split("```").next()).context("README shows no group")?;
+        kubectl_given(manifest, &["apply", "-n", &stage.namespace, "-f", "-"])?;
+        let group = stage.group("register");
+        let ready = group.ready(120).await?;
+        ensure!(text(&ready, "/status/columns/members") == "3/3", "{ready}");
+        order(stage, &group).await
+    })
 }
