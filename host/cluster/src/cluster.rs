@@ -55,7 +55,7 @@ impl dyn Cluster + '_ {
     /// [`Error`].
     pub async fn get<K: Typed>(&self, namespace: &str, name: &str) -> Result<Option<Arc<K>>, Error> {
         let found = self.read(named(K::KIND, namespace, name)).await?;
-        Ok(all(found.objects, K::KIND, K::of)?.pop())
+        Ok(all_of_kind(found.objects, K::KIND, K::of)?.pop())
     }
 
     /// The same without its type.
@@ -69,7 +69,7 @@ impl dyn Cluster + '_ {
         name: &str,
     ) -> Result<Option<Arc<DynamicObject>>, Error> {
         let found = self.read(named(kind, namespace, name)).await?;
-        Ok(all(found.objects, kind, object::plain)?.pop())
+        Ok(all_of_kind(found.objects, kind, object::plain)?.pop())
     }
 
     /// The objects with the label of that group, and the version of the list.
@@ -78,7 +78,7 @@ impl dyn Cluster + '_ {
     /// [`Error`].
     pub async fn list<K: Typed>(&self, namespace: &str, group: &str) -> Result<(Vec<Arc<K>>, Option<String>), Error> {
         let found = self.read(of_group(K::KIND, namespace, group)).await?;
-        Ok((all(found.objects, K::KIND, K::of)?, found.version))
+        Ok((all_of_kind(found.objects, K::KIND, K::of)?, found.version))
     }
 
     /// The same without their type.
@@ -86,7 +86,7 @@ impl dyn Cluster + '_ {
     /// # Errors
     /// [`Error`].
     pub async fn list_plain(&self, kind: Kind, namespace: &str, group: &str) -> Result<Vec<Arc<DynamicObject>>, Error> {
-        all(self.read(of_group(kind, namespace, group)).await?.objects, kind, object::plain)
+        all_of_kind(self.read(of_group(kind, namespace, group)).await?.objects, kind, object::plain)
     }
 
     /// The events that say why an object could not create others.
@@ -96,7 +96,7 @@ impl dyn Cluster + '_ {
     pub async fn failures(&self, namespace: &str, uid: &str) -> Result<Vec<Arc<Event>>, Error> {
         let which = Which::FailuresOf(uid.to_owned());
         let found = self.read(Read { kind: Kind::Event, namespace: namespace.to_owned(), which }).await?;
-        all(found.objects, Kind::Event, Event::of)
+        all_of_kind(found.objects, Kind::Event, Event::of)
     }
 }
 
@@ -109,7 +109,7 @@ fn of_group(kind: Kind, namespace: &str, group: &str) -> Read {
 }
 
 /// All of them, or an error: an object of another kind must not count as one that is not there.
-fn all<T>(objects: Vec<Object>, kind: Kind, of: impl Fn(Object) -> Option<T>) -> Result<Vec<T>, Error> {
+fn all_of_kind<T>(objects: Vec<Object>, kind: Kind, of: impl Fn(Object) -> Option<T>) -> Result<Vec<T>, Error> {
     let objects: Option<Vec<T>> = objects.into_iter().map(of).collect();
     objects.ok_or_else(|| Error::Unreachable(format!("the answer has another kind of object than {}", kind.word())))
 }

@@ -72,7 +72,7 @@ impl Interpreter {
         let mut store = sandbox::store(engine.runtime(), limits, limits.fuel_base.saturating_mul(FUEL), limits.wall);
         let started = self.instantiate(&mut store);
         let instance = started.map_err(|error| LoadError::Start(sandbox::explain(&error, &store)))?;
-        let said = one::<_, Result<String, wit::Fault>>(&mut store, &instance, &meaning, (file, text));
+        let said = value_of::<_, Result<String, wit::Fault>>(&mut store, &instance, &meaning, (file, text));
         let said = said.map_err(|error| LoadError::Start(sandbox::explain(&error, &store)))?;
         said.map_err(|fault| LoadError::Script(convert::fault(fault)))
     }
@@ -136,14 +136,14 @@ fn watch(
             }
             None => {}
         }
-        Ok(Ok(one::<_, Lines>(store, &instance, &tools.ran, ())?))
+        Ok(Ok(value_of::<_, Lines>(store, &instance, &tools.ran, ())?))
     };
     let ran: wasmtime::Result<Result<Lines, RunError>> = run();
     Some(ran.unwrap_or_else(|error| Err(sandbox::explain(&error, store))))
 }
 
 /// Calls a function that returns one value.
-fn one<A, R>(
+fn value_of<A, R>(
     store: &mut Store<Sandbox>,
     instance: &Instance,
     function: &ComponentExportIndex,

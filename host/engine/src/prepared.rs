@@ -59,7 +59,7 @@ impl Shelf {
         !has && (all.len() < MOST || all.front().is_some_and(|oldest| oldest.since.elapsed() >= KEPT))
     }
 
-    fn put(&self, prepared: Prepared) {
+    fn store(&self, prepared: Prepared) {
         let mut all = self.lock();
         // Another thread may have made one meanwhile.
         if all.iter().any(|each| each.digest == prepared.digest && each.file == prepared.file) {
@@ -104,7 +104,7 @@ impl Policy {
         }
         let used = fuel.saturating_sub(store.get_fuel().unwrap_or(0));
         let (digest, file) = (digest.clone(), file.to_owned());
-        engine.shelf().put(Prepared { digest, file, store, instance, used, since: Instant::now() });
+        engine.shelf().store(Prepared { digest, file, store, instance, used, since: Instant::now() });
     }
 
     /// A prepared instance, with what is left of that fuel, and the time that is left.

@@ -192,7 +192,7 @@ fn five_that_agree() -> World {
     world.play(&Natural, 0);
     world.now = START + 10_000;
     (0..5).for_each(|ordinal| {
-        world.hear(ordinal);
+        world.ask_for_list(ordinal);
         world.older(ordinal);
     });
     world

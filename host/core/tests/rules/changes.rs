@@ -38,7 +38,7 @@ fn settled((s, plan): &(Snapshot, Plan)) -> (usize, String) {
 /// The application has added db-3, and everyone said so.
 fn shows(world: &mut World) {
     world.agreement.members.insert("m9".into(), Truth { ordinal: 3, started: false, voter: true });
-    (0..3).for_each(|ordinal| world.hear(ordinal));
+    (0..3).for_each(|ordinal| world.ask_for_list(ordinal));
 }
 
 // S1, S4, S5: how a change ended the list shows; what is not known is awaited, and counted for the member that it is about.
@@ -61,7 +61,7 @@ fn the_list_shows_how_a_change_ended() {
     let silent: &dyn Fn(&mut World) = &|world| {
         for ordinal in 0..3 {
             world.agreement.lies.insert(ordinal, Lie::Fails);
-            world.hear(ordinal);
+            world.ask_for_list(ordinal);
         }
     };
     let added = adding(Evidence::Exited(0), silent);

@@ -252,7 +252,7 @@ impl Look {
     }
 
     /// The second member's `status` gives that role, asked for and answered at that second. Returns the roles that changed.
-    fn hear(&mut self, role: Role, second: u64) -> Vec<(Role, Role)> {
+    fn answers(&mut self, role: Role, second: u64) -> Vec<(Role, Role)> {
         let pod = self.s.members[1].pod.clone().unwrap();
         let container = self.s.group.commands.status.container.clone();
         let at = Moment::after_start(Duration::from_secs(second));
@@ -279,27 +279,27 @@ impl Look {
 #[test]
 fn roles_streaks_and_contacts_are_joined_to_the_members() {
     let mut look = Look::new();
-    assert_eq!(look.hear(Role::Secondary, 10), []);
-    assert_eq!(look.hear(Role::Secondary, 20), []);
+    assert_eq!(look.answers(Role::Secondary, 10), []);
+    assert_eq!(look.answers(Role::Secondary, 20), []);
     assert_eq!(look.reading(), (Role::Secondary, 10, 0, None));
-    assert_eq!(look.hear(Role::Unknown, 30), [(Role::Secondary, Role::Unknown)]);
-    look.hear(Role::Unknown, 40);
+    assert_eq!(look.answers(Role::Unknown, 30), [(Role::Secondary, Role::Unknown)]);
+    look.answers(Role::Unknown, 40);
     assert_eq!(look.reading(), (Role::Unknown, 30, 2, Some(20)), "the last answer with a role was that of 20");
     // It is not asked while its container does not run.
     look.join(Statuses::new(), 50);
     assert_eq!(look.reading(), (Role::Unknown, 30, 0, Some(20)));
-    assert_eq!(look.hear(Role::Primary, 60), [(Role::Unknown, Role::Primary)]);
-    look.hear(Role::Unknown, 70);
+    assert_eq!(look.answers(Role::Primary, 60), [(Role::Unknown, Role::Primary)]);
+    look.answers(Role::Unknown, 70);
     assert_eq!(look.reading(), (Role::Unknown, 70, 1, Some(60)), "the streak ended with an answer");
     // Without a pod only the last contact is left; another pod begins anew.
     let pod = look.s.members[1].pod.take();
     look.join(Statuses::new(), 80);
     assert_eq!(look.s.members[1].reading.contact, Some(60));
     look.s.members[1].pod = pod.clone();
-    assert_eq!(look.hear(Role::Unknown, 90), [], "what was known of a pod is forgotten when it is gone");
+    assert_eq!(look.answers(Role::Unknown, 90), [], "what was known of a pod is forgotten when it is gone");
     assert_eq!(look.reading(), (Role::Unknown, 90, 1, Some(60)));
     look.s.members[1].pod = pod.map(|pod| Pod { uid: "another".into(), ..pod });
-    look.hear(Role::Unknown, 95);
+    look.answers(Role::Unknown, 95);
     assert_eq!(look.reading(), (Role::Unknown, 95, 1, Some(60)), "another pod begins anew");
 }
 
@@ -315,7 +315,7 @@ fn remembered_positions_are_joined_to_the_members() {
     let read = |look: &mut Look, role, second| {
         look.s.members[1].position = Position::NotAsked;
         look.s.members[1].position_stale = false;
-        look.hear(role, second);
+        look.answers(role, second);
         let member = &look.s.members[1];
         (member.position.clone(), member.position_stale, member.asked)
     };
@@ -339,7 +339,7 @@ fn answered(look: &mut Look, asked: u64) -> Position {
     let hint = PositionHint { container_id, asked, answered, ready: true, ..position(Position::Empty) };
     look.readings.remember_position(&pod.uid, hint);
     look.s.members[1].position = Position::NotAsked;
-    look.hear(Role::Stopped, 11);
+    look.answers(Role::Stopped, 11);
     look.s.members[1].position.clone()
 }
 
@@ -368,7 +368,7 @@ fn a_quiet_look_makes_nothing_old() {
     look.readings.remember_position(&pod.uid, hint);
     for second in 11..13 {
         assert!(!look.readings.moves((1, None), false, at(second * 1000)));
-        look.hear(Role::Stopped, second);
+        look.answers(Role::Stopped, second);
         let member = &look.s.members[1];
         assert_eq!((member.position.clone(), member.position_stale), (Position::Empty, false), "{second}");
     }

@@ -391,7 +391,7 @@ fn members_that_are_apart_may_be_stopped() {
     let serves = |lies: &[(u32, Lie)]| {
         let mut world = group(3);
         world.agreement.lies.extend(lies.iter().copied());
-        (0..3).for_each(|ordinal| world.hear(ordinal));
+        (0..3).for_each(|ordinal| world.ask_for_list(ordinal));
         check::serves(&world.observe())
     };
     assert_eq!(serves(&[(2, Lie::Split)]), Serves::Apart);

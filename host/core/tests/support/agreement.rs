@@ -314,7 +314,7 @@ impl World {
     }
 
     /// A member is asked for its list.
-    pub fn hear(&mut self, ordinal: u32) {
+    pub fn ask_for_list(&mut self, ordinal: u32) {
         let heard = Heard { list: self.list_of(ordinal), at: self.now };
         let container = self.body(ordinal).container_id();
         self.agreement.heard.insert(ordinal, (container, heard));

@@ -368,7 +368,7 @@ impl World {
             }
             Action::List { member, .. } => {
                 self.started.push(format!("memberList {member}"));
-                self.hear(ordinal(member));
+                self.ask_for_list(ordinal(member));
             }
             Action::Check { member, .. } => {
                 self.say(format!("check on {member}"));

@@ -85,7 +85,7 @@ pub fn text(tested: &Tested, colors: bool) -> String {
     let mut out = String::new();
     for file in &tested.files {
         for case in &file.cases {
-            out.push_str(&one(&file.file, case, colors));
+            out.push_str(&shown_case(&file.file, case, colors));
         }
     }
     let (passed, all) = tested.counts();
@@ -99,7 +99,7 @@ pub fn text(tested: &Tested, colors: bool) -> String {
     out
 }
 
-fn one(file: &str, case: &CaseTested, colors: bool) -> String {
+fn shown_case(file: &str, case: &CaseTested, colors: bool) -> String {
     let (word, style) = match (case.passed, case.updated) {
         (_, true) => ("updated", color::open()),
         (true, _) => ("ok", color::good()),
