@@ -259,7 +259,14 @@ impl Group {
     /// # Errors
     /// When two were, or when the answers cannot be read.
     pub async fn had_one_primary_at_a_time(&self) -> Result<()> {
-        let members = self.members(3);
+        self.had_one_primary_among(&self.members(3)).await
+    }
+
+    /// The same for these members.
+    ///
+    /// # Errors
+    /// When two were, or when the answers cannot be read.
+    pub async fn had_one_primary_among(&self, members: &[Member]) -> Result<()> {
         let polls: Vec<_> = try_join_all(members.iter().map(Member::polls)).await?.concat();
         let leads = leads(&polls);
         ensure!(!leads.is_empty(), "no member of {} was ever primary: this shows nothing", self.name);

@@ -24,6 +24,7 @@ mod template;
 mod update;
 pub mod validate;
 pub mod view;
+mod zones;
 
 pub use generate::{crd, definition};
 pub use rules::Misfit;
@@ -38,6 +39,12 @@ pub const LABEL_GROUP: &str = "tanist.dev/group";
 
 /// Label of a pod that may be reached: `primary` or `secondary`. Absent: no Service leads to it.
 pub const LABEL_ROLE: &str = "tanist.dev/role";
+
+/// Label of a pod: the zone that its member belongs to (`spec.zones`).
+pub const LABEL_ZONE: &str = "tanist.dev/zone";
+
+/// Label of a pod: the place of that zone in the list, from 0 up.
+pub const LABEL_ZONE_INDEX: &str = "tanist.dev/zone-index";
 
 /// Label of a `ConfigMap` that policies may be read from; its value is `true`.
 pub const LABEL_POLICY: &str = "tanist.dev/policy";

@@ -171,6 +171,20 @@ const RULES: &[Rule] = &[
         say: "update.strategy has to be Recreate unless members.kind is Pods: the members of a StatefulSet cannot be replaced one by one",
     },
     Rule {
+        at: "spec",
+        point_to: ".zones.list",
+        cel: "self.members.kind == 'Pods' || !has(self.zones) || !has(self.zones.list) || self.zones.list.size() == 0",
+        say: "zones.list has to be empty unless members.kind is Pods: all pods of a StatefulSet are made from one template",
+    },
+    Rule {
+        at: "spec",
+        point_to: ".zones.list",
+        cel: "self.replicas == 0 || !has(self.zones) || !has(self.zones.list) || self.zones.list.size() == 0 || \
+              (self.zones.list.map(z, has(z.replicas) ? z.replicas : 0).sum() <= self.replicas && \
+              (self.zones.list.exists(z, !has(z.replicas)) || self.zones.list.map(z, z.replicas).sum() == self.replicas))",
+        say: "the sum of the numbers in zones.list has to be replicas, or at most that if a zone has no number: change one of them, or remove the number of a zone",
+    },
+    Rule {
         at: "spec.members",
         point_to: ".remove",
         cel: "self.kind == 'Pods' || !has(self.remove) || self.remove.size() == 0",

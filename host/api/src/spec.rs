@@ -14,6 +14,7 @@ pub use super::services::{Reach, ServiceOptions, Services, TrafficPolicy};
 use super::status::ReplicaGroupStatus;
 pub use super::template::{ClaimTemplate, Template};
 pub use super::update::{Batch, OnFailure, ReplaceWhen, Strategy, Update};
+pub use super::zones::{Zone, Zones};
 
 /// The desired state of the group.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -128,6 +129,10 @@ pub struct ReplicaGroupSpec {
     /// What makes the pods of the members, and which members are to go.
     #[serde(default)]
     pub members: Members,
+
+    /// The zones among which the members are divided.
+    #[serde(default, skip_serializing_if = "Zones::is_empty")]
+    pub zones: Zones,
 
     /// How the number of members changes, and what becomes of members that leave because `replicas` was lowered.
     #[serde(default)]

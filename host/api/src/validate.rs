@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tanist_core::contract::{MemberName, Position};
 use tanist_core::data::read_sequence;
 use tanist_core::limits;
-use tanist_core::record::GroupSize;
+use tanist_core::record::{GroupSize, Zone};
 use tanist_core::roster;
 use tanist_core::snapshot::{
     self, Command, Commands, Failover, Former, Group, MemberCommands, Mode, Override, RecoveryRequest, Update,
@@ -114,6 +114,7 @@ pub fn group(object: &ReplicaGroup, domain: &str) -> Result<Group, Invalid> {
         },
         makes_pods: spec.members.kind == MembersKind::Pods,
         unwanted: unwanted(object),
+        zones: spec.zones.list.iter().map(|z| Zone { name: z.name.clone(), replicas: z.replicas }).collect(),
         cluster_state: cluster_state(object)?,
         paused: spec.paused,
         retry: object.annotations().get(ANNOTATION_RETRY).cloned(),

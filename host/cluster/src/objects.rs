@@ -16,6 +16,7 @@ mod runner;
 mod services;
 mod state;
 mod template_note;
+mod zones;
 
 pub use members::{LABEL_REVISION, member};
 pub use revision::{revision, revision_name};

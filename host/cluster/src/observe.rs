@@ -256,7 +256,8 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
     world.find_successors(&mut members, &used);
     let surplus_claims = world.surplus_claims(Roster::new(&group, set.as_ref(), &record), &members, &record);
     let left_claims = world.left_claims(&group, &members, &record);
-    let Nodes { nodes, taints, deleted: deleted_nodes } = nodes::read(ctx, &members, &record).await?;
+    let label = object.spec.zones.node_label.as_deref();
+    let Nodes { nodes, taints, deleted: deleted_nodes } = nodes::read(ctx, &members, &record, label).await?;
     silence(&mut members, nodes.as_ref());
     let templates = conditions::templates(&object);
     let around = Around { templates, unbound: &world.unbound, record: &record, nodes: nodes.as_ref(), taints: &taints };

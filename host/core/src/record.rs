@@ -9,6 +9,7 @@ mod seats;
 mod started;
 mod update;
 mod verb;
+mod zones;
 
 pub use event::Event;
 pub use membership::{GroupSize, Listed, Membership, Resizing};
@@ -18,6 +19,7 @@ pub use seats::Seats;
 pub use started::{Broken, Started};
 pub use update::{Canary, Failing, Fallback, GivenUp, Trial, Updating, Verdict};
 pub use verb::Verb;
+pub use zones::{Wanted, Zone};
 
 use crate::contract::{Failure, MemberName, Sequence, Timestamp, Transition};
 use crate::limits;

@@ -19,6 +19,8 @@ use tanist_api::spec::MembersKind;
 use tanist_api::{ANNOTATION_POD_REVISION, GATE_MEMBER, ReplicaGroup};
 use tanist_cluster::cluster::Kind;
 use tanist_core::contract::Role;
+use tanist_core::record::{Seats, Wanted, Zone};
+use tanist_core::roster;
 
 /// How often they look.
 const TICK: Duration = Duration::from_millis(200);
@@ -171,11 +173,30 @@ pub fn desired(group: &ReplicaGroup) -> Vec<String> {
     if numbers.is_none() && (record.is_some() || group.spec.members.kind == MembersKind::StatefulSet) {
         return (0..replicas).map(|ordinal| format!("{name}-{ordinal}")).collect();
     }
+    if let Some(staying) = seats.and_then(|seats| divided(group, record, seats)) {
+        return staying;
+    }
     let is_free = |number: &&Value| leaving.is_none_or(|all| !all.contains(number)) && !is_replaced(number);
     let staying = numbers.into_iter().flatten().filter(is_free);
     let members = staying.filter_map(Value::as_u64).map(|number| format!("{name}-{number}"));
     let stays = |member: &String| !group.spec.members.remove.contains(member);
     members.filter(stays).take(usize::try_from(replicas).unwrap_or(usize::MAX)).collect()
+}
+
+/// The members that are desired for good of a group that is divided among zones. That each zone has its share in the end is seen by the nodes (`oracles/whole.rs`).
+fn divided(group: &ReplicaGroup, record: Option<&Value>, seats: &Value) -> Option<Vec<String>> {
+    let (name, spec) = (group.name_any(), &group.spec);
+    let zones: Vec<Zone> =
+        spec.zones.list.iter().map(|zone| Zone { name: zone.name.clone(), replicas: zone.replicas }).collect();
+    let mut seats: Seats = serde_json::from_value(seats.clone()).ok().filter(|_| !zones.is_empty())?;
+    let number = |member: &str| roster::ordinal(&name, member);
+    let unwanted: BTreeSet<u32> = spec.members.remove.iter().filter_map(|member| number(member)).collect();
+    let led = record.and_then(|record| record.get("lastPrimaries")?.as_array()).into_iter().flatten();
+    let primaries = led.filter_map(|last| number(last.get("member")?.as_str()?)).collect();
+    let moves = spec.update.max_concurrent_replacements;
+    seats.replaced.clear();
+    let wanted = Wanted { replicas: spec.replicas, unwanted: &unwanted, zones: &zones, moves, primaries: &primaries };
+    Some(seats.stay(&wanted).into_iter().map(|number| format!("{name}-{number}")).collect())
 }
 
 /// Whether that member is desired.
@@ -323,16 +344,29 @@ fn finish(state: &mut State, name: &str, uid: &str) {
     state.say(format!("{name} is gone"));
 }
 
-/// The first node that is up and has no other member, else any that is up.
+/// The first node that is up and has no other member, else any that is up; of those on which the pod may run.
 fn schedule(state: &State, name: &str) -> Option<String> {
+    let allowed = |node: &&String| state.pods.get(name).is_some_and(|pod| may_run_on(state, pod, node));
     let taken: Vec<&str> = state.pods.values().filter_map(|pod| pod.spec.as_ref()?.node_name.as_deref()).collect();
-    let up = || state.nodes.keys().filter(|node| state.is_up(node) && !state.is_cordoned(node));
+    let up = || state.nodes.keys().filter(|node| state.is_up(node) && !state.is_cordoned(node)).filter(allowed);
     let own = name.rsplit_once('-').map(|(_, ordinal)| format!("n{ordinal}"));
     let free = |node: &&String| !taken.contains(&node.as_str());
     up().find(|node| Some(*node) == own.as_ref() && free(node))
         .or_else(|| up().find(free))
         .or_else(|| up().next())
         .cloned()
+}
+
+/// Whether the node has the labels that the pod requires.
+fn may_run_on(state: &State, pod: &Pod, node: &str) -> bool {
+    let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref()?.node_affinity.as_ref());
+    let required = affinity.and_then(|own| own.required_during_scheduling_ignored_during_execution.as_ref());
+    let Some(required) = required else { return true };
+    let labels = state.nodes.get(node).map(|node| node.labels().clone()).unwrap_or_default();
+    required.node_selector_terms.iter().any(|term| {
+        let mut wanted = term.match_expressions.iter().flatten();
+        wanted.all(|want| labels.get(&want.key).is_some_and(|is| want.values.iter().flatten().any(|one| one == is)))
+    })
 }
 
 fn start(state: &mut State, name: &str) {

@@ -118,11 +118,13 @@ pub enum Fault {
     MemberRemoved,
     /// A user wants the other kind of members.
     KindChanged,
+    /// A user names other zones, in a group whose pods the operator makes.
+    ZonesChanged,
 }
 
 impl Fault {
     /// All kinds of faults that a life may have.
-    pub const ALL: [Fault; 54] = [
+    pub const ALL: [Fault; 55] = [
         Fault::RequestLost,
         Fault::AnswerLost,
         Fault::Refused,
@@ -177,6 +179,7 @@ impl Fault {
         Fault::PrimaryByHand,
         Fault::MemberRemoved,
         Fault::KindChanged,
+        Fault::ZonesChanged,
     ];
 
     /// Kinds that no life draws by itself yet; `tanist simulate --faults` has them. After a user started a second primary by hand a group may ask an administrator about

@@ -76,6 +76,7 @@ impl Fault {
             Fault::PrimaryByHand => ("primary-by-hand", "a user starts a second primary by hand"),
             Fault::MemberRemoved => ("member-removed", "a user wants a member to go, or takes that back"),
             Fault::KindChanged => ("kind-changed", "a user wants the other kind of members"),
+            Fault::ZonesChanged => ("zones-changed", "a user names other zones for the members"),
         }
     }
 }

@@ -170,6 +170,10 @@ pub fn groups(seed: u64) -> Vec<ReplicaGroup> {
         if makes_pods(seed) {
             pods_by_operator(group);
             replaced(seed, group);
+            // Of these in one of three the members are divided among zones from the beginning.
+            if seed % 37 < 12 {
+                users::divide(group, users::TWO_ZONES);
+            }
         }
     }
     groups

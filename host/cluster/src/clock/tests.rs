@@ -147,6 +147,7 @@ pub fn snapshot(now: Timestamp, node: Node) -> Snapshot {
         deletes_volumes: false,
         makes_pods: false,
         unwanted: Default::default(),
+        zones: Vec::new(),
         cluster_state: None,
         override_error: None,
         requested_recovery: None,

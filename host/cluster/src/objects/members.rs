@@ -1,7 +1,7 @@
 //! Builds the claims and the pods of members where the operator makes them itself (`spec.members.kind: Pods`, D23). They are what the controller of a StatefulSet would make: the same
 //! names, the same DNS names, the same labels, so that nothing else has to know the difference.
 use super::pods::{list, object, template};
-use super::{BuildError, Settings, TemplateNote, config_of, owner, template_hash};
+use super::{BuildError, Settings, TemplateNote, config_of, owner, template_hash, zones};
 use kube::ResourceExt;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -42,14 +42,23 @@ fn revision(template: &Value) -> String {
     digits.chars().take(DIGITS).collect()
 }
 
-/// The claims of a member and then its pod. `ordinal`: the number in its name.
+/// The claims of a member and then its pod. `ordinal`: the number in its name. `zone`: the one that it belongs to.
 ///
 /// # Errors
 /// When no pod can be made from the template.
-pub fn member(group: &ReplicaGroup, ordinal: u32, settings: &Settings) -> Result<Vec<Value>, BuildError> {
+pub fn member(
+    group: &ReplicaGroup,
+    ordinal: u32,
+    zone: Option<&str>,
+    settings: &Settings,
+) -> Result<Vec<Value>, BuildError> {
     let name = format!("{}-{ordinal}", group.name_any());
     let mut objects = claims(group, &name)?;
-    objects.push(pod(group, &name, ordinal, settings)?);
+    let mut pod = pod(group, &name, ordinal, settings)?;
+    if let Some(zone) = zone {
+        zones::place(group, zone, &mut pod)?;
+    }
+    objects.push(pod);
     Ok(objects)
 }
 

@@ -6,9 +6,8 @@ use tanist_api::spec::{Runner, default};
 use tanist_api::{ANNOTATION_CONFIG, ANNOTATION_TEMPLATE, GATE_MEMBER, LABEL_GROUP, ReplicaGroup};
 use tanist_protocol::place;
 
-/// The label of a node, and that of its zone.
+/// The label of a node.
 const HOST: &str = "kubernetes.io/hostname";
-const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// The `StatefulSet` (row A45). It creates all pods at once and replaces none by itself: policies decide about order, and plans about replacing
 /// pods. It never deletes a claim.
@@ -80,7 +79,7 @@ fn spread(group: &ReplicaGroup, spec: &mut Map<String, Value>) -> Result<(), Bui
     let preference = json!({"preferredDuringSchedulingIgnoredDuringExecution": [apart]});
     unless_set(object(spec, "affinity", "template.spec")?, "podAntiAffinity", preference);
     let even = |key: &str| json!({"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": members});
-    unless_set(spec, "topologySpreadConstraints", json!([even(ZONE), even(HOST)]));
+    unless_set(spec, "topologySpreadConstraints", json!([even(group.spec.zones.label()), even(HOST)]));
     Ok(())
 }
 
@@ -88,12 +87,17 @@ fn spread(group: &ReplicaGroup, spec: &mut Map<String, Value>) -> Result<(), Bui
 /// to them.
 fn introduce(group: &ReplicaGroup, container: &mut Map<String, Value>) -> Result<(), BuildError> {
     let from = |path: &str| json!({"fieldRef": {"fieldPath": path}});
-    let ours = [
+    let ours = vec![
         json!({"name": "POD_NAME", "valueFrom": from("metadata.name")}),
         json!({"name": "POD_NAMESPACE", "valueFrom": from("metadata.namespace")}),
         json!({"name": "SERVICE_NAME", "value": group.name_any()}),
         json!({"name": place::POD_UID, "valueFrom": from("metadata.uid")}),
     ];
+    add_env(container, ours)
+}
+
+/// Adds environment variables to a container, before its own, unless the user sets them.
+pub(super) fn add_env(container: &mut Map<String, Value>, ours: Vec<Value>) -> Result<(), BuildError> {
     let env = list(container, "env", "a container of template.spec")?;
     let missing = |own: &Value| !env.iter().any(|theirs| theirs.get("name") == own.get("name"));
     let mut all: Vec<Value> = ours.into_iter().filter(missing).collect();

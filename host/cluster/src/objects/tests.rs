@@ -2,7 +2,7 @@ use super::*;
 use serde_json::{Value, json};
 use tanist_core::record::Seats;
 
-fn settings() -> Settings {
+pub(super) fn settings() -> Settings {
     Settings { runner_image: "tanist.local/tanist:dev".into(), installation: "here".into() }
 }
 
@@ -12,7 +12,7 @@ fn objects(group: &ReplicaGroup, replicas: u32, settings: &Settings) -> Result<V
 }
 
 /// A group as it was stored, with these changes to its spec.
-fn group(changes: Value) -> ReplicaGroup {
+pub(super) fn group(changes: Value) -> ReplicaGroup {
     let mut group = json!({
         "apiVersion": "tanist.dev/v1alpha1",
         "kind": "ReplicaGroup",
@@ -153,7 +153,7 @@ fn without_a_set_the_operator_makes_what_its_controller_would() {
     let group = group(changes);
     let mut all = objects(&group, 3, &settings()).unwrap();
     assert!(all.iter().all(|object| object["kind"] != "StatefulSet"));
-    let made = member(&group, 7, &settings()).unwrap();
+    let made = member(&group, 7, None, &settings()).unwrap();
     let [claim, pod] = made.as_slice() else { panic!("one claim, then the pod") };
     let noted = &all[0]["metadata"]["annotations"]["tanist.dev/pod-revision"];
     assert_eq!(&pod["metadata"]["labels"]["controller-revision-hash"], noted);
@@ -170,7 +170,7 @@ fn a_pod_of_a_member_does_not_end_by_itself() {
     let refused = |field: &str, value: Value| {
         let spec = json!({field: value, "containers": [{"name": "db", "image": "db:1"}]});
         let group = group(json!({"members": {"kind": "Pods"}, "template": {"spec": spec}}));
-        member(&group, 0, &settings()).err().map(|error| error.to_string())
+        member(&group, 0, None, &settings()).err().map(|error| error.to_string())
     };
     assert!(refused("restartPolicy", json!("Never")).is_some_and(|why| why.contains("has to be Always, not Never")));
     assert!(refused("activeDeadlineSeconds", json!(60)).is_some());

@@ -188,8 +188,19 @@ pub fn node(node: &Node) -> tanist_core::snapshot::Node {
         seen: 0,
         out_of_service: taints.contains(&"node.kubernetes.io/out-of-service"),
         cordoned: unschedulable || taints.iter().any(|t| REMOVED_SOON.contains(t)),
-        zone: node.labels().get("topology.kubernetes.io/zone").cloned(),
+        zone: zone(node, None),
     }
+}
+
+/// The labels of a node that say its zone: of Kubernetes from 1.17 on, and of before.
+const ZONE: [&str; 2] = ["topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"];
+
+/// The zone of a node. `label`: the label that says it (`spec.zones.nodeLabel`); absent: those of Kubernetes (E14).
+#[must_use]
+pub fn zone(node: &Node, label: Option<&str>) -> Option<String> {
+    let labels = node.labels();
+    let usual = || ZONE.iter().find_map(|key| labels.get(*key));
+    label.map_or_else(usual, |label| labels.get(label)).cloned()
 }
 
 /// A text that changes when a node stops reporting or is replaced: between two looks with the same text it has reported without a break.
@@ -388,6 +399,19 @@ mod tests {
         assert!(!ended("Running", terminated()));
         assert!(ended("Failed", terminated()) && ended("Succeeded", terminated()));
         assert!(!ended("Failed", json!({"running": {}})));
+    }
+
+    // E14: labels of old and new Kubernetes, or the one that the user names.
+    #[test]
+    fn a_node_says_its_zone_by_one_of_three_labels() {
+        let zone = |labels: Value, label: Option<&str>| {
+            super::zone(&serde_json::from_value(json!({"metadata": {"name": "n", "labels": labels}})).unwrap(), label)
+        };
+        let (new, old) = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone");
+        assert_eq!(zone(json!({new: "a", old: "b"}), None).as_deref(), Some("a"));
+        assert_eq!(zone(json!({old: "b", "rack": "r"}), None).as_deref(), Some("b"));
+        assert_eq!(zone(json!({new: "a", "rack": "r"}), Some("rack")).as_deref(), Some("r"));
+        assert_eq!(zone(json!({new: "a"}), Some("rack")), None, "another label says nothing about racks");
     }
 
     // A drain begins with a cordon; drains of autoscalers begin with a taint.

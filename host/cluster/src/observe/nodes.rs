@@ -24,8 +24,13 @@ pub(super) struct Nodes {
     pub(super) deleted: BTreeMap<String, Timestamp>,
 }
 
-/// The nodes of members and last primaries.
-pub(super) async fn read(ctx: &Arc<Context>, members: &[Member], record: &Record) -> Result<Nodes, Error> {
+/// The nodes of members and last primaries. `label`: that of a node's zone, if the user names one.
+pub(super) async fn read(
+    ctx: &Arc<Context>,
+    members: &[Member],
+    record: &Record,
+    label: Option<&str>,
+) -> Result<Nodes, Error> {
     let of_pods = members.iter().filter_map(|m| m.pod.as_ref()?.node.clone());
     let of_memory = record.ran().filter_map(|l| l.node.clone());
     let names: BTreeSet<String> = of_pods.chain(of_memory).collect();
@@ -45,9 +50,65 @@ pub(super) async fn read(ctx: &Arc<Context>, members: &[Member], record: &Record
             found.deleted.insert(name.clone(), ctx.hints.deleted_node(&name, now));
             continue;
         };
-        let seen = ctx.hints.node(&name, &convert::life(&node), convert::node(&node), now);
+        let zone = convert::zone(&node, label);
+        let seen = ctx.hints.node(&name, &convert::life(&node), snapshot::Node { zone, ..convert::node(&node) }, now);
         found.nodes.get_or_insert_default().insert(name.clone(), seen);
         found.taints.insert(name, conditions::taints(&node));
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::{Cluster, Error as Failed, Exec, Found, Object, Read, Write};
+    use crate::context::Context;
+    use crate::stub::Stub;
+    use futures::FutureExt;
+    use futures::future::BoxFuture;
+    use tanist_core::evidence::Ended;
+    use tanist_core::record::LastPrimary;
+    use tokio::sync::Barrier;
+
+    /// Answers a read only when as many as are awaited have arrived.
+    struct Together(Barrier);
+
+    impl Cluster for Together {
+        fn read(&self, _: Read) -> BoxFuture<'_, Result<Found, Failed>> {
+            async {
+                self.0.wait().await;
+                Ok(Found { objects: vec![Object::Node(Arc::default())], version: None })
+            }
+            .boxed()
+        }
+
+        fn write(&self, _: Write) -> BoxFuture<'_, Result<Option<Object>, Failed>> {
+            async { Ok(None) }.boxed()
+        }
+
+        fn exec(&self, _: Exec) -> BoxFuture<'_, Ended> {
+            async { Ended::Unknown("nothing runs here".into()) }.boxed()
+        }
+    }
+
+    // A group on many nodes is not looked at for as long as one read takes, times their number.
+    #[tokio::test(start_paused = true)]
+    async fn nodes_are_read_beside_each_other() {
+        let stub = Stub::new();
+        let context = Arc::into_inner(stub.context()).unwrap();
+        let cluster = Arc::new(Together(Barrier::new(NODES_AT_ONCE)));
+        let ctx = Arc::new(Context { cluster, ..context });
+        let ran = |number: usize| LastPrimary {
+            member: format!("db-{number}").as_str().into(),
+            pod_uid: "u".into(),
+            container: "db".into(),
+            container_id: "c".into(),
+            node: Some(format!("n{number}")),
+            grace: 30,
+            gone: None,
+        };
+        let record = Record { last_primaries: (0..NODES_AT_ONCE).map(ran).collect(), ..Record::default() };
+        let read = read(&ctx, &[], &record, None).await.map_err(|error| error.to_string());
+        assert_eq!(read.map(|found| found.nodes.map(|nodes| nodes.len())), Ok(Some(NODES_AT_ONCE)));
+    }
 }

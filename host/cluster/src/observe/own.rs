@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use tanist_api::{ANNOTATION_POD_REVISION, ReplicaGroup};
+use tanist_api::{ANNOTATION_POD_REVISION, LABEL_ZONE, ReplicaGroup};
 use tanist_core::contract::{MemberName, Timestamp};
 use tanist_core::limits;
 use tanist_core::record::{Record, Seats};
@@ -44,14 +44,26 @@ impl World {
         let pods: BTreeSet<_> = self.pods.iter().filter_map(|pod| number(&pod.name_any())).collect();
         let volumes: BTreeSet<_> = self.claims().filter_map(|(member, _)| number(member.as_str())).collect();
         if let Some(seats) = record.seats.take() {
-            record.seats = Some(seats.joined(&pods.union(&volumes).copied().collect()));
+            record.seats = Some(self.placed(group, seats.joined(&pods.union(&volumes).copied().collect())));
             return;
         }
         let listed = record.membership.as_ref().map(|known| known.needed(&group.name).collect());
         // A group that never had a member has nothing to remember.
         if listed.is_some() || !pods.is_empty() || !volumes.is_empty() {
-            record.seats = Some(Seats::found(listed, &pods, &volumes));
+            record.seats = Some(self.placed(group, Seats::found(listed, &pods, &volumes)));
         }
+    }
+
+    /// Adds the zones of members of which the record does not say it, as their pods do. Where that is not known either, the nodes say it later.
+    fn placed(&self, group: &Group, mut seats: Seats) -> Seats {
+        for pod in self.pods.iter().filter(|_| !group.zones.is_empty()) {
+            let number = ordinal(&group.name, &pod.name_any()).filter(|number| seats.numbers.contains(number));
+            let zone = pod.labels().get(LABEL_ZONE);
+            if let (Some(number), Some(zone)) = (number, zone) {
+                seats.is_in(number, Some(zone));
+            }
+        }
+        seats
     }
 
     /// Reads by name the claims that the list by label does not show: a user may have made one before, and it is used as it is.
@@ -106,7 +118,8 @@ impl World {
         if set.unseen {
             // A name that no member has.
             let next = roster.own().next;
-            let pod = objects::member(made, next, &ctx.settings).map_err(Error::BuildObjects)?.pop();
+            let zone = made.spec.zones.list.first().map(|zone| zone.name.as_str());
+            let pod = objects::member(made, next, zone, &ctx.settings).map_err(Error::BuildObjects)?.pop();
             service.trial = pod.map(Arc::new);
         }
         let is_whole = |seat: &Seat| {
@@ -125,8 +138,10 @@ impl World {
             },
         };
         let made = noted.as_ref().unwrap_or(made);
+        let own = roster.own();
         for seat in seats {
-            let objects = objects::member(made, seat.ordinal, &ctx.settings).map_err(Error::BuildObjects)?;
+            let zone = own.zone(seat.ordinal);
+            let objects = objects::member(made, seat.ordinal, zone, &ctx.settings).map_err(Error::BuildObjects)?;
             let lacking = self.lacking(objects);
             if !lacking.is_empty() {
                 set.lacking.insert(seat.name, lacking);

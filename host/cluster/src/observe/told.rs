@@ -73,7 +73,9 @@ pub fn told(objects: Objects, now: Timestamp) -> Result<Told, Error> {
     let moving = world.moving(&group, &record, wants_pods);
     let about = Seen { group: &group, set: set.as_ref(), record: &record, moving: moving.as_ref() };
     let mut members = world.members(&object, about, &known, now);
-    let of_nodes = |node: &Node| ((node.name_any(), convert::node(node)), (node.name_any(), conditions::taints(node)));
+    let label = object.spec.zones.node_label.as_deref();
+    let seen = |node: &Node| tanist_core::snapshot::Node { zone: convert::zone(node, label), ..convert::node(node) };
+    let of_nodes = |node: &Node| ((node.name_any(), seen(node)), (node.name_any(), conditions::taints(node)));
     let (nodes, taints): (Option<BTreeMap<_, _>>, Option<_>) =
         nodes.map(|nodes| nodes.iter().map(of_nodes).unzip()).unzip();
     silence(&mut members, nodes.as_ref());

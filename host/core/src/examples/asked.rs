@@ -266,6 +266,7 @@ fn group(point: Point, story: &contract::Snapshot) -> Group {
         deletes_volumes: false,
         makes_pods: false,
         unwanted: Default::default(),
+        zones: Vec::new(),
         cluster_state: None,
         override_error: None,
         requested_recovery: None,

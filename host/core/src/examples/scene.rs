@@ -439,6 +439,7 @@ fn group(members: u32) -> Group {
         deletes_volumes: false,
         makes_pods: false,
         unwanted: Default::default(),
+        zones: Vec::new(),
         cluster_state: None,
         override_error: None,
         requested_recovery: None,

@@ -1,4 +1,5 @@
 //! Who the members are of a group whose pods this operator makes itself: no `StatefulSet` says it.
+use super::zones::{self, Wanted};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,6 +20,9 @@ pub struct Seats {
     /// The numbers of those of them that leave, since the new ones work.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub leaving: BTreeSet<u32>,
+    /// In which zone each member is (`spec.zones`): by the name of the zone the numbers of its members. A member keeps its zone for life; who is in none is not known yet.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub zones: BTreeMap<String, BTreeSet<u32>>,
     /// The number of the next new member.
     #[serde(default)]
     pub next: u32,
@@ -47,30 +51,40 @@ impl Seats {
         self
     }
 
-    /// The members that there are when `replicas` are desired: those of before a stop come back, then new ones come until enough are there that stay.
-    /// `unwanted`: the members that the user wants to go.
+    /// The members that there are when these are wanted: those of before a stop come back, then new ones come until enough are there that stay.
     #[must_use]
-    pub fn filled(&self, replicas: u32, unwanted: &BTreeSet<u32>) -> Self {
+    pub fn filled(&self, wanted: &Wanted<'_>) -> Self {
         let mut seats = self.clone();
-        if replicas > 0 {
+        if wanted.replicas > 0 {
             seats.numbers.append(&mut seats.dormant);
         }
-        let staying = seats.numbers.iter().filter(|number| seats.is_free(**number, unwanted)).count();
-        let missing = usize::try_from(replicas).unwrap_or(usize::MAX).saturating_sub(staying);
-        let new: Vec<u32> = (seats.next..u32::MAX).filter(|number| !unwanted.contains(number)).take(missing).collect();
-        if let Some(last) = new.last() {
-            seats.next = last.saturating_add(1);
+        if wanted.zones.is_empty() {
+            seats.zones.clear();
         }
-        seats.numbers.extend(new);
+        let free = seats.free(wanted.unwanted);
+        let few = usize::try_from(wanted.replicas).unwrap_or(usize::MAX).saturating_sub(free.len());
+        let places: Vec<Option<&str>> = match wanted.zones.is_empty() {
+            true => vec![None; few],
+            false => zones::missing(&seats, &free, wanted).into_iter().map(Some).collect(),
+        };
+        let numbers = (seats.next..u32::MAX).filter(|number| !wanted.unwanted.contains(number));
+        for (number, zone) in numbers.zip(places) {
+            seats.numbers.insert(number);
+            seats.next = number.saturating_add(1);
+            seats.is_in(number, zone);
+        }
         seats
     }
 
-    /// The members that stay when `replicas` are desired: the lowest numbers of those that may, and beside them those in whose place new ones come.
+    /// The members that stay when these are wanted: the lowest numbers of those that may, in each zone as many as it is to have, and beside them those in whose place new ones come.
     #[must_use]
-    pub fn stay(&self, replicas: u32, unwanted: &BTreeSet<u32>) -> BTreeSet<u32> {
-        let most = usize::try_from(replicas).unwrap_or(usize::MAX);
-        let free = self.numbers.iter().copied().filter(|number| self.is_free(*number, unwanted)).take(most);
-        free.chain(self.kept(replicas, unwanted)).collect()
+    pub fn stay(&self, wanted: &Wanted<'_>) -> BTreeSet<u32> {
+        let free = self.free(wanted.unwanted);
+        let stay = match wanted.zones.is_empty() {
+            true => free.into_iter().take(usize::try_from(wanted.replicas).unwrap_or(usize::MAX)).collect(),
+            false => zones::staying(self, &free, wanted),
+        };
+        stay.into_iter().chain(self.kept(wanted.replicas, wanted.unwanted)).collect()
     }
 
     /// Those who stay until new ones work in their place. With 0 members nobody does.
@@ -79,9 +93,25 @@ impl Seats {
         self.replaced.keys().copied().filter(move |number| replicas > 0 && stays(number))
     }
 
-    /// Whether that member may be one of the desired ones for good.
-    fn is_free(&self, number: u32, unwanted: &BTreeSet<u32>) -> bool {
-        !unwanted.contains(&number) && !self.leaving.contains(&number) && !self.replaced.contains_key(&number)
+    /// Those who may be among the desired ones for good.
+    fn free(&self, unwanted: &BTreeSet<u32>) -> BTreeSet<u32> {
+        let goes = |number: &u32| {
+            unwanted.contains(number) || self.leaving.contains(number) || self.replaced.contains_key(number)
+        };
+        self.numbers.iter().copied().filter(|number| !goes(number)).collect()
+    }
+
+    /// The zone of that member. Absent: it has none, or nobody knows it.
+    #[must_use]
+    pub fn zone(&self, number: u32) -> Option<&str> {
+        self.zones.iter().find(|(_, members)| members.contains(&number)).map(|(zone, _)| zone.as_str())
+    }
+
+    /// Notes the zone of a member of which none is known.
+    pub fn is_in(&mut self, number: u32, zone: Option<&str>) {
+        if let Some(zone) = zone.filter(|_| self.zone(number).is_none()) {
+            self.zones.entry(zone.to_owned()).or_default().insert(number);
+        }
     }
 
     /// Whether that member came in the place of another one, which has not begun to leave yet.
@@ -99,6 +129,11 @@ impl Seats {
         self.leaving.retain(|number| !numbers.contains(number));
         if come_back {
             self.dormant.append(&mut leave);
+            return;
         }
+        for members in self.zones.values_mut() {
+            members.retain(|number| !leave.contains(number));
+        }
+        self.zones.retain(|_, members| !members.is_empty());
     }
 }

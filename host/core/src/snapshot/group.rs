@@ -1,7 +1,7 @@
 //! What the user asks for: the spec, validated.
 use super::Commands;
 use crate::contract::{MemberName, Position, Timestamp};
-use crate::record::GroupSize;
+use crate::record::{GroupSize, Zone};
 use crate::state::Template;
 use std::collections::BTreeSet;
 
@@ -48,6 +48,8 @@ pub struct Group {
     pub makes_pods: bool,
     /// The numbers of members that the user wants to go (`spec.members.remove`).
     pub unwanted: BTreeSet<u32>,
+    /// The zones among which the members are divided (`spec.zones`). Empty: none are named.
+    pub zones: Vec<Zone>,
     /// The ConfigMap that names the members (`spec.clusterState`). Absent: none is wanted.
     pub cluster_state: Option<Template>,
     /// Whether the group is paused: then only open commands are settled.

@@ -6,9 +6,17 @@ use crate::snapshot::Snapshot;
 
 /// Runs this step; see the documentation of the module.
 pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
-    if s.group.makes_pods {
-        plan.record.seats = Some(s.roster().own());
+    if !s.group.makes_pods {
+        return;
     }
+    let mut seats = s.roster().own();
+    // Of members from before `spec.zones` was set the nodes know it.
+    for member in s.members.iter().filter(|_| !s.group.zones.is_empty()) {
+        if seats.numbers.contains(&member.ordinal) {
+            seats.is_in(member.ordinal, s.zone(member));
+        }
+    }
+    plan.record.seats = Some(seats);
 }
 
 /// Last of all: members in whose place new ones come, and of these the ones that may leave now, because the new ones work, and the ones that stay after all. Then the new ones leave, for they have the higher numbers. It

@@ -37,3 +37,4 @@ mod time;
 mod told;
 mod update;
 mod volumes;
+mod zones;

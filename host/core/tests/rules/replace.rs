@@ -9,7 +9,7 @@ use tanist_core::contract::{Phase, Position, Role};
 use tanist_core::decide::decide;
 use tanist_core::plan::{Action, Plan, Reason};
 use tanist_core::policy::Point;
-use tanist_core::record::{Canary, Event, Seats, Switchover, Updating, Verb, Verdict};
+use tanist_core::record::{Canary, Event, Seats, Switchover, Updating, Verb, Verdict, Wanted};
 use tanist_core::snapshot::{Member, Mode, Moving, Set, Snapshot, Strategy};
 use tanist_core::status::{Kind, PolicyHealth, Truth, report};
 
@@ -680,9 +680,13 @@ fn a_member_that_left_is_not_replaced_any_more() {
         next: 4,
         ..Seats::default()
     };
-    assert_eq!(known.stay(3, &set(&[])), set(&[1, 2, 3]));
-    assert_eq!(known.stay(1, &set(&[2])), set(&[1, 3]), "fewer are desired, and the user wants db-2 to go");
-    assert_eq!(known.stay(0, &set(&[])), set(&[]));
+    let stay = |known: &Seats, replicas, unwanted: &[u32]| {
+        let (unwanted, primaries) = (set(unwanted), set(&[]));
+        known.stay(&Wanted { replicas, unwanted: &unwanted, zones: &[], moves: 1, primaries: &primaries })
+    };
+    assert_eq!(stay(&known, 3, &[]), set(&[1, 2, 3]));
+    assert_eq!(stay(&known, 1, &[2]), set(&[1, 3]), "fewer are desired, and the user wants db-2 to go");
+    assert_eq!(stay(&known, 0, &[]), set(&[]));
     known.remove(&set(&[2]), false);
     assert_eq!((known.numbers.clone(), known.replaced.clone()), (set(&[0, 1, 3]), called(&[1])));
     known.remove(&set(&[0, 1, 3]), true);

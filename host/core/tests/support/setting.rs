@@ -50,6 +50,7 @@ pub fn group(replicas: u32, primaries: u32) -> Group {
         deletes_volumes: false,
         makes_pods: false,
         unwanted: Default::default(),
+        zones: Vec::new(),
         cluster_state: None,
         override_error: None,
         requested_recovery: None,

@@ -36,6 +36,7 @@ pub fn lacks(state: &State, group: &ReplicaGroup) -> Vec<String> {
     lacks.extend(others.map(|(_, machine)| format!("{} still runs on {}", machine.pod, machine.node)));
     lacks.extend(services_lack(state, &name));
     lacks.extend(makers_differ(state, group, &members));
+    lacks.extend(zones_differ(state, group, &members));
     lacks.extend(agree::differ(state, group));
     lacks
 }
@@ -106,6 +107,31 @@ fn makers_differ(state: &State, group: &ReplicaGroup, members: &[String]) -> Vec
         owners.is_some_and(|owners| owners.iter().all(|owner| Some(&owner.uid) != maker.as_ref()))
     });
     wrong.extend(others.map(|pod| format!("{pod} belongs to something else than what makes it")));
+    wrong
+}
+
+/// How the members are divided among zones otherwise than the group asks for (E14, E15), by the nodes on which they run.
+fn zones_differ(state: &State, group: &ReplicaGroup, members: &[String]) -> Vec<String> {
+    let zones = &group.spec.zones.list;
+    if zones.is_empty() || group.spec.replicas == 0 {
+        return Vec::new();
+    }
+    let label =
+        |machine: &Machine| state.nodes.get(&machine.node)?.labels().get("topology.kubernetes.io/zone").cloned();
+    let places: Vec<Option<String>> = members.iter().map(|pod| state.machine(pod).and_then(label)).collect();
+    let count = |name: &str| places.iter().filter(|place| place.as_deref() == Some(name)).count();
+    let mut wrong = Vec::new();
+    for zone in zones {
+        if let Some(replicas) = zone.replicas.filter(|replicas| *replicas as usize != count(&zone.name)) {
+            wrong.push(format!("{} of {replicas} members are in {}", count(&zone.name), zone.name));
+        }
+    }
+    let open: Vec<usize> = zones.iter().filter(|zone| zone.replicas.is_none()).map(|zone| count(&zone.name)).collect();
+    let (least, most) = (open.iter().min().copied().unwrap_or(0), open.iter().max().copied().unwrap_or(0));
+    let all: usize = zones.iter().map(|zone| count(&zone.name)).sum();
+    if most > least + 1 || all != members.len() {
+        wrong.push(format!("its members are in {places:?}"));
+    }
     wrong
 }
 

@@ -8,12 +8,31 @@ use crate::server::{GUARDED, MEMORY};
 use crate::world::{Machine, State};
 use kube::ResourceExt;
 use serde_json::{Value, json};
-use tanist_api::spec::{MembersKind, Primaries};
+use tanist_api::spec::{MembersKind, Primaries, Zone};
 use tanist_api::{LABEL_GROUP, ReplicaGroup};
 use tanist_core::contract::Role;
 
 /// The most primaries that a user asks for by number; beyond it all members are to be.
 const PRIMARIES: u32 = 3;
+
+/// The zones that there are.
+pub const TWO_ZONES: &[(&str, Option<u32>)] = &[("zone-a", None), ("zone-b", None)];
+
+/// What users say about zones: some want a number of members in one.
+const ZONES: [&[(&str, Option<u32>)]; 6] = [
+    &[],
+    TWO_ZONES,
+    &[("zone-b", None)],
+    &[("zone-a", None)],
+    &[("zone-b", None), ("zone-a", Some(1))],
+    &[("zone-a", Some(0)), ("zone-b", None)],
+];
+
+/// The members of a group are divided among these zones.
+pub fn divide(group: &mut ReplicaGroup, zones: &[(&str, Option<u32>)]) {
+    let zone = |(name, replicas): &(&str, Option<u32>)| Zone { name: (*name).to_owned(), replicas: *replicas };
+    group.spec.zones.list = zones.iter().map(zone).collect();
+}
 
 /// Users change that group.
 pub fn strike(state: &mut State, name: &str) {
@@ -44,6 +63,11 @@ pub fn strike(state: &mut State, name: &str) {
     let makes_pods = state.groups.get(name).is_some_and(|group| group.spec.members.kind == MembersKind::Pods);
     if makes_pods && state.happens(Fault::MemberRemoved, 8) {
         remove_member(state, name);
+    }
+    if makes_pods && state.happens(Fault::ZonesChanged, 10) {
+        let chosen = state.roll(Fault::ZonesChanged, ZONES.len() as u64);
+        let zones = ZONES.get(usize::try_from(chosen).unwrap_or(0)).copied().unwrap_or_default();
+        edit(state, name, &format!("its zones are {zones:?}"), |group| divide(group, zones));
     }
     if state.happens(Fault::KindChanged, 12) {
         change_kind(state, name);
@@ -79,9 +103,10 @@ pub fn change_kind(state: &mut State, name: &str) {
             MembersKind::StatefulSet => MembersKind::Pods,
             MembersKind::Pods => MembersKind::StatefulSet,
         };
-        // The API server refuses names of members that are to go with a StatefulSet.
+        // The API server refuses names of members that are to go, and zones, with a StatefulSet.
         if members.kind == MembersKind::StatefulSet {
             members.remove.clear();
+            group.spec.zones.list.clear();
         }
     });
 }

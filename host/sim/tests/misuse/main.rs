@@ -217,7 +217,7 @@ fn seen(group: &ReplicaGroup) -> (String, String) {
     let note = TemplateNote::next(None, template_hash(&group), std::iter::empty(), None, None);
     let objects = desired(&group, group.spec.replicas, &settings, &note);
     // Where the operator makes the pods itself they are no part of these.
-    let made = member(&group, 0, &settings);
+    let made = member(&group, 0, group.spec.zones.list.first().map(|zone| zone.name.as_str()), &settings);
     (format!("{:?}", validate::group(&group, "cluster.local")), format!("{objects:?} {made:?}"))
 }
 

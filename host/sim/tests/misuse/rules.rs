@@ -107,6 +107,27 @@ const RULES: &[(&str, Rule)] = &[
         let recreates = own.pointer("/update/strategy").is_none_or(|strategy| strategy == "Recreate");
         recreates || own.pointer("/members/kind").is_some_and(|kind| kind == "Pods")
     }),
+    (
+        "self.members.kind == 'Pods' || !has(self.zones) || !has(self.zones.list) || self.zones.list.size() == 0",
+        |own| {
+            let is_empty = own.pointer("/zones/list").and_then(Value::as_array).is_none_or(Vec::is_empty);
+            is_empty || own.pointer("/members/kind").is_some_and(|kind| kind == "Pods")
+        },
+    ),
+    (
+        "self.replicas == 0 || !has(self.zones) || !has(self.zones.list) || self.zones.list.size() == 0 || \
+         (self.zones.list.map(z, has(z.replicas) ? z.replicas : 0).sum() <= self.replicas && \
+         (self.zones.list.exists(z, !has(z.replicas)) || self.zones.list.map(z, z.replicas).sum() == self.replicas))",
+        |own| {
+            let zones = own.pointer("/zones/list").and_then(Value::as_array).filter(|zones| !zones.is_empty());
+            let replicas = own["replicas"].as_i64().unwrap_or(0);
+            zones.is_none_or(|zones| {
+                let given: Vec<i64> = zones.iter().filter_map(|zone| zone["replicas"].as_i64()).collect();
+                let sum: i64 = given.iter().sum();
+                replicas == 0 || sum == replicas || sum < replicas && given.len() < zones.len()
+            })
+        },
+    ),
     ("self.kind == 'Pods' || !has(self.remove) || self.remove.size() == 0", |own| {
         own["kind"] == "Pods" || own.get("remove").and_then(Value::as_array).is_none_or(Vec::is_empty)
     }),
