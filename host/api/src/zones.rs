@@ -15,7 +15,8 @@ pub struct Zones {
     pub node_label: Option<String>,
     /// The zones, with `members.kind: Pods`. Each member belongs to one of them for life: its pod has to run there (a required node affinity, in addition to yours), has the labels `tanist.dev/zone` and `tanist.dev/zone-index`,
     /// and its containers have the environment variables ZONE_NAME and ZONE_INDEX (0 for the first). It is one group all the same: one lead over all zones. When a zone is added, removed or renamed, members move: a new
-    /// member joins in the right zone first, then one of the others leaves, `update.maxConcurrentReplacements` at a time, primaries last. Empty: members run anywhere.
+    /// member joins in the right zone first, then the one in whose place it came leaves, `update.maxConcurrentReplacements` at a time (those that an update brings count, too), primaries last. That needs `commands.secondary` or
+    /// `commands.memberList`. Empty: members run anywhere.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub list: Vec<Zone>,

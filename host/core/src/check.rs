@@ -16,6 +16,7 @@ mod scaling;
 mod seed;
 mod update;
 mod volumes;
+mod zones;
 
 pub use answers::reply;
 pub use failover::{Behind, FailoverOrder, failover_alone, is_running_secondary};
@@ -48,6 +49,7 @@ pub use update::{
     take_pod_away, template_works, update_idle, update_member, works_with_template,
 };
 pub use volumes::discard_claim;
+pub use zones::{comes_to_a_zone, is_misplaced, move_member, next_to_move};
 
 use crate::contract::{MemberName, Phase, Role};
 use crate::over::role_word;

@@ -82,6 +82,7 @@ pub fn decide(snapshot: &Snapshot, policies: &dyn Policies) -> Plan {
         if !gave_up && !judged {
             steps::update::step(&now, policies, &mut plan);
         }
+        steps::zones::step(&now, policies, &mut plan);
         // Asked last of all. The second look has the record from before this round: what a switchover changed in it counts in the next one.
         if now.record.switchover == snapshot.record.switchover {
             steps::rebalance::step(&now, policies, &mut plan);

@@ -271,6 +271,8 @@ words! {
         ShrinkPending,
         /// The group is on its way from one kind of members to the other.
         MovePending,
+        /// Members move to other zones.
+        ZonesPending,
         /// The override cannot be used.
         OverrideInvalid,
         /// No member said who the members of the application are.

@@ -1,7 +1,6 @@
 //! The roster of a group: who its members are, and who of them stays. Here it is said which numbers are members: those of a `StatefulSet` from 0 up, or where this operator
 //! makes the pods those that it gave out ([`Seats`]). Rules ask for the standing of a member, and not for its number.
 use crate::contract::MemberName;
-use crate::limits;
 use crate::record::{Record, Seats, Wanted};
 use crate::snapshot::{Group, Member, Set};
 use std::collections::BTreeSet;
@@ -95,26 +94,21 @@ impl<'a> Roster<'a> {
         seats.numbers.extend(self.listed());
         let seen = seats.numbers.last().map_or(0, |highest| highest.saturating_add(1));
         seats.next = seats.next.max(seen);
-        seats.filled(&self.wanted(&self.primaries()))
+        seats.filled(&self.wanted())
     }
 
     /// The members that the user wants, where this operator makes the pods.
-    fn wanted<'b>(self, primaries: &'b BTreeSet<u32>) -> Wanted<'b>
-    where
-        'a: 'b,
-    {
-        let Group { replicas, unwanted, zones, update, .. } = self.group;
-        // Members that agree have no room for one more when there are as many as they may be.
-        let most = u32::try_from(limits::LIST_MEMBERS).unwrap_or(u32::MAX);
-        let is_full = self.group.commands.membership.is_some() && *replicas >= most;
-        let moves = if is_full { 0 } else { update.replacements };
-        Wanted { replicas: *replicas, unwanted, zones, moves, primaries }
+    fn wanted(self) -> Wanted<'a> {
+        let Group { replicas, unwanted, zones, .. } = self.group;
+        Wanted { replicas: *replicas, unwanted, zones }
     }
 
-    /// The numbers of the members that are or may be primary.
-    fn primaries(self) -> BTreeSet<u32> {
-        let known = self.record.last_primaries.iter().map(|last| &last.member);
-        known.filter_map(|member| ordinal(&self.group.name, member.as_str())).collect()
+    /// Whether the member with that number is in a wrong zone (`spec.zones`). While policies do not let another number of members in, the numbers of the zones are those of another group.
+    #[must_use]
+    pub fn is_misplaced(self, ordinal: u32) -> bool {
+        let is_admitted = self.group.requested.replicas == self.group.replicas;
+        let can_tell = self.group.makes_pods && is_admitted && !self.group.is_stopped();
+        can_tell && self.own().is_misplaced(ordinal, &self.wanted())
     }
 
     /// How many members are desired: `replicas`, and where this operator makes the pods those in whose place new ones come, until these work.
@@ -184,7 +178,7 @@ impl<'a> Roster<'a> {
 
     fn staying(self) -> Staying {
         match self.group.makes_pods {
-            true => Staying::These(self.own().stay(&self.wanted(&self.primaries()))),
+            true => Staying::These(self.own().stay(&self.wanted())),
             false => Staying::Below(self.group.replicas),
         }
     }

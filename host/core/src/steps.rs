@@ -33,3 +33,4 @@ pub mod treat;
 mod turn;
 pub mod unroute;
 pub mod update;
+pub mod zones;

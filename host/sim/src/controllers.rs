@@ -173,7 +173,7 @@ pub fn desired(group: &ReplicaGroup) -> Vec<String> {
     if numbers.is_none() && (record.is_some() || group.spec.members.kind == MembersKind::StatefulSet) {
         return (0..replicas).map(|ordinal| format!("{name}-{ordinal}")).collect();
     }
-    if let Some(staying) = seats.and_then(|seats| divided(group, record, seats)) {
+    if let Some(staying) = seats.and_then(|seats| divided(group, seats)) {
         return staying;
     }
     let is_free = |number: &&Value| leaving.is_none_or(|all| !all.contains(number)) && !is_replaced(number);
@@ -184,18 +184,15 @@ pub fn desired(group: &ReplicaGroup) -> Vec<String> {
 }
 
 /// The members that are desired for good of a group that is divided among zones. That each zone has its share in the end is seen by the nodes (`oracles/whole.rs`).
-fn divided(group: &ReplicaGroup, record: Option<&Value>, seats: &Value) -> Option<Vec<String>> {
+fn divided(group: &ReplicaGroup, seats: &Value) -> Option<Vec<String>> {
     let (name, spec) = (group.name_any(), &group.spec);
     let zones: Vec<Zone> =
         spec.zones.list.iter().map(|zone| Zone { name: zone.name.clone(), replicas: zone.replicas }).collect();
     let mut seats: Seats = serde_json::from_value(seats.clone()).ok().filter(|_| !zones.is_empty())?;
     let number = |member: &str| roster::ordinal(&name, member);
     let unwanted: BTreeSet<u32> = spec.members.remove.iter().filter_map(|member| number(member)).collect();
-    let led = record.and_then(|record| record.get("lastPrimaries")?.as_array()).into_iter().flatten();
-    let primaries = led.filter_map(|last| number(last.get("member")?.as_str()?)).collect();
-    let moves = spec.update.max_concurrent_replacements;
     seats.replaced.clear();
-    let wanted = Wanted { replicas: spec.replicas, unwanted: &unwanted, zones: &zones, moves, primaries: &primaries };
+    let wanted = Wanted { replicas: spec.replicas, unwanted: &unwanted, zones: &zones };
     Some(seats.stay(&wanted).into_iter().map(|number| format!("{name}-{number}")).collect())
 }
 

@@ -434,7 +434,8 @@ pub fn deletes(state: &mut State, pod: &str) {
     let phase = |pod: &Shared<Pod>| pod.status.as_ref().and_then(|status| status.phase.clone());
     // To replace one that has ended treats nobody.
     let has_ended = state.pods.get(pod).and_then(phase).is_some_and(|phase| phase == "Failed");
-    if !is_update && !has_ended {
+    // Nor is the pod of a member that has left treated.
+    if !is_update && !has_ended && !seats::has_left(state, pod) {
         treats::treats(state, pod);
     }
     let Some(machine) = state.machine(pod) else { return };

@@ -104,10 +104,11 @@ async fn former_labels_go_on(shop: &Shop) -> Result<()> {
     shop.undisturbed(&before).await
 }
 
-/// The older operator reads the record that the newer one wrote; it would say otherwise in its first round.
+/// The older operator reads the record that the newer one wrote; it would say otherwise in the round in which it sees a change.
 async fn record_is_read(shop: &Shop) -> Result<()> {
-    tokio::time::sleep(std::time::Duration::from_secs(10)).await;
-    let group = shop.group.get().await?;
+    shop.group.change(json!({"resyncIntervalSeconds": 49})).await?;
+    let observed = |group: &Value| group.pointer("/status/observedGeneration") == group.pointer("/metadata/generation");
+    let group = shop.group.until("the older operator's status about a change", 60, observed).await?;
     let conditions = group.pointer("/status/conditions").and_then(Value::as_array);
     let unreadable = conditions.into_iter().flatten().any(|c| text(c, "/reason") == "RecordUnreadable");
     ensure!(!unreadable, "the older operator cannot read the record that the newer one wrote: {group}");

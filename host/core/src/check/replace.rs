@@ -8,7 +8,7 @@ use super::update::{
     awaits_update, canary_allows, has_older_template, is_in_its_place, is_in_role, is_taken_away, others_are_updated,
     template_has_not_failed, update_group,
 };
-use super::{Held, Rule, broken, broken_by, members, update_member};
+use super::{Held, Rule, broken, broken_by, members, update_member, zones};
 use crate::contract::{MemberName, Role};
 use crate::limits;
 use crate::record::Verdict;
@@ -107,7 +107,7 @@ pub(super) fn keeps_pod_until_replaced(s: &Snapshot, member: &Member) -> Held {
 }
 
 /// No more members are on their way out for new ones at a time than the user allows (B9). One that is down goes before one that works.
-fn is_within_limit(s: &Snapshot, member: &Member) -> Held {
+pub(super) fn is_within_limit(s: &Snapshot, member: &Member) -> Held {
     let limit = s.group.update.replacements;
     let counts = |other: &&Member| is_being_replaced(s, other) && (!is_down(s, member) || is_down(s, other));
     let open = s.members.iter().filter(counts).count();
@@ -126,7 +126,7 @@ fn is_within_limit(s: &Snapshot, member: &Member) -> Held {
 }
 
 /// No member leaves, and the group is not on its way to the other kind of members.
-fn nobody_leaves(s: &Snapshot) -> Held {
+pub(super) fn nobody_leaves(s: &Snapshot) -> Held {
     if s.moving.is_some() {
         return Err(broken(Rule::NotAtRest, "spec.members.kind was changed"));
     }
@@ -136,8 +136,8 @@ fn nobody_leaves(s: &Snapshot) -> Held {
     }
 }
 
-/// Nothing is going on but the arrival of new members, and all others are in their role and Ready for as long as the user wants. A single primary is the last.
-fn others_are_well(s: &Snapshot, member: &Member) -> Held {
+/// Nothing is going on but the arrival of new members, and all others are in their role.
+pub(super) fn others_are_in_place(s: &Snapshot, member: &Member) -> Held {
     if let Some(intent) = s.record.intents.first() {
         let message = format!("{} on {} is not settled", intent.command, intent.member);
         return Err(broken_by(Rule::MemberBusy, &intent.member, message));
@@ -145,13 +145,22 @@ fn others_are_well(s: &Snapshot, member: &Member) -> Held {
     if s.record.switchover.as_ref().is_some_and(super::Switchover::is_open) {
         return Err(broken(Rule::NotAtRest, "the lead moves"));
     }
-    primaries_serve(s)?;
+    others(s, member).try_for_each(|other| is_in_its_place(s, other))
+}
+
+/// The other members, but for new ones that still arrive.
+fn others<'a>(s: &'a Snapshot, member: &'a Member) -> impl Iterator<Item = &'a Member> {
     let arrives = |other: &Member| s.record.member(&other.name).term.is_none();
-    let others = || s.members.iter().filter(|other| other.name != member.name && !arrives(other));
-    others().try_for_each(|other| is_in_its_place(s, other))?;
+    s.members.iter().filter(move |other| other.name != member.name && !arrives(other))
+}
+
+/// The same for an update: all others are Ready for as long as the user wants, and a single primary is the last.
+fn others_are_well(s: &Snapshot, member: &Member) -> Held {
+    as_many_serve(s)?;
+    others_are_in_place(s, member)?;
     let (wait, uptime) = (i64::from(s.group.update.wait), i64::from(s.group.update.min_uptime));
     s.members.iter().filter(|_| uptime > 0).try_for_each(|any| has_been_ready(s, any, uptime))?;
-    others().filter(|_| wait > 0).try_for_each(|other| has_been_ready(s, other, wait))?;
+    others(s, member).filter(|_| wait > 0).try_for_each(|other| has_been_ready(s, other, wait))?;
     canary_allows(s)?;
     goes_alone(s)?;
     if s.serves(member) && s.group.desired_primaries() < 2 {
@@ -165,7 +174,7 @@ fn others_are_well(s: &Snapshot, member: &Member) -> Held {
 }
 
 /// At least as many primaries serve as desired, and nobody else may be primary: then no failover is about to begin.
-fn primaries_serve(s: &Snapshot) -> Held {
+pub(super) fn as_many_serve(s: &Snapshot) -> Held {
     let (serving, desired) = (s.serving().len(), s.group.desired_primaries());
     if serving < desired {
         return Err(broken(Rule::NobodyServes, format!("{serving} of {desired} desired primaries serve")));
@@ -197,6 +206,11 @@ fn goes_alone(s: &Snapshot) -> Held {
 /// # Errors
 /// The first rule that does not hold.
 pub fn leaves_its_place(s: &Snapshot, member: &Member) -> Held {
+    // For a zone it goes whatever becomes of the template.
+    if zones::is_misplaced(s, member) {
+        zones::administrator_lets(s)?;
+        return its_place_is_taken(s, member);
+    }
     update_group(s)?;
     let update = &s.group.update;
     // When nobody else waits for the template, nobody is watched with it any more.
@@ -235,12 +249,13 @@ fn its_place_is_taken(s: &Snapshot, member: &Member) -> Held {
     }
 }
 
-/// Whether a member in whose place a new one comes stays after all: what called for that is over, and it is still one of the application's.
+/// Whether a member in whose place a new one comes stays after all: what called for that is over, and it is in its role.
 #[must_use]
 pub fn may_stay(s: &Snapshot, member: &Member) -> bool {
     let is_over = |pod: &Pod| {
         let by_role = strategy(s) == Strategy::ReplacePrimaries;
         s.group.update.mode == Mode::ByHand || !pod.older_template || !by_role && !calls_for_new(s, pod)
     };
-    is_in_its_place(s, member).is_ok() && member.pod.as_ref().is_some_and(is_over)
+    let is_well = is_in_its_place(s, member).is_ok() && member.pod.as_ref().is_some_and(is_over);
+    is_well && !zones::is_misplaced(s, member)
 }

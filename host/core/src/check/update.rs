@@ -336,8 +336,9 @@ pub fn fails_with_template(s: &Snapshot, member: &Member) -> Option<Violation> {
         return Some(broken_by(Rule::NotAtRest, &member.name, message)).filter(|_| !s.leaves(member));
     };
     let is_new = s.record.member(&member.name).term.is_none();
-    // One that comes in the place of another one has to find a place: the template may exclude all nodes.
-    let is_called = s.record.seats.as_ref().is_some_and(|seats| seats.is_successor(member.ordinal));
+    // One that comes in the place of another one has to find a place: the template may exclude all nodes. A zone may have none.
+    let is_called = s.record.seats.as_ref().is_some_and(|seats| seats.is_successor(member.ordinal))
+        && !super::zones::comes_to_a_zone(s, member);
     let has_no_place = pod.node.is_none() && is_new && !is_called;
     // Another one comes in its place.
     let is_replaced = is_being_replaced(s, member);

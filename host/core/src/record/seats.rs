@@ -13,7 +13,7 @@ pub struct Seats {
     /// The numbers of the members that the group had when it was scaled to 0: they come back with their data.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub dormant: BTreeSet<u32>,
-    /// Members in whose place new ones come, because the template changed (`spec.update.strategy`, `replaceWhen`): their numbers, each with the first number of those that came since.
+    /// Members in whose place new ones come, because the template changed (`spec.update.strategy`, `replaceWhen`) or they are in a wrong zone (`spec.zones`): their numbers, each with the first number of those that came since.
     /// They stay until the new ones work.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub replaced: BTreeMap<u32, u32>,
@@ -85,6 +85,12 @@ impl Seats {
             false => zones::staying(self, &free, wanted),
         };
         stay.into_iter().chain(self.kept(wanted.replicas, wanted.unwanted)).collect()
+    }
+
+    /// Whether that member is in a wrong zone, and one in the right zone is to come in its place.
+    #[must_use]
+    pub fn is_misplaced(&self, number: u32, wanted: &Wanted<'_>) -> bool {
+        !wanted.zones.is_empty() && zones::is_misplaced(self, &self.free(wanted.unwanted), wanted, number)
     }
 
     /// Those who stay until new ones work in their place. With 0 members nobody does.

@@ -20,10 +20,6 @@ pub struct Wanted<'a> {
     pub unwanted: &'a BTreeSet<u32>,
     /// The zones in the order of the spec. Empty: members have none.
     pub zones: &'a [Zone],
-    /// How many members there may be beyond `replicas` because one moves to another zone (`spec.update.maxConcurrentReplacements`). 0: none moves.
-    pub moves: u32,
-    /// The numbers of those that are or may be primary: of the members that move, they do so last.
-    pub primaries: &'a BTreeSet<u32>,
 }
 
 /// The members of a group that may stay, by zone.
@@ -46,7 +42,8 @@ impl Spread {
         Spread { elsewhere: known.difference(&here).copied().collect(), unknown, zones }
     }
 
-    /// How many members each zone is to have. What is left over in an even division goes to the zones that have most, so that as few as possible move; of these to the first ones of the spec.
+    /// How many members each zone is to have. What is left over in an even division goes to the zones whose next member has the lowest number, and then to the first ones of the spec. So whoever leaves or comes changes
+    /// nothing for the others.
     fn shares(&self, wanted: &Wanted<'_>) -> Vec<usize> {
         let mut left = size(wanted.replicas).saturating_sub(self.unknown.len());
         let mut shares: Vec<usize> = Vec::new();
@@ -60,8 +57,10 @@ impl Spread {
         let all_are_fixed = !wanted.zones.iter().any(open);
         let is_open = |(_, zone): &(usize, &Zone)| all_are_fixed || open(zone);
         let mut takers: Vec<usize> = wanted.zones.iter().enumerate().filter(is_open).map(|(at, _)| at).collect();
-        takers.sort_by_key(|at| std::cmp::Reverse(self.zones.get(*at).map_or(0, BTreeSet::len)));
         let (each, more) = (left.checked_div(takers.len()).unwrap_or(0), left.checked_rem(takers.len()).unwrap_or(0));
+        let fixed = |at: usize| shares.get(at).copied().unwrap_or(0);
+        let next = |at: &usize| self.zones.get(*at)?.iter().nth(fixed(*at).saturating_add(each)).copied();
+        takers.sort_by_key(|at| next(at).unwrap_or(u32::MAX));
         for (rank, at) in takers.into_iter().enumerate() {
             if let Some(share) = shares.get_mut(at) {
                 *share += each + usize::from(rank < more);
@@ -69,17 +68,22 @@ impl Spread {
         }
         shares
     }
+
+    /// The members that are in the right zone: in each as many as it is to have, the lowest numbers; and those of which nobody knows where they are.
+    fn placed(&self, wanted: &Wanted<'_>) -> BTreeSet<u32> {
+        let shares = self.shares(wanted);
+        let of_zones = self.zones.iter().zip(shares).flat_map(|(numbers, share)| numbers.iter().take(share));
+        of_zones.chain(&self.unknown).copied().collect()
+    }
 }
 
-/// The zones of the members that are missing, in the order in which these get their numbers. `free`: the numbers of those that may stay.
-///
-/// Missing are those that the group has too few of, and beyond them as many as may move at a time: one who is in a zone that has too many, or that the user does not name any more, leaves when the new one works.
+/// The zones of the members that the group has too few of, in the order in which these get their numbers. `free`: the numbers of those that may stay.
 pub(super) fn missing<'a>(seats: &Seats, free: &BTreeSet<u32>, wanted: &Wanted<'a>) -> Vec<&'a str> {
     let spread = Spread::of(seats, free, wanted.zones);
     let present = spread.zones.iter().map(BTreeSet::len);
     let lack: Vec<usize> =
         spread.shares(wanted).into_iter().zip(present).map(|(share, present)| share.saturating_sub(present)).collect();
-    let most = size(wanted.replicas.saturating_add(wanted.moves)).saturating_sub(free.len());
+    let most = size(wanted.replicas).saturating_sub(free.len());
     // In turns, so that the first members of a group are in as many zones as possible.
     let deepest = lack.iter().copied().max().unwrap_or(0);
     let names = |depth: usize| {
@@ -89,21 +93,23 @@ pub(super) fn missing<'a>(seats: &Seats, free: &BTreeSet<u32>, wanted: &Wanted<'
     (1..=deepest).flat_map(names).take(most).collect()
 }
 
-/// The members that stay: in each zone as many as it is to have, the lowest numbers. As long as the ones that come in the place of the others are not there, of these as many as are missing, primaries first.
+/// The members that stay: those in the right zone, and of the others as many as are missing, the lowest numbers of zones that the user names first.
 pub(super) fn staying(seats: &Seats, free: &BTreeSet<u32>, wanted: &Wanted<'_>) -> BTreeSet<u32> {
     let spread = Spread::of(seats, free, wanted.zones);
-    let shares = spread.shares(wanted);
-    let (mut stay, mut rest) = (spread.unknown.clone(), Vec::new());
-    for (numbers, share) in spread.zones.iter().zip(shares) {
-        stay.extend(numbers.iter().take(share));
-        rest.extend(numbers.iter().skip(share));
-    }
-    rest.extend(&spread.elsewhere);
-    rest.sort_by_key(|number| !wanted.primaries.contains(number));
+    let mut stay = spread.placed(wanted);
+    let here = spread.zones.iter().flatten().copied().collect::<BTreeSet<u32>>();
+    let rest: Vec<u32> = here.difference(&stay).chain(&spread.elsewhere).copied().collect();
     let most = size(wanted.replicas);
     let missing = most.saturating_sub(stay.len());
     stay.extend(rest.into_iter().take(missing));
     stay.into_iter().take(most).collect()
+}
+
+/// Whether that member would be in a wrong zone if it stayed: in one that has too many, or that the user does not name any more.
+pub(super) fn is_misplaced(seats: &Seats, free: &BTreeSet<u32>, wanted: &Wanted<'_>, number: u32) -> bool {
+    let mut free = free.clone();
+    free.insert(number);
+    !Spread::of(seats, &free, wanted.zones).placed(wanted).contains(&number)
 }
 
 fn size(number: u32) -> usize {

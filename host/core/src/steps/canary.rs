@@ -63,7 +63,7 @@ fn watched(s: &Snapshot, canary: &Canary, judged: &Judged) -> String {
 
 /// The first member with the present template. `None`: nobody has it yet.
 fn first(s: &Snapshot) -> Option<Canary> {
-    let has_it = |m: &&Member| check::has_present_template(s, m);
+    let has_it = |m: &&Member| check::has_present_template(s, m) && !check::comes_to_a_zone(s, m);
     // Of several that got it at once the one that would have been the first.
     let member = s.members.iter().filter(has_it).max_by_key(|m| m.ordinal)?;
     let (template, pod_uid) = (s.group.update.template.clone(), member.pod.as_ref()?.uid.clone());

@@ -33,7 +33,8 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     }
     let all_old = || s.members.iter().filter(|m| check::awaits_update(s, m));
     let old: Vec<&Member> = all_old().filter(|m| !check::is_being_replaced(s, m)).collect();
-    let replaced: Vec<&Member> = s.members.iter().filter(|m| check::is_being_replaced(s, m)).collect();
+    let for_template = |m: &&Member| check::is_being_replaced(s, m) && !check::is_misplaced(s, m);
+    let replaced: Vec<&Member> = s.members.iter().filter(for_template).collect();
     let by_host = s.group.update.mode == Mode::ByOperator && !s.group.is_stopped();
     let next = next(s, &old).filter(|_| by_host);
     let Some(first) = next.or(replaced.first().copied().filter(|_| by_host)) else {
@@ -54,7 +55,7 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
 }
 
 /// What a member in whose place a new one comes waits for.
-fn arrival(s: &Snapshot, member: &Member) -> String {
+pub(super) fn arrival(s: &Snapshot, member: &Member) -> String {
     let why = check::leaves_its_place(s, member).err().map(|why| format!(": {why}")).unwrap_or_default();
     format!("a new member comes in place of {}{why}", member.name)
 }
@@ -205,7 +206,7 @@ fn replace_batch(s: &Snapshot, plan: &mut Plan, members: &[&Member], why: &str) 
 
 /// From the next round on one more member is desired. In this one nothing rests on that: the second look has the record from before it. Where no more may be on their way out, one that works stays in exchange: the
 /// new one that comes in its place does so in the place of this one.
-fn call_new(s: &Snapshot, plan: &mut Plan, member: &Member, why: &str) -> String {
+pub(super) fn call_new(s: &Snapshot, plan: &mut Plan, member: &Member, why: &str) -> String {
     if let Some(seats) = &mut plan.record.seats {
         let limit = usize::try_from(s.group.update.replacements).unwrap_or(usize::MAX);
         let well = s.members.iter().rev().find(|m| check::is_being_replaced(s, m) && !check::is_down(s, m));

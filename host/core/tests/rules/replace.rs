@@ -681,8 +681,7 @@ fn a_member_that_left_is_not_replaced_any_more() {
         ..Seats::default()
     };
     let stay = |known: &Seats, replicas, unwanted: &[u32]| {
-        let (unwanted, primaries) = (set(unwanted), set(&[]));
-        known.stay(&Wanted { replicas, unwanted: &unwanted, zones: &[], moves: 1, primaries: &primaries })
+        known.stay(&Wanted { replicas, unwanted: &set(unwanted), zones: &[] })
     };
     assert_eq!(stay(&known, 3, &[]), set(&[1, 2, 3]));
     assert_eq!(stay(&known, 1, &[2]), set(&[1, 3]), "fewer are desired, and the user wants db-2 to go");

@@ -3,12 +3,14 @@ use super::super::support::db;
 use super::super::support::policies::Natural;
 use super::super::support::setting::group;
 use super::super::support::world::World;
-use super::membership::agreeing;
 use std::collections::{BTreeMap, BTreeSet};
+use tanist_core::check::{self, Rule};
+use tanist_core::contract::{Phase, Position, Role};
 use tanist_core::decide::decide;
-use tanist_core::record::{LastPrimary, Record, Seats, Wanted, Zone};
+use tanist_core::plan::{Action, Plan, Reason};
+use tanist_core::record::{Record, Seats, Wanted, Zone};
 use tanist_core::roster::{Roster, Standing};
-use tanist_core::snapshot::{Group, Node};
+use tanist_core::snapshot::{Group, Node, Snapshot};
 
 /// Zones by their names, some with a number of members: `a b=2`.
 fn zones(names: &str) -> Vec<Zone> {
@@ -87,71 +89,197 @@ fn a_group_grows_where_it_has_fewest_and_shrinks_where_it_has_most() {
     assert_eq!(roster(&four, &named), "a0 (b1) a2 b3 b4", "who is to go is replaced in its zone");
 }
 
+/// Who is in a wrong zone.
+fn misplaced(known: &Seats, group: &Group) -> Vec<u32> {
+    let record = Record { seats: Some(known.clone()), ..Record::default() };
+    let roster = Roster::new(group, None, &record);
+    known.numbers.iter().copied().filter(|number| roster.is_misplaced(*number)).collect()
+}
+
 #[test]
-fn a_member_in_a_wrong_zone_moves_one_at_a_time_and_the_new_one_comes_first() {
-    // A zone is added.
+fn who_is_in_a_wrong_zone_stays_and_is_known() {
     let six = seats("a: 0 2 4, b: 1 3 5");
-    assert_eq!(roster(&six, &own(6, "a b c")), "a0 b1 a2 b3 a4 (b5) c6");
-    assert_eq!(roster(&seats("a: 0 2 4, b: 1 3, c: 6"), &own(6, "a b c")), "a0 b1 a2 b3 (a4) c6 c7");
-    assert_eq!(roster(&seats("a: 0 2, b: 1 3, c: 6 7"), &own(6, "a b c")), "a0 b1 a2 b3 c6 c7");
-    // A zone is renamed, or removed.
-    assert_eq!(roster(&six, &own(6, "a d")), "a0 b1 a2 b3 a4 (b5) d6");
-    assert_eq!(roster(&six, &own(6, "a")), "a0 b1 a2 b3 a4 (b5) a6");
-    // More at a time, or none.
-    let mut faster = own(6, "a d");
-    faster.update.replacements = 2;
-    assert_eq!(roster(&six, &faster), "a0 b1 a2 (b3) a4 (b5) d6 d7");
-    faster.update.replacements = 0;
-    assert_eq!(roster(&six, &faster), "a0 b1 a2 b3 a4 b5");
-    assert_eq!(
-        roster(&seats("a: 0 2 4, b: 1 3"), &faster),
-        "a0 b1 a2 b3 a4 d5",
-        "one that is missing comes in the right zone"
-    );
+    let all = "a0 b1 a2 b3 a4 b5";
+    for (zones, wrong) in
+        [("a b", vec![]), ("a b c", vec![4, 5]), ("a d", vec![1, 3, 5]), ("a", vec![1, 3, 5]), ("a=1 b", vec![2, 4])]
+    {
+        let group = own(6, zones);
+        assert_eq!((roster(&six, &group).as_str(), misplaced(&six, &group)), (all, wrong), "{zones}");
+    }
+    // One that is missing comes in the right zone.
+    assert_eq!(roster(&seats("a: 0 2 4, b: 1 3"), &own(6, "a d")), "a0 b1 a2 b3 a4 d5");
+    // While another number is not let in yet, the numbers of the zones are not those of the group.
+    let mut waits = own(6, "a d");
+    waits.requested.replicas = 7;
+    assert_eq!(misplaced(&six, &waits), [0; 0]);
+    assert_eq!(misplaced(&six, &own(0, "a d")), [0; 0]);
 }
 
-// Members that agree are at most 64, so of as many nobody moves: another one comes when one of them is gone.
+// Which zone has one more does not change when somebody leaves or comes: who is to go is the same until it has gone.
 #[test]
-fn members_that_agree_have_no_room_beyond_their_limit() {
-    let s = agreeing(3).observe();
-    let all: Vec<String> = (0..64).map(|n| n.to_string()).collect();
-    let known = seats(&format!("a: {}", all.join(" ")));
-    let new = |replicas| {
-        let group = Group { replicas, zones: zones("b"), makes_pods: true, ..s.group.clone() };
-        let record = Record { seats: Some(known.clone()), ..Record::default() };
-        Roster::new(&group, None, &record).own().numbers.len() - 64
-    };
-    assert_eq!((new(64), new(63)), (0, 0));
-    let fewer = seats(&format!("a: {}", all[..63].join(" ")));
-    let group = Group { replicas: 63, zones: zones("b"), makes_pods: true, ..s.group.clone() };
-    assert!(roster(&fewer, &group).ends_with("(a62) b63"));
+fn who_leaves_is_the_same_until_it_has_left() {
+    let six = seats("a: 0 2 4, b: 1 3 5");
+    assert_eq!(roster(&six, &own(3, "a b")), "a0 b1 a2 (b3) (a4) (b5)");
+    assert_eq!(roster(&seats("a: 0 2, b: 1 3 5"), &own(3, "a b")), "a0 b1 a2 (b3) (b5)");
+    assert_eq!(roster(&seats("a: 4 6, b: 1 5, c: 2"), &own(4, "a b c")), "b1 c2 a4 b5 (a6)", "the newest goes first");
+    assert_eq!(roster(&seats("a: 0 2, b: 1 3"), &own(3, "a")), "a0 b1 a2 (b3)", "who is nowhere wanted goes first");
 }
 
-// A leader that moves hands over, so it does that once, at the end.
+/// A primary, db-0, and two secondaries in zone a, whose pods the operator makes; they are wanted in these zones.
+fn running(named: &str) -> Snapshot {
+    let mut s = World::settled(10_000).observe();
+    s.group = Group { makes_pods: true, zones: zones(named), ..s.group };
+    s.record.seats = Some(seats("a: 0 1 2"));
+    s
+}
+
+/// The same after db-3 was made in zone b for db-2, and before it has a place.
+fn moving() -> Snapshot {
+    let mut s = running("b");
+    let mut known = seats("a: 0 1 2, b: 3");
+    known.replaced.insert(2, 3);
+    s.record.seats = Some(known);
+    let mut new = s.members[2].clone();
+    (new.name, new.ordinal, new.reading.role, new.position) = (db(3), 3, Role::Unknown, Position::Empty);
+    let pod = new.pod.as_mut().unwrap();
+    (pod.uid, pod.phase, pod.ready, pod.node) = ("uid-db-3".into(), Phase::Pending, false, None);
+    pod.containers.clear();
+    s.members.push(new);
+    s
+}
+
+/// db-3 works.
+fn arrived() -> Snapshot {
+    let mut s = moving();
+    let (mut new, known) = (s.members[2].clone(), s.record.member(&db(2)).clone());
+    (new.name, new.ordinal) = (db(3), 3);
+    new.pod.as_mut().unwrap().uid = "uid-db-3".into();
+    *s.record.member_mut(&db(3)) = known;
+    s.members[3] = new;
+    s
+}
+
+fn replaced(plan: &Plan) -> Vec<u32> {
+    plan.record.seats.iter().flat_map(|seats| seats.replaced.keys().copied()).collect()
+}
+
+fn leaving(plan: &Plan) -> Vec<u32> {
+    plan.record.seats.iter().flat_map(|seats| seats.leaving.iter().copied()).collect()
+}
+
+fn said(plan: &Plan) -> String {
+    let all = plan.waits.iter().filter(|wait| wait.reason == Reason::ZonesPending);
+    all.map(|wait| wait.message.clone()).collect()
+}
+
+fn deletes(plan: &Plan) -> usize {
+    plan.actions.iter().filter(|action| matches!(action, Action::DeletePod { .. })).count()
+}
+
 #[test]
-fn a_primary_moves_last() {
-    let (known, group) = (seats("a: 0 2 4, b: 1 3 5"), own(6, "a d"));
-    let led = |ordinal: u32| {
-        let last = LastPrimary {
-            member: db(ordinal),
-            pod_uid: "u".into(),
-            container: "db".into(),
-            container_id: "c".into(),
-            node: None,
-            grace: 30,
-            gone: None,
-        };
-        let record = Record { seats: Some(known.clone()), last_primaries: vec![last], ..Record::default() };
-        shown(&group, &record)
+fn a_new_member_is_called_for_one_that_moves_and_the_primary_is_last() {
+    let plan = decide(&running("b"), &Natural);
+    assert_eq!(replaced(&plan), [2]);
+    assert!(said(&plan).contains("db-2") && said(&plan).contains("zone a"), "{}", said(&plan));
+    assert_eq!(replaced(&decide(&running("a b"), &Natural)), [2], "only one is too many there");
+    assert_eq!(replaced(&decide(&running("a"), &Natural)), [0; 0]);
+    assert_eq!(replaced(&decide(&running("a=2 b=1"), &Natural)), [2]);
+    // One after the other: the new one has to work, and the former one to be gone.
+    assert_eq!(replaced(&decide(&moving(), &Natural)), [2]);
+    let mut s = running("b");
+    s.record.seats = Some(seats("a: 0, b: 1 2"));
+    assert_eq!(replaced(&decide(&s, &Natural)), [0], "nobody else has to move");
+    let mut s = running("b");
+    s.record.seats = Some(seats("a: 0 1, b: 2"));
+    assert_eq!(replaced(&decide(&s, &Natural)), [1]);
+}
+
+#[test]
+fn members_that_do_not_work_move_first() {
+    let mut s = running("b");
+    s.members[1].reading.role = Role::Stopped;
+    s.members[1].pod.as_mut().unwrap().ready = false;
+    // It is started again first, and moves when nothing else is done.
+    assert_eq!(check::next_to_move(&s).map(|m| m.ordinal), Some(1));
+    assert!(check::move_member(&s, &s.members[1]).is_ok());
+    assert_eq!(check::move_member(&s, &s.members[2]).map_err(|v| v.rule), Err(Rule::NotAtRest));
+}
+
+#[test]
+fn nobody_moves_where_that_is_not_allowed_and_it_is_said() {
+    let refused = |change: &dyn Fn(&mut Snapshot)| {
+        let mut s = running("b");
+        change(&mut s);
+        let plan = decide(&s, &Natural);
+        assert_eq!(replaced(&plan), [0; 0]);
+        said(&plan)
     };
-    assert_eq!(led(5), "a0 b1 a2 (b3) a4 b5 d6");
-    assert_eq!(led(0), "a0 b1 a2 b3 a4 (b5) d6");
+    assert!(refused(&|s| s.group.update.replacements = 0).contains("maxConcurrentReplacements is 0"));
+    assert!(refused(&|s| s.group.commands.secondary = None).contains("spec.members.remove"));
+    assert!(refused(&|s| s.record.seats.as_mut().unwrap().leaving = BTreeSet::from([2])).contains("leaving"));
+    assert_eq!(refused(&|s| s.group.paused = true), "");
+    assert!(refused(&|s| s.members[1].pod.as_mut().unwrap().ready = false).contains("db-1"));
+}
+
+// What is on its way to another zone is a member like any other until the new one works: it is started again, gets its pod again, and nobody is let go.
+#[test]
+fn one_that_moves_is_kept_until_the_new_one_works() {
+    let mut stopped = moving();
+    stopped.members[2].reading.role = Role::Stopped;
+    let plan = decide(&stopped, &Natural);
+    let reads = |action: &Action| matches!(action, Action::Read { member, .. } if *member == db(2));
+    assert!(plan.actions.iter().any(reads), "it is to be started again: {:?}", plan.actions);
+    assert_eq!((deletes(&plan), leaving(&plan)), (0, vec![]));
+    let plan = decide(&arrived(), &Natural);
+    assert_eq!((leaving(&plan), replaced(&plan)), (vec![2], vec![]));
+    // The list is as before: it stays after all, also while the new one has no place.
+    for mut s in [moving(), arrived()] {
+        s.group.zones = zones("a");
+        let plan = decide(&s, &Natural);
+        assert_eq!((shown(&s.group, &plan.record).as_str(), replaced(&plan)), ("a0 a1 a2 (b3)", vec![]));
+    }
+}
+
+// A zone that no node has holds up no seed.
+#[test]
+fn a_member_that_never_came_to_its_zone_holds_up_no_seed() {
+    let mut s = moving();
+    for member in &mut s.members[..3] {
+        member.reading.role = Role::Stopped;
+        member.pod.as_mut().unwrap().ready = false;
+        member.position_at = s.now;
+    }
+    let count =
+        |s: &Snapshot| check::SeedOrder::of(s).group().err().filter(|violation| violation.rule == Rule::PodCount);
+    assert_eq!(count(&s), None);
+    s.group.zones = zones("a");
+    assert_eq!(count(&s), None, "nor when the list is corrected meanwhile");
+    s.record.seats.as_mut().unwrap().replaced.clear();
+    assert!(count(&s).is_some());
+}
+
+// A zone that no node has is not due to a template.
+#[test]
+fn a_member_that_has_no_place_in_its_zone_is_no_canary_and_fails_no_template() {
+    let mut s = moving();
+    assert!(check::comes_to_a_zone(&s, &s.members[3]));
+    assert!(check::fails_with_template(&s, &s.members[3]).is_none());
+    s.group.zones = zones("a");
+    assert!(!check::comes_to_a_zone(&s, &s.members[3]));
+    assert!(check::fails_with_template(&s, &s.members[3]).is_some());
+    let mut s = moving();
+    (s.group.update.canary, s.group.update.template) = (60, "new".into());
+    for member in &mut s.members[..3] {
+        let pod = member.pod.as_mut().unwrap();
+        (pod.older_template, pod.outdated) = (true, true);
+    }
+    assert_eq!(decide(&s, &Natural).record.canary, None);
 }
 
 #[test]
 fn who_is_in_no_known_zone_stays_and_counts_for_none() {
     assert_eq!(roster(&seats(": 0 1 2"), &own(3, "a b c")), "?0 ?1 ?2");
-    assert_eq!(roster(&seats("a: 0 1, : 2"), &own(3, "a b c")), "a0 (a1) ?2 b3");
+    assert_eq!(misplaced(&seats("a: 0 1, : 2"), &own(3, "a b c")), [1]);
     assert_eq!(roster(&seats(": 0 1 2"), &own(2, "a b c")), "?0 ?1 (?2)");
 }
 
@@ -194,8 +322,8 @@ impl Dice {
     }
 }
 
-/// Whatever is changed, one step after the other: never are there fewer members to stay than desired, never more than one beyond them that moves, no number comes twice, and when nothing changes any more each
-/// zone has its share after as many steps as members move.
+/// Whatever is changed, one step after the other: never are there fewer members to stay than desired, never more than one beyond them that moves, no number comes twice, who is to leave leaves, and when nothing changes
+/// any more each zone has its share after as many steps as members move.
 #[test]
 fn whatever_changes_the_zones_get_their_shares() {
     for seed in 0..3_000 {
@@ -205,13 +333,12 @@ fn whatever_changes_the_zones_get_their_shares() {
         for _ in 0..6 {
             let named =
                 ["a b c", "a b", "c", "b a d", "a=1 b c", "d e f", "a=0 b"][usize::try_from(dice.below(7)).unwrap()];
-            group = Group { replicas: u32::try_from(1 + dice.below(7)).unwrap(), ..own(1, named) };
-            let steps = dice.below(30);
-            for _ in 0..steps {
+            group = own(u32::try_from(1 + dice.below(7)).unwrap(), named);
+            for _ in 0..dice.below(30) {
                 step(&mut known, &group, &mut given, seed);
             }
         }
-        (0..40).for_each(|_| step(&mut known, &group, &mut given, seed));
+        (0..80).for_each(|_| step(&mut known, &group, &mut given, seed));
         let counts: Vec<usize> =
             group.zones.iter().map(|zone| known.zones.get(&zone.name).map_or(0, BTreeSet::len)).collect();
         assert_eq!(counts.iter().sum::<usize>(), usize::try_from(group.replicas).unwrap(), "seed {seed}: {known:?}");
@@ -220,28 +347,32 @@ fn whatever_changes_the_zones_get_their_shares() {
     }
 }
 
-/// All that are expected are there; then the highest of those that leave does.
+/// All that are expected are there; then the highest of those that leave does, or the one that moves is called, stays or begins to leave.
 fn step(known: &mut Seats, group: &Group, given: &mut BTreeSet<u32>, seed: u64) {
     let none = BTreeSet::new();
-    let wanted = Wanted {
-        replicas: group.replicas,
-        unwanted: &none,
-        zones: &group.zones,
-        moves: group.update.replacements,
-        primaries: &none,
-    };
+    let wanted = Wanted { replicas: group.replicas, unwanted: &none, zones: &group.zones };
     let filled = known.filled(&wanted);
     let new: Vec<u32> = filled.numbers.difference(&known.numbers).copied().collect();
     assert!(new.iter().all(|number| given.insert(*number)), "seed {seed}: {new:?} was given out before");
     assert_eq!(filled.filled(&wanted), filled, "seed {seed}: nothing is missing any more");
     let stay = filled.stay(&wanted);
-    assert_eq!(stay.len(), usize::try_from(group.replicas).unwrap(), "seed {seed}: {filled:?}");
-    assert!(
-        new.len() <= usize::try_from(group.replicas + 1).unwrap().saturating_sub(known.numbers.len()),
-        "seed {seed}"
-    );
+    let kept = filled.replaced.len();
+    assert_eq!(stay.len(), usize::try_from(group.replicas).unwrap() + kept, "seed {seed}: {filled:?}");
     *known = filled;
-    if let Some(last) = known.numbers.difference(&stay).max().copied() {
+    let leave: BTreeSet<u32> = known.numbers.difference(&stay).copied().collect();
+    if let Some(last) = leave.last().copied() {
         known.remove(&BTreeSet::from([last]), false);
+        let then: BTreeSet<u32> = known.numbers.difference(&known.stay(&wanted)).copied().collect();
+        assert_eq!(then.len() + 1, leave.len(), "seed {seed}: {known:?}");
+        assert!(then.is_subset(&leave), "seed {seed}: {then:?} is to leave since {last} of {leave:?} has left");
+    } else if let Some(moves) = known.replaced.keys().next().copied() {
+        known.replaced.clear();
+        if known.is_misplaced(moves, &wanted) {
+            known.leaving.insert(moves);
+        }
+    } else if let Some(wrong) = known.numbers.iter().rev().copied().find(|number| known.is_misplaced(*number, &wanted))
+    {
+        let next = known.next;
+        known.replaced.insert(wrong, next);
     }
 }

@@ -121,6 +121,14 @@ fn leaves(state: &mut State, group: &ReplicaGroup, member: &str) {
     }
 }
 
+/// Whether the record of the pod's group has numbers, and not that of the pod any more: its member has left.
+pub fn has_left(state: &State, pod: &str) -> bool {
+    let parts = pod.rsplit_once('-').and_then(|(group, number)| Some((group, number.parse::<u64>().ok()?)));
+    let Some((group, number)) = parts else { return false };
+    let record = state.groups.get(group).and_then(|group| group.status.as_ref()?.record.as_ref());
+    record.is_some_and(|record| record.get("seats").is_some() && !numbers(record, "numbers").contains(&number))
+}
+
 /// A process makes a pod: its number is in the record.
 pub fn made(state: &mut State, group: &str, pod: &str) {
     let Some(object) = state.groups.get(group) else { return };
