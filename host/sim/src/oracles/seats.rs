@@ -53,13 +53,15 @@ pub(super) fn written(state: &mut State, group: &ReplicaGroup, before: Option<&V
     }
 }
 
-/// A member is to leave because a new one works in its place: as many others as desired were in a role, among them others in whose place new ones come.
+/// A member is to leave because a new one works in its place: as many others as desired were in a role, or wait for a new member themselves.
 fn let_go(state: &mut State, group: &ReplicaGroup, record: &Value, member: &str) {
     let (name, leaving) = (group.name_any(), numbers(record, "leaving"));
     let others = numbers(record, "numbers").into_iter().filter(|number| !leaving.contains(number));
     let was_in_role =
         |number: u64| record.pointer(&format!("/members/{name}-{number}/term")).is_some_and(Value::is_number);
-    let there = others.filter(|number| was_in_role(*number)).count();
+    let replaced = record.pointer("/seats/replaced").and_then(Value::as_object);
+    let waits = |number: u64| replaced.is_some_and(|all| all.contains_key(&number.to_string()));
+    let there = others.filter(|number| was_in_role(*number) || waits(*number)).count();
     if u32::try_from(there).is_ok_and(|there| there < group.spec.replicas) {
         let message = format!("{member} is to leave, and {there} of {} others were in a role", group.spec.replicas);
         state.breaks("B8", message);

@@ -113,6 +113,13 @@ fn verdict(world: &World, early: Vec<String>) -> Result<(), String> {
 /// A group that is created with a spec, and one that is changed to it, are the same in the end. Whether a group forms with that spec at all: if not, nothing is
 /// compared.
 pub fn two_ways(from: &ReplicaGroup, to: &ReplicaGroup) -> Result<bool, String> {
+    let (mut from, mut to) = (from.clone(), to.clone());
+    // The preferred primary may be one of those that move when the zones change: another member comes in its place, and nobody is preferred.
+    if from.spec.zones != to.spec.zones {
+        from.spec.preferred_primary = None;
+        to.spec.preferred_primary = None;
+    }
+    let (from, to) = (&from, &to);
     let at_once = told(async {
         let (world, operator) = formed(to).await;
         operator.run_all(SETTLES).await;
