@@ -5,7 +5,7 @@
 //! once: a file in that directory survives the process. With `TANIST_CLOCK_AHEAD=SECONDS` the operator's clock is ahead of the API server's by that, as if all that was
 //! seen so far had been longer ago: what takes an hour can be seen sooner.
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 use tanist_core::record::Intent;
 
@@ -59,14 +59,24 @@ async fn end_or_pause_at(here: [&str; 3]) {
     else {
         return;
     };
+    if let Some(pause) = happens(triggers, trigger) {
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// Ends the process, or says how long to wait.
+fn happens(triggers: &Triggers, trigger: &Trigger) -> Option<Duration> {
+    // Two tasks may be at two points at the same time: the process ends for one of them, and the other point is still to come.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock();
     if let Some(directory) = &triggers.once
         && std::fs::File::create_new(directory.join(&trigger.text)).is_err()
     {
-        return;
+        return None;
     }
     tracing::warn!(point = trigger.text, "a test ends or pauses the operator at this point");
     match trigger.pause {
-        Some(pause) => tokio::time::sleep(pause).await,
+        Some(pause) => Some(pause),
         None => std::process::abort(),
     }
 }

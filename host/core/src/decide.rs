@@ -78,8 +78,11 @@ pub fn decide(snapshot: &Snapshot, policies: &dyn Policies) -> Plan {
         // The second look has the record from before this round, in which the first member was still watched.
         let is_judged = |record: &Record| record.canary_of(update).is_some_and(|canary| canary.verdict.is_some());
         let judged = is_judged(&plan.record) && !is_judged(&snapshot.record);
+        // Nor does it know a member that gets its number in this round.
+        let numbers = |record: &Record| record.seats.as_ref().map(|seats| seats.numbers.clone());
+        let arrives = numbers(&plan.record) != numbers(&snapshot.record);
         now.record.clone_from(&plan.record);
-        if !gave_up && !judged {
+        if !gave_up && !judged && !arrives {
             steps::update::step(&now, policies, &mut plan);
         }
         steps::zones::step(&now, policies, &mut plan);

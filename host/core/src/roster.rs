@@ -103,12 +103,17 @@ impl<'a> Roster<'a> {
         Wanted { replicas: *replicas, unwanted, zones }
     }
 
-    /// Whether the member with that number is in a wrong zone (`spec.zones`). While policies do not let another number of members in, the numbers of the zones are those of another group.
+    /// Whether the zones of members count now. While policies do not let another number of members in, the numbers of the zones are those of another group, and with 0 members nobody is to be anywhere.
+    #[must_use]
+    pub fn knows_zones(self) -> bool {
+        let is_admitted = self.group.requested.replicas == self.group.replicas;
+        self.group.makes_pods && !self.group.zones.is_empty() && is_admitted && !self.group.is_stopped()
+    }
+
+    /// Whether the member with that number is in a wrong zone (`spec.zones`).
     #[must_use]
     pub fn is_misplaced(self, ordinal: u32) -> bool {
-        let is_admitted = self.group.requested.replicas == self.group.replicas;
-        let can_tell = self.group.makes_pods && is_admitted && !self.group.is_stopped();
-        can_tell && self.own().is_misplaced(ordinal, &self.wanted())
+        self.knows_zones() && self.own().is_misplaced(ordinal, &self.wanted())
     }
 
     /// How many members are desired: `replicas`, and where this operator makes the pods those in whose place new ones come, until these work.

@@ -116,9 +116,10 @@ pub fn report(s: &Snapshot, plan: &Plan, policies: &PolicyHealth, trouble: Optio
     let settled = now.members.iter().filter(|m| settled(&now, m) && !now.leaves(m)).count();
     let updated = now.members.iter().filter(|m| is_updated(&now, m)).count();
     // Until the one in whose place it came is gone a new member is one more.
-    let still = now.members.iter().filter(|m| changes_places(&now, m) || check::is_being_replaced(&now, m)).count();
+    let counts = |m: &&Member| changes_places(&now, m) || check::is_being_replaced(&now, m);
+    let still = now.members.iter().filter(|_| update::is_replacing(&now)).filter(counts).count();
     let desired = usize::try_from(now.group.replicas).unwrap_or(usize::MAX);
-    let updated = if still > 0 { updated.min(desired.saturating_sub(still)) } else { updated };
+    let updated = updated.min(desired.saturating_sub(still));
     let mut conditions = vec![
         ready(&now, plan, &primaries, settled),
         progressing(&now, plan, trouble),

@@ -185,15 +185,30 @@ pub fn desired(group: &ReplicaGroup) -> Vec<String> {
 
 /// The members that are desired for good of a group that is divided among zones. That each zone has its share in the end is seen by the nodes (`oracles/whole.rs`).
 fn divided(group: &ReplicaGroup, seats: &Value) -> Option<Vec<String>> {
+    let name = group.name_any();
+    let mut seats = seats_in_zones(group, seats)?;
+    seats.replaced.clear();
+    let stay = wanted(group, |wanted| seats.stay(wanted));
+    Some(stay.into_iter().map(|number| format!("{name}-{number}")).collect())
+}
+
+/// Whether the member with that number is in a wrong zone.
+#[must_use]
+pub fn is_misplaced(group: &ReplicaGroup, seats: &Value, number: u64) -> bool {
+    let number = u32::try_from(number).unwrap_or(u32::MAX);
+    seats_in_zones(group, seats).is_some_and(|seats| wanted(group, |wanted| seats.is_misplaced(number, wanted)))
+}
+
+fn seats_in_zones(group: &ReplicaGroup, seats: &Value) -> Option<Seats> {
+    serde_json::from_value(seats.clone()).ok().filter(|_| !group.spec.zones.list.is_empty())
+}
+
+fn wanted<T>(group: &ReplicaGroup, what: impl FnOnce(&Wanted<'_>) -> T) -> T {
     let (name, spec) = (group.name_any(), &group.spec);
     let zones: Vec<Zone> =
         spec.zones.list.iter().map(|zone| Zone { name: zone.name.clone(), replicas: zone.replicas }).collect();
-    let mut seats: Seats = serde_json::from_value(seats.clone()).ok().filter(|_| !zones.is_empty())?;
-    let number = |member: &str| roster::ordinal(&name, member);
-    let unwanted: BTreeSet<u32> = spec.members.remove.iter().filter_map(|member| number(member)).collect();
-    seats.replaced.clear();
-    let wanted = Wanted { replicas: spec.replicas, unwanted: &unwanted, zones: &zones };
-    Some(seats.stay(&wanted).into_iter().map(|number| format!("{name}-{number}")).collect())
+    let unwanted = spec.members.remove.iter().filter_map(|member| roster::ordinal(&name, member)).collect();
+    what(&Wanted { replicas: spec.replicas, unwanted: &unwanted, zones: &zones })
 }
 
 /// Whether that member is desired.

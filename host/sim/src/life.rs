@@ -170,9 +170,11 @@ pub fn groups(seed: u64) -> Vec<ReplicaGroup> {
         if makes_pods(seed) {
             pods_by_operator(group);
             replaced(seed, group);
-            // Of these in one of three the members are divided among zones from the beginning.
-            if seed % 37 < 12 {
-                users::divide(group, users::TWO_ZONES);
+            // Of these in one of three the members are divided among zones from the beginning, in some of them with a name that no node has.
+            match seed % 37 {
+                0..9 => users::divide(group, users::TWO_ZONES),
+                9..12 => users::divide(group, &[("zone-a", None), (users::NOWHERE, None)]),
+                _ => {}
             }
         }
     }

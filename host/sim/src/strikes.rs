@@ -330,6 +330,7 @@ pub fn heal(state: &mut State) {
     }
     state.frozen.clear();
     users::create_again(state);
+    users::correct_zones(state);
     nodes::heal(state);
     let pods: Vec<String> = state.pods.keys().cloned().collect();
     pods.iter().for_each(|pod| label(state, pod, true));

@@ -1,7 +1,7 @@
 //! Which healthy members may be stopped: the primary of a switchover, and members beyond `replicas` (S25, S26).
 use super::claims::record_is_current;
 use super::membership::{is_let_go, quorum_without};
-use super::{Held, Rule, Violation, broken, broken_by, can_take_command, retry_allowed, role_is};
+use super::{Held, Rule, Violation, broken, broken_by, can_take_command, retry_allowed, role_is, zones};
 use crate::contract::{MemberName, Phase, Position, Role, Transition};
 use crate::over::{self, role_word};
 use crate::record::Event;
@@ -188,11 +188,11 @@ pub fn shrink_group(s: &Snapshot, replicas: u32) -> Held {
 }
 
 /// Whether nothing of a member that leaves can run any more, so that it need not be stopped: its pod cannot start, for instance because its node or its volume is gone for good. Where any member
-/// can go this holds nobody up, while those that stay serve.
+/// can go this holds nobody up, while those that stay serve, or when its pod never got a node.
 #[must_use]
 pub fn is_out(s: &Snapshot, member: &Member) -> bool {
     s.leaves(member)
-        && !is_needed_to_leave(s)
+        && (!is_needed_to_leave(s) || s.group.makes_pods && zones::has_no_node(s, member))
         && !over::may_run(s, member)
         && s.record.intent_of(&member.name).is_none()
 }

@@ -281,6 +281,17 @@ pub fn quorum_without(s: &Snapshot, member: &MemberName) -> Held {
     is_quorum(member, healthy.len(), agreed.list.voters())
 }
 
+/// Whether the member is a voter of those that agree and is not healthy, and enough others are to remove it, but too few for one voter more. Without learners nobody could be added until it is removed.
+#[must_use]
+pub(super) fn holds_up_others(s: &Snapshot, member: &MemberName) -> bool {
+    let learner = s.group.commands.membership.as_ref().is_none_or(|commands| commands.promote.is_some());
+    let Some(agreed) = agreed(s).ok().filter(|_| !learner && s.record.intents.is_empty()) else { return false };
+    let (healthy, voters) = (agreed.healthy_voters(&s.group.name), agreed.list.voters());
+    let is_voter = agreed.list.entry(&s.group.name, member).is_some_and(Entry::is_voter);
+    let enough = |voters: usize| healthy.len() >= quorum(voters);
+    is_voter && !healthy.contains(member) && enough(voters.saturating_sub(1)) && !enough(voters.saturating_add(1))
+}
+
 fn is_quorum(member: &MemberName, healthy: usize, voters: usize) -> Held {
     let needed = quorum(voters);
     match healthy >= needed {

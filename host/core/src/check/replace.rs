@@ -3,6 +3,7 @@
 //! Here is only when that begins, how long it waits, and when it is taken back. The new member has a number, a name and volumes of its own, and joins first. Then the former one leaves like any
 //! other that is not desired any more: `leave`, `membership`.
 use super::leave::works;
+use super::membership::holds_up_others;
 use super::rebalance::has_been_ready;
 use super::update::{
     awaits_update, canary_allows, has_older_template, is_in_its_place, is_in_role, is_taken_away, others_are_updated,
@@ -125,11 +126,17 @@ pub(super) fn is_within_limit(s: &Snapshot, member: &Member) -> Held {
     }
 }
 
+/// The group is not on its way to the other kind of members.
+pub(super) fn kind_stays(s: &Snapshot) -> Held {
+    match s.moving {
+        Some(_) => Err(broken(Rule::NotAtRest, "spec.members.kind was changed")),
+        None => Ok(()),
+    }
+}
+
 /// No member leaves, and the group is not on its way to the other kind of members.
 pub(super) fn nobody_leaves(s: &Snapshot) -> Held {
-    if s.moving.is_some() {
-        return Err(broken(Rule::NotAtRest, "spec.members.kind was changed"));
-    }
+    kind_stays(s)?;
     match s.members.iter().find(|other| s.leaves(other)) {
         Some(other) => Err(broken_by(Rule::NotAtRest, &other.name, format!("{} is leaving", other.name))),
         None => Ok(()),
@@ -206,15 +213,22 @@ fn goes_alone(s: &Snapshot) -> Held {
 /// # Errors
 /// The first rule that does not hold.
 pub fn leaves_its_place(s: &Snapshot, member: &Member) -> Held {
-    // For a zone it goes whatever becomes of the template.
-    if zones::is_misplaced(s, member) {
-        zones::administrator_lets(s)?;
+    if s.group.is_stopped() {
+        return Err(broken_by(Rule::StayersFirst, &member.name, "the group is stopped; nobody works in its place"));
+    }
+    let update = &s.group.update;
+    // Otherwise it goes for a zone, or what called for a new one is over and it cannot stay, because it does not work.
+    let for_template = update.mode != Mode::ByHand && is_replaced(s, member) && !zones::is_misplaced(s, member);
+    match for_template {
+        true => update_group(s)?,
+        false => zones::administrator_lets(s)?,
+    }
+    if !for_template && !works(s, member) {
         return its_place_is_taken(s, member);
     }
-    update_group(s)?;
-    let update = &s.group.update;
     // When nobody else waits for the template, nobody is watched with it any more.
-    let is_tried = update.canary > 0 && s.members.iter().any(|m| awaits_update(s, m));
+    let is_watched = update.mode == Mode::ByOperator && update.canary > 0;
+    let is_tried = is_watched && s.members.iter().any(|m| awaits_update(s, m));
     if is_tried && s.record.fallback(update).is_none() {
         let verdict = s.record.canary_of(update).and_then(|canary| canary.verdict.as_ref());
         let why = match verdict {
@@ -229,15 +243,20 @@ pub fn leaves_its_place(s: &Snapshot, member: &Member) -> Held {
     its_place_is_taken(s, member)
 }
 
-/// As many members as desired are in their roles without that one; nobody else is on the way out already. For one that is in none itself those do not count that wait for a new member, too, and are in no role: it has
+/// As many members as desired are in their roles without that one. One that works goes when nobody else is on the way out any more. For one that is in none itself those do not count that wait for a new member, too, and are in no role: it has
 /// nothing that they could wait for.
 fn its_place_is_taken(s: &Snapshot, member: &Member) -> Held {
-    if let Some(other) = s.members.iter().find(|other| s.leaves(other)) {
+    if let Some(other) = s.members.iter().find(|other| works(s, member) && s.leaves(other)) {
         return Err(broken_by(Rule::StayersFirst, &member.name, format!("{} leaves first", other.name)));
     }
-    let others = || s.members.iter().filter(|other| other.name != member.name);
+    let others = || s.members.iter().filter(|other| other.name != member.name && !s.leaves(other));
     let there = others().filter(|other| works(s, other)).count();
-    let wait_too = |other: &&Member| !works(s, other) && (is_replaced(s, other) || is_being_replaced(s, other));
+    // Where members agree and have no learners, nobody is added while too few are healthy: then one that does not work goes first.
+    if !works(s, member) && holds_up_others(s, &member.name) {
+        return Ok(());
+    }
+    let is_called = |other: &Member| is_replaced(s, other) || is_being_replaced(s, other);
+    let wait_too = |other: &&Member| !works(s, other) && (is_called(other) || zones::is_misplaced(s, other));
     let excused = if works(s, member) { 0 } else { others().filter(wait_too).count() };
     match u32::try_from(there.saturating_add(excused)).is_ok_and(|enough| enough >= s.group.replicas) {
         true => Ok(()),
@@ -257,5 +276,6 @@ pub fn may_stay(s: &Snapshot, member: &Member) -> bool {
         s.group.update.mode == Mode::ByHand || !pod.older_template || !by_role && !calls_for_new(s, pod)
     };
     let is_well = is_in_its_place(s, member).is_ok() && member.pod.as_ref().is_some_and(is_over);
-    is_well && !zones::is_misplaced(s, member)
+    let is_told = s.group.zones.is_empty() || s.roster().knows_zones();
+    is_well && is_told && !zones::is_misplaced(s, member)
 }

@@ -1,6 +1,6 @@
 //! Which member may become the first primary, and when: the order of data, and the objections of the record (docs/rules.md, "Order of data").
-use super::claims;
 use super::{Held, Rule, Violation, broken, broken_by, can_take_command, phase_word, retry_allowed, role_is};
+use super::{claims, zones};
 use crate::contract::{MemberName, Phase, Position, Role, Sequence};
 use crate::data;
 use crate::limits;
@@ -24,7 +24,7 @@ impl<'a> SeedOrder<'a> {
     /// Works it out.
     #[must_use]
     pub fn of(s: &'a Snapshot) -> Self {
-        let all_empty = s.members.iter().all(|m| m.position == Position::Empty);
+        let all_empty = s.members.iter().all(|m| m.position == Position::Empty || never_came(s, m));
         let mut order = SeedOrder { s, highest_term: highest_term(s), highest_data: Ok(None), all_empty };
         order.highest_data =
             highest_among(s.members.iter().filter(|m| !order.is_of_older_term(m) && s.position_is_current(m)));
@@ -193,11 +193,13 @@ fn nobody_starts_alone(s: &Snapshot) -> Held {
     }
 }
 
-/// Whether the member came in the place of another one, which is still there, does not run, and was never started.
+/// Whether the member does not run and was never started, and came in the place of another one, which is still there. Or nothing ever ran there, and the user does not want it there any more: its zone may have no node.
 fn never_came(s: &Snapshot, member: &Member) -> bool {
     let known = s.record.member(&member.name);
     let is_new = s.record.seats.as_ref().is_some_and(|seats| seats.is_successor(member.ordinal));
-    s.group.makes_pods && is_new && known.term.is_none() && known.started.is_none() && !s.reachable(member)
+    let has_come = known.term.is_some() || known.started.is_some() || s.reachable(member);
+    let is_unwanted = || s.leaves(member) || zones::is_misplaced(s, member);
+    s.group.makes_pods && !has_come && (is_new || zones::has_no_node(s, member) && is_unwanted())
 }
 
 /// Exactly the expected members run: as many as the `StatefulSet` has or ever had (A1, S18).

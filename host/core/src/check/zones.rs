@@ -1,24 +1,34 @@
 //! When a new member comes in the place of one that is in a wrong zone (`spec.zones`; docs/rules.md, "Zones"; E14). Like a member whose template calls for that (`replace`) it stays until the new one works, and
 //! then leaves like any other.
 use super::leave::works;
-use super::replace::{as_many_serve, is_being_replaced, is_down, is_within_limit, nobody_leaves, others_are_in_place};
+use super::replace::{
+    as_many_serve, is_being_replaced, is_down, is_within_limit, kind_stays, nobody_leaves, others_are_in_place,
+};
+use super::update::{awaits_update, canary_allows};
 use super::{Held, Rule, broken, broken_by, members};
-use crate::snapshot::{Member, Snapshot};
+use crate::contract::Phase;
+use crate::snapshot::{Member, Mode, Snapshot};
 
 /// Whether the member stays, and is in a zone that has too many members, or that the user does not name any more.
 #[must_use]
 pub fn is_misplaced(s: &Snapshot, member: &Member) -> bool {
-    !s.group.zones.is_empty() && !s.leaves(member) && s.roster().is_misplaced(member.ordinal)
+    s.roster().knows_zones() && !s.leaves(member) && s.roster().is_misplaced(member.ordinal)
 }
 
-/// Whether the member is new, was never started, and comes in the place of one that is in a wrong zone. Its zone may have no node, which is not due to the template.
+/// Whether the member is new, was never started, has no node, and comes in the place of one that is in a wrong zone. Its zone may have no node, which is not due to the template.
 #[must_use]
 pub fn comes_to_a_zone(s: &Snapshot, member: &Member) -> bool {
     let Some(seats) = &s.record.seats else { return false };
     let first = |other: &Member| seats.replaced.get(&other.ordinal).copied();
-    let known = s.record.member(&member.name);
     let came_for = |other: &Member| first(other).is_some_and(|first| first <= member.ordinal) && is_misplaced(s, other);
-    known.term.is_none() && known.started.is_none() && s.members.iter().any(came_for)
+    has_no_node(s, member) && s.members.iter().any(came_for)
+}
+
+/// Whether the member was never started, and its pod never got a node: so nothing ever ran there.
+pub(super) fn has_no_node(s: &Snapshot, member: &Member) -> bool {
+    let known = s.record.member(&member.name);
+    let waits = member.pod.as_ref().is_some_and(|pod| pod.node.is_none());
+    waits && known.term.is_none() && known.started.is_none() && !s.reachable(member)
 }
 
 /// A new member may be called in the place of this one.
@@ -38,10 +48,18 @@ pub fn move_member(s: &Snapshot, member: &Member) -> Held {
         return Err(broken(Rule::AdministratorDecides, message));
     }
     is_within_limit(s, member)?;
-    nobody_leaves(s)?;
+    kind_stays(s)?;
     members::serving(s)?;
-    if is_down(s, member) {
+    // A zone that is lost: its members wait for nobody. Who is called stops nobody, and they leave by the rules for each.
+    let is_lost = member.pod.as_ref().is_some_and(|pod| pod.phase == Phase::Unreachable);
+    if is_down(s, member) || is_lost {
         return Ok(());
+    }
+    nobody_leaves(s)?;
+    // The new one gets the present template.
+    let is_tried = s.group.update.mode == Mode::ByOperator && s.members.iter().any(|m| awaits_update(s, m));
+    if is_tried {
+        canary_allows(s)?;
     }
     as_many_serve(s)?;
     others_are_in_place(s, member)?;
@@ -68,9 +86,9 @@ pub(super) fn administrator_lets(s: &Snapshot) -> Held {
     }
 }
 
-/// Who is next of those that are in a wrong zone: those that do not work, then those that are no primaries, then from the highest number.
+/// Who is next of those that are in a wrong zone: those that may move now; of them those that do not work, then those that are no primaries, then from the highest number.
 #[must_use]
 pub fn next_to_move(s: &Snapshot) -> Option<&Member> {
     let waits = |m: &&Member| is_misplaced(s, m) && !is_being_replaced(s, m);
-    s.members.iter().filter(waits).max_by_key(|m| (!works(s, m), !s.serves(m), m.ordinal))
+    s.members.iter().filter(waits).max_by_key(|m| (move_member(s, m).is_ok(), !works(s, m), !s.serves(m), m.ordinal))
 }

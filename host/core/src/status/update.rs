@@ -35,10 +35,16 @@ impl UpdatePhase {
     }
 }
 
-/// Whether a member that a new one replaces is still there.
-fn is_replacing(s: &Snapshot) -> bool {
+/// Whether a member that a new one replaces for its template is still there.
+pub(super) fn is_replacing(s: &Snapshot) -> bool {
     let leaves = |m: &Member| s.record.seats.as_ref().is_some_and(|seats| seats.leaving.contains(&m.ordinal));
-    s.members.iter().any(|m| check::is_being_replaced(s, m) || s.group.makes_pods && leaves(m))
+    let replaced = |m: &Member| check::is_being_replaced(s, m) || s.group.makes_pods && leaves(m);
+    s.members.iter().any(|m| replaced(m) && is_older(m))
+}
+
+/// Whether the member's pod has an older template, or is gone. One that moves to another zone may have the present one.
+fn is_older(m: &Member) -> bool {
+    m.pod.as_ref().is_none_or(|pod| pod.older_template)
 }
 
 /// How far the group's template has come, and the member on which it is tried or failed.

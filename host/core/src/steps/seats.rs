@@ -24,7 +24,8 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
 pub fn settle(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     // Whose pod is deleted in this round is in no role in the next one.
     let takes_away = plan.actions.iter().any(|action| matches!(action, Action::DeletePod { .. }));
-    let Some(seats) = &mut plan.record.seats else { return };
+    // What has become of the new ones is seen when the group is back from 0 members.
+    let Some(seats) = plan.record.seats.as_mut().filter(|_| !s.group.is_stopped()) else { return };
     let before = seats.replaced.len();
     for member in s.members.iter().filter(|m| check::is_being_replaced(s, m)) {
         if check::may_stay(s, member) {

@@ -91,17 +91,15 @@ fn stop_member(s: &Snapshot, plan: &mut Plan, member: &Member) {
     if s.record.intents.iter().any(|i| i.verb == Verb::Remove) || plan.touches(&member.name) {
         return;
     }
-    let until = match check::remove_member(s, member) {
-        Ok(()) => return begin::begin(s, plan, Verb::Remove, &member.name),
-        Err(violation) if violation.rule == Rule::ChangedRecently => {
-            let message = format!("{} is leaving: {violation}", member.name);
-            return plan.wait_until(Reason::ShrinkPending, Some(&member.name), message, violation.until);
-        }
-        Err(violation) => violation.until,
+    let Err(violation) = check::remove_member(s, member) else {
+        return begin::begin(s, plan, Verb::Remove, &member.name);
     };
-    let message =
-        format!("{} is leaving; it is {} and has to be stopped first", member.name, role_word(s.role(member).0));
-    plan.wait_until(Reason::ShrinkPending, Some(&member.name), message, until);
+    let role = role_word(s.role(member).0);
+    let message = match violation.rule {
+        Rule::ChangedRecently | Rule::StayersFirst => format!("{} is leaving: {violation}", member.name),
+        _ => format!("{} is leaving; it is {role} and has to be stopped first", member.name),
+    };
+    plan.wait_until(Reason::ShrinkPending, Some(&member.name), message, violation.until);
 }
 
 fn shrink(s: &Snapshot, plan: &mut Plan, leaving: &[&Member]) {

@@ -479,7 +479,11 @@ fn a_seed_does_not_wait_for_a_new_member_that_never_came() {
         rule(check::start(&s, &intent(&s, Verb::Seed, 0)))
     };
     assert_eq!(down(&|_| ()), Ok(()));
-    assert_eq!(down(&|s| s.record.seats.as_mut().unwrap().replaced.clear()), Err(Rule::PodCount));
+    let desired = |s: &mut Snapshot| {
+        s.record.seats.as_mut().unwrap().replaced.clear();
+        (s.group.replicas, s.group.requested.replicas) = (4, 4);
+    };
+    assert_eq!(down(&desired), Err(Rule::PodCount));
     assert_eq!(down(&|s| s.record.member_mut(&db(3)).term = Some(1)), Err(Rule::PodCount));
     assert_eq!(down(&|s| s.members[2].pod.as_mut().unwrap().phase = Phase::Pending), Err(Rule::PodCount));
 }

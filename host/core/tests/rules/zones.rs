@@ -1,16 +1,20 @@
 //! How members are divided among zones (E14, E15; docs/rules.md, "Zones"): each member has one for life, and who is in a wrong one moves by a new member that joins first.
 use super::super::support::db;
 use super::super::support::policies::Natural;
-use super::super::support::setting::group;
+use super::super::support::setting::{group, members};
 use super::super::support::world::World;
+use super::checks::intent;
+use super::membership::agreeing;
+use super::resize::ill;
 use std::collections::{BTreeMap, BTreeSet};
 use tanist_core::check::{self, Rule};
 use tanist_core::contract::{Phase, Position, Role};
 use tanist_core::decide::decide;
 use tanist_core::plan::{Action, Plan, Reason};
-use tanist_core::record::{Record, Seats, Wanted, Zone};
+use tanist_core::record::{Canary, Record, Seats, Verb, Verdict, Wanted, Zone};
 use tanist_core::roster::{Roster, Standing};
-use tanist_core::snapshot::{Group, Node, Snapshot};
+use tanist_core::snapshot::{Batch, Group, Mode, Moving, Node, Snapshot};
+use tanist_core::status::{PolicyHealth, UpdatePhase, report};
 
 /// Zones by their names, some with a number of members: `a b=2`.
 fn zones(names: &str) -> Vec<Zone> {
@@ -218,7 +222,12 @@ fn nobody_moves_where_that_is_not_allowed_and_it_is_said() {
     assert!(refused(&|s| s.group.commands.secondary = None).contains("spec.members.remove"));
     assert!(refused(&|s| s.record.seats.as_mut().unwrap().leaving = BTreeSet::from([2])).contains("leaving"));
     assert_eq!(refused(&|s| s.group.paused = true), "");
-    assert!(refused(&|s| s.members[1].pod.as_mut().unwrap().ready = false).contains("db-1"));
+    let unready = |s: &mut Snapshot, n: usize| s.members[n].pod.as_mut().unwrap().ready = false;
+    assert!(refused(&|s| (1..3).for_each(|n| unready(s, n))).contains("db-1"));
+    // One that is alone in that is the first.
+    let mut s = running("b");
+    unready(&mut s, 1);
+    assert_eq!(replaced(&decide(&s, &Natural)), [1]);
 }
 
 // What is on its way to another zone is a member like any other until the new one works: it is started again, gets its pod again, and nobody is let go.
@@ -255,7 +264,9 @@ fn a_member_that_never_came_to_its_zone_holds_up_no_seed() {
     s.group.zones = zones("a");
     assert_eq!(count(&s), None, "nor when the list is corrected meanwhile");
     s.record.seats.as_mut().unwrap().replaced.clear();
-    assert!(count(&s).is_some());
+    assert_eq!(count(&s), None, "nor when it leaves");
+    s.group.zones = zones("a=2 b=1");
+    assert!(count(&s).is_some(), "it is desired");
 }
 
 // A zone that no node has is not due to a template.
@@ -274,6 +285,234 @@ fn a_member_that_has_no_place_in_its_zone_is_no_canary_and_fails_no_template() {
         (pod.older_template, pod.outdated) = (true, true);
     }
     assert_eq!(decide(&s, &Natural).record.canary, None);
+}
+
+/// Where nobody has a place: a pod without a node, and nothing was ever started.
+fn has_no_node(s: &mut Snapshot, ordinal: u32) {
+    s.record.members.remove(&db(ordinal));
+    let member = s.members.iter_mut().find(|m| m.ordinal == ordinal).unwrap();
+    (member.reading.role, member.position) = (Role::Unknown, Position::NotAsked);
+    let pod = member.pod.as_mut().unwrap();
+    (pod.phase, pod.ready, pod.node) = (Phase::Pending, false, None);
+    pod.containers.clear();
+}
+
+// The name of a zone was wrong from the beginning, and is corrected: who is there holds up no seed any more, because it moves or leaves.
+#[test]
+fn a_member_of_a_zone_that_was_wrong_from_the_beginning_holds_up_no_seed() {
+    let mut s = running("a c");
+    s.record.seats = Some(seats("a: 0 1, c: 2"));
+    for member in &mut s.members[..2] {
+        member.reading.role = Role::Stopped;
+        member.position_at = s.now;
+    }
+    has_no_node(&mut s, 2);
+    let waits = |s: &Snapshot| check::SeedOrder::of(s).group().is_err_and(|violation| violation.rule == Rule::PodCount);
+    assert!(waits(&s), "it is desired there");
+    let corrected = Snapshot { group: Group { zones: zones("a b"), ..s.group.clone() }, ..s.clone() };
+    assert!(!waits(&corrected));
+    let mut first = corrected.clone();
+    (first.record.ever_seeded, first.record.high_water, first.record.term) = (None, None, 0);
+    first.record.members.clear();
+    first.record.last_primaries.clear();
+    first.members[..2].iter_mut().for_each(|member| member.position = Position::Empty);
+    assert_eq!(check::SeedOrder::of(&first).member(&first.members[0]), Ok(()), "those that are there are empty");
+    first.group.zones = zones("a c");
+    assert!(check::SeedOrder::of(&first).member(&first.members[0]).is_err());
+    let named = Snapshot { group: Group { unwanted: BTreeSet::from([2]), ..s.group.clone() }, ..s.clone() };
+    assert!(!waits(&named));
+    let mut ran = corrected.clone();
+    ran.members[2].pod.as_mut().unwrap().node = Some("node-1".into());
+    assert!(waits(&ran), "something may have run there");
+}
+
+// A zone is lost: its nodes do not report, and its members move all the same, one after the other.
+#[test]
+fn members_of_a_lost_zone_wait_for_nobody() {
+    let mut s = running("a c");
+    s.record.seats = Some(seats("a: 0, b: 1 2"));
+    for member in &mut s.members[1..] {
+        member.reading.role = Role::Unknown;
+        member.pod.as_mut().unwrap().phase = Phase::Unreachable;
+    }
+    assert!(s.members[1..].iter().all(|member| check::move_member(&s, member).is_ok()));
+    assert_eq!(replaced(&decide(&s, &Natural)), [2]);
+    // The one that may move now is next, whatever the order.
+    s.record.seats.as_mut().unwrap().replaced.insert(7, 8);
+    let mut third = s.members[0].clone();
+    (third.name, third.ordinal) = (db(7), 7);
+    s.record.seats.as_mut().unwrap().numbers.insert(7);
+    s.members.push(third);
+    s.members[1].pod.as_mut().unwrap().phase = Phase::Pending;
+    assert_eq!(check::next_to_move(&s).map(|m| m.ordinal), Some(1));
+    // In the place of the other one that is lost nobody can come meanwhile, and it holds up nobody.
+    let mut s = arrived();
+    s.record.seats = Some(Seats { replaced: BTreeMap::from([(2, 3)]), ..seats("b: 0 3, c: 1 2") });
+    for member in &mut s.members[1..3] {
+        member.reading.role = Role::Unknown;
+        member.pod.as_mut().unwrap().phase = Phase::Unreachable;
+    }
+    assert_eq!(leaving(&decide(&s, &Natural)), [2]);
+    // Nor does one that leaves, for instance a primary that waits until others serve.
+    s.group.unwanted = BTreeSet::from([0]);
+    assert_eq!(
+        check::leaves_its_place(&s, &s.members[2]).map_err(|v| v.rule),
+        Err(Rule::StayersFirst),
+        "it does not count"
+    );
+    s.group.replicas = 2;
+    s.group.requested.replicas = 2;
+    assert_eq!(check::leaves_its_place(&s, &s.members[2]), Ok(()));
+}
+
+// A member that works was named to go, and the one that is to come for it has no place: one comes for that, too.
+#[test]
+fn a_newcomer_without_a_place_moves_while_another_one_leaves() {
+    let mut s = moving();
+    s.record.seats = Some(seats("a: 0 1 2, b: 3"));
+    (s.group.zones, s.group.unwanted) = (zones("a"), BTreeSet::from([2]));
+    assert_eq!(check::move_member(&s, &s.members[3]), Ok(()));
+    assert_eq!(replaced(&decide(&s, &Natural)), [3]);
+    s.moving = Some(Moving { to_pods: true, set: None });
+    assert!(check::move_member(&s, &s.members[3]).is_err(), "not on the way to the other kind");
+}
+
+// A number that is not let in, and 0 members, are no reason to stay after all: the zones of others are not known then.
+#[test]
+fn one_that_moves_goes_on_when_the_group_has_its_members_again() {
+    for (replicas, requested) in [(3, 7), (0, 0)] {
+        let mut s = moving();
+        (s.group.replicas, s.group.requested.replicas) = (replicas, requested);
+        let plan = decide(&s, &Natural);
+        assert_eq!((replaced(&plan), leaving(&plan)), (vec![2], vec![]), "{replicas} of {requested}");
+    }
+}
+
+// With 0 members desired one that never got a node holds up nobody.
+#[test]
+fn a_newcomer_without_a_place_does_not_hold_up_a_stop() {
+    let mut s = moving();
+    (s.group.replicas, s.group.requested.replicas) = (0, 0);
+    assert!(check::is_out(&s, &s.members[3]));
+    assert!(!check::is_out(&s, &s.members[2]));
+    let plan = decide(&s, &Natural);
+    let stops = |action: &Action| matches!(action, Action::Run { .. });
+    assert!(plan.actions.iter().any(stops), "{:?}", plan.waits);
+}
+
+/// Some have an older template, and it failed on the first member that got it.
+fn failed(s: &mut Snapshot) {
+    (s.group.update.canary, s.group.update.template) = (60, "new".into());
+    for member in &mut s.members[..3] {
+        member.pod.as_mut().unwrap().older_template = true;
+    }
+    let canary = Canary {
+        template: "new".into(),
+        member: db(2),
+        pod_uid: "u".into(),
+        container: None,
+        begun: s.now,
+        since: None,
+        unjudged: None,
+        verdict: Some(Verdict::Failed("it ends".into())),
+    };
+    s.record.canary = Some(canary);
+}
+
+// E38: nobody else gets a template that failed, for a zone neither; where a member does not work anyway nothing is lost.
+#[test]
+fn a_member_that_works_does_not_move_for_a_template_that_failed() {
+    let mut s = running("b");
+    failed(&mut s);
+    let why = check::move_member(&s, &s.members[2]).unwrap_err();
+    assert!(why.message.contains("failed on db-2"), "{why}");
+    s.members[2].reading.role = Role::Stopped;
+    assert_eq!(check::move_member(&s, &s.members[2]), Ok(()));
+    let mut s = arrived();
+    failed(&mut s);
+    assert_eq!(leaving(&decide(&s, &Natural)), [0; 0]);
+    s.group.update.mode = Mode::ByHand;
+    assert_eq!(leaving(&decide(&s, &Natural)), [2], "without updates nobody is watched");
+    let mut s = arrived();
+    failed(&mut s);
+    (s.members[2].reading.role, s.members[2].pod.as_mut().unwrap().ready) = (Role::Stopped, false);
+    assert_eq!(check::leaves_its_place(&s, &s.members[2]), Ok(()));
+}
+
+// D8, E14: where members agree and have no learners, nobody is added while too few are healthy for one voter more. Then one that does not work goes first.
+#[test]
+fn where_members_agree_one_that_does_not_work_goes_before_another_is_added() {
+    let lost = |learners: bool, change: &dyn Fn(&mut Snapshot)| {
+        let mut s = agreeing(1).observe();
+        s.group = Group { makes_pods: true, zones: zones("b"), ..s.group };
+        s.group.commands.membership = Some(members(learners));
+        s.record.seats = Some(Seats { replaced: BTreeMap::from([(2, 3)]), ..seats("b: 0 1, a: 2") });
+        (s.members[2].reading.role, s.members[2].pod.as_mut().unwrap().phase) = (Role::Unknown, Phase::Pending);
+        ill(&mut s, 2);
+        change(&mut s);
+        check::leaves_its_place(&s, &s.members[2]).map_err(|violation| violation.rule)
+    };
+    assert_eq!(lost(false, &|_| ()), Ok(()));
+    assert_eq!(lost(true, &|_| ()), Err(Rule::StayersFirst), "a learner can be added");
+    assert_eq!(lost(false, &|s| s.group.commands.membership = None), Err(Rule::StayersFirst), "they do not agree");
+    assert_eq!(lost(false, &|s| s.record.intents.push(intent(s, Verb::Follow, 1))), Err(Rule::StayersFirst));
+    assert_eq!(lost(false, &|s| ill(s, 1)), Err(Rule::StayersFirst), "nobody can be removed: it has to come back");
+    let new = |s: &mut Snapshot| {
+        for heard in s.lists.values_mut() {
+            heard.list.as_mut().unwrap().entries.retain(|entry| entry.name != Some(db(2)));
+        }
+    };
+    assert_eq!(lost(false, &new), Err(Rule::StayersFirst), "it is no voter");
+    let works = |s: &mut Snapshot| s.members[2] = agreeing(1).observe().members[2].clone();
+    assert_eq!(lost(false, &works), Err(Rule::StayersFirst));
+}
+
+// What called for a new member is over, and the former one does not work: it leaves, also when updates are left to the user.
+#[test]
+fn one_that_does_not_work_any_more_leaves_when_the_list_is_as_before() {
+    for mode in [Mode::ByOperator, Mode::Paused, Mode::ByHand] {
+        let mut s = arrived();
+        (s.group.zones, s.group.update.mode) = (zones("a"), mode);
+        (s.members[2].reading.role, s.members[2].pod.as_mut().unwrap().ready) = (Role::Stopped, false);
+        assert!(!check::is_misplaced(&s, &s.members[2]));
+        assert_eq!(check::leaves_its_place(&s, &s.members[2]), Ok(()));
+    }
+}
+
+// The second look has the record from before the round: in the round in which a new member gets its number no pod is deleted for an update. Otherwise it would be refused again and again, and the number never written.
+#[test]
+fn no_pod_is_deleted_for_an_update_when_a_member_gets_its_number() {
+    let deleted = |known: &str| {
+        let mut s = running("a b");
+        s.record.seats = Some(Seats { replaced: BTreeMap::from([(2, 3)]), ..seats(known) });
+        let mut new = s.members[2].clone();
+        (new.name, new.ordinal, new.pod) = (db(3), 3, None);
+        s.members.push(new);
+        s.record.members.remove(&db(3));
+        (s.group.update.batch, s.group.update.mode) = (Batch::All, Mode::ByOperator);
+        for member in &mut s.members[1..3] {
+            let pod = member.pod.as_mut().unwrap();
+            (pod.older_template, pod.outdated) = (true, true);
+        }
+        let plan = decide(&s, &Natural);
+        assert_eq!(plan.record.seats.as_ref().map(|seats| seats.numbers.len()), Some(4));
+        deletes(&plan)
+    };
+    assert_eq!(deleted("a: 0 1 2"), 0);
+    assert_eq!(deleted("a: 0 1 2, b: 3"), 1, "once it is known");
+}
+
+// A50: who moves has the present template, so no update goes on.
+#[test]
+fn a_move_is_no_rollout() {
+    let told = |s: &Snapshot| {
+        let report = report(s, &decide(s, &Natural), &PolicyHealth::Active(String::new()), None);
+        (report.update.0, report.updated)
+    };
+    assert_eq!(told(&moving()), (UpdatePhase::Done, 3));
+    let mut s = moving();
+    s.members[2].pod.as_mut().unwrap().older_template = true;
+    assert_eq!(told(&s), (UpdatePhase::Rollout, 1));
 }
 
 #[test]
@@ -301,8 +540,8 @@ fn the_nodes_say_the_zones_of_members_that_have_none() {
     let mut s = World::settled(10_000).observe();
     s.group = Group { makes_pods: true, zones: zones("a b"), ..s.group };
     s.record.seats = Some(seats("a: 1, : 0 2"));
-    let node =
-        |zone: &str| Node { zone: Some(zone.to_owned()), ..s.nodes.as_ref().unwrap().values().next().unwrap().clone() };
+    let any = s.nodes.as_ref().unwrap().values().next().unwrap().clone();
+    let node = |zone: &str| Node { zone: Some(zone.to_owned()), ..any.clone() };
     s.nodes = Some((0..3).zip(["a", "b", "b"]).map(|(n, zone)| (format!("node-{n}"), node(zone))).collect());
     for (member, n) in s.members.iter_mut().zip(0..) {
         member.pod.as_mut().unwrap().node = Some(format!("node-{n}"));

@@ -1,6 +1,6 @@
 //! Members by identity (`spec.members.kind: Pods`, D23, B9): a number is used once, no member is made that the record does not know, and who stays has what was acknowledged.
 use super::number;
-use crate::controllers::{claim_of, desired, is_desired};
+use crate::controllers::{claim_of, desired, is_desired, is_misplaced};
 use crate::world::State;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
@@ -53,16 +53,22 @@ pub(super) fn written(state: &mut State, group: &ReplicaGroup, before: Option<&V
     }
 }
 
-/// A member is to leave because a new one works in its place: as many others as desired were in a role, or wait for a new member themselves.
+/// A member is to leave because a new one works in its place: as many others as desired were in a role, or wait for a new member themselves, if that one does nothing any more.
 fn let_go(state: &mut State, group: &ReplicaGroup, record: &Value, member: &str) {
     let (name, leaving) = (group.name_any(), numbers(record, "leaving"));
     let others = numbers(record, "numbers").into_iter().filter(|number| !leaving.contains(number));
     let was_in_role =
         |number: u64| record.pointer(&format!("/members/{name}-{number}/term")).is_some_and(Value::is_number);
     let replaced = record.pointer("/seats/replaced").and_then(Value::as_object);
-    let waits = |number: u64| replaced.is_some_and(|all| all.contains_key(&number.to_string()));
+    let is_replaced = |number: u64| replaced.is_some_and(|all| all.contains_key(&number.to_string()));
+    let seats = record.get("seats").cloned().unwrap_or_default();
+    let waits = |number: u64| is_replaced(number) || is_misplaced(group, &seats, number);
     let there = others.filter(|number| was_in_role(*number) || waits(*number)).count();
-    if u32::try_from(there).is_ok_and(|there| there < group.spec.replicas) {
+    // Where nobody can be added while this one is listed it goes first.
+    let has_learners = group.spec.commands.member_promote.is_some();
+    let is_listed = state.agreements.get(&name).is_some_and(|agreement| agreement.named(member).is_some());
+    let goes_first = is_listed && !has_learners;
+    if !goes_first && u32::try_from(there).is_ok_and(|there| there < group.spec.replicas) {
         let message = format!("{member} is to leave, and {there} of {} others were in a role", group.spec.replicas);
         state.breaks("B8", message);
     }

@@ -5,11 +5,13 @@ use crate::controllers::{claim_of, delete, present_revision};
 use crate::faults::Fault;
 use crate::oracles::{routes, treats};
 use crate::server::{GUARDED, MEMORY};
+use crate::shared::Shared;
 use crate::world::{Machine, State};
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use tanist_api::spec::{MembersKind, Primaries, Zone};
-use tanist_api::{LABEL_GROUP, ReplicaGroup};
+use tanist_api::{LABEL_GROUP, LABEL_ZONE, ReplicaGroup};
 use tanist_core::contract::Role;
 
 /// The most primaries that a user asks for by number; beyond it all members are to be.
@@ -19,14 +21,34 @@ const PRIMARIES: u32 = 3;
 pub const TWO_ZONES: &[(&str, Option<u32>)] = &[("zone-a", None), ("zone-b", None)];
 
 /// What users say about zones: some want a number of members in one.
-const ZONES: [&[(&str, Option<u32>)]; 6] = [
+const ZONES: [&[(&str, Option<u32>)]; 7] = [
     &[],
     TWO_ZONES,
     &[("zone-b", None)],
     &[("zone-a", None)],
     &[("zone-b", None), ("zone-a", Some(1))],
     &[("zone-a", Some(0)), ("zone-b", None)],
+    &[("zone-b", None), (NOWHERE, None)],
 ];
+
+/// A zone that no node has.
+pub const NOWHERE: &str = "zone-c";
+
+/// Whoever named a zone that no node has corrects that. Where the list is empty by now, who has no place for it gets another pod: an administrator deletes the one that waits.
+pub fn correct_zones(state: &mut State) {
+    let is_wrong = |group: &&Shared<ReplicaGroup>| group.spec.zones.list.iter().any(|zone| zone.name == NOWHERE);
+    let wrong: Vec<String> = state.groups.values().filter(is_wrong).map(ResourceExt::name_any).collect();
+    for group in wrong {
+        edit(state, &group, "its zones are those that there are", |group| divide(group, TWO_ZONES));
+    }
+    let has_none = |name: &str| state.groups.get(name).is_some_and(|group| group.spec.zones.list.is_empty());
+    let waits = |pod: &&Shared<Pod>| {
+        let label = |key: &str| pod.labels().get(key).map(String::as_str);
+        label(LABEL_ZONE) == Some(NOWHERE) && label(LABEL_GROUP).is_some_and(has_none)
+    };
+    let waiting: Vec<String> = state.pods.values().filter(waits).map(ResourceExt::name_any).collect();
+    waiting.iter().for_each(|pod| delete(state, pod));
+}
 
 /// The members of a group are divided among these zones.
 pub fn divide(group: &mut ReplicaGroup, zones: &[(&str, Option<u32>)]) {
