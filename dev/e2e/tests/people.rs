@@ -17,7 +17,7 @@ fn wait(stage: &Stage, condition: &str) -> Result<String> {
     in_its_place(stage, &["wait", &format!("--for=condition={condition}"), "--timeout=90s", "rg/register"])
 }
 
-// A48: Ready is True when all members are in their role, and False when one is not; a budget allows one eviction
+// A48, A52: Ready is True when all members are in their role, and False when one is not; a budget allows one eviction
 // while all are there and none while one is missing; a member that was deleted comes back by itself.
 #[test]
 fn kubectl_behaves_as_users_expect() -> Outcome {
@@ -85,7 +85,7 @@ fn a_service_is_opened_and_closed_again() -> Outcome {
     })
 }
 
-// A52: logs are JSON, one object a line, and say of which group, in which of its rounds and about which member.
+// Logs are JSON, one object a line, and say of which group, in which of its rounds and about which member.
 fn logged(log: &str) -> Result<()> {
     let lines = log.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>().context("not JSON")?;
     let about = |message: &str| lines.iter().filter(|l| text(l, "/fields/message") == message).collect::<Vec<_>>();

@@ -328,6 +328,7 @@ fn a_change_of_the_members_that_takes_too_long_is_said() {
     assert_eq!(decide(&s, &Natural).record.resizing, None, "they are those that are desired");
     s.members[2].reading.role = Role::Stopped;
     (s.group.replicas, s.group.primaries) = (2, 2);
+    (s.group.requested.replicas, s.group.requested.primaries) = (2, 2);
     s.members[1].reading.role = Role::Starting;
     let begun = decide(&s, &Natural);
     assert_eq!(begun.record.resizing.as_ref().map(|resizing| (resizing.target, resizing.since)), Some((2, s.now)));

@@ -3,6 +3,7 @@ use super::super::support::db;
 use super::super::support::policies::Natural;
 use super::super::support::world::World;
 use super::checks::intent;
+use tanist_core::check;
 use tanist_core::contract::{Phase, Role};
 use tanist_core::decide::decide;
 use tanist_core::plan::{Action, Plan, Reason};
@@ -89,6 +90,11 @@ fn the_last_template_that_worked_is_remembered() {
         let s = w.observe();
         w.record.intents.push(intent(&s, Verb::Follow, 1));
     });
+    // While the members are changed each is in its role all the same.
+    let mut s = settled().observe();
+    assert!(check::template_works(&s));
+    s.record.intents.push(intent(&s, Verb::MemberRemove, 1));
+    assert!(!check::template_works(&s));
     // While it is rolled out the old one stays, and the new one takes its place at the end.
     let mut world = settled();
     world.record = plan(&mut world).record;
