@@ -193,13 +193,17 @@ fn nobody_starts_alone(s: &Snapshot) -> Held {
     }
 }
 
-/// Whether the member does not run and was never started, and came in the place of another one, which is still there. Or nothing ever ran there, and the user does not want it there any more: its zone may have no node.
+/// Whether the member does not run and was never started, and came in the place of another one, which is still there. Or nothing was ever started there, and the user does not want it there any more: its zone may have no node.
+/// Where members have data before the first seed (volumes that a user filled) its volume may have the most recent one, so it is waited for.
 fn never_came(s: &Snapshot, member: &Member) -> bool {
     let known = s.record.member(&member.name);
     let is_new = s.record.seats.as_ref().is_some_and(|seats| seats.is_successor(member.ordinal));
     let has_come = known.term.is_some() || known.started.is_some() || s.reachable(member);
     let is_unwanted = || s.leaves(member) || zones::is_misplaced(s, member);
-    s.group.makes_pods && !has_come && (is_new || zones::has_no_node(s, member) && is_unwanted())
+    let has_data = |m: &Member| matches!(m.position, Position::Known(_));
+    let may_have_data = s.record.ever_seeded.is_none() && s.members.iter().any(has_data);
+    let is_out = zones::has_no_node(s, member) && is_unwanted() && !may_have_data;
+    s.group.makes_pods && !has_come && (is_new || is_out)
 }
 
 /// Exactly the expected members run: as many as the `StatefulSet` has or ever had (A1, S18).

@@ -24,7 +24,7 @@ pub fn comes_to_a_zone(s: &Snapshot, member: &Member) -> bool {
     has_no_node(s, member) && s.members.iter().any(came_for)
 }
 
-/// Whether the member was never started, and its pod never got a node: so nothing ever ran there.
+/// Whether the member was never started, and its pod has no node.
 pub(super) fn has_no_node(s: &Snapshot, member: &Member) -> bool {
     let known = s.record.member(&member.name);
     let waits = member.pod.as_ref().is_some_and(|pod| pod.node.is_none());

@@ -1,8 +1,8 @@
 //! How members are divided among zones (E14, E15; docs/rules.md, "Zones"): each member has one for life, and who is in a wrong one moves by a new member that joins first.
-use super::super::support::db;
 use super::super::support::policies::Natural;
 use super::super::support::setting::{group, members};
 use super::super::support::world::World;
+use super::super::support::{db, sequence};
 use super::checks::intent;
 use super::membership::agreeing;
 use super::resize::ill;
@@ -317,6 +317,9 @@ fn a_member_of_a_zone_that_was_wrong_from_the_beginning_holds_up_no_seed() {
     first.record.last_primaries.clear();
     first.members[..2].iter_mut().for_each(|member| member.position = Position::Empty);
     assert_eq!(check::SeedOrder::of(&first).member(&first.members[0]), Ok(()), "those that are there are empty");
+    let mut filled = first.clone();
+    filled.members[1].position = Position::Known(sequence("9"));
+    assert!(waits(&filled), "a user filled volumes before, and one of them cannot be read");
     first.group.zones = zones("a c");
     assert!(check::SeedOrder::of(&first).member(&first.members[0]).is_err());
     let named = Snapshot { group: Group { unwanted: BTreeSet::from([2]), ..s.group.clone() }, ..s.clone() };
