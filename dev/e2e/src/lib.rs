@@ -19,6 +19,6 @@ pub use group::{Group, batches, condition, merge, term, text, waits};
 pub use journal::{Entry, Execution, Lead, executions, leads, starts, two_at_once};
 pub use lead::{KILL, led_by_another};
 pub use member::{Inside, Member, Output};
-pub use operator::{Operator, until};
+pub use operator::{Frozen, Operator, until};
 pub use play::{Outcome, Play, Stage, play};
 pub use policies::{Source, component};

@@ -1,5 +1,5 @@
 //! An installation of the operator, from deploy/ and with only the rights given there.
-use crate::cluster::{apply, manifests};
+use crate::cluster::{apply, machines, manifests};
 use anyhow::{Context, Result, bail};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -21,6 +21,29 @@ pub struct Usage {
     pub resident_mib: f64,
     /// Processor time since it started.
     pub processor_seconds: f64,
+}
+
+/// A container whose processes stand still: the kernel's freezer holds them until this value is dropped.
+pub struct Frozen {
+    node: String,
+    container: String,
+}
+
+impl Frozen {
+    fn begin(pod: &Pod) -> Result<Self> {
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).context("it runs nowhere")?;
+        let started = pod.status.iter().flat_map(|s| s.container_statuses.iter().flatten()).next();
+        let container = started.and_then(|c| c.container_id.as_deref()).and_then(|id| id.split_once("://"));
+        let container = container.context("no container runs")?.1.to_owned();
+        machines(&["pause", &node, &container])?;
+        Ok(Self { node, container })
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        let _ = machines(&["resume", &self.node, &self.container]);
+    }
 }
 
 /// An installation of the operator that manages the groups of one namespace.
@@ -211,6 +234,53 @@ impl Operator {
     /// When that does not happen in time.
     pub async fn said(&self, words: &str, seconds: u64) -> Result<()> {
         until(&format!("{words:?} in the operator's log"), seconds, async || Ok(self.log().await.contains(words))).await
+    }
+
+    /// Lets two of it run, of which one leads, and the kubelet restart neither while it stands still.
+    ///
+    /// # Errors
+    /// When they do not run in time.
+    pub async fn pair(&self) -> Result<()> {
+        let change = json!([
+            {"op": "remove", "path": "/spec/template/spec/containers/0/livenessProbe"},
+            {"op": "add", "path": "/spec/replicas", "value": 2}
+        ]);
+        crate::kubectl(&[
+            "patch",
+            "deployment/tanist",
+            "-n",
+            &self.namespace,
+            "--type=json",
+            &format!("--patch={change}"),
+        ])?;
+        until("two operators without a probe", 120, async || {
+            let pods = self.pods().await?;
+            let new = |pod: &&Pod| {
+                let runs = pod.status.as_ref().is_some_and(|s| s.phase.as_deref() == Some("Running"));
+                runs && pod.spec.iter().flat_map(|spec| &spec.containers).all(|c| c.liveness_probe.is_none())
+            };
+            Ok(pods.len() == 2 && pods.iter().filter(new).count() == 2)
+        })
+        .await
+    }
+
+    /// Waits until one of its pods says that, and lets it stand still from then on.
+    ///
+    /// # Errors
+    /// When none says it in time, or it cannot be frozen.
+    pub async fn freeze_at(&self, words: &str, seconds: u64) -> Result<Frozen> {
+        let mut frozen = None;
+        until(&format!("{words:?} in an operator's log"), seconds, async || {
+            for pod in self.pods().await? {
+                if self.log_of(&pod.name_any()).await.contains(words) {
+                    frozen = Some(Frozen::begin(&pod)?);
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        })
+        .await?;
+        frozen.context("nothing is frozen")
     }
 
     /// The value of a metric, by its name with labels; 0 when it is absent.

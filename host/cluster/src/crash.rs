@@ -20,6 +20,8 @@ pub const ENDED: &str = "ended";
 
 /// The process listens for SIGTERM, and has done nothing else.
 pub const START: &str = "start";
+/// The process has found that it does not lead any more. What it began goes on until it ends.
+pub const LOST: &str = "lost";
 
 struct Trigger {
     text: String,
@@ -47,7 +49,12 @@ pub async fn start() {
     end_or_pause_at([START, "", ""]).await;
 }
 
-/// Marks the point just before a write: `write:KIND:OBJECT`. The kinds are those of `act/writes.rs`, for instance `apply`, `route` and `delete`.
+/// Marks the end of the leadership.
+pub async fn lost() {
+    end_or_pause_at([LOST, "", ""]).await;
+}
+
+/// Marks the point just before a write: `write:KIND:OBJECT`. The kinds are those of `act/writes.rs`, for instance `apply`, `route`, `unroute` and `delete`.
 pub async fn write(kind: &str, object: &str) {
     end_or_pause_at(["write", kind, object]).await;
 }

@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tanist_api::{self as api, ReplicaGroup};
+use tanist_cluster::crash;
 use tanist_cluster::observe::{config, every_container_ended};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{info, warn};
@@ -47,7 +48,7 @@ pub async fn run(settings: Run, reach: &Reach) -> anyhow::Result<()> {
     // killed, and leave the Lease behind.
     let mut terminate = signal(SignalKind::terminate()).context("failed to listen for SIGTERM")?;
     telemetry::logs();
-    tanist_cluster::crash::start().await;
+    crash::start().await;
     let config = reach.config().await?;
     let engine =
         tanist_engine::Engine::new(tanist_engine::Limits::default()).context("failed to start the policy engine")?;
@@ -79,7 +80,11 @@ pub async fn run(settings: Run, reach: &Reach) -> anyhow::Result<()> {
     tokio::spawn(async move { loader.policies.run().await });
     let reader = ctx.clone();
     tokio::spawn(async move { handover::read_on(&reader).await });
-    let keep = async { if ctx.settings.no_lease { future::pending().await } else { lease.hold().await } };
+    let keep = async {
+        let why = if ctx.settings.no_lease { future::pending().await } else { lease.hold().await };
+        crash::lost().await;
+        why
+    };
     tokio::select! {
         why = keep => anyhow::bail!("leadership is lost: {why}"),
         _ = terminate.recv() => {}

@@ -139,7 +139,7 @@ pub struct Shown<'a> {
 
 /// Writes the label and, if it changes, the readiness gate. The UID in the patch is a precondition: a new pod of that name is another pod.
 pub async fn route(ctx: &Context, namespace: &str, to: &Shown<'_>) -> Result<(), Error> {
-    crash::write("route", to.pod).await;
+    crash::write(if to.version.is_some() { "route" } else { "unroute" }, to.pod).await;
     match to.version {
         // Unrouting writes both at once. A pod that was replaced needs no unrouting.
         None => {
