@@ -11,7 +11,7 @@ use kube::api::ListParams;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, ResourceExt};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tanist_api::ReplicaGroup;
 use tanist_api::age::age;
 use tanist_api::view::View;
@@ -215,6 +215,10 @@ impl Screen {
             self.table = Some(table);
             return Ok(text);
         }
+        // What was deleted while the watch was broken is in no event.
+        let present: BTreeSet<_> = ours.iter().map(|group| View::new(group).name()).collect();
+        let gone: Vec<_> = self.shown.keys().filter(|name| !present.contains(*name)).cloned().collect();
+        gone.iter().for_each(|name| self.forget(name));
         ours.into_iter().map(|group| self.change(group, now)).collect()
     }
 
@@ -232,7 +236,9 @@ impl Screen {
                 let begun = self.table.is_some();
                 let table = self.table.get_or_insert_with(|| Table::new(&heads(&self.asked)));
                 table.add(row(&View::new(group), &self.asked, now));
-                Ok(if begun { table.last(self.colors) } else { table.text(self.colors) })
+                let text = if begun { table.last(self.colors) } else { table.text(self.colors) };
+                table.keep_widths();
+                Ok(text)
             }
             Some(Output::Json) => output::form(&output::object(group)?, Form::Json),
             Some(Output::Yaml) => Ok(format!("---\n{}", output::form(&output::object(group)?, Form::Yaml)?)),
@@ -241,10 +247,14 @@ impl Screen {
     }
 
     fn delete(&mut self, group: &ReplicaGroup) -> String {
-        if self.shown.remove(&View::new(group).name()).is_some() {
-            eprintln!("group {} was deleted", View::new(group).name());
-        }
+        self.forget(&View::new(group).name());
         String::new()
+    }
+
+    fn forget(&mut self, name: &str) {
+        if self.shown.remove(name).is_some() {
+            eprintln!("group {name} was deleted");
+        }
     }
 
     /// What is shown of a group, without columns that change with time alone.
@@ -262,16 +272,29 @@ impl Screen {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests may")]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests may")]
 mod tests {
     use super::*;
-    use crate::cli::example;
+    use crate::args::{Args, Command};
+    use crate::cli::{Ask, example};
     use crate::mock;
+    use clap::Parser;
     use serde_json::{Value, json};
 
     fn asked(names: &[&str], output: Option<Output>) -> Status {
         let groups = names.iter().map(|n| (*n).to_owned()).collect();
         Status { groups, all_namespaces: false, watch: false, output }
+    }
+
+    /// What is asked with these words behind `tanist status`.
+    fn typed(words: &[&str]) -> Status {
+        let args = Args::try_parse_from(["tanist", "status"].iter().chain(words)).unwrap();
+        let Command::Ask(Ask::Status(asked)) = args.command else { panic!("the command is not status") };
+        asked
+    }
+
+    fn printed(words: &[&str], groups: &[ReplicaGroup]) -> String {
+        text(groups, &typed(words), now(), false).unwrap()
     }
 
     fn now() -> Timestamp {
@@ -287,6 +310,13 @@ mod tests {
             "primaries": null, "columns": {"primaries": null, "members": "0/2"},
             "awaiting": [{"reason": "MayBePrimary", "message": "m"}, {"reason": "PodsNotRunning", "message": "n"}]
         }})
+    }
+
+    /// The group db of the namespace bank, which waits, and the one of shop, which is well.
+    fn of_two_namespaces() -> [ReplicaGroup; 2] {
+        let mut changes = waits();
+        changes["metadata"] = json!({"namespace": "bank"});
+        [example(&changes), example(&json!({}))]
     }
 
     #[test]
@@ -329,6 +359,83 @@ db     False   -         0/2       sequence   4      NoPrimary   3m12s   5s     
     }
 
     #[test]
+    fn in_all_namespaces_each_row_begins_with_its_namespace() {
+        let groups = of_two_namespaces();
+        let all = printed(&["-A"], &groups);
+        let rows = "\
+NAMESPACE   NAME   READY   PRIMARY   MEMBERS   POLICY     TERM   REASON             AGE
+bank        db     False   -         0/2       sequence   4      NoPrimary          3m12s
+shop        db     True    db-1      2/2       sequence   4      AllMembersInRole   3m12s
+";
+        assert_eq!(all, rows);
+        let others: String = all.lines().map(|line| format!("{}\n", &line["NAMESPACE   ".len()..])).collect();
+        assert_eq!(printed(&[], &groups), others, "in one namespace its name is in no row");
+        let wide = printed(&["-A", "-o", "wide"], &groups);
+        assert_eq!(wide.lines().count(), 3);
+        assert!(wide.lines().zip(all.lines()).all(|(wide, line)| wide.starts_with(line)), "{wide}");
+    }
+
+    // JSON is YAML, too: what can be parsed may still be JSON.
+    #[test]
+    fn yaml_is_an_object_or_a_list_in_lines() {
+        let groups = of_two_namespaces();
+        let [_, group] = &groups;
+        let parsed = |text: &str| -> Value { serde_yaml_ng::from_str(text).unwrap() };
+        let one = printed(&["db", "-o", "yaml"], std::slice::from_ref(group));
+        assert!(one.starts_with("apiVersion: tanist.dev/v1alpha1\nkind: ReplicaGroup\nmetadata:\n"), "{one}");
+        assert!(one.contains("\n  namespace: shop\n") && one.ends_with('\n'), "{one}");
+        assert_eq!(parsed(&one), output::object(group).unwrap());
+        let all = printed(&["-A", "-o", "yaml"], &groups);
+        assert!(all.starts_with("apiVersion: v1\n"), "{all}");
+        assert_eq!(parsed(&all), output::list(&groups).unwrap());
+        let only = parsed(&printed(&["-o", "yaml"], std::slice::from_ref(group)));
+        assert_eq!(only["kind"], "List", "also when there is only one");
+        assert_eq!(parsed(&printed(&["-o", "yaml"], &[]))["items"], json!([]), "also when there is none");
+    }
+
+    // As `kubectl get -o name`: what is printed are arguments for kubectl.
+    #[test]
+    fn names_have_the_resource_and_no_namespace() {
+        let groups =
+            [example(&json!({"metadata": {"namespace": "bank"}})), example(&json!({"metadata": {"name": "web"}}))];
+        let both = "replicagroup.tanist.dev/db\nreplicagroup.tanist.dev/web\n";
+        assert_eq!(printed(&["-o", "name"], &groups), both);
+        assert_eq!(printed(&["db", "web", "-o", "name"], &groups), both);
+        assert_eq!(printed(&["-A", "-o", "name"], &groups), both, "kubectl leaves the namespaces out, too");
+        assert_eq!(printed(&["-o", "name"], &[]), "");
+    }
+
+    #[test]
+    fn a_watch_of_all_namespaces_tells_groups_of_one_name_apart() {
+        let groups = of_two_namespaces();
+        let again =
+            |screen: &mut Screen| -> String { groups.iter().map(|g| screen.change(g, now()).unwrap()).collect() };
+        let mut table = Screen::new(typed(&["-A", "--watch"]), false);
+        assert_eq!(table.begin(&groups, now()).unwrap(), printed(&["-A"], &groups));
+        assert_eq!(again(&mut table), "", "neither has changed");
+        let lost = "shop        db     False   -         0/2       sequence   4      NoPrimary          3m12s\n";
+        assert_eq!(table.change(&example(&waits()), now()).unwrap(), lost);
+        let mut names = Screen::new(typed(&["-A", "--watch", "-o", "name"]), false);
+        assert_eq!(names.begin(&groups, now()).unwrap(), printed(&["-A", "-o", "name"], &groups));
+        assert_eq!(again(&mut names), "");
+    }
+
+    #[test]
+    fn a_watch_in_yaml_is_a_document_for_each_change() {
+        let groups = of_two_namespaces();
+        let documents = |text: &str| -> Vec<Value> {
+            text.split("---\n").skip(1).map(|document| serde_yaml_ng::from_str(document).unwrap()).collect()
+        };
+        let mut screen = Screen::new(typed(&["-A", "--watch", "-o", "yaml"]), false);
+        let present: Vec<_> = groups.iter().map(|group| output::object(group).unwrap()).collect();
+        assert_eq!(documents(&screen.begin(&groups, now()).unwrap()), present);
+        let [bank, _] = &groups;
+        assert_eq!(screen.change(bank, now()).unwrap(), "", "the object is the same");
+        let changed = example(&json!({"metadata": {"resourceVersion": "10"}}));
+        assert_eq!(documents(&screen.change(&changed, now()).unwrap()), [output::object(&changed).unwrap()]);
+    }
+
+    #[test]
     fn a_watch_shows_what_changed_and_nothing_twice() {
         let mut screen = Screen::new(asked(&[], None), false);
         let well = example(&json!({}));
@@ -339,6 +446,9 @@ db     False   -         0/2       sequence   4      NoPrimary   3m12s   5s     
         assert_eq!(screen.begin(std::slice::from_ref(&well), later).unwrap(), "", "the watch began anew");
         let lost = screen.change(&example(&waits()), later).unwrap();
         assert_eq!(lost, "db     False   -         0/2       sequence   4      NoPrimary          9h\n");
+        assert_eq!(screen.begin(&[], later).unwrap(), "", "it was deleted while the watch was broken");
+        let again = screen.begin(&[example(&waits())], later).unwrap();
+        assert_eq!(again, lost, "one of that name that was created since is shown");
         let mut other = Screen::new(asked(&["web"], None), false);
         assert_eq!(other.begin(std::slice::from_ref(&well), now()).unwrap(), "", "it was not asked for");
         let mut empty = Screen::new(asked(&[], None), false);

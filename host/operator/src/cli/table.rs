@@ -63,6 +63,20 @@ impl Table {
         let last = all.lines().skip(1).last().map(|line| format!("{line}\n"));
         last.unwrap_or_default()
     }
+
+    /// Forgets all rows but the widest cell of each column, so that later rows stand below them however many there were.
+    pub fn keep_widths(&mut self) {
+        let rows = std::mem::take(&mut self.rows);
+        let widest =
+            |column: usize| rows.iter().filter_map(|row| row.get(column)).max_by_key(|cell| width(cell)).cloned();
+        let kept: Vec<_> = (0..self.heads.len()).map_while(widest).collect();
+        self.rows = Some(kept).filter(|row| !row.is_empty()).into_iter().collect();
+    }
+}
+
+/// How many columns of a terminal the text of a cell takes.
+fn width(cell: &Cell) -> usize {
+    cell.text.chars().count()
 }
 
 /// Cells between tabs, the last one without a tab: it is as wide as its text.
@@ -95,5 +109,11 @@ mod tests {
         assert!(colored.contains("register   \u{1b}[32mTrue\u{1b}[0m    5s\n"), "{colored}");
         table.add(vec![Cell::plain("a"), Cell::plain("False"), Cell::plain("1d")]);
         assert_eq!(table.last(false), "a          False   1d\n");
+        for age in 0..100 {
+            table.keep_widths();
+            table.add(vec![Cell::plain("a"), Cell::plain("True"), Cell::plain(format!("{age}m"))]);
+        }
+        assert_eq!(table.last(false), "a          True    99m\n", "as wide as before");
+        assert_eq!(table.rows.len(), 2, "a watch of weeks keeps no rows");
     }
 }
