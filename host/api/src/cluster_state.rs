@@ -2,7 +2,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A ConfigMap that names the members as they are, for people and other programs. Each of its keys is also an environment variable of the commands.
+/// A ConfigMap that names the members as they are, for administrators and other programs. Each of its keys is also an environment variable of the commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterState {

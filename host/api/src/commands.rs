@@ -51,7 +51,7 @@ pub struct Commands {
     pub member_promote: Option<Command>,
     /// Starts a stopped member alone, as the only member of its cluster, on the data that it has. Only `tanist recover GROUP --from MEMBER` runs it, when a majority is lost for good:
     /// nothing else of the group runs then, and the other members are given up. It returns when the member serves alone or has failed, and may be run again. Only together with
-    /// `memberList`. Default: a lost majority is left to people and to the means of the application.
+    /// `memberList`. Default: a lost majority is left to administrators and to the means of the application.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recover: Option<Command>,
     /// Says whether the application is well with a changed template: exit code 0, any other code means that the template failed. It runs on the first member that got the template, 10 s after the last answer while that

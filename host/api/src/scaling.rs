@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Scaling {
-    /// The least number of members, for people and autoscalers: `replicas` below it is refused. 0, which stops all members, is allowed all the same.
+    /// The least number of members, for administrators and autoscalers: `replicas` below it is refused. 0, which stops all members, is allowed all the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1000))]
     pub min_replicas: Option<u32>,

@@ -85,7 +85,7 @@ fn known<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Res
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LostPrimary {
-    /// Its name.
+    /// Name of the member, which is that of its pod.
     pub member: String,
     /// The node on which it led. Absent: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -116,7 +116,7 @@ impl Columns {
     }
 }
 
-/// One member.
+/// What is known of a member: its role, its data and its pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MemberStatus {
@@ -188,7 +188,7 @@ pub struct VolumeStatus {
     pub capacity: String,
 }
 
-/// One policy.
+/// A policy of the group as it is loaded: where it comes from, and whether it answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyStatus {

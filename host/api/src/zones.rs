@@ -36,7 +36,7 @@ impl Zones {
     }
 }
 
-/// A zone.
+/// A zone in which members run: one value of the label that nodes have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Zone {

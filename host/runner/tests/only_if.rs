@@ -240,7 +240,7 @@ fn between_the_look_of_a_quiet_command_and_its_act_nobody_polls() {
     let mut frames = Vec::new();
     let count = |frames: &[Frame], outcome: &str| frames.iter().filter(|frame| frame.outcome == outcome).count();
     let enough = |frames: &[Frame]| count(frames, "exited:0") >= 10 && count(frames, "not-started:role") >= 2;
-    let in_time = || began.elapsed() < Duration::from_secs(30);
+    let in_time = || began.elapsed() < Duration::from_secs(300);
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {

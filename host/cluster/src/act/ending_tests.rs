@@ -86,3 +86,20 @@ async fn a_command_starts_on_the_look_that_was_taken_for_it() {
     let looks = before.filter(|s| s.method == Method::GET && s.path == GROUP).count();
     assert_eq!(looks, 1, "{seen:?}");
 }
+
+// Deadlines (docs/decisions/0012): a command waits for its slot before the second look, which would be old by then.
+#[tokio::test]
+async fn who_waits_for_a_slot_has_not_looked_yet() {
+    let stub = Stub::new();
+    let ctx = stub.context();
+    let observed = stub.observe(&ctx, &[Primary, Stopped]).await;
+    let mut held = Vec::new();
+    while let Ok(slot) = ctx.commands.take("group", Duration::ZERO).await {
+        held.push(slot);
+    }
+    stub.seen();
+    let outcome = carry_out(&ctx, &observed, &place(&observed.snapshot), &[Primary, Stopped]).await;
+    assert!(matches!(&outcome.errors[..], [Error::NoSlot(..)]), "{:?}", outcome.errors);
+    let seen = stub.seen();
+    assert!(!seen.iter().any(|s| s.method == Method::GET && s.path.ends_with("/pods")), "{seen:?}");
+}

@@ -252,6 +252,24 @@ fn a_policy_that_names_another_member_is_followed_in_the_next_round() {
     assert!(recheck(&seen, &live, intent.unwrap()).is_ok());
 }
 
+// docs/rules.md, "Switchover": while a policy holds the lead, clients write on. What a successor has to reach is read again when it goes on.
+#[test]
+fn after_a_hold_the_sequence_of_the_primary_is_read_again() {
+    let mut world = settled();
+    world.nodes.get_mut("node-0").unwrap().cordoned = true;
+    let mut seen = world.observe();
+    let floor = Some(Sequence { history: None, number: 9 });
+    let why = "the node of db-0 is to be drained".to_owned();
+    let open =
+        Switchover { from: db(0), to: None, chosen: None, why, term: 1, floor, begun: None, led: None, failed: 0 };
+    seen.record.switchover = Some(open);
+    seen.record = decide(&seen, &Lead::Waits(Some(60))).record;
+    assert_eq!(seen.record.switchover, None);
+    let plan = decide(&seen, &Lead::To(db(2)));
+    let reads = |action: &Action| matches!(action, Action::Read { member, .. } if *member == db(0));
+    assert!(plan.actions.iter().any(reads), "{:?}", plan.actions);
+}
+
 /// Names both secondaries, the later one first.
 struct Backwards;
 

@@ -345,6 +345,13 @@ fn where_members_agree_claims_know_where_each_was_started() {
     assert_eq!(ran(Record::default(), None), [None, None], "they do not agree");
     let known = Record { term: 1, ever_seeded: Some(Seeded { member: db(0), confirmed: true }), ..Record::default() };
     assert_eq!(ran(known, Some(list())), [None, None], "the record knows where they ran");
+    let copied = rejoin(0, Some(list()));
+    let places = |group: &str, member: MemberName| {
+        recall(Record::default(), group, [(&member, &copied.1)]).member(&member).ran.is_some()
+    };
+    assert!(places("db", db(0)));
+    assert!(!places("db", db(1)), "a note that was copied to another member");
+    assert!(!places("other", db(0)), "a note of another group");
     // A later start of that kind does not hide one that made a primary.
     let claims = [noted(1, Verb::Join, 1, 10, None), rejoin(0, None)];
     assert_eq!(open(Record::default(), &claims), [db(1)]);

@@ -4,11 +4,13 @@ use super::super::support::policies::{At, Lead, Natural, answered};
 use super::super::support::setting::members;
 use super::super::support::world::{World, command};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use tanist_core::checked::recheck_scaling;
 use tanist_core::contract::{Answer, Candidate, Ranking, Role};
 use tanist_core::decide::decide;
 use tanist_core::plan::{Action, Plan, Reason};
 use tanist_core::policy::{Answered, CUT_OFF, LOADING, NOT_LOADED, Point, Policies, Question, Reply, Unanswered};
+use tanist_core::question::question;
 use tanist_core::record::{GroupSize, Record};
 use tanist_core::status::{Finding, Kind, PolicyHealth, Truth, report};
 
@@ -327,4 +329,7 @@ fn a_policy_chooses_who_is_added() {
     assert_eq!((told(4, "listed"), told(4, "change").as_deref()), (None, Some("add")));
     assert_eq!(fact(&asked.snapshot.group.facts, "quorum").as_deref(), Some("true"));
     assert_eq!(first.as_deref(), Some("memberAdd of db-4 on db-0"));
+    let elsewhere = question(&world.observe(), Point::Failover, &BTreeMap::new()).snapshot;
+    let of_the_number = |(key, _): &(String, String)| ["listed", "healthy", "change"].contains(&key.as_str());
+    assert!(!elsewhere.members.iter().flat_map(|m| &m.facts).any(of_the_number), "at its questions alone");
 }
