@@ -4,8 +4,8 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use tanist_e2e::{Frozen, Group, Outcome, Stage, condition, kubectl, play, starts, text};
 
-/// How long an operator waits at the point, in seconds: until then it has to be frozen, on a machine that is busy, too.
-const PAUSE: u32 = 25;
+/// How long an operator waits at the point, in seconds. Until then it has to be frozen, and it is over when it goes on: another one leads only when the Lease has not been renewed for 15 s.
+const PAUSE: u32 = 12;
 
 /// An operator that waits there, and does not end at once when it finds that it leads no more: its late write comes before that.
 fn pauses(point: &str) -> String {
