@@ -1,6 +1,7 @@
 //! An API server in memory, for tests of `observe` and `act`: it has versions, UIDs and field managers, and notes every request. It refuses
 //! executions.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests may")]
+use crate::clock::Clock;
 use crate::cluster::kube::Kube;
 use crate::context::Context;
 use crate::hints::Hints;
@@ -17,6 +18,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 use tanist_api::ReplicaGroup;
 use tanist_core::contract::Role;
 use tanist_core::decide::decide;
@@ -155,7 +157,7 @@ impl Stub {
         let thrown = AtomicU64::new(1);
         Arc::new(Context {
             cluster: Arc::new(Kube::new(self.client(), self.client())),
-            clock: Arc::default(),
+            clock: Arc::new(steady()),
             settings: Settings { runner_image: "runner:1".into(), installation: "tanist".into() },
             cluster_domain: "cluster.local".into(),
             hints: Hints::default(),
@@ -177,7 +179,7 @@ impl Stub {
             if ctx.hints.with_group("group", |h| h.writing.is_empty()) {
                 break;
             }
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
         let written = self.seen().into_iter().filter(|s| s.method != Method::GET);
         let told = written.map(|s| {
@@ -383,6 +385,12 @@ pub fn remember_roles(ctx: &Context, observed: &Observed, roles: &[Role]) {
             h.readings.remember_status(pod, container, (now, now), StatusAnswer::of(*role));
         });
     }
+}
+
+/// A clock that goes on by a microsecond each time that it is read, so that what members said stays fresh however slow the machine is.
+fn steady() -> Clock {
+    let read = AtomicU64::new(0);
+    Clock::new(jiff::Timestamp::now().as_second(), move || Duration::from_micros(read.fetch_add(1, Ordering::Relaxed)))
 }
 
 fn group() -> Value {

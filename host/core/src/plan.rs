@@ -237,7 +237,7 @@ words! {
         BelowHighWater,
         /// The volume of a last primary was replaced, or a claim has a later term than the record.
         ClaimChanged,
-        /// Claims exist of members beyond those expected.
+        /// Claims of members beyond those expected may have data that counts.
         UnrecordedClaims,
         /// A member has data that neither the record nor a claim explains.
         NeedsAdoption,

@@ -425,7 +425,8 @@ fn asks(world: &World, group: &str) -> bool {
         return true;
     }
     match asks.reason.as_str() {
-        "NeedsAdoption" | "UnrecordedClaims" => forgot,
+        "NeedsAdoption" => forgot,
+        "UnrecordedClaims" => forgot || happened(Fault::Resized) && asks.message.contains("it is no member now"),
         "ClaimChanged" => forgot || lost && (has_several || happened(Fault::PrimaryByHand)),
         "BelowHighWater" => happened(Fault::Resized) && asks.message.contains("and is not a desired member"),
         "NoPrimary" => {

@@ -1,4 +1,4 @@
-//! Reasons against a start that the members' claims give: a replaced volume, or an annotation with a later term than the record's.
+//! Reasons against a start that volumes give: a replaced one, an annotation with a later term than the record's, or the volume of somebody who is no member now.
 use super::{Held, Rule, broken_by};
 use crate::memory;
 use crate::memory::Ahead;
@@ -30,6 +30,26 @@ pub(super) fn record_is_current(s: &Snapshot) -> Held {
 /// overwritten nor used to lead.
 pub(super) fn claims_not_ahead(s: &Snapshot, member: &Member) -> Held {
     memory::ahead(s).find(|ahead| *ahead.member == member.name).map_or(Ok(()), |ahead| Err(claim_ahead(&ahead)))
+}
+
+/// The latest seed or takeover was confirmed, or its target is still a member: otherwise the volume that it left may have writes that nobody else has (S15, S18). A later
+/// one was decided with that in view, so it ends this.
+///
+/// # Errors
+/// [`Rule::UnrecordedClaims`].
+pub(super) fn no_target_left(s: &Snapshot) -> Held {
+    let gone = s.record.members.iter().filter(|(name, _)| s.member(name).is_none());
+    let opened =
+        gone.filter_map(|(name, known)| Some((name, known.started.as_ref().filter(|begun| begun.target)?.term)));
+    let Some((name, term)) = opened.max_by_key(|(_, term)| *term) else { return Ok(()) };
+    let others = s.record.members.iter().filter(|(other, _)| *other != name);
+    if others.filter_map(|(_, known)| known.counts_as()).any(|other| other >= term) {
+        return Ok(());
+    }
+    let message = format!(
+        "{name} was to lead in term {term}, and nobody knows whether it did: its data may be the most recent, and it is no member now; raise spec.replicas until it is one again, or choose who leads with the annotation tanist.dev/override"
+    );
+    Err(broken_by(Rule::UnrecordedClaims, name, message))
 }
 
 fn claim_ahead(ahead: &Ahead<'_>) -> super::Violation {

@@ -62,6 +62,7 @@ impl<'a> SeedOrder<'a> {
             return Ok(());
         }
         claims::no_claim_ahead(s)?;
+        claims::no_target_left(s)?;
         self.positions_known()?;
         memory_explains(s)?;
         self.claims_unchanged()?;

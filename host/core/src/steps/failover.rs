@@ -68,6 +68,7 @@ fn wait(s: &Snapshot, plan: &mut Plan, v: &Violation) {
         Rule::PositionUnknown => Reason::PositionUnknown,
         Rule::HistoriesDiffer => Reason::HistoriesDiffer,
         Rule::ClaimChanged => Reason::ClaimChanged,
+        Rule::UnrecordedClaims => Reason::UnrecordedClaims,
         Rule::NeedsAdoption => Reason::NeedsAdoption,
         _ => Reason::FailoverPending,
     };

@@ -51,7 +51,7 @@ pub fn intent(s: &Snapshot, verb: Verb, ordinal: u32) -> Intent {
 }
 
 /// The rule that does not hold for a command; `None`: it may start.
-fn against(s: &Snapshot, verb: Verb, ordinal: u32) -> Option<Rule> {
+pub fn against(s: &Snapshot, verb: Verb, ordinal: u32) -> Option<Rule> {
     start(s, &intent(s, verb, ordinal)).err().map(|v| v.rule)
 }
 

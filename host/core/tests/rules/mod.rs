@@ -11,6 +11,7 @@ mod examples;
 mod first_start;
 mod freshness;
 mod lead;
+mod left_target;
 mod membership;
 mod memory;
 mod moves;
