@@ -330,10 +330,10 @@ pub fn heal(state: &mut State) {
     }
     state.frozen.clear();
     users::create_again(state);
-    users::correct_zones(state);
     nodes::heal(state);
     let pods: Vec<String> = state.pods.keys().cloned().collect();
     pods.iter().for_each(|pod| label(state, pod, true));
+    users::correct_zones(state);
     let is_off = |group: &&Shared<ReplicaGroup>| group.spec.paused || group.spec.replicas == 0;
     let off: Vec<String> = state.groups.values().filter(is_off).map(ResourceExt::name_any).collect();
     for group in off {

@@ -5,7 +5,7 @@ use super::{Error, World, convert, revisions, within};
 use crate::context::Context;
 use crate::objects;
 use futures::{StreamExt, TryStreamExt, stream};
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -183,3 +183,9 @@ impl World {
 #[cfg(test)]
 #[path = "own_tests.rs"]
 mod tests;
+
+/// Whether a pod waits for a node in a zone although nobody divides the members among zones any more: it was made for what the user wanted then, and gets a new pod like one of an older template.
+pub(super) fn waits_for_a_former_zone(pod: &Pod, object: &ReplicaGroup) -> bool {
+    let waits = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_none());
+    waits && object.spec.zones.list.is_empty() && pod.labels().contains_key(LABEL_ZONE)
+}

@@ -116,6 +116,26 @@ async fn only_pods_of_an_older_template_call_for_new_members() {
 }
 
 // Somebody took the labels away: what is there is not made a second time.
+// E14: a pod that waits for a node in a zone which nobody names any more was made for what the user wanted then. One that runs there stays.
+#[tokio::test]
+async fn a_pod_that_waits_for_a_former_zone_gets_a_new_one() {
+    let stub = stub();
+    apply_service(&stub, &look(&stub).await);
+    let older = async |zones: Value, is_placed: bool| {
+        stub.change(GROUP, |group| group["spec"]["zones"] = json!({"list": zones}));
+        stub.change(&pod(1), |pod| {
+            pod["metadata"]["labels"]["tanist.dev/zone"] = "c".into();
+            pod["spec"]["nodeName"] = if is_placed { "n1".into() } else { Value::Null };
+        });
+        let s = look(&stub).await;
+        let pods = s.members.iter().map(|m| m.pod.as_ref().unwrap());
+        pods.map(|pod| pod.older_template && pod.outdated).collect::<Vec<_>>()
+    };
+    assert_eq!(older(json!([]), false).await, [false, true]);
+    assert_eq!(older(json!([]), true).await, [false, false]);
+    assert_eq!(older(json!([{"name": "c"}]), false).await, [false, false]);
+}
+
 #[tokio::test]
 async fn pods_and_claims_without_their_labels_are_not_missing() {
     let stub = stub();

@@ -1,6 +1,6 @@
 //! The objects of a group as they exist in Kubernetes, and what a snapshot takes from them.
 use super::moving::Belonging;
-use super::{Error, applied_hash, conditions, convert, missing, successors, volumes, within};
+use super::{Error, applied_hash, conditions, convert, missing, own, successors, volumes, within};
 use crate::cluster::Kind;
 use crate::context::Context;
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -160,7 +160,9 @@ impl World {
             let stray = missing::stray(pod, group, owned, adoption.is_some());
             let template = self.template_number(pod, live.as_ref());
             let seen = convert::pod(pod, group, &keys, newest, now);
-            let seen = tanist_core::snapshot::Pod { stray, older_template, template, ..seen };
+            let has_former_zone = own::waits_for_a_former_zone(pod, object);
+            let (older_template, outdated) = (older_template || has_former_zone, seen.outdated || has_former_zone);
+            let seen = tanist_core::snapshot::Pod { stray, older_template, outdated, template, ..seen };
             member.pod = Some(tanist_core::snapshot::Pod { is_elsewhere, adoption, ..seen });
         }
         // Whoever has a pod may be primary, and is never left out.

@@ -10,7 +10,7 @@ use crate::world::{Machine, State};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use serde_json::{Value, json};
-use tanist_api::spec::{MembersKind, Primaries, Zone};
+use tanist_api::spec::{Batch, MembersKind, Primaries, Zone};
 use tanist_api::{LABEL_GROUP, LABEL_ZONE, ReplicaGroup};
 use tanist_core::contract::Role;
 
@@ -34,14 +34,16 @@ const ZONES: [&[(&str, Option<u32>)]; 7] = [
 /// A zone that no node has.
 pub const NOWHERE: &str = "zone-c";
 
-/// Whoever named a zone that no node has corrects that. Where the list is empty by now, who has no place for it gets another pod: an administrator deletes the one that waits.
+/// Whoever named a zone that no node has corrects that. Where the list is empty by now, who has no place for it gets another pod: where users replace pods themselves, they delete the one that waits.
 pub fn correct_zones(state: &mut State) {
     let is_wrong = |group: &&Shared<ReplicaGroup>| group.spec.zones.list.iter().any(|zone| zone.name == NOWHERE);
     let wrong: Vec<String> = state.groups.values().filter(is_wrong).map(ResourceExt::name_any).collect();
     for group in wrong {
         edit(state, &group, "its zones are those that there are", |group| divide(group, TWO_ZONES));
     }
-    let has_none = |name: &str| state.groups.get(name).is_some_and(|group| group.spec.zones.list.is_empty());
+    let is_theirs =
+        |group: &Shared<ReplicaGroup>| group.spec.zones.list.is_empty() && group.spec.update.batch == Batch::None;
+    let has_none = |name: &str| state.groups.get(name).is_some_and(is_theirs);
     let waits = |pod: &&Shared<Pod>| {
         let label = |key: &str| pod.labels().get(key).map(String::as_str);
         label(LABEL_ZONE) == Some(NOWHERE) && label(LABEL_GROUP).is_some_and(has_none)
