@@ -116,7 +116,7 @@ async fn settled(stage: &Stage, group: &Group, members: &[(u32, &str)], rows: u3
 }
 
 // E14, E15, E17, E19, E20: members are divided among the zones, know theirs, and come back in it. When a zone is renamed its members move, one after the other, joining before the former ones leave; the primary last, with one
-// hand-over. A zone that no node has is said, and changes nothing else.
+// hand-over. A zone that no node has is said, and changes nothing else; whoever waits for it comes elsewhere once nobody names zones.
 #[test]
 fn members_are_divided_among_zones_and_move_with_them() -> Outcome {
     play("divided").on("node4").run(async |stage| {
@@ -162,6 +162,17 @@ fn members_are_divided_among_zones_and_move_with_them() -> Outcome {
         ensure!(is_whole(&places(stage)?), "a member left for one that cannot come: {:?}", places(stage)?);
         group.change(divided(&["zone-2", "zone-3"])).await?;
         settled(stage, &group, &[(3, "zone-3"), (4, "zone-2"), (5, "zone-2")], 5).await?;
+
+        // Nobody divides the members any more: who waited for that zone comes elsewhere.
+        group.change(divided(&["zone-2", "zone-9"])).await?;
+        group.until("the new member to wait", 60, is_said).await?;
+        group.change(divided(&[])).await?;
+        until("nobody to wait for a zone", 240, async || {
+            let places = places(stage)?;
+            Ok(places.len() == 3 && places.values().all(|zone| zone.starts_with("zone-")))
+        })
+        .await?;
+        group.ready(120).await?;
         group.had_one_primary_among(&[3, 4, 5].map(|number| group.member(number))).await
     })
 }
