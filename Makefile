@@ -85,6 +85,13 @@ chaos-broken: policies ## Operators with a rule disabled: the judge of chaos has
 	@dev/images tanist postgres
 	@$(env) dev/with-cluster chaos 4 dev/chaos/run --broken
 
+.PHONY: examples
+examples: policies ## The examples' own tests: their commands through the life of a group on this machine, and two on a cluster (some 20 minutes)
+	@for each in examples/*/test docs/your-application/test; do echo "===== $$each"; "$$each"; done
+	@dev/images tanist redis
+	@dev/with-cluster examples 1 examples/redis/cluster-test
+	@dev/with-cluster examples 1 docs/your-application/cluster-test
+
 .PHONY: build
 build: policies ## Build everything that the tests need, including the images of the operator, of the test application and of etcd
 	@BUILD=all dev/images tanist register etcd
