@@ -2,7 +2,6 @@
 use anyhow::{Context, Result, bail, ensure};
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
-use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -128,7 +127,7 @@ pub fn manifests(folder: &str) -> Result<Vec<Value>> {
 /// # Errors
 /// When it is not YAML.
 pub fn documents(text: &str) -> Result<Vec<Value>> {
-    serde_yaml_ng::Deserializer::from_str(text).map(|document| Ok(Value::deserialize(document)?)).collect()
+    Ok(serde_saphyr::from_multiple(text)?)
 }
 
 /// An API client for objects of that kind; cluster-wide ones have no namespace.

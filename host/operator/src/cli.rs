@@ -24,7 +24,7 @@ mod templates;
 mod trouble;
 mod wait;
 
-pub use output::print;
+pub use output::{print, yaml};
 pub use reach::Reach;
 pub use scripts::{Shell, script};
 pub use trouble::{is_closed_pipe, words};

@@ -88,7 +88,7 @@ impl Shop {
 /// examples/register/group.yaml.
 pub fn example() -> Result<Value> {
     let text = std::fs::read_to_string(root().join("examples/register/group.yaml"))?;
-    serde_yaml_ng::from_str(&text).context("failed to read the example")
+    serde_saphyr::from_str(&text).context("failed to read the example")
 }
 
 /// A path of this checkout.

@@ -66,7 +66,7 @@ fn refusal(changes: Value) -> String {
 
 /// Compares with the stored objects; `TANIST_BLESS=1` stores them. They are applied to a real API server by tests/admission/run.
 fn golden(name: &str, objects: &[Value]) {
-    let texts: Vec<String> = objects.iter().map(|object| serde_yaml_ng::to_string(object).unwrap()).collect();
+    let texts: Vec<String> = objects.iter().map(|object| serde_saphyr::to_string(object).unwrap()).collect();
     let text = texts.join("---\n");
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.yaml"));
     if std::env::var_os("TANIST_BLESS").is_some() {

@@ -2,6 +2,7 @@
 use anyhow::Context;
 use clap::ValueEnum;
 use kube::ResourceExt;
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::io::Write;
 use tanist_api::ReplicaGroup;
@@ -54,8 +55,16 @@ pub fn list(groups: &[ReplicaGroup]) -> anyhow::Result<Value> {
 pub fn form(value: &Value, form: Form) -> anyhow::Result<String> {
     match form {
         Form::Json => Ok(format!("{value:#}\n")),
-        Form::Yaml => serde_yaml_ng::to_string(value).context("failed to write YAML"),
+        Form::Yaml => yaml(value).context("failed to write YAML"),
     }
+}
+
+/// A value as YAML, as kubectl writes it: no line is wrapped, and what a reader of an older YAML would take for something else than a word is quoted.
+///
+/// # Errors
+/// When it cannot be written as YAML.
+pub fn yaml(value: &impl Serialize) -> anyhow::Result<String> {
+    Ok(serde_saphyr::to_string_with_options(value, serde_saphyr::ser_options! { folded_wrap_chars: usize::MAX })?)
 }
 
 /// As `kubectl get -o name` names it.
@@ -81,5 +90,16 @@ mod tests {
         let json = form(&one, Form::Json).unwrap();
         assert_eq!(serde_json::from_str::<Value>(&json).unwrap(), one);
         assert_eq!(name(&group), "replicagroup.tanist.dev/db\n");
+    }
+
+    // kubectl reads YAML 1.1, where these words are no words.
+    #[test]
+    fn what_is_written_can_be_applied() {
+        let words =
+            json!({"a": "yes", "b": "on", "c": "1_000", "d": "12:30", "e": "long ".repeat(40), "f": "a: b", "g": true});
+        let written = form(&words, Form::Yaml).unwrap();
+        let long = format!("e: \"{}\"", "long ".repeat(40));
+        let lines: Vec<_> = written.lines().collect();
+        assert_eq!(lines, ["a: \"yes\"", "b: \"on\"", "c: \"1_000\"", "d: \"12:30\"", &long, "f: \"a: b\"", "g: true"]);
     }
 }

@@ -380,7 +380,7 @@ shop        db     True    db-1      2/2       sequence   4      AllMembersInRol
     fn yaml_is_an_object_or_a_list_in_lines() {
         let groups = of_two_namespaces();
         let [_, group] = &groups;
-        let parsed = |text: &str| -> Value { serde_yaml_ng::from_str(text).unwrap() };
+        let parsed = |text: &str| -> Value { serde_saphyr::from_str(text).unwrap() };
         let one = printed(&["db", "-o", "yaml"], std::slice::from_ref(group));
         assert!(one.starts_with("apiVersion: tanist.dev/v1alpha1\nkind: ReplicaGroup\nmetadata:\n"), "{one}");
         assert!(one.contains("\n  namespace: shop\n") && one.ends_with('\n'), "{one}");
@@ -424,7 +424,7 @@ shop        db     True    db-1      2/2       sequence   4      AllMembersInRol
     fn a_watch_in_yaml_is_a_document_for_each_change() {
         let groups = of_two_namespaces();
         let documents = |text: &str| -> Vec<Value> {
-            text.split("---\n").skip(1).map(|document| serde_yaml_ng::from_str(document).unwrap()).collect()
+            text.split("---\n").skip(1).map(|document| serde_saphyr::from_str(document).unwrap()).collect()
         };
         let mut screen = Screen::new(typed(&["-A", "--watch", "-o", "yaml"]), false);
         let present: Vec<_> = groups.iter().map(|group| output::object(group).unwrap()).collect();

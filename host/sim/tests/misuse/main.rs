@@ -61,9 +61,8 @@ fn groups() -> Vec<(&'static str, Value)> {
 fn simulated(text: &str) -> Value {
     // The API server's YAML has octal numbers of this form.
     let text = &text.replace(": 0440", ": 288");
-    let documents = serde_yaml_ng::Deserializer::from_str(text);
-    let documents = documents.map(|each| serde::Deserialize::deserialize(each).unwrap());
-    let mut group: Value = documents.into_iter().find(|each: &Value| each["kind"] == "ReplicaGroup").unwrap();
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text).unwrap();
+    let mut group = documents.into_iter().find(|each| each["kind"] == "ReplicaGroup").unwrap();
     for (name, command) in group["spec"]["commands"].as_object_mut().unwrap() {
         let word = match name.as_str() {
             "seed" | "promote" => "primary",

@@ -86,7 +86,7 @@ pub struct Definition(Value);
 impl Definition {
     pub fn read() -> Self {
         let text = include_str!("../../../../crds/replicagroups.tanist.dev.yaml");
-        let whole: Value = serde_yaml_ng::from_str(text).unwrap();
+        let whole: Value = serde_saphyr::from_str(text).unwrap();
         Definition(whole.pointer("/spec/versions/0/schema/openAPIV3Schema").unwrap().clone())
     }
 
