@@ -24,8 +24,8 @@ pub use lead::{
     Cause, failed_switchover, has_its_volumes, lead_candidate, lead_cause, policy_may_move_lead, sole_primary,
 };
 pub use leave::{
-    ended_member, is_needed_to_leave, is_out, is_successor, led_to_the_end, left_member, others_first, removals_rest,
-    remove_member, shrink_group, stayers_serve, switchover_member,
+    ended_member, is_needed_to_leave, is_out, is_successor, is_unconfirmed_primary, led_to_the_end, left_member,
+    may_have_led, others_first, removals_rest, remove_member, shrink_group, stayers_serve, switchover_member,
 };
 pub use members::{
     demote_member, failed_member, follow_member, join_group, join_member, makes_room, place_group, place_member,

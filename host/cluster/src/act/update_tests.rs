@@ -1,6 +1,8 @@
 //! Pods that are deleted together for an update (`spec.update.batch`, B27): one second look, one record, and all of them or none.
 use super::*;
+use crate::clock::Clock;
 use crate::stub::member;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tanist_api::ANNOTATION_TEMPLATE;
 
 /// The roles of the three members.
@@ -99,6 +101,26 @@ async fn pods_that_go_together_go_all_or_none() {
     let outcome = carry_out(&ctx, &observed, &plan, &WELL).await;
     assert!(outcome.errors.is_empty() && outcome.done.is_empty() && !outcome.recorded, "{:?}", outcome.errors);
     assert!(written(&stub).is_empty());
+}
+
+// Each member is asked for its role again: what it said a second ago is not enough.
+#[tokio::test]
+async fn every_member_is_asked_before_pods_go_together() {
+    let (_, _, observed, plan) = outdated().await;
+    let report = report::derive(&observed.snapshot, &plan, LOADED, &[]);
+    let outcome = async |seconds: u64| {
+        let (stub, ..) = outdated().await;
+        let passed = Arc::new(AtomicU64::new(0));
+        let clock = passed.clone();
+        let mut ctx = Arc::into_inner(stub.context()).unwrap();
+        ctx.clock = Arc::new(Clock::new(ctx.clock.now(), move || Duration::from_secs(clock.load(Ordering::Relaxed))));
+        let ctx = Arc::new(ctx);
+        remember_roles(&ctx, &observed, &WELL);
+        passed.store(seconds, Ordering::Relaxed);
+        let outcome = act(&ctx, &observed, &plan, &report).await;
+        told(&outcome).len()
+    };
+    assert_eq!((outcome(0).await, outcome(1).await), (2, 0));
 }
 
 /// Whose deletion is told.

@@ -1,5 +1,7 @@
-#![allow(clippy::unwrap_used, reason = "tests may")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests may")]
 use super::*;
+use crate::stub::{GROUP, Stub};
+use tanist_core::contract::Role;
 
 fn template(spec: Value) -> Template {
     Template(json!({"spec": spec}).as_object().unwrap().clone())
@@ -27,6 +29,11 @@ fn every_reference_of_a_template_is_found() {
     };
     assert_eq!(found, [of("ConfigMap", "projected"), of("Secret", "all")].concat());
     assert_eq!(references(&template(json!({"containers": "none"}))), BTreeMap::new());
+    let spec = json!({
+        "volumes": [{"name": "v", "configMap": {"name": "both", "optional": true}}],
+        "containers": [{"name": "c", "env": [from("configMapKeyRef", "both")]}]
+    });
+    assert_eq!(references(&template(spec)).into_values().collect::<Vec<_>>(), [false], "the container needs it");
 }
 
 fn object(metadata: Value, data: Value) -> Arc<DynamicObject> {
@@ -115,6 +122,25 @@ fn to_follow_no_more_changes_nothing() {
     assert_eq!(used(Some("live"), &[(0, Reading::Off)]), ["live"]);
     assert_eq!(used(None, &[(0, Reading::Off)]), [""]);
     assert_eq!(used(Some("live"), &[(0, Reading::Hash(None))]), [""], "the template names none any more");
+}
+
+// E11: without the user's word nothing is read, and what counted before stays.
+#[tokio::test]
+async fn configuration_counts_only_where_the_user_wants_it() {
+    let stub = Stub::new();
+    stub.set_object("/api/v1/namespaces/ns/configmaps/c", json!({"metadata": {"name": "c"}, "data": {"k": "1"}}));
+    let ctx = stub.context();
+    let reading = async |wanted: bool| {
+        stub.change(GROUP, |group| {
+            let containers = json!([{"name": "db", "image": "db:1", "envFrom": [{"configMapRef": {"name": "c"}}]}]);
+            group["spec"]["template"] = json!({"spec": {"containers": containers}});
+            group["spec"]["update"] = json!({"onConfigChange": wanted});
+        });
+        let observed = stub.observe(&ctx, &[Role::Primary, Role::Secondary]).await;
+        read(&ctx, &observed.object, &observed.snapshot.group).await
+    };
+    assert_eq!(reading(false).await, Reading::Off);
+    assert!(matches!(reading(true).await, Reading::Hash(Some(_))));
 }
 
 // E2, E11: a change of a ConfigMap wakes the groups that want it and whose template names it, and no others.

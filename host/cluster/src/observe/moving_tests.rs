@@ -135,6 +135,20 @@ async fn a_group_on_its_way_whose_record_is_lost_goes_on() {
     }
 }
 
+// Its record is lost after it came to make its pods itself, and the user wants a StatefulSet by now: the owner of the pods says what makes them.
+#[tokio::test]
+async fn pods_of_the_group_say_what_makes_them() {
+    let stub = Stub::new();
+    let ctx = stub.context();
+    settled(&ctx, &stub).await;
+    wants(&stub, "Pods");
+    rounds(&stub, &ctx).await;
+    stub.change(GROUP, |group| group["status"]["record"]["seats"] = Value::Null);
+    wants(&stub, "StatefulSet");
+    let s = look(&stub, &ctx).await;
+    assert!(s.group.makes_pods && s.moving.as_ref().is_some_and(|moving| !moving.to_pods), "{:?}", s.moving);
+}
+
 // The user changes it back at any time.
 #[tokio::test]
 async fn a_move_is_cancelled() {
@@ -175,6 +189,12 @@ async fn a_pod_of_an_older_template_moves_as_it_is() {
     assert_eq!(older(&look(&stub, &ctx).await), [true, false]);
     for (kind, owner) in [("Pods", "ReplicaGroup"), ("StatefulSet", "StatefulSet"), ("Pods", "ReplicaGroup")] {
         wants(&stub, kind);
+        // On the way, too: the set has noted which of its pods are older. Later the group's note is lost for a while.
+        for round in 0..if stub.get(SET).is_some() { 6 } else { 0 } {
+            assert_eq!(older(&look(&stub, &ctx).await), [true, false], "to {kind}, round {round}");
+            stub.round(&ctx).await;
+            control(&stub);
+        }
         let done = rounds(&stub, &ctx).await;
         assert_eq!(owners(&stub), [format!("pod-0 {owner}"), format!("pod-1 {owner}")], "{done:?}");
         let s = look(&stub, &ctx).await;

@@ -116,6 +116,37 @@ async fn only_pods_of_an_older_template_call_for_new_members() {
 }
 
 // Somebody took the labels away: what is there is not made a second time.
+// E14, E21: where the record does not say in which zones members are, their pods do; a pod that is lost comes back in its zone.
+#[tokio::test]
+async fn a_lost_pod_comes_back_in_its_zone() {
+    let stub = stub();
+    stub.change(GROUP, |group| group["spec"]["zones"] = json!({"list": [{"name": "a"}, {"name": "b"}]}));
+    for (ordinal, zone) in [(0, "a"), (1, "b")] {
+        stub.change(&pod(ordinal), |pod| pod["metadata"]["labels"]["tanist.dev/zone"] = zone.into());
+    }
+    let first = look(&stub).await;
+    apply_service(&stub, &first);
+    let seats = serde_json::to_value(&first.record.seats).unwrap();
+    assert_eq!(seats["zones"], json!({"a": [0], "b": [1]}));
+    stub.change(GROUP, |group| group["status"]["record"]["seats"] = seats);
+    stub.remove(&pod(1));
+    let s = look(&stub).await;
+    let made: Vec<_> = s.set.iter().flat_map(|set| set.lacking.values().flatten()).collect();
+    assert_eq!((made.len(), &made[0].manifest["metadata"]["labels"]["tanist.dev/zone"]), (1, &json!("b")));
+}
+
+// E14: the zone of a node is what the label says that the user names.
+#[tokio::test]
+async fn another_label_says_the_zone_of_a_node() {
+    let stub = stub();
+    let labels = json!({"example.org/rack": "r1", "topology.kubernetes.io/zone": "z"});
+    stub.change("/api/v1/nodes/n1", |node| node["metadata"]["labels"] = labels);
+    let zone = async || look(&stub).await.nodes.unwrap()["n1"].zone.clone();
+    assert_eq!(zone().await.as_deref(), Some("z"));
+    stub.change(GROUP, |group| group["spec"]["zones"] = json!({"nodeLabel": "example.org/rack"}));
+    assert_eq!(zone().await.as_deref(), Some("r1"));
+}
+
 // E14: a pod that waits for a node in a zone which nobody names any more was made for what the user wanted then. One that runs there stays.
 #[tokio::test]
 async fn a_pod_that_waits_for_a_former_zone_gets_a_new_one() {

@@ -53,6 +53,15 @@ fn data_that_was_never_read_is_named_as_a_guess() {
     assert_eq!(positions, [known(20), known(19)]);
 }
 
+// E14: who looks from outside knows the zones of nodes, too.
+#[test]
+fn a_story_knows_the_zones() {
+    let stub = Stub::new();
+    stub.change("/api/v1/nodes/n1", |node| node["metadata"]["labels"] = json!({"topology.kubernetes.io/zone": "z"}));
+    let Told { snapshot, .. } = told(objects(&stub), NOW).unwrap();
+    assert_eq!(snapshot.nodes.unwrap()["n1"].zone.as_deref(), Some("z"));
+}
+
 // P53: who looks from outside sees the number of members that policies let in, too.
 #[test]
 fn what_policies_let_in_counts() {

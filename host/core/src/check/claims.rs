@@ -2,6 +2,7 @@
 use super::{Held, Rule, broken_by};
 use crate::memory;
 use crate::memory::Ahead;
+use crate::record::MemberRecord;
 use crate::snapshot::{Member, Snapshot};
 
 /// The member's volume is the one that it had when its role was confirmed: a replaced or restored volume never leads by itself (S16).
@@ -38,16 +39,30 @@ pub(super) fn claims_not_ahead(s: &Snapshot, member: &Member) -> Held {
 /// # Errors
 /// [`Rule::UnrecordedClaims`].
 pub(super) fn no_target_left(s: &Snapshot) -> Held {
+    none_left(s, |known| Some(known.started.as_ref().filter(|begun| begun.target)?.term))
+}
+
+/// The same before a takeover, also for the member that led last: on the way to 0 members its last data is known, but while others run nobody who leads leaves, unless a group was made anew
+/// for fewer members than it had.
+///
+/// # Errors
+/// [`Rule::UnrecordedClaims`].
+pub(super) fn no_leader_left(s: &Snapshot) -> Held {
+    no_target_left(s)?;
+    none_left(s, |known| known.primary_term.filter(|term| known.counts_as() == Some(*term)))
+}
+
+/// Nobody opened a later term than all others and is no member now. `opened`: the term, if the member opened one.
+fn none_left(s: &Snapshot, opened: impl Fn(&MemberRecord) -> Option<u64>) -> Held {
     let gone = s.record.members.iter().filter(|(name, _)| s.member(name).is_none());
-    let opened =
-        gone.filter_map(|(name, known)| Some((name, known.started.as_ref().filter(|begun| begun.target)?.term)));
+    let opened = gone.filter_map(|(name, known)| Some((name, opened(known)?)));
     let Some((name, term)) = opened.max_by_key(|(_, term)| *term) else { return Ok(()) };
     let others = s.record.members.iter().filter(|(other, _)| *other != name);
     if others.filter_map(|(_, known)| known.counts_as()).any(|other| other >= term) {
         return Ok(());
     }
     let message = format!(
-        "{name} was to lead in term {term}, and nobody knows whether it did: its data may be the most recent, and it is no member now; raise spec.replicas until it is one again, or choose who leads with the annotation tanist.dev/override"
+        "{name} led in term {term} or was to lead, and nobody else is known to have what it wrote: its data may be the most recent, and it is no member now; raise spec.replicas until it is one again, or choose who leads with the annotation tanist.dev/override"
     );
     Err(broken_by(Rule::UnrecordedClaims, name, message))
 }

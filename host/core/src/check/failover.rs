@@ -7,7 +7,7 @@ mod behind;
 
 pub use behind::Behind;
 
-use super::claims::{claims_not_ahead, no_target_left, record_is_current, volume_unchanged};
+use super::claims::{claims_not_ahead, no_leader_left, record_is_current, volume_unchanged};
 use super::seed::{above_high_water, highest_among, highest_term, override_fits};
 use super::{Held, Rule, Violation, broken, broken_by, can_take_command, phase_word, retry_allowed, role_is};
 use crate::contract::{Phase, Position, Role, Sequence};
@@ -142,7 +142,7 @@ impl<'a> FailoverOrder<'a> {
             return Ok(());
         }
         record_is_current(s)?;
-        no_target_left(s)?;
+        no_leader_left(s)?;
         if self.highest_term.is_none() {
             let message = "members run as secondaries, and this group has no record of their data; choose who leads with the annotation tanist.dev/override";
             return Err(broken(Rule::NeedsAdoption, message));

@@ -138,6 +138,20 @@ pub fn led_to_the_end(s: &Snapshot, member: &Member) -> bool {
     memory.primary_term == Some(s.record.term) && !memory.followed_since
 }
 
+/// Whether the member led to the end, or was started as one of several primaries and nobody knows whether it became one. Where members agree they count themselves, and all come back.
+#[must_use]
+pub fn may_have_led(s: &Snapshot, member: &Member) -> bool {
+    led_to_the_end(s, member) || is_unconfirmed_primary(s, member)
+}
+
+/// Whether the member was started as a primary beside others, and nobody knows whether it became one.
+#[must_use]
+pub fn is_unconfirmed_primary(s: &Snapshot, member: &Member) -> bool {
+    let known = s.record.member(&member.name);
+    let is_begun = known.started.as_ref().is_some_and(|begun| !begun.target && begun.before != member.position);
+    is_begun && s.group.commands.membership.is_none() && !over::is_follow_command(known.last_command.as_deref())
+}
+
 /// On the way to 0 members nobody is left who could have the last writes of the primary. So how far it came is known before its pod is deleted (S26): a
 /// member that is asked to come back without it must not lead.
 fn final_data_known(s: &Snapshot, member: &Member) -> Held {
@@ -146,10 +160,9 @@ fn final_data_known(s: &Snapshot, member: &Member) -> Held {
         Position::Unknown(why) => format!("cannot be read: {why}"),
         _ => "has not been read since it stopped".into(),
     };
-    let message = format!(
-        "the data of {}, which led to the end, {why}; without it no later seed could know what is missing",
-        member.name
-    );
+    let led = if led_to_the_end(s, member) { "led to the end" } else { "may have led" };
+    let message =
+        format!("the data of {}, which {led}, {why}; without it no later seed could know what is missing", member.name);
     Err(broken_by(Rule::PositionUnknown, &member.name, message))
 }
 
@@ -180,7 +193,7 @@ pub fn shrink_group(s: &Snapshot, replicas: u32) -> Held {
             let message = format!("{} is leaving and may be primary: {why}", member.name);
             return Err(broken_by(Rule::MayBePrimary, &member.name, message));
         }
-        if s.group.is_stopped() && led_to_the_end(s, member) {
+        if s.group.is_stopped() && may_have_led(s, member) {
             final_data_known(s, member)?;
         }
     }

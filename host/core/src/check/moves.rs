@@ -43,6 +43,8 @@ pub fn can_leave_set(s: &Snapshot) -> Result<(), String> {
         return Err(format!("{} {} is being applied", object.kind, object.name));
     }
     is_rolled_forward(s)?;
+    // A StatefulSet would give it its number again.
+    super::claims::no_target_left(s).map_err(|left| left.message)?;
     match set.unseen {
         true => Err("the controller of the StatefulSet has not seen it yet".into()),
         false => Ok(()),

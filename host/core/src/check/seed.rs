@@ -316,7 +316,7 @@ pub(super) fn above_high_water(s: &Snapshot, member: &Member, own: &Sequence) ->
         Some(Ordering::Equal | Ordering::Greater) => Ok(()),
         _ => {
             let has = |(_, known): &(&MemberName, &MemberRecord)| {
-                known.sequence.as_ref() == Some(&mark.sequence) && known.term == Some(mark.term)
+                known.sequence.as_ref() == Some(&mark.sequence) && known.counts_as() == Some(mark.term)
             };
             let mut gone = s.record.members.iter().filter(|(name, _)| s.member(name).is_none());
             let holder = gone.find(has).map(|(name, _)| {

@@ -28,10 +28,15 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
         Mode::ByHand => return,
     }
     // Without an older template nobody waits for the canary: all have the new one, or the group is growing (E37).
-    if !s.members.iter().any(|member| check::awaits_update(s, member)) {
+    let waits = |needs: fn(&Pod) -> bool| {
+        let mut waiting = s.members.iter().filter(|member| check::awaits_update(s, member));
+        waiting.any(|member| member.pod.as_ref().is_some_and(needs))
+    };
+    if !waits(|_| true) {
         return;
     }
-    let Some(mut canary) = known.or_else(|| first(s)) else { return };
+    // A pod that never got a node is replaced at once: nobody is watched for it.
+    let Some(mut canary) = known.or_else(|| first(s).filter(|_| waits(|pod| pod.node.is_some()))) else { return };
     let judged = match canary.verdict {
         None => watch(s, policies, plan, &mut canary),
         Some(_) => Judged::ByHost,

@@ -232,6 +232,15 @@ pub fn note_position(plan: &mut Plan, member: &Member) {
     memory::raise_high_water(&mut plan.record, Mark { term, sequence: sequence.clone() });
 }
 
+/// Records what a member has that may have led, as data of the term in which it was started.
+pub fn note_as_latest(plan: &mut Plan, member: &Member) {
+    let Position::Known(sequence) = &member.position else { return };
+    let known = plan.record.member_mut(&member.name);
+    let Some(term) = known.counts_as() else { return };
+    known.sequence = Some(sequence.clone());
+    memory::raise_high_water(&mut plan.record, Mark { term, sequence: sequence.clone() });
+}
+
 /// With `preferRunning` only writes that secondaries have are acknowledged. So a primary may have unacknowledged writes while it runs, and
 /// afterwards if it had a secondary.
 fn may_have_unacknowledged(s: &Snapshot, member: &Member) -> bool {

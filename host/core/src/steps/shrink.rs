@@ -57,7 +57,7 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     if !positions::all_known(s, plan, leaving.iter().copied().filter(|m| s.reachable(m))) {
         return;
     }
-    let led = leaving.iter().copied().filter(|m| s.reachable(m) && s.group.is_stopped() && check::led_to_the_end(s, m));
+    let led = leaving.iter().copied().filter(|m| s.reachable(m) && s.group.is_stopped() && check::may_have_led(s, m));
     if !positions::all_current(s, plan, led) {
         return;
     }
@@ -110,7 +110,13 @@ fn shrink(s: &Snapshot, plan: &mut Plan, leaving: &[&Member]) {
     }
     if s.group.is_stopped() {
         // Nobody is left who could take over: with `preferRunning`, too, the primary, which stopped last, has every acknowledged write (S26).
-        leaving.iter().for_each(|m| remember::note_position(plan, m));
+        for member in leaving {
+            remember::note_position(plan, member);
+            // It may have led alone when the others had ended: nobody leads without what it has.
+            if check::is_unconfirmed_primary(s, member) {
+                remember::note_as_latest(plan, member);
+            }
+        }
     }
     plan.record.retired.extend(leaving.iter().map(|m| m.name.clone()));
     plan.record.note(s.now, Event::Shrunk, None, Some(format!("to {} members", s.group.replicas)));

@@ -68,6 +68,23 @@ fn a_verdict_rests_on_what_this_process_saw() {
     assert_eq!(judged(60_000, 659, &fails), None);
 }
 
+// A pod that never got a node is replaced at once: it is no reason to watch another member, which has had the template for long.
+#[test]
+fn nobody_is_watched_for_a_pod_without_a_node() {
+    let begins = |node: Option<String>| {
+        let mut world = tried();
+        let mut s = world.observe();
+        for member in &mut s.members {
+            let pod = member.pod.as_mut().unwrap();
+            (pod.older_template, pod.outdated) = (member.ordinal == 0, member.ordinal == 0);
+        }
+        s.members[0].pod.as_mut().unwrap().node = node;
+        decide(&s, &Natural).record.canary.is_some()
+    };
+    assert!(begins(Some("node-0".into())));
+    assert!(!begins(None));
+}
+
 fn phase(world: &mut World) -> (UpdatePhase, Option<String>) {
     let s = world.observe();
     let plan = decide(&s, &Natural);
