@@ -5,7 +5,7 @@ use crate::memory;
 use crate::over;
 use crate::plan::{Plan, Reason};
 use crate::policy::Policies;
-use crate::record::{Event, Intent, LastPrimary, LostPrimary, Mark, MemberRecord, Seeded, Verb};
+use crate::record::{Event, Intent, LastPrimary, LostPrimary, Mark, MemberRecord, Record, Seeded, Verb};
 use crate::snapshot::{Member, Pod, Snapshot};
 use std::collections::BTreeSet;
 
@@ -62,7 +62,7 @@ fn clear_backoff(s: &Snapshot, plan: &mut Plan) {
 
 /// Adopts a running application that the record does not know, if it is certain that no other member is primary (A32, A49).
 fn adopt(s: &Snapshot, plan: &mut Plan) {
-    if !s.record.is_blank() || !s.record.intents.is_empty() {
+    if !knows_nobody(&s.record) || !s.record.intents.is_empty() {
         return;
     }
     let in_role = |role| s.members.iter().filter(move |m| s.reachable(m) && s.role(m).0 == role);
@@ -85,11 +85,12 @@ fn adopt(s: &Snapshot, plan: &mut Plan) {
             format!("{name} may be primary too: {why}; the running application is adopted once that is settled");
         return plan.wait(Reason::MayBePrimary, Some(name), message);
     }
-    plan.record.term = 1;
+    let term = plan.record.term.max(1);
+    plan.record.term = term;
     plan.record.ever_seeded = Some(Seeded { member: first.name.clone(), confirmed: true });
     for member in primaries.iter().copied().chain(in_role(Role::Secondary)) {
         let known = plan.record.member_mut(&member.name);
-        known.term = Some(1);
+        known.term = Some(term);
         known.claim_uid = memory::claim_uids(&member.claims);
     }
     plan.record.note(
@@ -98,6 +99,17 @@ fn adopt(s: &Snapshot, plan: &mut Plan) {
         None,
         Some(format!("running primaries: {}; nothing was recorded", primaries.len())),
     );
+}
+
+/// Whether nothing is recorded of any member. That is also so when the record was lost, and the only start that a claim remembers never began: a later one ran, and could not be noted (S32; simulator,
+/// seed 138000136).
+fn knows_nobody(record: &Record) -> bool {
+    let is_unknown = |known: &MemberRecord| known.term.is_none() && known.started.is_none();
+    let is_undone = record.ever_seeded.as_ref().is_some_and(|seeded| !seeded.confirmed)
+        && record.high_water.is_none()
+        && record.membership.is_none()
+        && record.members.values().all(is_unknown);
+    record.is_blank() || is_undone
 }
 
 /// Adopts a member that runs, and that the record does not know, because a majority of an application whose members agree lists it as started, and it says so itself: the status was removed,

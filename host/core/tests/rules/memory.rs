@@ -5,7 +5,8 @@ use super::super::support::world::World;
 use super::super::support::{db, sequence};
 use super::checks::intent;
 use super::membership::agreeing;
-use tanist_core::contract::{MemberName, Position};
+use tanist_core::contract::{MemberName, Position, Role};
+use tanist_core::decide::decide;
 use tanist_core::limits;
 use tanist_core::memory::{claim_mark, claim_uids, recall, start_note, surplus};
 use tanist_core::record::{Intent, LastPrimary, Listed, Mark, Membership, Record, Seeded, Started, Verb};
@@ -291,6 +292,32 @@ pub fn noted(ordinal: u32, verb: Verb, term: u64, counter: u64, mark: Option<Cla
 fn open(record: Record, claims: &[(MemberName, Claim)]) -> Vec<MemberName> {
     let recalled = recall(record, "db", claims.iter().map(|(m, c)| (m, c)));
     recalled.intents.into_iter().map(|intent| intent.member).collect()
+}
+
+// S32, A32 (simulator, seed 138000136): the record was lost, the start that the claim remembers never began, and a later one ran that could not be noted. Nothing is known of any member, so what
+// runs is adopted as without any memory. Where anything else is known it is not.
+#[test]
+fn what_runs_is_adopted_while_nothing_is_known_of_any_member() {
+    let adopted = |change: &dyn Fn(&mut Record)| {
+        let mut world = World::new(2, 1);
+        world.serve(0, Role::Primary);
+        world.record.term = 3;
+        world.record.ever_seeded = Some(Seeded { member: db(0), confirmed: false });
+        change(&mut world.record);
+        let record = decide(&world.observe(), &Natural).record;
+        (record.member(&db(0)).term, record.ever_seeded.is_some_and(|seeded| seeded.confirmed))
+    };
+    assert_eq!(adopted(&|_| ()), (Some(3), true));
+    let begun = Started { term: 3, target: true, before: Position::Empty, followed: false, peer_stopped: false };
+    let known: [&dyn Fn(&mut Record); 4] = [
+        &|record| record.ever_seeded.iter_mut().for_each(|seeded| seeded.confirmed = true),
+        &|record| record.high_water = Some(Mark { term: 2, sequence: sequence("7") }),
+        &|record| record.member_mut(&db(1)).started = Some(begun.clone()),
+        &|record| record.member_mut(&db(1)).term = Some(2),
+    ];
+    for (number, change) in known.into_iter().enumerate() {
+        assert_eq!(adopted(change).0, None, "case {number}");
+    }
 }
 
 // S2, S32: the record was lost while a command was on its way that makes a primary. Its claim opens it again, so that it is settled before another member is started.
