@@ -91,7 +91,7 @@ impl Commands {
     }
 }
 
-/// One command.
+/// One command of the application, as it is executed in a member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Command {

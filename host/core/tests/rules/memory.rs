@@ -309,7 +309,8 @@ fn what_runs_is_adopted_while_nothing_is_known_of_any_member() {
     };
     assert_eq!(adopted(&|_| ()), (Some(3), true));
     let begun = Started { term: 3, target: true, before: Position::Empty, followed: false, peer_stopped: false };
-    let known: [&dyn Fn(&mut Record); 4] = [
+    let known: [&dyn Fn(&mut Record); 5] = [
+        &|record| record.membership = Some(Membership::alone(&db(1), None)),
         &|record| record.ever_seeded.iter_mut().for_each(|seeded| seeded.confirmed = true),
         &|record| record.high_water = Some(Mark { term: 2, sequence: sequence("7") }),
         &|record| record.member_mut(&db(1)).started = Some(begun.clone()),
