@@ -57,7 +57,8 @@ fn data_that_was_never_read_is_named_as_a_guess() {
 #[test]
 fn a_story_knows_the_zones() {
     let stub = Stub::new();
-    stub.change("/api/v1/nodes/n1", |node| node["metadata"]["labels"] = json!({"topology.kubernetes.io/zone": "z"}));
+    stub.change("/api/v1/nodes/n1", |node| node["metadata"]["labels"] = json!({"example.org/rack": "z"}));
+    stub.change(GROUP, |group| group["spec"]["zones"] = json!({"nodeLabel": "example.org/rack"}));
     let Told { snapshot, .. } = told(objects(&stub), NOW).unwrap();
     assert_eq!(snapshot.nodes.unwrap()["n1"].zone.as_deref(), Some("z"));
 }
