@@ -86,7 +86,7 @@ chaos-broken: policies ## Operators with a rule disabled: the judge of chaos has
 	@$(env) dev/with-cluster chaos 4 dev/chaos/run --broken
 
 .PHONY: examples
-examples: policies ## The examples' own tests: their commands through the life of a group on this machine, and two on a cluster (some 20 minutes)
+examples: policies ## The examples' own tests: their commands through the life of a group on this machine, and two on a cluster (some 12 minutes)
 	@for each in examples/*/test docs/your-application/test; do echo "===== $$each"; "$$each"; done
 	@dev/images tanist redis
 	@dev/with-cluster examples 1 examples/redis/cluster-test

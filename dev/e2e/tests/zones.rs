@@ -116,7 +116,7 @@ async fn settled(stage: &Stage, group: &Group, members: &[(u32, &str)], rows: u3
 }
 
 // E14, E15, E17, E19, E20: members are divided among the zones, know theirs, and come back in it. When a zone is renamed its members move, one after the other, joining before the former ones leave; the primary last, with one
-// hand-over. A zone that no node has is said, and changes nothing else; whoever waits for it comes elsewhere once nobody names zones.
+// hand-over. A zone that no node has is said, and changes nothing else; nobody waits for it any more once the list is empty.
 #[test]
 fn members_are_divided_among_zones_and_move_with_them() -> Outcome {
     play("divided").on("node4").run(async |stage| {
@@ -163,7 +163,7 @@ fn members_are_divided_among_zones_and_move_with_them() -> Outcome {
         group.change(divided(&["zone-2", "zone-3"])).await?;
         settled(stage, &group, &[(3, "zone-3"), (4, "zone-2"), (5, "zone-2")], 5).await?;
 
-        // Nobody divides the members any more: who waited for that zone comes elsewhere.
+        // Nobody divides the members any more, so nobody waits for that zone.
         group.change(divided(&["zone-2", "zone-9"])).await?;
         group.until("the new member to wait", 60, is_said).await?;
         group.change(divided(&[])).await?;

@@ -95,7 +95,7 @@ pub enum Rule {
     HistoriesDiffer,
     /// The volume of a last primary was replaced (S16).
     ClaimChanged,
-    /// Claims beyond `replicas` that no orderly shrink recorded, or the volume of the target of the latest seed or takeover, which nobody confirmed and which is no member now (S18).
+    /// Claims beyond `replicas` that no orderly shrink recorded, or the volume of the last leader or of the target of the latest unconfirmed seed or takeover, which is no member now (S15, S18).
     UnrecordedClaims,
     /// A member has data that neither the record nor a claim explains.
     NeedsAdoption,

@@ -138,13 +138,13 @@ pub fn led_to_the_end(s: &Snapshot, member: &Member) -> bool {
     memory.primary_term == Some(s.record.term) && !memory.followed_since
 }
 
-/// Whether the member led to the end, or was started as one of several primaries and nobody knows whether it became one. Where members agree they count themselves, and all come back.
+/// Whether the member led to the end, or was started as one of several primaries and nobody knows whether it became one.
 #[must_use]
 pub fn may_have_led(s: &Snapshot, member: &Member) -> bool {
     led_to_the_end(s, member) || is_unconfirmed_primary(s, member)
 }
 
-/// Whether the member was started as a primary beside others, and nobody knows whether it became one.
+/// Whether the member was started as a primary beside others, and nobody knows whether it became one. Never where members agree: they count themselves, and all come back.
 #[must_use]
 pub fn is_unconfirmed_primary(s: &Snapshot, member: &Member) -> bool {
     let known = s.record.member(&member.name);

@@ -237,19 +237,19 @@ fn record_position(s: &Snapshot, plan: &mut Plan, member: &Member) {
 
 /// Records what is known of the member's data, and raises the high-water mark.
 pub fn note_position(plan: &mut Plan, member: &Member) {
-    let Position::Known(sequence) = &member.position else { return };
-    let known = plan.record.member_mut(&member.name);
-    let Some(term) = term_of_data(known, &member.position) else { return };
-    known.sequence = Some(sequence.clone());
-    memory::raise_high_water(&mut plan.record, Mark { term, sequence: sequence.clone() });
+    let term = term_of_data(plan.record.member(&member.name), &member.position);
+    note_data(plan, member, term);
 }
 
 /// Records what a member has that may have led, as data of the term in which it was started.
 pub fn note_as_latest(plan: &mut Plan, member: &Member) {
-    let Position::Known(sequence) = &member.position else { return };
-    let known = plan.record.member_mut(&member.name);
-    let Some(term) = known.counts_as() else { return };
-    known.sequence = Some(sequence.clone());
+    let term = plan.record.member(&member.name).counts_as();
+    note_data(plan, member, term);
+}
+
+fn note_data(plan: &mut Plan, member: &Member, term: Option<u64>) {
+    let (Position::Known(sequence), Some(term)) = (&member.position, term) else { return };
+    plan.record.member_mut(&member.name).sequence = Some(sequence.clone());
     memory::raise_high_water(&mut plan.record, Mark { term, sequence: sequence.clone() });
 }
 
