@@ -30,6 +30,6 @@ pub enum MembersKind {
     /// A StatefulSet.
     #[default]
     StatefulSet,
-    /// Tanist itself.
+    /// Tanist makes the pods and volume claims itself, so that any member can leave.
     Pods,
 }

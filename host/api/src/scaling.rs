@@ -60,7 +60,7 @@ fn deadline() -> u32 {
 /// The claims of members that were removed (docs/requirements.md, D20).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum RemovedVolumes {
-    /// They stay.
+    /// They stay, so that a member that comes back has its data.
     #[default]
     Keep,
     /// They are deleted.

@@ -200,9 +200,9 @@ impl ReplicaGroupSpec {
 /// How many members are primary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Primaries {
-    /// Every member.
+    /// Every member is a primary.
     All,
-    /// This many.
+    /// As many members are primaries, at most `spec.replicas`.
     Count(u32),
 }
 

@@ -141,12 +141,12 @@ pub enum ReplaceWhen {
 /// How many members get a new pod at a time (docs/requirements.md, B27).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Batch {
-    /// One.
+    /// One member.
     #[default]
     Member,
     /// Those of one zone.
     Zone,
-    /// All.
+    /// All members at once.
     All,
     /// None: users delete the pods.
     None,

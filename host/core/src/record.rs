@@ -103,7 +103,7 @@ pub struct Record {
     /// The first member with a changed template. Absent: none is watched. An operator that does not know this field cannot read the record meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canary: Option<Canary>,
-    /// The override that was used; it is never used again.
+    /// The override that a command was started with; it is never used again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_override: Option<String>,
     /// The last request to recover a member (`tanist recover`). Absent: there was none.
@@ -290,12 +290,6 @@ pub struct Intent {
 }
 
 impl Intent {
-    /// The time at which the command has to have ended, in seconds since 1970.
-    #[must_use]
-    pub fn deadline(&self) -> Timestamp {
-        self.started.saturating_add(i64::from(self.timeout))
-    }
-
     /// The command as users see it, with the member that it is about if that is another one.
     #[must_use]
     pub fn what(&self) -> String {

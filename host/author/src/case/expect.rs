@@ -102,7 +102,7 @@ impl Expect {
     /// Whether a question can have such an answer.
     ///
     /// # Errors
-    /// Why not.
+    /// Why this expectation does not fit the decision point.
     pub fn fits(&self, point: Point) -> Result<(), String> {
         match (self, point) {
             (Self::First { .. } | Self::Ranking { .. }, Point::Treat) => {

@@ -217,12 +217,12 @@ impl Policies for NoPolicies {
     }
 }
 
-/// Whether a process with that clock, those hints and that stored record proves the old primary over, and whether it deletes the pod of the
-/// command.
-fn judged(clock: &Clock, hints: &Hints, stored: &Record) -> (bool, bool) {
+/// Whether a process that began then, with that clock, those hints and that stored record, proves the old primary over, and whether it deletes the pod
+/// of the command.
+fn judged(clock: &Clock, began: Timestamp, hints: &Hints, stored: &Record) -> (bool, bool) {
     let now = clock.now();
     let node = Node { ready: true, since: 0, seen: 0, out_of_service: false, cordoned: false, zone: None };
-    judge(snapshot(now, hints.node("n1", "boot", node, now)), stored)
+    judge(Snapshot { began, ..snapshot(now, hints.node("n1", "boot", node, now)) }, stored)
 }
 
 /// The same, when the node of the old primary was deleted.
@@ -250,8 +250,9 @@ fn a_step_of_a_clock_proves_nothing_and_blocks_nothing() {
         let world = clocks(1_000_000, 1_000_500);
         let (clock, hints) = (world.process(), Hints::default());
         clock.take_time(&world.answer());
-        assert_eq!(judged(&clock, &hints, &record(clock.now())), (false, false));
-        let stored = record(clock.now());
+        let began = clock.now();
+        let stored = record(began);
+        assert_eq!(judged(&clock, began, &hints, &stored), (false, false));
         world.ours.fetch_add(ours, Ordering::SeqCst);
         world.server.fetch_add(servers, Ordering::SeqCst);
         clock.take_time(&world.answer());
@@ -259,7 +260,7 @@ fn a_step_of_a_clock_proves_nothing_and_blocks_nothing() {
         let mut at = |seconds: u32| {
             world.pass(seconds - passed);
             passed = seconds;
-            judged(&clock, &hints, &stored)
+            judged(&clock, began, &hints, &stored)
         };
         assert_eq!(at(1), (false, false), "{ours} {servers}");
         assert_eq!(at(59), (false, false), "{ours} {servers}");
@@ -270,7 +271,8 @@ fn a_step_of_a_clock_proves_nothing_and_blocks_nothing() {
 }
 
 // S28: a process that starts after a step reads times of another clock. If its clock is ahead, it proves no primary over before it has seen the
-// node report for 30 s itself. If its clock is behind, it waits as long as the first process would have, and no longer.
+// node report for 30 s itself, and deletes no pod before it has waited for the command itself. If its clock is behind, it waits as long as the first
+// process would have, and no longer.
 #[test]
 fn a_step_before_an_operators_start_is_no_proof_and_no_block() {
     let start_after = |step: i64| {
@@ -282,25 +284,30 @@ fn a_step_before_an_operators_start_is_no_proof_and_no_block() {
         world.pass(10);
         let second = world.process();
         second.take_time(&world.answer());
-        (world, second, Hints::default(), stored)
+        let began = second.now();
+        (world, second, began, Hints::default(), stored)
     };
-    let (world, clock, hints, stored) = start_after(HOUR);
-    assert!(!judged(&clock, &hints, &stored).0, "it has not seen that node yet");
+    let (world, clock, began, hints, stored) = start_after(HOUR);
+    assert_eq!(judged(&clock, began, &hints, &stored), (false, false), "it has not seen that node yet");
     world.pass(29);
-    assert!(!judged(&clock, &hints, &stored).0);
+    assert_eq!(judged(&clock, began, &hints, &stored), (false, false));
     world.pass(1);
-    assert!(judged(&clock, &hints, &stored).0, "the whole grace is not added");
-    let (world, clock, hints, stored) = start_after(-HOUR);
+    assert_eq!(judged(&clock, began, &hints, &stored), (true, false), "the whole grace is not added");
+    world.pass(929);
+    assert_eq!(judged(&clock, began, &hints, &stored), (true, false), "it has not seen the command for 960 s");
+    world.pass(1);
+    assert_eq!(judged(&clock, began, &hints, &stored), (true, true));
+    let (world, clock, began, hints, stored) = start_after(-HOUR);
     // The first round writes the times that it limited to the present.
     let mut written = stored;
-    written.clamp(clock.now(), clock.now());
-    assert_eq!(judged(&clock, &hints, &written), (false, false));
+    written.clamp(clock.now(), began);
+    assert_eq!(judged(&clock, began, &hints, &written), (false, false));
     world.pass(59);
-    assert_eq!(judged(&clock, &hints, &written), (false, false));
+    assert_eq!(judged(&clock, began, &hints, &written), (false, false));
     world.pass(1);
-    assert_eq!(judged(&clock, &hints, &written), (true, false));
+    assert_eq!(judged(&clock, began, &hints, &written), (true, false));
     world.pass(900);
-    assert_eq!(judged(&clock, &hints, &written), (true, true));
+    assert_eq!(judged(&clock, began, &hints, &written), (true, true));
 }
 
 // S21, S28: the same for a node that was deleted. No step of a clock, and no time before this process saw that there is no such node, proves anything: until then

@@ -237,7 +237,8 @@ async fn a_command_of_another_process_has_its_own_time() {
     let stub = Stub::new();
     stub.change(GROUP, |group| group["status"]["record"]["intents"] = serde_json::to_value([intent()]).unwrap());
     let s = stub.observe(&stub.context(), &[Role::Unknown, Role::Unknown]).await.snapshot;
-    let last_resort = s.record.intents[0].deadline() + i64::from(s.group.unknown_grace);
+    let open = &s.record.intents[0];
+    let last_resort = open.started + i64::from(open.timeout) + i64::from(s.group.unknown_grace);
     assert!((s.now + 58..=s.now + 60).contains(&last_resort), "{} s from now", last_resort - s.now);
 }
 

@@ -131,11 +131,13 @@ pub fn remove_member(s: &Snapshot, member: &Member) -> Held {
     }
 }
 
-/// Whether the member was primary in the last term until it stopped: it went on when the others had stopped.
+/// Whether the member was the latest primary, or one of them, until it stopped: it went on when the others had stopped. The term of the record may be
+/// a later one, of a takeover that never began.
 #[must_use]
 pub fn led_to_the_end(s: &Snapshot, member: &Member) -> bool {
-    let memory = s.record.member(&member.name);
-    memory.primary_term == Some(s.record.term) && !memory.followed_since
+    let led = |m: &Member| s.record.member(&m.name).primary_term;
+    let own = led(member);
+    own.is_some() && own == s.members.iter().filter_map(led).max() && !s.record.member(&member.name).followed_since
 }
 
 /// Whether the member led to the end, or was started as one of several primaries and nobody knows whether it became one.

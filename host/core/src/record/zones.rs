@@ -14,7 +14,7 @@ pub struct Zone {
 /// Which members the user wants, of a group whose pods this operator makes itself.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted<'a> {
-    /// How many.
+    /// How many members the group is to have.
     pub replicas: u32,
     /// The numbers of those that are to go (`spec.members.remove`).
     pub unwanted: &'a BTreeSet<u32>,

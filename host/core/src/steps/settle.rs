@@ -10,7 +10,7 @@ use crate::over::NotOver;
 use crate::plan::{Action, DeletionCause, Plan, Reason};
 use crate::policy::Policies;
 use crate::record::{Broken, Event, Intent, LastPrimary, Seeded, Verb, cut};
-use crate::snapshot::{Evidence, Member, Pod, Snapshot};
+use crate::snapshot::{Evidence, Member, Override, Pod, Snapshot};
 use crate::steps::recover;
 use tanist_protocol::why::Word;
 
@@ -220,9 +220,11 @@ fn confirm_role(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: &Member,
     close_failed(s, plan, intent, Outcome::Exited(0), Some(pod), &why);
 }
 
-/// When a command of unknown outcome is ended by deleting its pod (docs/requirements.md, reading 27).
+/// When a command of unknown outcome is ended by deleting its pod (docs/requirements.md, reading 27). A process that noted the start before this one
+/// began may have had a wrong clock, so only the time since then counts (docs/safety.md, S28).
 fn last_resort(s: &Snapshot, intent: &Intent) -> Timestamp {
-    intent.deadline().saturating_add(i64::from(s.group.unknown_grace))
+    let patience = i64::from(intent.timeout).saturating_add(i64::from(s.group.unknown_grace));
+    s.counts_from(intent.started).saturating_add(patience)
 }
 
 /// Handles a command of unknown outcome. Only the intended role, read live, shows that it worked, and not even that if the member had that role
@@ -338,6 +340,10 @@ fn undo_start(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
     if let Some(recovery) = plan.record.recovery.as_mut().filter(|_| intent.verb == Verb::Recover) {
         recovery.tries = recovery.tries.saturating_sub(1);
     }
+    // What was decided with it did not happen. It names an earlier term by now, and the administrator is told so.
+    let rests = |o: &Override| o.member == intent.member && o.term < intent.term && intent.verb.opens_term();
+    let requested = s.group.requested_override.as_ref().filter(|o| rests(o));
+    plan.record.used_override.take_if(|used| requested.is_some_and(|o| o.raw == *used));
     if !intent.again && intent.verb.intended() != Role::Stopped {
         let known = plan.record.member_mut(&intent.member);
         let began = known.started.take().is_some_and(|started| started.before == Position::Empty);

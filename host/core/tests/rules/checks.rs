@@ -109,7 +109,7 @@ fn a_group_goes_to_zero_when_the_last_data_is_known() {
     let mut s = world.observe();
     let shrinks = |s: &Snapshot| shrink_group(s, 0).map_err(|v| (v.rule, v.member));
     s.members[1].position = Position::Unknown("?".into());
-    assert_eq!(shrinks(&s), Ok(()), "nobody led in this term");
+    assert_eq!(shrinks(&s), Ok(()), "nobody led");
     s.record.member_mut(&db(1)).primary_term = Some(s.record.term);
     let unread = Err((Rule::PositionUnknown, Some(db(1))));
     assert_eq!(shrinks(&s), unread);
@@ -117,6 +117,8 @@ fn a_group_goes_to_zero_when_the_last_data_is_known() {
     assert_eq!(shrinks(&s), Ok(()));
     s.members[1].position_stale = true;
     assert_eq!(shrinks(&s), unread, "it was read before the end");
+    s.record.term += 1;
+    assert_eq!(shrinks(&s), unread, "a takeover that never began opened a later term");
     s.record.member_mut(&db(1)).followed_since = true;
     assert_eq!(shrinks(&s), Ok(()), "it followed another one since");
 }
@@ -438,7 +440,7 @@ fn an_intent_names_pod_container_generation_and_deadline() {
         (run.pod_uid.as_str(), run.container_id.as_str()),
         (pod.uid.as_str(), pod.containers["db"].id.as_deref().unwrap())
     );
-    assert_eq!((run.generation, run.deadline(), run.term), (7, s.now + 60, 2));
+    assert_eq!((run.generation, run.started, run.timeout, run.term), (7, s.now, 60, 2));
     assert!(run.token.ends_with(&s.nonce) && plan.record.intents == [run]);
     assert_eq!(plan.record.term, 2, "the term rises with the intent");
 }

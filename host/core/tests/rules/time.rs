@@ -203,7 +203,7 @@ fn a_command_of_another_process_has_its_time_whatever_its_clock_said() {
         exited,
     };
     let read = || vec![open("old", now - day, Some(now - day)), open("new", now - 5, None)];
-    let last_resort = |intent: &Intent| intent.deadline() + i64::from(grace);
+    let last_resort = |intent: &Intent| intent.started + i64::from(intent.timeout) + i64::from(grace);
     let mut commands = Commands::default();
     let mut intents = read();
     commands.watch(&mut intents, grace, now);

@@ -227,6 +227,7 @@ stories! {
     ;
     overrides:
         an_unknown_position_is_overridden_once
+        an_override_counts_as_used_only_if_its_command_began
         a_wrong_sequence_does_nothing
         a_wrong_term_is_ignored
         a_name_of_no_member_is_invalid

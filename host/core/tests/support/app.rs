@@ -205,7 +205,9 @@ impl Exec {
             Behaviour::Works(_) | Behaviour::Lies | Behaviour::Starts(_) => Evidence::Exited(0),
             Behaviour::Fails(code) | Behaviour::Spoils(_, code) => Evidence::Exited(code),
             Behaviour::Vanishes | Behaviour::Late(_) => Evidence::Unknown("the stream broke".into()),
-            Behaviour::Hangs | Behaviour::Expires if now < self.intent.deadline() => Evidence::Running,
+            Behaviour::Hangs | Behaviour::Expires if now < self.intent.started + i64::from(self.intent.timeout) => {
+                Evidence::Running
+            }
             Behaviour::Expires => Evidence::Unknown(Word::Deadline.into()),
             Behaviour::Hangs => Evidence::Unknown("no end at its deadline".into()),
             Behaviour::NeverStarts => Evidence::NotStarted(Word::NoSuchFile.into()),

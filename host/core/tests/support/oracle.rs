@@ -132,7 +132,12 @@ fn memory(w: &World, s: &Snapshot, plan: &Plan) -> Result<(), String> {
     let (old, new) = (&w.record, &plan.record);
     ensure(new.term >= old.term && new.counter >= old.counter, || "memory went back".into())?;
     ensure(old.ever_seeded.is_none() || new.ever_seeded.is_some(), || "the first seed was forgotten".into())?;
-    ensure(old.used_override.is_none() || new.used_override.is_some(), || "the used override was forgotten".into())?;
+    // One of an earlier term has no effect any more.
+    let used = s.group.requested_override.as_ref().filter(|o| old.used_override.as_ref() == Some(&o.raw));
+    let is_over = used.is_some_and(|o| o.term < new.term);
+    ensure(old.used_override.is_none() || new.used_override.is_some() || is_over, || {
+        "the used override was forgotten".into()
+    })?;
     for action in &plan.actions {
         let Action::Run { intent, .. } = action else { continue };
         let kept = new.intents.iter().filter(|i| *i == intent).count();
