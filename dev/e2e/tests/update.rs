@@ -160,6 +160,33 @@ fn a_broken_template_stops_and_is_cured_by_the_next_one() -> Outcome {
     })
 }
 
+// A3, E5: the group grows with an image that does not exist. The new member never starts, and whoever asked for it takes that back: it leaves, and the others go on meanwhile.
+#[test]
+fn a_member_that_never_started_leaves_again() -> Outcome {
+    play("never").run(async |stage| {
+        let mut changes = led();
+        changes["update"] = json!({"paused": true});
+        let group = stage.register(changes).await?;
+        group.ready(60).await?;
+        group.member(0).write(3).await?;
+        group.copied(3).await?;
+        let (cure, mut broken) = with_image(&group.get().await?, "registry.invalid/register:none")?;
+        merge(&mut broken, json!({"replicas": 4}));
+        group.change(broken).await?;
+        let never_starts = |seen: &Value| {
+            let waits = waits(seen);
+            waits.contains("PodCannotStart") && waits.contains("register-3")
+        };
+        group.until("the new member not to start", 90, never_starts).await?;
+        group.change(json!({"replicas": 3})).await?;
+        until("its pod to be gone", 60, async || Ok(group.member(3).pod().await.is_err())).await?;
+        group.change(cure).await?;
+        group.until("the group to be as before", 60, is_done).await?;
+        group.rows(3).await?;
+        group.had_one_primary_at_a_time().await
+    })
+}
+
 // B27: `paused` stops an update where it is. Ten templates within seconds end with the last one.
 #[test]
 fn an_update_waits_for_people_and_the_last_template_wins() -> Outcome {

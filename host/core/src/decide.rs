@@ -1,7 +1,7 @@
 //! Walks the steps of a round. Pure: the same snapshot and the same answers give the same plan.
 use crate::check;
 use crate::limits;
-use crate::plan::{Plan, Reason};
+use crate::plan::{Action, Plan, Reason};
 use crate::policy::Policies;
 use crate::record::Record;
 use crate::snapshot::Snapshot;
@@ -100,6 +100,10 @@ pub fn decide(snapshot: &Snapshot, policies: &dyn Policies) -> Plan {
         steps::seats::settle(&now, policies, &mut plan);
     }
     limit_waiting(snapshot, &mut plan);
+    // Whoever is adopted is in the record first: a claim that alone said it would be taken for the memory of a group, and nobody else would be adopted (A49).
+    if steps::remember::knows_nobody(&snapshot.record) {
+        plan.actions.retain(|action| !matches!(action, Action::MarkClaim { .. }));
+    }
     plan.sort();
     plan
 }

@@ -115,10 +115,10 @@ fn prove_vanished_over(s: &Snapshot, last: &LastPrimary) -> Result<&'static str,
         return Err(NotOver { why, until: None });
     }
     // Afterwards a forced deletion cannot be told from a normal one, so the grace period is always waited for.
-    let from = last.gone.unwrap_or(s.now).max(node.since);
-    let stored = from.saturating_add(limits::NODE_PROOF_SECONDS).saturating_add(i64::from(last.grace));
-    // Stored times may come from a clock that stepped, so part of the proof is what this process saw itself.
-    let until = stored.max(node.seen.saturating_add(limits::NODE_PROOF_SECONDS));
+    // A process that noted the time before this one began may have had a wrong clock, so the whole wait is this process's own (docs/safety.md, S28).
+    let from = s.counts_from(last.gone.unwrap_or(s.now)).max(node.since);
+    let waited = from.saturating_add(limits::NODE_PROOF_SECONDS).saturating_add(i64::from(last.grace));
+    let until = waited.max(node.seen.saturating_add(limits::NODE_PROOF_SECONDS));
     if s.now >= until {
         return Ok("its pod is gone and its node stayed Ready");
     }

@@ -155,6 +155,9 @@ async fn h21_a_compiler_that_crashes_is_an_error() {
         let failed = ask(&standing_in(name), sequence(), LIMITS).await.unwrap_err();
         assert!(matches!(&failed, CompileError::Crashed(why) if !why.contains('\u{1b}')), "{name}: {failed}");
     }
+    let refused = ask(&standing_in("scribbles"), sequence(), LIMITS).await.unwrap_err();
+    let printed = CompileError::Refused { stage: Stage::Size, kind: "a[2Jb".into(), message: "c[2Jd".into() };
+    assert_eq!(refused, printed);
     let absent = ask(Path::new("/nowhere"), sequence(), LIMITS).await.unwrap_err();
     assert!(matches!(absent, CompileError::Run(_)), "{absent}");
 }

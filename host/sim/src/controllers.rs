@@ -3,11 +3,12 @@ use crate::agree;
 use crate::app::{App, Disk};
 use crate::runner::Tokens;
 use crate::shared::Shared;
+use crate::strikes::users::WRONG_IMAGE;
 use crate::world::{Machine, NAMESPACE, State, World};
 use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetStatus};
 use k8s_openapi::api::core::v1::{
-    ContainerState, ContainerStateRunning, ContainerStatus, PersistentVolumeClaim, PersistentVolumeClaimStatus, Pod,
-    PodCondition, PodStatus,
+    ContainerState, ContainerStateRunning, ContainerStateWaiting, ContainerStatus, PersistentVolumeClaim,
+    PersistentVolumeClaimStatus, Pod, PodCondition, PodStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::ResourceExt;
@@ -269,7 +270,8 @@ fn claim(state: &mut State, set: &StatefulSet, pod: &str) {
 
 fn create(state: &mut State, set: &StatefulSet, name: &str) {
     let template = set.spec.as_ref().map(|spec| spec.template.clone()).unwrap_or_default();
-    let mut labels = template.metadata.and_then(|meta| meta.labels).unwrap_or_default();
+    let meta = template.metadata.unwrap_or_default();
+    let mut labels = meta.labels.unwrap_or_default();
     labels.insert("controller-revision-hash".into(), revision(set));
     let owner = OwnerReference {
         api_version: "apps/v1".into(),
@@ -286,6 +288,7 @@ fn create(state: &mut State, set: &StatefulSet, name: &str) {
             uid: Some(state.birth("pod")),
             creation_timestamp: Some(state.time()),
             labels: Some(labels),
+            annotations: meta.annotations,
             owner_references: Some(vec![owner]),
             ..ObjectMeta::default()
         },
@@ -396,8 +399,12 @@ fn start(state: &mut State, name: &str) {
         // It waits for its volume.
         return;
     }
-    let Some(node) = schedule(state, name) else { return };
+    let bound = state.pods.get(name).and_then(|pod| pod.spec.as_ref()?.node_name.clone());
+    let Some(node) = bound.or_else(|| schedule(state, name)) else { return };
     let Some(mut pod) = state.pods.get(name).cloned() else { return };
+    if lacks_its_image(&pod) {
+        return wait_for_image(state, name, pod, node);
+    }
     // A set has the name of its group.
     let group = pod.owner_references().first().map(|owner| owner.name.clone()).unwrap_or_default();
     let machine = Machine {
@@ -418,6 +425,36 @@ fn start(state: &mut State, name: &str) {
     state.machines.insert(pod.uid().unwrap_or_default(), machine.clone());
     state.pods.insert(name.to_owned(), pod.clone());
     report(state, name, pod, &machine);
+}
+
+/// Whether the image of a pod does not exist.
+pub fn lacks_its_image(pod: &Pod) -> bool {
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    containers.into_iter().any(|container| container.image.as_deref() == Some(WRONG_IMAGE))
+}
+
+/// The kubelet has the pod, and its container waits for ever.
+fn wait_for_image(state: &mut State, name: &str, mut pod: Shared<Pod>, node: String) {
+    if pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some()) {
+        return;
+    }
+    let why = ContainerStateWaiting {
+        reason: Some("ImagePullBackOff".to_owned()),
+        message: Some(format!("the image {WRONG_IMAGE} was not found")),
+    };
+    let container = ContainerStatus {
+        name: container_of(&pod),
+        state: Some(ContainerState { waiting: Some(why), ..ContainerState::default() }),
+        ..ContainerStatus::default()
+    };
+    pod.status.get_or_insert_default().container_statuses = Some(vec![container]);
+    if let Some(spec) = &mut pod.spec {
+        spec.node_name = Some(node);
+    }
+    state.stamp(&mut pod.metadata);
+    state.pods.insert(name.to_owned(), pod);
+    state.say(format!("{name} waits for its image"));
+    state.tell();
 }
 
 fn is_ready(machine: &Machine) -> bool {

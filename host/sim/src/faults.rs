@@ -120,11 +120,13 @@ pub enum Fault {
     KindChanged,
     /// A user names other zones, in a group whose pods the operator makes.
     ZonesChanged,
+    /// A user gives the pods an image that does not exist, or takes that back.
+    ImageWrong,
 }
 
 impl Fault {
     /// All kinds of faults that a life may have.
-    pub const ALL: [Fault; 55] = [
+    pub const ALL: [Fault; 56] = [
         Fault::RequestLost,
         Fault::AnswerLost,
         Fault::Refused,
@@ -180,6 +182,7 @@ impl Fault {
         Fault::MemberRemoved,
         Fault::KindChanged,
         Fault::ZonesChanged,
+        Fault::ImageWrong,
     ];
 
     /// Kinds that no life draws by itself yet; `tanist simulate --faults` has them. After a user started a second primary by hand a group may ask an administrator about

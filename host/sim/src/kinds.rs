@@ -77,6 +77,7 @@ impl Fault {
             Fault::MemberRemoved => ("member-removed", "a user wants a member to go, or takes that back"),
             Fault::KindChanged => ("kind-changed", "a user wants the other kind of members"),
             Fault::ZonesChanged => ("zones-changed", "a user names other zones for the members"),
+            Fault::ImageWrong => ("image-wrong", "a user names an image that does not exist, or takes that back"),
         }
     }
 }

@@ -15,7 +15,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tanist_api::ReplicaGroup;
-use tanist_api::spec::{Batch, ClaimTemplate, ClusterState, MembersKind, Primaries, StateKey, Strategy};
+use tanist_api::spec::{Batch, ClaimTemplate, ClusterState, MembersKind, OnFailure, Primaries, StateKey, Strategy};
 use tanist_core::policy::Policies;
 
 /// How long faults happen in the life of that seed. Most troubles need few faults, and many short lives have more of them than few long ones; but some need
@@ -165,6 +165,10 @@ pub fn groups(seed: u64) -> Vec<ReplicaGroup> {
         group.spec.update.batch = batch;
         // In one life of six the first member with a changed template is watched, and in one of six a ConfigMap names the members.
         group.spec.update.canary_seconds = if seed % 17 < 3 { 20 } else { 0 };
+        // In one of three a template that does not work is given up after a short time.
+        if seed % 41 < 14 {
+            (group.spec.update.on_failure, group.spec.update.timeout_seconds) = (OnFailure::RollBack, 20);
+        }
         group.spec.cluster_state = (seed % 19 < 3).then(names);
         group.spec.volume_claim_templates = vec![volume()];
         if makes_pods(seed) {

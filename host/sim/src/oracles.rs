@@ -95,6 +95,8 @@ pub struct Oracles {
     forged: BTreeSet<String>,
     /// When each member was treated, since it may be treated at once.
     treated: BTreeMap<String, Vec<i64>>,
+    /// The highest `next` number that was ever in the record of each group: its status may be removed while the pod of a new member is on its way.
+    numbered: BTreeMap<String, u64>,
     /// What happened although nothing was to, by kind. Absent: much may happen.
     stirred: Option<BTreeMap<String, u64>>,
 }

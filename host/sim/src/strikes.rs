@@ -334,6 +334,7 @@ pub fn heal(state: &mut State) {
     let pods: Vec<String> = state.pods.keys().cloned().collect();
     pods.iter().for_each(|pod| label(state, pod, true));
     users::correct_zones(state);
+    users::correct_images(state);
     let is_off = |group: &&Shared<ReplicaGroup>| group.spec.paused || group.spec.replicas == 0;
     let off: Vec<String> = state.groups.values().filter(is_off).map(ResourceExt::name_any).collect();
     for group in off {

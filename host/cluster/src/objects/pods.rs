@@ -1,5 +1,5 @@
 //! Builds the `StatefulSet` and its pod template.
-use super::{BuildError, Settings, TemplateNote, app_labels, config_of, runner};
+use super::{BuildError, Settings, TemplateNote, app_labels, config_of, runner, template_hash};
 use kube::ResourceExt;
 use serde_json::{Map, Value, json};
 use tanist_api::spec::{Runner, default};
@@ -18,6 +18,13 @@ pub(super) fn set(
     note: &TemplateNote,
 ) -> Result<Value, BuildError> {
     let name = group.name_any();
+    // A pod says from which `spec.template` it was made. Its revision alone does not: the template may have changed again before anybody saw the pod.
+    let mut template = template(group, settings)?;
+    if let Some(template) = template.as_object_mut() {
+        let metadata = object(template, "metadata", "template")?;
+        object(metadata, "annotations", "template.metadata")?
+            .insert(ANNOTATION_TEMPLATE.into(), template_hash(group).into());
+    }
     let mut spec = json!({
         "replicas": replicas,
         "serviceName": name,
@@ -25,7 +32,7 @@ pub(super) fn set(
         "updateStrategy": {"type": "OnDelete"},
         "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
         "selector": {"matchLabels": {LABEL_GROUP: name}},
-        "template": template(group, settings)?
+        "template": template
     });
     if !group.spec.volume_claim_templates.is_empty() {
         let claims = serde_json::to_value(&group.spec.volume_claim_templates);

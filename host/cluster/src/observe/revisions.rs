@@ -196,8 +196,8 @@ impl World {
 
     /// Whether a pod was made from a `spec.template` that was changed since. `live`: the note on the StatefulSet.
     pub(super) fn has_older_template(&self, pod: &Pod, live: Option<&TemplateNote>) -> bool {
-        // The operator writes on the pods that it makes of which template they are: one that was made late, or whose Service was deleted since, is of no other.
-        if let (Some(_), Some(own)) = (&self.makes_pods, pod.annotations().get(ANNOTATION_TEMPLATE)) {
+        // A pod says of which template it is: one that was made late, or whose note is lost, is of no other. A release from before did not write that on the pods of a StatefulSet.
+        if let Some(own) = pod.annotations().get(ANNOTATION_TEMPLATE) {
             let is_noted = live.is_some_and(|note| note.hash == self.template);
             // A revision is all of a pod: one of the newest is of the present template, whatever was known of it when it changed its owner.
             let is_newest = pod.labels().get(LABEL_REVISION).map(String::as_str) == self.newest_revision();
@@ -209,7 +209,11 @@ impl World {
 
     /// The number of the template from which a pod was made.
     pub(super) fn template_number(&self, pod: &Pod, live: Option<&TemplateNote>) -> Option<u64> {
-        live?.number_of(pod.labels().get(LABEL_REVISION)?, self.newest_revision())
+        let (live, revision) = (live?, pod.labels().get(LABEL_REVISION)?);
+        match pod.annotations().get(ANNOTATION_TEMPLATE).is_some_and(|own| *own != live.hash) {
+            true => live.numbers.get(revision).copied(),
+            false => live.number_of(revision, self.newest_revision()),
+        }
     }
 
     /// The template that the StatefulSet has, which is that of the group. `None`: it has not the present one yet, or that has no number.

@@ -202,8 +202,8 @@ pub fn shrink_group(s: &Snapshot, replicas: u32) -> Held {
     Ok(())
 }
 
-/// Whether nothing of a member that leaves can run any more, so that it need not be stopped: its pod cannot start, for instance because its node or its volume is gone for good. Where any member
-/// can go this holds nobody up, while those that stay serve, or when its pod never got a node.
+/// Whether nothing of a member that leaves can run any more, so that it need not be stopped: its pod cannot start, for instance because its node or its volume is gone for good. This holds
+/// nobody up while those that stay serve, or when its pod never got a node.
 #[must_use]
 pub fn is_out(s: &Snapshot, member: &Member) -> bool {
     s.leaves(member)
@@ -212,10 +212,10 @@ pub fn is_out(s: &Snapshot, member: &Member) -> bool {
         && s.record.intent_of(&member.name).is_none()
 }
 
-/// Whether a member that leaves is needed until it has left in order: its data may be the most recent. With a `StatefulSet`, and on the way to 0 members, that is always so.
+/// Whether a member that leaves is needed until it has left in order: its data may be the most recent. On the way to 0 members that is always so.
 #[must_use]
 pub fn is_needed_to_leave(s: &Snapshot) -> bool {
-    !s.group.makes_pods || s.group.is_stopped() || stayers_serve(s).is_err()
+    s.group.is_stopped() || stayers_serve(s).is_err()
 }
 
 /// The pod of a member that left may be deleted, where this operator makes the pods: the group may get smaller by it, or got smaller before and only the pod is still there.

@@ -44,7 +44,7 @@ pub fn can_leave_set(s: &Snapshot) -> Result<(), String> {
     }
     is_rolled_forward(s)?;
     // A StatefulSet would give it its number again.
-    super::claims::no_target_left(s).map_err(|left| left.message)?;
+    super::claims::no_leader_left(s).map_err(|left| left.message)?;
     match set.unseen {
         true => Err("the controller of the StatefulSet has not seen it yet".into()),
         false => Ok(()),

@@ -73,11 +73,14 @@ pub fn replace_member(s: &Snapshot, member: &Member) -> Held {
         ));
     }
     is_within_limit(s, member)?;
-    nobody_leaves(s)?;
     // There is nobody whom a new member could join.
     members::serving(s)?;
-    // One that does not run is replaced at once: a template that does not work never blocks the one that does (E5).
-    if is_down(s, member) { Ok(()) } else { others_are_well(s, member) }
+    // One that does not run is replaced at once: a template that does not work never blocks the one that does (E5). Whoever leaves waits for it where too few of the others serve.
+    match is_down(s, member) {
+        true if super::stayers_serve(s).is_err() => kind_stays(s),
+        true => nobody_leaves(s),
+        false => nobody_leaves(s).and_then(|()| others_are_well(s, member)),
+    }
 }
 
 /// Whether nothing runs in the member's pod, or it is in no role. One whose pod Kubernetes takes away gets another pod, of the present template.

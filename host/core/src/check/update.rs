@@ -44,15 +44,17 @@ pub fn update_member(s: &Snapshot, member: &Member) -> Held {
 /// The first rule that does not hold.
 pub fn update_idle(s: &Snapshot, member: &Member) -> Held {
     update_group(s)?;
-    has_older_template(s, member)?;
+    has_older_template(s, member).or_else(|violation| holds_up_all(s, member).then_some(()).ok_or(violation))?;
     template_has_not_failed(s)?;
     let name = &member.name;
     keeps_pod_until_replaced(s, member)?;
-    if let Some(why) = s.may_be_primary().get(name) {
+    let is_pending = member.pod.as_ref().is_some_and(|pod| pod.phase == Phase::Pending);
+    // Where it may lead is elsewhere if nothing ever ran in this pod.
+    let may_lead = s.may_be_primary().remove(name).filter(|_| !(is_pending && has_never_run(member)));
+    if let Some(why) = may_lead {
         return Err(broken_by(Rule::MayBePrimary, name, format!("{name} may be primary: {why}")));
     }
     let is_safe = !member.claims.is_empty() || !s.leading().is_empty() || has_never_run(member);
-    let is_pending = member.pod.as_ref().is_some_and(|pod| pod.phase == Phase::Pending);
     if is_pending && is_safe && s.record.intent_of(name).is_none() {
         return Ok(());
     }
@@ -68,6 +70,13 @@ pub fn update_idle(s: &Snapshot, member: &Member) -> Held {
         true => Ok(()),
         false => Err(broken(Rule::NobodyServes, "no primary serves")),
     }
+}
+
+/// Whether the member leaves, and its pod of an older template never ran anything, while nobody leads: its data may be the latest, and has to be read before anybody is started.
+fn holds_up_all(s: &Snapshot, member: &Member) -> bool {
+    let never_starts = |pod: &Pod| pod.older_template && pod.outdated && pod.phase == Phase::Pending;
+    let is_waiting = member.pod.as_ref().is_some_and(never_starts) && has_never_run(member);
+    s.leaves(member) && is_waiting && s.leading().is_empty()
 }
 
 /// Whether no container of the pod was ever started, so that it has no data beside volumes. A container that waits to be started again had some.

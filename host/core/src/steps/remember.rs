@@ -103,7 +103,8 @@ fn adopt(s: &Snapshot, plan: &mut Plan) {
 
 /// Whether nothing is recorded of any member. That is also so when the record was lost, and the only start that a claim remembers never began: a later one ran, and could not be noted (S32; simulator,
 /// seed 138000136).
-fn knows_nobody(record: &Record) -> bool {
+#[must_use]
+pub fn knows_nobody(record: &Record) -> bool {
     let is_unknown = |known: &MemberRecord| known.term.is_none() && known.started.is_none();
     let is_undone = record.ever_seeded.as_ref().is_some_and(|seeded| !seeded.confirmed)
         && record.high_water.is_none()

@@ -341,7 +341,8 @@ fn undo_start(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
         recovery.tries = recovery.tries.saturating_sub(1);
     }
     // What was decided with it did not happen. It names an earlier term by now, and the administrator is told so.
-    let rests = |o: &Override| o.member == intent.member && o.term < intent.term && intent.verb.opens_term();
+    let rests =
+        |o: &Override| o.member == intent.member && o.term.saturating_add(1) == intent.term && intent.verb.opens_term();
     let requested = s.group.requested_override.as_ref().filter(|o| rests(o));
     plan.record.used_override.take_if(|used| requested.is_some_and(|o| o.raw == *used));
     if !intent.again && intent.verb.intended() != Role::Stopped {

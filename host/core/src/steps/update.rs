@@ -18,7 +18,7 @@ pub fn idle(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     if s.group.is_stopped() {
         return;
     }
-    for member in s.members.iter().filter(|m| check::awaits_update(s, m)) {
+    for member in &s.members {
         if !plan.touches(&member.name) && check::update_idle(s, member).is_ok() {
             replace(s, plan, member, WHY);
         }

@@ -73,6 +73,9 @@ fn a_group_keeps_its_stateful_set_meanwhile() {
     assert_eq!(can_leave_set(&s), Ok(()));
     s.record.member_mut(&db(3)).started = begun(9, true);
     assert!(can_leave_set(&s).unwrap_err().contains("raise spec.replicas"));
+    let known = s.record.member_mut(&db(3));
+    (known.started, known.term, known.primary_term) = (None, Some(9), Some(9));
+    assert!(can_leave_set(&s).unwrap_err().contains("raise spec.replicas"), "it led last");
 }
 
 // S15, S26: db-1 was started as one of two primaries, and nobody knows whether it became one. When db-0 ended it may have gone on alone. So what it has is known before its pod goes, and

@@ -9,6 +9,7 @@ use tanist_core::contract::{MemberName, Position, Role};
 use tanist_core::decide::decide;
 use tanist_core::limits;
 use tanist_core::memory::{claim_mark, claim_uids, recall, start_note, surplus};
+use tanist_core::plan::{Action, Plan};
 use tanist_core::record::{Intent, LastPrimary, Listed, Mark, Membership, Record, Seeded, Started, Verb};
 use tanist_core::snapshot::{Claim, ClaimMark};
 
@@ -319,6 +320,21 @@ fn what_runs_is_adopted_while_nothing_is_known_of_any_member() {
     for (number, change) in known.into_iter().enumerate() {
         assert_eq!(adopted(change).0, None, "case {number}");
     }
+}
+
+// A49: a process may end after each write. With a mark on the claim of a secondary and nothing in the record, the next one would know a group, and not adopt its primary.
+#[test]
+fn what_is_adopted_is_in_the_record_before_a_claim_says_so() {
+    let mut world = World::new(2, 1);
+    world.serve(0, Role::Secondary);
+    world.serve(1, Role::Primary);
+    world.record = Record::default();
+    let marks = |plan: &Plan| plan.actions.iter().filter(|a| matches!(a, Action::MarkClaim { .. })).count();
+    let mut s = world.observe();
+    let first = decide(&s, &Natural);
+    assert_eq!((first.record.member(&db(1)).term, marks(&first)), (Some(1), 0));
+    s.record = first.record;
+    assert_ne!(marks(&decide(&s, &Natural)), 0);
 }
 
 // S2, S32: the record was lost while a command was on its way that makes a primary. Its claim opens it again, so that it is settled before another member is started.

@@ -415,6 +415,20 @@ fn members_that_are_down_do_not_wait_for_each_other() {
     assert_eq!(goes(&s), Err(Rule::StayersFirst), "db-1 waits for no new member");
 }
 
+// E5: db-1 is to leave and waits until two primaries serve without it; db-2 is to be one of them, and its pod does not run.
+#[test]
+fn a_member_that_is_down_waits_for_nobody_who_waits_for_it() {
+    let mut s = old();
+    s.group.unwanted = set(&[1]);
+    s.members[2].reading.role = Role::Stopped;
+    s.members[2].pod.as_mut().unwrap().phase = Phase::Pending;
+    assert_eq!(replaced(&s, 2), Err(Rule::NotAtRest), "db-1 is leaving");
+    s.group.primaries = 2;
+    assert_eq!(replaced(&s, 2), Ok(()));
+    s.moving = Some(Moving { to_pods: true, set: None });
+    assert_eq!(replaced(&s, 2), Err(Rule::NotAtRest), "the group is on its way");
+}
+
 // E32: nobody is let go in the round in which the pod of another one is deleted.
 #[test]
 fn a_member_whose_pod_is_deleted_takes_no_place() {

@@ -10,7 +10,7 @@ use tanist_core::limits;
 use tanist_core::over::prove_over;
 use tanist_core::plan::Action;
 use tanist_core::record::{Event, Intent, LastPrimary, Record, Switchover, Verb};
-use tanist_core::snapshot::{Override, Snapshot};
+use tanist_core::snapshot::{Evidence, Override, Snapshot};
 
 /// Two stopped members of the same data, read.
 fn read() -> Snapshot {
@@ -102,6 +102,50 @@ fn a_node_has_to_be_seen_to_report() {
     assert!(prove_over(&s, &last).is_ok());
     s.nodes.as_mut().unwrap().get_mut("node-0").unwrap().since = s.now;
     assert_eq!(prove_over(&s, &last).err().and_then(|not| not.until), Some(s.now + 630), "it was silent in between");
+}
+
+// S28: what a process noted that ended before this one began may be of a clock that was far behind.
+#[test]
+fn a_process_waits_itself_for_what_another_one_noted() {
+    let mut s = read();
+    let noted = s.now - 86_400;
+    s.began = s.now - 10;
+    let last = LastPrimary {
+        member: db(0),
+        pod_uid: "gone".into(),
+        container: "db".into(),
+        container_id: "c".into(),
+        node: Some("node-0".into()),
+        grace: 600,
+        gone: Some(noted),
+    };
+    assert_eq!(prove_over(&s, &last).err().and_then(|not| not.until), Some(s.began + 630), "its processes may end");
+    let pod = s.members[0].pod.clone().unwrap();
+    let open = Intent {
+        token: "t".into(),
+        verb: Verb::Seed,
+        command: "primary".into(),
+        member: db(0),
+        target: None,
+        pod_uid: pod.uid.clone(),
+        container: "db".into(),
+        container_id: pod.containers["db"].id.clone().unwrap(),
+        generation: 1,
+        started: noted,
+        timeout: 60,
+        term: 2,
+        again: false,
+        exited: None,
+        had_role: false,
+    };
+    s.record.intents.push(open);
+    s.evidence.insert("t".into(), Evidence::Unknown("the stream broke".into()));
+    let deletes = |s: &Snapshot| decide(s, &Natural).actions.iter().any(|a| matches!(a, Action::DeletePod { .. }));
+    let last_resort = s.began + 60 + i64::from(s.group.unknown_grace);
+    s.now = last_resort - 1;
+    assert!(!deletes(&s), "it may still be starting");
+    s.now = last_resort;
+    assert!(deletes(&s));
 }
 
 // S28, P19: times of a clock that was ahead are corrected when they are read; times in the past stay.

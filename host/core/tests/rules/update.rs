@@ -9,7 +9,7 @@ use tanist_core::checked::recheck_deletion;
 use tanist_core::contract::{Phase, Position, Role};
 use tanist_core::decide::decide;
 use tanist_core::plan::{DeletionCause, Reason};
-use tanist_core::record::{Switchover, Updating, Verb};
+use tanist_core::record::{LastPrimary, Switchover, Updating, Verb};
 use tanist_core::snapshot::{Mode, Object, Override, Snapshot};
 
 /// One primary and two secondaries, all of them with an older template.
@@ -194,6 +194,44 @@ fn a_pod_in_which_nothing_runs_is_updated_at_once() {
         w.body(2).app.probe = Some(Role::Unknown);
     };
     assert_eq!(idle(&may_lead), Err(Rule::MayBePrimary));
+    // A claim alone remembers that it led: in a pod that is not known, and not in this one, where nothing ever ran.
+    let led = |w: &mut World| {
+        pending(w);
+        w.record.last_primaries.push(LastPrimary::by_name(db(2)));
+    };
+    assert_eq!(idle(&led), Err(Rule::MayBePrimary), "a container of it ran");
+    let led_elsewhere = |w: &mut World| {
+        led(w);
+        w.body(2).pod.containers.values_mut().for_each(|container| container.id = None);
+    };
+    assert_eq!(idle(&led_elsewhere), Ok(()));
+}
+
+// E5: the data of a member that leaves may be the latest, and a pod that can never start shows nothing of it.
+#[test]
+fn a_pod_that_never_starts_is_updated_while_all_wait_for_its_member_to_leave() {
+    let mut world = old();
+    (0..3).for_each(|ordinal| world.serve(ordinal, Role::Stopped));
+    world.group.replicas = 2;
+    let mut s = world.observe();
+    s.record.last_primaries.clear();
+    let pod = s.members[2].pod.as_mut().unwrap();
+    pod.phase = Phase::Pending;
+    pod.containers.values_mut().for_each(|container| (container.running, container.id) = (false, None));
+    let held = |s: &Snapshot| update_idle(s, &s.members[2]).map_err(|violation| violation.rule);
+    assert_eq!(held(&s), Ok(()));
+    assert_eq!(deleted(&decide(&s, &Natural)), [("db-2".to_owned(), DeletionCause::Update)]);
+    let mut ran = s.clone();
+    let pod = ran.members[2].pod.as_mut().unwrap();
+    pod.containers.values_mut().for_each(|container| container.id = Some("c".into()));
+    assert_eq!(held(&ran), Err(Rule::NotAtRest), "its container is started again by the kubelet");
+    let mut present = s.clone();
+    present.members[2].pod.as_mut().unwrap().older_template = false;
+    assert_eq!(held(&present), Err(Rule::NotAtRest), "the next pod would be the same");
+    let mut serves = world.observe();
+    serves.members[2] = s.members[2].clone();
+    serves.members[0].reading.role = Role::Primary;
+    assert_eq!(held(&serves), Err(Rule::NotAtRest), "it is not needed to leave");
 }
 
 // Promise: no acknowledged write is lost. A container that waits to be started again has the data of its pod; one that never ran has none.

@@ -131,7 +131,7 @@ stories! {
         members_leave_with_a_rest_between_them
         primaries_leave_with_a_rest_between_them
         nobody_rests_on_the_way_to_zero
-        a_leaving_member_without_a_pod_is_waited_for
+        a_leaving_member_without_a_pod_holds_nobody_up
     ;
     membership:
         members_are_asked_and_shown
@@ -364,7 +364,7 @@ stories! {
         to_fewer_members_only_with_the_data
         a_member_that_left_comes_back
         quick_steps_end_like_slow_ones
-        an_unreachable_leaving_member_is_waited_for
+        an_unreachable_member_is_waited_for_on_the_way_to_zero
         a_stop_that_could_not_start_is_tried_under_the_new_spec
         a_leaving_primary_makes_room_for_a_stopped_one
         a_leaving_primary_makes_room_for_a_secondary

@@ -131,6 +131,8 @@ fn exit_codes_tell_failures_from_what_cannot_be_used() {
         (2, "check last.star --points sede"),
         (0, "fmt --check last.star"),
         (1, "fmt --check wild.star"),
+        // It wrote nothing.
+        (1, "fmt --check wild.star"),
         (2, "fmt none.star"),
         (2, "fmt last.star prefer.wasm"),
         (0, "fmt wild.star last.star"),
@@ -338,6 +340,8 @@ fn a_project_is_looked_at_after_each_save() {
     )
     .unwrap();
     dev.until("3 of 4 passed");
+    fs::write(cases.join("more.yaml"), "cases: [{pont: seed}]\n").unwrap();
+    dev.until("pont");
     assert_eq!(dev.interrupt(), Some(0));
 }
 

@@ -1,6 +1,7 @@
 //! Members by identity (`spec.members.kind: Pods`, D23, B9): a number is used once, no member is made that the record does not know, and who stays has what was acknowledged.
 use super::number;
 use crate::controllers::{claim_of, desired, is_desired, is_misplaced};
+use crate::faults::Fault;
 use crate::world::State;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
@@ -19,6 +20,9 @@ fn numbers(record: &Value, field: &str) -> BTreeSet<u64> {
 /// A process writes who the members of a group are. `before`: the record of before, if there was one.
 pub(super) fn written(state: &mut State, group: &ReplicaGroup, before: Option<&Value>, record: &Value) {
     let name = group.name_any();
+    let next = record.get("seats").map_or(0, |seats| number(seats, "next"));
+    let highest = state.oracles.numbered.entry(name.clone()).or_default();
+    *highest = next.max(*highest);
     let Some(before) = before.filter(|before| before.get("seats").is_some()) else { return };
     if record.get("seats").is_none() {
         return handed_over(state, &name, before);
@@ -149,7 +153,9 @@ pub fn made(state: &mut State, group: &str, pod: &str) {
         (Some(seats), _) => number(seats, "next"),
         (None, replicas) => replicas.unwrap_or(0),
     };
-    let is_known = own.is_some_and(|own| next > own);
+    let is_forgotten = state.faults.happened.contains_key(&Fault::StatusLost);
+    let highest = state.oracles.numbered.get(group).copied().filter(|_| is_forgotten).unwrap_or_default();
+    let is_known = own.is_some_and(|own| next.max(highest) > own);
     if !is_known {
         let seats = record.get("seats").map(ToString::to_string).unwrap_or_default();
         state.breaks("D23", format!("{pod} is made, and the record does not know its number: {seats}"));

@@ -1,12 +1,16 @@
 //! Updates: a pod of an older template is deleted so that the next one has the present template; the only primary gives up the lead before (docs/rules.md, "Update").
-use crate::controllers::present_revision;
+use crate::controllers::{lacks_its_image, present_revision};
 use crate::strikes::group_of;
 use crate::world::State;
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use serde_json::{Map, Value};
 use tanist_api::LABEL_ROLE;
 use tanist_api::spec::{Batch, Primaries, Strategy};
 use tanist_core::contract::Role;
+
+/// Seconds after which everybody who looks knows of a pod.
+const KNOWN: i64 = 30;
 
 /// Whether the operator may replace the pod because it is of an older revision than its StatefulSet's.
 pub(super) fn may_replace(state: &State, pod: &str) -> bool {
@@ -29,6 +33,16 @@ pub(super) fn replaces(state: &mut State, pod: &str, is_well: bool) {
     // One that was never in a role has nothing that another member could take over.
     let is_replaced = spec.is_some_and(|spec| spec.update.strategy == Strategy::Replace && has_numbers(state, pod));
     let is_primary = state.machine(pod).is_some_and(|machine| machine.app.role == Role::Primary);
+    // One whose image does not exist stays alone with that, however long nobody corrects it (E5). A deletion that was on its way finds it.
+    let update = spec.map(|spec| spec.update.batch);
+    let begun = |other: &Pod| other.metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second());
+    let waits = |other: &Pod| lacks_its_image(other) && state.now > begun(other).saturating_add(KNOWN);
+    let waiting =
+        state.pods.iter().find(|(name, other)| *name != pod && group_of(other) == group_of(object) && waits(other));
+    if let (Some((waiting, _)), Some(Batch::Member)) = (waiting, update) {
+        state.breaks("E5", format!("{pod} is replaced and well, and {waiting} waits for its image"));
+        return;
+    }
     if leads && has_others && is_primary {
         state.breaks("E32", format!("{pod} leads, and is replaced before another one does"));
     }

@@ -1,7 +1,7 @@
 //! What users change of a group, its objects and its volumes.
 use super::{edit, group_of, least, write_pod};
 use crate::app::App;
-use crate::controllers::{claim_of, delete, present_revision};
+use crate::controllers::{claim_of, delete, lacks_its_image, present_revision};
 use crate::faults::Fault;
 use crate::oracles::{routes, treats};
 use crate::server::{GUARDED, MEMORY};
@@ -58,8 +58,40 @@ pub fn divide(group: &mut ReplicaGroup, zones: &[(&str, Option<u32>)]) {
     group.spec.zones.list = zones.iter().map(zone).collect();
 }
 
+/// An image that no registry has.
+pub const WRONG_IMAGE: &str = "db:none";
+
+/// The image that works.
+const RIGHT_IMAGE: &str = "db:1";
+
+/// A user gives a group an image that does not exist; or one that does, where it has none.
+pub fn change_image(state: &mut State, name: &str) {
+    let image = if state.groups.get(name).is_some_and(has_wrong_image) { RIGHT_IMAGE } else { WRONG_IMAGE };
+    edit(state, name, &format!("its image is {image}"), |group| {
+        let spec = group.spec.template.0.get_mut("spec");
+        if let Some(own) = spec.and_then(|spec| spec.pointer_mut("/containers/0/image")) {
+            *own = image.into();
+        }
+    });
+}
+
+fn has_wrong_image(group: &Shared<ReplicaGroup>) -> bool {
+    let spec = group.spec.template.0.get("spec");
+    spec.and_then(|spec| spec.pointer("/containers/0/image")?.as_str()) == Some(WRONG_IMAGE)
+}
+
+/// Whoever named an image that does not exist corrects that.
+pub fn correct_images(state: &mut State) {
+    let groups = state.groups.iter().filter(|(_, group)| has_wrong_image(group));
+    let wrong: Vec<String> = groups.map(|(name, _)| name.clone()).collect();
+    wrong.iter().for_each(|group| change_image(state, group));
+}
+
 /// Users change that group.
 pub fn strike(state: &mut State, name: &str) {
+    if state.happens(Fault::ImageWrong, 10) {
+        change_image(state, name);
+    }
     if state.happens(Fault::TemplateChanged, 12) {
         let grace = 5 + state.roll(Fault::TemplateChanged, 20);
         change_template(state, name, grace);
@@ -209,13 +241,22 @@ pub fn renew(state: &mut State) {
             delete(state, &pod);
         }
     }
+    renew_unstarted(state);
 }
 
-/// Of each group whose template failed on its first member, because that was struck while it was watched, a user changes the template once more (docs/runbook.md, `CanaryFailed`).
+/// Where users replace the pods, they delete those that never start.
+fn renew_unstarted(state: &mut State) {
+    let is_theirs = |group: &Shared<ReplicaGroup>| group.spec.update.batch == Batch::None && !has_wrong_image(group);
+    let lacks = |pod: &&Shared<Pod>| lacks_its_image(pod) && state.groups.get(&group_of(pod)).is_some_and(is_theirs);
+    let waiting: Vec<String> = state.pods.values().filter(lacks).map(ResourceExt::name_any).collect();
+    waiting.iter().for_each(|pod| delete(state, pod));
+}
+
+/// Of each group whose template failed on its first member, because that was struck while it was watched, or was given up, a user changes the template once more (docs/runbook.md, `CanaryFailed`, `RolledBack`).
 pub fn try_again(state: &mut State) {
     let failed = |group: &ReplicaGroup| {
         let mut waits = group.status.iter().flat_map(|status| &status.awaiting);
-        waits.any(|wait| wait.reason == "CanaryFailed")
+        waits.any(|wait| ["CanaryFailed", "RolledBack"].contains(&wait.reason.as_str()))
     };
     let groups: Vec<String> = state.groups.values().filter(|group| failed(group)).map(ResourceExt::name_any).collect();
     for group in groups {
