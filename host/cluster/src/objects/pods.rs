@@ -20,7 +20,7 @@ pub(super) fn set(
     let name = group.name_any();
     // A pod says from which `spec.template` it was made. Its revision alone does not: the template may have changed again before anybody saw the pod.
     let mut template = template(group, settings)?;
-    if let Some(template) = template.as_object_mut() {
+    if let Some(template) = template.as_object_mut().filter(|_| note.marks) {
         let metadata = object(template, "metadata", "template")?;
         object(metadata, "annotations", "template.metadata")?
             .insert(ANNOTATION_TEMPLATE.into(), template_hash(group).into());

@@ -25,6 +25,9 @@ pub struct TemplateNote {
     /// The numbers of the templates from which the older revisions were made, as far as they are known.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub numbers: BTreeMap<String, u64>,
+    /// Whether the pods of a StatefulSet say of which template they are. A template that a release from before applied stays as it is.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub marks: bool,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -80,9 +83,10 @@ impl TemplateNote {
                 let known = |r: &String| Some((r.clone(), live.number_of(r, newest)?));
                 let numbers = older.iter().filter_map(known).collect();
                 let number = if live.number > 0 { first.max(live.number.saturating_add(1)) } else { first };
-                Self { hash, older, number, numbers }
+                Self { hash, older, number, numbers, marks: true }
             }
-            None => Self { hash, number: first, ..Self::default() },
+            // Without any pod or revision it is a new StatefulSet.
+            None => Self { hash, number: first, marks: revisions.count() == 0, ..Self::default() },
         }
     }
 

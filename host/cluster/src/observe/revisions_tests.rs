@@ -95,11 +95,18 @@ async fn the_note_is_on_the_set_and_not_in_its_template() {
 #[tokio::test]
 async fn a_pod_says_of_which_template_it_is() {
     let stub = stub();
+    let said = |s: &Snapshot| {
+        let set = s.objects.iter().find(|o| o.kind == "StatefulSet").unwrap();
+        set.manifest["spec"]["template"]["metadata"]["annotations"][ANNOTATION_TEMPLATE].clone()
+    };
     let first = look(&stub).await;
-    let set = first.objects.iter().find(|o| o.kind == "StatefulSet").unwrap();
-    assert_eq!(set.manifest["spec"]["template"]["metadata"]["annotations"][ANNOTATION_TEMPLATE], hash(&stub));
+    assert_eq!(said(&first), Value::Null, "a release from before made these pods, and an upgrade changes no template");
     apply(&stub, &first, 2);
-    controller(&stub, 2, "b");
+    image(&stub, "db:2");
+    let changed = look(&stub).await;
+    assert_eq!(said(&changed), hash(&stub));
+    apply(&stub, &changed, 3);
+    controller(&stub, 3, "b");
     for (ordinal, own) in [(0, hash(&stub)), (1, "of another template".to_owned())] {
         stub.change(&pod(ordinal), |pod| {
             pod["metadata"]["labels"]["controller-revision-hash"] = "unseen".into();
