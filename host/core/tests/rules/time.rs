@@ -81,19 +81,24 @@ fn histories_read_before_are_read_anew() {
     assert!(decide(&s, &Natural).actions.iter().any(|a| matches!(a, Action::Read { .. })));
 }
 
-// S28, Over: stored times and times of other clocks prove nothing before this process has seen the node report for 30 s.
-#[test]
-fn a_node_has_to_be_seen_to_report() {
-    let mut s = read();
-    let last = LastPrimary {
+/// A primary with a grace of 600 s, whose pod was noted as gone at that time.
+fn vanished(at: i64) -> LastPrimary {
+    LastPrimary {
         member: db(0),
         pod_uid: "gone".into(),
         container: "db".into(),
         container_id: "c".into(),
         node: Some("node-0".into()),
         grace: 600,
-        gone: Some(s.now - 5000),
-    };
+        gone: Some(at),
+    }
+}
+
+// S28, Over: stored times and times of other clocks prove nothing before this process has seen the node report for 30 s.
+#[test]
+fn a_node_has_to_be_seen_to_report() {
+    let mut s = read();
+    let last = vanished(s.now - 5000);
     assert_eq!(prove_over(&s, &last), Ok("its pod is gone and its node stayed Ready"));
     let now = s.now;
     s.nodes.as_mut().unwrap().get_mut("node-0").unwrap().seen = now;
@@ -110,15 +115,7 @@ fn a_process_waits_itself_for_what_another_one_noted() {
     let mut s = read();
     let noted = s.now - 86_400;
     s.began = s.now - 10;
-    let last = LastPrimary {
-        member: db(0),
-        pod_uid: "gone".into(),
-        container: "db".into(),
-        container_id: "c".into(),
-        node: Some("node-0".into()),
-        grace: 600,
-        gone: Some(noted),
-    };
+    let last = vanished(noted);
     assert_eq!(prove_over(&s, &last).err().and_then(|not| not.until), Some(s.began + 630), "its processes may end");
     let pod = s.members[0].pod.clone().unwrap();
     let open = Intent {
