@@ -188,4 +188,6 @@ fn app_labels(group: &ReplicaGroup) -> Map<String, Value> {
 }
 
 #[cfg(test)]
+mod budget_tests;
+#[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@
 //! of the contract, for questions that a test writes by hand; [`pod`] is one of the core's.
 mod asked;
 mod cases;
+mod parts;
 mod scene;
 mod told;
 

@@ -11,6 +11,7 @@ pub mod clients;
 pub mod controllers;
 pub mod faults;
 pub mod kinds;
+pub mod kubelet;
 pub mod life;
 pub mod operator;
 pub mod oracles;

@@ -1,15 +1,13 @@
 //! A group in a few lines, as the operator observes it: the input of a decision.
-use crate::contract::{Failure, MemberName, Outcome, Phase, Position, Role};
+use crate::contract::{Outcome, Position, Role};
 use crate::data;
 use crate::decide::decide;
-use crate::examples::{NOW, RUNS, routed};
+use crate::examples::parts::{container_id, copied, failure, group, member, name, node, pair, pattern_of, pod_uid};
+use crate::examples::{NOW, routed};
 use crate::membership::{Entry, Heard, List, Vote};
 use crate::policy::{Answered, NO_POLICY, Point, Policies, PolicyName, Question, Unanswered};
 use crate::record::{Broken, Canary, GroupSize, Mark, MemberRecord, Record, Seeded};
-use crate::snapshot::{
-    Batch, Claim, Command, Commands, Container, Failover, Group, Member, MemberCommands, Node, Pod, Reading, Set,
-    Snapshot, Update,
-};
+use crate::snapshot::{Batch, Member, MemberCommands, Reading, Set, Snapshot};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -395,142 +393,4 @@ impl Policies for Recorder {
         let policy = PolicyName { name: none(), version: none(), source: none(), digest: none() };
         Err(Unanswered { policy, kind: NO_POLICY, message: none(), notes: Vec::new() })
     }
-}
-
-fn pattern_of(ordinal: u32, present: u32, patterns: &[u32]) -> u32 {
-    let beyond = ordinal.checked_sub(present).and_then(|n| usize::try_from(n).ok());
-    beyond.and_then(|n| patterns.iter().cycle().nth(n % patterns.len().max(1))).copied().unwrap_or(ordinal)
-}
-
-fn group(members: u32) -> Group {
-    let command = |name: &str| Command { exec: vec![format!("/opt/{name}")], container: CONTAINER.into(), timeout: 60 };
-    Group {
-        name: "db".into(),
-        namespace: "default".into(),
-        uid: "group".into(),
-        generation: 1,
-        replicas: members,
-        requested: GroupSize { replicas: members, primaries: 1 },
-        primaries: 1,
-        commands: Commands {
-            status: command("status"),
-            sequence: command("sequence"),
-            stop: command("stop"),
-            primary: command("primary"),
-            seed: None,
-            secondary: Some(command("secondary")),
-            promote: None,
-            follow: None,
-            membership: None,
-            check: None,
-        },
-        runner: true,
-        start_deadline: 3600,
-        unknown_grace: 900,
-        preferred_primary: None,
-        domain: "cluster.local".into(),
-        failover: Failover::default(),
-        paused: false,
-        retry: None,
-        requested_override: None,
-        resize_deadline: 600,
-        removal_rest: 0,
-        update: Update::default(),
-        deletes_volumes: false,
-        makes_pods: false,
-        unwanted: Default::default(),
-        zones: Vec::new(),
-        cluster_state: None,
-        override_error: None,
-        requested_recovery: None,
-        recovery_error: None,
-        labels: Vec::new(),
-    }
-}
-
-const CONTAINER: &str = "db";
-
-fn name(ordinal: u32) -> MemberName {
-    format!("db-{ordinal}").into()
-}
-
-fn pod_uid(ordinal: u32) -> String {
-    format!("pod-{ordinal}")
-}
-
-fn container_id(ordinal: u32) -> String {
-    format!("container-{ordinal}")
-}
-
-fn member(ordinal: u32) -> Member {
-    let container = Container { id: Some(container_id(ordinal)), running: true, ready: true };
-    let pod = Pod {
-        uid: pod_uid(ordinal),
-        version: "1".into(),
-        phase: Phase::Running,
-        phase_since: NOW.saturating_sub(RUNS),
-        ready: false,
-        node: Some("node-0".into()),
-        grace: 10,
-        containers: BTreeMap::from([(CONTAINER.to_owned(), container)]),
-        routed: None,
-        outdated: false,
-        older_template: false,
-        needs_new_member: false,
-        template: None,
-        gate: Some(false),
-        labels: Vec::new(),
-        trouble: None,
-        stray: None,
-        is_elsewhere: false,
-        adoption: None,
-        is_being_deleted: false,
-    };
-    let since = NOW.saturating_sub(60);
-    let reading = Reading { role: Role::Stopped, since, processes: Some(0), ..Reading::default() };
-    Member {
-        name: name(ordinal),
-        ordinal,
-        pod: Some(pod),
-        claims: vec![claim(ordinal)],
-        reading,
-        position: Position::Empty,
-        position_at: NOW.saturating_sub(1),
-        position_stale: false,
-        asked: false,
-        conditions: Vec::new(),
-    }
-}
-
-fn claim(ordinal: u32) -> Claim {
-    Claim {
-        name: format!("data-db-{ordinal}"),
-        uid: format!("claim-{ordinal}"),
-        version: "1".into(),
-        mark: None,
-        start: None,
-        room: None,
-    }
-}
-
-fn copied(original: &Member, ordinal: u32) -> Member {
-    let mut copy = Member { name: name(ordinal), ordinal, claims: vec![claim(ordinal)], ..original.clone() };
-    if let Some(pod) = &mut copy.pod {
-        pod.uid = pod_uid(ordinal);
-        pod.containers.values_mut().for_each(|container| container.id = Some(container_id(ordinal)));
-    }
-    copy
-}
-
-fn node(zone: Option<&str>) -> Node {
-    Node { ready: true, since: 0, seen: 0, out_of_service: false, cordoned: false, zone: zone.map(str::to_owned) }
-}
-
-fn failure(known: &mut MemberRecord, command: &str, outcome: Outcome, times: u32) {
-    known.failures = times;
-    known.last_failure = Some(Failure { command: command.to_owned(), outcome, at: NOW.saturating_sub(5) });
-}
-
-fn pair(key: &str, value: String) -> (String, String) {
-    (key.to_owned(), value)
 }

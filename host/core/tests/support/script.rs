@@ -2,17 +2,19 @@
 //!
 //! The commands are in `Story::execute`. A story begins with `> group`, or with `> serving`: a group that has formed. Each `> run` ends by planning again and
 //! finding nothing to do, and so does the story (`ending.rs`).
+mod words;
+
 use super::agreement::Lie;
 use super::app::{App, Behaviour, Data};
 use super::ending::Ending;
 use super::world::{World, command};
 use super::{db, policies, sequence, setting, shown};
-use std::collections::BTreeMap;
 use tanist_core::contract::{MemberName, Phase, Role};
 use tanist_core::plan::Plan;
-use tanist_core::policy::{Point, Policies};
-use tanist_core::record::{LastPrimary, Record};
-use tanist_core::snapshot::{Batch, ClaimMark, Mode, Node, Object, Override, Snapshot};
+use tanist_core::policy::Policies;
+use tanist_core::record::Record;
+use tanist_core::snapshot::{ClaimMark, Node, Object, Override, Snapshot};
+use words::{batch, mode, number, ordinal, pairs, policy, ran, role};
 
 /// Plays the story `text` of that file and returns it with the present output.
 pub fn play(file: &str, text: &str) -> String {
@@ -56,59 +58,6 @@ struct Story {
     world: World,
     policies: Box<dyn Policies>,
     last: Option<(Snapshot, Plan)>,
-}
-
-/// `key=value` words.
-fn pairs(words: &str) -> BTreeMap<&str, &str> {
-    words.split_whitespace().filter_map(|w| w.split_once('=')).collect()
-}
-
-fn number<T: std::str::FromStr>(text: &str) -> T {
-    text.parse().unwrap_or_else(|_| panic!("{text:?} is no number"))
-}
-
-fn ordinal(text: &str) -> u32 {
-    super::world::ordinal(&MemberName::from(text))
-}
-
-fn ran(member: &MemberName, node: &str) -> LastPrimary {
-    let unknown = || format!("pod-of-{member}");
-    LastPrimary {
-        pod_uid: unknown(),
-        container_id: unknown(),
-        node: Some(node.into()),
-        ..LastPrimary::by_name(member.clone())
-    }
-}
-
-fn mode(text: &str) -> Mode {
-    match text {
-        "by-operator" => Mode::ByOperator,
-        "paused" => Mode::Paused,
-        "by-hand" => Mode::ByHand,
-        other => panic!("{other:?} is no mode of updates"),
-    }
-}
-
-fn batch(text: &str) -> Batch {
-    match text {
-        "member" => Batch::Member,
-        "zone" => Batch::Zone,
-        "all" => Batch::All,
-        other => panic!("{other:?} is no batch"),
-    }
-}
-
-fn role(text: &str) -> Role {
-    match text {
-        "unknown" => Role::Unknown,
-        "stopped" => Role::Stopped,
-        "starting" => Role::Starting,
-        "secondary" => Role::Secondary,
-        "primary" => Role::Primary,
-        "failed" => Role::Failed,
-        other => panic!("{other:?} is no role"),
-    }
 }
 
 impl Story {
@@ -497,53 +446,5 @@ impl Story {
         let manifest = serde_json::Value::Null.into();
         let (kind, name) = (kind.into(), name.into());
         self.world.objects.push(Object { kind, name, manifest, current: false, version: None, trial: None });
-    }
-}
-
-/// `policy natural`; `policy lead db-2`: the default rule with an opinion on the lead; `policy move db-2`: on which secondary moves;
-/// `policy update db-2`: on who gets a changed template next; `policy judge db-2`: on whether it works;
-/// `policy admit db-2`: on whether another number of members is let in; `policy order db-2`: on who comes or goes next.
-fn policy(name: &str) -> Box<dyn Policies> {
-    if let Some(opinion) = name.strip_prefix("lead ") {
-        return Box::new(lead(opinion));
-    }
-    if let Some(opinion) = name.strip_prefix("move ") {
-        return Box::new(policies::At(Point::Rebalance, lead(opinion)));
-    }
-    if let Some(opinion) = name.strip_prefix("update ") {
-        return Box::new(policies::At(Point::Update, lead(opinion)));
-    }
-    if let Some(opinion) = name.strip_prefix("judge ") {
-        return Box::new(policies::At(Point::Judge, lead(opinion)));
-    }
-    if let Some(opinion) = name.strip_prefix("admit ") {
-        return Box::new(policies::At(Point::Admit, lead(opinion)));
-    }
-    if let Some(opinion) = name.strip_prefix("order ") {
-        return Box::new(policies::At(Point::Order, lead(opinion)));
-    }
-    match name {
-        "natural" => Box::new(policies::Natural),
-        "reversed" => Box::new(policies::Reversed),
-        "broken" => Box::new(policies::Broken),
-        "waits" => Box::new(policies::Waits),
-        "refuses" => Box::new(policies::Refuses),
-        other => panic!("{other:?} is no policy"),
-    }
-}
-
-fn lead(opinion: &str) -> policies::Lead {
-    use policies::Lead;
-    match opinion.split_once(' ').unwrap_or((opinion, "")) {
-        ("another", _) => Lead::Another,
-        ("insists", name) => Lead::Insists(MemberName::from(name)),
-        ("waits", seconds) => Lead::Waits(seconds.parse().ok()),
-        ("refuses", _) => Lead::Refuses,
-        ("abstains", _) => Lead::Abstains,
-        ("broken", _) => Lead::Fails("trap"),
-        ("loading", _) => Lead::Fails(tanist_core::policy::LOADING),
-        ("missing", _) => Lead::Fails(tanist_core::policy::NOT_LOADED),
-        ("late", _) => Lead::Fails(tanist_core::policy::CUT_OFF),
-        (name, _) => Lead::To(MemberName::from(name)),
     }
 }

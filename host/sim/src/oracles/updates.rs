@@ -1,5 +1,6 @@
 //! Updates: a pod of an older template is deleted so that the next one has the present template; the only primary gives up the lead before (docs/rules.md, "Update").
-use crate::controllers::{lacks_its_image, present_revision};
+use crate::controllers::present_revision;
+use crate::kubelet::lacks_its_image;
 use crate::strikes::group_of;
 use crate::world::State;
 use k8s_openapi::api::core::v1::Pod;

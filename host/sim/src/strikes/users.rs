@@ -1,8 +1,9 @@
 //! What users change of a group, its objects and its volumes.
 use super::{edit, group_of, least, write_pod};
 use crate::app::App;
-use crate::controllers::{claim_of, delete, lacks_its_image, present_revision};
+use crate::controllers::{claim_of, delete, present_revision};
 use crate::faults::Fault;
+use crate::kubelet::lacks_its_image;
 use crate::oracles::{routes, treats};
 use crate::server::{GUARDED, MEMORY};
 use crate::shared::Shared;
