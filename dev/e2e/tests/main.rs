@@ -13,6 +13,7 @@ mod data;
 mod evidence;
 mod forms;
 mod frozen;
+mod hooks;
 mod hostile;
 mod hung;
 mod identity;

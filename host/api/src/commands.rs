@@ -59,6 +59,14 @@ pub struct Commands {
     /// also no takeover by it: keep its timeout short.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "default::list")]
     pub check: Option<Command>,
+    /// Runs before the first pod of some members is deleted for a changed template, and after it worked those pods go: a monitor can be silenced, or a member taken out of a load balancer. It gets the names of the members in place
+    /// of its argument `$(MEMBERS)`, without it at the end. It runs in one member that goes on in its role, a primary if possible, and may run again after a failure, on another member. Meanwhile no other command starts in that member: keep its timeout short, because a takeover by it, or from it while its data has to be read, waits. It runs in a container that runs in all members, also in those of the former template. With `spec.update.batch: Member` it runs for each member, and for the
+    /// only primary before that gives up the lead. Not for members in whose pods nothing runs, nor where new members come in place of others.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "default::list")]
+    pub before_update: Option<Command>,
+    /// Runs when all those members are in their role again, and before the next ones go. Everything else as for `beforeUpdate`. While it fails no other member is updated.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "default::list")]
+    pub after_update: Option<Command>,
     /// Not supported yet, and refused. Before another member takes over, Tanist proves that the old primary's application has ended. A command
     /// that makes sure of it is planned for a later version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -85,6 +93,8 @@ impl Commands {
             ("memberPromote", self.member_promote.as_ref()),
             ("recover", self.recover.as_ref()),
             ("check", self.check.as_ref()),
+            ("beforeUpdate", self.before_update.as_ref()),
+            ("afterUpdate", self.after_update.as_ref()),
             ("fence", self.fence.as_ref()),
         ];
         required.into_iter().chain(optional).filter_map(|(name, command)| Some((name, command?)))
@@ -102,7 +112,7 @@ pub struct Command {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63))]
     pub container: Option<String>,
-    /// How many seconds it may take: 1 to 86400. Default: 600, for `status` 5, for `memberList` and `check` 10. The outcome of a command that takes longer is unknown, so allow
+    /// How many seconds it may take: 1 to 86400. Default: 600, for `status` 5, for `memberList`, `check`, `beforeUpdate` and `afterUpdate` 10. The outcome of a command that takes longer is unknown, so allow
     /// plenty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 86_400))]

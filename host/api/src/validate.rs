@@ -9,7 +9,7 @@ use tanist_core::limits;
 use tanist_core::record::{GroupSize, Zone};
 use tanist_core::roster;
 use tanist_core::snapshot::{
-    self, Command, Commands, Failover, Former, Group, MemberCommands, Mode, Override, RecoveryRequest, Update,
+    self, Command, Commands, Failover, Former, Group, Hooks, MemberCommands, Mode, Override, RecoveryRequest, Update,
 };
 use tanist_core::state::{Entry, Template, key_in, unknown_place};
 
@@ -59,6 +59,10 @@ pub fn group(object: &ReplicaGroup, domain: &str) -> Result<Group, Invalid> {
         follow: optional("follow", &commands.follow)?,
         membership,
         check: optional("check", &commands.check)?,
+        hooks: Hooks {
+            before: optional("beforeUpdate", &commands.before_update)?,
+            after: optional("afterUpdate", &commands.after_update)?,
+        },
     };
     let (requested_override, override_error) = requested(object, ANNOTATION_OVERRIDE, read_override);
     let (requested_recovery, recovery_error) = requested(object, ANNOTATION_RECOVER, read_recovery);

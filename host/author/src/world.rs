@@ -232,6 +232,7 @@ fn group(case: &Case, names: &[String], replicas: u32, primaries: u32) -> Group 
             follow: None,
             membership: None,
             check: None,
+            hooks: Default::default(),
         },
         runner: true,
         start_deadline: 3600,

@@ -221,9 +221,9 @@ impl Target {
 
 /// The argv of the runner's client that starts a command.
 fn start(target: &Target, intent: &Intent, looks: &Looks<'_>, argv: &[String]) -> Vec<String> {
-    // A change of the members leaves the one that executes it as it is.
+    // A command about other members leaves the one that executes it as it is.
     let expect = match intent.verb.intended() {
-        _ if intent.verb.changes_members() => None,
+        _ if intent.verb.changes_no_role() => None,
         Role::Stopped => Some(Expect::Stopped),
         _ => Some(Expect::Running),
     };

@@ -4,6 +4,7 @@
 mod answers;
 mod claims;
 mod failover;
+mod hooks;
 mod lead;
 mod leave;
 mod members;
@@ -20,8 +21,12 @@ mod zones;
 
 pub use answers::reply;
 pub use failover::{Behind, FailoverOrder, failover_alone, is_running_secondary};
+pub use hooks::{
+    batch_has_begun, due_hook, executes_hook, goes_on, hook_may_run, is_over, listed, open_batch, update_pod,
+};
 pub use lead::{
     Cause, failed_switchover, has_its_volumes, lead_candidate, lead_cause, policy_may_move_lead, sole_primary,
+    update_cause,
 };
 pub use leave::{
     ended_member, is_needed_to_leave, is_out, is_successor, is_unconfirmed_primary, led_to_the_end, left_member,
@@ -310,6 +315,7 @@ pub fn start(s: &Snapshot, intent: &Intent) -> Held {
         Verb::Treat => failed_member(s, member),
         Verb::Rejoin => rejoin_member(s, member),
         Verb::MemberAdd | Verb::MemberRemove | Verb::MemberPromote => membership::change(s, intent),
+        Verb::BeforeUpdate | Verb::AfterUpdate => hooks::hook(s, member, intent),
         Verb::Halt => halt_member(s, member),
         Verb::Recover => recover_member(s, member),
     }

@@ -142,7 +142,7 @@ pub fn recheck_deletion(
     };
     match cause {
         DeletionCause::Rebalance => check::rebalance_member(&again, member)?,
-        DeletionCause::Update => check::update_member(&again, member)?,
+        DeletionCause::Update => check::update_pod(&again, member)?,
         DeletionCause::Left => check::left_member(&again, member)?,
         DeletionCause::Ended => check::ended_member(member)?,
         DeletionCause::Failure if last_resort => {}

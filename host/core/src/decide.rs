@@ -19,7 +19,7 @@ enum When {
     Unrecovered,
 }
 
-/// The steps in order, without the last ones, `canary`, `rollback`, `update`, `rebalance`, `moves`, `grow`, `state` and `seats::settle`; each is a file in `steps/` and a heading of host/README.md.
+/// The steps in order, without the last ones, `canary`, `rollback`, `update`, `hooks`, `zones`, `rebalance`, `moves`, `grow`, `state` and `seats::settle`; each is a file in `steps/` and a heading of host/README.md.
 const STEPS: [(Step, When); 23] = [
     (steps::admit::step, When::Always),
     (steps::seats::step, When::Always),
@@ -84,6 +84,12 @@ pub fn decide(snapshot: &Snapshot, policies: &dyn Policies) -> Plan {
         now.record.clone_from(&plan.record);
         if !gave_up && !judged && !arrives {
             steps::update::step(&now, policies, &mut plan);
+            now.record.clone_from(&plan.record);
+            // Nor does it know a batch that begins or ends in this round.
+            if now.record.batch == snapshot.record.batch {
+                steps::hooks::step(&now, policies, &mut plan);
+                now.record.clone_from(&plan.record);
+            }
         }
         steps::zones::step(&now, policies, &mut plan);
         // Asked last of all. The second look has the record from before this round: what a switchover changed in it counts in the next one.

@@ -41,7 +41,9 @@ pub fn prove_ended(s: &Snapshot, last: &LastPrimary) -> Result<&'static str, Not
     }
     match s.pod(&last.pod_uid) {
         Some((member, pod)) => {
-            let stopped = member.reading.role == Role::Stopped && s.record.intent_of(&member.name).is_none();
+            // A command about other members starts nothing.
+            let starts_nothing = s.record.intent_of(&member.name).is_none_or(|intent| intent.verb.is_hook());
+            let stopped = member.reading.role == Role::Stopped && starts_nothing;
             if container_over(pod, last) {
                 return Ok("its container ended");
             }

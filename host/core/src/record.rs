@@ -17,7 +17,7 @@ pub use primaries::{LastPrimary, LostPrimary};
 pub use recovery::{Recovery, Stage};
 pub use seats::Seats;
 pub use started::{Broken, Started};
-pub use update::{Canary, Failing, Fallback, GivenUp, Trial, Updating, Verdict};
+pub use update::{Batched, Canary, Failing, Fallback, GivenUp, Trial, Updating, Verdict};
 pub use verb::Verb;
 pub use zones::{Wanted, Zone};
 
@@ -103,6 +103,9 @@ pub struct Record {
     /// The first member with a changed template. Absent: none is watched. An operator that does not know this field cannot read the record meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canary: Option<Canary>,
+    /// Members whose pods are replaced between `beforeUpdate` and `afterUpdate`. Absent: none are. An operator that does not know this field cannot read the record meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<Batched>,
     /// The override that a command was started with; it is never used again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_override: Option<String>,
@@ -386,6 +389,9 @@ impl Record {
         self.waiting_since.iter_mut().for_each(past);
         self.resizing.iter_mut().map(|resizing| &mut resizing.since).for_each(past);
         self.updating.iter_mut().map(|updating| &mut updating.since).for_each(past);
+        if let Some(batch) = &mut self.batch {
+            batch.retry_at.iter_mut().for_each(|at| awaited(at, backoff(batch.failures)));
+        }
         if let Some(canary) = &mut self.canary {
             past(&mut canary.begun);
             canary.since.iter_mut().chain(&mut canary.unjudged).for_each(past);
@@ -418,6 +424,7 @@ impl Record {
             member.retry_at = None;
             member.treat_at = None;
         }
+        self.batch.iter_mut().for_each(|batch| batch.retry_at = None);
         // A switchover that failed may be tried again.
         self.switchover.take_if(|h| !h.is_open());
     }

@@ -4,7 +4,7 @@ mod group;
 mod member;
 mod surplus;
 
-pub use commands::{Command, Commands, MemberCommands};
+pub use commands::{Command, Commands, Hooks, MemberCommands};
 pub use group::{Batch, Failover, Former, Group, Mode, Override, RecoveryRequest, Strategy, Update};
 pub use member::{Amount, CheckAnswer, Claim, ClaimMark, Container, LeftClaim, Member, Pod, Reading, Room, StartNote};
 
@@ -258,7 +258,7 @@ impl Snapshot {
             && memory.term == Some(self.record.term)
             && memory.started.is_none()
             && !(role == Role::Secondary && memory.follow_again)
-            && self.record.intent_of(&member.name).is_none_or(|intent| intent.verb.changes_members())
+            && self.record.intent_of(&member.name).is_none_or(|intent| intent.verb.changes_no_role())
     }
 
     /// Whether data may change now, so that positions read up to now are not valid for a seed or a failover: a member may be primary, or the group
@@ -350,6 +350,8 @@ impl Snapshot {
             Verb::MemberRemove => "memberRemove",
             Verb::MemberPromote => "memberPromote",
             Verb::Recover => "recover",
+            Verb::BeforeUpdate => "beforeUpdate",
+            Verb::AfterUpdate => "afterUpdate",
         };
         let command = match name {
             "seed" => commands.seed.as_ref(),
@@ -361,10 +363,12 @@ impl Snapshot {
             "memberRemove" => members.map(|m| &m.remove),
             "memberPromote" => members.and_then(|m| m.promote.as_ref()),
             "recover" => members.and_then(|m| m.recover.as_ref()),
+            "beforeUpdate" => commands.hooks.before.as_ref(),
+            "afterUpdate" => commands.hooks.after.as_ref(),
             _ => None,
         };
         // A check refuses these without their command; what would run in its place changes nothing.
-        let is_refused = verb.changes_members() || verb == Verb::Recover;
+        let is_refused = verb.changes_no_role() || verb == Verb::Recover;
         let otherwise = if is_refused { &commands.status } else { &commands.primary };
         (name, command.unwrap_or(otherwise))
     }

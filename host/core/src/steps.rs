@@ -8,6 +8,7 @@ pub mod discard;
 pub mod failover;
 pub mod follow;
 pub mod grow;
+pub mod hooks;
 pub mod join;
 pub mod lead;
 pub mod lists;

@@ -37,6 +37,8 @@
 //! | D6 | whoever is started is named in the ConfigMap of the cluster state before | [`starts`] |
 //! | S15 | where members agree, a majority that serves has every acknowledged write | [`crate::agree::write`] |
 //! | D12 | in the end the members are those that are desired | [`whole::lacks`] |
+//! | E5, E32, B10 | whose pod may be replaced for another template | [`deletes`] |
+//! | B11 | a member that works is announced before its pod is replaced, and nobody else before that update has ended | [`updates::encloses`] |
 //!
 //! The rows D are those of docs/requirements.md: of groups whose members agree.
 //!
@@ -48,7 +50,7 @@ pub mod seats;
 #[cfg(test)]
 mod tests;
 pub mod treats;
-mod updates;
+pub mod updates;
 pub mod whole;
 
 use crate::clients;

@@ -322,6 +322,9 @@ fn perform(state: &mut State, uid: &str, machine: &Machine, words: &[&str]) -> (
     if command == "sequence" {
         return (0, format!("{}\n", position(state, machine)).into_bytes());
     }
+    if let "beforeUpdate" | "afterUpdate" = command {
+        return (u8::from(!encloses(state, machine, command, peers)), Vec::new());
+    }
     if state.agreements.contains_key(&machine.group) {
         return agree::perform(state, uid, machine, words);
     }
@@ -365,6 +368,22 @@ fn perform(state: &mut State, uid: &str, machine: &Machine, words: &[&str]) -> (
         oracles::leads(state, &machine.group);
     }
     (0, Vec::new())
+}
+
+/// An update of some members begins or ends. One that fails may have done its work before. Whether it exits 0.
+fn encloses(state: &mut State, machine: &Machine, command: &str, members: &[&str]) -> bool {
+    let fails = state.happens(Fault::CommandFails, 8);
+    if fails && state.roll(Fault::CommandFails, 2) == 0 {
+        return false;
+    }
+    state.say(format!("{} runs {command} {}", machine.pod, members.join(" ")));
+    oracles::updates::encloses(state, &machine.group, command, members);
+    let announced = state.announced.entry(machine.group.clone()).or_default();
+    match command {
+        "beforeUpdate" => announced.extend(members.iter().map(ToString::to_string)),
+        _ => announced.clear(),
+    }
+    !fails
 }
 
 fn find(state: &State, read: &Read) -> Found {

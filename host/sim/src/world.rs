@@ -68,6 +68,8 @@ pub struct State {
     pub news: Arc<Notify>,
     /// On what the members of each group have agreed whose members agree.
     pub agreements: BTreeMap<String, Agreement>,
+    /// Whose update `beforeUpdate` announced in each group, and `afterUpdate` has not ended yet.
+    pub announced: BTreeMap<String, BTreeSet<String>>,
     /// Who writes to each group, and what was promised to them.
     pub clients: BTreeMap<String, Clients>,
     /// What broke a promise, in the order in which it happened.

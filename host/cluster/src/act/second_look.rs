@@ -24,8 +24,8 @@ pub(super) async fn look_before_run(
     crash::point(crash::DECIDED, intent).await;
     // A command that opens a term needs the present role of every member. Any other command needs only that its own member has not changed;
     // a runner that can read the role itself checks it at the moment of the start.
-    // A change of the members needs that of every voter.
-    let ask = match intent.verb.opens_term() || intent.verb.changes_members() {
+    // A change of the members needs that of every voter, and the update of some members that of all others.
+    let ask = match intent.verb.opens_term() || intent.verb.changes_no_role() {
         true => Ask::Everyone,
         false if asks_in_place(&observed.snapshot, intent) => Ask::Recent,
         false => Ask::Only(&intent.member),

@@ -131,6 +131,7 @@ pub fn snapshot(now: Timestamp, node: Node) -> Snapshot {
             follow: None,
             membership: None,
             check: None,
+            hooks: Default::default(),
         },
         runner: true,
         start_deadline: 86_400,

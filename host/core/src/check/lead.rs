@@ -4,7 +4,10 @@
 use super::claims::{claims_not_ahead, volume_unchanged};
 use super::leave::others_first;
 use super::membership::quorum_without;
-use super::{Held, Rule, Violation, broken, broken_by, can_take_command, gives_up_lead, is_successor, retry_allowed};
+use super::{
+    Held, Rule, Violation, batch_has_begun, broken, broken_by, can_take_command, gives_up_lead, is_successor,
+    retry_allowed,
+};
 use crate::contract::{MemberName, Timestamp};
 use crate::limits;
 use crate::over::role_word;
@@ -46,11 +49,20 @@ pub fn lead_cause(s: &Snapshot) -> Option<Cause> {
     if s.is_cordoned(primary) && s.members.iter().any(|m| is_successor(s, m) && !s.is_cordoned(m)) {
         return cause("drain", None, format!("the node of {from} is to be drained"));
     }
-    if gives_up_lead(s, primary).is_ok() {
-        return cause("update", None, format!("{from} gets the present template and gives up the lead first"));
+    if let Some(cause) = update_cause(s, primary).filter(|_| batch_has_begun(s, primary).is_ok()) {
+        return Some(cause);
     }
     let preferred = s.group.preferred_primary.as_ref().filter(|to| *to != from)?;
     cause("preferred", Some(preferred.clone()), format!("{preferred} is to lead in place of {from}"))
+}
+
+/// The primary gives up the lead because its pod is to be replaced. `None`: it need not, or may not yet.
+#[must_use]
+pub fn update_cause(s: &Snapshot, primary: &Member) -> Option<Cause> {
+    gives_up_lead(s, primary).ok()?;
+    let from = primary.name.clone();
+    let why = format!("{from} gets the present template and gives up the lead first");
+    Some(Cause { word: "update", from, to: None, why })
 }
 
 /// Whether a policy may choose the member as the next primary: it follows and takes commands, would pass the checks of a takeover as far as they can be

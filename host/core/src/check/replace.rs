@@ -2,6 +2,7 @@
 //!
 //! Here is only when that begins, how long it waits, and when it is taken back. The new member has a number, a name and volumes of its own, and joins first. Then the former one leaves like any
 //! other that is not desired any more: `leave`, `membership`.
+use super::hooks::in_no_other_batch;
 use super::leave::works;
 use super::membership::holds_up_others;
 use super::rebalance::has_been_ready;
@@ -166,6 +167,7 @@ fn others<'a>(s: &'a Snapshot, member: &'a Member) -> impl Iterator<Item = &'a M
 
 /// The same for an update: all others are Ready for as long as the user wants, and a single primary is the last.
 fn others_are_well(s: &Snapshot, member: &Member) -> Held {
+    in_no_other_batch(s, member)?;
     as_many_serve(s)?;
     others_are_in_place(s, member)?;
     let (wait, uptime) = (i64::from(s.group.update.wait), i64::from(s.group.update.min_uptime));

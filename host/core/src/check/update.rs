@@ -2,6 +2,7 @@
 //!
 //! A pod is deleted at once where nothing is lost by it: nothing runs in it. Otherwise one member after the other goes, or one batch (`spec.update.batch`), each only while all the others are in
 //! their role, and the primary last. All of it is held twice, when it is decided and on live reads just before the pod is deleted.
+use super::hooks::in_no_other_batch;
 use super::rebalance::{has_been_ready, members_are_there, primaries_serve};
 use super::replace::{is_arriving, is_being_replaced, keeps_pod_until_replaced};
 use super::{
@@ -96,10 +97,11 @@ pub fn keeps_pod(s: &Snapshot, member: &Member) -> Held {
 }
 
 /// The same for a member that is in its role, or stopped on purpose.
-fn update_in_role(s: &Snapshot, member: &Member) -> Held {
+pub(super) fn update_in_role(s: &Snapshot, member: &Member) -> Held {
     update_group(s)?;
     has_older_template(s, member)?;
     keeps_pod_until_replaced(s, member)?;
+    in_no_other_batch(s, member)?;
     let name = &member.name;
     can_take_command(s, member)?;
     if !is_in_role(s, member) {
@@ -131,6 +133,7 @@ pub fn gives_up_lead(s: &Snapshot, primary: &Member) -> Held {
     update_group(s)?;
     has_older_template(s, primary)?;
     keeps_pod_until_replaced(s, primary)?;
+    in_no_other_batch(s, primary)?;
     if !has_to_give_up_lead(s, primary) {
         return Err(broken_by(Rule::NoSuccessor, name, "no other member could lead"));
     }

@@ -250,6 +250,7 @@ fn group(point: Point, story: &contract::Snapshot) -> Group {
                 recover: None,
             }),
             check: None,
+            hooks: Default::default(),
         },
         runner: true,
         start_deadline: 3600,

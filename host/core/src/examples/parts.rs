@@ -31,6 +31,7 @@ pub(super) fn group(members: u32) -> Group {
             follow: None,
             membership: None,
             check: None,
+            hooks: Default::default(),
         },
         runner: true,
         start_deadline: 3600,

@@ -52,11 +52,15 @@ pub enum Event {
     CanaryFailed,
     /// A new member is to come in the place of one, because the template changed.
     ReplacementBegun,
+    /// `beforeUpdate` worked, or the group has none: the pods of the members that it was told of may be replaced.
+    BatchBegun,
+    /// Those members are in their roles with the present template, and `afterUpdate` worked, if the group has it.
+    BatchEnded,
 }
 
 impl Event {
     /// All of them.
-    pub const ALL: [Event; 24] = [
+    pub const ALL: [Event; 26] = [
         Event::CommandStarted,
         Event::NotStarted,
         Event::CommandFailed,
@@ -81,6 +85,8 @@ impl Event {
         Event::CanaryPassed,
         Event::CanaryFailed,
         Event::ReplacementBegun,
+        Event::BatchBegun,
+        Event::BatchEnded,
     ];
 
     /// The word in the history.
@@ -111,6 +117,8 @@ impl Event {
             Event::CanaryPassed => "canary-passed",
             Event::CanaryFailed => "canary-failed",
             Event::ReplacementBegun => "replacement-begun",
+            Event::BatchBegun => "batch-begun",
+            Event::BatchEnded => "batch-ended",
         }
     }
 

@@ -90,6 +90,35 @@ pub struct Canary {
     pub verdict: Option<Verdict>,
 }
 
+/// Members whose pods are replaced between `beforeUpdate` and `afterUpdate` (B11).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Batched {
+    /// The members that both commands are told of.
+    pub members: BTreeSet<MemberName>,
+    /// Whether `beforeUpdate` worked, so that their pods may go.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub begun: bool,
+    /// How many times in a row the command that is due failed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failures: u32,
+    /// Before that time it is not tried again, in seconds since 1970. Absent: at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_at: Option<Timestamp>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde passes references
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+impl Batched {
+    /// The members, as commands get them and users see them: by name.
+    pub fn names(&self) -> impl Iterator<Item = String> {
+        self.members.iter().map(ToString::to_string)
+    }
+}
+
 /// How the watch of a canary ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -37,6 +37,10 @@ pub enum Verb {
     Halt,
     /// Start a member alone, with what it has, because an administrator gave up the others.
     Recover,
+    /// Announce that the pods of some members are replaced (B11).
+    BeforeUpdate,
+    /// Say that they are back (B11).
+    AfterUpdate,
 }
 
 impl Verb {
@@ -59,6 +63,8 @@ impl Verb {
             Verb::MemberPromote => "member-promote",
             Verb::Halt => "halt",
             Verb::Recover => "recover",
+            Verb::BeforeUpdate => "before-update",
+            Verb::AfterUpdate => "after-update",
         }
     }
 
@@ -100,6 +106,18 @@ impl Verb {
         matches!(self, Verb::MemberAdd | Verb::MemberRemove | Verb::MemberPromote)
     }
 
+    /// Whether it stands before or after the update of some members (B11). It runs in one member about others, and changes no role.
+    #[must_use]
+    pub fn is_hook(self) -> bool {
+        matches!(self, Verb::BeforeUpdate | Verb::AfterUpdate)
+    }
+
+    /// Whether the member that executes it goes on in its role, with its clients.
+    #[must_use]
+    pub fn changes_no_role(self) -> bool {
+        self.changes_members() || self.is_hook()
+    }
+
     /// Whether no list counts any more that was said before it: it changes who the members are.
     #[must_use]
     pub fn ends_lists(self) -> bool {
@@ -109,7 +127,7 @@ impl Verb {
     /// Whether `status` shows by that role that it worked. Members that agree choose themselves who of them leads.
     #[must_use]
     pub fn is_shown_by(self, role: Role) -> bool {
-        role == self.intended() && !self.changes_members() || self == Verb::Rejoin && role == Role::Primary
+        role == self.intended() && !self.changes_no_role() || self == Verb::Rejoin && role == Role::Primary
     }
 
     /// The role that `status` has to show afterwards; unknown if it changes none.
@@ -120,6 +138,7 @@ impl Verb {
             Verb::Place | Verb::Follow | Verb::Rejoin => Role::Secondary,
             Verb::Demote | Verb::Switchover | Verb::Remove | Verb::Treat | Verb::Halt => Role::Stopped,
             Verb::MemberAdd | Verb::MemberRemove | Verb::MemberPromote => Role::Unknown,
+            Verb::BeforeUpdate | Verb::AfterUpdate => Role::Unknown,
         }
     }
 

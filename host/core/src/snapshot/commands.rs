@@ -23,6 +23,25 @@ pub struct Commands {
     pub membership: Option<MemberCommands>,
     /// Says on the first member with a changed template whether that is well. Absent: its role and its containers say it alone.
     pub check: Option<Command>,
+    /// Run before and after the pods of some members are replaced for an update.
+    pub hooks: Hooks,
+}
+
+/// The commands between which the pods of a batch of members are replaced (B11).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Hooks {
+    /// Run before the first pod of the batch is deleted. Absent: nothing is announced.
+    pub before: Option<Command>,
+    /// Run once all members of the batch are in their role again. Absent: nothing is said then.
+    pub after: Option<Command>,
+}
+
+impl Hooks {
+    /// Whether batches are announced, or their ends.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.before.is_none() && self.after.is_none()
+    }
 }
 
 /// The commands of an application whose members have to agree.

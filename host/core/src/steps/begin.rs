@@ -3,7 +3,7 @@ use crate::check;
 use crate::contract::{MemberName, Position, Role};
 use crate::memory;
 use crate::plan::{Action, Plan, Reason};
-use crate::record::{Event, Intent, LastPrimary, Seeded, Started, Verb};
+use crate::record::{Batched, Event, Intent, LastPrimary, Seeded, Started, Verb};
 use crate::snapshot::{Member, Snapshot};
 use crate::state;
 
@@ -72,15 +72,48 @@ pub fn begin(s: &Snapshot, plan: &mut Plan, verb: Verb, name: &MemberName) {
 /// Plans a change of the members of the application: a command on one of them about another one. `id`: the identity that the application gave the target. Absent: none yet.
 /// Roles stay as they are, so clients stay where they are.
 pub fn begin_change(s: &Snapshot, plan: &mut Plan, verb: Verb, on: &MemberName, target: &MemberName, id: Option<&str>) {
-    let Some((member, pod)) = s.member(on).and_then(|m| m.pod.as_ref().map(|p| (m, p))) else { return };
+    let words = [
+        ("$(NAME)", Some(target.to_string())),
+        ("$(ADDRESS)", Some(s.address(target))),
+        ("$(ID)", id.map(str::to_owned)),
+    ];
+    let argv = |exec: &[String]| about(exec, words);
+    let has_begun = begin_beside(s, plan, verb, on, Some(target), format!("of {target}"), argv);
+    if has_begun && verb == Verb::MemberAdd {
+        // It is no member and stopped: nothing of an earlier identity holds for the new one.
+        let known = plan.record.member_mut(target);
+        (known.started, known.claim_uid) = (None, None);
+    }
+}
+
+/// Plans a command before or after the update of some members, on one that goes on in its role. It gets their names in place of `$(MEMBERS)`, otherwise at the end.
+pub fn begin_hook(s: &Snapshot, plan: &mut Plan, verb: Verb, on: &MemberName, batch: &Batched) {
+    let names: Vec<String> = batch.names().collect();
+    let argv = |exec: &[String]| with_list(exec, MEMBERS, &names);
+    begin_beside(s, plan, verb, on, None, format!("for {}", names.join(", ")), argv);
+}
+
+/// Plans a command that leaves the roles of all as they are. `about`: what it is about, as it follows its name. Returns whether it is begun; otherwise the plan says why not.
+fn begin_beside(
+    s: &Snapshot,
+    plan: &mut Plan,
+    verb: Verb,
+    on: &MemberName,
+    target: Option<&MemberName>,
+    about: String,
+    argv: impl FnOnce(&[String]) -> Vec<String>,
+) -> bool {
+    let Some((member, pod)) = s.member(on).and_then(|m| m.pod.as_ref().map(|p| (m, p))) else { return false };
     let (command_name, command) = s.command(verb, true);
+    let subject = target.or(Some(on));
     let Some(container_id) = pod.containers.get(&command.container).and_then(|c| c.id.clone()) else {
         let message = format!("container {} of {on} does not run", command.container);
-        return plan.wait(Reason::PodsNotRunning, Some(on), message);
+        plan.wait(Reason::PodsNotRunning, Some(on), message);
+        return false;
     };
     if let Some(why) = state::blocks(s, &plan.record, None, &command.exec) {
-        let message = format!("{command_name} of {target} waits: {why}");
-        return plan.wait(Reason::ClusterStateBlocked, Some(target), message);
+        plan.wait(Reason::ClusterStateBlocked, subject, format!("{command_name} {about} waits: {why}"));
+        return false;
     }
     let counter = plan.record.counter.saturating_add(1);
     let intent = Intent {
@@ -88,7 +121,7 @@ pub fn begin_change(s: &Snapshot, plan: &mut Plan, verb: Verb, on: &MemberName, 
         verb,
         command: command_name.to_owned(),
         member: on.clone(),
-        target: Some(target.clone()),
+        target: target.cloned(),
         pod_uid: pod.uid.clone(),
         container: command.container.clone(),
         container_id,
@@ -102,26 +135,15 @@ pub fn begin_change(s: &Snapshot, plan: &mut Plan, verb: Verb, on: &MemberName, 
     };
     if let Err(violation) = check::start(s, &intent) {
         let message = format!("{}: {violation}", intent.what());
-        plan.wait_until(Reason::AnswerRejected, Some(target), message, violation.until);
-        return plan.violations.push(violation);
+        plan.wait_until(Reason::AnswerRejected, subject, message, violation.until);
+        plan.violations.push(violation);
+        return false;
     }
     plan.record.counter = counter;
-    if verb == Verb::MemberAdd {
-        // It is no member and stopped: nothing of an earlier identity holds for the new one.
-        let known = plan.record.member_mut(target);
-        (known.started, known.claim_uid) = (None, None);
-    }
-    plan.record.note(s.now, Event::CommandStarted, Some(&member.name), Some(format!("{command_name} of {target}")));
+    plan.record.note(s.now, Event::CommandStarted, Some(&member.name), Some(format!("{command_name} {about}")));
     plan.record.intents.push(intent.clone());
-    let argv = about(
-        &command.exec,
-        [
-            ("$(NAME)", Some(target.to_string())),
-            ("$(ADDRESS)", Some(s.address(target))),
-            ("$(ID)", id.map(str::to_owned)),
-        ],
-    );
-    plan.actions.push(Action::Run { intent, argv, env: Vec::new(), needs_state: false });
+    plan.actions.push(Action::Run { intent, argv: argv(&command.exec), env: Vec::new(), needs_state: false });
+    true
 }
 
 /// The arguments with the target's name, address and identity in their places. Without any of the places all that are known are appended.
@@ -196,20 +218,29 @@ fn argv(s: &Snapshot, verb: Verb, name: &MemberName, exec: &[String]) -> Vec<Str
         Verb::Seed | Verb::Recover => Vec::new(),
         Verb::Demote | Verb::Switchover | Verb::Remove | Verb::Treat | Verb::Halt => Vec::new(),
         Verb::MemberAdd | Verb::MemberRemove | Verb::MemberPromote => Vec::new(),
+        Verb::BeforeUpdate | Verb::AfterUpdate => Vec::new(),
         // Nobody serves: these are the others with whom it has to agree.
         Verb::Rejoin => others(s, name),
         Verb::Failover | Verb::Join | Verb::Place | Verb::Follow => {
             s.leading().iter().map(|m| s.address(&m.name)).collect()
         }
     };
-    if !exec.iter().any(|a| a == PEERS) {
-        return exec.iter().chain(&peers).cloned().collect();
+    with_list(exec, PEERS, &peers)
+}
+
+/// The arguments with a list in that place, each of its words an argument of its own; without the place it is appended.
+fn with_list(exec: &[String], place: &str, list: &[String]) -> Vec<String> {
+    if !exec.iter().any(|a| a == place) {
+        return exec.iter().chain(list).cloned().collect();
     }
-    exec.iter().flat_map(|a| if a == PEERS { peers.as_slice() } else { std::slice::from_ref(a) }).cloned().collect()
+    exec.iter().flat_map(|a| if a == place { list } else { std::slice::from_ref(a) }).cloned().collect()
 }
 
 /// The argument that is replaced by the peers.
 const PEERS: &str = "$(PEERS)";
+
+/// The argument that is replaced by the members of a batch.
+const MEMBERS: &str = "$(MEMBERS)";
 
 /// The addresses of the other members that the application lists, by ordinal.
 fn others(s: &Snapshot, name: &MemberName) -> Vec<String> {

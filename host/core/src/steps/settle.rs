@@ -1,5 +1,7 @@
 //! Settle: every open intent is settled by evidence, never by repeating its command (promise 3; docs/safety.md, S1-S5, S9).
 mod change;
+mod hook;
+mod run;
 
 use crate::contract::{Failure, MemberName, Outcome, Phase, Position, Role, Timestamp};
 use crate::evidence::Cause;
@@ -46,6 +48,9 @@ enum CommandPlace<'a> {
 fn settle_intent(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
     if intent.verb.changes_members() {
         return change::settle(s, plan, intent);
+    }
+    if intent.verb.is_hook() {
+        return hook::settle(s, plan, intent);
     }
     let evidence = s.evidence.get(&intent.token);
     let place = match locate(s, intent) {

@@ -2,13 +2,14 @@
 //! may choose among those that the rules allow, or hold them up. Without its opinion the secondaries go from the highest ordinal, one by one or in batches, then the primary, which gives
 //! up the lead first (`switchover`). Where the change calls for a new member, none is deleted: the member is to leave, so another one is made and joins first.
 use crate::check::{self, Cause};
-use crate::contract::{Answer, Ranking};
+use crate::contract::{Answer, MemberName, Ranking};
 use crate::plan::{Action, DeletionCause, Plan, Reason};
 use crate::policy::{Answered, Point, Policies, Reply};
-use crate::record::{Event, Updating, Verdict, cut};
+use crate::record::{Batched, Event, Updating, Verdict, cut};
 use crate::snapshot::{Batch, Member, Mode, Snapshot};
 use crate::steps::ask::{self, Bars, Opinion};
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 /// The reason of the deletion that users see.
 const WHY: &str = "it has an older template than the group";
@@ -82,9 +83,11 @@ fn next<'a>(s: &Snapshot, old: &[&'a Member]) -> Option<&'a Member> {
     old.iter().copied().max_by_key(|m| rank(s, m))
 }
 
-fn rank(s: &Snapshot, member: &Member) -> (bool, bool, bool, u32) {
+fn rank(s: &Snapshot, member: &Member) -> (bool, bool, bool, bool, u32) {
     let is_cure = check::is_replaced(s, member) && check::is_down(s, member);
-    (!s.serves(member), is_cure, s.is_cordoned(member), member.ordinal)
+    // Of an open batch: nobody else goes before.
+    let is_named = check::open_batch(s).is_some_and(|batch| batch.members.contains(&member.name));
+    (is_cure, is_named, !s.serves(member), s.is_cordoned(member), member.ordinal)
 }
 
 /// Replaces the next pods, or says why none is replaced.
@@ -95,6 +98,13 @@ fn go_on(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan, next: &Member, 
         Turn::Nobody(why) => return format!("{} would be next: {why}", next.name),
         Turn::Of(members, why) => return replace_batch(s, plan, &members, &why),
         Turn::Next => {}
+    }
+    // Policies are asked about the lead before the members are told that it moves.
+    if let Some(cause) = check::update_cause(s, next).filter(|_| !has_begun(s, &[&next.name])) {
+        return match lets_lead_move(s, policies, plan, &cause) {
+            true => announce(s, plan, [next.name.clone()].into()),
+            false => format!("{} is next: a policy says when", next.name),
+        };
     }
     if let Err(violation) = check::update_next(s, next) {
         violation.until.into_iter().for_each(|at| plan.look_again_at(at));
@@ -191,17 +201,38 @@ fn replace_batch(s: &Snapshot, plan: &mut Plan, members: &[&Member], why: &str) 
     }
     // The rules are held against what will be when the others are gone.
     let mut then = s.clone();
-    let mut names = Vec::new();
+    let mut batch: Vec<&Member> = Vec::new();
     for member in members {
         let goes_along = s.group.update.batch != Batch::Member && !plan.touches(&member.name);
-        if names.is_empty() || goes_along && check::update_member(&then, member).is_ok() {
-            replace(s, plan, member, why);
+        if batch.is_empty() || goes_along && check::update_member(&then, member).is_ok() {
             check::take_pod_away(&mut then, &member.name);
-            names.push(member.name.to_string());
+            batch.push(member);
         }
     }
+    let names: Vec<&MemberName> = batch.iter().map(|member| &member.name).collect();
+    if !has_begun(s, &names) {
+        return announce(s, plan, names.into_iter().cloned().collect());
+    }
+    batch.iter().for_each(|member| replace(s, plan, member, why));
     let verb = if names.len() == 1 { "gets a new pod" } else { "get new pods" };
-    format!("{} {verb}", names.join(", "))
+    format!("{} {verb}", names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
+}
+
+/// Whether the pods of these members may go as far as `beforeUpdate` is concerned.
+fn has_begun(s: &Snapshot, names: &[&MemberName]) -> bool {
+    let members = names.iter().filter_map(|name| s.member(name));
+    members.into_iter().all(|member| check::batch_has_begun(s, member).is_ok())
+}
+
+/// Names the batch that begins. The commands about it follow from the next round on (`hooks`).
+fn announce(s: &Snapshot, plan: &mut Plan, members: BTreeSet<MemberName>) -> String {
+    let batch = Batched { members, begun: false, failures: 0, retry_at: None };
+    let what = format!("the update of {} is being announced", check::listed(&batch));
+    if check::open_batch(s).is_none() {
+        plan.record.batch = Some(batch);
+        plan.look_again_at(s.now.saturating_add(1));
+    }
+    what
 }
 
 /// From the next round on one more member is desired. In this one nothing rests on that: the second look has the record from before it. Where no more may be on their way out, one that works stays in exchange: the

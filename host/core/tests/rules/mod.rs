@@ -11,6 +11,7 @@ mod due;
 mod examples;
 mod first_start;
 mod freshness;
+mod hooks;
 mod lead;
 mod left_target;
 mod membership;

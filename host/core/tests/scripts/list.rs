@@ -83,6 +83,23 @@ stories! {
         fewer_members_without_the_data_do_not_lead
         a_primary_that_left_last_is_noted_before_zero
     ;
+    hooks:
+        a_batch_is_announced_and_ended
+        the_primary_is_announced_before_it_gives_up_the_lead
+        members_that_go_together_are_announced_together
+        one_command_alone_is_enough
+        what_comes_before_alone_is_enough
+        a_hook_that_fails_is_run_on_another_member
+        nobody_else_goes_before_the_end
+        a_hook_of_unknown_outcome_is_run_again
+        a_takeover_does_not_wait_for_a_hook
+        a_pod_in_which_nothing_runs_waits_for_no_announcement
+        an_update_that_is_called_off_ends
+        an_announcement_that_failed_is_ended_when_the_update_is_called_off
+        a_template_that_changes_once_more_goes_on
+        the_lead_moves_to_an_announced_member
+        a_crashed_primary_is_succeeded_while_it_announces
+    ;
     joining:
         a_long_start_of_an_older_term_does_not_hold_a_failover
         a_member_that_is_starting_does_not_hold_a_failover

@@ -54,6 +54,12 @@ impl World {
         if intent.verb.changes_members() {
             return self.change_members(exec);
         }
+        let batch = self.record.batch.iter().flat_map(|batch| batch.members.clone());
+        match intent.verb {
+            Verb::BeforeUpdate => return self.announced.extend(batch),
+            Verb::AfterUpdate => return self.announced.clear(),
+            _ => {}
+        }
         let role = intent.verb.intended();
         let copies = matches!(intent.verb, Verb::Join | Verb::Place | Verb::Follow);
         // One that the API forgot reaches nobody to copy from: an honest command fails.
@@ -132,6 +138,7 @@ impl World {
             Verb::Recover => self.opens(exec),
             Verb::Demote | Verb::Switchover | Verb::Remove | Verb::Treat | Verb::Halt => {}
             Verb::MemberAdd | Verb::MemberRemove | Verb::MemberPromote => {}
+            Verb::BeforeUpdate | Verb::AfterUpdate => {}
         }
     }
 

@@ -231,7 +231,7 @@ fn target(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
     let resting = memory.retry_at.is_some_and(|at| at > s.now) && !cleared;
     let start = intent.verb != Verb::Treat;
     let by_hand = intent.verb.opens_term() && named(w, s, intent);
-    let start = start && !intent.verb.changes_members();
+    let start = start && !intent.verb.changes_no_role();
     ensure(!(start && resting && !by_hand), || "it has to rest".into())
 }
 
@@ -250,7 +250,7 @@ fn seems_failed(w: &World, s: &Snapshot, member: &MemberName) -> bool {
             // A command that was not started did not fail.
             let busy = w.execs.get(&i.token).is_some_and(|e| matches!(e.evidence(w.now), Evidence::NotStarted(_)));
             // A change of the members is about another member.
-            &i.member == member && failed && !obeyed && !busy && !i.verb.changes_members()
+            &i.member == member && failed && !obeyed && !busy && !i.verb.changes_no_role()
         })
     };
     let mark = s.record.member(member).broken.as_ref().is_some_and(|b| b.container_id == body.container_id());
@@ -326,6 +326,18 @@ fn started(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
             let leaves = ordinal(&intent.member) >= s.group.replicas;
             let stay = w.pods.range(..s.group.replicas).filter(|(_, b)| b.app.role == Role::Primary).count();
             ensure(leaves && (s.group.replicas == 0 || stay >= desired), || "a member is stopped that is needed".into())
+        }
+        Verb::BeforeUpdate => {
+            let named = &s.record.batch.as_ref().ok_or("no batch is open")?.members;
+            let ends = s.group.commands.hooks.after.is_some();
+            ensure(!ends || w.announced.is_subset(named), || {
+                format!("{:?} were announced and are not done", w.announced)
+            })
+        }
+        Verb::AfterUpdate => {
+            let named = w.pods.iter().filter(|(o, _)| w.announced.contains(&super::db(**o)));
+            let away = named.clone().find(|(_, b)| b.app.role == Role::Stopped);
+            ensure(away.is_none(), || format!("db-{} is not back yet", away.map_or(0, |(o, _)| *o)))
         }
         Verb::Treat => Ok(()),
         Verb::Rejoin | Verb::Halt | Verb::Recover => Ok(()),

@@ -74,6 +74,8 @@ impl Story {
                 "secondary" => world.group.commands.secondary = desired,
                 "promote" => world.group.commands.promote = desired,
                 "follow" => world.group.commands.follow = desired,
+                "beforeUpdate" => world.group.commands.hooks.before = desired,
+                "afterUpdate" => world.group.commands.hooks.after = desired,
                 "recover" => world.group.commands.membership.as_mut().unwrap().recover = desired,
                 "members" | "learners" => world.group.commands.membership = Some(setting::members(name == "learners")),
                 _ => {}

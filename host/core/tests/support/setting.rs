@@ -34,6 +34,7 @@ pub fn group(replicas: u32, primaries: u32) -> Group {
             follow: None,
             membership: None,
             check: None,
+            hooks: Default::default(),
         },
         runner: true,
         start_deadline: 3600,

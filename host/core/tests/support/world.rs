@@ -62,6 +62,8 @@ pub struct World {
     pub abandoned: BTreeMap<u32, Option<(u64, u64)>>,
     /// What `check` said, which is always that all is well.
     pub checks: BTreeMap<MemberName, CheckAnswer>,
+    /// Whose update `beforeUpdate` announced, and `afterUpdate` has not ended yet.
+    pub announced: BTreeSet<MemberName>,
     /// The members of the application by its own count.
     pub agreement: Agreement,
     /// Who writes, and what was acknowledged. Absent: scripts say what is written.
@@ -96,6 +98,7 @@ impl World {
             rounds: 0,
             began: 0,
             abandoned: BTreeMap::new(),
+            announced: BTreeSet::new(),
             checks: BTreeMap::new(),
             agreement: Agreement::default(),
             clients: None,

@@ -7,8 +7,8 @@ use crate::strikes::users;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeSet;
-use tanist_api::ReplicaGroup;
 use tanist_api::spec::{Batch, ClaimTemplate, ClusterState, MembersKind, OnFailure, Primaries, StateKey, Strategy};
+use tanist_api::{Command, ReplicaGroup};
 
 /// The faults of a life.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -88,6 +88,11 @@ pub fn groups(seed: u64) -> Vec<ReplicaGroup> {
         if seed % 41 < 14 {
             (group.spec.update.on_failure, group.spec.update.timeout_seconds) = (OnFailure::RollBack, 20);
         }
+        // In one of three updates are announced, and their ends.
+        if seed % 43 < 14 {
+            let commands = &mut group.spec.commands;
+            (commands.before_update, commands.after_update) = (Some(told("beforeUpdate")), Some(told("afterUpdate")));
+        }
         group.spec.cluster_state = (seed % 19 < 3).then(names);
         group.spec.volume_claim_templates = vec![volume()];
         if makes_pods(seed) {
@@ -131,6 +136,11 @@ fn replaced(seed: u64, group: &mut ReplicaGroup) {
 fn volume() -> ClaimTemplate {
     let claim = serde_json::json!({"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}});
     serde_json::from_value(claim).unwrap_or_else(|error| unreachable!("the text above is a claim: {error}"))
+}
+
+/// A command that is told of members.
+fn told(name: &str) -> Command {
+    Command { exec: vec![name.to_owned()], container: None, timeout_seconds: Some(10) }
 }
 
 /// A ConfigMap that names the members.

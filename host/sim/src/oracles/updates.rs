@@ -1,5 +1,6 @@
 //! Updates: a pod of an older template is deleted so that the next one has the present template; the only primary gives up the lead before (docs/rules.md, "Update").
 use crate::controllers::present_revision;
+use crate::faults::Fault;
 use crate::kubelet::lacks_its_image;
 use crate::strikes::group_of;
 use crate::world::State;
@@ -44,12 +45,26 @@ pub(super) fn replaces(state: &mut State, pod: &str, is_well: bool) {
         state.breaks("E5", format!("{pod} is replaced and well, and {waiting} waits for its image"));
         return;
     }
+    let is_announced = state.announced.get(&group_of(object)).is_some_and(|announced| announced.contains(pod));
+    if spec.is_some_and(|spec| spec.commands.before_update.is_some()) && !is_announced {
+        state.breaks("B11", format!("{pod} is replaced and well, and nobody was told"));
+        return;
+    }
     if leads && has_others && is_primary {
         state.breaks("E32", format!("{pod} leads, and is replaced before another one does"));
     }
     if is_replaced {
         state.breaks("B10", format!("the pod of {pod}, in whose place a new member has to come, is deleted"));
     }
+}
+
+/// A command before or after the update of some members runs. Who forgot that an update had begun begins another one.
+pub fn encloses(state: &mut State, group: &str, command: &str, members: &[&str]) {
+    let forgets = [Fault::StatusLost, Fault::GroupRecreated].iter().any(|f| state.faults.happened.contains_key(f));
+    let open = state.announced.get(group);
+    let other = open.into_iter().flatten().find(|announced| !members.contains(&announced.as_str()));
+    let (Some(other), "beforeUpdate", false) = (other, command, forgets) else { return };
+    state.breaks("B11", format!("the update of {} begins before that of {other} has ended", members.join(", ")));
 }
 
 /// Whether the record says that the operator makes the pods of the member's group, and that the member was in a role; one that came in the place of another one, which is still there, gets a new pod.

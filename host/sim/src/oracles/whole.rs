@@ -2,6 +2,7 @@
 use crate::agree;
 use crate::clients;
 use crate::controllers::desired;
+use crate::faults::Fault;
 use crate::world::{Machine, State};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
@@ -37,6 +38,7 @@ pub fn lacks(state: &State, group: &ReplicaGroup) -> Vec<String> {
     lacks.extend(services_lack(state, &name));
     lacks.extend(makers_differ(state, group, &members));
     lacks.extend(zones_differ(state, group, &members));
+    lacks.extend(still_announced(state, group));
     lacks.extend(agree::differ(state, group));
     lacks
 }
@@ -79,6 +81,14 @@ fn member_lacks(state: &State, group: &ReplicaGroup, pod: &str, leaders: &[Strin
 fn is_ready(pod: &Pod) -> bool {
     let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
     conditions.any(|c| c.type_ == "Ready" && c.status == "True")
+}
+
+/// An update that was announced and never ended. Who forgot that it had begun ends none.
+fn still_announced(state: &State, group: &ReplicaGroup) -> Option<String> {
+    let forgets = [Fault::StatusLost, Fault::GroupRecreated].iter().any(|f| state.faults.happened.contains_key(f));
+    let announced = state.announced.get(&group.name_any()).filter(|announced| !announced.is_empty())?;
+    let ends = group.spec.commands.after_update.is_some() && !forgets;
+    ends.then(|| format!("the update of {announced:?} was announced and has not ended"))
 }
 
 /// What makes the pods otherwise than the group asks for: each pod belongs to the StatefulSet or to the group, and what the group cannot have is not there.

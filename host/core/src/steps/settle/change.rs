@@ -1,12 +1,13 @@
 //! How a change of the members ended. No role shows it, but the application's list does; and what is changed next goes by that list alone, so an end that is not known is never made
 //! up for by another execution.
-use super::{CommandPlace, ENDED, NEVER_TRIED, close_intent, last_resort, locate};
+use super::close_intent;
+use super::run::{self, RunEnd};
 use crate::contract::{Failure, MemberName, Outcome};
 use crate::limits;
 use crate::membership::{self, Said};
 use crate::plan::{Plan, Reason};
 use crate::record::{Event, Intent, Listed, Verb};
-use crate::snapshot::{Evidence, Snapshot};
+use crate::snapshot::Snapshot;
 
 /// What the list says of the change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,58 +25,24 @@ enum Shown {
 /// Settles the command, or says what is awaited.
 pub(super) fn settle(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
     let Some(target) = &intent.target else { return close_intent(plan, intent) };
-    let until = last_resort(s, intent);
-    match s.evidence.get(&intent.token) {
-        Some(Evidence::Exited(0)) => confirm(s, plan, intent, target),
-        Some(Evidence::Exited(code)) => {
-            let why = format!("{} exited {code}", intent.command);
-            fail(s, plan, intent, target, Outcome::Exited(*code), &why);
-        }
-        Some(Evidence::NotStarted(why)) if why.is_one_of(&NEVER_TRIED) => {
-            let again = intent.started.saturating_add(limits::AGAIN_SECONDS);
-            let message = format!("{} was not started: {why}", intent.what());
-            if s.now < again {
-                return plan.wait_until(Reason::CommandRunning, Some(target), message, Some(again));
-            }
-            close_intent(plan, intent);
-            plan.record.note(s.now, Event::NotStarted, Some(target), Some(format!("{}: {why}", intent.command)));
-        }
-        Some(Evidence::NotStarted(why)) => {
-            let why = format!("{} was not started: {why}", intent.command);
-            fail(s, plan, intent, target, Outcome::NotStarted, &why);
-        }
-        Some(Evidence::Running) if s.now < until && matches!(locate(s, intent), CommandPlace::Here(..)) => {
-            let seconds = s.now.saturating_sub(intent.started);
-            let message = format!("{} has been running for {seconds} s", intent.what());
-            plan.wait_until(Reason::CommandRunning, Some(target), message, Some(until));
-        }
-        evidence => settle_unknown(s, plan, intent, target, evidence),
-    }
-}
-
-/// The list shows what came of a command whose end is not known. Once it cannot run any more nothing is awaited: the next change goes by the list.
-fn settle_unknown(s: &Snapshot, plan: &mut Plan, intent: &Intent, target: &MemberName, evidence: Option<&Evidence>) {
-    if shown(s, intent, target) == Shown::Done {
+    // The list shows what came of a command whose end is not known. Once it cannot run any more nothing is awaited: the next change goes by the list.
+    if !run::is_known(s, intent) && shown(s, intent, target) == Shown::Done {
         return succeed(s, plan, intent, target);
     }
-    let ended = match evidence {
-        Some(Evidence::Interrupted) => true,
-        Some(Evidence::Unknown(why)) => why.is_one_of(&ENDED),
-        _ => false,
-    };
-    let over = ended || matches!(locate(s, intent), CommandPlace::Over | CommandPlace::Restarted(..));
-    let until = last_resort(s, intent);
-    if over || s.now >= until {
-        let why =
-            format!("the outcome of {} is unknown; who the members are, the application's list says", intent.command);
-        return fail(s, plan, intent, target, Outcome::Unknown, &why);
+    match run::end_of_run(s, plan, intent, target) {
+        None => {}
+        Some(RunEnd::Exited) => confirm(s, plan, intent, target),
+        Some(RunEnd::NotBegun(why)) => {
+            close_intent(plan, intent);
+            plan.record.note(s.now, Event::NotStarted, Some(target), Some(why));
+        }
+        Some(RunEnd::Failed(outcome, why)) => fail(s, plan, intent, target, outcome, &why),
+        Some(RunEnd::Unknown) => {
+            let command = &intent.command;
+            let why = format!("the outcome of {command} is unknown; who the members are, the application's list says");
+            fail(s, plan, intent, target, Outcome::Unknown, &why);
+        }
     }
-    let why = match evidence {
-        Some(Evidence::Unknown(why)) => why.to_string(),
-        _ => "its result was not found".to_owned(),
-    };
-    let message = format!("the outcome of {} is unknown: {why}", intent.what());
-    plan.wait_until(Reason::OutcomeUnknown, Some(target), message, Some(until));
 }
 
 /// The command exited 0; it counts once the list agrees. Where nobody can say a list any more, because the new member is needed for a majority, it counts at once.

@@ -10,7 +10,7 @@ use tanist_core::snapshot::Snapshot;
 /// A routed member is unrouted before a command runs on it (A37). Only a secondary that goes on running may stay Ready meanwhile.
 pub(super) fn hidden(w: &World, plan: &Plan, at: usize, intent: &Intent) -> Result<(), String> {
     // A change of the members leaves the one that executes it as it is.
-    if intent.verb.changes_members() {
+    if intent.verb.changes_no_role() {
         return Ok(());
     }
     let body = &w.pods[&ordinal(&intent.member)];
@@ -70,6 +70,8 @@ pub(super) fn updated(w: &World, s: &Snapshot, plan: &Plan, member: &MemberName,
     {
         return Ok(());
     }
+    let is_announced = s.group.commands.hooks.before.is_none() || w.announced.contains(member);
+    ensure(is_announced, || format!("{member} is updated, and nobody was told"))?;
     let works = |b: &Body| b.runs() && b.pod.phase == Phase::Running && b.pod.ready && b.app.probe.is_none();
     let others = w.pods.iter().filter(|(o, _)| **o != ordinal(member));
     let ill = others.clone().find(|(_, b)| !works(b) || !matches!(b.app.role, Role::Primary | Role::Secondary));

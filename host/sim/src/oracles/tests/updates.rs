@@ -51,3 +51,26 @@ async fn the_replacement_of_a_primary_that_could_give_up_the_lead_is_seen() {
     deletes(&mut world.lock(), "db-0");
     assert_eq!(broken(&world), [""; 0], "nobody follows it");
 }
+
+// B11: whoever works is announced before it is replaced, and one update ends before another one begins.
+#[tokio::test]
+async fn an_update_that_nobody_was_told_of_is_seen() {
+    let world = of_revision("b", true);
+    let mut group = world.lock().groups["db"].clone();
+    let command = group.spec.commands.stop.clone();
+    (group.spec.commands.before_update, group.spec.commands.after_update) = (Some(command.clone()), Some(command));
+    world.lock().groups.insert("db".into(), group);
+    deletes(&mut world.lock(), "db-1");
+    assert_eq!(broken(&world), ["B11: db-1 is replaced and well, and nobody was told"]);
+    world.lock().announced.entry("db".into()).or_default().insert("db-1".into());
+    deletes(&mut world.lock(), "db-1");
+    assert_eq!(broken(&world), [""; 0], "it was announced");
+    crate::oracles::updates::encloses(&mut world.lock(), "db", "beforeUpdate", &["db-1"]);
+    crate::oracles::updates::encloses(&mut world.lock(), "db", "afterUpdate", &["db-1"]);
+    assert_eq!(broken(&world), [""; 0], "it is announced again, and ends");
+    crate::oracles::updates::encloses(&mut world.lock(), "db", "beforeUpdate", &["db-0"]);
+    assert_eq!(broken(&world), ["B11: the update of db-0 begins before that of db-1 has ended"]);
+    let state = world.lock();
+    let lacks = whole::lacks(&state, &state.groups["db"]);
+    assert!(lacks.iter().any(|lack| lack.contains("was announced and has not ended")), "{lacks:?}");
+}
