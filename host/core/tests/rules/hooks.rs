@@ -39,8 +39,11 @@ fn open(world: &World, ordinals: &[u32], begun: bool) -> Snapshot {
 }
 
 fn deleted(plan: &Plan) -> Vec<&MemberName> {
-    let of = |action| if let &Action::DeletePod { ref member, .. } = action { Some(member) } else { None };
-    plan.actions.iter().filter_map(of).collect()
+    let deletions = plan.actions.iter().filter_map(|action| match action {
+        Action::DeletePod { member, .. } => Some(member),
+        _ => None,
+    });
+    deletions.collect()
 }
 
 /// The commands that a round starts, with their members and arguments.

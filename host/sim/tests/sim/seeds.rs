@@ -5,7 +5,8 @@ use super::sums::Sums;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
-use tanist_sim::life::{Drawn, agrees};
+use tanist_sim::faults::Fault;
+use tanist_sim::life::{Drawn, agrees, groups};
 
 /// The lives of each commit when nothing else is asked for.
 const USUAL: u64 = 2_000;
@@ -117,4 +118,16 @@ fn in_lives_of_members_that_agree_they_change() {
     let times = |what: &str| logs.iter().filter(|line| line.contains(what)).count();
     let seldom: Vec<_> = CHANGES.iter().map(|(what, least)| (*what, times(what), *least)).collect();
     assert!(seldom.iter().all(|(_, times, least)| times >= least), "{seldom:?}");
+}
+
+// B11: the same for updates that are announced.
+#[test]
+fn in_some_lives_updates_are_announced_and_ended() {
+    let is_told = |seed: &u64| groups(*seed)[0].spec.commands.after_update.is_some();
+    let changes = |seed: &u64| Drawn::of(*seed).kinds.contains(&Fault::TemplateChanged);
+    let seeds = (0..).filter(|seed| is_told(seed) && changes(seed)).take(40);
+    let logs: Vec<String> = seeds.flat_map(|seed| lived(seed, &Drawn::of(seed)).log).collect();
+    let times = |what: &str| logs.iter().filter(|line| line.contains(what)).count();
+    let (begun, ended) = (times(" runs beforeUpdate"), times(" runs afterUpdate"));
+    assert!(begun >= 8 && ended >= 8, "{begun} {ended}");
 }
