@@ -152,7 +152,7 @@ pub fn hook_may_run(s: &Snapshot, verb: Verb) -> Held {
     Err(why)
 }
 
-/// What has to hold when such a command starts.
+/// What has to hold when a command before or after an update starts: the same on live reads as when it was decided.
 pub(super) fn hook(s: &Snapshot, member: &Member, intent: &Intent) -> Held {
     hook_may_run(s, intent.verb)?;
     executes_hook(s, member)

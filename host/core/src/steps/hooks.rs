@@ -1,5 +1,5 @@
-//! Hooks: the commands `beforeUpdate` and `afterUpdate` enclose the update of some members (B11). The step `update` names them; here the commands about them are run, each on one member that goes on in its role: the primary,
-//! whose command holds up no takeover, or another member after a failure.
+//! Hooks: the commands `beforeUpdate` and `afterUpdate` enclose the update of some members (B11). The step `update` names them; here the commands about them are run, each on one member that goes on in its role: a primary
+//! first, because a secondary may have to take over and cannot while it executes one; after a failure another member.
 use crate::check;
 use crate::contract::Role;
 use crate::plan::{Plan, Reason};
