@@ -41,6 +41,9 @@ pub const REGISTER: Example = Example { container: "register", manifest: "regist
 /// Members that agree.
 pub const ETCD: Example = Example { container: "etcd", manifest: "etcd/etcd.yaml" };
 
+/// A plain program of which one member is active.
+pub const WEB: Example = Example { container: "web", manifest: "web/web.yaml" };
+
 /// The group of an example under another name, with changes to its spec.
 fn example(example: Example, name: &str, changes: Value) -> Result<DynamicObject> {
     let file = crate::cluster::manifests_root().join("examples").join(example.manifest);

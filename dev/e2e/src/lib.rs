@@ -15,7 +15,7 @@ mod policies;
 
 pub use cluster::{cache, kubectl, kubectl_given, machines, root, run, run_given, tanist, tanist_ended};
 pub use etcd::{EtcdClient, Members, counts, counts_of, listed};
-pub use group::{Group, batches, condition, merge, term, text, waits};
+pub use group::{Group, WEB, batches, condition, merge, term, text, waits};
 pub use journal::{Entry, Execution, Lead, executions, leads, starts, two_at_once};
 pub use lead::{KILL, led_by_another};
 pub use member::{Inside, Member, Output};

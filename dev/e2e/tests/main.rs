@@ -1,5 +1,6 @@
 //! Tests on a real Kubernetes, with the operator inside, from its image, with its rights: `make e2e`. Each cites the rows of
 //! docs/requirements.md and docs/safety.md that it shows.
+mod active;
 mod agree;
 mod apart;
 mod author;

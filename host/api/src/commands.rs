@@ -9,16 +9,20 @@ use serde::{Deserialize, Serialize};
 pub struct Commands {
     /// Tells the role of the member by its exit code: 0 running as secondary, 7 stopped, 8 running as primary, 9 failed, 10 starting. After
     /// any other code, a timeout or a broken stream the role is unknown. It runs often and at any time: it has to be cheap and to change
-    /// nothing.
+    /// nothing. In an active/passive group, which has no `primary`, it only says whether the member is well: 0, and any other code if it is not.
     #[serde(deserialize_with = "default::status")]
     pub status: Command,
     /// Prints how recent the member's data is, on one line: `EMPTY`, or a number of 64 bits, or `HISTORY:NUMBER` where numbers of different
     /// histories cannot be compared. It has to exit with 0. It runs only when a decision needs it, in running and in stopped members.
-    pub sequence: Command,
+    /// Together with `stop` and `primary`: without all three the group is active/passive. Its members start and stop by themselves, and exactly one of those that are well is active.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<Command>,
     /// Stops the member's application and returns when it has ended. It has to succeed when the application is already stopped.
-    pub stop: Command,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<Command>,
     /// Starts the member as a primary that joins the primaries whose names it is given. It returns when that is done or has failed.
-    pub primary: Command,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub primary: Option<Command>,
     /// Starts the first primary of a group of which no member runs. Default: `primary`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<Command>,
@@ -76,13 +80,11 @@ pub struct Commands {
 impl Commands {
     /// The commands that the group has, by name, in the order of the fields.
     pub fn by_name(&self) -> impl Iterator<Item = (&'static str, &Command)> {
-        let required = [
+        let all = [
             ("status", Some(&self.status)),
-            ("sequence", Some(&self.sequence)),
-            ("stop", Some(&self.stop)),
-            ("primary", Some(&self.primary)),
-        ];
-        let optional = [
+            ("sequence", self.sequence.as_ref()),
+            ("stop", self.stop.as_ref()),
+            ("primary", self.primary.as_ref()),
             ("seed", self.seed.as_ref()),
             ("secondary", self.secondary.as_ref()),
             ("promote", self.promote.as_ref()),
@@ -97,7 +99,13 @@ impl Commands {
             ("afterUpdate", self.after_update.as_ref()),
             ("fence", self.fence.as_ref()),
         ];
-        required.into_iter().chain(optional).filter_map(|(name, command)| Some((name, command?)))
+        all.into_iter().filter_map(|(name, command)| Some((name, command?)))
+    }
+
+    /// Whether no command starts or stops members: they run by themselves, and exactly one of them is active (docs/rules.md, "Active/passive").
+    #[must_use]
+    pub fn is_active_passive(&self) -> bool {
+        self.primary.is_none()
     }
 }
 

@@ -69,22 +69,66 @@ const RULES: &[Rule] = &[
     Rule {
         at: "spec",
         point_to: ".template.spec.shareProcessNamespace",
-        cel: "self.runner != 'Injected' || !has(self.template.spec.shareProcessNamespace) || !self.template.spec.shareProcessNamespace",
+        cel: "!has(self.commands.primary) || self.runner != 'Injected' || !has(self.template.spec.shareProcessNamespace) || !self.template.spec.shareProcessNamespace",
         say: "template.spec.shareProcessNamespace cannot be true with runner Injected, which has to be process 1 of its container: \
               remove it, or set runner to None",
     },
     Rule {
         at: "spec",
         point_to: ".template.spec.volumes",
-        cel: "self.runner != 'Injected' || !has(self.template.spec.volumes) || !self.template.spec.volumes.exists(v, v.name == 'tanist')",
+        cel: "!has(self.commands.primary) || self.runner != 'Injected' || !has(self.template.spec.volumes) || !self.template.spec.volumes.exists(v, v.name == 'tanist')",
         say: "the volume name tanist is taken by the runner: rename yours, or set runner to None",
     },
     Rule {
         at: "spec",
         point_to: "",
-        cel: "self.runner != 'Injected' || (!self.template.spec.containers.exists(c, c.name == 'tanist-run') && \
+        cel: "!has(self.commands.primary) || self.runner != 'Injected' || (!self.template.spec.containers.exists(c, c.name == 'tanist-run') && \
               (!has(self.template.spec.initContainers) || !self.template.spec.initContainers.exists(c, c.name == 'tanist-run')))",
         say: "the container name tanist-run is taken by the runner: rename yours, or set runner to None",
+    },
+    Rule {
+        at: "spec.commands",
+        point_to: ".primary",
+        cel: "has(self.sequence) == has(self.primary) && has(self.stop) == has(self.primary)",
+        say: "sequence, stop and primary come together: add the missing ones, or remove all three, and the group is active/passive: its members \
+              start and stop by themselves, and exactly one of them is active",
+    },
+    Rule {
+        at: "spec.commands",
+        point_to: ".primary",
+        cel: "has(self.primary) || !(has(self.seed) || has(self.secondary) || has(self.promote) || has(self.follow) || has(self.memberList) || \
+              has(self.recover) || has(self.beforeUpdate) || has(self.afterUpdate))",
+        say: "an active/passive group has only the commands status and check: remove the others, or add sequence, stop and primary",
+    },
+    Rule {
+        at: "spec",
+        point_to: ".commands.primary",
+        cel: "has(self.commands.primary) == has(oldSelf.commands.primary)",
+        say: "a group is active/passive for its whole life, or never: create a new group",
+    },
+    Rule {
+        at: "spec",
+        point_to: ".primaries",
+        cel: "has(self.commands.primary) || (type(self.primaries) == int && self.primaries == 1)",
+        say: "primaries has to be 1 in an active/passive group (without commands.primary): exactly one member is active",
+    },
+    Rule {
+        at: "spec",
+        point_to: ".clusterState",
+        cel: "has(self.commands.primary) || !has(self.clusterState)",
+        say: "clusterState has no effect in an active/passive group (without commands.primary), whose members start by themselves: remove it",
+    },
+    Rule {
+        at: "spec",
+        point_to: ".update.strategy",
+        cel: "has(self.commands.primary) || self.update.strategy == 'Recreate'",
+        say: "update.strategy has to be Recreate in an active/passive group (without commands.primary): no member has data that another one would copy",
+    },
+    Rule {
+        at: "spec",
+        point_to: ".zones.list",
+        cel: "has(self.commands.primary) || !has(self.zones) || !has(self.zones.list) || self.zones.list.size() == 0",
+        say: "zones.list has to be empty in an active/passive group (without commands.primary): spread its pods by topologySpreadConstraints in the template",
     },
     Rule {
         at: "spec.commands",

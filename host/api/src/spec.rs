@@ -87,7 +87,7 @@ pub struct ReplicaGroupSpec {
     /// own `command` and `args` are replaced). It remembers how each command ended, also after a crash of the operator, and reports the death
     /// of the application within seconds. It needs port 8099 of the pod, the volume name `tanist` and the path /tanist. `None`: containers
     /// stay as they are and commands run by exec alone. When the connection breaks, nobody can tell how the command ended, so Tanist has to
-    /// wait longer, or for an administrator. Immutable.
+    /// wait longer, or for an administrator. In an active/passive group (without `commands.primary`) there is no runner, whatever this says. Immutable.
     #[serde(default)]
     pub runner: Runner,
 
@@ -188,6 +188,12 @@ impl ReplicaGroupSpec {
     #[must_use]
     pub fn policy_keys(&self) -> Vec<String> {
         self.policy_label_keys.iter().chain(&self.former_labels).cloned().collect()
+    }
+
+    /// Whether the runner is process 1 of the members. Those of an active/passive group run what their containers say.
+    #[must_use]
+    pub fn has_runner(&self) -> bool {
+        self.runner == Runner::Injected && !self.commands.is_active_passive()
     }
 
     /// The container in which a command runs.
@@ -415,7 +421,7 @@ mod tests {
         .unwrap();
         let spec = &group.spec;
         assert_eq!(spec.primaries.count(spec.replicas), 3);
-        assert_eq!((spec.commands.status.timeout(), spec.commands.stop.timeout()), (5, 600));
+        assert_eq!((spec.commands.status.timeout(), spec.commands.stop.as_ref().unwrap().timeout()), (5, 600));
         assert_eq!((spec.start_deadline_seconds, spec.unknown_grace_seconds), (3600, 900));
         assert_eq!((spec.resync_interval_seconds, spec.status_interval_seconds), (60, 2));
         assert_eq!(spec.container(), Some("db"));

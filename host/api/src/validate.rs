@@ -27,6 +27,9 @@ pub enum Invalid {
     ClusterState(String),
 }
 
+/// What is said of an override in a group that has none.
+const NO_OVERRIDE: &str = "an active/passive group has no override, because its members have no data to lose: remove tanist.dev/override, and set spec.preferredPrimary to say who is active";
+
 /// Reads the spec as the group that the core decides about. `domain`: the DNS domain of the cluster, for instance `cluster.local`; names of members
 /// end with it.
 ///
@@ -42,6 +45,8 @@ pub fn group(object: &ReplicaGroup, domain: &str) -> Result<Group, Invalid> {
         Ok(Command { exec: command.exec.clone(), container: container.to_owned(), timeout: command.timeout() })
     };
     let optional = |name, command: &Option<spec::Command>| command.as_ref().map(|c| required(name, c)).transpose();
+    // What an active/passive group does not have is never run.
+    let started = |name, command: &Option<spec::Command>| required(name, command.as_ref().unwrap_or(&commands.status));
     let list = optional("memberList", &commands.member_list)?;
     let changes = optional("memberAdd", &commands.member_add)?.zip(optional("memberRemove", &commands.member_remove)?);
     let promote = optional("memberPromote", &commands.member_promote)?;
@@ -50,9 +55,9 @@ pub fn group(object: &ReplicaGroup, domain: &str) -> Result<Group, Invalid> {
         list.zip(changes).map(|(list, (add, remove))| MemberCommands { list, add, remove, promote, recover });
     let commands = Commands {
         status: required("status", &commands.status)?,
-        sequence: required("sequence", &commands.sequence)?,
-        stop: required("stop", &commands.stop)?,
-        primary: required("primary", &commands.primary)?,
+        sequence: started("sequence", &commands.sequence)?,
+        stop: started("stop", &commands.stop)?,
+        primary: started("primary", &commands.primary)?,
         seed: optional("seed", &commands.seed)?,
         secondary: optional("secondary", &commands.secondary)?,
         promote: optional("promote", &commands.promote)?,
@@ -64,7 +69,10 @@ pub fn group(object: &ReplicaGroup, domain: &str) -> Result<Group, Invalid> {
             after: optional("afterUpdate", &commands.after_update)?,
         },
     };
-    let (requested_override, override_error) = requested(object, ANNOTATION_OVERRIDE, read_override);
+    let (requested_override, override_error) = match spec.commands.is_active_passive() {
+        true => (None, object.annotations().contains_key(ANNOTATION_OVERRIDE).then(|| NO_OVERRIDE.to_owned())),
+        false => requested(object, ANNOTATION_OVERRIDE, read_override),
+    };
     let (requested_recovery, recovery_error) = requested(object, ANNOTATION_RECOVER, read_recovery);
     Ok(Group {
         name: object.metadata.name.clone().ok_or(Invalid::Identity("name"))?,
@@ -75,7 +83,8 @@ pub fn group(object: &ReplicaGroup, domain: &str) -> Result<Group, Invalid> {
         requested: GroupSize { replicas: spec.replicas, primaries: spec.primaries.count(spec.replicas) },
         primaries: spec.primaries.count(spec.replicas),
         commands,
-        runner: spec.runner == Runner::Injected,
+        active_passive: spec.commands.is_active_passive(),
+        runner: spec.has_runner(),
         start_deadline: spec.start_deadline_seconds,
         unknown_grace: spec.unknown_grace_seconds,
         preferred_primary: spec.preferred_primary.as_deref().map(MemberName::from),
@@ -265,6 +274,20 @@ pub fn read_recovery(raw: &str) -> Result<RecoveryRequest, String> {
 mod tests {
     use super::*;
     use serde_json::{Value, json};
+
+    // E22: without a command that starts a primary the group is active/passive, and has no runner.
+    #[test]
+    fn a_group_without_commands_that_start_members_is_active_passive() {
+        let read = |commands: Value| {
+            let metadata = json!({"name": "db", "namespace": "shop", "uid": "u"});
+            let object =
+                crate::examples::group(&json!({"metadata": metadata, "spec": {"commands": commands}})).unwrap();
+            let group = group(&object, "cluster.local").unwrap();
+            (group.active_passive, group.runner)
+        };
+        assert_eq!(read(json!({})), (false, true));
+        assert_eq!(read(json!({"sequence": null, "stop": null, "primary": null})), (true, false));
+    }
 
     // D8: a request is bound to the group, the volume and the list that people saw; half of one is none.
     #[test]

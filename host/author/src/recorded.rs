@@ -64,6 +64,10 @@ type Found = (Point, Snapshot, Option<String>);
 /// # Errors
 /// No question arises, and why; or what was recorded cannot be read back, which is an error of this program.
 pub fn record(snapshot: &Snapshot, wanted: Option<Point>, about: &About) -> Result<Recording, Error> {
+    if snapshot.group.active_passive {
+        let why = "an active/passive group is not recorded: the members of a case have data and commands. A policy is asked `failover` for it, with members that are EMPTY";
+        return Err(Error::Usage(format!("{}: {why}", snapshot.group.name)));
+    }
     let found = match wanted {
         Some(point) => vec![find(snapshot, point).map_err(|not| Error::Usage(not.to_string()))?],
         None => find_all(snapshot)?,

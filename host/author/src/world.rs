@@ -234,6 +234,7 @@ fn group(case: &Case, names: &[String], replicas: u32, primaries: u32) -> Group 
             check: None,
             hooks: Default::default(),
         },
+        active_passive: false,
         runner: true,
         start_deadline: 3600,
         unknown_grace: 900,

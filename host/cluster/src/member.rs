@@ -33,6 +33,8 @@ pub struct Target {
     pub uid: String,
     /// Whether the runner is PID 1.
     pub runner: bool,
+    /// Whether `status` only says if the member is well: it is one of an active/passive group.
+    pub probed: bool,
     /// Environment variables of commands, `KEY=VALUE`. Empty unless the runner has said that it can set them: an older one would not understand the option.
     pub env: Vec<String>,
 }
@@ -118,7 +120,7 @@ impl Target {
             false => (command.exec.clone(), seconds.saturating_add(1)),
         };
         let ended = self.exec_in(slot, ctx, &command.container, &argv, deadline).await;
-        evidence::status(ended, self.told(NO_TOKEN))
+        if self.probed { evidence::probed(ended) } else { evidence::status(ended, self.told(NO_TOKEN)) }
     }
 
     /// Runs `sequence` (row A5). The runner adds the member's role right afterwards, if it can.
@@ -256,7 +258,7 @@ mod tests {
 
     fn target() -> Target {
         let (namespace, group) = ("shop".into(), "group".into());
-        Target { namespace, group, pod: "db-0".into(), uid: "u".into(), runner: true, env: Vec::new() }
+        Target { namespace, group, pod: "db-0".into(), uid: "u".into(), runner: true, probed: false, env: Vec::new() }
     }
 
     fn intent() -> Intent {

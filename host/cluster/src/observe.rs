@@ -379,6 +379,7 @@ pub fn target(group: &Group, member: &Member) -> Option<Target> {
         pod: member.name.to_string(),
         uid: pod.uid.clone(),
         runner: group.runner,
+        probed: group.active_passive,
         env: Vec::new(),
     })
 }

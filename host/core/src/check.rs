@@ -1,6 +1,7 @@
 //! The rules that no policy can break: one named variant and one function each.
 //!
 //! They run on every answer, and [`start`] runs again on live reads just before each command. One broken rule drops the whole answer.
+mod active;
 mod answers;
 mod claims;
 mod failover;
@@ -19,6 +20,7 @@ mod update;
 mod volumes;
 mod zones;
 
+pub use active::{becomes_active, is_alone, stays_active};
 pub use answers::reply;
 pub use failover::{Behind, FailoverOrder, failover_alone, is_running_secondary};
 pub use hooks::{

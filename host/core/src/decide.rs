@@ -15,20 +15,23 @@ type Step = fn(&Snapshot, &dyn Policies, &mut Plan);
 enum When {
     /// In every round.
     Always,
-    /// Not while a member is being recovered: the other members are given up, so none of them is started, changed or stopped for anything else.
+    /// Not for an active/passive group: nothing starts or stops its members.
+    Commanded,
+    /// The same, and not while a member is being recovered: the other members are given up, so none of them is started, changed or stopped for anything else.
     Unrecovered,
 }
 
 /// The steps in order, without the last ones, `canary`, `rollback`, `update`, `hooks`, `zones`, `rebalance`, `moves`, `grow`, `state` and `seats::settle`; each is a file in `steps/` and a heading of host/README.md.
-const STEPS: [(Step, When); 23] = [
+const STEPS: [(Step, When); 24] = [
     (steps::admit::step, When::Always),
     (steps::seats::step, When::Always),
-    (steps::settle::step, When::Always),
-    (steps::remember::step, When::Always),
+    (steps::settle::step, When::Commanded),
+    (steps::remember::step, When::Commanded),
     (steps::objects::step, When::Always),
-    (steps::unroute::step, When::Always),
-    (steps::treat::step, When::Always),
-    (steps::recover::step, When::Always),
+    (steps::active::step, When::Always),
+    (steps::unroute::step, When::Commanded),
+    (steps::treat::step, When::Commanded),
+    (steps::recover::step, When::Commanded),
     (steps::demote::step, When::Unrecovered),
     (steps::switchover::step, When::Unrecovered),
     (steps::seed::step, When::Unrecovered),
@@ -38,8 +41,8 @@ const STEPS: [(Step, When); 23] = [
     (steps::join::step, When::Unrecovered),
     (steps::place::step, When::Unrecovered),
     (steps::follow::step, When::Unrecovered),
-    (steps::route::step, When::Always),
-    (steps::lists::step, When::Always),
+    (steps::route::step, When::Commanded),
+    (steps::lists::step, When::Commanded),
     (steps::resize::step, When::Unrecovered),
     (steps::shrink::step, When::Unrecovered),
     (steps::discard::step, When::Unrecovered),
@@ -61,7 +64,12 @@ pub fn decide(snapshot: &Snapshot, policies: &dyn Policies) -> Plan {
     let mut now = snapshot.clone();
     now.members.sort_by(|a, b| (a.ordinal, &a.name).cmp(&(b.ordinal, &b.name)));
     for (step, when) in STEPS {
-        if when == When::Unrecovered && check::is_recovering(&now) {
+        let is_left_out = match when {
+            When::Always => false,
+            When::Commanded => now.group.active_passive,
+            When::Unrecovered => now.group.active_passive || check::is_recovering(&now),
+        };
+        if is_left_out {
             continue;
         }
         step(&now, policies, &mut plan);
@@ -81,8 +89,10 @@ pub fn decide(snapshot: &Snapshot, policies: &dyn Policies) -> Plan {
         // Nor does it know a member that gets its number in this round.
         let numbers = |record: &Record| record.seats.as_ref().map(|seats| seats.numbers.clone());
         let arrives = numbers(&plan.record) != numbers(&snapshot.record);
+        // Nor who is active from now on.
+        let moves = plan.record.active != snapshot.record.active;
         now.record.clone_from(&plan.record);
-        if !gave_up && !judged && !arrives {
+        if !gave_up && !judged && !arrives && !moves {
             steps::update::step(&now, policies, &mut plan);
             now.record.clone_from(&plan.record);
             // Nor does it know a batch that begins or ends in this round.
@@ -93,7 +103,7 @@ pub fn decide(snapshot: &Snapshot, policies: &dyn Policies) -> Plan {
         }
         steps::zones::step(&now, policies, &mut plan);
         // Asked last of all. The second look has the record from before this round: what a switchover changed in it counts in the next one.
-        if now.record.switchover == snapshot.record.switchover {
+        if now.record.switchover == snapshot.record.switchover && !moves {
             steps::rebalance::step(&now, policies, &mut plan);
         }
     }

@@ -9,6 +9,9 @@ use std::time::Duration;
 /// The pause before the runner is asked again about a command that another process began and that still runs.
 pub const ASK_AGAIN: Duration = Duration::from_secs(1);
 
+/// The longest pause between two looks at the members of an active/passive group, which nobody else watches.
+const PROBED: Duration = Duration::from_secs(30);
+
 /// The pause before a round that looks at what this one changed.
 const SOON: Duration = Duration::from_millis(50);
 
@@ -40,7 +43,9 @@ pub fn due(s: &Snapshot, plan: &Plan, commands: &Commands, carried: Carried<'_>)
         carried.retry,
         unread(s),
     ];
-    soonest.into_iter().flatten().min().unwrap_or(carried.resync).min(carried.resync)
+    // No runner watches the members of such a group, so each look asks them (E23).
+    let longest = if s.group.active_passive { carried.resync.min(PROBED) } else { carried.resync };
+    soonest.into_iter().flatten().min().unwrap_or(longest).min(longest)
 }
 
 /// The pause before a member is asked again whose role could not be read: nothing else may start a round, for instance when it was asked just while its data was

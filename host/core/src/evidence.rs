@@ -6,5 +6,6 @@ mod ended;
 pub use cause::Cause;
 pub use commands::Commands;
 pub use ended::{
-    Ended, Output, Started, Told, check, list, refused, sequence, settled, started, status, status_code, was_busy,
+    Ended, Output, Started, Told, check, list, probed, refused, sequence, settled, started, status, status_code,
+    was_busy,
 };

@@ -191,6 +191,11 @@ pub fn role_word(role: Role) -> &'static str {
 #[must_use]
 pub fn may_be_primary(s: &Snapshot) -> BTreeMap<MemberName, String> {
     let mut found = BTreeMap::new();
+    if s.group.active_passive {
+        // Who is active is a label, so it is always known.
+        let active = s.members.iter().filter(|m| m.leads_clients());
+        return active.map(|m| (m.name.clone(), "it is the active member".to_owned())).collect();
+    }
     for member in &s.members {
         if let Some(why) = shows_as_primary(s, member) {
             found.insert(member.name.clone(), why);

@@ -51,6 +51,8 @@ fn member(s: &Snapshot, tops: &facts::Tops<'_>, m: &Member, point: Point, barred
         last_primary: if role == Role::Primary { Some(s.now) } else { memory.last_primary.map(|at| at.min(s.now)) },
         term: memory.term,
         position: match &m.position {
+            // Its members have no data that counts.
+            Position::NotAsked if s.group.active_passive => Position::Empty,
             Position::Unknown(why) => Position::Unknown(cut(why)),
             position => position.clone(),
         },

@@ -13,7 +13,7 @@ mod zones;
 
 pub use event::Event;
 pub use membership::{GroupSize, Listed, Membership, Resizing};
-pub use primaries::{LastPrimary, LostPrimary};
+pub use primaries::{Active, LastPrimary, LostPrimary};
 pub use recovery::{Recovery, Stage};
 pub use seats::Seats;
 pub use started::{Broken, Started};
@@ -112,6 +112,9 @@ pub struct Record {
     /// The last request to recover a member (`tanist recover`). Absent: there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery: Option<Recovery>,
+    /// The active member of an active/passive group. Absent: none is. An operator that does not know this field cannot read the record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active: Option<Active>,
     /// The term that the last recovery opened. A volume of an earlier term may be all that is left of what was given up, so its claim is never deleted. Absent: there was no recovery.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovered_term: Option<u64>,

@@ -1,4 +1,5 @@
 //! The frozen input of a decision: the spec, the record, what was observed, the time and a nonce. A decision looks at nothing else.
+mod active;
 mod commands;
 mod group;
 mod member;
@@ -221,6 +222,9 @@ impl Snapshot {
     /// The role as the member shows it now, even if a command failed on it before. This role settles commands.
     #[must_use]
     pub fn seen(&self, member: &Member) -> (Role, Option<String>) {
+        if self.group.active_passive {
+            return active::seen(self, member);
+        }
         let reading = &member.reading;
         let none_left = reading.processes == Some(0) && self.group.commands.counts_application();
         let gone = none_left && reading.unknown_streak >= limits::UNKNOWN_STREAK;
@@ -253,6 +257,9 @@ impl Snapshot {
     /// is not.
     #[must_use]
     pub fn confirmed(&self, member: &Member, role: Role) -> bool {
+        if self.group.active_passive {
+            return active::confirmed(self, member, role);
+        }
         let memory = self.record.member(&member.name);
         self.role(member).0 == role
             && memory.term == Some(self.record.term)

@@ -1,4 +1,5 @@
 //! The steps of a round, one file each; [`crate::decide`] has their order.
+pub mod active;
 pub mod admit;
 pub mod ask;
 pub mod begin;

@@ -18,7 +18,7 @@ use tanist_core::contract::{Answer, Care, Phase, Role};
 use tanist_core::over::role_word;
 use tanist_core::plan::{Action, Plan};
 use tanist_core::policy::{Answered, Point, Policies, Question, Reply, Unanswered};
-use tanist_core::record::Verb;
+use tanist_core::record::{Event, Verb};
 use tanist_core::snapshot::Snapshot;
 use tanist_core::status::{Condition, Kind, Truth};
 
@@ -210,9 +210,11 @@ impl Metrics {
     }
 
     /// Counts the failovers among the actions that were done, by the cause of the primary's loss.
-    pub fn failover(&self, s: &Snapshot, done: &[Action]) {
+    pub fn failover(&self, s: &Snapshot, plan: &Plan, done: &[Action]) {
         let promoted = |a: &Action| matches!(a, Action::Run { intent, .. } if intent.verb == Verb::Failover);
-        if done.iter().any(promoted) {
+        let activated = || plan.noted(&s.record).any(|past| Event::Activated.is(&past.what));
+        let is_lost = s.record.term > 0 && s.serving().is_empty();
+        if done.iter().any(promoted) || is_lost && activated() {
             let labels = CauseLabels {
                 namespace: s.group.namespace.clone(),
                 group: s.group.name.clone(),

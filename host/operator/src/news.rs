@@ -189,7 +189,7 @@ fn gather(observed: &Observed, plan: &Plan, outcome: &Outcome) -> Vec<News> {
                 reason: "Shrunk",
                 action: "shrink".into(),
                 member: None,
-                note: format!("{replicas} members stay; those that left are stopped, and their volumes stay"),
+                note: format!("{replicas} members stay; the volumes of those that left stay"),
             }),
             Action::Apply(_)
             | Action::Nudge { .. }
@@ -214,6 +214,12 @@ fn gather(observed: &Observed, plan: &Plan, outcome: &Outcome) -> Vec<News> {
             let (member, note) = (transition.member.clone(), transition.detail.clone().unwrap_or_default());
             news.push(News { kind: EventType::Warning, reason, action: action.into(), member, note });
         }
+    }
+    for transition in plan.noted(&observed.snapshot.record).filter(|t| record::Event::Activated.is(&t.what)) {
+        let member = transition.member.clone();
+        let name = member.as_ref().map(ToString::to_string).unwrap_or_default();
+        let note = format!("{name} is the active member: {}", transition.detail.clone().unwrap_or_default());
+        news.push(News { kind: EventType::Normal, reason: "Activated", action: "activate".into(), member, note });
     }
     let noted = plan.noted(&observed.snapshot.record);
     for transition in

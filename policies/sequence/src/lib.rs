@@ -97,7 +97,10 @@ fn top(snapshot: &Snapshot, order: &Order) -> Answer {
                 lower.iter().map(|member| Remark::new(member, why_behind(member, first))),
             )
         }
-        Position::Empty => Answer::rank(members.iter().map(|member| Candidate::new(member, "no member has data yet"))),
+        Position::Empty => {
+            let why = format!("no member has data; first by {}", order.why_first(&members));
+            Answer::rank(members.iter().map(|member| Candidate::new(member, why.clone())))
+        }
         Position::Unknown(_) | Position::NotAsked => Answer::wait("no member that may be chosen has known data"),
     }
 }

@@ -133,6 +133,7 @@ pub fn snapshot(now: Timestamp, node: Node) -> Snapshot {
             check: None,
             hooks: Default::default(),
         },
+        active_passive: false,
         runner: true,
         start_deadline: 86_400,
         unknown_grace: 900,

@@ -71,9 +71,9 @@ pub(super) fn template(group: &ReplicaGroup, settings: &Settings) -> Result<Valu
             introduce(group, container?)?;
         }
     }
-    match group.spec.runner {
-        Runner::Injected => runner::inject(group, settings, spec)?,
-        Runner::None => runner::stop_by_hook(group, spec)?,
+    match group.spec.has_runner() {
+        true => runner::inject(group, settings, spec)?,
+        false => runner::stop_by_hook(group, spec)?,
     }
     Ok(template.into())
 }

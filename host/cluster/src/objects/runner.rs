@@ -60,7 +60,7 @@ pub(super) fn inject(
 /// Without a runner, a `preStop` hook makes the kubelet call `stop` before it ends the container, unless the user has set a hook.
 pub(super) fn stop_by_hook(group: &ReplicaGroup, spec: &mut Map<String, Value>) -> Result<(), BuildError> {
     named(group)?;
-    let stop = &group.spec.commands.stop;
+    let Some(stop) = &group.spec.commands.stop else { return Ok(()) };
     let place = group.spec.container_of(stop).unwrap_or_default();
     for container in containers(spec, "containers")? {
         let container = container?;
@@ -111,7 +111,7 @@ fn wrap(group: &ReplicaGroup, name: &str, grace: u64, container: &mut Map<String
     let commands = &group.spec.commands;
     let here = |command| group.spec.container_of(command) == Some(name);
     // The probe follows starts and stops, which the runner sees only in its own container.
-    let starts = [Some(&commands.primary), commands.seed.as_ref(), commands.secondary.as_ref()];
+    let starts = [commands.primary.as_ref(), commands.seed.as_ref(), commands.secondary.as_ref()];
     let probed = here(&commands.status) && starts.into_iter().flatten().all(here);
     let own = probed.then(|| probe::read(container)).flatten();
     let mut argv: Vec<String> = vec![place::PROGRAM.into(), o::SERVE.into(), o::STATE.into(), place::state(name)];
@@ -122,9 +122,9 @@ fn wrap(group: &ReplicaGroup, name: &str, grace: u64, container: &mut Map<String
         add(o::STATUS_TIMEOUT, commands.status.timeout().to_string());
         commands.status.exec.iter().for_each(|arg| add(o::STATUS_ARG, literal(arg)));
     }
-    if here(&commands.stop) {
-        add(o::STOP_TIMEOUT, commands.stop.timeout().to_string());
-        commands.stop.exec.iter().for_each(|arg| add(o::STOP_ARG, literal(arg)));
+    if let Some(stop) = commands.stop.as_ref().filter(|stop| here(stop)) {
+        add(o::STOP_TIMEOUT, stop.timeout().to_string());
+        stop.exec.iter().for_each(|arg| add(o::STOP_ARG, literal(arg)));
     }
     add(o::GRACE, grace.to_string());
     container.insert("command".into(), json!(argv));

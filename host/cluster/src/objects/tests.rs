@@ -446,3 +446,21 @@ fn a_template_that_cannot_be_used_is_explained() {
     let error = objects(&unknown, 3, &settings()).unwrap_err();
     assert_eq!(error, BuildError::NotStored("name or UID"));
 }
+
+// E22, E25: the pods of an active/passive group run what their containers say; nothing of Tanist is in them but the gate.
+#[test]
+fn the_pods_of_an_active_passive_group_run_what_they_say() {
+    let commands = json!({"sequence": null, "stop": null, "primary": null});
+    let containers = json!([{"name": "db", "image": "example.org/web:1", "command": ["web"], "args": ["--port=80"]}]);
+    let built = build(json!({"commands": commands, "template": {"spec": {"containers": containers}}}));
+    let spec = &of_kind(&built, "StatefulSet")["spec"]["template"]["spec"];
+    let container = &spec["containers"][0];
+    assert_eq!((&container["command"], &container["args"]), (&json!(["web"]), &json!(["--port=80"])));
+    for absent in ["readinessProbe", "lifecycle", "volumeMounts"] {
+        assert_eq!(container[absent], Value::Null, "{absent}");
+    }
+    assert_eq!((&spec["initContainers"], &spec["volumes"]), (&Value::Null, &Value::Null));
+    assert_eq!(spec["readinessGates"], json!([{"conditionType": "tanist.dev/member"}]));
+    let rw = built.iter().find(|object| object["metadata"]["name"] == "db-rw").unwrap();
+    assert_eq!(rw["spec"]["selector"], json!({"tanist.dev/group": "db", "tanist.dev/role": "primary"}));
+}

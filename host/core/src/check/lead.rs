@@ -110,6 +110,10 @@ fn may_follow(s: &Snapshot, member: &Member) -> Held {
 /// # Errors
 /// The rule that does not hold.
 pub fn has_its_volumes(s: &Snapshot, member: &Member) -> Held {
+    if s.group.active_passive {
+        // Nothing is remembered of their volumes, because nobody copies what is on them.
+        return Ok(());
+    }
     claims_not_ahead(s, member)?;
     volume_unchanged(s, member)
 }

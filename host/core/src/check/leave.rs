@@ -183,11 +183,16 @@ pub fn shrink_group(s: &Snapshot, replicas: u32) -> Held {
     let maybe = s.may_be_primary();
     for member in s.members.iter().filter(|m| s.leaves(m)) {
         is_let_go(s, member)?;
+        if s.group.active_passive {
+            others_first(s, member)?;
+        }
         if let Some(intent) = s.record.intent_of(&member.name) {
             let message = format!("its command {} is not settled", intent.command);
             return Err(broken_by(Rule::MemberBusy, &member.name, message));
         }
-        if member.pod.is_some() && s.role(member).0 != Role::Stopped && !is_out(s, member) {
+        // The members of an active/passive group run until their pods end.
+        let has_to_stop = !s.group.active_passive && member.pod.is_some() && s.role(member).0 != Role::Stopped;
+        if has_to_stop && !is_out(s, member) {
             let message = format!("{} is leaving and is {}", member.name, role_word(s.role(member).0));
             return Err(broken_by(Rule::NotAllStopped, &member.name, message));
         }
@@ -195,7 +200,7 @@ pub fn shrink_group(s: &Snapshot, replicas: u32) -> Held {
             let message = format!("{} is leaving and may be primary: {why}", member.name);
             return Err(broken_by(Rule::MayBePrimary, &member.name, message));
         }
-        if s.group.is_stopped() && may_have_led(s, member) {
+        if s.group.is_stopped() && !s.group.active_passive && may_have_led(s, member) {
             final_data_known(s, member)?;
         }
     }
@@ -237,7 +242,7 @@ pub fn left_member(s: &Snapshot, member: &Member) -> Held {
         return Err(broken_by(Rule::MayBePrimary, name, format!("{name} left and may be primary: {why}")));
     }
     let (role, _) = s.role(member);
-    match role == Role::Stopped || !over::may_run(s, member) {
+    match role == Role::Stopped || s.group.active_passive || !over::may_run(s, member) {
         true => Ok(()),
         false => Err(broken_by(Rule::NotAllStopped, name, format!("{name} left and is {}", role_word(role)))),
     }

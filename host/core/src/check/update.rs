@@ -55,11 +55,15 @@ pub fn update_idle(s: &Snapshot, member: &Member) -> Held {
     if let Some(why) = may_lead {
         return Err(broken_by(Rule::MayBePrimary, name, format!("{name} may be primary: {why}")));
     }
-    let is_safe = !member.claims.is_empty() || !s.leading().is_empty() || has_never_run(member);
+    let is_safe =
+        !member.claims.is_empty() || !s.leading().is_empty() || has_never_run(member) || s.group.active_passive;
     if is_pending && is_safe && s.record.intent_of(name).is_none() {
         return Ok(());
     }
     can_take_command(s, member)?;
+    if s.group.active_passive && matches!(s.role(member).0, Role::Starting | Role::Failed) {
+        return Ok(());
+    }
     if s.role(member).0 != Role::Stopped || is_idle_on_purpose(s, member) {
         return Err(broken_by(Rule::WrongRole, name, format!("{name} is {}", role_word(s.role(member).0))));
     }
@@ -184,7 +188,8 @@ fn batch(s: &Snapshot) -> Batch {
 /// The same for that member: a single primary is the last, and one without a volume has a copy of the data in its pod, so neither goes along with others.
 fn batch_of(s: &Snapshot, member: &Member) -> Batch {
     let is_sole = s.serves(member) && s.group.desired_primaries() < 2;
-    if is_sole || member.claims.is_empty() { Batch::Member } else { batch(s) }
+    let has_only_copy = member.claims.is_empty() && !s.group.active_passive;
+    if is_sole || has_only_copy { Batch::Member } else { batch(s) }
 }
 
 /// Where members agree, and one of those that go along is gone already, the others said a moment ago who is healthy: a list from before does not know it.
@@ -394,7 +399,7 @@ fn is_idle_on_purpose(s: &Snapshot, member: &Member) -> bool {
 /// Whether the lead moves before that primary's pod is deleted: it is the only one that is desired, and others can follow it.
 fn has_to_give_up_lead(s: &Snapshot, primary: &Member) -> bool {
     let is_sole = sole_primary(s).is_some_and(|sole| sole.name == primary.name);
-    is_sole && s.members.len() > 1 && s.group.commands.secondary.is_some()
+    is_sole && s.members.len() > 1 && (s.group.commands.secondary.is_some() || s.group.active_passive)
 }
 
 pub(super) fn others_are_updated(s: &Snapshot, primary: &Member) -> Held {
@@ -424,7 +429,7 @@ fn primary_is_last(s: &Snapshot, primary: &Member) -> Held {
         return Err(broken_by(Rule::PrimaryLast, name, format!("{name} gives up the lead first")));
     }
     let has_copy = |m: &&Member| s.confirmed(m, Role::Primary) || s.confirmed(m, Role::Secondary);
-    match primary.claims.is_empty() && s.members.iter().filter(has_copy).count() < 2 {
+    match primary.claims.is_empty() && !s.group.active_passive && s.members.iter().filter(has_copy).count() < 2 {
         true => Err(broken_by(
             Rule::OnlyCopy,
             name,

@@ -83,6 +83,18 @@ pub fn status(ended: Ended, told: Told<'_>) -> StatusAnswer {
     }
 }
 
+/// The answer of a `status` that only says whether the member is well: 0, and any other code if it is not (E23). There is no runner.
+#[must_use]
+pub fn probed(ended: Ended) -> StatusAnswer {
+    match ended {
+        Ended::Exited(0, _) => StatusAnswer::of(Role::Secondary),
+        Ended::Exited(code, _) => {
+            StatusAnswer { detail: Some(format!("status exited {code}")), ..StatusAnswer::of(Role::Failed) }
+        }
+        other => unread(&other.reason(), None),
+    }
+}
+
 /// Whether the runner refused the question because another command runs. Its token is not used up.
 #[must_use]
 pub fn was_busy(ended: &Ended, told: Told<'_>) -> bool {

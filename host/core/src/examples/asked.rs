@@ -252,6 +252,7 @@ fn group(point: Point, story: &contract::Snapshot) -> Group {
             check: None,
             hooks: Default::default(),
         },
+        active_passive: false,
         runner: true,
         start_deadline: 3600,
         unknown_grace: 900,

@@ -33,6 +33,7 @@ pub(super) fn group(members: u32) -> Group {
             check: None,
             hooks: Default::default(),
         },
+        active_passive: false,
         runner: true,
         start_deadline: 3600,
         unknown_grace: 900,

@@ -56,11 +56,13 @@ pub enum Event {
     BatchBegun,
     /// Those members are in their roles with the present template, and `afterUpdate` worked, if the group has it.
     BatchEnded,
+    /// Another member of an active/passive group is the active one from now on.
+    Activated,
 }
 
 impl Event {
     /// All of them.
-    pub const ALL: [Event; 26] = [
+    pub const ALL: [Event; 27] = [
         Event::CommandStarted,
         Event::NotStarted,
         Event::CommandFailed,
@@ -87,6 +89,7 @@ impl Event {
         Event::ReplacementBegun,
         Event::BatchBegun,
         Event::BatchEnded,
+        Event::Activated,
     ];
 
     /// The word in the history.
@@ -119,6 +122,7 @@ impl Event {
             Event::ReplacementBegun => "replacement-begun",
             Event::BatchBegun => "batch-begun",
             Event::BatchEnded => "batch-ended",
+            Event::Activated => "activated",
         }
     }
 

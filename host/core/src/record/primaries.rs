@@ -26,6 +26,16 @@ pub struct LastPrimary {
     pub gone: Option<Timestamp>,
 }
 
+/// The active member of an active/passive group, in the pod in which it became that: a new pod under its name is another candidate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Active {
+    /// The name of the member.
+    pub member: MemberName,
+    /// The UID of its pod.
+    pub pod_uid: String,
+}
+
 impl LastPrimary {
     /// The target of a command, in the pod in which it starts.
     #[must_use]

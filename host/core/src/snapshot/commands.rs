@@ -5,7 +5,7 @@
 pub struct Commands {
     /// Reports the role by its exit code.
     pub status: Command,
-    /// Prints how recent the data is.
+    /// Prints how recent the data is. This one, `stop` and `primary` are never run in an active/passive group, which has none of them.
     pub sequence: Command,
     /// Stops the application.
     pub stop: Command,

@@ -24,6 +24,8 @@ pub struct Group {
     pub primaries: u32,
     /// The commands to execute in members.
     pub commands: Commands,
+    /// Whether the members start and stop by themselves, and exactly one of them is active (docs/rules.md, "Active/passive"): the group has `status`, and no command that starts anything.
+    pub active_passive: bool,
     /// Whether `tanist-run` is process 1 of the members, so that it can be asked how a command ended.
     pub runner: bool,
     /// Seconds for which a member may be `starting` before it counts as failed.

@@ -14,7 +14,7 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     let counts = s.group.replicas == requested.replicas;
     if !policies.has(Point::Admit) {
         plan.record.admitted = None;
-    } else if counts || s.record.ever_seeded.is_none() {
+    } else if counts || !has_run(s) {
         // What there is when a policy comes was let in by nobody, and is what it is asked to change from. One that is not loaded may not have the question.
         if policies.are_loaded() {
             plan.record.admitted = Some(requested);
@@ -26,6 +26,11 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     if let_in && !counts {
         plan.look_again_at(s.now.saturating_add(1));
     }
+}
+
+/// Whether a member of the group ever led.
+fn has_run(s: &Snapshot) -> bool {
+    if s.group.active_passive { s.record.term > 0 } else { s.record.ever_seeded.is_some() }
 }
 
 fn ask(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {

@@ -387,7 +387,7 @@ fn forget_stopped_peer(s: &Snapshot, plan: &mut Plan, member: &Member) {
 }
 
 /// Raises the expected number of members; only the shrink step lowers it.
-fn record_replicas(s: &Snapshot, plan: &mut Plan) {
+pub(super) fn record_replicas(s: &Snapshot, plan: &mut Plan) {
     plan.record.last_replicas = plan.record.last_replicas.max(s.roster().provided());
     // A member that left and is desired again is an ordinary member once the StatefulSet was told to make its pod: from then on the number of seats explains its
     // claim, also if it is not desired any more (S18, S26).

@@ -74,6 +74,18 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     }
 }
 
+/// The same for an active/passive group, whose members run until their pods end. The active one gives way first.
+pub(super) fn leave(s: &Snapshot, plan: &mut Plan) {
+    if s.set.is_none() || !s.roster().has_surplus() {
+        return;
+    }
+    let leaving: Vec<_> = s.members.iter().filter(|m| s.leaves(m)).collect();
+    match check::shrink_group(s, s.group.replicas) {
+        Ok(()) => shrink(s, plan, &leaving),
+        Err(violation) => plan.wait(Reason::ShrinkPending, violation.member.as_ref(), violation.message),
+    }
+}
+
 /// Stops a member that leaves: the one that a policy chooses, or else `next`.
 fn stop_next(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan, next: &Member) {
     // Where members agree the order was that in which they were removed.

@@ -1,4 +1,6 @@
 //! Single rules, one test each.
+mod active;
+mod active_changes;
 mod alone;
 mod answers;
 mod batches;

@@ -38,6 +38,7 @@ pub fn group(replicas: u32, primaries: u32) -> Group {
         },
         runner: true,
         start_deadline: 3600,
+        active_passive: false,
         unknown_grace: 900,
         preferred_primary: None,
         domain: "cluster.local".into(),

@@ -63,6 +63,11 @@ async fn override_with(
 ) -> anyhow::Result<()> {
     let (groups, end) = (session.groups(), wait::end(asked.timeout));
     let group = find(&groups, &asked.group).await?;
+    ensure!(
+        !group.spec.commands.is_active_passive(),
+        "{} is an active/passive group, whose members have no data to lose: set spec.preferredPrimary to say who is active",
+        asked.group
+    );
     let mut positions = read::positions(session, &group).await;
     if let Some(text) = &asked.sequence {
         let position = read_sequence(text.as_bytes())

@@ -37,6 +37,7 @@ pub async fn positions(session: &Session, group: &ReplicaGroup) -> Positions {
                     pod: member.name.clone(),
                     uid: member.pod_uid.clone().unwrap_or_default(),
                     runner: spec.runner,
+                    probed: spec.active_passive,
                     // The operator's question has more; this one is asked without a cluster state.
                     env: Vec::new(),
                 };

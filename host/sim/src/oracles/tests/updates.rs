@@ -57,7 +57,7 @@ async fn the_replacement_of_a_primary_that_could_give_up_the_lead_is_seen() {
 async fn an_update_that_nobody_was_told_of_is_seen() {
     let world = of_revision("b", true);
     let mut group = world.lock().groups["db"].clone();
-    let command = group.spec.commands.stop.clone();
+    let command = group.spec.commands.stop.clone().unwrap();
     (group.spec.commands.before_update, group.spec.commands.after_update) = (Some(command.clone()), Some(command));
     world.lock().groups.insert("db".into(), group);
     deletes(&mut world.lock(), "db-1");

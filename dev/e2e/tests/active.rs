@@ -1,0 +1,126 @@
+//! An active/passive group of a plain program: its members run by themselves, and exactly one of them gets clients.
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, ListParams};
+use serde_json::{Value, json};
+use tanist_e2e::{Group, Outcome, Stage, WEB, batches, condition, play, text, until, waits};
+
+async fn create(stage: &Stage, changes: Value) -> Result<Group> {
+    let group = Group { example: WEB, ..stage.group("web") };
+    group.create(changes).await?;
+    group.ready(60).await?;
+    Ok(group)
+}
+
+/// The pods that have the label of the active member.
+async fn labelled(group: &Group) -> Result<Vec<String>> {
+    let pods: Api<Pod> = Api::namespaced(group.client.clone(), &group.namespace);
+    let found = pods.list(&ListParams::default().labels("tanist.dev/group=web,tanist.dev/role=primary")).await?;
+    Ok(found.items.into_iter().filter_map(|pod| pod.metadata.name).collect())
+}
+
+/// Who answers the clients that one member sees.
+async fn answers(group: &Group, client: u32) -> Result<String> {
+    let said = group.member(client).exec(&["wget", "-q", "-T", "2", "-O", "-", "http://web-rw:8080/"]).await;
+    Ok(said.map(|said| said.text.trim().to_owned()).unwrap_or_default())
+}
+
+async fn leads(group: &Group, name: &str, seconds: u64) -> Result<Value> {
+    group.until(name, seconds, |seen| text(seen, "/status/columns/primaries") == name).await
+}
+
+// E22, E24, E25: the active member is lost, its probe fails, and its container ends: each time another one is active, and the Service leads to it.
+#[test]
+fn another_member_is_active_when_the_active_one_is_lost() -> Outcome {
+    play("active").run(async |stage| {
+        let group = create(stage, json!({})).await?;
+        ensure!(labelled(&group).await? == ["web-0"], "the lowest ordinal");
+        until("clients of web-0", 20, async || Ok(answers(&group, 2).await? == "web-0")).await?;
+        let pod = group.member(0).pod().await?;
+        let container = pod.spec.and_then(|spec| spec.containers.into_iter().next());
+        let command = container.and_then(|container| container.command).unwrap_or_default();
+        ensure!(command == ["sh", "-c"], "nothing is put around the program: {command:?}");
+
+        group.member(0).delete(Some(0)).await?;
+        leads(&group, "web-1", 15).await?;
+        let seen = group.ready(60).await?;
+        ensure!(text(&seen, "/status/columns/primaries") == "web-1", "who is well stays active");
+        until("clients of web-1", 20, async || Ok(answers(&group, 2).await? == "web-1")).await?;
+
+        group.member(1).exec(&["rm", "/www/healthy"]).await?;
+        let seen = leads(&group, "web-0", 60).await?;
+        ensure!(waits(&seen).contains("web-1 is not well: status exited 1"), "{}", waits(&seen));
+        ensure!(labelled(&group).await? == ["web-0"], "one label");
+        group.member(1).exec(&["touch", "/www/healthy"]).await?;
+        group.ready(60).await?;
+
+        // The kubelet says at once that it ended.
+        group.member(0).exec(&["kill", "1"]).await?;
+        leads(&group, "web-1", 20).await?;
+        group.ready(60).await.map(drop)
+    })
+}
+
+// E26: nobody is well, so nobody is active, and that is said.
+#[test]
+fn without_a_member_that_is_well_nobody_is_active() -> Outcome {
+    play("unwell").run(async |stage| {
+        let group = create(stage, json!({"replicas": 2, "resyncIntervalSeconds": 5})).await?;
+        for member in group.members(2) {
+            member.exec(&["rm", "/www/healthy"]).await?;
+        }
+        let nobody = |seen: &Value| condition(seen, "Degraded").starts_with("True NoCandidate: no member is well");
+        let seen = group.until("nobody", 60, nobody).await?;
+        ensure!(condition(&seen, "Ready").starts_with("False"), "{}", condition(&seen, "Ready"));
+        until("no label", 10, async || Ok(labelled(&group).await?.is_empty())).await?;
+        group.member(1).exec(&["touch", "/www/healthy"]).await?;
+        leads(&group, "web-1", 30).await.map(drop)
+    })
+}
+
+// E22, E32: the operator is killed while a changed template reaches all members, the active one last; then the group shrinks to one member, grows and is stopped. At each look at most one pod has the label.
+#[test]
+fn a_group_is_updated_scaled_and_stopped_with_one_active_member() -> Outcome {
+    play("passive").run(async |stage| {
+        let group = create(stage, json!({})).await?;
+        let looks = tokio::spawn({
+            let group = group.clone();
+            async move {
+                let mut seen = 0_u32;
+                loop {
+                    let labels = labelled(&group).await.unwrap_or_default();
+                    ensure!(labels.len() < 2, "two active members: {labels:?}");
+                    seen += u32::try_from(labels.len())?;
+                    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                    if seen > 100_000 {
+                        return Ok(());
+                    }
+                }
+            }
+        });
+        group.change(json!({"template": {"metadata": {"labels": {"edition": "2"}}}})).await?;
+        group.until("the first new pod", 60, |seen| !batches(seen).is_empty()).await?;
+        stage.operator.kill(&stage.operator.pod().await?).await?;
+        let updated = |seen: &Value| seen.pointer("/status/updatedReplicas") == Some(&json!(3));
+        group.until("the update", 180, updated).await?;
+        let seen = group.ready(60).await?;
+        let order: Vec<String> = batches(&seen).concat();
+        ensure!(order == ["web-2", "web-1", "web-0"], "{order:?}");
+        ensure!(text(&seen, "/status/columns/primaries") == "web-1", "web-0 gave way before its pod went");
+
+        group.change(json!({"replicas": 1})).await?;
+        leads(&group, "web-0", 60).await?;
+        group.until("one member", 60, |seen| seen.pointer("/status/replicas") == Some(&json!(1))).await?;
+        group.ready(60).await?;
+        group.change(json!({"replicas": 3})).await?;
+        let seen = group.ready(90).await?;
+        ensure!(text(&seen, "/status/columns/primaries") == "web-0", "who is well stays active");
+        group.change(json!({"preferredPrimary": "web-2"})).await?;
+        leads(&group, "web-2", 30).await?;
+        group.change(json!({"preferredPrimary": null, "replicas": 0})).await?;
+        group.until("no member", 90, |seen| condition(seen, "Ready").starts_with("True Stopped")).await?;
+        ensure!(!looks.is_finished(), "{:?}", looks.await?);
+        looks.abort();
+        Ok(())
+    })
+}
