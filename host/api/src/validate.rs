@@ -1,5 +1,5 @@
 //! Turns the resource into the group that decisions use. What the schema cannot refuse is refused here, with a sentence for the user.
-use crate::spec::{self, Batch, MembersKind, OnFailure, RemovedVolumes, ReplicaGroup, Runner, Strategy};
+use crate::spec::{self, Batch, MembersKind, OnFailure, RemovedVolumes, ReplicaGroup, Strategy};
 use crate::{ANNOTATION_OVERRIDE, ANNOTATION_RECOVER, ANNOTATION_RETRY, POLICY_PREFIX};
 use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};

@@ -13,6 +13,7 @@ mod mock;
 mod news;
 mod nodes;
 mod policies;
+mod readable;
 mod run;
 mod telemetry;
 

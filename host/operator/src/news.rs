@@ -2,9 +2,10 @@
 #![expect(clippy::disallowed_methods, reason = "the delivery of an event has a deadline")]
 use crate::context::Context;
 use crate::metrics::Metrics;
+use crate::readable::Stored;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
-use kube::{Client, Resource};
+use kube::{Client, Resource, ResourceExt};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tanist_api::validate::cut;
@@ -99,6 +100,20 @@ pub fn publish(ctx: &Context, observed: &Observed, plan: &Plan, outcome: &Outcom
 /// an event `kubectl describe` would not say why nothing happens.
 pub fn publish_errors<'e>(ctx: &Context, observed: &Observed, errors: impl Iterator<Item = &'e Error>) {
     enqueue(ctx, observed, new_errors(ctx, observed, errors));
+}
+
+/// Says that a group is of a version that this operator cannot read. Nothing else can say it: no round is about such a group.
+pub fn unreadable(ctx: &Context, group: &Stored, why: &str) {
+    let note = format!("this version of the operator cannot read the group, and does nothing about it: {why}");
+    tracing::warn!(group = group.name_any(), namespace = group.namespace(), "{note}");
+    let event = Event {
+        type_: EventType::Warning,
+        reason: "Unreadable".into(),
+        note: Some(cut(&note, NOTE).to_owned()),
+        action: "read".into(),
+        secondary: None,
+    };
+    ctx.news.enqueue(event, group.object_ref(&()));
 }
 
 fn enqueue(ctx: &Context, observed: &Observed, all: Vec<News>) {

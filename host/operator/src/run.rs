@@ -9,6 +9,7 @@ use crate::metrics::Metrics;
 use crate::news;
 use crate::nodes;
 use crate::policies;
+use crate::readable::{Stored, readable};
 use crate::telemetry;
 use anyhow::Context as _;
 use futures::channel::mpsc;
@@ -154,9 +155,11 @@ async fn watch_namespace(
     // Watches restart by themselves; see [`Context::exec_client`].
     let client = ctx.exec_client.clone();
     let ours = watcher::Config::default().labels(api::LABEL_GROUP);
-    let groups: Api<ReplicaGroup> = Api::namespaced(client.clone(), &namespace);
-    let forget = ctx.clone();
-    let changes = reflector::reflector(writer, watcher(groups, watcher::Config::default()))
+    let groups: Api<Stored> = Api::namespaced(client.clone(), &namespace);
+    let (forget, tell) = (ctx.clone(), ctx.clone());
+    let events =
+        readable(watcher(groups, watcher::Config::default()), move |group, why| news::unreadable(&tell, group, why));
+    let changes = reflector::reflector(writer, events)
         .default_backoff()
         .inspect_ok(move |event| {
             if let Event::Delete(group) = event {

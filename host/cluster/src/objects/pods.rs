@@ -2,7 +2,7 @@
 use super::{BuildError, Settings, TemplateNote, app_labels, config_of, runner, template_hash};
 use kube::ResourceExt;
 use serde_json::{Map, Value, json};
-use tanist_api::spec::{Runner, default};
+use tanist_api::spec::default;
 use tanist_api::{ANNOTATION_CONFIG, ANNOTATION_TEMPLATE, GATE_MEMBER, LABEL_GROUP, ReplicaGroup};
 use tanist_protocol::place;
 

@@ -189,7 +189,7 @@ async fn a_settle_that_could_not_ask_leaves_the_outcome_unknown() {
     let stub = Stub::new();
     let ctx = stub.context();
     let (namespace, group, env) = ("ns".into(), "group".into(), Vec::new());
-    let target = Target { namespace, group, pod: "db-0".into(), uid: "pod-0".into(), runner: true, env };
+    let target = Target { namespace, group, pod: "db-0".into(), uid: "pod-0".into(), runner: true, probed: false, env };
     let bare = Target { runner: false, ..target.clone() };
     let intent = intent();
     for code in 100..600 {

@@ -136,6 +136,7 @@ async fn ask(wire: Arc<Wire>, name: &str, case: &Case) -> (String, Option<String
         pod: name.to_owned(),
         uid: "uid".into(),
         runner: case.runner,
+        probed: false,
         env: Vec::new(),
     };
     let command = Command { exec: vec!["/db/ask".into(), "--".into()], container: CONTAINER.into(), timeout: 60 };

@@ -428,15 +428,14 @@ pub fn add(s: &Snapshot, agreed: &Agreed, target: &MemberName) -> Held {
 pub fn remove(s: &Snapshot, agreed: &Agreed, target: &MemberName) -> Held {
     let group = &s.group.name;
     let Some(entry) = agreed.list.entry(group, target) else { return Err(not_listed(target)) };
-    let wanted = s.member(target).filter(|member| !s.leaves(member));
-    if let Some(member) = wanted
+    if let Some(member) = s.member(target).filter(|member| !s.leaves(member))
         && !lost(s, entry, member)
     {
         return Err(broken_by(Rule::NotSurplus, target, "it is desired, and has its identity"));
     }
-    // What was half added, or is not well, is in the way of the others.
+    // What was half added, or is not well, is in the way of the others. One that lost its volume is stopped, so it is not well.
     let is_well = entry.is_started() && entry.is_voter() && agreed.healthy_voters(group).contains(target);
-    if wanted.is_none() && is_well {
+    if is_well {
         s.member(target).map_or(Ok(()), |member| others_first(s, member))?;
         removals_rest(s, target)?;
     }

@@ -134,8 +134,8 @@ impl Seats {
         self.replaced.retain(|number, _| !numbers.contains(number));
         self.leaving.retain(|number| !numbers.contains(number));
         if come_back {
+            // They keep their zones: nobody is left in `leave`.
             self.dormant.append(&mut leave);
-            return;
         }
         for members in self.zones.values_mut() {
             members.retain(|number| !leave.contains(number));

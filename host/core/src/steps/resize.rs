@@ -68,13 +68,12 @@ fn repairs(s: &Snapshot, agreed: &Agreed, change: &Change) -> bool {
     change.repairs || change.verb == Verb::MemberPromote || is_half_added
 }
 
-/// What is repaired while a policy lets nobody come or go. What was half added and leaves is first: nobody else is added beside it.
+/// What is repaired while a policy lets nobody come or go. What was half added and leaves is not among it: once it can be removed it is the next change, and no policy is asked.
 fn repair(s: &Snapshot, agreed: &Agreed) -> Option<Change> {
     let due = |member: &Member| match agreed.list.entry(&s.group.name, &member.name) {
-        Some(entry) if entry.is_half_added() && s.leaves(member) => Some((Verb::MemberRemove, 0)),
-        Some(entry) if check::lost(s, entry, member) => Some((Verb::MemberRemove, 1)),
-        Some(entry) if entry.is_half_added() => Some((Verb::MemberPromote, 2)),
-        None if !s.leaves(member) && s.reachable(member) && is_back(s, &member.name) => Some((Verb::MemberAdd, 3)),
+        Some(entry) if check::lost(s, entry, member) => Some((Verb::MemberRemove, 0)),
+        Some(entry) if entry.is_half_added() => Some((Verb::MemberPromote, 1)),
+        None if !s.leaves(member) && s.reachable(member) && is_back(s, &member.name) => Some((Verb::MemberAdd, 2)),
         _ => None,
     };
     let all = s.members.iter().filter_map(|member| Some((due(member)?, &member.name)));

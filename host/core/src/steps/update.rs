@@ -6,7 +6,7 @@ use crate::contract::{Answer, MemberName, Ranking};
 use crate::plan::{Action, DeletionCause, Plan, Reason};
 use crate::policy::{Answered, Point, Policies, Reply};
 use crate::record::{Batched, Event, Updating, Verdict, cut};
-use crate::snapshot::{Batch, Member, Mode, Snapshot};
+use crate::snapshot::{Member, Mode, Snapshot};
 use crate::steps::ask::{self, Bars, Opinion};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -203,8 +203,7 @@ fn replace_batch(s: &Snapshot, plan: &mut Plan, members: &[&Member], why: &str) 
     let mut then = s.clone();
     let mut batch: Vec<&Member> = Vec::new();
     for member in members {
-        let goes_along = s.group.update.batch != Batch::Member && !plan.touches(&member.name);
-        if batch.is_empty() || goes_along && check::update_member(&then, member).is_ok() {
+        if batch.is_empty() || !plan.touches(&member.name) && check::update_member(&then, member).is_ok() {
             check::take_pod_away(&mut then, &member.name);
             batch.push(member);
         }

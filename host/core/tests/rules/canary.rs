@@ -116,6 +116,23 @@ fn others_wait_for_the_first_one() {
     assert_eq!(outcome(&round(&mut without)), (Some("db-1".into()), None));
 }
 
+// E32: another pod was made anew just before the first one goes: who got the template by that is watched before anybody else gets it.
+#[test]
+fn nobody_goes_when_another_one_got_the_template_meanwhile() {
+    let mut world = tried();
+    world.older(2);
+    let s = world.observe();
+    assert_eq!(outcome(&decide(&s, &Natural)), (Some("db-2".into()), None));
+    let uid = s.members[2].pod.as_ref().unwrap().uid.clone();
+    let goes = |live: &Snapshot| recheck_deletion(&s, live, &db(2), &uid, DeletionCause::Update).map(drop);
+    assert_eq!(goes(&s), Ok(()));
+    let mut live = s.clone();
+    let pod = live.members[1].pod.as_mut().unwrap();
+    (pod.older_template, pod.outdated) = (false, false);
+    let why = goes(&live).unwrap_err();
+    assert_eq!((why.rule, why.member), (Rule::NotAtRest, Some(db(1))));
+}
+
 // E32: a primary gives up the lead for an update only after the watch, too.
 #[test]
 fn the_lead_waits_for_the_first_one() {
@@ -163,6 +180,18 @@ fn a_template_that_fails_goes_no_further() {
     assert_eq!(update_idle(&idle, &idle.members[1]).map_err(|v| v.rule), Err(Rule::NotAtRest));
     idle.group.update.template = "the next one".into();
     assert_eq!(update_idle(&idle, &idle.members[1]).map_err(|v| v.rule), Ok(()));
+}
+
+// E38: another template is a new try: what was found of the one before says nothing of it, and the first member that has it is watched from its own beginning.
+#[test]
+fn another_template_is_watched_anew() {
+    let mut world = watched(30);
+    world.record.canary.as_mut().unwrap().verdict = Some(Verdict::Failed("it fell over".into()));
+    world.group.update.template = "the next one".into();
+    let plan = round(&mut world);
+    let canary = plan.record.canary.unwrap();
+    assert_eq!((canary.template.as_str(), canary.begun, canary.verdict), ("the next one", world.now, None));
+    assert!(plan.waits.iter().all(|wait| wait.reason != Reason::CanaryFailed), "{:?}", plan.waits);
 }
 
 // E34: its status says failed.

@@ -125,6 +125,26 @@ fn who_is_in_no_known_zone_stays_and_counts_for_none() {
     assert_eq!(roster(&seats(": 0 1 2"), &own(2, "a b c")), "?0 ?1 (?2)");
 }
 
+// E14: which zones they are in may be known later, so the zones divide the others among themselves.
+#[test]
+fn who_is_in_no_known_zone_takes_no_place_in_any() {
+    assert_eq!(roster(&seats(": 0 1, a: 2"), &own(4, "a b")), "?0 ?1 a2 b3");
+    assert_eq!(misplaced(&seats("a: 0 1, : 2"), &own(3, "a b")), [1]);
+}
+
+// E15: the definition refuses more than are desired. Of what was stored before the first zones get their numbers, and who is beyond them is in a wrong zone.
+#[test]
+fn zones_that_want_too_many_get_them_in_their_order() {
+    assert_eq!(roster(&Seats::default(), &own(2, "a=2 b=1 c=1")), "a0 a1");
+    assert_eq!(misplaced(&seats("a: 0, b: 1 2"), &own(3, "a=2 b=2")), [2]);
+}
+
+// E14: a zone that has too many is one that the user names all the same.
+#[test]
+fn who_is_nowhere_wanted_goes_before_one_of_a_zone_that_has_too_many() {
+    assert_eq!(roster(&seats("c: 0, a: 1 2 3"), &own(3, "a b")), "(c0) a1 a2 a3");
+}
+
 // A zone is for life: also while the group is at 0, and not for who comes later.
 #[test]
 fn a_member_keeps_its_zone_until_it_has_left() {

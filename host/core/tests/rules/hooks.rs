@@ -320,6 +320,30 @@ fn a_command_rests_after_a_failure_and_waits_for_others() {
     assert_eq!(end, Err(Rule::NotAtRest), "it is not its turn");
 }
 
+// B11: nobody is announced whose update is called off, also while one of the batch is not well. Otherwise its batch would have begun in a group that has only `afterUpdate`.
+#[test]
+fn nobody_is_announced_whose_update_is_called_off() {
+    let mut world = old(&[2]);
+    world.body(2).pod.ready = false;
+    let mut s = open(&world, &[2], false);
+    assert_eq!(due(&s), Some(Verb::BeforeUpdate));
+    s.group.update.mode = Mode::Paused;
+    assert_eq!(due(&s), None);
+    s.group.commands.hooks.before = None;
+    assert_eq!(decide(&s, &Natural).record.batch, Some(batch(&[2], false)));
+}
+
+// B11: nothing else is open when `afterUpdate` starts, although nobody is to go any more.
+#[test]
+fn the_end_of_a_batch_waits_for_a_command_that_is_open() {
+    let may = |s: &Snapshot| check::hook_may_run(s, Verb::AfterUpdate).map_err(|v| v.rule);
+    let s = open(&old(&[]), &[2], true);
+    assert_eq!(may(&s), Ok(()));
+    let mut busy = s.clone();
+    busy.record.intents.push(super::checks::intent(&s, Verb::Follow, 1));
+    assert_eq!((due(&busy), may(&busy)), (Some(Verb::AfterUpdate), Err(Rule::MemberBusy)));
+}
+
 // S28: the clock of the process before was ahead.
 #[test]
 fn the_rest_after_a_failure_is_never_longer_than_it_should_be() {

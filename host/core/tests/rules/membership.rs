@@ -23,10 +23,15 @@ fn read(text: &str) -> Result<List, String> {
 
 /// A group of three that serve and whose lists were read.
 pub fn agreeing(primaries: u32) -> World {
-    let mut world = World::new(3, primaries);
+    agreeing_of(3, primaries)
+}
+
+/// The same with that many members.
+pub fn agreeing_of(members: u32, primaries: u32) -> World {
+    let mut world = World::new(members, primaries);
     world.group.commands.seed = Some(setting::command("seed"));
     world.group.commands.membership = Some(setting::members(false));
-    for ordinal in 0..3 {
+    for ordinal in 0..members {
         world.remember(ordinal, 1, "9");
         let leads = ordinal < primaries;
         if leads {
@@ -36,7 +41,7 @@ pub fn agreeing(primaries: u32) -> World {
         }
         world.serve(ordinal, if leads { Role::Primary } else { Role::Secondary });
     }
-    world.form(0..3);
+    world.form(0..members);
     world.play(&Natural, 0);
     world
 }

@@ -75,7 +75,9 @@ fn where_members_agree_the_removal_waits() {
     ill.lists.remove(&db(2));
     assert_eq!(remove(&ill, 2), None);
 
-    let mut gone = after(s.clone(), Event::MemberRemoved, 2, 1);
+    // db-3 was removed after db-2, as one that was half added is: db-2 has left already, so its stop waits for nobody.
+    let removed = after(s.clone(), Event::MemberRemoved, 2, 2);
+    let mut gone = after(removed, Event::MemberRemoved, 3, 1);
     gone.group.commands.secondary = Some(super::super::support::world::command("secondary"));
     gone.members[2].reading.role = Role::Secondary;
     relist(&mut gone, None);

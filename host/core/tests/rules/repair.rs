@@ -344,6 +344,14 @@ fn a_change_of_the_members_that_takes_too_long_is_said() {
     assert_eq!(said(&|s| s.now += 99), None);
     let message = said(&|s| s.now += 100).unwrap();
     assert_eq!(message, "3 of 2 members, and nothing has changed for 100 s; next: removing db-2");
+    // B29: a rest that the user wants between two removals is no delay.
+    let rests = |seconds: i64| {
+        said(&move |s: &mut Snapshot| {
+            s.now += seconds;
+            s.group.removal_rest = 50;
+        })
+    };
+    assert_eq!((rests(149).is_some(), rests(150).is_some()), (false, true));
     let other_target = |s: &mut Snapshot| {
         s.now += 100;
         (s.group.replicas, s.group.primaries) = (1, 1);

@@ -9,7 +9,7 @@ use tanist_core::contract::{Phase, Position, Role};
 use tanist_core::decide::decide;
 use tanist_core::plan::{Action, Plan, Reason};
 use tanist_core::policy::Point;
-use tanist_core::record::{Event, Seats, Switchover, Verb};
+use tanist_core::record::{Event, LastPrimary, Seats, Switchover, Verb};
 use tanist_core::snapshot::{Member, Mode, Moving, Snapshot, Strategy};
 use tanist_core::status::{Kind, PolicyHealth, report};
 
@@ -159,6 +159,15 @@ fn two_may_be_replaced_at_a_time() {
     assert_eq!(replaced(&s, 1), Err(Rule::NotAtRest), "db-0 is not Ready");
 }
 
+// B8: a second call would forget which new member came for the first one.
+#[test]
+fn nobody_is_called_twice() {
+    let mut s = arriving();
+    s.group.update.replacements = 2;
+    let why = check::replace_member(&s, at(&s, 2)).unwrap_err();
+    assert_eq!((why.rule, why.message.as_str()), (Rule::NotAtRest, "a new member comes in place of db-2"));
+}
+
 // C74: the rules for a member that works.
 #[test]
 fn a_member_that_works_is_replaced_only_while_nothing_else_is_going_on() {
@@ -197,6 +206,22 @@ fn a_member_that_works_is_replaced_only_while_nothing_else_is_going_on() {
         (rested(9, 9), rested(10, 0), rested(0, 10)),
         (Ok(()), Err(Rule::ChangedRecently), Err(Rule::ChangedRecently))
     );
+}
+
+// C74: a failover may be about to begin: db-1 follows, and nothing proves that what led in a former pod of it is over.
+#[test]
+fn nobody_is_replaced_while_another_member_may_be_primary() {
+    let mut s = old();
+    s.record.push_last_primary(LastPrimary {
+        member: db(1),
+        pod_uid: "gone".into(),
+        container: "db".into(),
+        container_id: "c".into(),
+        node: None,
+        grace: 10,
+        gone: None,
+    });
+    assert_eq!(replaced(&s, 2), Err(Rule::MayBePrimary));
 }
 
 // E5: one that does not work is replaced at once, whatever the others do; but somebody has to be there whom the new one can join. While nobody serves its pod may go, for that may be the cure.

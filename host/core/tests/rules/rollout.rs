@@ -1,14 +1,15 @@
 //! Policies decide who gets a changed template next, and whether it works (wit/policy.wit, `rollout`; docs/rules.md, "Update").
-use super::super::support::db;
 use super::super::support::policies::{At, Lead, Natural, Says};
 use super::super::support::world::World;
+use super::super::support::{db, sequence};
 use std::cell::RefCell;
+use tanist_core::check::{Rule, may_be_judged};
 use tanist_core::checked::recheck_update;
 use tanist_core::contract::{Answer, Member, Role};
 use tanist_core::decide::decide;
 use tanist_core::plan::{Action, Plan, Reason};
 use tanist_core::policy::{Answered, CUT_OFF, LOADING, NOT_LOADED, Point, Policies, Question, Reply, Unanswered};
-use tanist_core::record::{Canary, Fallback, GivenUp, Verdict};
+use tanist_core::record::{Canary, Fallback, GivenUp, Switchover, Verdict};
 use tanist_core::snapshot::{Batch, CheckAnswer, Former};
 
 const NEW: &str = "the new template";
@@ -230,6 +231,22 @@ fn a_policy_holds_the_primary() {
     assert!(!lead_moves(&barred) && barred.violations.len() == 1);
 }
 
+// docs/rules.md, "Switchover": while a policy holds the primary's turn, clients write on. What a successor has to reach is read again when it goes on.
+#[test]
+fn after_the_primary_was_held_its_sequence_is_read_again() {
+    let mut s = last().observe();
+    let floor = Some(sequence("9"));
+    let why = "db-0 gets the present template and gives up the lead first".to_owned();
+    let open =
+        Switchover { from: db(0), to: None, chosen: None, why, term: 1, floor, begun: None, led: None, failed: 0 };
+    s.record.switchover = Some(open);
+    s.record = decide(&s, &At(Point::Update, Lead::Waits(Some(40)))).record;
+    assert_eq!(s.record.switchover, None);
+    let plan = decide(&s, &Natural);
+    let reads = |action: &Action| matches!(action, Action::Read { member, .. } if *member == db(0));
+    assert!(plan.actions.iter().any(reads), "{:?}", plan.actions);
+}
+
 // E35, P52: no policy keeps a member on a template that failed.
 #[test]
 fn the_way_back_waits_for_no_policy() {
@@ -302,6 +319,15 @@ fn a_policy_does_not_pass_over_check() {
     s.checks.insert(db(4), CheckAnswer { at: world.now, ended: world.now, said: Ok(3) });
     let failed = decide(&s, &At(Point::Judge, Lead::Another));
     assert_eq!(verdict(&failed), Some(Verdict::Failed("check exited 3".into())), "whatever a policy says");
+}
+
+// E34, P52: what the host saw of the member has failed, and a policy that says that the template works is not asked.
+#[test]
+fn a_policy_does_not_pass_over_a_restart() {
+    let mut world = watched(10);
+    world.body(4).pod.containers.values_mut().for_each(|container| container.id = Some("another".into()));
+    let failed = Some(Verdict::Failed("its container was restarted".into()));
+    assert_eq!(verdict(&judged(&mut world, Lead::Another)), failed);
 }
 
 // E34, E38, P52: a policy says that the template does not work: nobody else gets it until it changes.
@@ -384,4 +410,17 @@ fn who_is_not_in_its_role_is_not_judged() {
     let policy = Ranks(Point::Judge, [0, 1, 2, 3, 4], RefCell::default());
     assert_eq!(verdict(&decide(&world.observe(), &policy)), None);
     assert!(policy.2.borrow().is_empty());
+}
+
+// P52: the rule for an answer itself: it may name only the member that is watched, and that only while it is in its role.
+#[test]
+fn only_who_is_watched_and_in_its_role_may_be_judged() {
+    let mut world = watched(10);
+    let may = |world: &mut World, ordinal: usize| {
+        let s = world.observe();
+        may_be_judged(&s, &db(4), &s.members[ordinal]).map_err(|violation| violation.rule)
+    };
+    assert_eq!((may(&mut world, 4), may(&mut world, 3)), (Ok(()), Err(Rule::WrongRole)));
+    world.body(4).pod.ready = false;
+    assert_eq!(may(&mut world, 4), Err(Rule::NotAtRest));
 }

@@ -3,11 +3,15 @@ use super::super::support::db;
 use super::super::support::policies::{At, Lead, Natural, answered};
 use super::super::support::setting::members;
 use super::super::support::world::{World, command};
+use super::membership::agreeing;
+use super::resize::{age, growing};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use tanist_core::checked::recheck_scaling;
-use tanist_core::contract::{Answer, Candidate, Ranking, Role};
+use tanist_core::contract::{Answer, Candidate, Position, Ranking, Role};
 use tanist_core::decide::decide;
+use tanist_core::limits;
+use tanist_core::membership::Vote;
 use tanist_core::plan::{Action, Plan, Reason};
 use tanist_core::policy::{Answered, CUT_OFF, LOADING, NOT_LOADED, Point, Policies, Question, Reply, Unanswered};
 use tanist_core::question::question;
@@ -306,7 +310,7 @@ fn a_policy_cannot_stop_who_stays() {
     }
 }
 
-// P53, D9: of several that wait to be added the policy chooses one; only one change is open at a time, and on an old list nobody is asked.
+// P53, D9: of several that wait to be added the policy chooses one; only one change is open at a time.
 #[test]
 fn a_policy_chooses_who_is_added() {
     let mut world = World::new(5, 5);
@@ -329,7 +333,58 @@ fn a_policy_chooses_who_is_added() {
     assert_eq!((told(4, "listed"), told(4, "change").as_deref()), (None, Some("add")));
     assert_eq!(fact(&asked.snapshot.group.facts, "quorum").as_deref(), Some("true"));
     assert_eq!(first.as_deref(), Some("memberAdd of db-4 on db-0"));
-    let elsewhere = question(&world.observe(), Point::Failover, &BTreeMap::new()).snapshot;
-    let of_the_number = |(key, _): &(String, String)| ["listed", "healthy", "change"].contains(&key.as_str());
-    assert!(!elsewhere.members.iter().flat_map(|m| &m.facts).any(of_the_number), "at its questions alone");
+}
+
+// P53: what members that agree say of each other is told at the questions about their number alone.
+#[test]
+fn facts_about_the_number_are_sent_at_its_questions_alone() {
+    let s = agreeing(3).observe();
+    let told = |point| {
+        let asked = question(&s, point, &BTreeMap::new()).snapshot;
+        let of_members = |word| asked.members.iter().any(|m| fact(&m.facts, word).is_some());
+        [of_members("listed"), of_members("healthy"), fact(&asked.group.facts, "quorum").is_some()]
+    };
+    assert_eq!((told(Point::Order), told(Point::Admit)), ([true; 3], [true; 3]));
+    assert_eq!((told(Point::Failover), told(Point::Update)), ([false; 3], [false; 3]));
+}
+
+// P53: nothing is changed on an old list, so no policy chooses by it: who is there may have changed meanwhile.
+#[test]
+fn on_an_old_list_no_policy_is_asked() {
+    let asked = |seconds| {
+        let mut s = growing(3);
+        age(&mut s, seconds);
+        let policy = keeps(Point::Order);
+        let begun = runs(&decide(&s, &policy));
+        let questions = policy.1.borrow().len();
+        (questions, begun)
+    };
+    assert_eq!(asked(limits::LIST_CHANGE_SECONDS), (1, vec!["memberAdd of db-3 on db-0".to_owned()]));
+    assert_eq!(asked(limits::LIST_CHANGE_SECONDS + 1), (0, Vec::new()));
+}
+
+// P53, D21: db-2 lost its volume, and db-3 could be added as a learner. The repair comes first, and no policy is asked about it.
+#[test]
+fn no_policy_is_asked_about_a_repair() {
+    let mut s = growing(3);
+    s.group.commands.membership = Some(members(true));
+    (s.members[2].reading.role, s.members[2].position) = (Role::Stopped, Position::Empty);
+    let policy = keeps(Point::Order);
+    assert_eq!(runs(&decide(&s, &policy)), ["memberRemove of db-2 on db-0"]);
+    assert!(policy.1.borrow().is_empty());
+}
+
+// P53, D12: db-1 and db-2 leave. db-1 was half added and is in the way of the others: it goes first, and no policy is asked about it.
+#[test]
+fn no_policy_is_asked_about_what_was_half_added() {
+    let mut s = growing(3);
+    (s.group.replicas, s.group.primaries, s.members[1].reading.role) = (1, 1, Role::Stopped);
+    for heard in s.lists.values_mut() {
+        let entries = &mut heard.list.as_mut().unwrap().entries;
+        let own = entries.iter_mut().filter(|entry| entry.name == Some(db(1)));
+        own.for_each(|entry| (entry.name, entry.vote) = (None, Vote::Learner));
+    }
+    let policy = keeps(Point::Order);
+    assert_eq!(runs(&decide(&s, &policy)), ["memberRemove of db-1 on db-0"]);
+    assert!(policy.1.borrow().is_empty());
 }

@@ -3,7 +3,7 @@ use super::super::support::db;
 use super::super::support::policies::Natural;
 use super::super::support::setting::group;
 use super::super::support::world::World;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use tanist_core::check::{self, Rule, ended_member, left_member, others_first};
 use tanist_core::checked::recheck_deletion;
 use tanist_core::contract::{Phase, Position, Role};
@@ -59,6 +59,14 @@ fn members_of_before_a_stop_come_back_before_new_ones() {
     let mut left = seats(&[0, 2, 5], 6);
     left.remove(&set(&[5]), false);
     assert_eq!(roster(&left, 3, &[]), "db-0 db-2 db-6", "who left for good does not");
+}
+
+// D23: the pod of a member that left before goes with the last ones, and its number is not used again.
+#[test]
+fn who_left_before_a_stop_does_not_come_back_after_it() {
+    let mut known = seats(&[0, 2], 3);
+    known.remove(&set(&[0, 1, 2]), true);
+    assert_eq!(known, Seats { dormant: set(&[0, 2]), next: 3, ..Seats::default() });
 }
 
 // S32: without the record nobody is forgotten who has a pod or a volume, and no number that was seen is used for a new member.
@@ -277,6 +285,19 @@ fn members_come_back_after_the_group_was_scaled_to_0() {
     s.record.members.values_mut().for_each(|known| known.primary_term = None);
     let known = decided(&s).record.seats.unwrap();
     assert_eq!((&known.numbers, &known.dormant), (&set(&[]), &set(&[0, 1, 2])));
+}
+
+// B8: what has become of the new one is seen when the group is back from 0 members.
+#[test]
+fn nobody_stays_after_all_in_a_group_that_is_stopped() {
+    let replaced = |replicas| {
+        let mut s = running(replicas, &[]);
+        s.group.requested.replicas = replicas;
+        s.record.seats.as_mut().unwrap().replaced = BTreeMap::from([(1, 3)]);
+        decided(&s).record.seats.unwrap().replaced
+    };
+    assert_eq!(replaced(0), BTreeMap::from([(1, 3)]));
+    assert_eq!(replaced(3), BTreeMap::new(), "nothing calls for a new one any more");
 }
 
 // As the controller of a StatefulSet does: an evicted pod is replaced.

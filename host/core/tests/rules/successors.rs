@@ -124,9 +124,15 @@ fn a_new_member_is_watched_alone_and_from_its_first_role_on() {
     let mut down = watched(Some(Verdict::Failed("no".into())));
     down.members[1].reading.role = Role::Stopped;
     assert_eq!(replaced(&down, 1), Err(Rule::NotAtRest), "nobody gets a template that failed");
-    let mut first = watched(None);
-    first.record.seats.as_mut().unwrap().replaced.clear();
-    assert_eq!(replaced(&first, 1), Err(Rule::NotAtRest), "who has the template is to be watched");
+    // Four are desired, so nobody leaves and nobody is on the way out.
+    let of_four = |verdict: Option<Verdict>| {
+        let mut s = watched(verdict);
+        s.record.seats.as_mut().unwrap().replaced.clear();
+        (s.group.replicas, s.group.requested.replicas) = (4, 4);
+        replaced(&s, 1)
+    };
+    assert_eq!(of_four(None), Err(Rule::NotAtRest), "who has the template is to be watched");
+    assert_eq!(of_four(Some(Verdict::Passed)), Ok(()));
 
     let mut copying = arriving();
     (copying.group.update.canary, copying.group.update.template) = (30, "t2".into());
@@ -251,6 +257,15 @@ fn a_seed_does_not_wait_for_a_new_member_that_never_came() {
     assert_eq!(down(&desired), Err(Rule::PodCount));
     assert_eq!(down(&|s| s.record.member_mut(&db(3)).term = Some(1)), Err(Rule::PodCount));
     assert_eq!(down(&|s| s.members[2].pod.as_mut().unwrap().phase = Phase::Pending), Err(Rule::PodCount));
+    let runs = |position: Position| {
+        down(&move |s: &mut Snapshot| {
+            let pod = s.members[3].pod.as_mut().unwrap();
+            (pod.phase, pod.node) = (Phase::Running, Some("node-3".into()));
+            (s.members[3].position, s.members[3].position_stale) = (position.clone(), false);
+        })
+    };
+    assert_eq!(runs(Position::NotAsked), Err(Rule::PositionUnknown), "its pod runs, so its data is read first");
+    assert_eq!(runs(Position::Empty), Ok(()));
 }
 
 // D11, S23: where members agree a former member that serves on makes no other one surplus, nor a group restless.

@@ -17,7 +17,7 @@ use tanist_core::snapshot::{Batch, Group, Mode, Moving, Node, Snapshot};
 use tanist_core::status::{PolicyHealth, UpdatePhase, report};
 
 /// A primary, db-0, and two secondaries in zone a, whose pods the operator makes; they are wanted in these zones.
-fn running(named: &str) -> Snapshot {
+pub(super) fn running(named: &str) -> Snapshot {
     let mut s = World::settled(10_000).observe();
     s.group = Group { makes_pods: true, zones: zones(named), ..s.group };
     s.record.seats = Some(seats("a: 0 1 2"));
@@ -25,7 +25,7 @@ fn running(named: &str) -> Snapshot {
 }
 
 /// The same after db-3 was made in zone b for db-2, and before it has a place.
-fn moving() -> Snapshot {
+pub(super) fn moving() -> Snapshot {
     let mut s = running("b");
     let mut known = seats("a: 0 1 2, b: 3");
     known.replaced.insert(2, 3);
