@@ -101,8 +101,8 @@ async fn look(group: Group, seen: Arc<Mutex<(u32, Vec<String>)>>) {
 fn a_group_is_updated_scaled_and_stopped_with_one_active_member() -> Outcome {
     play("passive").run(async |stage| {
         let group = create(stage, json!({})).await?;
-        let seen = Arc::new(Mutex::new((0_u32, Vec::new())));
-        let looks = tokio::spawn(look(group.clone(), seen.clone()));
+        let counted = Arc::new(Mutex::new((0_u32, Vec::new())));
+        let looks = tokio::spawn(look(group.clone(), counted.clone()));
         group.change(json!({"template": {"metadata": {"labels": {"edition": "2"}}}})).await?;
         group.until("the first new pod", 60, |seen| !batches(seen).is_empty()).await?;
         stage.operator.kill(&stage.operator.pod().await?).await?;
@@ -125,7 +125,7 @@ fn a_group_is_updated_scaled_and_stopped_with_one_active_member() -> Outcome {
         group.change(json!({"preferredPrimary": null, "replicas": 0})).await?;
         group.until("no member", 90, |seen| condition(seen, "Ready").starts_with("True Stopped")).await?;
         looks.abort();
-        let (looks, wrong) = seen.lock().await.clone();
+        let (looks, wrong) = counted.lock().await.clone();
         ensure!(looks > 200, "{looks} looks show nothing");
         ensure!(wrong.is_empty(), "two active members, or no answer: {wrong:?}");
         Ok(())

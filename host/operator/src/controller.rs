@@ -57,7 +57,7 @@ fn tell(ctx: &Context, done: &Done, policies: &Active, took: Duration) {
     if !outcome.errors.is_empty() {
         ctx.metrics.round_errors.inc();
     }
-    ctx.metrics.failover(&observed.snapshot, &plan, &outcome.done);
+    ctx.metrics.failover(&observed.snapshot, plan, &outcome.done);
     ctx.metrics.reloads(&observed.object, policies);
     ctx.metrics.round(&observed.object, &observed.snapshot, plan, said.conditions(), took);
 }
