@@ -24,7 +24,7 @@ async fn labelled(group: &Group) -> Result<Vec<String>> {
 
 /// Who answers the clients that one member sees.
 async fn answers(group: &Group, client: u32) -> Result<String> {
-    let said = group.member(client).exec(&["wget", "-q", "-T", "2", "-O", "-", "http://web-rw:8080/"]).await;
+    let said = group.member(client).exec(&["timeout", "2", "wget", "-q", "-O", "-", "http://web-rw:8080/"]).await;
     Ok(said.map(|said| said.text.trim().to_owned()).unwrap_or_default())
 }
 
