@@ -66,6 +66,12 @@ mod tests {
         &pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
     }
 
+    // E29: the number of a member is on its pod, as a StatefulSet writes it.
+    #[test]
+    fn a_pod_says_its_number() {
+        assert_eq!(pod(None, json!({}))["metadata"]["labels"]["apps.kubernetes.io/pod-index"], json!("7"));
+    }
+
     // E17, E20: the zone of a member is on its pod, and in all its containers.
     #[test]
     fn a_pod_says_its_zone() {

@@ -281,6 +281,34 @@ fn who_is_gone_is_active_no_more() {
         (0..3).for_each(|_| drop(group.round()));
         assert_eq!(group.active(), ["db-1"]);
     }
+    let mut group = Group::settled();
+    group.make(0);
+    group.say(0, Role::Secondary);
+    group.play(4);
+    assert_eq!((group.active(), group.now.record.term), (vec!["db-0"], 2), "its new pod was chosen anew");
+}
+
+// E24: the write that takes the label away was lost, or is not seen yet.
+#[test]
+fn no_pod_gets_the_label_while_another_one_has_it() {
+    let mut group = Group::settled();
+    group.say(0, Role::Failed);
+    group.round();
+    group.pod(0).routed = Some("primary".into());
+    let plan = group.round();
+    assert_eq!(labels(&plan), [("db-0".into(), None)]);
+    assert_eq!(labels(&group.round()), [("db-1".into(), Some("primary"))]);
+}
+
+// E24: one that leaves is chosen only when there is nobody else.
+#[test]
+fn one_that_leaves_is_not_chosen_beside_one_that_stays() {
+    let mut group = Group::settled();
+    group.want(1);
+    group.now.record = Record::default();
+    (0..3).for_each(|at| group.pod(at).routed = Some("secondary".into()));
+    let plan = group.round_by(&Reversed);
+    assert_eq!(plan.record.active.map(|active| active.member), Some(db(0)));
 }
 
 // E24: the record is lost, or older, or somebody gave the label by hand: who has it alone and is well is active, and of two the one that the record names.
