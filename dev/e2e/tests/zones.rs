@@ -116,7 +116,7 @@ async fn settled(stage: &Stage, group: &Group, members: &[(u32, &str)], rows: u3
 }
 
 // E14, E15, E17, E19, E20: members are divided among the zones, know theirs, and come back in it. When a zone is renamed its members move, one after the other, joining before the former ones leave; the primary last, with one
-// hand-over. A zone that no node has is said, and changes nothing else; nobody waits for it any more once the list is empty.
+// switchover. A zone that no node has is said, and changes nothing else; nobody waits for it any more once the list is empty.
 #[test]
 fn members_are_divided_among_zones_and_move_with_them() -> Outcome {
     play("divided").on("node4").run(async |stage| {
