@@ -1,9 +1,9 @@
 //! Active: the members of an active/passive group run by themselves; which one of them is active? The only step that is taken for such a group and for no other (E22 to E26).
 //!
-//! Who is active is in the record first and on the pod afterwards, and no pod gets the label while another one has it. So there are never two, whenever the operator ends. If the record is lost, the
-//! label says who was active.
+//! Who is active is in the record first and on the pod afterwards, and no pod gets the label while another one has it. So there are never two, whenever the operator ends; what is
+//! left is in docs/rules.md. If the record is lost, the label says who was active.
 use crate::check;
-use crate::contract::{Phase, Role};
+use crate::contract::{MemberName, Phase, Role};
 use crate::plan::{Action, Plan, Reason, route_word};
 use crate::policy::{Point, Policies};
 use crate::record::{Active, Event, cut};
@@ -119,7 +119,7 @@ fn take_over(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
 }
 
 /// From the next round on the member is the active one: then that is in the record.
-fn activate(s: &Snapshot, plan: &mut Plan, name: &crate::contract::MemberName, why: &str) {
+fn activate(s: &Snapshot, plan: &mut Plan, name: &MemberName, why: &str) {
     let Some(active) = s.member(name).and_then(place) else { return };
     plan.record.active = Some(active);
     plan.record.term = plan.record.term.saturating_add(1);

@@ -182,7 +182,7 @@ impl Policies for All {
     }
 }
 
-// D26: policies may delay another number of members.
+// P53: policies may delay another number of members.
 #[test]
 fn a_policy_lets_members_in() {
     let group = Group::settled();

@@ -1,4 +1,4 @@
-//! Members that agree, whose pods the operator makes: one in whose place a new one comes stays until that one works (B8, D11, D26), and goes first only where it is in the way (D8).
+//! Members that agree, whose pods the operator makes: one in whose place a new one comes stays until that one works (B8, D11, D25), and goes first only where it is in the way (D8).
 use super::super::support::policies::Natural;
 use super::super::support::sequence;
 use super::division::{seats, zones};
@@ -31,7 +31,7 @@ fn nobody_is_asked_whom_to_stop_while_a_former_member_serves_on() {
     assert_eq!(plan.stalled, None);
 }
 
-// D26, D25: it is one of the desired members meanwhile, so nothing is overdue because of it.
+// D25: it is one of the desired members meanwhile, so nothing is overdue because of it.
 #[test]
 fn a_former_member_that_stays_is_desired_meanwhile() {
     let mut s = one_serves_on();
