@@ -5,7 +5,7 @@ use kube::api::{Api, ListParams};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
-use tanist_e2e::{Group, Outcome, Stage, WEB, batches, condition, play, text, until, waits};
+use tanist_e2e::{Group, Outcome, Stage, WEB, batches, condition, kubectl, play, text, until, waits};
 use tokio::sync::Mutex;
 
 /// The group, with web-0 active: at first that is whoever was well first.
@@ -82,7 +82,17 @@ fn without_a_member_that_is_well_nobody_is_active() -> Outcome {
         ensure!(condition(&seen, "Ready").starts_with("False"), "{}", condition(&seen, "Ready"));
         until("no label", 10, async || Ok(labelled(&group).await?.is_empty())).await?;
         group.member(1).exec(&["touch", "/www/healthy"]).await?;
-        leads(&group, "web-1", 30).await.map(drop)
+        leads(&group, "web-1", 30).await?;
+        // An event and the count of takeovers tell of it, as of one by a command.
+        let name =
+            format!("tanist_failovers_total{{namespace=\"{}\",group=\"web\",cause=\"process\"}}", stage.namespace);
+        let taken = stage.operator.metric(&stage.operator.pod().await?, &name).await?;
+        ensure!(taken >= 1.0, "no takeover was counted as {name}");
+        until("the event", 30, async || {
+            let events = kubectl(&["get", "events", "-n", &stage.namespace, "-o", "jsonpath={.items[*].message}"])?;
+            Ok(events.contains("web-1 is the active member: no member was active"))
+        })
+        .await
     })
 }
 
