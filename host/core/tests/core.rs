@@ -12,3 +12,6 @@ mod properties;
 mod rules;
 mod scripts;
 mod support;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
