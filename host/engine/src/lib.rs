@@ -67,6 +67,11 @@ pub mod structure;
 mod text;
 mod ticker;
 
+/// The operator's allocator: the C library's own takes most of the time of an exam.
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 pub use authoring::Lines;
 pub use compiled::{compile, compile_for};
 pub use error::{LoadError, ParametersError, RunError, SchemaError, SetupError, Stage};

@@ -12,6 +12,10 @@ use tanist_core::{
 };
 use tanist_engine::{Exam, ExamLimits, Examined, Policy, Stack, Verdict, exam};
 
+/// The operator's allocator: the C library's own takes most of the time of an exam.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// With all the time that a busy machine may take.
 const LIMITS: ExamLimits = ExamLimits::UNHURRIED;
 

@@ -45,15 +45,15 @@ const RULES: &[(&str, Rule)] = &[
         own.get("container").is_none_or(|name| has_container(own, name))
     }),
     (
-        "self.runner != 'Injected' || !has(self.template.spec.shareProcessNamespace) || !self.template.spec.shareProcessNamespace",
+        "!has(self.commands.primary) || self.runner != 'Injected' || !has(self.template.spec.shareProcessNamespace) || !self.template.spec.shareProcessNamespace",
         |own| !is_injected(own) || own.pointer("/template/spec/shareProcessNamespace") != Some(&Value::Bool(true)),
     ),
     (
-        "self.runner != 'Injected' || !has(self.template.spec.volumes) || !self.template.spec.volumes.exists(v, v.name == 'tanist')",
+        "!has(self.commands.primary) || self.runner != 'Injected' || !has(self.template.spec.volumes) || !self.template.spec.volumes.exists(v, v.name == 'tanist')",
         |own| !is_injected(own) || !names(own, "/template/spec/volumes").any(|name| name == "tanist"),
     ),
     (
-        "self.runner != 'Injected' || (!self.template.spec.containers.exists(c, c.name == 'tanist-run') && \
+        "!has(self.commands.primary) || self.runner != 'Injected' || (!self.template.spec.containers.exists(c, c.name == 'tanist-run') && \
          (!has(self.template.spec.initContainers) || !self.template.spec.initContainers.exists(c, c.name == 'tanist-run')))",
         |own| {
             let both = names(own, "/template/spec/containers").chain(names(own, "/template/spec/initContainers"));
@@ -73,6 +73,27 @@ const RULES: &[(&str, Rule)] = &[
         own.get("recover").is_none() || own.get("memberList").is_some()
     }),
     ("!has(self.memberList) || has(self.seed)", |own| own.get("memberList").is_none() || own.get("seed").is_some()),
+    ("has(self.sequence) == has(self.primary) && has(self.stop) == has(self.primary)", |own| {
+        let has = |name: &str| own.get(name).is_some();
+        has("sequence") == has("primary") && has("stop") == has("primary")
+    }),
+    (
+        "has(self.primary) || !(has(self.seed) || has(self.secondary) || has(self.promote) || has(self.follow) || \
+         has(self.memberList) || has(self.recover) || has(self.beforeUpdate) || has(self.afterUpdate))",
+        |own| own.get("primary").is_some() || NEED_PRIMARY.iter().all(|name| own.get(*name).is_none()),
+    ),
+    ("has(self.commands.primary) || (type(self.primaries) == int && self.primaries == 1)", |own| {
+        has_primary(own) || own["primaries"] == 1
+    }),
+    ("has(self.commands.primary) || !has(self.clusterState)", |own| {
+        has_primary(own) || own.get("clusterState").is_none()
+    }),
+    ("has(self.commands.primary) || self.update.strategy == 'Recreate'", |own| {
+        has_primary(own) || own.pointer("/update/strategy").is_none_or(|strategy| strategy == "Recreate")
+    }),
+    ("has(self.commands.primary) || !has(self.zones) || !has(self.zones.list) || self.zones.list.size() == 0", |own| {
+        has_primary(own) || !has_zones(own)
+    }),
     ("!has(self.commands.memberList) || self.replicas <= 64", |own| {
         own.pointer("/commands/memberList").is_none() || own["replicas"].as_i64().is_some_and(|count| count <= 64)
     }),
@@ -109,10 +130,7 @@ const RULES: &[(&str, Rule)] = &[
     }),
     (
         "self.members.kind == 'Pods' || !has(self.zones) || !has(self.zones.list) || self.zones.list.size() == 0",
-        |own| {
-            let is_empty = own.pointer("/zones/list").and_then(Value::as_array).is_none_or(Vec::is_empty);
-            is_empty || own.pointer("/members/kind").is_some_and(|kind| kind == "Pods")
-        },
+        |own| !has_zones(own) || own.pointer("/members/kind").is_some_and(|kind| kind == "Pods"),
     ),
     (
         "self.replicas == 0 || !has(self.zones) || !has(self.zones.list) || self.zones.list.size() == 0 || \
@@ -164,6 +182,7 @@ type Change = fn(&Value, &Value) -> bool;
 
 /// Rules about the former value and the present one.
 const CHANGES: &[(&str, Change)] = &[
+    ("has(self.commands.primary) == has(oldSelf.commands.primary)", |own, old| has_primary(own) == has_primary(old)),
     ("!self.scaling.neverDown || self.replicas >= oldSelf.replicas", |own, old| {
         let is_guarded = own.pointer("/scaling/neverDown") == Some(&Value::Bool(true));
         !is_guarded || own["replicas"].as_i64() >= old["replicas"].as_i64()
@@ -237,6 +256,10 @@ fn of_a_command(cel: &str, own: &Value) -> Option<bool> {
     (cel == whole).then(|| container.is_none_or(|container| has_container(own, container)))
 }
 
+/// Commands that only a group with `commands.primary` may have.
+const NEED_PRIMARY: [&str; 8] =
+    ["seed", "secondary", "promote", "follow", "memberList", "recover", "beforeUpdate", "afterUpdate"];
+
 /// The places of a text about a group.
 const GROUP_PLACES: [&str; 7] = ["GROUP", "NAMESPACE", "UID", "STATE", "COUNT", "NAMES", "ADDRESSES"];
 
@@ -250,8 +273,17 @@ fn text<'v>(own: &'v Value, pointer: &str) -> &'v str {
     own.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
+/// Whether members are started by the runner. A group without `commands.primary` has none.
 fn is_injected(own: &Value) -> bool {
-    own["runner"] == "Injected"
+    has_primary(own) && own["runner"] == "Injected"
+}
+
+fn has_primary(own: &Value) -> bool {
+    own.pointer("/commands/primary").is_some()
+}
+
+fn has_zones(own: &Value) -> bool {
+    own.pointer("/zones/list").and_then(Value::as_array).is_some_and(|zones| !zones.is_empty())
 }
 
 fn names<'v>(own: &'v Value, list: &str) -> impl Iterator<Item = &'v str> {
