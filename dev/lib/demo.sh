@@ -41,7 +41,7 @@ table() {
 # The last seed, with the reason for each member.
 decision() {
   echo
-  kube get rg -n "$NAMESPACE" "$GROUP" -o go-template='{{range .status.decisions}}{{if eq .point "seed"}}   who was started first, in term {{.term}}, asked of {{if .policy}}{{.policy}}{{else}}nobody{{end}}:
+  kube get rg -n "$NAMESPACE" "$GROUP" -o go-template='{{range .status.decisions}}{{if eq .point "seed"}}   who was started first, in term {{.term}}, {{if .policy}}asked of {{.policy}}{{else}}without a policy{{end}}:
 {{range .members}}{{printf "     %-10s %-12s %s\n" .member .result .reason}}{{end}}{{end}}{{end}}'
 }
 

@@ -5,18 +5,25 @@ use kube::api::{Api, ListParams};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
-use tanist_e2e::{Group, Outcome, Stage, WEB, batches, condition, kubectl, play, text, until, waits};
+use tanist_e2e::{Group, Outcome, Stage, WEB, batches, condition, kubectl, merge, play, text, until, waits};
 use tokio::sync::Mutex;
 
 /// The group, with web-0 active: at first that is whoever was well first.
 async fn create(stage: &Stage, changes: Value) -> Result<Group> {
     let group = Group { example: WEB, ..stage.group("web") };
-    group.create(changes).await?;
+    // On a busy machine a server that is well may answer late. A missing file, a dead server and a pod that is gone show at once all the same.
+    let status = ["timeout", "10", "wget", "-q", "-O", "/dev/null", "http://127.0.0.1:8080/healthy"];
+    let mut spec = json!({
+        "commands": {"status": {"exec": status, "timeoutSeconds": 15}},
+        "container_": {"readinessProbe": {"timeoutSeconds": 10}}
+    });
+    merge(&mut spec, changes);
+    group.create(spec).await?;
     group.ready(60).await?;
     group.change(json!({"preferredPrimary": "web-0"})).await?;
-    leads(&group, "web-0", 30).await?;
+    leads(&group, "web-0", 45).await?;
     group.change(json!({"preferredPrimary": null})).await?;
-    group.ready(30).await?;
+    group.ready(45).await?;
     Ok(group)
 }
 
@@ -43,17 +50,17 @@ fn another_member_is_active_when_the_active_one_is_lost() -> Outcome {
     play("active").run(async |stage| {
         let group = create(stage, json!({})).await?;
         ensure!(labelled(&group).await? == ["web-0"], "one label");
-        until("clients of web-0", 20, async || Ok(answers(&group, 2).await? == "web-0")).await?;
+        until("clients of web-0", 60, async || Ok(answers(&group, 2).await? == "web-0")).await?;
         let pod = group.member(0).pod().await?;
         let container = pod.spec.and_then(|spec| spec.containers.into_iter().next());
         let command = container.and_then(|container| container.command).unwrap_or_default();
         ensure!(command == ["sh", "-c"], "nothing is put around the program: {command:?}");
 
         group.member(0).delete(Some(0)).await?;
-        leads(&group, "web-1", 15).await?;
+        leads(&group, "web-1", 45).await?;
         let seen = group.ready(60).await?;
         ensure!(text(&seen, "/status/columns/primaries") == "web-1", "who is well stays active");
-        until("clients of web-1", 20, async || Ok(answers(&group, 2).await? == "web-1")).await?;
+        until("clients of web-1", 60, async || Ok(answers(&group, 2).await? == "web-1")).await?;
 
         group.member(1).exec(&["rm", "/www/healthy"]).await?;
         let seen = leads(&group, "web-0", 60).await?;
@@ -64,7 +71,7 @@ fn another_member_is_active_when_the_active_one_is_lost() -> Outcome {
 
         // The kubelet says at once that it ended.
         group.member(0).exec(&["kill", "1"]).await?;
-        leads(&group, "web-1", 20).await?;
+        leads(&group, "web-1", 45).await?;
         group.ready(60).await.map(drop)
     })
 }
@@ -80,15 +87,15 @@ fn without_a_member_that_is_well_nobody_is_active() -> Outcome {
         let nobody = |seen: &Value| condition(seen, "Degraded").starts_with("True NoCandidate: no member is well");
         let seen = group.until("nobody", 60, nobody).await?;
         ensure!(condition(&seen, "Ready").starts_with("False"), "{}", condition(&seen, "Ready"));
-        until("no label", 10, async || Ok(labelled(&group).await?.is_empty())).await?;
+        until("no label", 45, async || Ok(labelled(&group).await?.is_empty())).await?;
         group.member(1).exec(&["touch", "/www/healthy"]).await?;
-        leads(&group, "web-1", 30).await?;
+        leads(&group, "web-1", 45).await?;
         // An event and the count of takeovers tell of it, as of one by a command.
         let name =
             format!("tanist_failovers_total{{namespace=\"{}\",group=\"web\",cause=\"process\"}}", stage.namespace);
         let taken = stage.operator.metric(&stage.operator.pod().await?, &name).await?;
         ensure!(taken >= 1.0, "no takeover was counted as {name}");
-        until("the event", 30, async || {
+        until("the event", 60, async || {
             let events = kubectl(&["get", "events", "-n", &stage.namespace, "-o", "jsonpath={.items[*].message}"])?;
             Ok(events.contains("web-1 is the active member: no member was active"))
         })
@@ -136,7 +143,7 @@ fn a_group_is_updated_scaled_and_stopped_with_one_active_member() -> Outcome {
         let seen = group.ready(90).await?;
         ensure!(text(&seen, "/status/columns/primaries") == "web-0", "who is well stays active");
         group.change(json!({"preferredPrimary": "web-2"})).await?;
-        leads(&group, "web-2", 30).await?;
+        leads(&group, "web-2", 45).await?;
         group.change(json!({"preferredPrimary": null, "replicas": 0})).await?;
         group.until("no member", 90, |seen| condition(seen, "Ready").starts_with("True Stopped")).await?;
         looks.abort();

@@ -19,7 +19,7 @@ fn a_group_that_hangs_holds_up_no_other() -> Outcome {
         let asked = async || Ok(member.exec(&["grep", "-c", "begin", "/data/log.status"]).await?.code == 0);
         tanist_e2e::until("a status that hangs", 60, asked).await?;
         let group = stage.register(json!({})).await?;
-        group.ready(45).await?;
+        group.ready(60).await?;
         let seen = hanging.get().await?;
         ensure!(!condition(&seen, "Ready").starts_with("True"), "{}", condition(&seen, "Ready"));
         ensure!(seen.pointer("/status/record/intents").and_then(Value::as_array).is_none_or(Vec::is_empty));

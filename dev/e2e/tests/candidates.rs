@@ -26,7 +26,7 @@ async fn two_equal_one_older(group: &Group) -> Result<()> {
     group.copied(3).await?;
     group.member(2).fault("pull", "fail").await?;
     group.member(0).write(4).await?;
-    until("seven rows on register-1", 20, async || Ok(group.member(1).count().await? == 7)).await?;
+    until("seven rows on register-1", 60, async || Ok(group.member(1).count().await? == 7)).await?;
     ensure!(group.member(2).count().await? == 3);
     Ok(())
 }
@@ -43,7 +43,7 @@ fn only_equal_data_is_a_fallback_for_a_seed() -> Outcome {
         let old = group.delete_pods(None).await?;
         let tried = |seen: &Value| failures(seen, 0) >= 2 && failures(seen, 1) >= 2;
         // Each back-off is twice as long as the one before. Most of one has to be left, to be cut short: a busy machine may show it late.
-        let lasts = |seen: &Value| backed_off_until(seen).is_some_and(|end| end >= now() + 30);
+        let lasts = |seen: &Value| backed_off_until(seen).is_some_and(|end| end >= now() + 60);
         let stalled = group
             .until("failures of each, and a back-off that lasts", 300, |seen| {
                 tried(seen) && lasts(seen) && condition(seen, "Stalled").starts_with("True NoCandidateLeft")
@@ -56,7 +56,7 @@ fn only_equal_data_is_a_fallback_for_a_seed() -> Outcome {
         for ordinal in [0, 1] {
             group.member(ordinal).fault("seed", "clear").await?;
         }
-        // The back-off of each is 40 s or more by now; an administrator need not wait for it.
+        // The back-off of each is 80 s or more by now; an administrator need not wait for it.
         let before = group.executions().await?.len();
         group.annotate("tanist.dev/retry", "1").await?;
         let mut next = None;

@@ -16,11 +16,11 @@ fn has_intent(group: &Value, command: &str) -> bool {
 #[test]
 fn who_may_not_ask_how_a_command_ended_knows_nothing() -> Outcome {
     play("unasked").run(async |stage| {
-        let slow = json!([{"name": "REGISTER_FAULT_seed", "value": "register-0:slow 30 x1"}]);
+        let slow = json!([{"name": "REGISTER_FAULT_seed", "value": "register-0:slow 45 x1"}]);
         let changes = json!({"resyncIntervalSeconds": 1, "container_": {"env": slow}});
         let group = stage.register(changes).await?;
         group.until("the seed", 60, |seen| has_intent(seen, "seed")).await?;
-        until("the seed runs", 20, async || Ok(group.executions_of("seed", 0).await? == 1)).await?;
+        until("the seed runs", 60, async || Ok(group.executions_of("seed", 0).await? == 1)).await?;
         let rules = stage.operator.deny("pods/exec", &["get", "create"]).await?;
         let old = stage.operator.pod().await?;
         stage.operator.kill(&old).await?;
@@ -99,7 +99,7 @@ fn what_was_read_before_a_pause_does_not_decide_a_seed() -> Outcome {
         };
         group.until("seeds that fail", 120, failed).await?;
         group.change(json!({"paused": true})).await?;
-        group.until("the pause", 20, |seen| condition(seen, "Ready").starts_with("Unknown Paused")).await?;
+        group.until("the pause", 60, |seen| condition(seen, "Ready").starts_with("Unknown Paused")).await?;
         let chosen = group.member(2);
         for member in group.members(3) {
             member.fault("seed", "clear").await?;

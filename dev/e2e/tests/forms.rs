@@ -91,7 +91,7 @@ async fn routed(stage: &Stage) -> Result<()> {
         let ready = endpoints.filter(|e| e.conditions.as_ref().is_some_and(|c| c.ready == Some(true)));
         anyhow::Ok(ready.count())
     };
-    until("three endpoints of register-rw", 20, async || Ok(ready("register-rw").await? == 3)).await?;
+    until("three endpoints of register-rw", 60, async || Ok(ready("register-rw").await? == 3)).await?;
     ensure!(ready("register-ro").await? == 0, "there are no secondaries");
     Ok(())
 }

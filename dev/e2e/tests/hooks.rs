@@ -5,11 +5,10 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use tanist_e2e::{Group, Outcome, Stage, merge, play, text, until, waits};
 
-/// Notes on the volume of the member that executes it when it ran and what it was told, unless that member is deaf.
+/// Notes on the volume of the member that executes it when it ran and what it was told, unless that member is deaf. It does not end while it is held there.
 fn hook(name: &str) -> Value {
-    let script =
-        r#"[ ! -e /data/deaf ] || exit 7; read -r up rest < /proc/uptime; sleep 2; echo "$up $0 $*" >> /data/hooks"#;
-    json!({"exec": ["sh", "-c", script, name, "$(MEMBERS)"], "timeoutSeconds": 20})
+    let script = r#"[ ! -e /data/deaf ] || exit 7; read -r up rest < /proc/uptime; while [ -e /data/hold ]; do sleep 1; done; sleep 2; echo "$up $0 $*" >> /data/hooks"#;
+    json!({"exec": ["sh", "-c", script, name, "$(MEMBERS)"], "timeoutSeconds": 60})
 }
 
 async fn create(stage: &Stage) -> Result<Group> {
@@ -39,11 +38,14 @@ async fn told(group: &Group) -> Result<Vec<String>> {
 fn an_update_is_announced_and_ended_for_each_member() -> Outcome {
     play("hooks").run(async |stage| {
         let group = create(stage).await?;
+        // The primary executes the first command, which goes on until the operator is killed.
+        group.member(0).exec(&["touch", "/data/hold"]).await?;
         group.change(edition(2)).await?;
         let runs = |seen: &Value| text(seen, "/status/record/intents/0/command") == "beforeUpdate";
         group.until("the first announcement", 60, runs).await?;
         ensure!(editions(&group, 3).await? == ["-", "-", "-"], "no pod goes before it");
         stage.operator.kill(&stage.operator.pod().await?).await?;
+        group.member(0).exec(&["rm", "/data/hold"]).await?;
         let seen = updated(&group, 3, 2, 240).await?;
         let ended = |seen: &Value| seen.pointer("/status/record/batch").is_none();
         group.until("the last end", 60, ended).await?;

@@ -52,7 +52,8 @@ fn any_member_can_go() -> Outcome {
         ensure!(names(stage, "statefulsets")?.is_empty(), "{:?}", names(stage, "statefulsets")?);
         group.member(0).write(3).await?;
         group.copied(3).await?;
-        ensure!(behind(stage, "register-rw").await? == "register-0", "{}", behind(stage, "register-rw").await?);
+        let first = async || Ok(behind(stage, "register-rw").await? == "register-0");
+        until("the Service leads to the first one", 60, first).await?;
 
         let (pod, claim) = (group.member(1).uid().await?, uid(stage, "pvc", "data-register-1")?);
         group.member(1).delete(None).await?;

@@ -65,11 +65,11 @@ fn killed_while_commands_run() -> Outcome {
         group.member(0).write(3).await?;
         group.copied(3).await?;
         make_most_recent(&group, 2, 2).await?;
-        group.member(2).fault("seed", "slow 5 x1").await?;
-        group.member(0).fault("primary", "slow 5 x1").await?;
+        group.member(2).fault("seed", "slow 15 x1").await?;
+        group.member(0).fault("primary", "slow 15 x1").await?;
+        let (seeds, joins) = (group.executions_of("seed", 2).await?, group.executions_of("primary", 0).await?);
         let old = group.delete_pods(None).await?;
-        for (command, ordinal) in [("seed", 2), ("primary", 0)] {
-            let before = group.executions_of(command, ordinal).await.unwrap_or(0);
+        for (command, ordinal, before) in [("seed", 2, seeds), ("primary", 0, joins)] {
             let more = async || Ok(group.executions_of(command, ordinal).await? > before);
             until(&format!("{command} on register-{ordinal}"), 60, more).await?;
             stage.operator.kill(&stage.operator.pod().await?).await?;

@@ -28,7 +28,7 @@ fn a_secondary_that_is_a_little_behind_may_take_over() -> Outcome {
         group.copied(3).await?;
         group.member(2).fault("pull", "fail").await?;
         group.member(0).write(1).await?;
-        until("four rows on register-1", 20, async || Ok(group.member(1).count().await? == 4)).await?;
+        until("four rows on register-1", 60, async || Ok(group.member(1).count().await? == 4)).await?;
         ensure!(group.member(2).count().await? == 3);
 
         group.member(0).exec(&KILL).await?;

@@ -1,7 +1,7 @@
 //! Commands of unknown outcome, and pods that are not those of the plan.
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use tanist_e2e::{Group, Outcome, play, starts, waits};
+use tanist_e2e::{Group, Outcome, play, starts, until, waits};
 
 fn history(group: &Value) -> String {
     group.pointer("/status/record/history").map(Value::to_string).unwrap_or_default()
@@ -15,12 +15,12 @@ async fn seeds(group: &Group) -> Result<Vec<String>> {
 #[test]
 fn a_seed_that_succeeds_after_its_deadline_stays_the_only_one() -> Outcome {
     play("late").run(async |stage| {
-        let env = json!([{"name": "REGISTER_FAULT_seed", "value": "register-0:late 20 x1"}]);
+        let env = json!([{"name": "REGISTER_FAULT_seed", "value": "register-0:late 60 x1"}]);
         let commands = json!({"seed": {"timeoutSeconds": 5}});
         let group = stage.register(json!({"commands": commands, "container_": {"env": env}})).await?;
         let unknown = group.until("an unknown outcome", 60, |seen| waits(seen).contains("OutcomeUnknown")).await?;
         ensure!(waits(&unknown).contains("the outcome of seed on register-0 is unknown"), "{}", waits(&unknown));
-        group.ready(60).await?;
+        group.ready(120).await?;
         ensure!(starts(&group.executions().await?) == ["seed 0", "primary 1", "primary 2"]);
         let journal = group.journal().await?;
         ensure!(journal.iter().any(|e| e.edge == "late" && e.command == "seed"), "it was not late");
@@ -34,11 +34,17 @@ fn a_seed_that_succeeds_after_its_deadline_stays_the_only_one() -> Outcome {
 fn a_seed_that_never_ends_costs_its_pod() -> Outcome {
     play("never").run(async |stage| {
         let env = json!([{"name": "REGISTER_FAULT_seed", "value": "register-0:late 600 x1"}]);
-        let commands = json!({"seed": {"timeoutSeconds": 3}});
+        let commands = json!({"seed": {"timeoutSeconds": 10}});
         let changes = json!({"commands": commands, "unknownGraceSeconds": 8, "container_": {"env": env}});
         let group = stage.register(changes).await?;
+        // Before the outcome is unknown: from then on the pod lives for 8 s.
+        let mut old = String::new();
+        until("the pod of register-0", 60, async || {
+            old = group.member(0).uid().await?;
+            Ok(true)
+        })
+        .await?;
         group.until("an unknown outcome", 60, |seen| waits(seen).contains("OutcomeUnknown")).await?;
-        let old = group.member(0).uid().await?;
         let seen = group.recovered(&[old], 120).await?;
         ensure!(history(&seen).contains("was still unknown 8 s after its deadline"), "{}", history(&seen));
         ensure!(seeds(&group).await?.len() == 2, "{:?}", seeds(&group).await?);
@@ -82,12 +88,12 @@ fn a_container_that_restarts_in_a_command_heals() -> Outcome {
         let env = json!([{"name": "REGISTER_FAULT_seed", "value": "register-0:slow 30 x1"}]);
         let group = stage.register(json!({"container_": {"env": env}})).await?;
         let begun = async || Ok(group.executions_of("seed", 0).await? == 1);
-        tanist_e2e::until("the seed", 60, begun).await?;
+        until("the seed", 60, begun).await?;
         let member = group.member(0);
         let before = container(&group).await?;
         // The runner is PID 1; its end is the container's.
         let _ = member.exec(&["kill", "1"]).await;
-        tanist_e2e::until("another container", 30, async || Ok(container(&group).await? != before)).await?;
+        until("another container", 30, async || Ok(container(&group).await? != before)).await?;
         let seen = group.ready(90).await?;
         ensure!(history(&seen).contains("command-failed"), "{}", history(&seen));
         let all = group.executions().await?;

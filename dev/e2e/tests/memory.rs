@@ -28,7 +28,7 @@ fn a_paused_group_is_left_alone_and_a_wiped_status_is_rebuilt() -> Outcome {
         group.member(0).write(5).await?;
         group.change(json!({"paused": true})).await?;
         let paused =
-            group.until("the pause", 20, |seen| condition(seen, "Ready").starts_with("Unknown Paused")).await?;
+            group.until("the pause", 60, |seen| condition(seen, "Ready").starts_with("Unknown Paused")).await?;
         ensure!(
             condition(&paused, "Progressing").contains("spec.paused is set"),
             "{}",
@@ -38,7 +38,7 @@ fn a_paused_group_is_left_alone_and_a_wiped_status_is_rebuilt() -> Outcome {
         let old = group.member(1).uid().await?;
         group.member(1).delete(None).await?;
         group.member(1).replaced(&old, 60).await?;
-        stage.operator.rounds(4.0, 30).await?;
+        stage.operator.rounds(4.0, 60).await?;
         // The end of the old pod stops its application: that is the kubelet's doing, by the runner.
         let after: Vec<_> =
             group.journal().await?.into_iter().filter(|e| !(e.ordinal == 1 && e.command == "stop")).collect();
@@ -64,18 +64,21 @@ fn a_paused_group_is_left_alone_and_a_wiped_status_is_rebuilt() -> Outcome {
 #[test]
 fn a_status_that_is_wiped_during_a_takeover_makes_no_second_primary() -> Outcome {
     play("wiped-takeover").run(async |stage| {
-        let group = stage.register(led()).await?;
+        let mut changes = led();
+        // Longer than the fault and what a busy machine adds to it.
+        changes["commands"]["promote"]["timeoutSeconds"] = json!(120);
+        let group = stage.register(changes).await?;
         group.ready(60).await?;
         group.member(0).write(3).await?;
         group.copied(3).await?;
-        group.member(1).fault("promote", "slow 40 x1").await?;
+        group.member(1).fault("promote", "slow 55 x1").await?;
         group.member(0).exec(&KILL).await?;
         let begun = async || Ok(group.executions_of("promote", 1).await? == 1);
         until("promote on register-1", 60, begun).await?;
         group.change(json!({"preferredPrimary": "register-2"})).await?;
         wipe(&group).await?;
         // The claim of register-1 has the command that the status lost.
-        group.until("its end", 30, |seen| waits(seen).contains("promote has been running on register-1")).await?;
+        group.until("its end", 60, |seen| waits(seen).contains("promote has been running on register-1")).await?;
         ensure!(group.executions_of("promote", 2).await? == 0, "a second primary");
         let preferred = |seen: &Value| {
             text(seen, "/status/columns/primaries") == "register-2" && condition(seen, "Ready").starts_with("True")

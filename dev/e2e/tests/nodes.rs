@@ -231,6 +231,6 @@ fn a_node_is_drained_and_nothing_is_lost() -> Outcome {
         drop(third);
         group.member(leads).replaced(&old, 60).await?;
         group.ready(90).await?;
-        until("every row", 30, async || Ok(group.rows(5).await.is_ok())).await
+        until("every row", 60, async || Ok(group.rows(5).await.is_ok())).await
     })
 }

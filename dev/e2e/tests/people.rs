@@ -28,7 +28,7 @@ fn kubectl_behaves_as_users_expect() -> Outcome {
             stage,
             &["wait", "--for=condition=Ready", "--timeout=1s", "pod", "-l", "tanist.dev/group=register"],
         )?;
-        until("one eviction is allowed", 20, async || Ok(allowed(stage)? == "1")).await?;
+        until("one eviction is allowed", 60, async || Ok(allowed(stage)? == "1")).await?;
         group.member(0).write(3).await?;
         group.copied(3).await?;
 
@@ -38,12 +38,12 @@ fn kubectl_behaves_as_users_expect() -> Outcome {
         in_its_place(stage, &["delete", "pod", "register-2", "--wait=false"])?;
         wait(stage, "Ready=false")?;
         group.member(2).replaced(&old, 60).await?;
-        until("no eviction is allowed", 20, async || Ok(allowed(stage)? == "0")).await?;
+        until("no eviction is allowed", 60, async || Ok(allowed(stage)? == "0")).await?;
         let seen = group.get().await?;
         ensure!(text(&seen, "/status/columns/primaries") == "register-0", "the primary is left alone: {seen}");
         group.member(2).fault("secondary", "clear").await?;
         wait(stage, "Ready")?;
-        until("one eviction is allowed again", 20, async || Ok(allowed(stage)? == "1")).await?;
+        until("one eviction is allowed again", 60, async || Ok(allowed(stage)? == "1")).await?;
         logged(&stage.operator.log().await)?;
         group.rows(3).await
     })
@@ -71,7 +71,7 @@ fn a_service_is_opened_and_closed_again() -> Outcome {
         ensure!(shown == "NodePort Local a", "{shown}");
         let targets = "jsonpath={.items[*].endpoints[*].targetRef.name}";
         let label = "kubernetes.io/service-name=register-rw";
-        until("the primary alone behind it", 20, async || {
+        until("the primary alone behind it", 60, async || {
             Ok(in_its_place(stage, &["get", "endpointslice", "-l", label, "-o", targets])? == "register-0")
         })
         .await?;

@@ -11,8 +11,8 @@ fn a_settled_group_is_left_alone() -> Outcome {
         group.ready(60).await?;
         // What Kubernetes itself writes after a start comes to rest first.
         let mut before = stage.versions().await?;
-        until("rest", 30, async || {
-            stage.operator.rounds(2.0, 20).await?;
+        until("rest", 180, async || {
+            stage.operator.rounds(2.0, 60).await?;
             let earlier = std::mem::replace(&mut before, stage.versions().await?);
             Ok(earlier == before)
         })
@@ -21,7 +21,7 @@ fn a_settled_group_is_left_alone() -> Outcome {
         // On a busy machine a status may take seconds, and a role that cannot be read is written. So of six attempts one has to be quiet.
         let mut earlier = before;
         for attempt in 1..=6 {
-            stage.operator.rounds(10.0, 40).await?;
+            stage.operator.rounds(10.0, 120).await?;
             let after = stage.versions().await?;
             if after == earlier {
                 break;

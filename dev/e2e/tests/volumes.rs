@@ -47,9 +47,9 @@ fn volumes_grow_under_the_application() -> Outcome {
             |seen: &Value| text(seen, "/status/volumes/data/capacity") == "48Mi" && !waits(seen).contains("Volume");
         group.until("the status says it", 30, is_told).await?;
         ensure!(uids(&group, 2).await? == pods, "a pod was made anew");
-        let events =
-            kubectl(&["-n", &stage.namespace, "get", "events", "--field-selector=reason=VolumeGrows", "-o", "name"])?;
-        ensure!(events.lines().count() == 2, "{events}");
+        // Events are written beside the round.
+        let grows = ["-n", &stage.namespace, "get", "events", "--field-selector=reason=VolumeGrows", "-o", "name"];
+        until("an event for each volume", 60, async || Ok(kubectl(&grows)?.lines().count() == 2)).await?;
 
         let smaller = group.change(claims("growing", "32Mi")).await.expect_err("a smaller size was admitted");
         ensure!(format!("{smaller:#}").contains("no volume can be made smaller"), "{smaller:#}");

@@ -110,6 +110,13 @@ impl Stub {
         self.set_object(path, object);
     }
 
+    /// Puts another object of the same version under that path, which no API server does.
+    pub fn replace(&self, path: &str, uid: &str) {
+        let mut state = self.lock();
+        let object = state.objects.get_mut(path).unwrap();
+        object["metadata"]["uid"] = uid.into();
+    }
+
     pub fn get(&self, path: &str) -> Option<Value> {
         self.lock().objects.get(path).cloned()
     }

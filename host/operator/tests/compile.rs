@@ -81,7 +81,7 @@ async fn a_policy_is_compiled_elsewhere_and_used_here() {
     let _alone = ALONE.lock().await;
     let bytes = sequence();
     let compiled = ask(tanist(), bytes.clone(), LIMITS).await.unwrap();
-    let engine = Engine::new(Limits::default()).unwrap();
+    let engine = Engine::new(Limits::default().unhurried()).unwrap();
     let policy = Policy::from_compiled(&engine, "builtin/sequence", &bytes, &compiled).unwrap();
     assert_eq!((policy.name().name.as_str(), engine.compilations()), ("sequence", 0));
 }

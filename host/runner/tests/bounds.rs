@@ -3,7 +3,6 @@
 mod common;
 use common::*;
 use std::fs;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 fn exec(member: &Member, token: &str, deadline: &str, script: &str) -> Frame {
@@ -14,15 +13,20 @@ fn exec(member: &Member, token: &str, deadline: &str, script: &str) -> Frame {
 #[test]
 fn the_deadline_ends_the_process_group_and_the_outcome_is_unknown() {
     let member = Member::start(&[]);
-    let began = Instant::now();
     let script = "sleep 60 & echo $! > DIR/child; trap 'echo tidied; exit 0' TERM; echo begun; wait";
-    let frame = exec(&member, "t", "3", script);
-    // An orderly exit after our TERM is no success: it is not known how far the command came.
-    assert_eq!((frame.outcome.as_str(), frame.stdout.as_str()), ("unknown:deadline", "begun\ntidied\n"));
-    // What it said last is proof that no KILL came: that would have ended the shell before its trap.
-    assert!(began.elapsed() >= Duration::from_secs(3), "{:?}", began.elapsed());
-    eventually("the child is gone", || !alive(&member.lines_of("child")[0]));
-    assert_eq!(member.settle("t").outcome, "unknown:deadline");
+    let in_order = (1..=3).map(|n| format!("t{n}")).find(|token| {
+        let began = Instant::now();
+        let frame = exec(&member, token, "10", script);
+        // An orderly exit after our TERM is no success: it is not known how far the command came.
+        assert_eq!(frame.outcome, "unknown:deadline");
+        assert!(began.elapsed() >= Duration::from_secs(10), "{:?}", began.elapsed());
+        eventually("the child is gone", || !alive(&member.lines_of("child")[0]));
+        assert_eq!(member.settle(token).outcome, "unknown:deadline");
+        // What it said last is proof that no KILL came: that would have ended the shell before its trap. A slow machine may need more than the 2 s
+        // between the two: then it is tried again.
+        frame.stdout == "begun\ntidied\n"
+    });
+    assert!(in_order.is_some(), "KILL came before the trap had ended");
     assert_eq!(member.sh("next", "true").outcome, "exited:0");
 }
 
@@ -30,10 +34,10 @@ fn the_deadline_ends_the_process_group_and_the_outcome_is_unknown() {
 fn who_ignores_term_is_killed_two_seconds_later() {
     let member = Member::start(&[]);
     let began = Instant::now();
-    let frame = exec(&member, "t", "3", "trap '' TERM; (trap '' TERM; echo $$; sleep 600) & sleep 600");
+    let frame = exec(&member, "t", "10", "trap '' TERM; (trap '' TERM; echo $$; sleep 600) & sleep 600");
     assert_eq!(frame.outcome, "unknown:deadline");
     // Not before its two seconds, and long before it would have ended.
-    assert!(began.elapsed() >= Duration::from_secs(5), "{:?}", began.elapsed());
+    assert!(began.elapsed() >= Duration::from_secs(12), "{:?}", began.elapsed());
 }
 
 #[test]
@@ -42,7 +46,7 @@ fn a_group_that_outlives_its_leader_at_the_deadline_is_killed_too() {
     let frame = exec(
         &member,
         "t",
-        "3",
+        "10",
         "(trap '' TERM; echo $(cut -d' ' -f4 /proc/self/stat) > DIR/child; sleep 60 & wait; sleep 60) & wait",
     );
     assert_eq!(frame.outcome, "unknown:deadline");
@@ -54,19 +58,27 @@ fn a_group_that_outlives_its_leader_at_the_deadline_is_killed_too() {
 fn a_flood_of_output_is_cut_and_memory_stays_flat() {
     let member = Member::start(&[]);
     let before = member.memory_kb();
-    let options = ["--token", "t", "--uid", UID, "--deadline", "2"];
-    let mut client = member.ask("exec", &options, &["sh", "-c", "cat /dev/zero & cat /dev/zero >&2"]);
-    let client = client.stdout(Stdio::piped()).spawn().unwrap();
-    eventually("it floods", || member.path("state/tokens/t").exists());
-    // For as long as it floods.
-    let mut most = 0;
-    while member.settle("t").outcome == "running" {
-        most = most.max(member.memory_kb());
+    let (full, mut kept) = ((64 * 1024, 16 * 1024, true), (0, 0, false));
+    // A flood keeps a small machine busy, so it is short at first; only where that does not fill both outputs it lasts longer.
+    for deadline in ["2", "5", "10"] {
+        let token = format!("t{deadline}");
+        let options = ["--token", &token, "--uid", UID, "--deadline", deadline];
+        let client = member.ask("exec", &options, &["sh", "-c", "cat /dev/zero & cat /dev/zero >&2"]).spawn().unwrap();
+        eventually("it floods", || member.path(&format!("state/tokens/{token}")).exists());
+        // For as long as it floods.
+        let mut most = 0;
+        while member.settle(&token).outcome == "running" {
+            most = most.max(member.memory_kb());
+        }
+        let frame = frame_of(client.wait_with_output().unwrap());
+        assert_eq!(frame.outcome, "unknown:deadline");
+        assert!(most < before + 2048, "{before} kB became {most} kB");
+        kept = (frame.stdout.len(), frame.stderr.len(), frame.cut);
+        if kept == full {
+            break;
+        }
     }
-    let frame = frame_of(client.wait_with_output().unwrap());
-    assert_eq!((frame.outcome.as_str(), frame.cut), ("unknown:deadline", true));
-    assert_eq!((frame.stdout.len(), frame.stderr.len()), (64 * 1024, 16 * 1024));
-    assert!(most < before + 2048, "{before} kB became {most} kB");
+    assert_eq!(kept, full);
 }
 
 #[test]
@@ -101,11 +113,20 @@ fn an_answer_is_cut_while_somebody_else_holds_its_stdout() {
     assert_eq!((frame.outcome.as_str(), frame.stdout.as_str(), frame.cut), ("exited:0", "12", true));
     assert!(member.settle("half").cut, "the stored answer says so too");
     // Whoever has let go of stdout in time, or holds nothing but stderr, leaves a whole answer.
-    let frame = member.sh("whole", "printf 12; (until test -e DIR/go; do sleep 0.05; done) > /dev/null &");
+    let whole = "printf 12; (touch DIR/off; until test -e DIR/go; do sleep 0.05; done) > /dev/null & \
+                 until test -e DIR/off; do sleep 0.02; done";
+    let frame = member.sh("whole", whole);
     assert_eq!((frame.outcome.as_str(), frame.stdout.as_str(), frame.cut), ("exited:0", "12", false));
     fs::write(member.path("go"), "").unwrap();
-    let frame = member.sh("late", "(sleep 0.05; printf 34) & printf 12");
-    assert_eq!((frame.stdout.as_str(), frame.cut), ("1234", false), "what comes within 200 ms belongs to it");
+    // It writes when the command itself was reaped, and some time after that. A slow machine may need more than 200 ms for it: then the answer says that
+    // it is cut, and it is tried again.
+    let late = "(while kill -0 $$ 2> /dev/null; do sleep 0.01; done; sleep 0.05; printf 34) & printf 12";
+    let in_time = (1..=10).any(|n| {
+        let frame = member.sh(&format!("late-{n}"), late);
+        assert!(frame.cut || frame.stdout == "1234", "{frame:?}");
+        !frame.cut
+    });
+    assert!(in_time, "what comes within 200 ms belongs to it");
 }
 
 #[test]
@@ -145,7 +166,7 @@ fn commands_get_no_input_the_containers_environment_and_a_group_of_their_own() {
 fn a_slow_writer_meets_the_deadline_like_everyone() {
     let member = Member::start(&[]);
     let began = Instant::now();
-    let frame = exec(&member, "t", "3", "while :; do printf x; sleep 0.05; done");
+    let frame = exec(&member, "t", "10", "while :; do printf x; sleep 0.05; done");
     let most = began.elapsed().as_millis() / 50;
     assert_eq!(frame.outcome, "unknown:deadline");
     assert!((1..=most).contains(&(frame.stdout.len() as u128)), "{} of {most}", frame.stdout.len());

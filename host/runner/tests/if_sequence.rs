@@ -16,8 +16,9 @@ fn member(data: &str) -> Member {
 }
 
 fn begin(member: &Member, token: &str, expected: &str, more: &[&str], script: &str) -> Child {
-    let look = ["--if-sequence", expected, "--sequence-deadline", "10", "--sequence-args", "3"];
-    let all = [&["--token", token, "--uid", UID, "--deadline", "20"], &look[..], more].concat();
+    // Long enough for everything that is asked while a test holds the sequence command.
+    let look = ["--if-sequence", expected, "--sequence-deadline", "60", "--sequence-args", "3"];
+    let all = [&["--token", token, "--uid", UID, "--deadline", "60"], &look[..], more].concat();
     let (sequence, script) = (member.script(SEQUENCE), member.script(script));
     member.ask("exec", &all, &["sh", "-c", &sequence, "sh", "-c", &script]).spawn().unwrap()
 }
@@ -88,7 +89,7 @@ fn an_answer_that_is_cut_starts_nothing() {
 fn a_sequence_that_hangs_is_ended_at_its_own_deadline() {
     let member = member("7\n");
     fs::write(member.path("hold"), "").unwrap();
-    let short = ["--sequence-deadline", "0.3"];
+    let short = ["--sequence-deadline", "0.3", "--deadline", "20"];
     let frame = only_if(&member, "t", "7", &short);
     assert_eq!(
         (frame.outcome.as_str(), frame.stderr.as_str()),

@@ -39,7 +39,7 @@ fn only_if(member: &Member, token: &str, codes: &str, script: &str) -> Frame {
 /// Begins an exec and returns once a poll has begun; there are none but its own.
 fn begin_look(member: &Member, token: &str, options: &[&str], script: &str) -> Child {
     let before = member.lines_of("polls").len();
-    let all = [&["--token", token, "--uid", UID, "--deadline", "20"], options].concat();
+    let all = [&["--token", token, "--uid", UID, "--deadline", "60"], options].concat();
     let client = member.ask("exec", &all, &["sh", "-c", &member.script(script)]).spawn().unwrap();
     eventually("it looks", || member.lines_of("polls").len() > before);
     client
@@ -100,7 +100,8 @@ fn the_answer_that_stands_is_not_believed() {
 fn a_poll_that_began_before_the_request_is_not_believed_and_not_overtaken() {
     for (before, now, outcome) in [(7, 8, "not-started:role"), (8, 7, "exited:0")] {
         for options in [&["--if-status", "7"][..], &["--if-status", "7", "--quiet-status"]] {
-            let member = watched("5", &[]);
+            // The poll is held until it is released; nothing else may end it.
+            let member = watched("60", &[]);
             member.says(before);
             hold(&member);
             let older = member.ask("status", &["--uid", UID], &[]).spawn().unwrap();
@@ -128,6 +129,8 @@ fn a_known_token_gets_its_answer_without_a_look() {
     let again = |member: &Member, token| only_if(member, token, "7", "echo again >> DIR/ran").outcome;
     assert_eq!(again(&member, "finished"), "exited:3");
     assert_eq!(again(&member, "void"), "not-started:void");
+    // A client gives up its poll after 2 s, and that may still be to come: it is over when one that was asked for later is.
+    member.status();
     let polls = member.lines_of("polls").len();
     let same = member.begin_sh("runs", &["--if-status", "7"], "echo again >> DIR/ran");
     eventually("both wait", || threads(member.pid(), "client") == 2);
@@ -141,6 +144,8 @@ fn a_known_token_gets_its_answer_without_a_look() {
     fs::remove_file(member.path("go")).unwrap();
     let cut = member.begin_sh("cut", &[], "echo ran >> DIR/ran; until test -e DIR/go; do sleep 0.05; done");
     eventually("it ran", || member.lines_of("ran").len() == 3);
+    // No poll is left that could note its end later.
+    member.status();
     member.kill();
     cut.wait_with_output().unwrap();
     fs::write(member.path("go"), "").unwrap();
@@ -154,7 +159,7 @@ fn a_known_token_gets_its_answer_without_a_look() {
 
 #[test]
 fn nothing_else_starts_while_it_looks() {
-    let member = watched("5", &[]);
+    let member = watched("60", &[]);
     hold(&member);
     let options = ["--if-status", "7", "--expect", "running"];
     let first = begin_look(&member, "first", &options, "echo first >> DIR/ran");
@@ -175,7 +180,7 @@ fn nothing_else_starts_while_it_looks() {
 
 #[test]
 fn a_hung_status_starts_nothing_and_holds_nothing_up_for_longer_than_a_poll() {
-    let member = watched("0.5", &[]);
+    let member = watched("5", &[]);
     hold(&member);
     for options in [&["--if-status", "7"][..], &["--if-status", "7", "--quiet-status"]] {
         let frame = member.exec_with("t", options, &["touch", member.path("ran").to_str().unwrap()]);
@@ -276,7 +281,7 @@ fn between_the_look_of_a_quiet_command_and_its_act_nobody_polls() {
 
 #[test]
 fn a_look_that_was_given_up_never_comes_beside_the_next_quiet_command() {
-    let member = watched("5", &[]);
+    let member = watched("60", &[]);
     hold(&member);
     let older = member.ask("status", &["--uid", UID], &[]).spawn().unwrap();
     eventually("the older poll", || member.lines_of("polls").len() == 3);

@@ -35,7 +35,7 @@ fn as_pid_one_it_counts_reaps_stops_and_takes_everyone_along() {
     let stop = member.script("kill $(cat DIR/app); echo stop >> DIR/stopped");
     let mut outer = Container(
         Command::new("unshare")
-            .args(["-p", "-f", "--mount-proc", "--kill-child", BIN, "serve", "--uid", UID, "--grace", "5", "--state"])
+            .args(["-p", "-f", "--mount-proc", "--kill-child", BIN, "serve", "--uid", UID, "--grace", "10", "--state"])
             .arg(member.path("state"))
             .args(["--status-interval", "60", "--status-arg", "sh", "--status-arg", "-c", "--status-arg", &status])
             .args(["--stop-arg", "sh", "--stop-arg", "-c", "--stop-arg", &stop])

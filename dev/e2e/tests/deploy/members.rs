@@ -79,6 +79,13 @@ impl Shop {
         Ok(SlowStart { ordinal, before, token: open.pop().context("no intent")? })
     }
 
+    /// Ends what makes the start take its time: it goes on to its work.
+    pub async fn end_sleep(&self, slow: &SlowStart) -> Result<()> {
+        let ended = self.group.member(slow.ordinal).exec(&["sh", "-c", "kill $(pidof sleep)"]).await?;
+        ensure!(ended.code == 0, "the slow start does not sleep: {ended:?}");
+        Ok(())
+    }
+
     /// Checks that the start is still open.
     pub async fn is_open(&self, slow: &SlowStart) -> Result<()> {
         let open = self.intents(slow.ordinal).await?;

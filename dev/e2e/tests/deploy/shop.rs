@@ -74,7 +74,7 @@ impl Shop {
     pub async fn form(&self) -> Result<()> {
         let mut group = example()?;
         let spec = json!({
-            "commands": {"primary": {"timeoutSeconds": 180}},
+            "commands": {"primary": {"timeoutSeconds": 600}},
             "template": {"spec": {"affinity": {"podAntiAffinity": {}}, "topologySpreadConstraints": []}}
         });
         tanist_e2e::merge(&mut group, json!({"spec": spec}));

@@ -10,6 +10,9 @@ use std::path::Path;
 use std::process::Command;
 use tanist_e2e::{Outcome, condition, kubectl_given, merge, root, run, text, until};
 
+/// Seconds that a start takes until it is cut short: more than Helm may wait for an upgrade, and another operator for the lead.
+const OUTLIVES: u32 = 400;
+
 // Groups and open commands of the release before go on under this one, and after a roll-back under that one again. Nothing is executed twice, and
 // no pod is touched.
 #[test]
@@ -21,20 +24,22 @@ fn an_open_command_outlives_an_upgrade_and_a_roll_back() -> Outcome {
         shop.group.change(json!({"labels": ["tier"]})).await?;
         shop.group.ready(180).await?;
 
-        let (old, slow) = (leader()?, shop.begin_slow_start(2, 110).await?);
+        let (old, slow) = (leader()?, shop.begin_slow_start(2, OUTLIVES).await?);
         let pods = shop.pods().await?;
         chart("upgrade", "tanist-crds", &[])?;
         release("upgrade", &[])?;
         handed_over(shop, &old, PRESENT, &slow).await?;
+        shop.end_sleep(&slow).await?;
         shop.started_once(&slow, &pods).await?;
         former_runner_goes_on(shop, &slow, &pods).await?;
         former_labels_go_on(shop).await?;
 
-        let (old, slow) = (leader()?, shop.begin_slow_start(1, 110).await?);
+        let (old, slow) = (leader()?, shop.begin_slow_start(1, OUTLIVES).await?);
         let pods = shop.pods().await?;
         roll_back(1)?;
         handed_over(shop, &old, PREVIOUS, &slow).await?;
         record_is_read(shop).await?;
+        shop.end_sleep(&slow).await?;
         shop.started_once(&slow, &pods).await
     })
 }

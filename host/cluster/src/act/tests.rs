@@ -15,6 +15,8 @@ use tanist_core::snapshot::{ClaimMark, Evidence, Object};
 
 #[path = "ending_tests.rs"]
 mod ending;
+#[path = "late_tests.rs"]
+mod late;
 #[path = "state_tests.rs"]
 mod state;
 #[path = "update_tests.rs"]

@@ -159,6 +159,9 @@ pub fn begin(
         let task = async move {
             let result = write.await;
             let wakes = wakes || result.is_err();
+            if let Err(error @ (Error::Outdated | Error::Overtaken(_))) = &result {
+                info!(reason = %error, "not written; the next round decides anew");
+            }
             let failed = result.err().filter(|error| !matches!(error, Error::Outdated | Error::Overtaken(_)));
             let ended = ctx.clock.moment();
             ctx.hints.with_group(&uid, |h| {

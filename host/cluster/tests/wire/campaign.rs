@@ -22,8 +22,8 @@ const FAULTS: u64 = 50_000;
 /// What a long run may add to the memory of a short one, in bytes. A conversation that kept one buffer of a pipe would add more.
 const GROWTH: u64 = 32 << 20;
 
-/// How often to look whether everything is gone.
-const LOOKS: u32 = 1_000;
+/// How often to look whether everything is gone: for a minute, which also a busy machine does not need.
+const LOOKS: u32 = 6_000;
 
 /// Runs one test at a time, because they count what belongs to the process.
 pub fn alone<T>(test: impl Future<Output = T>) -> T {

@@ -331,6 +331,18 @@ fn remembered_positions_are_joined_to_the_members() {
     assert_eq!(read(&mut look, Role::Stopped, 16).0, Position::NotAsked, "and it is forgotten");
 }
 
+// S13: an operator that starts knows no position, whatever the one before it read. The member was started by hand and stopped again
+// in between, perhaps.
+#[test]
+fn an_operator_that_starts_reads_every_position_anew() {
+    let mut look = Look::new();
+    assert_eq!(answered(&mut look, 10_000), Position::Empty);
+    look.readings = Readings::default();
+    look.s.members[1].position = Position::NotAsked;
+    look.answers(Role::Stopped, 12);
+    assert_eq!(look.s.members[1].position, Position::NotAsked);
+}
+
 /// What is known of the position of db-1 when an answer comes that was asked for at that moment.
 fn answered(look: &mut Look, asked: u64) -> Position {
     let pod = look.s.members[1].pod.clone().unwrap();

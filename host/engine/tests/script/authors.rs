@@ -66,8 +66,8 @@ fn a_point_that_is_not_asked_has_no_lines() {
     assert_eq!(script.policy.lines().unwrap().unwrap(), Lines { statements: vec![1, 2], ran: vec![] });
     let elsewhere = Layer { points: Some(vec![Point::Join]), ..script };
     assert!(elsewhere.lines(&question(Point::Seed)).is_none());
-    let component =
-        Policy::load(&tanist_engine::Engine::new(Limits::default()).unwrap(), "", &built("prefer")).unwrap();
+    let engine = tanist_engine::Engine::new(Limits::default().unhurried()).unwrap();
+    let component = Policy::load(&engine, "", &built("prefer")).unwrap();
     let parameters = component.validate(r#"{"member": "db-1"}"#).unwrap();
     let component = Layer { policy: Arc::new(component), points: None, parameters };
     assert!(component.lines(&question(Point::Seed)).is_none() && component.policy.lines().is_none());

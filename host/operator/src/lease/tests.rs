@@ -21,7 +21,7 @@ fn a_lease_is_taken_when_free_ours_or_silent() {
 }
 
 // A51: a holder that missed a renewal and whose pod has ended is not waited for.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_holder_that_has_ended_is_not_waited_for() {
     for (seconds, takes) in [(0, false), (3, false), (4, true)] {
         let (client, asked) = mock::server(|_, path, _| {

@@ -108,7 +108,7 @@ impl Member {
 
     /// A status command that exits with what the file `code` says, fast polls, readiness on a free port.
     pub fn with_status(options: &[&str]) -> Member {
-        let mut all = vec!["--listen", "127.0.0.1:0", "--status-interval", "0.1", "--status-timeout", "1"];
+        let mut all = vec!["--listen", "127.0.0.1:0", "--status-interval", "0.1", "--status-timeout", "10"];
         for argument in ["sh", "-c", "exit $(cat DIR/code)"] {
             all.extend(["--status-arg", argument]);
         }
@@ -213,11 +213,22 @@ impl Member {
         frame_of(self.ask("status", &["--uid", UID], &[]).output().unwrap())
     }
 
-    pub fn get(&self, path: &str) -> (u16, String) {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).unwrap();
+    /// The answer to a request over HTTP. A connection has 0.9 s for its request; if a slow machine spends them before that is written, there is no answer,
+    /// and the request is sent again.
+    pub fn http(&self, request: &str) -> String {
         let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
+        eventually("an answer", || {
+            let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+            text.clear();
+            // A connection that was closed too early may also be an error here: no answer either.
+            let _ = stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_string(&mut text));
+            !text.is_empty()
+        });
+        text
+    }
+
+    pub fn get(&self, path: &str) -> (u16, String) {
+        let text = self.http(&format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n"));
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
     }
