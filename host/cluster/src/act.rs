@@ -40,12 +40,12 @@ use crate::observe;
 use crate::observe::Observed;
 use crate::report;
 use crate::slots::Slot;
-use second_look::{asks_in_place, look_again, look_before_run};
+use second_look::{asks_in_place, gives_turn, look_before_run};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tanist_api::ReplicaGroup;
-use tanist_core::checked::{Deletion, Discard, Scaling, Start, recheck_discard, recheck_scaling};
+use tanist_core::checked::{Deletion, Discard, Scaling, Start, Turn};
 use tanist_core::contract::MemberName;
 use tanist_core::freshness::{Ask, FRESH, Moment};
 use tanist_core::memory;
@@ -164,6 +164,7 @@ enum Prepared {
     Deletion(Deletion),
     Discard(Discard),
     Scaling(Scaling),
+    Turn(Turn),
 }
 
 impl<'a> Acting<'a> {
@@ -235,7 +236,7 @@ impl<'a> Acting<'a> {
         match result {
             Ok(()) => self.outcome.done.push(action.clone()),
             // Nobody waits for a move, so it is no trouble that something changed meanwhile.
-            Err((Error::Recheck(what, why), spoiled)) if is_move(action) => {
+            Err((Error::Recheck(what, why), spoiled)) if is_move(action) || matches!(action, Action::Route { .. }) => {
                 info!(reason = %why, "not done: {what}");
                 self.missing.add(spoiled);
             }
@@ -275,6 +276,9 @@ impl<'a> Acting<'a> {
             }
             Action::DeleteClaim { claim, uid, .. } => Prepared::Discard(self.look_before_discard(claim, uid).await?),
             Action::Scale { replicas } => Prepared::Scaling(self.look_before_scaling(*replicas).await?),
+            Action::Route { member, pod_uid, .. } if gives_turn(&self.observed.snapshot, action) => {
+                Prepared::Turn(self.look_before_turn(member, pod_uid).await?)
+            }
             // Its number has to be in the record.
             Action::Create { .. } => Prepared::Nothing,
             Action::Apply(_) | Action::Nudge { .. } | Action::Route { .. } => return Ok(Prepared::Nothing),
@@ -327,18 +331,6 @@ impl<'a> Acting<'a> {
         Ok((slot, start))
     }
 
-    async fn look_before_discard(&self, claim: &str, uid: &str) -> Result<Discard, Error> {
-        let live = look_again(self.ctx, self.observed, &self.outcome.object, Ask::Everyone).await?;
-        recheck_discard(&self.observed.snapshot, &live, uid)
-            .map_err(|v| Error::Recheck(format!("delete the claim {claim}"), v))
-    }
-
-    async fn look_before_scaling(&self, replicas: u32) -> Result<Scaling, Error> {
-        let live = look_again(self.ctx, self.observed, &self.outcome.object, Ask::Everyone).await?;
-        recheck_scaling(&self.observed.snapshot, &live, replicas)
-            .map_err(|v| Error::Recheck(format!("shrink to {replicas} members"), v))
-    }
-
     async fn perform(&self, action: &Action, prepared: Prepared) -> Result<(), Error> {
         let (ctx, snapshot) = (self.ctx, &self.observed.snapshot);
         let namespace = &snapshot.group.namespace;
@@ -350,9 +342,10 @@ impl<'a> Acting<'a> {
             }
             (Action::DropSet { uid, version }, _) => upkeep::drop_set(ctx, self.observed, uid, version),
             (Action::Create { member, objects }, _) => upkeep::create(ctx, self.observed, member, objects),
-            (Action::Route { member, pod_uid, role, ready, version }, _) => {
+            (Action::Route { member, pod_uid, role, ready, version }, prepared) => {
+                let seen = if let Prepared::Turn(turn) = &prepared { Some(turn.version()) } else { None };
                 let turns = self.changes_gate(member, *ready).then_some(*ready);
-                let (role, version) = (*role, version.as_deref());
+                let (role, version) = (*role, seen.or(version.as_deref()));
                 let to = Shown { pod: member.as_str(), uid: pod_uid, version, role, ready: turns, now: snapshot.now };
                 route(ctx, namespace, &to).await
             }

@@ -20,7 +20,7 @@ mod update;
 mod volumes;
 mod zones;
 
-pub use active::{becomes_active, is_alone, stays_active};
+pub use active::{becomes_active, gets_label, stays_active};
 pub use answers::reply;
 pub use failover::{Behind, FailoverOrder, failover_alone, is_running_secondary};
 pub use hooks::{

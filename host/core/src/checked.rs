@@ -1,6 +1,6 @@
 //! The second look: a decision is checked against a new snapshot just before it is carried out (docs/safety.md, S6, S8, S9).
 //!
-//! Only this module can make a [`Start`], a [`Deletion`], a [`Discard`] or a [`Scaling`], and the code that acts needs one of them. So an action without a
+//! Only this module can make a [`Start`], a [`Deletion`], a [`Turn`], a [`Discard`] or a [`Scaling`], and the code that acts needs one of them. So an action without a
 //! second look does not compile.
 use crate::check;
 use crate::contract::MemberName;
@@ -46,6 +46,20 @@ impl Deletion {
     }
 
     /// The pod's `resourceVersion` in the second look: a precondition of the deletion.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+}
+
+/// A pod that may get the label of the active member of its group now.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Turn {
+    version: String,
+}
+
+impl Turn {
+    /// The pod's `resourceVersion` in the second look: a precondition of the label.
     #[must_use]
     pub fn version(&self) -> &str {
         &self.version
@@ -149,6 +163,26 @@ pub fn recheck_deletion(
         DeletionCause::Failure => check::failed_member(&again, member)?,
     }
     Ok(Deletion { member: name.clone(), uid: pod.uid.clone(), version: pod.version.clone() })
+}
+
+/// The same just before a pod gets the label of the active member (E24). The second look sees the pods after the first one has seen the record: so no other process that decided by an earlier record comes between.
+///
+/// # Errors
+/// Why the pod does not get it.
+pub fn recheck_turn(
+    decided: &Snapshot,
+    live: &Snapshot,
+    name: &MemberName,
+    pod_uid: &str,
+) -> Result<Turn, check::Violation> {
+    let (again, _) = look_again(decided, live);
+    let found = again.member(name).and_then(|m| Some((m, m.pod.as_ref().filter(|p| p.uid == pod_uid)?)));
+    let Some((member, pod)) = found else {
+        let message = format!("the pod of {name} was replaced");
+        return Err(check::broken_by(check::Rule::TargetReplaced, name, message));
+    };
+    check::gets_label(&again, member)?;
+    Ok(Turn { version: pod.version.clone() })
 }
 
 /// The same just before pods are deleted together for an update. Each is held against what will be when those before it are gone, and either all of them may go or none:

@@ -115,6 +115,10 @@ pub struct Record {
     /// The active member of an active/passive group. Absent: none is. An operator that does not know this field cannot read the record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active: Option<Active>,
+    /// The pods of members of an active/passive group that were active, by member, until no write that was decided in their turn can give them the label any more. Empty: there are none. An operator that
+    /// does not know this field cannot read the record meanwhile.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub gave_way: BTreeMap<MemberName, String>,
     /// The term that the last recovery opened. A volume of an earlier term may be all that is left of what was given up, so its claim is never deleted. Absent: there was no recovery.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovered_term: Option<u64>,

@@ -109,6 +109,12 @@ impl Default for App {
 }
 
 impl App {
+    /// One of an active/passive group, which works by itself: it has no role of its own, and counts as one that serves and does not lead.
+    #[must_use]
+    pub fn works() -> Self {
+        App { role: Role::Secondary, ..App::default() }
+    }
+
     /// The exit code of `status`.
     #[must_use]
     pub fn status(&self) -> u8 {
@@ -136,6 +142,20 @@ pub fn group(name: &str, replicas: u64, primaries: u64) -> ReplicaGroup {
                 "status": command("status"), "sequence": command("sequence"), "stop": command("stop"),
                 "primary": command("primary"), "secondary": command("secondary")
             }
+        }
+    });
+    serde_json::from_value(group).unwrap_or_else(|error| unreachable!("the text above is a group: {error}"))
+}
+
+/// An active/passive group: its members run by themselves, and `status` says whether they work.
+#[must_use]
+pub fn passive(name: &str, replicas: u64) -> ReplicaGroup {
+    let group = json!({
+        "apiVersion": "tanist.dev/v1alpha1", "kind": "ReplicaGroup", "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas, "primaries": 1,
+            "template": {"spec": {"terminationGracePeriodSeconds": 5, "containers": [{"name": "db", "image": "db:1"}]}},
+            "commands": {"status": {"exec": ["status"], "timeoutSeconds": 10}}
         }
     });
     serde_json::from_value(group).unwrap_or_else(|error| unreachable!("the text above is a group: {error}"))

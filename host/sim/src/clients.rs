@@ -331,6 +331,7 @@ pub(crate) mod tests {
             expects_running: true,
             app: App { role, follows: follows.map(str::to_owned), by_hand: false },
             ending: None,
+            is_passive: false,
         }
     }
 

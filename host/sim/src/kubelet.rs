@@ -3,6 +3,7 @@ use crate::app::App;
 use crate::controllers::claim_of;
 use crate::runner::Tokens;
 use crate::shared::Shared;
+use crate::strikes;
 use crate::strikes::users::WRONG_IMAGE;
 use crate::world::{Machine, State};
 use k8s_openapi::api::core::v1::{
@@ -19,6 +20,9 @@ const STARTS: i64 = 2;
 /// Seconds from SIGTERM until the container has ended, if the application stops in time.
 pub const ENDS: i64 = 2;
 
+/// Every so many seconds the container of an active/passive member whose application died is started anew.
+const REVIVES: i64 = 16;
+
 /// What the scheduler, and then the kubelet of its node, do with a pod.
 pub fn step(state: &mut State, name: &str) {
     let Some(pod) = state.pods.get(name) else { return };
@@ -34,6 +38,10 @@ pub fn step(state: &mut State, name: &str) {
         return;
     }
     if pod.metadata.deletion_timestamp.is_none() {
+        // The liveness probe of the user fails for some time.
+        if machine.is_passive && machine.app.role == Role::Stopped && state.now % REVIVES == 0 {
+            return strikes::restart(state, name);
+        }
         if !is_shown(pod, machine) {
             let (pod, machine) = (pod.clone(), machine.clone());
             report(state, name, pod, &machine);
@@ -115,7 +123,8 @@ fn start(state: &mut State, name: &str) {
     }
     // A set has the name of its group.
     let group = pod.owner_references().first().map(|owner| owner.name.clone()).unwrap_or_default();
-    let machine = Machine {
+    let is_passive = state.passive.contains(&group);
+    let mut machine = Machine {
         group,
         pod: name.to_owned(),
         node: node.clone(),
@@ -126,7 +135,9 @@ fn start(state: &mut State, name: &str) {
         expects_running: false,
         app: App::default(),
         ending: None,
+        is_passive,
     };
+    machine.begin();
     if let Some(spec) = &mut pod.spec {
         spec.node_name = Some(node);
     }

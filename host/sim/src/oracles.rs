@@ -38,6 +38,8 @@
 //! | S15 | where members agree, a majority that serves has every acknowledged write | [`crate::agree::write`] |
 //! | D12 | in the end the members are those that are desired | [`whole::lacks`] |
 //! | E5, E32, B10 | whose pod may be replaced for another template | [`deletes`] |
+//! | E24 | of an active/passive group one pod at most has the label of the active member | [`passive::is_alone`] |
+//! | E26, E32 | in the end one member that works is active; its pod is replaced after it gave way | [`passive::lacks`], [`updates`] |
 //! | B11 | a member that works is announced before its pod is replaced, and nobody else before that update has ended | [`updates::encloses`] |
 //!
 //! The rows D are those of docs/requirements.md: of groups whose members agree.
@@ -45,6 +47,7 @@
 //! The policies, what commands print, names, fields, rights, limits of a module and upgrades do not vary here: S11, S12, S14, S18, S33 to S39, S42, S45 to S49
 //! have the tests that docs/safety.md names.
 pub mod members;
+pub mod passive;
 pub mod routes;
 pub mod seats;
 #[cfg(test)]
@@ -332,8 +335,10 @@ fn leads_alone(state: &mut State, uid: &str, token: &str, noted: &Noted) {
     let is_about_to = |m: &Machine| m.busy.as_deref().is_some_and(makes_primary);
     // A secondary whose pod was deleted at once leads nobody, and its node ends it.
     let is_there = |uid: &str| state.pods.values().any(|pod| pod.metadata.uid.as_deref() == Some(uid));
+    // Nor does one whose claim a user deleted after its group had gone: of it nobody knows any more (seed 208320944).
+    let has_claim = |m: &Machine| state.claims.contains_key(&claim_of(&m.pod));
     let hinders = |other: &str, m: &Machine| {
-        let follows = is_seed && m.app.role == Role::Secondary && is_there(other);
+        let follows = is_seed && m.app.role == Role::Secondary && is_there(other) && has_claim(m);
         m.app.role == Role::Primary || follows || is_about_to(m)
     };
     let others = state.machines.iter();
@@ -442,9 +447,13 @@ pub fn deletes(state: &mut State, pod: &str) {
     if !is_update && !has_ended && !seats::has_left(state, pod) {
         treats::treats(state, pod);
     }
-    let Some(machine) = state.machine(pod) else { return };
+    let Some((uid, machine)) = state.running(pod) else { return };
     let serves = machine.app.role != Role::Stopped && machine.busy.is_none() && machine.ending.is_none();
-    let is_well = serves && state.is_up(&machine.node) && !state.oracles.failed.contains(&machine.container);
+    // Who works by itself is not stopped before it leaves.
+    let leaves = machine.is_passive && state.groups.get(&machine.group).is_some_and(|group| !is_desired(group, pod));
+    let seems = passive::may_seem_unwell(state, uid, machine);
+    let is_well =
+        serves && !leaves && !seems && state.is_up(&machine.node) && !state.oracles.failed.contains(&machine.container);
     let role = machine.app.role;
     if is_update {
         updates::replaces(state, pod, is_well);

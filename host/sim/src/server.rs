@@ -198,10 +198,11 @@ impl Server {
             return std::future::pending().await;
         }
         thawed(&self.world, &uid).await;
-        let Some(call) = call else { return Ended::Unknown("no such program".into()) };
-        if call.is_status() && self.world.lock().happens(Fault::StatusHangs, 30) {
+        let is_status = call.as_ref().is_none_or(Call::is_status);
+        if is_status && self.world.lock().happens(Fault::StatusHangs, 30) {
             return std::future::pending().await;
         }
+        let Some(call) = call else { return self.probe(&uid).await };
         let mut reply = self.ask(&uid, &call);
         // A client ends with its container.
         let container =
@@ -229,6 +230,25 @@ impl Server {
             printed.truncate(usize::try_from(left).unwrap_or(0));
         }
         Ended::Exited(0, Output { stdout: printed, cut: false })
+    }
+
+    /// `status` without a runner: its exit code says whether the application works.
+    async fn probe(&self, uid: &str) -> Ended {
+        tokio::time::sleep(EXEC_WAY).await;
+        self.process.goes_on().await;
+        let mut state = self.world.lock();
+        let Some(machine) = state.machines.get(uid).filter(|machine| machine.ending.is_none()) else {
+            return cut_off();
+        };
+        if !machine.is_passive {
+            return Ended::Unknown("no such program".into());
+        }
+        let works = machine.app.role == Role::Secondary;
+        if state.is_away() || state.happens(Fault::StreamLost, 15) {
+            return cut_off();
+        }
+        let fails = !works || state.happens(Fault::StatusFails, 20);
+        Ended::Exited(i32::from(fails), Output { stdout: Vec::new(), cut: false })
     }
 
     /// What process 1 of that pod says at once. `None`: it does not run any more.

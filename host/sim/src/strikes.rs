@@ -280,7 +280,7 @@ fn change(state: &mut State, pod: &str, what: &str, change: impl FnOnce(&mut Mac
 pub fn restart(state: &mut State, pod: &str) {
     let container = state.birth("container");
     change(state, pod, "its container starts anew", |machine| {
-        (machine.app, machine.busy, machine.expects_running) = (App::default(), None, false);
+        machine.begin();
         machine.container = container;
     });
 }

@@ -62,6 +62,7 @@ fn world() -> World {
         expects_running: true,
         app: App { role: Role::Primary, ..App::default() },
         ending: None,
+        is_passive: false,
     };
     let mut state = world.lock();
     let pod: Pod = serde_json::from_value(pod).unwrap();

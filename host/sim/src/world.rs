@@ -68,6 +68,8 @@ pub struct State {
     pub news: Arc<Notify>,
     /// On what the members of each group have agreed whose members agree.
     pub agreements: BTreeMap<String, Agreement>,
+    /// The groups of which one member is active, and all run by themselves. Their names stay when they are deleted.
+    pub passive: BTreeSet<String>,
     /// Whose update `beforeUpdate` announced in each group, and `afterUpdate` has not ended yet.
     pub announced: BTreeMap<String, BTreeSet<String>>,
     /// Who writes to each group, and what was promised to them.
@@ -131,6 +133,16 @@ pub struct Machine {
     pub app: App,
     /// When it got SIGTERM, in seconds since 1970.
     pub ending: Option<i64>,
+    /// Whether its group is active/passive: no runner is in it, and the application works from the start of its container on.
+    pub is_passive: bool,
+}
+
+impl Machine {
+    /// A container that starts: what runs in it, and whether something is to run.
+    pub fn begin(&mut self) {
+        self.app = if self.is_passive { App::works() } else { App::default() };
+        (self.busy, self.expects_running) = (None, self.is_passive);
+    }
 }
 
 impl World {
@@ -182,6 +194,9 @@ impl State {
         // What members agreed on is on their volumes, which outlive the group.
         if let Some(agreement) = Agreement::of(&group).filter(|_| !self.agreements.contains_key(&name)) {
             self.agreements.insert(name.clone(), agreement);
+        }
+        if group.spec.commands.primary.is_none() {
+            self.passive.insert(name.clone());
         }
         self.tell();
         self.groups.insert(name, group);

@@ -3,6 +3,7 @@
 use super::writes::delete_claim;
 use super::*;
 use std::collections::BTreeSet;
+use tanist_core::checked::recheck_discard;
 use tanist_core::membership::{Entry, Heard, List, Vote};
 use tanist_core::snapshot::{Claim, LeftClaim, MemberCommands};
 
@@ -207,4 +208,47 @@ async fn a_late_deletion_spares_a_claim_that_changed() {
     assert!(stub.get(path).is_some());
     delete_claim(&ctx, "ns", left(&s, stub.version(path))).await.unwrap();
     assert!(stub.get(path).is_none());
+}
+
+/// An active/passive group whose first member is named, and has the other label.
+fn with_turn() -> Stub {
+    let stub = at_rest();
+    stub.change(GROUP, |group| {
+        let status = group["spec"]["commands"]["status"].clone();
+        group["spec"]["commands"] = json!({"status": status});
+        group["status"]["record"] =
+            json!({"active": {"member": "db-0", "podUid": "pod-0"}, "term": 1, "lastReplicas": 2});
+    });
+    stub.change(&pod(0), |pod| pod["metadata"]["labels"]["tanist.dev/role"] = "secondary".into());
+    stub
+}
+
+// E24: the label of the active member is given after the record was written and after a second look, with the version of that: a pod that got the label meanwhile keeps it alone.
+#[tokio::test]
+async fn the_active_member_gets_its_label_after_a_second_look() {
+    for is_late in [false, true] {
+        let stub = with_turn();
+        let ctx = stub.context();
+        let mut observed = stub.observe(&ctx, &[Secondary, Secondary]).await;
+        observed.snapshot.objects.clear();
+        let plan = decide(&observed.snapshot, &Silent);
+        let gives =
+            |a: &Action| matches!(a, Action::Route { member, role: Some("primary"), .. } if *member == "db-0".into());
+        assert!(plan.actions.iter().any(gives), "{:?} {:?}", plan.actions, plan.waits);
+        // Somebody else wrote the pod meanwhile; or the other pod has the label by now.
+        stub.change(&pod(0), |_| {});
+        if is_late {
+            stub.change(&pod(1), |pod| pod["metadata"]["labels"]["tanist.dev/role"] = "primary".into());
+        }
+        let outcome = carry_out(&ctx, &observed, &plan, &[Secondary, Secondary]).await;
+        assert!(outcome.errors.is_empty(), "{:?}", outcome.errors);
+        let label = stub.get(&pod(0)).unwrap()["metadata"]["labels"]["tanist.dev/role"].clone();
+        assert_eq!(label, if is_late { "secondary" } else { "primary" });
+        let written = stub.written();
+        let at = |what: &str| written.iter().position(|(_, path, _)| path == what);
+        match is_late {
+            true => assert_eq!(at("pods/db-0"), None, "{written:?}"),
+            false => assert!(at("db/status") < at("pods/db-0"), "the record first: {written:?}"),
+        }
+    }
 }

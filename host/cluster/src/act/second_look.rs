@@ -1,13 +1,15 @@
 //! The second look: the group is observed again just before something dangerous is done.
-use super::Error;
+use super::{Acting, Error};
 use crate::context::Context;
 use crate::crash;
 use crate::observe::{self, Observed};
 use kube::ResourceExt;
 use std::sync::Arc;
 use tanist_api::ReplicaGroup;
-use tanist_core::checked::{Start, recheck};
+use tanist_core::checked::{Discard, Scaling, Start, Turn, recheck, recheck_discard, recheck_scaling, recheck_turn};
+use tanist_core::contract::MemberName;
 use tanist_core::freshness::Ask;
+use tanist_core::plan::Action;
 use tanist_core::record::Intent;
 use tanist_core::snapshot::Snapshot;
 
@@ -49,6 +51,35 @@ pub(super) async fn look_again(
     match live.object.resource_version() == written.resource_version() {
         true => Ok(live.snapshot),
         false => Err(Error::Outdated),
+    }
+}
+
+/// Whether the action gives a pod the label of the active member of an active/passive group.
+pub(super) fn gives_turn(s: &Snapshot, action: &Action) -> bool {
+    let Action::Route { member, role: Some("primary"), .. } = action else { return false };
+    s.group.active_passive && s.member(member).is_some_and(|member| !member.leads_clients())
+}
+
+impl Acting<'_> {
+    /// The second look before a claim is deleted.
+    pub(super) async fn look_before_discard(&self, claim: &str, uid: &str) -> Result<Discard, Error> {
+        let live = look_again(self.ctx, self.observed, &self.outcome.object, Ask::Everyone).await?;
+        recheck_discard(&self.observed.snapshot, &live, uid)
+            .map_err(|v| Error::Recheck(format!("delete the claim {claim}"), v))
+    }
+
+    /// The second look before a pod gets the label of the active member of its group. It is about the labels of the others, so answers of a moment ago count.
+    pub(super) async fn look_before_turn(&self, member: &MemberName, pod_uid: &str) -> Result<Turn, Error> {
+        let live = look_again(self.ctx, self.observed, &self.outcome.object, Ask::Recent).await?;
+        recheck_turn(&self.observed.snapshot, &live, member, pod_uid)
+            .map_err(|v| Error::Recheck(format!("lead clients to {member}"), v))
+    }
+
+    /// The second look before the `StatefulSet` gets smaller.
+    pub(super) async fn look_before_scaling(&self, replicas: u32) -> Result<Scaling, Error> {
+        let live = look_again(self.ctx, self.observed, &self.outcome.object, Ask::Everyone).await?;
+        recheck_scaling(&self.observed.snapshot, &live, replicas)
+            .map_err(|v| Error::Recheck(format!("shrink to {replicas} members"), v))
     }
 }
 

@@ -46,16 +46,28 @@ fn is_well(s: &Snapshot, member: &Member) -> Held {
     }
 }
 
-/// Whether no pod has the label of the active member but that of this one: the label is given only then (E24).
+/// Whether the member gets the label of the active one (E24): the record has its name, no other pod has the label, and none can get it by a write that was decided in an earlier turn, for the pods of who
+/// was active have lost every label since their turns ended. One without any label gets the other one first: so whatever ends its turn changes its pod, and a write that is late finds another version.
 ///
 /// # Errors
-/// [`Rule::PrimaryLimit`].
-pub fn is_alone(s: &Snapshot, member: &Member) -> Held {
-    match s.members.iter().find(|other| other.name != member.name && other.leads_clients()) {
-        Some(other) => {
-            let message = format!("the pod of {} still has the label of the active member", other.name);
-            Err(broken_by(Rule::PrimaryLimit, &other.name, message))
-        }
-        None => Ok(()),
+/// The first rule that does not hold.
+pub fn gets_label(s: &Snapshot, member: &Member) -> Held {
+    let name = &member.name;
+    let is_labelled = |member: &Member| member.pod.as_ref().is_some_and(|pod| pod.routed.is_some());
+    if s.role(member).0 != Role::Primary {
+        return Err(broken_by(Rule::WrongRole, name, "it is not the active member"));
     }
+    if s.gave_way(member) || !is_labelled(member) {
+        return Err(broken_by(Rule::WrongRole, name, "its pod has no label of a role yet"));
+    }
+    let others = || s.members.iter().filter(|other| other.name != *name);
+    if let Some(other) = others().find(|other| other.leads_clients()) {
+        let message = format!("the pod of {} still has the label of the active member", other.name);
+        return Err(broken_by(Rule::PrimaryLimit, &other.name, message));
+    }
+    if let Some(other) = others().find(|other| s.gave_way(other) && is_labelled(other)) {
+        let message = format!("the pod of {} has not lost its label since it was active", other.name);
+        return Err(broken_by(Rule::PrimaryLimit, &other.name, message));
+    }
+    Ok(())
 }

@@ -10,6 +10,13 @@ impl Snapshot {
         let uid = member.pod.as_ref().map(|pod| pod.uid.as_str());
         self.record.active.as_ref().is_some_and(|active| Some(active.pod_uid.as_str()) == uid)
     }
+
+    /// Whether the member was active in its present pod, and a write that was decided then may still be on its way.
+    #[must_use]
+    pub fn gave_way(&self, member: &Member) -> bool {
+        let uid = member.pod.as_ref().map(|pod| pod.uid.as_str());
+        self.record.gave_way.get(&member.name).is_some_and(|given| Some(given.as_str()) == uid)
+    }
 }
 
 /// The role of a member: primary if it is the active one and well, secondary if another one is. Every container counts, each by its own readiness probe (E23). One that is not well has failed, or is still

@@ -1,13 +1,14 @@
 //! Active: the members of an active/passive group run by themselves; which one of them is active? The only step that is taken for such a group and for no other (E22 to E26).
 //!
-//! Who is active is in the record first and on the pod afterwards, and no pod gets the label while another one has it. So there are never two, whenever the operator ends; what is
-//! left is in docs/rules.md. If the record is lost, the label says who was active.
+//! Who is active is in the record first and on the pod afterwards, and no pod gets the label while another one has it, or could get it by a write that comes late: whose turn has ended loses every label
+//! once that is stored, and gets the other one when the next active member has its own. So there are never two, whenever an operator ends or stands still, and beside another one; what is left is in
+//! docs/rules.md. If the record is lost, the label says who was active.
 use crate::check;
 use crate::contract::{MemberName, Phase, Role};
 use crate::plan::{Action, Plan, Reason, route_word};
 use crate::policy::{Point, Policies};
 use crate::record::{Active, Event, cut};
-use crate::snapshot::{Member, Pod, Snapshot};
+use crate::snapshot::{Member, Snapshot};
 use crate::steps::{ask, remember, shrink, update};
 
 /// Runs this step; see the documentation of the module.
@@ -27,6 +28,7 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
         Some(member) => give_up(s, policies, plan, member),
         None => take_over(s, policies, plan),
     }
+    end_turns(s, plan);
     let mut now = s.clone();
     now.record.clone_from(&plan.record);
     for member in &now.members {
@@ -129,27 +131,45 @@ fn activate(s: &Snapshot, plan: &mut Plan, name: &MemberName, why: &str) {
     plan.record.note(s.now, Event::Activated, Some(name), Some(why.to_owned()));
 }
 
-fn may_get_label(before: &Snapshot, s: &Snapshot, member: &Member, pod: &Pod) -> bool {
-    before.is_active(member) && pod.routed.is_some() && check::is_alone(s, member).is_ok()
+/// Notes whose turn has ended. It is forgotten when that was stored, the pod has lost every label since, and the next active member has its own: until then nobody gives the pod a label. Or it is active
+/// again, or gone.
+fn end_turns(s: &Snapshot, plan: &mut Plan) {
+    let active = plan.record.active.clone();
+    let has_label =
+        |active: &Active| s.members.iter().any(|m| s.is_active(m) && m.leads_clients() && m.name == active.member);
+    let is_over = active.as_ref().is_some_and(has_label);
+    plan.record.gave_way.retain(|name, uid| {
+        let pod = s.member(name).and_then(|member| member.pod.as_ref()).filter(|pod| pod.uid == *uid);
+        let is_again = active.as_ref().is_some_and(|active| active.pod_uid == *uid);
+        pod.is_some_and(|pod| pod.routed.is_some() || !(is_over || is_again))
+    });
+    if let Some(before) = s.record.active.as_ref().filter(|before| Some(*before) != active.as_ref()) {
+        plan.record.gave_way.insert(before.member.clone(), before.pod_uid.clone());
+    }
 }
 
 /// Writes what a pod lacks of label and readiness. `before`: with the record as it is stored; `s`: with that of this round.
 fn route(before: &Snapshot, s: &Snapshot, plan: &mut Plan, member: &Member) {
     let Some(pod) = &member.pod else { return };
     let (role, _) = s.role(member);
+    let runs = !s.group.is_stopped() && pod.phase == Phase::Running;
+    // Its turn has just ended, and until that is stored it keeps what it has, if it works.
+    if runs && s.gave_way(member) && !before.gave_way(member) && matches!(role, Role::Secondary | Role::Unknown) {
+        return;
+    }
     let shown = match role {
-        _ if s.group.is_stopped() || pod.phase != Phase::Running => None,
+        _ if !runs || s.gave_way(member) => None,
         // A probe that could not be asked for a moment changes nothing.
         Role::Unknown if s.is_active(member) && member.leads_clients() => route_word(Role::Primary),
         Role::Unknown => pod.routed.is_some().then_some(route_word(Role::Secondary)).flatten(),
-        // Until that is stored, and until no other pod has the label. Who has it already is the active one of a record that was lost. One without any label gets the other one first: so whatever
-        // ends its turn changes its pod, and an operator that was frozen before it gave the label finds another version.
-        Role::Primary if !member.leads_clients() && !may_get_label(before, s, member, pod) => {
+        // Until that is stored, and no other pod can have the label. Who has it already is the active one of a record that was lost.
+        Role::Primary if !member.leads_clients() && check::gets_label(before, member).is_err() => {
             route_word(Role::Secondary)
         }
         role => route_word(role),
     };
-    let ready = shown.is_some();
+    // Who works and has just lost its label is ready all the same.
+    let ready = shown.is_some() || runs && matches!(role, Role::Primary | Role::Secondary);
     if pod.routed.as_deref() == shown && pod.gate.unwrap_or(false) == ready {
         return;
     }

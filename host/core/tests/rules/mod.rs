@@ -1,6 +1,7 @@
 //! Single rules, one test each.
 mod active;
 mod active_changes;
+mod active_turns;
 mod alone;
 mod answers;
 mod batches;

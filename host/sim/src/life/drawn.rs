@@ -1,6 +1,6 @@
 //! What differs between lives: their groups, and the faults that may happen.
 use crate::agree;
-use crate::app::group;
+use crate::app::{group, passive};
 use crate::clients::Replication;
 use crate::faults::Fault;
 use crate::strikes::users;
@@ -106,7 +106,28 @@ pub fn groups(seed: u64) -> Vec<ReplicaGroup> {
             }
         }
     }
+    groups.extend(is_passive(seed).then(|| web(seed, batch)));
     groups
+}
+
+/// Whether a group of the life of that seed is active/passive: one in six.
+fn is_passive(seed: u64) -> bool {
+    seed % 47 < 8
+}
+
+/// That group.
+fn web(seed: u64, batch: Batch) -> ReplicaGroup {
+    let mut group = passive("web", 1 + seed % 3);
+    let update = &mut group.spec.update;
+    (update.batch, update.canary_seconds) = (batch, if seed % 17 < 3 { 20 } else { 0 });
+    if seed % 41 < 14 {
+        (update.on_failure, update.timeout_seconds) = (OnFailure::RollBack, 20);
+    }
+    group.spec.volume_claim_templates = vec![volume()];
+    if makes_pods(seed) {
+        pods_by_operator(&mut group);
+    }
+    group
 }
 
 /// Whether the operator makes the pods of that life itself: in one life of four.

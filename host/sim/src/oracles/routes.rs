@@ -1,4 +1,5 @@
 //! Where clients are led: only to members that are in that role, and never to more primaries than the group may have (S22, S23, S31).
+use super::passive;
 use crate::clients;
 use crate::world::State;
 use kube::ResourceExt;
@@ -16,6 +17,10 @@ pub fn see_roles(state: &mut State) {
     for (uid, machine) in machines.iter() {
         if let Some(role) = word(machine.app.role).filter(|_| !machine.app.by_hand) {
             oracles.seen.insert((uid.clone(), role), now);
+        }
+        // Whichever works may be the active one.
+        if machine.is_passive && machine.app.role == Role::Secondary {
+            oracles.seen.insert((uid.clone(), "primary"), now);
         }
     }
 }
@@ -65,6 +70,7 @@ pub fn routes(state: &mut State, pod: &str, is_label: bool) {
     let uid = state.pods.get(pod).and_then(ResourceExt::uid).unwrap_or_default();
     if is_label {
         state.oracles.forged.remove(&uid);
+        passive::is_alone(state, pod);
     }
     let Some(shown) = shown(state, pod, false).filter(|shown| !state.oracles.forged.contains(&shown.uid)) else {
         return;

@@ -50,6 +50,10 @@ pub(super) fn replaces(state: &mut State, pod: &str, is_well: bool) {
         state.breaks("B11", format!("{pod} is replaced and well, and nobody was told"));
         return;
     }
+    let is_active = leads && state.passive.contains(&group_of(object));
+    if is_active && spec.is_some_and(|spec| spec.replicas > 1) {
+        state.breaks("E32", format!("{pod} is active, and is replaced before it gave way"));
+    }
     if leads && has_others && is_primary {
         state.breaks("E32", format!("{pod} leads, and is replaced before another one does"));
     }

@@ -1,4 +1,5 @@
 //! The end of a life: a group that says that it is Ready has in truth what it asks for, and while a node stays away the others are used.
+use super::passive;
 use crate::agree;
 use crate::clients;
 use crate::controllers::desired;
@@ -17,6 +18,9 @@ use tanist_core::contract::Role;
 pub fn lacks(state: &State, group: &ReplicaGroup) -> Vec<String> {
     let name = group.name_any();
     let members = desired(group);
+    if state.passive.contains(&name) {
+        return passive::lacks(state, group, &members);
+    }
     let leaders = leaders(state, &members);
     let wanted = group.spec.primaries.count(group.spec.replicas) as usize;
     let mut lacks = Vec::new();
@@ -29,18 +33,23 @@ pub fn lacks(state: &State, group: &ReplicaGroup) -> Vec<String> {
     for pod in &members {
         lacks.extend(member_lacks(state, group, pod, &leaders).map(|why| format!("{pod} {why}")));
     }
-    let is_member = |machine: &Machine| members.contains(&machine.pod);
-    let others = state.machines.iter().filter(|(uid, machine)| {
-        let is_there = state.running(&machine.pod).is_some_and(|(own, _)| own == uid.as_str());
-        machine.group == name && !(is_member(machine) && is_there)
-    });
-    lacks.extend(others.map(|(_, machine)| format!("{} still runs on {}", machine.pod, machine.node)));
+    lacks.extend(others_run(state, &name, &members));
     lacks.extend(services_lack(state, &name));
     lacks.extend(makers_differ(state, group, &members));
     lacks.extend(zones_differ(state, group, &members));
     lacks.extend(still_announced(state, group));
     lacks.extend(agree::differ(state, group));
     lacks
+}
+
+/// Who runs and is no member, or runs in another pod than its own.
+pub(super) fn others_run(state: &State, group: &str, members: &[String]) -> Vec<String> {
+    let is_member = |machine: &Machine| members.contains(&machine.pod);
+    let others = state.machines.iter().filter(|(uid, machine)| {
+        let is_there = state.running(&machine.pod).is_some_and(|(own, _)| own == uid.as_str());
+        machine.group == group && !(is_member(machine) && is_there)
+    });
+    others.map(|(_, machine)| format!("{} still runs on {}", machine.pod, machine.node)).collect()
 }
 
 /// Those of the members that are primary.
@@ -78,7 +87,7 @@ fn member_lacks(state: &State, group: &ReplicaGroup, pod: &str, leaders: &[Strin
     (role != Role::Stopped && lacking > 0).then(|| format!("lacks {lacking} acknowledged writes"))
 }
 
-fn is_ready(pod: &Pod) -> bool {
+pub(super) fn is_ready(pod: &Pod) -> bool {
     let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
     conditions.any(|c| c.type_ == "Ready" && c.status == "True")
 }
@@ -92,7 +101,7 @@ fn still_announced(state: &State, group: &ReplicaGroup) -> Option<String> {
 }
 
 /// What makes the pods otherwise than the group asks for: each pod belongs to the StatefulSet or to the group, and what the group cannot have is not there.
-fn makers_differ(state: &State, group: &ReplicaGroup, members: &[String]) -> Vec<String> {
+pub(super) fn makers_differ(state: &State, group: &ReplicaGroup, members: &[String]) -> Vec<String> {
     let name = group.name_any();
     let record = group.status.as_ref().and_then(|status| status.record.as_ref());
     let has_numbers = record.is_some_and(|record| record.get("seats").is_some_and(Value::is_object));
@@ -146,7 +155,7 @@ fn zones_differ(state: &State, group: &ReplicaGroup, members: &[String]) -> Vec<
 }
 
 /// Which Services and which budget of a group do not select what they have to.
-fn services_lack(state: &State, group: &str) -> Vec<String> {
+pub(super) fn services_lack(state: &State, group: &str) -> Vec<String> {
     let of_role = |role: &str| json!({LABEL_GROUP: group, LABEL_ROLE: role});
     let wanted = [
         (Kind::Service, group.to_owned(), json!({LABEL_GROUP: group})),
@@ -170,6 +179,9 @@ fn services_lack(state: &State, group: &str) -> Vec<String> {
 #[must_use]
 pub fn waits_in_vain(state: &State, group: &ReplicaGroup) -> Vec<String> {
     let members = desired(group);
+    if state.passive.contains(&group.name_any()) {
+        return passive::waits_in_vain(state, &group.name_any(), &members);
+    }
     let leaders = leaders(state, &members);
     let reached = |pod: &String| state.running(pod).is_some_and(|(uid, machine)| state.reaches(uid, machine));
     let record = group.status.as_ref().and_then(|status| status.record.as_ref());

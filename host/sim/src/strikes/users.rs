@@ -118,10 +118,12 @@ pub fn strike(state: &mut State, name: &str) {
         return;
     }
     let makes_pods = state.groups.get(name).is_some_and(|group| group.spec.members.kind == MembersKind::Pods);
+    // The API server refuses zones and several primaries for a group of which one member is active.
+    let is_passive = state.passive.contains(name);
     if makes_pods && state.happens(Fault::MemberRemoved, 8) {
         remove_member(state, name);
     }
-    if makes_pods && state.happens(Fault::ZonesChanged, 10) {
+    if makes_pods && !is_passive && state.happens(Fault::ZonesChanged, 10) {
         let chosen = state.roll(Fault::ZonesChanged, ZONES.len() as u64);
         let zones = ZONES.get(usize::try_from(chosen).unwrap_or(0)).copied().unwrap_or_default();
         edit(state, name, &format!("its zones are {zones:?}"), |group| divide(group, zones));
@@ -130,7 +132,7 @@ pub fn strike(state: &mut State, name: &str) {
         change_kind(state, name);
     }
     // Each member that agrees serves: another number of primaries is not for such an application.
-    if !state.agreements.contains_key(name) && state.happens(Fault::PrimariesChanged, 12) {
+    if !state.agreements.contains_key(name) && !is_passive && state.happens(Fault::PrimariesChanged, 12) {
         let asked = u32::try_from(state.roll(Fault::PrimariesChanged, u64::from(PRIMARIES) + 1)).unwrap_or(1);
         ask_for_primaries(state, name, if asked == 0 { Primaries::All } else { Primaries::Count(asked) });
     }
