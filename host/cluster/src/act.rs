@@ -47,7 +47,7 @@ use std::time::Duration;
 use tanist_api::ReplicaGroup;
 use tanist_core::checked::{Deletion, Discard, Scaling, Start, Turn};
 use tanist_core::contract::MemberName;
-use tanist_core::freshness::{Ask, FRESH, Moment};
+use tanist_core::freshness::{FRESH, Moment};
 use tanist_core::memory;
 use tanist_core::order::{self, Missing, Need};
 use tanist_core::plan::{Action, DeletionCause, Plan};

@@ -284,7 +284,7 @@ fn a_refusal_names_the_function_and_says_what_to_do() {
     );
 }
 
-/// The figures of docs/safety.md, H19: `cargo test --workspace --test structure -- --ignored --nocapture`.
+/// The figures of docs/safety.md, H19: `cargo test --locked --workspace --test structure -- --ignored --nocapture`.
 #[test]
 #[ignore = "measures for a minute"]
 fn what_the_caps_allow_takes_some_seconds() {

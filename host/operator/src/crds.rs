@@ -27,7 +27,7 @@ mod tests {
         let stored = std::fs::read_to_string(stored()).unwrap_or_default();
         assert!(
             stored == generated,
-            "crds/ is out of date: run `cargo run -p tanist -- crds > crds/replicagroups.tanist.dev.yaml`"
+            "crds/ is out of date: run `cargo run --locked -p tanist -- crds > crds/replicagroups.tanist.dev.yaml`"
         );
     }
 }

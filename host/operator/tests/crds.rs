@@ -8,6 +8,6 @@ fn the_program_prints_the_stored_definition() {
     let stored = include_str!("../../../crds/replicagroups.tanist.dev.yaml");
     assert!(
         String::from_utf8_lossy(&printed.stdout) == stored,
-        "run `cargo run -p tanist -- crds > crds/replicagroups.tanist.dev.yaml`"
+        "run `cargo run --locked -p tanist -- crds > crds/replicagroups.tanist.dev.yaml`"
     );
 }

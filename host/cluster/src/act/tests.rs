@@ -9,6 +9,7 @@ use tanist_core::checked::recheck_deletion;
 use tanist_core::contract::Role::{self, Primary, Secondary, Stopped};
 use tanist_core::contract::{Answer as Said, Candidate, Ranking};
 use tanist_core::decide::decide;
+use tanist_core::freshness::Ask;
 use tanist_core::policy::{Answered, Point, Policies, PolicyName, Question, Reply, Unanswered};
 use tanist_core::record::{Started, Verb};
 use tanist_core::snapshot::{ClaimMark, Evidence, Object};

@@ -75,7 +75,7 @@ fn golden(name: &str, objects: &[Value]) {
     let stored = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         stored == text,
-        "{} is out of date: look at the difference after TANIST_BLESS=1 cargo test -p tanist",
+        "{} is out of date: look at the difference after TANIST_BLESS=1 cargo test --locked -p tanist",
         path.display()
     );
 }
@@ -374,7 +374,9 @@ fn the_users_probe_is_the_runners_and_the_users_hook_wins() {
         "readinessProbe": probe, "lifecycle": {"preStop": hook}}]);
     let template = json!({"template": {"spec": {"containers": container}}});
     let wrapped = &pod(template.clone())["spec"]["containers"][0];
-    assert_eq!(wrapped["readinessProbe"]["httpGet"], json!({"path": "/ready", "port": 8099}));
+    // Seconds count for a takeover, so the runner is asked each second whatever the user's period is.
+    let own = json!({"httpGet": {"path": "/ready", "port": 8099}, "periodSeconds": 1, "timeoutSeconds": 2, "failureThreshold": 1});
+    assert_eq!(wrapped["readinessProbe"], own);
     let variable = |name: &str| wrapped["env"].as_array().unwrap().iter().find(|v| v["name"] == name).unwrap();
     let options = variable("TANIST_RUN_OPTIONS")["value"].as_str().unwrap();
     assert!(options.starts_with("--probe-tcp-port\n3306\n--probe-delay\n0\n--probe-period\n5\n"), "{options}");

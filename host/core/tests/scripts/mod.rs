@@ -2,10 +2,10 @@
 //!
 //! | command | plays |
 //! | --- | --- |
-//! | `cargo test -p tanist-core --test core scripts::` | all |
-//! | `cargo test -p tanist-core --test core scripts::failover::` | those of `failover.txt` |
-//! | `cargo test -p tanist-core --test core two_histories` | those whose names have this in them |
-//! | `TANIST_BLESS=1 cargo test -p tanist-core --test core scripts::` | all, and writes what they say now into their files, and their names into `list.rs` |
+//! | `cargo test --locked -p tanist-core --test core scripts::` | all |
+//! | `cargo test --locked -p tanist-core --test core scripts::failover::` | those of `failover.txt` |
+//! | `cargo test --locked -p tanist-core --test core two_histories` | those whose names have this in them |
+//! | `TANIST_BLESS=1 cargo test --locked -p tanist-core --test core scripts::` | all, and writes what they say now into their files, and their names into `list.rs` |
 //!
 //! The tests are ordinary ones, made by a macro from `list.rs`, and not those of a harness: they run with all options of Rust's own harness, as
 //! `dev/mutate` needs it (several names at a time, `--fail-fast`, `--report-time`), and what they print is caught. libtest-mimic, and the harnesses that use it, take
