@@ -236,7 +236,12 @@ impl<'a> Acting<'a> {
         match result {
             Ok(()) => self.outcome.done.push(action.clone()),
             // Nobody waits for a move, so it is no trouble that something changed meanwhile.
-            Err((Error::Recheck(what, why), spoiled)) if is_move(action) || matches!(action, Action::Route { .. }) => {
+            // Somebody waits for an active member: the next round decides at once.
+            Err((Error::Recheck(what, why), _)) if matches!(action, Action::Route { .. }) => {
+                info!(reason = %why, "not done: {what}");
+                self.fail(Error::Outdated, None);
+            }
+            Err((Error::Recheck(what, why), spoiled)) if is_move(action) => {
                 info!(reason = %why, "not done: {what}");
                 self.missing.add(spoiled);
             }

@@ -1,10 +1,11 @@
 //! The second look: the group is observed again just before something dangerous is done.
-use super::{Acting, Error};
+use super::{Acting, Error, WRITE_SECONDS};
 use crate::context::Context;
 use crate::crash;
 use crate::observe::{self, Observed};
 use kube::ResourceExt;
 use std::sync::Arc;
+use std::time::Duration;
 use tanist_api::ReplicaGroup;
 use tanist_core::checked::{Discard, Scaling, Start, Turn, recheck, recheck_discard, recheck_scaling, recheck_turn};
 use tanist_core::contract::MemberName;
@@ -68,11 +69,20 @@ impl Acting<'_> {
             .map_err(|v| Error::Recheck(format!("delete the claim {claim}"), v))
     }
 
-    /// The second look before a pod gets the label of the active member of its group. It is about the labels of the others, so answers of a moment ago count.
+    /// The second look before a pod gets the label of the active member of its group. It is about the labels of the others, so answers of a moment ago count. The record is read once more after the pods: whoever
+    /// changes it from now on changes the pod before another one gets the label.
     pub(super) async fn look_before_turn(&self, member: &MemberName, pod_uid: &str) -> Result<Turn, Error> {
         let live = look_again(self.ctx, self.observed, &self.outcome.object, Ask::Recent).await?;
-        recheck_turn(&self.observed.snapshot, &live, member, pod_uid)
-            .map_err(|v| Error::Recheck(format!("lead clients to {member}"), v))
+        let turn = recheck_turn(&self.observed.snapshot, &live, member, pod_uid)
+            .map_err(|v| Error::Recheck(format!("lead clients to {member}"), v))?;
+        let (group, what) = (&self.observed.snapshot.group, || "read the group once more".to_owned());
+        let reading = self.ctx.cluster.get::<ReplicaGroup>(&group.namespace, &group.name);
+        let read = tokio::time::timeout(Duration::from_secs(WRITE_SECONDS), reading).await;
+        let now = read.map_err(|_| Error::Silent(what()))?.map_err(|error| Error::Write(what(), error))?;
+        match now.is_some_and(|now| now.resource_version() == self.outcome.object.resource_version()) {
+            true => Ok(turn),
+            false => Err(Error::Outdated),
+        }
     }
 
     /// The second look before the `StatefulSet` gets smaller.

@@ -31,7 +31,9 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     end_turns(s, plan);
     let mut now = s.clone();
     now.record.clone_from(&plan.record);
-    for member in &now.members {
+    // The active member last: its second look holds up nobody who loses a label.
+    let (active, others): (Vec<_>, Vec<_>) = now.members.iter().partition(|member| now.is_active(member));
+    for member in others.into_iter().chain(active) {
         route(s, &now, plan, member);
     }
     // The second look of what follows has the record from before this round.
@@ -168,8 +170,9 @@ fn route(before: &Snapshot, s: &Snapshot, plan: &mut Plan, member: &Member) {
         }
         role => route_word(role),
     };
-    // Who works and has just lost its label is ready all the same.
-    let ready = shown.is_some() || runs && matches!(role, Role::Primary | Role::Secondary);
+    // Who works and has just lost its label is ready all the same, also while it cannot be asked.
+    let stays = role == Role::Unknown && pod.gate == Some(true);
+    let ready = shown.is_some() || runs && (stays || matches!(role, Role::Primary | Role::Secondary));
     if pod.routed.as_deref() == shown && pod.gate.unwrap_or(false) == ready {
         return;
     }

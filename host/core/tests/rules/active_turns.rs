@@ -42,6 +42,23 @@ fn whose_turn_has_ended_loses_every_label_before_the_next_one_gets_its_own() {
     group.play(1);
 }
 
+// S19: a probe that could not be asked for a moment takes nobody out of service who gives way.
+#[test]
+fn a_silent_probe_costs_no_readiness_when_a_turn_ends() {
+    let mut group = Group::settled();
+    prefer(&mut group, 1);
+    group.round();
+    group.say(0, Role::Unknown);
+    for _ in 0..2 {
+        group.round();
+        assert_eq!(group.pod(0).gate, Some(true));
+    }
+    group.say(0, Role::Secondary);
+    (0..4).for_each(|_| drop(group.round()));
+    assert_eq!(group.active(), ["db-1"]);
+    assert_eq!(group.pod(0).routed.as_deref(), OTHER);
+}
+
 // A member that failed loses its label at once. That was before the end of its turn was stored, so what it got since goes, too.
 #[test]
 fn what_a_failed_member_gets_before_that_is_stored_goes_again() {
@@ -83,7 +100,7 @@ fn every_turn_is_remembered_until_it_is_over() {
     assert_eq!((round(&mut group), gave_way(&group)), (written, vec!["db-1", "db-2"]));
     (1..3).for_each(|at| group.say(at, Role::Secondary));
     // They are ready, and have no label yet.
-    assert_eq!(round(&mut group), [("db-0".into(), ACTIVE), ("db-1".into(), None), ("db-2".into(), None)]);
+    assert_eq!(round(&mut group), [("db-1".into(), None), ("db-2".into(), None), ("db-0".into(), ACTIVE)]);
     assert_eq!(round(&mut group), [("db-1".into(), OTHER), ("db-2".into(), OTHER)]);
     assert_eq!(gave_way(&group), [""; 0]);
     group.play(1);
