@@ -96,7 +96,7 @@ fn every_turn_is_remembered_until_it_is_over() {
     assert_eq!((round(&mut group), gave_way(&group)), (vec![("db-1".into(), None)], vec!["db-0", "db-1"]));
     group.say(0, Role::Secondary);
     group.say(2, Role::Failed);
-    let written = vec![("db-0".into(), OTHER), ("db-2".into(), None)];
+    let written = vec![("db-2".into(), None), ("db-0".into(), OTHER)];
     assert_eq!((round(&mut group), gave_way(&group)), (written, vec!["db-1", "db-2"]));
     (1..3).for_each(|at| group.say(at, Role::Secondary));
     // They are ready, and have no label yet.
