@@ -14,7 +14,7 @@
 //! | creation of a pod or a claim of a member | no object of that name may exist; the member's number is in the record |
 //! | another owner of a pod, and the end of a `StatefulSet` to which none belongs | UID and version of the pod, or of the set |
 //! | creation by apply | no different object may exist: this apply takes no field from another manager |
-//! | label and readiness that lead clients to a pod | UID and version of the pod |
+//! | label and readiness that lead clients to a pod | UID and version of the pod; of the active member of an active/passive group those of the second look |
 //! | label and readiness that lead them away | the UID: a late one costs a moment of availability, and it must not be held up |
 //! | memory, or a start, on a claim; a larger request of a claim | UID and version of the claim |
 //! | deletion of a pod or a claim, fewer members | UID and version in the second look |
@@ -235,12 +235,12 @@ impl<'a> Acting<'a> {
     fn note(&mut self, action: &Action, result: Result<(), (Error, Option<Need>)>) {
         match result {
             Ok(()) => self.outcome.done.push(action.clone()),
-            // Nobody waits for a move, so it is no trouble that something changed meanwhile.
             // Somebody waits for an active member: the next round decides at once.
             Err((Error::Recheck(what, why), _)) if matches!(action, Action::Route { .. }) => {
                 info!(reason = %why, "not done: {what}");
                 self.fail(Error::Outdated, None);
             }
+            // Nobody waits for a move, so it is no trouble that something changed meanwhile.
             Err((Error::Recheck(what, why), spoiled)) if is_move(action) => {
                 info!(reason = %why, "not done: {what}");
                 self.missing.add(spoiled);
@@ -256,7 +256,7 @@ impl<'a> Acting<'a> {
         self.outcome.errors.push(error);
     }
 
-    /// Before a command, a deletion and a shrink: observes again, then writes the record, which explains what follows. The record is written only
+    /// Before a command, a deletion, a shrink and the label of an active member: observes again, then writes the record, which explains what follows. The record is written only
     /// if the group has not changed since it was read.
     async fn prepare(&mut self, action: &Action, ready: &mut SecondLooks) -> Result<Prepared, Error> {
         if self.ctx.is_closing() {
