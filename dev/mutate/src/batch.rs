@@ -55,7 +55,7 @@ impl Originals {
     /// It cannot be read or written.
     pub fn write(&mut self, path: &Path, text: &str) -> Result<(), Build> {
         self.text(path)?;
-        put(path, text)
+        write_changed(path, text)
     }
 
     /// Everything is again as it was.
@@ -63,7 +63,7 @@ impl Originals {
     /// # Errors
     /// A file cannot be written.
     pub fn restore(&self) -> Result<(), Build> {
-        self.0.iter().try_for_each(|(path, text)| put(path, text))
+        self.0.iter().try_for_each(|(path, text)| write_changed(path, text))
     }
 }
 
@@ -71,7 +71,7 @@ fn read(path: &Path) -> Result<String, Build> {
     fs::read_to_string(path).map_err(|error| Build::File(path.to_owned(), error))
 }
 
-fn put(path: &Path, text: &str) -> Result<(), Build> {
+fn write_changed(path: &Path, text: &str) -> Result<(), Build> {
     if read(path)? == text {
         return Ok(());
     }

@@ -72,14 +72,14 @@ impl Order {
         }
     }
 
-    /// What runs in a process of its own: executable, names, time. In the order that [`Self::put`] expects.
+    /// What runs in a process of its own: executable, names, time. In the order that [`Self::note_reached`] expects.
     pub fn parts(&self) -> impl Iterator<Item = (usize, Vec<String>, Duration)> {
         let quick = self.quick.iter().map(|(at, quick)| (*at, quick.names.clone(), quick.take));
         quick.chain(self.slow.iter().map(|test| (test.executable, vec![test.name.clone()], test.takes)))
     }
 
     /// Notes what each of the [`parts`](Self::parts) reaches.
-    pub fn put(&mut self, reached: Vec<Reached>) {
+    pub fn note_reached(&mut self, reached: Vec<Reached>) {
         let quick = self.quick.values_mut().map(|quick| &mut quick.reached);
         let parts = quick.chain(self.slow.iter_mut().map(|test| &mut test.reached));
         parts.zip(reached).for_each(|(part, reached)| *part = reached);
@@ -120,7 +120,7 @@ mod tests {
     fn what_each_reaches_is_put_where_it_belongs() {
         let mut order = order();
         let parts: Vec<_> = order.parts().collect();
-        order.put(parts.iter().map(|(_, names, _)| (names.len() == 1).then(|| BTreeSet::from([7]))).collect());
+        order.note_reached(parts.iter().map(|(_, names, _)| (names.len() == 1).then(|| BTreeSet::from([7]))).collect());
         assert_eq!(order.quick[&2].reached, None);
         assert_eq!(order.slow[0].reached, Some(BTreeSet::from([7])));
         assert!(may_notice(&order.quick[&2].reached, Some(8)) && may_notice(&order.slow[0].reached, Some(7)));

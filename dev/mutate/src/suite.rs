@@ -134,7 +134,7 @@ impl Suite {
         let Some(mut order) = self.order.take() else { return Ok(()) };
         let work: Vec<_> = order.parts().collect();
         let reached = pool::each(&work, jobs, |(at, names, takes)| self.reached(*at, names, *takes))?;
-        order.put(reached);
+        order.note_reached(reached);
         self.order = Some(order);
         Ok(())
     }

@@ -39,36 +39,6 @@ const NO_OVERRIDE: &str = "an active/passive group has no override, because its 
 /// [`Invalid`]: nothing is done until the spec is changed.
 pub fn group(object: &ReplicaGroup, domain: &str) -> Result<Group, Invalid> {
     let spec = &object.spec;
-    let commands = &spec.commands;
-    let required = |name: &'static str, command: &spec::Command| {
-        let container = spec.container_of(command).ok_or(Invalid::Container(name))?;
-        Ok(Command { exec: command.exec.clone(), container: container.to_owned(), timeout: command.timeout() })
-    };
-    let optional = |name, command: &Option<spec::Command>| command.as_ref().map(|c| required(name, c)).transpose();
-    // What an active/passive group does not have is never run.
-    let started = |name, command: &Option<spec::Command>| required(name, command.as_ref().unwrap_or(&commands.status));
-    let list = optional("memberList", &commands.member_list)?;
-    let changes = optional("memberAdd", &commands.member_add)?.zip(optional("memberRemove", &commands.member_remove)?);
-    let promote = optional("memberPromote", &commands.member_promote)?;
-    let recover = optional("recover", &commands.recover)?;
-    let membership =
-        list.zip(changes).map(|(list, (add, remove))| MemberCommands { list, add, remove, promote, recover });
-    let commands = Commands {
-        status: required("status", &commands.status)?,
-        sequence: started("sequence", &commands.sequence)?,
-        stop: started("stop", &commands.stop)?,
-        primary: started("primary", &commands.primary)?,
-        seed: optional("seed", &commands.seed)?,
-        secondary: optional("secondary", &commands.secondary)?,
-        promote: optional("promote", &commands.promote)?,
-        follow: optional("follow", &commands.follow)?,
-        membership,
-        check: optional("check", &commands.check)?,
-        hooks: Hooks {
-            before: optional("beforeUpdate", &commands.before_update)?,
-            after: optional("afterUpdate", &commands.after_update)?,
-        },
-    };
     let (requested_override, override_error) = match spec.commands.is_active_passive() {
         true => (None, object.annotations().contains_key(ANNOTATION_OVERRIDE).then(|| NO_OVERRIDE.to_owned())),
         false => requested(object, ANNOTATION_OVERRIDE, read_override),
@@ -82,7 +52,7 @@ pub fn group(object: &ReplicaGroup, domain: &str) -> Result<Group, Invalid> {
         replicas: spec.replicas,
         requested: GroupSize { replicas: spec.replicas, primaries: spec.primaries.count(spec.replicas) },
         primaries: spec.primaries.count(spec.replicas),
-        commands,
+        commands: commands(spec)?,
         active_passive: spec.commands.is_active_passive(),
         runner: spec.has_runner(),
         start_deadline: spec.start_deadline_seconds,
@@ -98,33 +68,7 @@ pub fn group(object: &ReplicaGroup, domain: &str) -> Result<Group, Invalid> {
         removal_rest: spec.scaling.wait_between_removals_seconds,
         // The definition refuses it elsewhere; what was stored before that rule deletes nothing.
         deletes_volumes: spec.scaling.volumes == RemovedVolumes::Delete && spec.commands.member_list.is_some(),
-        update: Update {
-            mode: match spec.update.batch {
-                Batch::None => Mode::ByHand,
-                _ if spec.update.paused => Mode::Paused,
-                Batch::Member | Batch::Zone | Batch::All => Mode::ByOperator,
-            },
-            batch: match spec.update.batch {
-                Batch::Member | Batch::None => snapshot::Batch::Member,
-                Batch::Zone => snapshot::Batch::Zone,
-                Batch::All => snapshot::Batch::All,
-            },
-            strategy: match spec.update.strategy {
-                Strategy::Recreate => snapshot::Strategy::Recreate,
-                Strategy::Replace => snapshot::Strategy::Replace,
-                Strategy::ReplacePrimaries => snapshot::Strategy::ReplacePrimaries,
-            },
-            replacements: spec.update.max_concurrent_replacements,
-            wait: spec.update.wait_seconds,
-            min_uptime: spec.update.min_uptime_seconds,
-            timeout: spec.update.timeout_seconds,
-            canary: spec.update.canary_seconds,
-            rolls_back: spec.update.on_failure == OnFailure::RollBack,
-            template: String::new(),
-            former: Former::Unknown,
-            config_trouble: None,
-            config_settles: None,
-        },
+        update: update(&spec.update),
         makes_pods: spec.members.kind == MembersKind::Pods,
         unwanted: unwanted(object),
         zones: spec.zones.list.iter().map(|z| Zone { name: z.name.clone(), replicas: z.replicas }).collect(),
@@ -137,6 +81,71 @@ pub fn group(object: &ReplicaGroup, domain: &str) -> Result<Group, Invalid> {
         recovery_error,
         labels: policy_labels(object.labels(), object.annotations(), &spec.policy_keys()),
     })
+}
+
+/// The commands of a group, each with the container in which it runs.
+fn commands(spec: &spec::ReplicaGroupSpec) -> Result<Commands, Invalid> {
+    let commands = &spec.commands;
+    let required = |name: &'static str, command: &spec::Command| {
+        let container = spec.container_of(command).ok_or(Invalid::Container(name))?;
+        Ok(Command { exec: command.exec.clone(), container: container.to_owned(), timeout: command.timeout() })
+    };
+    let optional = |name, command: &Option<spec::Command>| command.as_ref().map(|c| required(name, c)).transpose();
+    // What an active/passive group does not have is never run.
+    let started = |name, command: &Option<spec::Command>| required(name, command.as_ref().unwrap_or(&commands.status));
+    let list = optional("memberList", &commands.member_list)?;
+    let changes = optional("memberAdd", &commands.member_add)?.zip(optional("memberRemove", &commands.member_remove)?);
+    let promote = optional("memberPromote", &commands.member_promote)?;
+    let recover = optional("recover", &commands.recover)?;
+    let membership =
+        list.zip(changes).map(|(list, (add, remove))| MemberCommands { list, add, remove, promote, recover });
+    Ok(Commands {
+        status: required("status", &commands.status)?,
+        sequence: started("sequence", &commands.sequence)?,
+        stop: started("stop", &commands.stop)?,
+        primary: started("primary", &commands.primary)?,
+        seed: optional("seed", &commands.seed)?,
+        secondary: optional("secondary", &commands.secondary)?,
+        promote: optional("promote", &commands.promote)?,
+        follow: optional("follow", &commands.follow)?,
+        membership,
+        check: optional("check", &commands.check)?,
+        hooks: Hooks {
+            before: optional("beforeUpdate", &commands.before_update)?,
+            after: optional("afterUpdate", &commands.after_update)?,
+        },
+    })
+}
+
+/// What the user wants of updates. What the template is, and what became of the former one, is not in the spec.
+fn update(update: &spec::Update) -> Update {
+    Update {
+        mode: match update.batch {
+            Batch::None => Mode::ByHand,
+            _ if update.paused => Mode::Paused,
+            Batch::Member | Batch::Zone | Batch::All => Mode::ByOperator,
+        },
+        batch: match update.batch {
+            Batch::Member | Batch::None => snapshot::Batch::Member,
+            Batch::Zone => snapshot::Batch::Zone,
+            Batch::All => snapshot::Batch::All,
+        },
+        strategy: match update.strategy {
+            Strategy::Recreate => snapshot::Strategy::Recreate,
+            Strategy::Replace => snapshot::Strategy::Replace,
+            Strategy::ReplacePrimaries => snapshot::Strategy::ReplacePrimaries,
+        },
+        replacements: update.max_concurrent_replacements,
+        wait: update.wait_seconds,
+        min_uptime: update.min_uptime_seconds,
+        timeout: update.timeout_seconds,
+        canary: update.canary_seconds,
+        rolls_back: update.on_failure == OnFailure::RollBack,
+        template: String::new(),
+        former: Former::Unknown,
+        config_trouble: None,
+        config_settles: None,
+    }
 }
 
 /// The numbers of the members that the user wants to go. The definition refuses names of others; they name nobody.

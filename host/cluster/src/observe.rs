@@ -33,7 +33,7 @@ use crate::objects::{self, Size};
 use kube::ResourceExt;
 use kube::core::ObjectMeta;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tanist_api::spec::Primaries;
@@ -172,8 +172,20 @@ async fn ask_members(ctx: &Arc<Context>, s: &mut Snapshot, ask: Ask<'_>, said: S
     questions::apply(ctx, s, statuses);
 }
 
-/// Reads the group and its objects from the API server, and says whether another process wrote its record since the last look.
-async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool), Error> {
+/// A group as it was read, before anything that belongs to it.
+struct Base {
+    /// What is stored; the status is written to it.
+    stored: Arc<ReplicaGroup>,
+    /// The same with the number of members that policies let in.
+    object: Arc<ReplicaGroup>,
+    group: Group,
+    record: Record,
+    began: Timestamp,
+    /// Another process wrote the record since the last look.
+    by_others: bool,
+}
+
+async fn read_group(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<Base, Error> {
     let namespace = seen.namespace().ok_or(Error::Gone)?;
     let (cluster, name) = (&*ctx.cluster, seen.name_any());
     let object = within("the group", cluster.get::<ReplicaGroup>(&namespace, &name)).await?.ok_or(Error::Gone)?;
@@ -193,33 +205,57 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
         hints.commands.watch(&mut record.intents, group.unknown_grace, now);
         hints.readings.note_record(object.record(), at)
     });
-    let (configuration, cluster_state, world) =
-        tokio::join!(config::read(ctx, &object, &group), state::read(ctx, &group), World::read(ctx, &object, &group));
-    let mut world = world?;
-    let wants_pods = group.makes_pods;
-    world.settle_maker(&mut group, &record);
+    Ok(Base { stored, object, group, record, began, by_others })
+}
+
+/// Decides which template pods have, or get, and gives the group with it, and what is known of the template before. What commands run in is of that
+/// template, too.
+async fn choose_template(
+    ctx: &Arc<Context>,
+    base: &mut Base,
+    world: &mut World,
+    configuration: config::Reading,
+) -> Result<(Arc<ReplicaGroup>, Past), Error> {
+    let Base { object, group, record, .. } = base;
     let (at, now, live) = (ctx.clock.moment(), ctx.clock.now(), world.live_config());
     // What pods are made from: what is stored, and its configuration.
     let present = ctx.hints.with_group(&group.uid, |hints| {
         let configured = config::settle(&mut hints.config, configuration, live, at, now);
         (group.update.config_trouble, group.update.config_settles) = (configured.trouble, configured.settles);
-        let present = config::with(&object, configured.hash);
+        let present = config::with(object, configured.hash);
         group.update.template = hints.built.template_hash(&present);
         present
     });
     world.template = record.fallback(&group.update).unwrap_or(&group.update.template).to_owned();
-    let past = revisions::past(ctx, &present, &group, &record).await;
+    let past = revisions::past(ctx, &present, group, record).await;
     group.update.former = past.former();
     // Pods have, or get, the template before `spec.template`: the containers of commands without one are of that.
     let is_back = record.fallback(&group.update).is_some();
     let used = if let (true, Past::Kept(past)) = (is_back, &past) { past.clone() } else { present };
     if is_back {
-        let Group { update, requested, makes_pods, .. } = group;
         let before = validate::group(&used, &ctx.cluster_domain).map_err(Error::ReadSpec)?;
-        group = Group { update, requested, makes_pods, ..before };
+        let now = std::mem::replace(group, before);
+        (group.update, group.requested, group.makes_pods) = (now.update, now.requested, now.makes_pods);
     } else {
         world.template.clone_from(&group.update.template);
     }
+    Ok((used, past))
+}
+
+/// Reads the group and its objects from the API server, and says whether another process wrote its record since the last look.
+async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool), Error> {
+    let mut base = read_group(ctx, seen).await?;
+    let (configuration, cluster_state, world) = tokio::join!(
+        config::read(ctx, &base.object, &base.group),
+        state::read(ctx, &base.group),
+        World::read(ctx, &base.object, &base.group)
+    );
+    let mut world = world?;
+    let wants_pods = base.group.makes_pods;
+    world.settle_maker(&mut base.group, &base.record);
+    let (used, past) = choose_template(ctx, &mut base, &mut world, configuration).await?;
+    let Base { stored, object, group, record, began, by_others } = base;
+    let is_back = record.fallback(&group.update).is_some();
     world.find_claims(ctx, &used, Roster::new(&group, None, &record)).await?;
     let mut record = memory::recall(record, &group.name, world.claims());
     world.find_seats(&group, &mut record);
@@ -240,8 +276,8 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
             let made = volumes::as_made(&used, world.set.as_deref());
             ctx.hints.with_group(&group.uid, |h| h.built.desired(&made, size, &ctx.settings, &note))
         }
-    };
-    let desired = desired.map_err(Error::BuildObjects)?;
+    }
+    .map_err(Error::BuildObjects)?;
     let known = missing::known(&object, &record);
     world.find(ctx, &group, &missing::expected(&group, set.as_ref(), &record), &desired).await?;
     // Once more for what was read by name.
@@ -256,35 +292,27 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
     world.find_successors(&mut members, &used);
     let surplus_claims = world.surplus_claims(Roster::new(&group, set.as_ref(), &record), &members, &record);
     let left_claims = world.left_claims(&group, &members, &record);
-    let label = object.spec.zones.node_label.as_deref();
-    let Nodes { nodes, taints, deleted: deleted_nodes } = nodes::read(ctx, &members, &record, label).await?;
-    silence(&mut members, nodes.as_ref());
-    let templates = conditions::templates(&object);
-    let around = Around { templates, unbound: &world.unbound, record: &record, nodes: nodes.as_ref(), taints: &taints };
-    ctx.hints.with_group(&group.uid, |hints| conditions::add(&mut members, &around, hints, now));
-    if let Some(set) = set.as_mut().filter(|_| group.makes_pods) {
-        set.missing = World::refused(ctx, &group, set, now);
-    } else if let Some(set) = &mut set {
-        set.missing = uncreated::uncreated(ctx, &group, set, &members, &record, now).await;
+    let Nodes { nodes, deleted: deleted_nodes, .. } = place(ctx, &object, &world, &record, &mut members, now).await?;
+    if let Some(set) = &mut set {
+        set.missing = match group.makes_pods {
+            true => World::refused(ctx, &group, set, now),
+            false => uncreated::uncreated(ctx, &group, set, &members, &record, now).await,
+        };
     }
-    let remembered = record.ran().map(|l| &l.pod_uid).chain(record.intents.iter().map(|i| &i.pod_uid));
-    let ended = remembered.filter(|uid| ctx.hints.has_ended(uid)).cloned().collect();
-    let nonce = format!("{:016x}", (ctx.dice)());
-    let evidence = questions::Evidences::new();
     let snapshot = Snapshot {
         now,
         began,
-        nonce,
+        nonce: format!("{:016x}", (ctx.dice)()),
+        ended: ended(ctx, &record),
         group,
         record,
         objects,
         set,
         moving,
         members,
-        evidence,
+        evidence: questions::Evidences::new(),
         nodes,
         deleted_nodes,
-        ended,
         lists: BTreeMap::new(),
         checks: BTreeMap::new(),
         surplus_claims,
@@ -294,6 +322,31 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
     let template = world.numbered(used, &snapshot.record).filter(|_| !matches!(past, Past::Unreadable(_)));
     let unreadable = if let Past::Unreadable(error) = past { Some(error) } else { numbers.err() };
     Ok((Observed { object: stored, snapshot, template, unreadable, pods: world.version }, by_others))
+}
+
+/// Reads the nodes of the members, and adds what nodes, claims and templates say of each member.
+async fn place(
+    ctx: &Arc<Context>,
+    object: &ReplicaGroup,
+    world: &World,
+    record: &Record,
+    members: &mut [Member],
+    now: Timestamp,
+) -> Result<Nodes, Error> {
+    let found = nodes::read(ctx, members, record, object.spec.zones.node_label.as_deref()).await?;
+    let (nodes, taints) = (found.nodes.as_ref(), &found.taints);
+    silence(members, nodes);
+    let templates = conditions::templates(object);
+    let around = Around { templates, unbound: &world.unbound, record, nodes, taints };
+    let uid = object.uid().unwrap_or_default();
+    ctx.hints.with_group(&uid, |hints| conditions::add(members, &around, hints, now));
+    Ok(found)
+}
+
+/// The pods that the record knows and that this process saw end.
+fn ended(ctx: &Context, record: &Record) -> BTreeSet<String> {
+    let remembered = record.ran().map(|l| &l.pod_uid).chain(record.intents.iter().map(|i| &i.pod_uid));
+    remembered.filter(|uid| ctx.hints.has_ended(uid)).cloned().collect()
 }
 
 /// Marks members on nodes that do not report as unreachable: asking them would only time out, and what the API shows of them is outdated.

@@ -76,7 +76,7 @@ pub fn snapshot(members: impl IntoIterator<Item = Member>) -> Snapshot {
 }
 
 /// Adds a pair, or changes its value; the contract has them sorted, and each key once.
-fn put(pairs: &mut Vec<(String, String)>, key: &str, value: &str) {
+fn set_pair(pairs: &mut Vec<(String, String)>, key: &str, value: &str) {
     pairs.retain(|(found, _)| found != key);
     pairs.push((key.to_owned(), value.to_owned()));
     pairs.sort_unstable();
@@ -135,14 +135,14 @@ impl Member {
     /// A label that the user gave it for policies, without the prefix `policy.tanist.dev/`.
     #[must_use]
     pub fn labelled(mut self, key: &str, value: &str) -> Self {
-        put(&mut self.labels, key, value);
+        set_pair(&mut self.labels, key, value);
         self
     }
 
     /// A fact, by a word of `docs/facts.md`.
     #[must_use]
     pub fn with_fact(mut self, word: &str, value: &str) -> Self {
-        put(&mut self.facts, word, value);
+        set_pair(&mut self.facts, word, value);
         self
     }
 
@@ -191,14 +191,14 @@ impl Snapshot {
     /// A label that the user gave the group for policies, without the prefix `policy.tanist.dev/`.
     #[must_use]
     pub fn labelled(mut self, key: &str, value: &str) -> Self {
-        put(&mut self.group.labels, key, value);
+        set_pair(&mut self.group.labels, key, value);
         self
     }
 
     /// A fact of the group, by a word of `docs/facts.md`.
     #[must_use]
     pub fn with_fact(mut self, word: &str, value: &str) -> Self {
-        put(&mut self.group.facts, word, value);
+        set_pair(&mut self.group.facts, word, value);
         self
     }
 

@@ -247,19 +247,19 @@ fn time(value: Value<'_>) -> anyhow::Result<i64> {
 /// The members of a list, or one alone.
 fn named(what: &str, value: Value<'_>, reason: &str) -> anyhow::Result<Vec<Named>> {
     if let Some(list) = ListRef::from_value(value) {
-        return list.iter().map(|each| one(what, each, reason)).collect();
+        return list.iter().map(|each| candidate(what, each, reason)).collect();
     }
     // A tuple of members is a list, too, but (member, reason) is one.
     match TupleRef::from_value(value).map(TupleRef::content) {
         Some([first, second, ..]) if MemberValue::from_value(*first).is_some() && second.unpack_str().is_none() => {
             bail!("{what}: expected a list of members, found a tuple; write [...]")
         }
-        _ => Ok(vec![one(what, value, reason)?]),
+        _ => Ok(vec![candidate(what, value, reason)?]),
     }
 }
 
 /// One candidate: a member, or (member, reason), or (member, reason, source), or a treatment.
-fn one(what: &str, value: Value<'_>, reason: &str) -> anyhow::Result<Named> {
+fn candidate(what: &str, value: Value<'_>, reason: &str) -> anyhow::Result<Named> {
     if let Some(Answered::Treatment(named)) = Answered::from_value(value) {
         return Ok(named.clone());
     }

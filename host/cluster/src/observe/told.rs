@@ -74,25 +74,14 @@ pub fn told(objects: Objects, now: Timestamp) -> Result<Told, Error> {
     let about = Seen { group: &group, set: set.as_ref(), record: &record, moving: moving.as_ref() };
     let mut members = world.members(&object, about, &known, now);
     let label = object.spec.zones.node_label.as_deref();
-    let seen = |node: &Node| tanist_core::snapshot::Node { zone: convert::zone(node, label), ..convert::node(node) };
-    let of_nodes = |node: &Node| ((node.name_any(), seen(node)), (node.name_any(), conditions::taints(node)));
-    let (nodes, taints): (Option<BTreeMap<_, _>>, Option<_>) =
-        nodes.map(|nodes| nodes.iter().map(of_nodes).unzip()).unzip();
+    let (nodes, taints) = nodes.map(|nodes| places(&nodes, label)).unzip();
     silence(&mut members, nodes.as_ref());
     let (templates, taints) = (conditions::templates(&object), taints.unwrap_or_default());
     let around = Around { templates, unbound: &world.unbound, record: &record, nodes: nodes.as_ref(), taints: &taints };
     // Who looks from outside sees what no object dates for the first time.
     conditions::add(&mut members, &around, &mut Group::default(), now);
     let rows = object.status.as_ref().map(|status| status.members.as_slice()).unwrap_or_default();
-    let mut guessed = Vec::new();
-    for member in &mut members {
-        member.reading = reading(member, rows, now);
-        let (position, is_guess) = position(member, &record);
-        if is_guess && member.pod.as_ref().is_some_and(|pod| pod.phase == Phase::Running) {
-            guessed.push((member.name.to_string(), position.clone()));
-        }
-        (member.position, member.position_at) = (position, now);
-    }
+    let guessed = recollect(&mut members, rows, &record, now);
     let surplus_claims = world.surplus_claims(Roster::new(&group, set.as_ref(), &record), &members, &record);
     let left_claims = world.left_claims(&group, &members, &record);
     let (nonce, objects) = ("told".to_owned(), Vec::new());
@@ -122,11 +111,36 @@ pub fn told(objects: Objects, now: Timestamp) -> Result<Told, Error> {
     Ok(Told { snapshot, guessed })
 }
 
-/// The nodes of last primaries that are not there. Who looks from outside does not know since when, and takes them for long gone.
-fn deleted_nodes(
-    nodes: Option<&BTreeMap<String, tanist_core::snapshot::Node>>,
+type Places = BTreeMap<String, tanist_core::snapshot::Node>;
+
+/// The nodes by name, and the taints of each. `label`: the label that says the zone.
+fn places(nodes: &[Node], label: Option<&str>) -> (Places, BTreeMap<String, conditions::Taints>) {
+    let seen = |node: &Node| tanist_core::snapshot::Node { zone: convert::zone(node, label), ..convert::node(node) };
+    let of_nodes = |node: &Node| ((node.name_any(), seen(node)), (node.name_any(), conditions::taints(node)));
+    nodes.iter().map(of_nodes).unzip()
+}
+
+/// Gives each member the role and the data that are stored of it, and returns those whose data is a guess.
+fn recollect(
+    members: &mut [Member],
+    rows: &[MemberStatus],
     record: &Record,
-) -> BTreeMap<String, Timestamp> {
+    now: Timestamp,
+) -> Vec<(String, Position)> {
+    let mut guessed = Vec::new();
+    for member in members {
+        member.reading = reading(member, rows, now);
+        let (position, is_guess) = position(member, record);
+        if is_guess && member.pod.as_ref().is_some_and(|pod| pod.phase == Phase::Running) {
+            guessed.push((member.name.to_string(), position.clone()));
+        }
+        (member.position, member.position_at) = (position, now);
+    }
+    guessed
+}
+
+/// The nodes of last primaries that are not there. Who looks from outside does not know since when, and takes them for long gone.
+fn deleted_nodes(nodes: Option<&Places>, record: &Record) -> BTreeMap<String, Timestamp> {
     let of_memory = record.last_primaries.iter().filter_map(|last| last.node.clone());
     let deleted = of_memory.filter(|name| nodes.is_some_and(|nodes| !nodes.contains_key(name)));
     deleted.map(|name| (name, 0)).collect()

@@ -83,37 +83,8 @@ fn settle_intent(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
             close_failed(s, plan, intent, Outcome::Exited(*code), None, &format!("{} exited {code}", intent.command));
         }
         // The command was not started, so it did not fail: the question is asked again, after a short pause.
-        (Some(Evidence::NotStarted(why)), _) if why.is_one_of(&NEVER_TRIED) => {
-            let again = intent.started.saturating_add(limits::AGAIN_SECONDS);
-            if s.now < again {
-                let message = format!("{} on {} was not started: {why}", intent.command, intent.member);
-                return plan.wait_until(Reason::CommandRunning, Some(&intent.member), message, Some(again));
-            }
-            close_intent(plan, intent);
-            undo_start(s, plan, intent);
-            reopen_switchover(plan, intent);
-            plan.record.note(
-                s.now,
-                Event::NotStarted,
-                Some(&intent.member),
-                Some(format!("{}: {why}", intent.command)),
-            );
-        }
-        (Some(Evidence::NotStarted(why)), _) => {
-            // What the API server or the network refused is tried again after a back-off; what the runner could not start may never work.
-            if !why.is_one_of(Word::ALL) {
-                reopen_switchover(plan, intent);
-            }
-            close_failed(
-                s,
-                plan,
-                intent,
-                Outcome::NotStarted,
-                None,
-                &format!("{} was not started: {why}", intent.command),
-            );
-            undo_start(s, plan, intent);
-        }
+        (Some(Evidence::NotStarted(why)), _) if why.is_one_of(&NEVER_TRIED) => close_untried(s, plan, intent, why),
+        (Some(Evidence::NotStarted(why)), _) => close_not_started(s, plan, intent, why),
         (_, CommandPlace::Over) if intent.verb.intended() == Role::Stopped => close_succeeded(s, plan, intent, None),
         (_, CommandPlace::Over) => {
             let why = format!("the container of {} ended while {} ran", intent.member, intent.command);
@@ -123,19 +94,7 @@ fn settle_intent(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
             let why = format!("{} was ended by a restart of its container", intent.command);
             close_failed(s, plan, intent, Outcome::Unknown, Some(pod), &why);
         }
-        // A command that runs on after its deadline and `unknownGraceSeconds` is ended like one of unknown outcome.
-        (Some(Evidence::Running), CommandPlace::Here(member, pod)) if s.now >= last_resort(s, intent) => {
-            handle_unknown(s, plan, intent, member, pod, &"it is still running, long after its deadline".into());
-        }
-        (Some(Evidence::Running), CommandPlace::Here(..)) => {
-            let message = format!(
-                "{} has been running on {} for {} s",
-                intent.command,
-                intent.member,
-                s.now.saturating_sub(intent.started)
-            );
-            plan.wait_until(Reason::CommandRunning, Some(&intent.member), message, Some(last_resort(s, intent)));
-        }
+        (Some(Evidence::Running), CommandPlace::Here(member, pod)) => wait_for_end(s, plan, intent, member, pod),
         (Some(Evidence::Unknown(why)), CommandPlace::Here(member, pod)) => {
             handle_unknown(s, plan, intent, member, pod, why)
         }
@@ -149,6 +108,42 @@ fn settle_intent(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
         // It is one of the others by now.
         (_, CommandPlace::Restarted(..)) => {}
     }
+}
+
+/// Closes the intent of a command that its runner had a reason not to try. After a short pause the question is asked again.
+fn close_untried(s: &Snapshot, plan: &mut Plan, intent: &Intent, why: &Cause) {
+    let again = intent.started.saturating_add(limits::AGAIN_SECONDS);
+    if s.now < again {
+        let message = format!("{} on {} was not started: {why}", intent.command, intent.member);
+        return plan.wait_until(Reason::CommandRunning, Some(&intent.member), message, Some(again));
+    }
+    close_intent(plan, intent);
+    undo_start(s, plan, intent);
+    reopen_switchover(plan, intent);
+    plan.record.note(s.now, Event::NotStarted, Some(&intent.member), Some(format!("{}: {why}", intent.command)));
+}
+
+/// Closes the intent of a command that could not be started.
+fn close_not_started(s: &Snapshot, plan: &mut Plan, intent: &Intent, why: &Cause) {
+    // What the API server or the network refused is tried again after a back-off; what the runner could not start may never work.
+    if !why.is_one_of(Word::ALL) {
+        reopen_switchover(plan, intent);
+    }
+    let what = format!("{} was not started: {why}", intent.command);
+    close_failed(s, plan, intent, Outcome::NotStarted, None, &what);
+    undo_start(s, plan, intent);
+}
+
+/// Waits for a command that runs. One that runs on after its deadline and `unknownGraceSeconds` is ended like one of unknown outcome.
+fn wait_for_end(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: &Member, pod: &Pod) {
+    let until = last_resort(s, intent);
+    if s.now >= until {
+        let why = "it is still running, long after its deadline";
+        return handle_unknown(s, plan, intent, member, pod, &why.into());
+    }
+    let seconds = s.now.saturating_sub(intent.started);
+    let message = format!("{} has been running on {} for {seconds} s", intent.command, intent.member);
+    plan.wait_until(Reason::CommandRunning, Some(&intent.member), message, Some(until));
 }
 
 /// Whether the command, whose container is not the present one any more, may be started by a request that is still under way (docs/rules.md,

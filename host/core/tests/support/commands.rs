@@ -67,17 +67,8 @@ impl World {
         if is_ghost && copies && self.clients.is_some() {
             return;
         }
-        if let Some(ghost) = self.ghosts.iter_mut().find(|g| g.pod_uid == intent.pod_uid) {
-            ghost.app.turn(role, None, Vec::new());
-            let its_own = self.volumes.get(&ghost.ordinal).is_some_and(|v| v.uid == ghost.volume);
-            if intent.verb.opens_term() {
-                self.opens(exec);
-                // What was read in the new pod stays as it was read: nobody tells the operator.
-                if intent.verb == Verb::Failover && its_own {
-                    self.begin_history(ordinal(&intent.member));
-                }
-            }
-            return;
+        if is_ghost {
+            return self.affect_ghost(exec);
         }
         let ordinal = ordinal(&intent.member);
         let source = self.source(exec);
@@ -111,6 +102,28 @@ impl World {
             }
             _ => body.app.turn(role, None, follows),
         }
+        self.write_volume(exec, source.map(|(_, volume)| volume), others);
+    }
+
+    /// A command reaches a pod that the API forgot.
+    fn affect_ghost(&mut self, exec: &Exec) {
+        let intent = &exec.intent;
+        let Some(ghost) = self.ghosts.iter_mut().find(|g| g.pod_uid == intent.pod_uid) else { return };
+        ghost.app.turn(intent.verb.intended(), None, Vec::new());
+        let its_own = self.volumes.get(&ghost.ordinal).is_some_and(|v| v.uid == ghost.volume);
+        if intent.verb.opens_term() {
+            self.opens(exec);
+            // What was read in the new pod stays as it was read: nobody tells the operator.
+            if intent.verb == Verb::Failover && its_own {
+                self.begin_history(ordinal(&intent.member));
+            }
+        }
+    }
+
+    /// What a command leaves on the volume of its member. `source`: what it copies from; `others`: what the others agree on.
+    fn write_volume(&mut self, exec: &Exec, source: Option<Volume>, others: Option<Volume>) {
+        let intent = &exec.intent;
+        let ordinal = ordinal(&intent.member);
         let Some(volume) = self.volumes.get_mut(&ordinal) else { return };
         match intent.verb {
             Verb::Seed | Verb::Failover => {
@@ -125,7 +138,7 @@ impl World {
                 }
             }
             Verb::Join | Verb::Place | Verb::Follow => {
-                if let Some((_, source)) = source {
+                if let Some(source) = source {
                     volume.copy(&source);
                 }
             }

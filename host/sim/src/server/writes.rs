@@ -129,84 +129,12 @@ fn change(state: &mut State, write: Write) -> Result<Option<Object>, Error> {
         }
         Write::Create { dry_run: true, .. } => Ok(None),
         Write::Create { kind, manifest, .. } => create(state, kind, manifest),
-        Write::Label { pod: fence, role } => {
-            let mut pod = fenced(&state.pods, &fence)?;
-            match role {
-                Some(role) => drop(pod.labels_mut().insert(LABEL_ROLE.to_owned(), role.to_owned())),
-                None => drop(pod.labels_mut().remove(LABEL_ROLE)),
-            }
-            state.stamp(&mut pod.metadata);
-            state.pods.insert(fence.name, pod.clone());
-            Ok(Some(Object::Pod(pod.as_it_is())))
-        }
-        Write::Gate { pod: fence, ready, .. } => {
-            let mut pod = fenced(&state.pods, &fence)?;
-            let now = state.time();
-            let conditions = pod.status.get_or_insert_default().conditions.get_or_insert_default();
-            conditions.retain(|condition| condition.type_ != GATE_MEMBER);
-            conditions.push(PodCondition {
-                type_: GATE_MEMBER.into(),
-                status: if ready { "True" } else { "False" }.into(),
-                last_transition_time: Some(now),
-                ..PodCondition::default()
-            });
-            state.stamp(&mut pod.metadata);
-            state.pods.insert(fence.name, pod.clone());
-            Ok(Some(Object::Pod(pod.as_it_is())))
-        }
-        Write::Mark { claim: fence, notes } => {
-            let mut claim = fenced(&state.claims, &fence)?;
-            for (key, value) in notes {
-                match value {
-                    Some(value) => drop(claim.annotations_mut().insert(key.to_owned(), value)),
-                    None => drop(claim.annotations_mut().remove(key)),
-                }
-            }
-            state.stamp(&mut claim.metadata);
-            state.claims.insert(fence.name, claim.clone());
-            Ok(Some(Object::Claim(claim.as_it_is())))
-        }
-        Write::Grow { claim: fence, size } => {
-            let mut claim = fenced(&state.claims, &fence)?;
-            let resources = claim.spec.get_or_insert_default().resources.get_or_insert_default();
-            resources.requests.get_or_insert_default().insert("storage".to_owned(), Quantity(size));
-            state.stamp(&mut claim.metadata);
-            state.claims.insert(fence.name, claim.clone());
-            Ok(Some(Object::Claim(claim.as_it_is())))
-        }
-        Write::Adopt { pod: fence, change } => {
-            let mut pod = fenced(&state.pods, &fence)?;
-            let given = change.get("metadata").cloned().unwrap_or_default();
-            let invalid = |error: serde_json::Error| refused(422, "Invalid", &error.to_string());
-            let given: ObjectMeta = serde_json::from_value(given).map_err(invalid)?;
-            pod.metadata.owner_references = given.owner_references;
-            // The garbage collector looks at what comes to an owner that is gone.
-            let all = pod.metadata.owner_references.iter().flatten().map(|owner| owner.uid.clone());
-            for owner in all.collect::<Vec<_>>() {
-                let sets = state.sets.values().any(|set| set.metadata.uid.as_ref() == Some(&owner));
-                let groups = state.groups.values().any(|group| group.metadata.uid.as_ref() == Some(&owner));
-                if !sets && !groups {
-                    let at = state.now.saturating_add(1);
-                    state.gone_owners.entry(owner).or_insert(at);
-                }
-            }
-            pod.labels_mut().extend(given.labels.unwrap_or_default());
-            pod.annotations_mut().extend(given.annotations.unwrap_or_default());
-            state.stamp(&mut pod.metadata);
-            state.pods.insert(fence.name, pod.clone());
-            Ok(Some(Object::Pod(pod.as_it_is())))
-        }
-        Write::DropSet { set: fence } => {
-            let set = fenced(&state.sets, &fence)?;
-            oracles::seats::dropped(state, &set);
-            state.managers.remove(&(Kind::Set, fence.name.clone()));
-            state.sets.remove(&fence.name);
-            let collected = state.now.saturating_add(1);
-            state.gone_owners.insert(fence.uid, collected);
-            state.say(format!("StatefulSet {} is deleted", fence.name));
-            state.tell();
-            Ok(None)
-        }
+        Write::Label { pod: fence, role } => label(state, fence, role),
+        Write::Gate { pod: fence, ready, .. } => gate(state, fence, ready),
+        Write::Mark { claim: fence, notes } => mark(state, fence, notes),
+        Write::Grow { claim: fence, size } => grow(state, fence, size),
+        Write::Adopt { pod: fence, change } => adopt(state, fence, &change),
+        Write::DropSet { set: fence } => drop_set(state, fence),
         Write::Nudge { set: fence, at } => {
             let mut set = fenced(&state.sets, &fence)?;
             set.annotations_mut().insert(ANNOTATION_NUDGE.to_owned(), at.to_string());
@@ -238,6 +166,100 @@ fn change(state: &mut State, write: Write) -> Result<Option<Object>, Error> {
             Ok(None)
         }
     }
+}
+
+/// Gives a pod the label of its role, or takes it away.
+fn label(state: &mut State, fence: Fence, role: Option<&'static str>) -> Result<Option<Object>, Error> {
+    let mut pod = fenced(&state.pods, &fence)?;
+    match role {
+        Some(role) => drop(pod.labels_mut().insert(LABEL_ROLE.to_owned(), role.to_owned())),
+        None => drop(pod.labels_mut().remove(LABEL_ROLE)),
+    }
+    state.stamp(&mut pod.metadata);
+    state.pods.insert(fence.name, pod.clone());
+    Ok(Some(Object::Pod(pod.as_it_is())))
+}
+
+/// Says in a pod whether its member is ready.
+fn gate(state: &mut State, fence: Fence, ready: bool) -> Result<Option<Object>, Error> {
+    let mut pod = fenced(&state.pods, &fence)?;
+    let now = state.time();
+    let conditions = pod.status.get_or_insert_default().conditions.get_or_insert_default();
+    conditions.retain(|condition| condition.type_ != GATE_MEMBER);
+    conditions.push(PodCondition {
+        type_: GATE_MEMBER.into(),
+        status: if ready { "True" } else { "False" }.into(),
+        last_transition_time: Some(now),
+        ..PodCondition::default()
+    });
+    state.stamp(&mut pod.metadata);
+    state.pods.insert(fence.name, pod.clone());
+    Ok(Some(Object::Pod(pod.as_it_is())))
+}
+
+/// Writes what a claim remembers.
+fn mark(
+    state: &mut State,
+    fence: Fence,
+    notes: BTreeMap<&'static str, Option<String>>,
+) -> Result<Option<Object>, Error> {
+    let mut claim = fenced(&state.claims, &fence)?;
+    for (key, value) in notes {
+        match value {
+            Some(value) => drop(claim.annotations_mut().insert(key.to_owned(), value)),
+            None => drop(claim.annotations_mut().remove(key)),
+        }
+    }
+    state.stamp(&mut claim.metadata);
+    state.claims.insert(fence.name, claim.clone());
+    Ok(Some(Object::Claim(claim.as_it_is())))
+}
+
+/// Lets a claim ask for more.
+fn grow(state: &mut State, fence: Fence, size: String) -> Result<Option<Object>, Error> {
+    let mut claim = fenced(&state.claims, &fence)?;
+    let resources = claim.spec.get_or_insert_default().resources.get_or_insert_default();
+    resources.requests.get_or_insert_default().insert("storage".to_owned(), Quantity(size));
+    state.stamp(&mut claim.metadata);
+    state.claims.insert(fence.name, claim.clone());
+    Ok(Some(Object::Claim(claim.as_it_is())))
+}
+
+/// Gives a pod to another owner.
+fn adopt(state: &mut State, fence: Fence, change: &Value) -> Result<Option<Object>, Error> {
+    let mut pod = fenced(&state.pods, &fence)?;
+    let given = change.get("metadata").cloned().unwrap_or_default();
+    let invalid = |error: serde_json::Error| refused(422, "Invalid", &error.to_string());
+    let given: ObjectMeta = serde_json::from_value(given).map_err(invalid)?;
+    pod.metadata.owner_references = given.owner_references;
+    // The garbage collector looks at what comes to an owner that is gone.
+    let all = pod.metadata.owner_references.iter().flatten().map(|owner| owner.uid.clone());
+    for owner in all.collect::<Vec<_>>() {
+        let sets = state.sets.values().any(|set| set.metadata.uid.as_ref() == Some(&owner));
+        let groups = state.groups.values().any(|group| group.metadata.uid.as_ref() == Some(&owner));
+        if !sets && !groups {
+            let at = state.now.saturating_add(1);
+            state.gone_owners.entry(owner).or_insert(at);
+        }
+    }
+    pod.labels_mut().extend(given.labels.unwrap_or_default());
+    pod.annotations_mut().extend(given.annotations.unwrap_or_default());
+    state.stamp(&mut pod.metadata);
+    state.pods.insert(fence.name, pod.clone());
+    Ok(Some(Object::Pod(pod.as_it_is())))
+}
+
+/// Deletes a set, and no pod of it.
+fn drop_set(state: &mut State, fence: Fence) -> Result<Option<Object>, Error> {
+    let set = fenced(&state.sets, &fence)?;
+    oracles::seats::dropped(state, &set);
+    state.managers.remove(&(Kind::Set, fence.name.clone()));
+    state.sets.remove(&fence.name);
+    let collected = state.now.saturating_add(1);
+    state.gone_owners.insert(fence.uid, collected);
+    state.say(format!("StatefulSet {} is deleted", fence.name));
+    state.tell();
+    Ok(None)
 }
 
 fn changed(state: &mut State, mut set: Shared<StatefulSet>) -> Object {

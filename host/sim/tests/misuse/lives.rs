@@ -35,7 +35,7 @@ thread_local! {
 }
 
 /// Does something with each item, on all processors, and returns the faults in the order of the items.
-pub fn all<T: Sync>(items: &[T], what: impl Fn(&T) -> Option<String> + Sync) -> Vec<String> {
+pub fn find_faults<T: Sync>(items: &[T], what: impl Fn(&T) -> Option<String> + Sync) -> Vec<String> {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let usual = take_hook();

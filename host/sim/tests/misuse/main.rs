@@ -12,7 +12,7 @@ mod rules;
 mod schema;
 mod values;
 
-use lives::{all, lived, two_ways};
+use lives::{find_faults, lived, two_ways};
 use schema::{Definition, Field, at, set};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -152,7 +152,8 @@ fn a_bad_value_is_refused_or_healed_by_its_revert() {
     }
     assert!(unlike.is_empty(), "{} of {}:\n{}", unlike.len(), tries.len(), unlike.join("\n"));
     let chosen = chosen(tries.iter(), 12);
-    let faults = all(&chosen, |(one, after)| lived(&one.before, after).err().map(|why| format!("{}: {why}", one.what)));
+    let faults =
+        find_faults(&chosen, |(one, after)| lived(&one.before, after).err().map(|why| format!("{}: {why}", one.what)));
     println!("{} values, refused {refused:?}, {} lived", tries.len(), chosen.len());
     assert!(faults.is_empty(), "{} of {}:\n{}", faults.len(), chosen.len(), faults.join("\n\n"));
     assert!(chosen.len() >= 150, "{} values were lived", chosen.len());
@@ -229,7 +230,7 @@ fn two_ways_to_the_same_spec_lead_to_the_same_group() {
     let on_pods = |one: &Try| SHOWN_BY_PODS.iter().any(|name| one.path.starts_with(name));
     let chosen = chosen(all_tries.iter().filter(|one| !on_pods(one)), 60);
     let compared = AtomicUsize::new(0);
-    let faults = all(&chosen, |(one, after)| match two_ways(&one.before, after) {
+    let faults = find_faults(&chosen, |(one, after)| match two_ways(&one.before, after) {
         Ok(forms) => {
             compared.fetch_add(usize::from(forms), Ordering::Relaxed);
             None

@@ -268,7 +268,7 @@ impl<P: Clone + Examinee> State<P> {
     /// Drops what no group uses any more.
     pub(super) fn sweep(&mut self) {
         self.sources.retain(|_, source| !source.users.is_empty());
-        let shown = self.sources.values().flat_map(|source| source.shows.all());
+        let shown = self.sources.values().flat_map(|source| source.shows.values());
         let mut used: BTreeSet<String> =
             shown.filter_map(|shown| shown.as_ref().ok()).map(|content| content.digest.clone()).collect();
         for good in self.groups.values().flat_map(|group| group.layers.values()).flat_map(Goods::list) {

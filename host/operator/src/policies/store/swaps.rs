@@ -35,7 +35,7 @@ impl<T: PartialEq> Swaps<T> {
     }
 
     /// What acts, and the change that waits.
-    pub fn all(&self) -> impl Iterator<Item = &T> {
+    pub fn values(&self) -> impl Iterator<Item = &T> {
         self.acts.iter().chain(self.waits.iter().map(|(value, _)| value))
     }
 

@@ -18,12 +18,12 @@ use tanist_sim::strikes::users::change_template;
 use tanist_sim::strikes::{die, evict, forget, label, lose_volume, restart};
 
 /// A group with one primary.
-fn one(members: u64) -> Vec<ReplicaGroup> {
+fn one_primary(members: u64) -> Vec<ReplicaGroup> {
     vec![group("db", members, 1)]
 }
 
 /// A group with two.
-fn two(members: u64) -> Vec<ReplicaGroup> {
+fn two_primaries(members: u64) -> Vec<ReplicaGroup> {
     vec![group("db", members, 2)]
 }
 
@@ -53,38 +53,38 @@ macro_rules! stories {
 }
 
 stories! {
-    a_group_forms: one(3);
-    a_group_of_one_forms: one(1);
+    a_group_forms: one_primary(3);
+    a_group_of_one_forms: one_primary(1);
     two_groups_form: vec![group("db", 2, 1), group("queue", 2, 1)];
-    the_primarys_application_dies: one(3), 20 => |s| on_primary(s, die);
-    the_primarys_container_starts_anew: one(3), 20 => |s| on_primary(s, restart);
-    the_primarys_pod_is_deleted: one(3), 20 => |s| on_primary(s, delete);
-    the_primarys_pod_is_deleted_at_once: one(3), 20 => |s| on_primary(s, forget);
-    the_primarys_volume_is_lost: one(3), 20 => lose_a_copy;
-    a_followers_pod_is_deleted: one(3), 20 => |s| delete(s, "db-2");
-    a_followers_volume_is_lost: one(3), 20 => |s| lose_volume(s, "db-1");
-    the_node_of_the_primary_is_silent_and_comes_back: one(3), 20 => |s| node(s, false), 90 => |s| node(s, true);
-    the_node_of_the_primary_is_drained: one(3), 20 => drain;
-    another_member_is_to_lead: one(3), 20 => |s| prefer(s, "db-2");
-    the_primary_dies_while_another_member_is_to_lead: one(3), 20 => |s| prefer(s, "db-2"), 21 => |s| on_primary(s, die);
-    every_application_dies_at_once: one(3), 20 => |s| each(s, die);
-    every_pod_is_deleted_at_the_same_time: one(3), 20 => |s| each(s, delete);
-    the_primary_and_then_the_next_one_are_deleted: one(3), 20 => |s| on_primary(s, delete), 23 => |s| on_primary(s, delete);
-    a_group_grows: one(1), 20 => |s| resize(s, 3);
-    a_group_gets_smaller: one(3), 20 => |s| resize(s, 2);
-    a_group_gets_smaller_while_a_member_that_leaves_leads: one(3), 20 => |s| prefer(s, "db-2"), 40 => leave_one;
-    a_group_goes_to_no_members_and_back: one(3), 20 => |s| resize(s, 0), 50 => |s| resize(s, 3);
-    a_paused_group_loses_its_primary: one(3), 20 => |s| pause(s, true), 22 => |s| on_primary(s, die), 40 => |s| pause(s, false);
-    the_status_is_removed: one(3), 20 => remove_status;
-    the_status_is_removed_and_the_primary_dies: one(3), 20 => remove_status, 40 => |s| on_primary(s, delete);
-    the_primarys_pod_loses_its_label: one(3),
+    the_primarys_application_dies: one_primary(3), 20 => |s| on_primary(s, die);
+    the_primarys_container_starts_anew: one_primary(3), 20 => |s| on_primary(s, restart);
+    the_primarys_pod_is_deleted: one_primary(3), 20 => |s| on_primary(s, delete);
+    the_primarys_pod_is_deleted_at_once: one_primary(3), 20 => |s| on_primary(s, forget);
+    the_primarys_volume_is_lost: one_primary(3), 20 => lose_a_copy;
+    a_followers_pod_is_deleted: one_primary(3), 20 => |s| delete(s, "db-2");
+    a_followers_volume_is_lost: one_primary(3), 20 => |s| lose_volume(s, "db-1");
+    the_node_of_the_primary_is_silent_and_comes_back: one_primary(3), 20 => |s| node(s, false), 90 => |s| node(s, true);
+    the_node_of_the_primary_is_drained: one_primary(3), 20 => drain;
+    another_member_is_to_lead: one_primary(3), 20 => |s| prefer(s, "db-2");
+    the_primary_dies_while_another_member_is_to_lead: one_primary(3), 20 => |s| prefer(s, "db-2"), 21 => |s| on_primary(s, die);
+    every_application_dies_at_once: one_primary(3), 20 => |s| each(s, die);
+    every_pod_is_deleted_at_the_same_time: one_primary(3), 20 => |s| each(s, delete);
+    the_primary_and_then_the_next_one_are_deleted: one_primary(3), 20 => |s| on_primary(s, delete), 23 => |s| on_primary(s, delete);
+    a_group_grows: one_primary(1), 20 => |s| resize(s, 3);
+    a_group_gets_smaller: one_primary(3), 20 => |s| resize(s, 2);
+    a_group_gets_smaller_while_a_member_that_leaves_leads: one_primary(3), 20 => |s| prefer(s, "db-2"), 40 => leave_one;
+    a_group_goes_to_no_members_and_back: one_primary(3), 20 => |s| resize(s, 0), 50 => |s| resize(s, 3);
+    a_paused_group_loses_its_primary: one_primary(3), 20 => |s| pause(s, true), 22 => |s| on_primary(s, die), 40 => |s| pause(s, false);
+    the_status_is_removed: one_primary(3), 20 => remove_status;
+    the_status_is_removed_and_the_primary_dies: one_primary(3), 20 => remove_status, 40 => |s| on_primary(s, delete);
+    the_primarys_pod_loses_its_label: one_primary(3),
         20 => |s| on_primary(s, |state, pod| label(state, pod, false)),
         40 => |s| on_primary(s, |state, pod| label(state, pod, true));
-    a_group_with_two_primaries_forms: two(3);
-    one_of_two_primaries_dies: two(3), 20 => |s| on_primary(s, die);
-    one_of_two_primaries_loses_its_volume: two(3), 20 => lose_a_copy;
-    both_primaries_die: two(3), 20 => |s| each(s, die);
-    the_node_of_one_of_two_primaries_is_silent_and_comes_back: two(3), 20 => |s| node(s, false), 90 => |s| node(s, true);
+    a_group_with_two_primaries_forms: two_primaries(3);
+    one_of_two_primaries_dies: two_primaries(3), 20 => |s| on_primary(s, die);
+    one_of_two_primaries_loses_its_volume: two_primaries(3), 20 => lose_a_copy;
+    both_primaries_die: two_primaries(3), 20 => |s| each(s, die);
+    the_node_of_one_of_two_primaries_is_silent_and_comes_back: two_primaries(3), 20 => |s| node(s, false), 90 => |s| node(s, true);
     a_group_forms_whose_pods_the_operator_makes: own(3);
     a_pod_that_the_operator_made_is_deleted: own(3), 20 => |s| delete(s, "db-1");
     a_pod_that_the_operator_made_loses_its_volume: own(3), 20 => |s| lose_volume(s, "db-1");
@@ -96,7 +96,7 @@ stories! {
     the_status_of_such_a_group_is_removed: own(3), 20 => |s| remove(s, "db-1"), 50 => remove_status;
     a_pod_that_the_operator_made_is_evicted: own(3), 20 => |s| evict(s, "db-1");
     a_changed_template_reaches_such_members: own(3), 20 => |s| change_template(s, "db", 7);
-    one_of_two_primaries_leaves: two(3), 20 => |s| die(s, "db-0"), 21 => |s| resize(s, 2);
+    one_of_two_primaries_leaves: two_primaries(3), 20 => |s| die(s, "db-0"), 21 => |s| resize(s, 2);
 }
 
 /// How a story goes in which that goes wrong.
