@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_saphyr::Location;
 use tanist_core::{
     contract::{Condition, Failure, MemberName, Outcome, Phase, Position, Role, Sequence, Timestamp, Transition},
-    limits, memory,
+    examples, limits, memory,
     policy::Point,
     record::{Canary, GroupSize, LostPrimary, Mark, Record, Seeded, Verdict},
     snapshot::{
@@ -216,46 +216,18 @@ fn group(case: &Case, names: &[String], replicas: u32, primaries: u32) -> Group 
     Group {
         name: name.as_ref().map_or_else(|| first.to_owned(), |name| name.value.clone()),
         namespace: namespace.clone().unwrap_or_else(|| "default".to_owned()),
-        uid: "group".to_owned(),
-        generation: 1,
         replicas: admitted(case, names.len()).unwrap_or(replicas),
         requested: GroupSize { replicas, primaries },
         primaries,
         commands: Commands {
-            status: command("status"),
-            sequence: command("sequence"),
-            stop: command("stop"),
-            primary: command("primary"),
-            seed: None,
             secondary: has_secondaries.unwrap_or(true).then(|| command("secondary")),
-            promote: None,
-            follow: None,
-            membership: None,
-            check: None,
-            hooks: Default::default(),
+            ..examples::commands(command)
         },
-        active_passive: false,
-        runner: true,
-        start_deadline: 3600,
-        unknown_grace: 900,
         preferred_primary: preferred_primary.as_ref().map(|name| MemberName(name.value.clone())),
-        domain: "cluster.local".to_owned(),
         failover: Failover { reads: *reads, prefer_running: *prefer_running, max_behind: *max_behind },
-        paused: false,
-        retry: None,
-        requested_override: None,
-        resize_deadline: 600,
-        removal_rest: 0,
         update: update(case),
-        deletes_volumes: false,
-        makes_pods: false,
-        unwanted: Default::default(),
-        zones: Vec::new(),
-        cluster_state: None,
-        override_error: None,
-        requested_recovery: None,
-        recovery_error: None,
         labels: pairs(labels),
+        ..examples::group(replicas)
     }
 }
 

@@ -11,6 +11,7 @@ mod told;
 
 pub use asked::{asked, why_nobody_moves, why_not};
 pub use cases::{Case, cases, usual};
+pub use parts::{commands, group};
 pub use scene::Scene;
 
 use crate::contract::{Group, Member, Phase, Position, Role, Sequence, Snapshot, Timestamp};

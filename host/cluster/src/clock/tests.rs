@@ -9,14 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use tanist_core::contract::{MemberName, Phase, Position, Role};
 use tanist_core::decide::decide;
-use tanist_core::examples::pod;
+use tanist_core::examples::{self, pod};
 use tanist_core::over::prove_over;
 use tanist_core::plan::Action;
 use tanist_core::policy::{Answered, Policies, PolicyName, Question, Unanswered};
 use tanist_core::record::{Intent, LastPrimary, Record, Verb};
-use tanist_core::snapshot::{
-    Command, Commands, Evidence, Failover, Group, Member, Node, Reading, Set, Snapshot, Update,
-};
+use tanist_core::snapshot::{Command, Evidence, Group, Member, Node, Reading, Set, Snapshot};
 use tanist_mock::{self as mock, Reply};
 
 const HOUR: i64 = 3600;
@@ -112,49 +110,11 @@ pub fn snapshot(now: Timestamp, node: Node) -> Snapshot {
         asked: false,
         conditions: Vec::new(),
     };
-    let group: Group = Group {
-        name: "db".into(),
+    let group = Group {
         namespace: "ns".into(),
-        uid: "group".into(),
-        generation: 1,
-        replicas: 2,
-        requested: tanist_core::record::GroupSize { replicas: 2, primaries: 1 },
-        primaries: 1,
-        commands: Commands {
-            status: command("status"),
-            sequence: command("sequence"),
-            stop: command("stop"),
-            primary: command("primary"),
-            seed: None,
-            secondary: None,
-            promote: None,
-            follow: None,
-            membership: None,
-            check: None,
-            hooks: Default::default(),
-        },
-        active_passive: false,
-        runner: true,
+        commands: examples::commands(command),
         start_deadline: 86_400,
-        unknown_grace: 900,
-        preferred_primary: None,
-        domain: "cluster.local".into(),
-        failover: Failover::default(),
-        paused: false,
-        retry: None,
-        requested_override: None,
-        resize_deadline: 600,
-        removal_rest: 0,
-        update: Update::default(),
-        deletes_volumes: false,
-        makes_pods: false,
-        unwanted: Default::default(),
-        zones: Vec::new(),
-        cluster_state: None,
-        override_error: None,
-        requested_recovery: None,
-        recovery_error: None,
-        labels: Vec::new(),
+        ..examples::group(2)
     };
     Snapshot {
         now,

@@ -2,6 +2,7 @@
 use crate::check;
 use crate::contract::{self, MemberName, Phase, Position, Role};
 use crate::decide::decide;
+use crate::examples::parts::{self, commands};
 use crate::examples::routed;
 use crate::examples::scene::Recorder;
 use crate::limits;
@@ -228,20 +229,11 @@ fn group(point: Point, story: &contract::Snapshot) -> Group {
     Group {
         name: told.name.clone(),
         namespace: told.namespace.clone(),
-        uid: "group".to_owned(),
-        generation: 1,
         replicas: sizes(point, story).1.unwrap_or(told.replicas),
         requested: GroupSize { replicas: told.replicas, primaries: told.primaries },
         primaries: told.primaries,
         commands: Commands {
-            status: command("status"),
-            sequence: command("sequence"),
-            stop: command("stop"),
-            primary: command("primary"),
-            seed: None,
             secondary: told.has_secondaries.then(|| command("secondary")),
-            promote: None,
-            follow: None,
             membership: list(story).map(|_| MemberCommands {
                 list: command("memberList"),
                 add: command("memberAdd"),
@@ -249,31 +241,13 @@ fn group(point: Point, story: &contract::Snapshot) -> Group {
                 promote: Some(command("memberPromote")),
                 recover: None,
             }),
-            check: None,
-            hooks: Default::default(),
+            ..commands(command)
         },
-        active_passive: false,
-        runner: true,
-        start_deadline: 3600,
-        unknown_grace: 900,
         preferred_primary: told.preferred_primary.clone(),
-        domain: "cluster.local".to_owned(),
         failover: Failover { max_behind: number(&told.facts, "max-behind"), ..Failover::default() },
-        paused: false,
-        retry: None,
-        requested_override: None,
-        resize_deadline: 600,
-        removal_rest: 0,
         update: update(point, story),
-        deletes_volumes: false,
-        makes_pods: false,
-        unwanted: Default::default(),
-        zones: Vec::new(),
-        cluster_state: None,
-        override_error: None,
-        requested_recovery: None,
-        recovery_error: None,
         labels: told.labels.clone(),
+        ..parts::group(told.replicas)
     }
 }
 

@@ -10,7 +10,27 @@ pub(super) fn pattern_of(ordinal: u32, present: u32, patterns: &[u32]) -> u32 {
     beyond.and_then(|n| patterns.iter().cycle().nth(n % patterns.len().max(1))).copied().unwrap_or(ordinal)
 }
 
-pub(super) fn group(members: u32) -> Group {
+/// What every group needs, of commands that are called like that, and nothing else.
+#[must_use]
+pub fn commands(command: impl Fn(&str) -> Command) -> Commands {
+    Commands {
+        status: command("status"),
+        sequence: command("sequence"),
+        stop: command("stop"),
+        primary: command("primary"),
+        seed: None,
+        secondary: None,
+        promote: None,
+        follow: None,
+        membership: None,
+        check: None,
+        hooks: Default::default(),
+    }
+}
+
+/// The group `db`, with secondaries, and one primary. What a user need not say is as it is by default.
+#[must_use]
+pub fn group(members: u32) -> Group {
     let command = |name: &str| Command { exec: vec![format!("/opt/{name}")], container: CONTAINER.into(), timeout: 60 };
     Group {
         name: "db".into(),
@@ -20,19 +40,7 @@ pub(super) fn group(members: u32) -> Group {
         replicas: members,
         requested: GroupSize { replicas: members, primaries: 1 },
         primaries: 1,
-        commands: Commands {
-            status: command("status"),
-            sequence: command("sequence"),
-            stop: command("stop"),
-            primary: command("primary"),
-            seed: None,
-            secondary: Some(command("secondary")),
-            promote: None,
-            follow: None,
-            membership: None,
-            check: None,
-            hooks: Default::default(),
-        },
+        commands: Commands { secondary: Some(command("secondary")), ..commands(command) },
         active_passive: false,
         runner: true,
         start_deadline: 3600,

@@ -1,7 +1,8 @@
 //! The group that the world begins with, and the text of a decision in transcripts.
+use tanist_core::examples;
 use tanist_core::plan::{Considered, DecidedBy, Decision, Standing};
 use tanist_core::record::GroupSize;
-use tanist_core::snapshot::{Command, Commands, Failover, Group, MemberCommands, Update};
+use tanist_core::snapshot::{Command, Group, MemberCommands};
 
 pub fn command(name: &str) -> Command {
     Command { exec: vec![name.into()], container: "db".into(), timeout: 60 }
@@ -16,48 +17,12 @@ pub fn members(learners: bool) -> MemberCommands {
 
 pub fn group(replicas: u32, primaries: u32) -> Group {
     Group {
-        name: "db".into(),
         namespace: "ns".into(),
-        uid: "group".into(),
-        generation: 1,
         replicas,
         requested: GroupSize { replicas, primaries },
         primaries,
-        commands: Commands {
-            status: command("status"),
-            sequence: command("sequence"),
-            stop: command("stop"),
-            primary: command("primary"),
-            seed: None,
-            secondary: None,
-            promote: None,
-            follow: None,
-            membership: None,
-            check: None,
-            hooks: Default::default(),
-        },
-        runner: true,
-        start_deadline: 3600,
-        active_passive: false,
-        unknown_grace: 900,
-        preferred_primary: None,
-        domain: "cluster.local".into(),
-        failover: Failover::default(),
-        paused: false,
-        retry: None,
-        requested_override: None,
-        resize_deadline: 600,
-        removal_rest: 0,
-        update: Update::default(),
-        deletes_volumes: false,
-        makes_pods: false,
-        unwanted: Default::default(),
-        zones: Vec::new(),
-        cluster_state: None,
-        override_error: None,
-        requested_recovery: None,
-        recovery_error: None,
-        labels: Vec::new(),
+        commands: examples::commands(command),
+        ..examples::group(replicas)
     }
 }
 
