@@ -337,7 +337,7 @@ impl State {
             object = json!({"metadata": {"uid": "new"}});
         } else {
             held(&before["metadata"], &seen.body["metadata"])?;
-            let differs = seen.body.get("spec").is_some() && before.pointer(hash) != seen.body.pointer(hash);
+            let differs = has_fields(&seen.body) && before.pointer(hash) != seen.body.pointer(hash);
             if differs && !forced {
                 return Err((409, "Conflict"));
             }
@@ -345,7 +345,7 @@ impl State {
         merge(&mut object, &seen.body);
         let mut managers = before["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
         managers.retain(|m| m["manager"] != manager);
-        if seen.body.get("spec").is_some() {
+        if has_fields(&seen.body) {
             managers.push(json!({"manager": manager, "operation": "Apply"}));
         }
         object["metadata"]["managedFields"] = managers.into();
@@ -358,6 +358,11 @@ impl State {
         self.objects.insert(path.to_owned(), object.clone());
         object
     }
+}
+
+/// Whether an apply names more than the object; `ControllerRevision` and `ConfigMap` have their fields in `data`.
+fn has_fields(manifest: &Value) -> bool {
+    manifest.get("spec").or_else(|| manifest.get("data")).is_some()
 }
 
 /// Refuses a request whose UID or version differs from the stored object's.

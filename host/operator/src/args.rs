@@ -126,14 +126,28 @@ mod tests {
         Args::command().debug_assert();
     }
 
+    /// What `tanist run` is told by these words.
+    fn run(words: &[&str]) -> (Run, Reach) {
+        let all = ["tanist"].iter().chain(words).chain(&["--runner-image", "i"]);
+        let args = Args::try_parse_from(all).unwrap();
+        let Command::Run(run) = args.command else { panic!("the command is not run") };
+        (*run, args.reach)
+    }
+
+    // 0.0.0.0 would be IPv4 alone: the kubelet of an IPv6-only cluster would get no answer about health, and end the operator again and again.
+    #[test]
+    fn health_is_served_at_every_address_unless_one_is_named() {
+        let listen = |words: &[&str]| run(words).0.listen.to_string();
+        assert_eq!(listen(&["run"]), "[::]:8080");
+        assert_eq!(listen(&["run", "--listen", "127.0.0.1:9090"]), "127.0.0.1:9090");
+    }
+
     // As kubectl: -n says which namespace a command is about, before and after the command's name.
     #[test]
     fn run_watches_the_namespace_that_was_named() {
         let watched = |words: &[&str]| {
-            let all = ["tanist"].iter().chain(words).chain(&["--runner-image", "i"]);
-            let args = Args::try_parse_from(all).unwrap();
-            let Command::Run(run) = args.command else { panic!("the command is not run") };
-            run.watching(&args.reach).map(|run| run.namespaces).map_err(|e| e.to_string())
+            let (run, reach) = run(words);
+            run.watching(&reach).map(|run| run.namespaces).map_err(|e| e.to_string())
         };
         let names = |all: &[&str]| Ok(all.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>());
         assert_eq!(watched(&["run", "--namespaces", "a,b"]), names(&["a", "b"]));

@@ -12,9 +12,9 @@ use tanist_api::validate::cut;
 use tanist_cluster::act::{Error, Outcome};
 use tanist_cluster::api_error;
 use tanist_cluster::observe::Observed;
-use tanist_core::contract::MemberName;
+use tanist_core::contract::{MemberName, Transition};
 use tanist_core::plan::{Action, DeletionCause, Plan};
-use tanist_core::record::{self, Verb};
+use tanist_core::record::{self, Intent, Verb};
 use tokio::sync::mpsc;
 
 /// The most events of one round: events are news and no log.
@@ -155,128 +155,130 @@ const GIVEN_UP: [(record::Event, &str, &str); 3] = [
 ];
 
 fn gather(observed: &Observed, plan: &Plan, outcome: &Outcome) -> Vec<News> {
-    let mut news = Vec::new();
-    for action in &outcome.done {
-        match action {
-            Action::Run { intent, .. } => {
-                let decision = plan.decisions.iter().find(|d| d.chosen.as_ref() == Some(&intent.member));
-                let moved = plan.record.switchover.as_ref().filter(|_| intent.verb == Verb::Switchover);
-                let why = decision.map(|d| &d.reason).or(moved.map(|moved| &moved.why));
-                let why = why.map(|why| format!(": {why}")).unwrap_or_default();
-                news.push(News {
-                    kind: EventType::Normal,
-                    reason: "CommandStarted",
-                    action: intent.verb.as_str().to_owned(),
-                    member: Some(intent.member.clone()),
-                    note: format!("{} on {} in term {}{why}", intent.command, intent.member, intent.term),
-                });
-            }
-            Action::DeletePod { member, reason, cause, .. } => news.push(News {
-                kind: if *cause == DeletionCause::Failure { EventType::Warning } else { EventType::Normal },
-                reason: "PodDeleted",
-                action: "delete".into(),
-                member: Some(member.clone()),
-                note: format!("the pod of {member} is deleted, its volumes stay: {reason}"),
-            }),
-            Action::DeleteClaim { member, claim, .. } => news.push(News {
-                kind: EventType::Normal,
-                reason: "ClaimDeleted",
-                action: "delete".into(),
-                member: Some(member.clone()),
-                note: format!("the claim {claim} of {member} is deleted with its data: the member was removed"),
-            }),
-            Action::GrowClaim { member, claim, size, .. } => news.push(News {
-                kind: EventType::Normal,
-                reason: "VolumeGrows",
-                action: "grow".into(),
-                member: Some(member.clone()),
-                note: format!("the claim {claim} of {member} asks for {size}"),
-            }),
-            Action::DropSet { .. } => news.push(News {
-                kind: EventType::Normal,
-                reason: "MembersMoved",
-                action: "move".into(),
-                member: None,
-                note: "every pod belongs to the group itself; the StatefulSet is deleted, and no pod with it".into(),
-            }),
-            Action::Scale { replicas } => news.push(News {
-                kind: EventType::Normal,
-                reason: "Shrunk",
-                action: "shrink".into(),
-                member: None,
-                note: format!("{replicas} members stay; the volumes of those that left stay"),
-            }),
-            Action::Apply(_)
-            | Action::Nudge { .. }
-            | Action::Create { .. }
-            | Action::Adopt { .. }
-            | Action::Route { .. }
-            | Action::Read { .. }
-            | Action::List { .. }
-            | Action::Check { .. }
-            | Action::MarkClaim { .. }
-            | Action::WriteState { .. } => {}
-        }
-    }
-    for transition in plan.noted(&observed.snapshot.record).filter(|t| record::Event::CommandFailed.is(&t.what)) {
-        let member = transition.member.clone();
-        let name = member.as_ref().map(ToString::to_string).unwrap_or_default();
-        let note = format!("{name}: {}", transition.detail.clone().unwrap_or_default());
-        news.push(News { kind: EventType::Warning, reason: "CommandFailed", action: "settle".into(), member, note });
-    }
+    let mut news: Vec<News> = outcome.done.iter().filter_map(|action| of_action(action, plan)).collect();
+    let noted = |event: record::Event| plan.noted(&observed.snapshot.record).filter(move |t| event.is(&t.what));
+    news.extend(noted(record::Event::CommandFailed).map(failed));
     for (what, reason, action) in GIVEN_UP {
-        for transition in plan.noted(&observed.snapshot.record).filter(|t| what.is(&t.what)) {
-            let (member, note) = (transition.member.clone(), transition.detail.clone().unwrap_or_default());
-            news.push(News { kind: EventType::Warning, reason, action: action.into(), member, note });
-        }
+        news.extend(noted(what).map(|transition| given_up(transition, reason, action)));
     }
-    for transition in plan.noted(&observed.snapshot.record).filter(|t| record::Event::Activated.is(&t.what)) {
-        let member = transition.member.clone();
-        let name = member.as_ref().map(ToString::to_string).unwrap_or_default();
-        let note = format!("{name} is the active member: {}", transition.detail.clone().unwrap_or_default());
-        news.push(News { kind: EventType::Normal, reason: "Activated", action: "activate".into(), member, note });
-    }
-    let noted = plan.noted(&observed.snapshot.record);
-    for transition in
-        noted.filter(|t| record::Event::SwitchedOver.is(&t.what) || record::Event::SwitchoverFailed.is(&t.what))
-    {
-        let done = record::Event::SwitchedOver.is(&transition.what);
-        let leads = transition.member.as_ref().map(ToString::to_string).unwrap_or_default();
-        let detail = transition.detail.clone().unwrap_or_default();
-        let note = if done {
-            format!("{leads} leads, switched over {detail}")
-        } else {
-            format!("{leads} leads again: no other member had all its data")
-        };
-        news.push(News {
-            kind: if done { EventType::Normal } else { EventType::Warning },
-            reason: if done { "SwitchedOver" } else { "SwitchoverFailed" },
-            action: "switchover".into(),
-            member: transition.member.clone(),
-            note,
-        });
-    }
-    for violation in &plan.violations {
-        let (action, note) = (violation.rule.as_str().to_owned(), violation.message.clone());
-        news.push(News {
-            kind: EventType::Warning,
-            reason: "AnswerRejected",
-            action,
-            member: violation.member.clone(),
-            note,
-        });
-    }
-    for unanswered in &plan.broken {
-        let note = format!("{}: {}", unanswered.policy, unanswered.message);
-        news.push(News {
-            kind: EventType::Warning,
-            reason: "PolicyFailed",
-            action: unanswered.kind.into(),
-            member: None,
-            note,
-        });
-    }
+    news.extend(noted(record::Event::Activated).map(activated));
+    news.extend(plan.noted(&observed.snapshot.record).filter_map(of_switchover));
+    news.extend(of_policies(plan));
     news
+}
+
+/// The news about an action that was carried out. `None`: it changes nothing that a user asks about.
+fn of_action(action: &Action, plan: &Plan) -> Option<News> {
+    let news = |reason, action: &str, member: Option<&MemberName>, note| News {
+        kind: EventType::Normal,
+        reason,
+        action: action.to_owned(),
+        member: member.cloned(),
+        note,
+    };
+    Some(match action {
+        Action::Run { intent, .. } => {
+            let note = started(intent, plan);
+            news("CommandStarted", intent.verb.as_str(), Some(&intent.member), note)
+        }
+        Action::DeletePod { member, reason, cause, .. } => {
+            let note = format!("the pod of {member} is deleted, its volumes stay: {reason}");
+            let kind = if *cause == DeletionCause::Failure { EventType::Warning } else { EventType::Normal };
+            News { kind, ..news("PodDeleted", "delete", Some(member), note) }
+        }
+        Action::DeleteClaim { member, claim, .. } => {
+            let note = format!("the claim {claim} of {member} is deleted with its data: the member was removed");
+            news("ClaimDeleted", "delete", Some(member), note)
+        }
+        Action::GrowClaim { member, claim, size, .. } => {
+            let note = format!("the claim {claim} of {member} asks for {size}");
+            news("VolumeGrows", "grow", Some(member), note)
+        }
+        Action::DropSet { .. } => {
+            let note = "every pod belongs to the group itself; the StatefulSet is deleted, and no pod with it";
+            news("MembersMoved", "move", None, note.into())
+        }
+        Action::Scale { replicas } => {
+            let note = format!("{replicas} members stay; the volumes of those that left stay");
+            news("Shrunk", "shrink", None, note)
+        }
+        Action::Apply(_)
+        | Action::Nudge { .. }
+        | Action::Create { .. }
+        | Action::Adopt { .. }
+        | Action::Route { .. }
+        | Action::Read { .. }
+        | Action::List { .. }
+        | Action::Check { .. }
+        | Action::MarkClaim { .. }
+        | Action::WriteState { .. } => return None,
+    })
+}
+
+/// What is said of a command that was started: where, and why there.
+fn started(intent: &Intent, plan: &Plan) -> String {
+    let decision = plan.decisions.iter().find(|d| d.chosen.as_ref() == Some(&intent.member));
+    let moved = plan.record.switchover.as_ref().filter(|_| intent.verb == Verb::Switchover);
+    let why = decision.map(|d| &d.reason).or(moved.map(|moved| &moved.why));
+    let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+    format!("{} on {} in term {}{why}", intent.command, intent.member, intent.term)
+}
+
+/// The member of a transition, as text. Empty: it is about no member.
+fn name_of(transition: &Transition) -> String {
+    transition.member.as_ref().map(ToString::to_string).unwrap_or_default()
+}
+
+fn failed(transition: &Transition) -> News {
+    let note = format!("{}: {}", name_of(transition), transition.detail.clone().unwrap_or_default());
+    let (member, action) = (transition.member.clone(), "settle".into());
+    News { kind: EventType::Warning, reason: "CommandFailed", action, member, note }
+}
+
+fn given_up(transition: &Transition, reason: &'static str, action: &str) -> News {
+    let (member, note) = (transition.member.clone(), transition.detail.clone().unwrap_or_default());
+    News { kind: EventType::Warning, reason, action: action.into(), member, note }
+}
+
+fn activated(transition: &Transition) -> News {
+    let detail = transition.detail.clone().unwrap_or_default();
+    let note = format!("{} is the active member: {detail}", name_of(transition));
+    let (member, action) = (transition.member.clone(), "activate".into());
+    News { kind: EventType::Normal, reason: "Activated", action, member, note }
+}
+
+/// The news about the end of a switchover. `None`: the transition is about something else.
+fn of_switchover(transition: &Transition) -> Option<News> {
+    let (leads, member) = (name_of(transition), transition.member.clone());
+    let (kind, reason, note) = if record::Event::SwitchedOver.is(&transition.what) {
+        let detail = transition.detail.clone().unwrap_or_default();
+        (EventType::Normal, "SwitchedOver", format!("{leads} leads, switched over {detail}"))
+    } else if record::Event::SwitchoverFailed.is(&transition.what) {
+        let note = format!("{leads} leads again: no other member had all its data");
+        (EventType::Warning, "SwitchoverFailed", note)
+    } else {
+        return None;
+    };
+    Some(News { kind, reason, action: "switchover".into(), member, note })
+}
+
+/// The news about answers that were refused, and about policies that gave none.
+fn of_policies(plan: &Plan) -> impl Iterator<Item = News> {
+    let rejected = plan.violations.iter().map(|violation| News {
+        kind: EventType::Warning,
+        reason: "AnswerRejected",
+        action: violation.rule.as_str().to_owned(),
+        member: violation.member.clone(),
+        note: violation.message.clone(),
+    });
+    let broken = plan.broken.iter().map(|unanswered| News {
+        kind: EventType::Warning,
+        reason: "PolicyFailed",
+        action: unanswered.kind.into(),
+        member: None,
+        note: format!("{}: {}", unanswered.policy, unanswered.message),
+    });
+    rejected.chain(broken)
 }
 
 fn pod(observed: &Observed, member: &MemberName) -> Option<ObjectReference> {
@@ -296,6 +298,9 @@ fn pod(observed: &Observed, member: &MemberName) -> Option<ObjectReference> {
 mod tests {
     use super::*;
     use crate::mock;
+    use serde_json::json;
+    use std::sync::Arc;
+    use tanist_core::examples::Scene;
 
     fn event() -> Event {
         let (reason, action) = ("R".to_owned(), "a".to_owned());
@@ -311,6 +316,22 @@ mod tests {
             queue.enqueue(event(), ObjectReference::default());
         }
         assert!(metrics.text().unwrap().contains("tanist_events_dropped_total 44"));
+    }
+
+    // Events are news and no log: a round that has much to tell tells the first of it, and leaves room in the queue for other groups.
+    #[tokio::test]
+    async fn a_round_tells_few_events() {
+        let (client, _) = mock::server(|_, _, _| None);
+        let (ctx, mut outbox) = mock::context(client, &[]);
+        let object = Arc::new(tanist_api::examples::group(&json!({})).unwrap());
+        let snapshot = Scene::new(2).observed().clone();
+        let plan = Plan::new(snapshot.record.clone());
+        let observed = Observed { object: object.clone(), snapshot, pods: None, template: None, unreadable: None };
+        let outcome = Outcome { object, recorded: true, done: Vec::new(), errors: Vec::new() };
+        let reverted: Vec<String> = (0..NEWS + 3).map(|number| number.to_string()).collect();
+        publish(&ctx, &observed, &plan, &outcome, &reverted);
+        let told: Vec<_> = std::iter::from_fn(|| outbox.try_recv().ok()).filter_map(|(event, _)| event.note).collect();
+        assert_eq!(told, reverted[..NEWS]);
     }
 
     #[tokio::test]

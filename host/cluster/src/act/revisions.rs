@@ -2,7 +2,7 @@
 //!
 //! They are written beside the rounds, and only when something changed that this process has seen: a group that is at rest costs no request. The one to which pods would go back is never deleted.
 use super::upkeep::{Task, begin};
-use super::writes::{fenced, gone, write};
+use super::writes::{Applying, gone, write};
 use super::{Error, WRITE_SECONDS};
 use crate::cluster::{Fence, Kind, Write};
 use crate::context::Context;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-use tanist_api::{ANNOTATION_APPLIED, ANNOTATION_CAUSE, FIELD_MANAGER};
+use tanist_api::{ANNOTATION_APPLIED, ANNOTATION_CAUSE};
 use tanist_core::snapshot::Group;
 
 /// Begins to store the present template, if it is not stored already, and to delete the oldest ones beyond the limit.
@@ -57,12 +57,9 @@ async fn bring(ctx: &Context, group: &Group, template: &Numbered) -> Result<(), 
     let name = manifest.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
     let live = there.iter().find(|kept| kept.meta.name.as_ref() == Some(&name));
     if !is_as(live, &manifest) {
-        let manifest = fenced(&manifest, live.and_then(|kept| kept.meta.resource_version.as_deref()));
         crash::write("keep", &name).await;
-        let (namespace, kind, manager) = (group.namespace.clone(), Kind::Revision, FIELD_MANAGER);
-        let what = format!("apply ControllerRevision {name}");
-        let apply = Write::Apply { namespace, kind, name: name.clone(), manifest, manager, force: live.is_some() };
-        write(ctx, what, apply).await?;
+        let applying = Applying { ctx, namespace: &group.namespace, kind: Kind::Revision, name: &name };
+        applying.bring(&manifest, live.and_then(|kept| kept.meta.resource_version.as_deref())).await?;
     }
     let good = template.good.as_ref().map(|hash| revision_name(&group.name, hash));
     let needed = [Some(name), good].into_iter().flatten().collect();
@@ -168,6 +165,37 @@ mod tests {
         there
     }
 
+    /// What another process did to a stored template after it was listed.
+    type Meanwhile = fn(&Stub, &str);
+
+    /// Each of these makes a late write one of something else.
+    const CHANGES: [Meanwhile; 2] = [
+        |stub, path| stub.change(path, |_| {}),
+        |stub, path| stub.change(path, |kept| kept["metadata"]["uid"] = "another".into()),
+    ];
+
+    /// Forgets the stored template, or keeps it under another number, after that: how it ended, and what was there before and afterwards.
+    async fn late(forgets: bool, meanwhile: Meanwhile) -> (Result<(), Error>, Option<Value>, Option<Value>) {
+        let stub = Stub::new();
+        let ctx = stub.context();
+        rounds(&stub, &ctx).await;
+        let observed = stub.observe(&ctx, &[Role::Primary, Role::Secondary]).await;
+        let group = &observed.snapshot.group;
+        let listed = kept(&*ctx.cluster, group).await.unwrap();
+        let path = format!("{KEPT}/{}", listed[0].meta.name.as_ref().unwrap());
+        let list = json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": stub.below(KEPT)});
+        meanwhile(&stub, &path);
+        let before = stub.get(&path);
+        let done = if forgets {
+            forget(&ctx, group, &listed[0]).await
+        } else {
+            stub.answer(Method::GET, "/controllerrevisions", Answer::Before(list));
+            let template = Numbered { number: 2, ..observed.template.clone().unwrap() };
+            bring(&ctx, group, &template).await
+        };
+        (done, before, stub.get(&path))
+    }
+
     fn of(kept: &[(u64, &str)]) -> Vec<(u64, String)> {
         kept.iter().map(|(number, image)| (*number, (*image).to_owned())).collect()
     }
@@ -178,7 +206,7 @@ mod tests {
         let stub = Stub::new();
         let ctx = stub.context();
         let first = rounds(&stub, &ctx).await;
-        assert_eq!((first.written.len(), first.errors), (1, Vec::new()), "{:?}", first.written);
+        assert_eq!((first.written.len(), first.errors), (3, Vec::new()), "{:?}", first.written);
         assert_eq!(there(&stub), of(&[(1, "db:1")]));
         let note = stub.get(SET).unwrap()["metadata"]["annotations"][ANNOTATION_TEMPLATE].as_str().unwrap().to_owned();
         assert!(note.contains("\"number\":1"), "{note}");
@@ -295,5 +323,50 @@ mod tests {
         image(&stub, "db:4");
         rounds(&stub, &ctx).await;
         assert_eq!(there(&stub), of(&[(3, "db:3"), (4, "db:4"), (9, "other"), (9, "other")]));
+    }
+
+    // S5, E3: a stored template that another process changed, stored anew or deleted after it was listed is not written.
+    #[tokio::test]
+    async fn a_template_that_is_kept_late_changes_nothing() {
+        let (done, before, now) = late(false, |_, _| {}).await;
+        assert!(done.is_ok() && before != now, "in time it is kept: {done:?}");
+        for meanwhile in CHANGES.into_iter().chain([Stub::remove as Meanwhile]) {
+            let (done, before, now) = late(false, meanwhile).await;
+            assert!(matches!(done, Err(Error::Overtaken(_))), "{done:?}");
+            assert_eq!(before, now);
+        }
+    }
+
+    // S5, E3: nor is one that another process stored first written over. What it stored the same is no conflict.
+    #[tokio::test]
+    async fn a_template_that_another_process_stored_first_stays() {
+        let stub = Stub::new();
+        let ctx = stub.context();
+        rounds(&stub, &ctx).await;
+        let observed = stub.observe(&ctx, &[Role::Primary, Role::Secondary]).await;
+        let template = observed.template.clone().unwrap();
+        for (number, is_late) in [(template.number, false), (template.number + 1, true)] {
+            let nothing = json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": []});
+            stub.answer(Method::GET, "/controllerrevisions", Answer::Before(nothing));
+            let done = bring(&ctx, &observed.snapshot.group, &Numbered { number, ..template.clone() }).await;
+            assert_eq!(matches!(done, Err(Error::Overtaken(_))), is_late, "{done:?}");
+            assert_eq!(done.is_err(), is_late, "{done:?}");
+            assert_eq!(there(&stub), of(&[(1, "db:1")]));
+        }
+    }
+
+    // S5, E3: nor is it deleted then. The UID counts by itself, too: another object of the same version, which no API server has, stays.
+    #[tokio::test]
+    async fn a_late_deletion_spares_a_template_that_changed() {
+        let (done, before, now) = late(true, |_, _| {}).await;
+        assert!(done.is_ok() && before.is_some() && now.is_none(), "in time it is deleted: {done:?}");
+        let anew: Meanwhile = |stub, path| stub.replace(path, "another");
+        for meanwhile in CHANGES.into_iter().chain([anew]) {
+            let (done, before, now) = late(true, meanwhile).await;
+            assert!(matches!(done, Err(Error::Overtaken(_))), "{done:?}");
+            assert!(now.is_some());
+            assert_eq!(before, now);
+        }
+        assert!(late(true, Stub::remove).await.0.is_ok(), "what is gone needs no deletion");
     }
 }

@@ -28,54 +28,80 @@ pub async fn write(ctx: &Context, what: String, write: Write) -> Result<Option<W
 /// The field manager of an object between its creation and its first apply.
 const CREATOR: &str = "tanist-create";
 
-/// Server-side apply. A template that the API server refuses changes nothing, and the group says so.
-///
-/// An object that does not exist is created by an apply under a field manager of its own, without force: if a different object was created
-/// meanwhile, it fails. An apply has no other way to require that an object does not exist, and a plain creation would own fields that later
-/// applies could not remove. Then the object is applied as usual, and the creating manager gives up its fields.
+/// Server-side apply of an object of the group. A template that the API server refuses changes nothing, and the group says so.
 pub async fn apply(ctx: &Context, s: &Snapshot, object: &Object) -> Result<(), Error> {
-    let applying = Applying { ctx, namespace: &s.group.namespace, object };
+    let (word, name) = (&object.kind, &object.name);
     if let Some(pod) = &object.trial {
         would_create(ctx, &s.group.namespace, pod).await?;
     }
-    crash::write("apply", &object.name).await;
-    let seen = match &object.version {
-        Some(version) => Some(version.clone()),
-        None => applying.apply(CREATOR, serde_json::Value::clone(&object.manifest)).await?.resource_version(),
-    };
-    let applied = applying.apply(api::FIELD_MANAGER, fenced(&object.manifest, seen.as_deref())).await?;
-    if applied.managed_fields().iter().any(|m| m.manager.as_deref() == Some(CREATOR)) {
-        let nothing = json!({"apiVersion": object.manifest.get("apiVersion"), "kind": object.kind, "metadata": {"name": object.name}});
-        applying.apply(CREATOR, fenced(&nothing, applied.resource_version().as_deref())).await?;
-    }
+    let applying = Applying { ctx, namespace: &s.group.namespace, kind: desired(word, name)?, name };
+    crash::write("apply", name).await;
+    let applied = applying.bring(&object.manifest, object.version.as_deref()).await;
+    let applied = applied.map_err(|error| rejected(error, || format!("{word} {name}")))?;
     let fingerprint = observe::fingerprint(&applied.metadata, &applied.data.get("spec").cloned().unwrap_or_default());
-    ctx.hints.with_group(&s.group.uid, |h| h.applied.insert(format!("{}/{}", object.kind, object.name), fingerprint));
+    ctx.hints.with_group(&s.group.uid, |h| h.applied.insert(format!("{word}/{name}"), fingerprint));
     Ok(())
 }
 
+/// The kind of an object that a group has.
+fn desired(word: &str, name: &str) -> Result<Kind, Error> {
+    let unknown = || cluster::Error::Unreachable("no group has such objects".to_owned());
+    Kind::of_desired(word).ok_or_else(|| Error::Write(format!("write {word} {name}"), unknown()))
+}
+
+/// The error of a write that needs a valid template: what the API server finds invalid is what the user wrote.
+fn rejected(error: Error, what: impl FnOnce() -> String) -> Error {
+    match error {
+        Error::Write(_, cluster::Error::Answered { code: 400 | 422, message, .. }) => {
+            Error::RejectTemplate(what(), message)
+        }
+        error => error,
+    }
+}
+
 /// An object that is being applied.
-struct Applying<'a> {
-    ctx: &'a Context,
-    namespace: &'a str,
-    object: &'a Object,
+pub struct Applying<'a> {
+    /// Where it is written, and for how long.
+    pub ctx: &'a Context,
+    /// The object's namespace.
+    pub namespace: &'a str,
+    /// The object's kind.
+    pub kind: Kind,
+    /// The object's name.
+    pub name: &'a str,
 }
 
 impl Applying<'_> {
+    /// Applies the manifest to the object of that version, or creates the object.
+    ///
+    /// An object that does not exist is created by an apply under a field manager of its own, without force: if a different object was created
+    /// meanwhile, it fails. An apply has no other way to require that an object does not exist, and a plain creation would own fields that later
+    /// applies could not remove. Then the object is applied as usual, and the creating manager gives up its fields.
+    ///
+    /// # Errors
+    /// [`Error::Overtaken`] when the object was changed or created meanwhile; and what the API server answers.
+    pub async fn bring(&self, manifest: &serde_json::Value, seen: Option<&str>) -> Result<Arc<DynamicObject>, Error> {
+        let seen = match seen {
+            Some(version) => Some(version.to_owned()),
+            None => self.apply(CREATOR, manifest.clone()).await?.resource_version(),
+        };
+        let applied = self.apply(api::FIELD_MANAGER, fenced(manifest, seen.as_deref())).await?;
+        if applied.managed_fields().iter().any(|m| m.manager.as_deref() == Some(CREATOR)) {
+            let nothing = json!({"apiVersion": manifest.get("apiVersion"), "kind": self.kind.word(), "metadata": {"name": self.name}});
+            self.apply(CREATOR, fenced(&nothing, applied.resource_version().as_deref())).await?;
+        }
+        Ok(applied)
+    }
+
     /// One apply. Only the usual manager takes fields from others.
     async fn apply(&self, manager: &'static str, manifest: serde_json::Value) -> Result<Arc<DynamicObject>, Error> {
-        let (word, name) = (&self.object.kind, &self.object.name);
-        let what = format!("apply {word} {name}");
-        let unknown = |said: &str| Error::Write(what.clone(), cluster::Error::Unreachable(said.to_owned()));
-        let kind = Kind::of_desired(word).ok_or_else(|| unknown("no group has such objects"))?;
-        let (namespace, force) = (self.namespace.to_owned(), manager == api::FIELD_MANAGER);
-        let apply = Write::Apply { namespace, kind, name: name.clone(), manifest, manager, force };
-        match write(self.ctx, what.clone(), apply).await {
-            Ok(Some(Written::Plain(applied))) => Ok(applied),
-            Ok(_) => Err(unknown("the answer is no such object")),
-            Err(Error::Write(_, cluster::Error::Answered { code: 400 | 422, message, .. })) => {
-                Err(Error::RejectTemplate(format!("{word} {name}"), message))
-            }
-            Err(error) => Err(error),
+        let Self { ctx, kind, name, .. } = *self;
+        let what = format!("apply {} {name}", kind.word());
+        let (namespace, name) = (self.namespace.to_owned(), name.to_owned());
+        let apply = Write::Apply { namespace, kind, name, manifest, manager, force: manager == api::FIELD_MANAGER };
+        match write(ctx, what.clone(), apply).await? {
+            Some(Written::Plain(applied)) => Ok(applied),
+            _ => Err(Error::Write(what, cluster::Error::Unreachable("the answer is no such object".to_owned()))),
         }
     }
 }
@@ -84,10 +110,9 @@ impl Applying<'_> {
 async fn would_create(ctx: &Context, namespace: &str, pod: &serde_json::Value) -> Result<(), Error> {
     let (namespace, manifest) = (namespace.to_owned(), pod.clone());
     let trial = Write::Create { namespace, kind: Kind::Pod, manifest, dry_run: true };
-    match write(ctx, "try the pod template".into(), trial).await {
-        Err(Error::Write(_, cluster::Error::Answered { code: 400 | 422, message, .. })) => {
-            Err(Error::RejectTemplate("a pod of spec.template".into(), message))
-        }
+    let tried = write(ctx, "try the pod template".into(), trial).await;
+    match tried.map_err(|error| rejected(error, || "a pod of spec.template".to_owned())) {
+        Err(error @ Error::RejectTemplate(..)) => Err(error),
         _ => Ok(()),
     }
 }
@@ -95,21 +120,14 @@ async fn would_create(ctx: &Context, namespace: &str, pod: &serde_json::Value) -
 /// Creates an object that is not there. A template that the API server refuses changes nothing, and the group says so.
 pub async fn create(ctx: &Context, namespace: &str, object: &Object) -> Result<(), Error> {
     let (word, name) = (&object.kind, &object.name);
-    let what = format!("create {word} {name}");
-    let unknown = || cluster::Error::Unreachable("no group has such objects".to_owned());
-    let kind = Kind::of_desired(word).ok_or_else(|| Error::Write(what.clone(), unknown()))?;
+    let kind = desired(word, name)?;
     crash::write("create", name).await;
     let (namespace, manifest) = (namespace.to_owned(), serde_json::Value::clone(&object.manifest));
-    match write(ctx, what, Write::Create { namespace, kind, manifest, dry_run: false }).await {
-        Ok(_) => {
-            info!(kind = word, name, "created");
-            Ok(())
-        }
-        Err(Error::Write(_, cluster::Error::Answered { code: 400 | 422, message, .. })) => {
-            Err(Error::RejectTemplate(format!("{word} {name}"), message))
-        }
-        Err(error) => Err(error),
-    }
+    let creation = Write::Create { namespace, kind, manifest, dry_run: false };
+    let created = write(ctx, format!("create {word} {name}"), creation).await;
+    created.map_err(|error| rejected(error, || format!("{word} {name}")))?;
+    info!(kind = word, name, "created");
+    Ok(())
 }
 
 /// The patch with a version as its precondition.
