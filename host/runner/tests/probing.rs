@@ -2,9 +2,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests may")]
 mod common;
 use common::*;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
+use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
 
 const FAST: [&str; 4] = ["--probe-period", "0.1", "--probe-timeout", "5"];
@@ -156,6 +158,65 @@ fn readiness_is_served_in_both_families() {
         if has_ipv6() {
             assert!(TcpStream::connect((Ipv6Addr::LOCALHOST, member.port)).is_ok(), "{all}");
         }
+    }
+}
+
+/// The address of a pod that has IPv6 alone.
+const POD_IP: &str = "fd00::1";
+
+/// Set for the process that is in such a pod's network.
+const INSIDE: &str = "TANIST_TEST_WITHOUT_IPV4";
+
+/// Who may make a network: root, or anybody who may be root in a namespace of his own.
+const WAYS: [&[&str]; 2] = [&["--net"], &["--user", "--map-root-user", "--net"]];
+
+/// A program in a network of its own, where not even the loopback interface has an IPv4 address.
+fn without_ipv4(way: &[&str], program: impl AsRef<OsStr>) -> Command {
+    let network = format!("ip link set lo up && ip -4 address flush dev lo && ip -6 address add {POD_IP} dev lo nodad");
+    let mut command = Command::new("unshare");
+    command.args(way).args(["sh", "-c", &format!("{network} && exec \"$@\""), "sh"]).arg(program);
+    command
+}
+
+// As in an IPv6-only cluster. The test starts itself once more, in such a network.
+#[test]
+fn a_pod_needs_no_ipv4() {
+    if std::env::var_os(INSIDE).is_some() {
+        return is_ready_without_ipv4();
+    }
+    let works = |way: &&&[&str]| without_ipv4(way, "true").output().is_ok_and(|output| output.status.success());
+    let Some(way) = WAYS.iter().find(works) else {
+        eprintln!("a pod without IPv4 is not tried: unshare and ip make no network with IPv6 alone here");
+        return;
+    };
+    let mut inside = without_ipv4(way, std::env::current_exe().unwrap());
+    inside.args(["--exact", "a_pod_needs_no_ipv4", "--nocapture"]).env(INSIDE, "1").env("TANIST_POD_IP", POD_IP);
+    let output = inside.output().unwrap();
+    let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    // To find no test of that name would be a success, too.
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+}
+
+fn is_ready_without_ipv4() {
+    let own: Ipv6Addr = POD_IP.parse().unwrap();
+    assert!(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).is_err(), "there is IPv4");
+    // The application listens on the loopback address, or on that of the pod alone.
+    for address in [Ipv6Addr::LOCALHOST, own] {
+        let (port, _asked) = server(address.into(), "HTTP/1.1 200 OK\r\n\r\n");
+        let port = port.to_string();
+        let status = ["--status-arg", "sh", "--status-arg", "-c", "--status-arg", "exit 7"];
+        let probe = ["--probe-http-port", port.as_str(), "--probe-http-path", "/"];
+        // As in all templates.
+        let listen = ["--listen", "0.0.0.0:0"];
+        let member = Member::start(&[&FAST[..], &listen, &status, &probe].concat());
+        // As the kubelet asks: at the pod's address.
+        eventually("ready", || {
+            let mut said = String::new();
+            let mut stream = TcpStream::connect((own, member.port)).unwrap();
+            let asked = stream.write_all(b"GET /ready HTTP/1.1\r\nHost: x\r\n\r\n");
+            let _ = asked.and_then(|()| stream.read_to_string(&mut said));
+            said.starts_with("HTTP/1.1 200 ")
+        });
     }
 }
 

@@ -101,6 +101,11 @@ pub fn in_shop(arguments: &[&str]) -> Result<String> {
     kubectl(&[&["-n", SPACE], arguments].concat())
 }
 
+/// kubectl in the namespace that the default installation manages.
+pub fn in_default(arguments: &[&str]) -> Result<String> {
+    kubectl(&[&["-n", "default"], arguments].concat())
+}
+
 /// Runs helm and returns what it printed. It is installed when it is missing.
 pub fn helm(arguments: &[&str]) -> Result<String> {
     static PROGRAM: Mutex<Option<PathBuf>> = Mutex::new(None);
@@ -219,7 +224,10 @@ fn clean_up() {
     const DEFINITIONS: [&str; 3] =
         [CRD, "servicemonitors.monitoring.coreos.com", "prometheusrules.monitoring.coreos.com"];
     let ours = ["-l", "app.kubernetes.io/name=tanist"];
-    let _ = in_shop(&["delete", "rg", "--all", "--wait=true", "--timeout=60s"]);
+    for in_namespace in [in_shop, in_default] {
+        let _ = in_namespace(&["delete", "rg", "--all", "--wait=true", "--timeout=60s"]);
+    }
+    let _ = in_default(&["delete", "pvc", "-l", "tanist.dev/group"]);
     for name in ["tanist", "tanist-crds"] {
         let _ = helm(&["uninstall", name, "--namespace", SYSTEM, "--ignore-not-found"]);
     }

@@ -2,7 +2,7 @@
 use super::super::support::db;
 use super::super::support::policies::{Natural, Reversed};
 use super::super::support::world::World;
-use tanist_core::checked::{recheck_deletion, recheck_scaling};
+use tanist_core::checked::{recheck_deletion, recheck_scaling, recheck_turn};
 use tanist_core::contract::{Phase, Position, Role};
 use tanist_core::decide::decide;
 use tanist_core::evidence::{Ended, probed};
@@ -73,7 +73,7 @@ impl Group {
         self.round_by(&Natural)
     }
 
-    /// One round: what it plans is done. Never are there two active members (E24).
+    /// One round: what it plans is done, after the second looks that the operator takes. Never are there two active members (E24).
     pub(super) fn round_by(&mut self, policies: &dyn Policies) -> Plan {
         let plan = decide(&self.now, policies);
         let decided = self.now.clone();
@@ -81,7 +81,12 @@ impl Group {
         self.now.record = plan.record.clone();
         for action in &plan.actions {
             match action {
-                Action::Route { pod_uid, role, ready, .. } => {
+                Action::Route { member, pod_uid, role, ready, .. } => {
+                    // As the operator does; the second look sees what this round wrote before.
+                    let has_label = decided.member(member).is_some_and(|member| member.leads_clients());
+                    if *role == Some("primary") && !has_label {
+                        recheck_turn(&decided, &self.now, member, pod_uid).unwrap();
+                    }
                     let pod = self.now.members.iter_mut().filter_map(|m| m.pod.as_mut()).find(|p| p.uid == *pod_uid);
                     let pod = pod.unwrap();
                     (pod.routed, pod.gate, pod.ready) = (role.map(str::to_owned), Some(*ready), *ready);

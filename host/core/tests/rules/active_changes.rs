@@ -213,7 +213,7 @@ fn a_pod_without_a_label_gets_the_other_one_first() {
     assert_eq!(labels(&group.round()), [("db-0".into(), Some("primary"))]);
 }
 
-// E24, E26: whatever happens there are never two active members, and when it stops one of those that are well is, and nothing more is written.
+// E24, E26: whatever happens there are never two active members, and when it stops one of those that are well is, each of the others has the other label, and nothing more is written.
 #[test]
 fn whatever_happens_one_member_is_active_in_the_end() {
     for seed in 0..400 {
@@ -230,6 +230,11 @@ fn whatever_happens_one_member_is_active_in_the_end() {
         (0..group.now.members.len()).for_each(|at| group.say(at, Role::Secondary));
         group.play(3);
         assert_eq!(group.active().len(), 1, "seed {seed}");
+        let active = group.now.record.active.as_ref().map(|active| &active.member);
+        for member in &group.now.members {
+            let label = if Some(&member.name) == active { "primary" } else { "secondary" };
+            assert_eq!(member.pod.as_ref().unwrap().routed.as_deref(), Some(label), "seed {seed}: {}", member.name);
+        }
     }
 }
 

@@ -1,11 +1,13 @@
 //! Objects, and pods that the StatefulSet should have created.
 use super::super::support::db;
-use super::super::support::policies::Natural;
+use super::super::support::policies::{Natural, Says};
 use super::super::support::world::{START, World};
-use tanist_core::contract::Role;
+use super::active::Group;
+use tanist_core::contract::{Care, Remedy, Role, Treatment};
 use tanist_core::decide::decide;
-use tanist_core::plan::{Action, Plan, Reason};
-use tanist_core::record::Verb;
+use tanist_core::plan::{Action, DeletionCause, Plan, Reason};
+use tanist_core::policy::Reply;
+use tanist_core::record::{Seats, Verb};
 use tanist_core::snapshot::{Missing, Object, Snapshot};
 
 /// db-1 has had no pod for the first number of seconds; the set's controller was told to try again the second number of seconds ago.
@@ -84,4 +86,54 @@ fn a_failover_comes_before_objects() {
     let plan = decide(&world.observe(), &Natural);
     let run = at(&plan, |a| matches!(a, Action::Run { intent, .. } if intent.verb == Verb::Failover));
     assert!(run < at(&plan, |a| matches!(a, Action::Apply(_))));
+}
+
+/// A primary and two secondaries whose pods the operator makes. An object has changed, and db-2 has no pod. The step that writes objects is an early one, so only the order of the plan puts anything before them.
+fn with_objects_to_write() -> Snapshot {
+    let mut s = World::settled(10_000).observe();
+    s.group.makes_pods = true;
+    s.record.seats = Some(Seats { numbers: [0, 1, 2].into(), next: 3, ..Seats::default() });
+    s.objects.push(applied("Service"));
+    s.members[2].pod = None;
+    s.set.as_mut().unwrap().lacking.insert(db(2), vec![applied("Pod")]);
+    s
+}
+
+fn is_applied(action: &Action) -> bool {
+    matches!(action, Action::Apply(_))
+}
+
+fn is_created(action: &Action) -> bool {
+    matches!(action, Action::Create { .. })
+}
+
+// Until its label is gone clients reach a member that must not have them, and an object may be refused again and again.
+#[test]
+fn clients_are_led_away_before_objects_are_written() {
+    let mut s = with_objects_to_write();
+    s.members[1].pod.as_mut().unwrap().routed = Some("primary".into());
+    let plan = decide(&s, &Natural);
+    let led_away = at(&plan, |a| matches!(a, Action::Route { member, role: None, .. } if *member == db(1)));
+    assert!(led_away < at(&plan, is_applied) && led_away < at(&plan, is_created), "{:?}", plan.actions);
+
+    // Of an active/passive group, whose members have labels by another step.
+    let mut group = Group::settled();
+    group.now.objects.push(applied("Service"));
+    group.pod(2).routed = Some("primary".into());
+    let plan = decide(&group.now, &Natural);
+    let led_away =
+        at(&plan, |a| matches!(a, Action::Route { member, role: Some("secondary"), .. } if *member == db(2)));
+    assert!(led_away < at(&plan, is_applied), "{:?}", plan.actions);
+}
+
+// A member that failed is out of service until it has its new pod.
+#[test]
+fn the_cure_of_a_failed_member_comes_before_objects_are_written() {
+    let mut s = with_objects_to_write();
+    s.members[1].reading.role = Role::Failed;
+    let treatment = Treatment { member: db(1), remedy: Remedy::Recreate, reason: "its stop failed".into() };
+    let plan = decide(&s, &Says::new(Reply::Care(Care::Treat(vec![treatment]))));
+    let is_cure = |a: &Action| matches!(a, Action::DeletePod { cause: DeletionCause::Failure, .. });
+    let cured = at(&plan, is_cure);
+    assert!(cured < at(&plan, is_applied) && cured < at(&plan, is_created), "{:?}", plan.actions);
 }

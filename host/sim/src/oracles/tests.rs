@@ -1,5 +1,6 @@
 //! Each oracle can fail, and does not when all is as it has to be.
 mod members;
+mod passive;
 mod shown;
 mod updates;
 

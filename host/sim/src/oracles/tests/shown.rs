@@ -16,30 +16,33 @@ fn whole_group() -> World {
         let object: Pod = serde_json::from_value(object).unwrap();
         world.lock().pods.insert(pod.into(), object.into());
     }
+    select_members(&mut world.lock());
+    world
+}
+
+/// The Services of the group, and its budget, select its members.
+pub(super) fn select_members(state: &mut State) {
     let selects = |selector: Value| {
         let object = json!({"metadata": {"labels": {LABEL_GROUP: "db"}}, "spec": {"selector": selector}});
         serde_json::from_value::<kube::core::DynamicObject>(object).unwrap().into()
     };
     let of_role = |role: &str| json!({LABEL_GROUP: "db", LABEL_ROLE: role});
-    let mut state = world.lock();
     state.plain.insert((Kind::Service, "db".into()), selects(json!({LABEL_GROUP: "db"})));
     state.plain.insert((Kind::Service, "db-rw".into()), selects(of_role("primary")));
     state.plain.insert((Kind::Service, "db-ro".into()), selects(of_role("secondary")));
     state.plain.insert((Kind::Budget, "db".into()), selects(json!({"matchLabels": {LABEL_GROUP: "db"}})));
-    drop(state);
-    world
 }
 
-fn pod<'s>(state: &'s mut State, name: &str) -> &'s mut Pod {
+pub(super) fn pod<'s>(state: &'s mut State, name: &str) -> &'s mut Pod {
     state.pods.get_mut(name).unwrap()
 }
 
-fn app<'s>(state: &'s mut State, name: &str) -> &'s mut Machine {
+pub(super) fn app<'s>(state: &'s mut State, name: &str) -> &'s mut Machine {
     state.machines.get_mut(&format!("uid of {name}")).unwrap()
 }
 
 /// Something that changes, and what is then lacking.
-type Case = (&'static str, fn(&mut State));
+pub(super) type Case = (&'static str, fn(&mut State));
 
 #[tokio::test]
 async fn what_a_group_lacks_is_said() {
