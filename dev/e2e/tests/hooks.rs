@@ -96,3 +96,34 @@ fn an_announcement_that_fails_holds_up_the_update() -> Outcome {
         group.rows(3).await
     })
 }
+
+// C73: while one of them is not prepared nobody is restarted, and the group says who; then the secondaries are, together. The operator is killed while it waits.
+#[test]
+fn members_are_restarted_together_once_all_are_prepared() -> Outcome {
+    play("prepared").run(async |stage| {
+        let mut changes = led();
+        let prepared = json!({"exec": ["sh", "-c", "[ ! -e /data/writing ] || exit 4"], "timeoutSeconds": 10});
+        merge(&mut changes, json!({"commands": {"prepared": prepared}, "update": {"batch": "All"}}));
+        let group = stage.register(changes).await?;
+        group.ready(60).await?;
+        group.member(0).write(3).await?;
+        group.copied(3).await?;
+        // The primary, which keeps its pod in the first batch, counts, too.
+        group.member(0).exec(&["touch", "/data/writing"]).await?;
+        group.change(edition(2)).await?;
+        let says = |seen: &Value| waits(seen).contains("register-0 is not prepared: prepared exited 4");
+        group.until("the group to say who is not prepared", 60, says).await?;
+        stage.operator.kill(&stage.operator.pod().await?).await?;
+        group.until("the next operator to say so", 90, says).await?;
+        ensure!(editions(&group, 3).await? == ["-", "-", "-"], "somebody was restarted");
+        group.member(0).exec(&["rm", "/data/writing"]).await?;
+        let seen = updated(&group, 3, 2, 240).await?;
+        let history = seen.pointer("/status/record/history").and_then(Value::as_array).cloned().unwrap_or_default();
+        let deleted = history.iter().filter(|e| text(e, "/what") == "pod-deleted");
+        let deleted: Vec<_> = deleted.map(|e| (text(e, "/member").to_owned(), e["at"].clone())).collect();
+        let [first, second, last] = deleted.as_slice() else { anyhow::bail!("{deleted:?}") };
+        ensure!(first.1 == second.1 && last.0 == "register-0" && last.1 != first.1, "{deleted:?}");
+        group.rows(3).await?;
+        group.had_one_primary_at_a_time().await
+    })
+}

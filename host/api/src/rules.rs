@@ -97,7 +97,7 @@ const RULES: &[Rule] = &[
         at: "spec.commands",
         point_to: ".primary",
         cel: "has(self.primary) || !(has(self.seed) || has(self.secondary) || has(self.promote) || has(self.follow) || has(self.memberList) || \
-              has(self.recover) || has(self.beforeUpdate) || has(self.afterUpdate))",
+              has(self.recover) || has(self.prepared) || has(self.beforeUpdate) || has(self.afterUpdate))",
         say: "an active/passive group has only the commands status and check: remove the others, or add sequence, stop and primary",
     },
     Rule {

@@ -110,6 +110,7 @@ fn commands(spec: &spec::ReplicaGroupSpec) -> Result<Commands, Invalid> {
         follow: optional("follow", &commands.follow)?,
         membership,
         check: optional("check", &commands.check)?,
+        prepared: optional("prepared", &commands.prepared)?,
         hooks: Hooks {
             before: optional("beforeUpdate", &commands.before_update)?,
             after: optional("afterUpdate", &commands.after_update)?,

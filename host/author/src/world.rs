@@ -64,7 +64,7 @@ pub fn snapshot(case: &Case) -> Snapshot {
         ended: BTreeSet::new(),
         deleted_nodes: BTreeMap::new(),
         lists: BTreeMap::new(),
-        checks: BTreeMap::new(),
+        answers: BTreeMap::new(),
         surplus_claims: Vec::new(),
         left_claims: Vec::new(),
         cluster_state: Default::default(),

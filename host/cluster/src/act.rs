@@ -117,7 +117,7 @@ type SecondLooks = BTreeMap<String, Ready>;
 
 /// Whether the action only asks a member something that changes nothing.
 fn is_reading(action: &Action) -> bool {
-    matches!(action, Action::Read { .. } | Action::List { .. } | Action::Check { .. })
+    matches!(action, Action::Read { .. } | Action::List { .. } | Action::Ask { .. })
 }
 
 /// Whether the action deletes a pod in which nothing works.
@@ -288,7 +288,7 @@ impl<'a> Acting<'a> {
             Action::Create { .. } => Prepared::Nothing,
             Action::Apply(_) | Action::Nudge { .. } | Action::Route { .. } => return Ok(Prepared::Nothing),
             Action::Adopt { .. } | Action::DropSet { .. } => return Ok(Prepared::Nothing),
-            Action::Read { .. } | Action::List { .. } | Action::Check { .. } => return Ok(Prepared::Nothing),
+            Action::Read { .. } | Action::List { .. } | Action::Ask { .. } => return Ok(Prepared::Nothing),
             Action::MarkClaim { .. } | Action::GrowClaim { .. } | Action::WriteState { .. } => {
                 return Ok(Prepared::Nothing);
             }
@@ -382,8 +382,8 @@ impl<'a> Acting<'a> {
                 reading::list(ctx, self.observed, member, pod_uid);
                 Ok(())
             }
-            (Action::Check { member, pod_uid }, _) => {
-                reading::check(ctx, self.observed, member, pod_uid);
+            (Action::Ask { query, member, pod_uid }, _) => {
+                reading::query(ctx, self.observed, *query, member, pod_uid);
                 Ok(())
             }
             (Action::Run { argv, env, .. }, Prepared::Start(slot, start)) => {

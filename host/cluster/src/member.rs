@@ -140,11 +140,11 @@ impl Target {
         evidence::list(ended, self.told(token))
     }
 
-    /// Runs `check`, beside which `status` goes on. Its exit code.
+    /// Runs `check` or `prepared`, beside which `status` goes on. Its exit code.
     ///
     /// # Errors
     /// Why there is none, in words.
-    pub async fn check(&self, ctx: &Context, command: &Command, token: &str) -> Result<i32, String> {
+    pub async fn query(&self, ctx: &Context, command: &Command, token: &str) -> Result<i32, String> {
         let (argv, seconds) = self.question(command, token, false);
         let ended = self.exec(ctx, &command.container, &argv, seconds).await;
         evidence::check(ended, self.told(token))

@@ -21,7 +21,7 @@ pub use built::Built;
 use conditions::Around;
 pub use convert::every_container_ended;
 use nodes::Nodes;
-pub use questions::{read_check, read_list, read_position};
+pub use questions::{read_answer, read_list, read_position};
 use revisions::Past;
 pub use revisions::{FormerTemplate, Kept, Numbered, kept};
 use world::{Seen, World};
@@ -314,7 +314,7 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
         nodes,
         deleted_nodes,
         lists: BTreeMap::new(),
-        checks: BTreeMap::new(),
+        answers: BTreeMap::new(),
         surplus_claims,
         left_claims,
         cluster_state,

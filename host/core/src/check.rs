@@ -11,6 +11,7 @@ mod leave;
 mod members;
 mod membership;
 mod moves;
+mod prepared;
 mod rebalance;
 mod recover;
 mod replace;
@@ -42,6 +43,7 @@ pub use membership::{
     promote, quorum_without, rejoin_member, remove,
 };
 pub use moves::{can_leave_set, fits_set, is_rolled_forward};
+pub use prepared::{all_are_prepared, unprepared};
 pub use rebalance::{rebalance_candidate, rebalance_group, rebalance_member};
 pub use recover::{
     Asked, Serves, asked, halt_member, is_recovering, may_be_refused, recover_group, recover_member, serves,
@@ -144,6 +146,8 @@ pub enum Rule {
     NotAtRest,
     /// A policy wants to move a secondary, and a member became Ready, or something else happened in the group, a short time ago.
     ChangedRecently,
+    /// A member has not said that it is prepared for pods to be deleted (C73).
+    NotPrepared,
     /// The primary gets a new pod after the others, and gives up the lead first.
     PrimaryLast,
     /// The pod has the only copy of the data.
@@ -222,6 +226,7 @@ impl Rule {
             Rule::SwitchoverFailed => "SwitchoverFailed",
             Rule::NotAtRest => "NotAtRest",
             Rule::ChangedRecently => "ChangedRecently",
+            Rule::NotPrepared => "NotPrepared",
             Rule::PrimaryLast => "PrimaryLast",
             Rule::OnlyCopy => "OnlyCopy",
             Rule::StayersFirst => "StayersFirst",

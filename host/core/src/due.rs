@@ -69,7 +69,7 @@ fn starts_a_round_itself(done: &[Action]) -> bool {
             Action::Run { .. }
                 | Action::Read { .. }
                 | Action::List { .. }
-                | Action::Check { .. }
+                | Action::Ask { .. }
                 | Action::Apply(_)
                 | Action::Nudge { .. }
                 | Action::Create { .. }

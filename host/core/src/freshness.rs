@@ -9,7 +9,7 @@ pub use position::{PositionHint, Sight, Worth};
 
 use crate::contract::{MemberName, Phase, Role, Timestamp};
 use crate::membership::Heard;
-use crate::snapshot::{CheckAnswer, Member, Pod};
+use crate::snapshot::{Commands, Member, Pod, Query, QueryAnswer};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -167,12 +167,12 @@ struct ListHint {
     heard: Heard,
 }
 
-/// What `check` said, with its circumstances.
+/// What `check` or `prepared` said, with its circumstances.
 #[derive(Debug, Clone)]
-struct CheckHint {
+struct QueryHint {
     /// The ID of the container in which it ran.
     container_id: Option<String>,
-    answer: CheckAnswer,
+    answer: QueryAnswer,
 }
 
 /// A role of a member, and when it began.
@@ -202,9 +202,9 @@ pub struct Readings {
     lists: BTreeMap<String, ListHint>,
     /// When members were last changed. Lists that were asked for before do not count any more.
     changed: Option<Moment>,
-    /// What `check` said last, by pod UID.
-    checks: BTreeMap<String, CheckHint>,
-    /// Pods whose sequence or list is being read, or whose application is being checked.
+    /// What `check` and `prepared` said last, by pod UID.
+    queries: BTreeMap<(Query, String), QueryHint>,
+    /// Pods whose sequence or list is being read, or whose application is being asked something else.
     reading: BTreeSet<String>,
     /// When `status` last gave a role, by member.
     contacts: BTreeMap<MemberName, Timestamp>,
@@ -301,7 +301,7 @@ impl Readings {
         self.answers.get(pod_uid).is_some_and(|hint| hint.answer.takes_env)
     }
 
-    /// Notes that the sequence or list of that pod is being read, or its application checked. False: something of it is being asked already.
+    /// Notes that the sequence or list of that pod is being read, or its application asked something else. False: something of it is being asked already.
     pub fn begin_reading(&mut self, pod_uid: &str) -> bool {
         self.reading.insert(pod_uid.to_owned())
     }
@@ -317,21 +317,21 @@ impl Readings {
         self.lists.insert(pod.uid.clone(), ListHint { container_id, heard });
     }
 
-    /// Remembers what `check` said in that pod.
-    pub fn remember_check(&mut self, pod: &Pod, container: &str, answer: CheckAnswer) {
+    /// Remembers what the command of a query said in that pod.
+    pub fn remember_query(&mut self, query: Query, pod: &Pod, container: &str, answer: QueryAnswer) {
         self.reading.remove(&pod.uid);
         let container_id = pod.containers.get(container).and_then(|c| c.id.clone());
-        self.checks.insert(pod.uid.clone(), CheckHint { container_id, answer });
+        self.queries.insert((query, pod.uid.clone()), QueryHint { container_id, answer });
     }
 
-    /// What `check` said of members in the container that each has now. What is about other pods is forgotten.
-    pub fn checks(&mut self, members: &[Member], container: &str) -> BTreeMap<MemberName, CheckAnswer> {
+    /// What members said to queries, each in the container that the member has now. What is about other pods, or about commands that the group does not have, is forgotten.
+    pub fn queries(&mut self, members: &[Member], commands: &Commands) -> BTreeMap<(Query, MemberName), QueryAnswer> {
         let pod_of = |uid: &str| members.iter().find_map(|m| Some((m, m.pod.as_ref().filter(|pod| pod.uid == uid)?)));
-        self.checks.retain(|uid, _| pod_of(uid).is_some());
-        let said = self.checks.iter().filter_map(|(uid, hint)| {
-            let (member, pod) = pod_of(uid)?;
-            let id = pod.containers.get(container).and_then(|c| c.id.as_ref());
-            (hint.container_id.as_ref() == id).then(|| (member.name.clone(), hint.answer.clone()))
+        self.queries.retain(|(query, uid), _| commands.query(*query).is_some() && pod_of(uid).is_some());
+        let said = self.queries.iter().filter_map(|((query, uid), hint)| {
+            let ((member, pod), command) = (pod_of(uid)?, commands.query(*query)?);
+            let id = pod.containers.get(&command.container).and_then(|c| c.id.as_ref());
+            (hint.container_id.as_ref() == id).then(|| ((*query, member.name.clone()), hint.answer.clone()))
         });
         said.collect()
     }

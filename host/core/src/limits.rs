@@ -71,8 +71,11 @@ pub const LIST_SECONDS: i64 = 30;
 /// Seconds after which it is asked for again while members are being changed, lists differ, or one could not be read.
 pub const LIST_AGAIN_SECONDS: i64 = 2;
 
-/// Seconds after which `check` is run again on a member that is watched with a changed template.
+/// Seconds after which `check` is run again on a member that is watched with a changed template, and `prepared` on one that said no.
 pub const CHECK_SECONDS: i64 = 10;
+
+/// The age in seconds up to which the answer of `prepared` counts: as long as it takes to ask all members and a slow one.
+pub const PREPARED_SECONDS: i64 = 30;
 
 /// Seconds for which a member of which nothing is known may be starting before that is reported: longer than a start takes that needs nobody.
 pub const ALONE_SECONDS: i64 = 60;

@@ -28,7 +28,7 @@ fn needs(action: &Action) -> Vec<Need> {
         Action::DeletePod { .. } | Action::DeleteClaim { .. } | Action::Create { .. } => vec![Need::Record],
         Action::Scale { .. } => vec![Need::Record, Need::Set],
         Action::Apply(_) | Action::Nudge { .. } | Action::Adopt { .. } | Action::DropSet { .. } => Vec::new(),
-        Action::Read { .. } | Action::List { .. } | Action::Check { .. } => Vec::new(),
+        Action::Read { .. } | Action::List { .. } | Action::Ask { .. } => Vec::new(),
         Action::MarkClaim { .. } | Action::GrowClaim { .. } | Action::WriteState { .. } => Vec::new(),
     }
 }
@@ -47,7 +47,7 @@ pub fn spoils(action: &Action) -> Option<Need> {
         Action::WriteState { .. } => Some(Need::State),
         Action::Apply(_) | Action::Nudge { .. } | Action::Create { .. } => None,
         Action::Adopt { .. } | Action::DropSet { .. } => None,
-        Action::Read { .. } | Action::List { .. } | Action::Check { .. } => None,
+        Action::Read { .. } | Action::List { .. } | Action::Ask { .. } => None,
         Action::MarkClaim { .. } | Action::GrowClaim { .. } => None,
         Action::Run { .. } | Action::DeletePod { .. } | Action::DeleteClaim { .. } | Action::Scale { .. } => None,
     }

@@ -3,7 +3,7 @@ use crate::check::Violation;
 use crate::contract::{MemberName, Role, Sequence, Timestamp, Transition};
 use crate::policy::{Point, PolicyName, Unanswered};
 use crate::record::{Intent, Record};
-use crate::snapshot::{ClaimMark, Object};
+use crate::snapshot::{ClaimMark, Object, Query};
 use crate::state::Data;
 use std::sync::Arc;
 
@@ -95,9 +95,11 @@ pub enum Action {
         /// The UID of its pod.
         pod_uid: String,
     },
-    /// Run `check` on the first member with a changed template. It changes nothing, so it needs no intent.
-    Check {
-        /// The member that is checked.
+    /// Run `check` on the first member with a changed template, or `prepared` before pods are deleted for an update. They change nothing, so they need no intent.
+    Ask {
+        /// Which of the two.
+        query: Query,
+        /// The member that is asked.
         member: MemberName,
         /// The UID of its pod.
         pod_uid: String,
@@ -321,7 +323,7 @@ impl Plan {
         self.actions.iter().any(|a| match a {
             Action::Run { intent, .. } => &intent.member == name,
             Action::Read { member, .. } | Action::List { member, .. } => member == name,
-            Action::Check { member, .. } | Action::DeletePod { member, .. } => member == name,
+            Action::Ask { member, .. } | Action::DeletePod { member, .. } => member == name,
             Action::Apply(_) | Action::Nudge { .. } | Action::Route { .. } | Action::WriteState { .. } => false,
             Action::Create { .. } | Action::Adopt { .. } | Action::DropSet { .. } => false,
             Action::MarkClaim { .. } | Action::GrowClaim { .. } | Action::DeleteClaim { .. } | Action::Scale { .. } => {
@@ -342,7 +344,7 @@ impl Plan {
     pub(crate) fn sort(&mut self) {
         self.actions.sort_by_key(|action| match action {
             Action::Route { .. } | Action::Run { .. } | Action::Read { .. } => 0,
-            Action::List { .. } | Action::Check { .. } => 0,
+            Action::List { .. } | Action::Ask { .. } => 0,
             // Nobody waits for these.
             Action::DeletePod { cause: DeletionCause::Ended | DeletionCause::Left, .. } => 1,
             Action::DeletePod { .. } | Action::MarkClaim { .. } | Action::DeleteClaim { .. } => 0,

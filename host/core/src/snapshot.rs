@@ -5,9 +5,9 @@ mod group;
 mod member;
 mod surplus;
 
-pub use commands::{Command, Commands, Hooks, MemberCommands};
+pub use commands::{Command, Commands, Hooks, MemberCommands, Query};
 pub use group::{Batch, Failover, Former, Group, Mode, Override, RecoveryRequest, Strategy, Update};
-pub use member::{Amount, CheckAnswer, Claim, ClaimMark, Container, LeftClaim, Member, Pod, Reading, Room, StartNote};
+pub use member::{Amount, QueryAnswer, Claim, ClaimMark, Container, LeftClaim, Member, Pod, Reading, Room, StartNote};
 
 use crate::contract::{MemberName, Phase, Position, Role, Timestamp};
 use crate::evidence::Cause;
@@ -51,8 +51,8 @@ pub struct Snapshot {
     pub ended: BTreeSet<String>,
     /// What members that run said of who is a member, by name. Absent: not asked. Empty in a group without the command.
     pub lists: BTreeMap<MemberName, Heard>,
-    /// What `check` said last, by member, in the container that the member has now.
-    pub checks: BTreeMap<MemberName, CheckAnswer>,
+    /// What `check` and `prepared` said last, by member, in the container that the member has now.
+    pub answers: BTreeMap<(Query, MemberName), QueryAnswer>,
     /// Names of claims with ordinals beyond every expected member.
     pub surplus_claims: Vec<String>,
     /// Claims that members left behind which a scale-down removed.

@@ -18,6 +18,7 @@ pub mod objects;
 pub mod overdue;
 pub mod place;
 pub mod positions;
+pub mod prepared;
 pub mod rebalance;
 pub mod recover;
 pub mod rejoin;

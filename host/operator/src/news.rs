@@ -209,7 +209,7 @@ fn of_action(action: &Action, plan: &Plan) -> Option<News> {
         | Action::Route { .. }
         | Action::Read { .. }
         | Action::List { .. }
-        | Action::Check { .. }
+        | Action::Ask { .. }
         | Action::MarkClaim { .. }
         | Action::WriteState { .. } => return None,
     })

@@ -342,6 +342,11 @@ fn perform(state: &mut State, uid: &str, machine: &Machine, words: &[&str]) -> (
     if command == "sequence" {
         return (0, format!("{}\n", position(state, machine)).into_bytes());
     }
+    if command == "prepared" {
+        let is_prepared = !state.happens(Fault::CommandFails, 8);
+        let _ = is_prepared && state.prepared.insert(uid.to_owned());
+        return (u8::from(!is_prepared), Vec::new());
+    }
     if let "beforeUpdate" | "afterUpdate" = command {
         return (u8::from(!encloses(state, machine, command, peers)), Vec::new());
     }

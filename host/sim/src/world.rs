@@ -72,6 +72,8 @@ pub struct State {
     pub passive: BTreeSet<String>,
     /// Whose update `beforeUpdate` announced in each group, and `afterUpdate` has not ended yet.
     pub announced: BTreeMap<String, BTreeSet<String>>,
+    /// UIDs of the pods that have said by `prepared` that they are.
+    pub prepared: BTreeSet<String>,
     /// Who writes to each group, and what was promised to them.
     pub clients: BTreeMap<String, Clients>,
     /// What broke a promise, in the order in which it happened.

@@ -1,10 +1,10 @@
-//! Asks members what changes nothing: how recent their data is, who the members are, and whether a changed template is well. No round waits for the answers; each starts the next round.
+//! Asks members what changes nothing: how recent their data is, who the members are, whether a changed template is well, and whether pods may be deleted for it. No round waits for the answers; each starts the next round.
 use crate::context::Context;
 use crate::member::Target;
 use crate::observe::{self, Observed};
 use std::sync::Arc;
 use tanist_core::contract::MemberName;
-use tanist_core::snapshot::Member;
+use tanist_core::snapshot::{Member, Query};
 use tanist_core::state;
 use tracing::Instrument;
 
@@ -49,16 +49,16 @@ pub(super) fn list(ctx: &Arc<Context>, observed: &Observed, member: &MemberName,
     );
 }
 
-/// Asks a member in the background whether its application is well with a changed template.
-pub(super) fn check(ctx: &Arc<Context>, observed: &Observed, member: &MemberName, pod_uid: &str) {
+/// Asks a member in the background what is answered by yes or no.
+pub(super) fn query(ctx: &Arc<Context>, observed: &Observed, query: Query, member: &MemberName, pod_uid: &str) {
     let s = &observed.snapshot;
-    let Some(command) = s.group.commands.check.clone() else { return };
+    let Some(command) = s.group.commands.query(query).cloned() else { return };
     let Some((member, target)) = begin(ctx, observed, member, pod_uid) else { return };
     let (ctx, group, object) = (ctx.clone(), s.group.clone(), observed.object.clone());
-    let token = format!("check-{}-{}", member.ordinal, s.nonce);
+    let token = format!("{}-{}-{}", query.word(), member.ordinal, s.nonce);
     tokio::spawn(
         async move {
-            observe::read_check(&ctx, &group, &member, target, command, token).await;
+            observe::read_answer(&ctx, &group, &member, (query, command), target, token).await;
             ctx.wake(&object);
         }
         .in_current_span(),

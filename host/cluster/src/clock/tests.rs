@@ -131,7 +131,7 @@ pub fn snapshot(now: Timestamp, node: Node) -> Snapshot {
         ended: BTreeSet::new(),
         deleted_nodes: BTreeMap::new(),
         lists: BTreeMap::new(),
-        checks: Default::default(),
+        answers: Default::default(),
         surplus_claims: Vec::new(),
         left_claims: Vec::new(),
         cluster_state: Default::default(),

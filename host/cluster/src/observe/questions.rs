@@ -14,7 +14,7 @@ use tanist_core::freshness::{Ages, Ask, Change, PositionHint, StatusAnswer, Stat
 use tanist_core::membership::Heard;
 use tanist_core::over::role_word;
 use tanist_core::record::{Intent, Record};
-use tanist_core::snapshot::{CheckAnswer, Command, Evidence, Group, Member, Pod, Snapshot};
+use tanist_core::snapshot::{Command, Evidence, Group, Member, Pod, Query, QueryAnswer, Snapshot};
 use tokio::sync::watch;
 use tracing::{Instrument, info};
 
@@ -226,9 +226,7 @@ pub fn apply(ctx: &Context, s: &mut Snapshot, said: Statuses) {
         if let Some(commands) = &s.group.commands.membership {
             s.lists = hints.readings.lists(&s.members, &commands.list.container);
         }
-        if let Some(command) = &s.group.commands.check {
-            s.checks = hints.readings.checks(&s.members, &command.container);
-        }
+        s.answers = hints.readings.queries(&s.members, &s.group.commands);
         changes
     });
     for Change { member, from, to } in changes {
@@ -274,26 +272,26 @@ pub async fn read_list(ctx: &Context, group: &Group, member: &Member, target: Ta
     ctx.hints.with_group(&group.uid, |h| h.readings.remember_list(pod, &command.container, asked, heard));
 }
 
-/// Asks one member in the background whether its application is well. Its end starts the next round.
-pub async fn read_check(
+/// Runs the command of a query in one member, in the background. Its end starts the next round.
+pub async fn read_answer(
     ctx: &Context,
     group: &Group,
     member: &Member,
+    (query, command): (Query, Command),
     target: Target,
-    command: Command,
     token: String,
 ) {
     let Some(pod) = &member.pod else { return };
     let (asked, at) = (ctx.clock.moment(), ctx.clock.now());
-    let said = target.check(ctx, &command, &token).await;
+    let said = target.query(ctx, &command, &token).await;
     let went = match said {
         Ok(0) => Went::Well,
         Ok(_) => Went::Failed,
         Err(_) => Went::Unknown,
     };
-    ctx.count.executed("check", went, ctx.clock.moment().since(asked));
-    let answer = CheckAnswer { said, at, ended: ctx.clock.now() };
-    ctx.hints.with_group(&group.uid, |h| h.readings.remember_check(pod, &command.container, answer));
+    ctx.count.executed(query.word(), went, ctx.clock.moment().since(asked));
+    let answer = QueryAnswer { said, at, ended: ctx.clock.now() };
+    ctx.hints.with_group(&group.uid, |h| h.readings.remember_query(query, pod, &command.container, answer));
 }
 
 #[cfg(test)]

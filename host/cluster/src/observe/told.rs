@@ -102,7 +102,7 @@ pub fn told(objects: Objects, now: Timestamp) -> Result<Told, Error> {
         deleted_nodes,
         ended,
         lists: BTreeMap::new(),
-        checks: BTreeMap::new(),
+        answers: BTreeMap::new(),
         surplus_claims,
         left_claims,
         // Who looks from outside starts nobody.

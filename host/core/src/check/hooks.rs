@@ -1,5 +1,6 @@
 //! Between which commands the pods of a batch are replaced (B11; docs/rules.md, "Update: before and after"): `beforeUpdate` worked for its members before the first pod of one that works is deleted, and no other batch begins
 //! before `afterUpdate` worked. A pod in which nothing runs waits for neither: a new template may be its cure.
+use super::prepared::all_are_prepared;
 use super::rebalance::primaries_serve;
 use super::update::{is_in_its_place, update_in_role};
 use super::{
@@ -16,7 +17,7 @@ pub fn open_batch(s: &Snapshot) -> Option<&Batched> {
     s.record.batch.as_ref().filter(|_| !s.group.commands.hooks.is_empty())
 }
 
-/// Whether the member's pod may be deleted now for an update, and its batch has begun.
+/// Whether the member's pod may be deleted now for an update: its batch has begun, and all are prepared for it.
 ///
 /// # Errors
 /// The first rule that does not hold; with the time at which it will hold.
@@ -25,7 +26,8 @@ pub fn update_pod(s: &Snapshot, member: &Member) -> Held {
         return Ok(());
     }
     update_in_role(s, member)?;
-    batch_has_begun(s, member)
+    batch_has_begun(s, member)?;
+    all_are_prepared(s)
 }
 
 /// Whether `beforeUpdate` worked for the member, if the group has such commands.

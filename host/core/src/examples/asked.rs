@@ -161,7 +161,7 @@ fn observed(point: Point, story: &contract::Snapshot) -> Snapshot {
         ended: BTreeSet::new(),
         deleted_nodes: BTreeMap::new(),
         lists: heard.map(|heard| said_by(story, &heard)).unwrap_or_default(),
-        checks: BTreeMap::new(),
+        answers: BTreeMap::new(),
         surplus_claims: Vec::new(),
         left_claims: Vec::new(),
         cluster_state: Default::default(),

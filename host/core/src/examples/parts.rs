@@ -24,6 +24,7 @@ pub fn commands(command: impl Fn(&str) -> Command) -> Commands {
         follow: None,
         membership: None,
         check: None,
+        prepared: None,
         hooks: Default::default(),
     }
 }

@@ -5,7 +5,7 @@ use crate::limits;
 use crate::membership::{Agreed, Entry, Said, quorum, said};
 use crate::policy::Point;
 use crate::record::Verb;
-use crate::snapshot::{Member, Snapshot};
+use crate::snapshot::{Member, Query, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Facts by their words.
@@ -60,7 +60,7 @@ pub(super) fn of_member(s: &Snapshot, tops: &Tops<'_>, member: &Member, point: P
     if is_of_update(point) {
         let template = |pod: &crate::snapshot::Pod| if pod.older_template { "older" } else { "present" };
         facts.extend(member.pod.as_ref().map(|pod| ("template", template(pod).to_owned())));
-        let code = s.checks.get(&member.name).and_then(|answer| answer.said.as_ref().ok());
+        let code = s.answers.get(&(Query::Check, member.name.clone())).and_then(|answer| answer.said.as_ref().ok());
         facts.extend(code.map(|code| ("check", code.to_string())));
     }
     if is_of_scaling(point) {

@@ -23,8 +23,30 @@ pub struct Commands {
     pub membership: Option<MemberCommands>,
     /// Says on the first member with a changed template whether that is well. Absent: its role and its containers say it alone.
     pub check: Option<Command>,
+    /// Says on each member in its role whether pods may be deleted for an update. Absent: they may.
+    pub prepared: Option<Command>,
     /// Run before and after the pods of some members are replaced for an update.
     pub hooks: Hooks,
+}
+
+/// A command that asks a member something and changes nothing: exit code 0 is a yes, any other one a no.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Query {
+    /// `check`: is the application well with a changed template?
+    Check,
+    /// `prepared`: may pods be deleted for an update, as far as this member is concerned (C73)?
+    Prepared,
+}
+
+impl Query {
+    /// The command's name in the spec.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Query::Check => "check",
+            Query::Prepared => "prepared",
+        }
+    }
 }
 
 /// The commands between which the pods of a batch of members are replaced (B11).
@@ -60,6 +82,15 @@ pub struct MemberCommands {
 }
 
 impl Commands {
+    /// The command of a query, if the group has it.
+    #[must_use]
+    pub fn query(&self, query: Query) -> Option<&Command> {
+        match query {
+            Query::Check => self.check.as_ref(),
+            Query::Prepared => self.prepared.as_ref(),
+        }
+    }
+
     /// The containers in which something of the application may run.
     pub fn containers(&self) -> impl Iterator<Item = &str> {
         let required = [&self.status, &self.sequence, &self.stop, &self.primary];

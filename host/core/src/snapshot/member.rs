@@ -184,10 +184,10 @@ pub struct ClaimMark {
     pub membership: Option<Membership>,
 }
 
-/// What `check` said of a member.
+/// What `check` or `prepared` said of a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CheckAnswer {
-    /// Its exit code: 0 if the application is well. The error: why there is none, in words.
+pub struct QueryAnswer {
+    /// Its exit code: 0 is a yes. The error: why there is none, in words.
     pub said: Result<i32, String>,
     /// When it was asked.
     pub at: Timestamp,

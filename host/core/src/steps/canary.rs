@@ -8,7 +8,7 @@ use crate::limits;
 use crate::plan::{Action, Plan, Reason};
 use crate::policy::{Point, Policies, Reply};
 use crate::record::{Canary, Event, Verdict, cut};
-use crate::snapshot::{Member, Mode, Pod, Snapshot};
+use crate::snapshot::{Member, Mode, Pod, Query, Snapshot};
 use crate::steps::ask::{self, Opinion};
 
 /// Runs this step; see the documentation of the module.
@@ -251,7 +251,7 @@ enum Examined {
 
 /// Whether `check` exited 0 since the watch began, or there is none.
 fn is_checked(s: &Snapshot, canary: &Canary) -> bool {
-    let answer = s.checks.get(&canary.member).filter(|answer| canary.since.is_some_and(|since| answer.at >= since));
+    let answer = s.answers.get(&(Query::Check, canary.member.clone())).filter(|answer| canary.since.is_some_and(|since| answer.at >= since));
     s.group.commands.check.is_none() || answer.is_some_and(|answer| answer.said == Ok(0))
 }
 
@@ -259,7 +259,7 @@ fn is_checked(s: &Snapshot, canary: &Canary) -> bool {
 fn examine(s: &Snapshot, plan: &mut Plan, canary: &Canary) -> Examined {
     let (Some(since), Some(_)) = (canary.since, &s.group.commands.check) else { return Examined::Well };
     let passes = since.saturating_add(i64::from(s.group.update.canary));
-    let answer = s.checks.get(&canary.member).filter(|answer| answer.at >= since);
+    let answer = s.answers.get(&(Query::Check, canary.member.clone())).filter(|answer| answer.at >= since);
     let code = answer.and_then(|answer| answer.said.as_ref().ok());
     if let Some(code) = code.filter(|code| **code != 0) {
         return Examined::Badly(format!("check exited {code}"));
@@ -280,7 +280,7 @@ fn examine(s: &Snapshot, plan: &mut Plan, canary: &Canary) -> Examined {
         && check::can_take_command(s, member).is_ok()
         && let Some(pod) = &member.pod
     {
-        plan.actions.push(Action::Check { member: member.name.clone(), pod_uid: pod.uid.clone() });
+        plan.actions.push(Action::Ask { query: Query::Check, member: member.name.clone(), pod_uid: pod.uid.clone() });
     }
     Examined::Silent(answer.and_then(|answer| answer.said.clone().err()))
 }

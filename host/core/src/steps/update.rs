@@ -8,6 +8,7 @@ use crate::policy::{Answered, Point, Policies, Reply};
 use crate::record::{Batched, Event, Updating, Verdict, cut};
 use crate::snapshot::{Member, Mode, Snapshot};
 use crate::steps::ask::{self, Bars, Opinion};
+use crate::steps::prepared;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
@@ -212,9 +213,15 @@ fn replace_batch(s: &Snapshot, plan: &mut Plan, members: &[&Member], why: &str) 
     if !has_begun(s, &names) {
         return announce(s, plan, names.into_iter().cloned().collect());
     }
+    let listed = names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    if let Err(violation) = check::all_are_prepared(s) {
+        prepared::ask(s, plan);
+        let verb = if names.len() == 1 { "is next" } else { "are next" };
+        return format!("{listed} {verb}: {violation}");
+    }
     batch.iter().for_each(|member| replace(s, plan, member, why));
     let verb = if names.len() == 1 { "gets a new pod" } else { "get new pods" };
-    format!("{} {verb}", names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
+    format!("{listed} {verb}")
 }
 
 /// Whether the pods of these members may go as far as `beforeUpdate` is concerned.

@@ -9,7 +9,7 @@ use tanist_core::decide::decide;
 use tanist_core::freshness::Readings;
 use tanist_core::plan::{Action, DeletionCause, Plan, Reason};
 use tanist_core::record::{Canary, Fallback, Verdict};
-use tanist_core::snapshot::{CheckAnswer, Former, Mode, Snapshot};
+use tanist_core::snapshot::{Commands, Former, Member, Mode, Query, QueryAnswer, Snapshot};
 use tanist_core::status::{PolicyHealth, UpdatePhase, report};
 
 const NEW: &str = "the new template";
@@ -325,8 +325,8 @@ fn examined(seconds: i64, answer: Option<(Result<i32, String>, i64)>) -> Snapsho
     world.group.commands.check = Some(super::super::support::setting::command("check"));
     let began = world.record.canary.as_ref().unwrap().since.unwrap();
     let mut s = world.observe();
-    s.checks = answer
-        .map(|(said, at)| (db(2), CheckAnswer { said, at: began + at, ended: began + at + 1 }))
+    s.answers = answer
+        .map(|(said, at)| ((Query::Check, db(2)), QueryAnswer { said, at: began + at, ended: began + at + 1 }))
         .into_iter()
         .collect();
     s
@@ -336,7 +336,7 @@ fn examined(seconds: i64, answer: Option<(Result<i32, String>, i64)>) -> Snapsho
 fn checked(s: &Snapshot) -> (Vec<String>, Option<Verdict>, i64) {
     let plan = decide(s, &Natural);
     let asked = plan.actions.iter().filter_map(|action| match action {
-        Action::Check { member, .. } => Some(member.to_string()),
+        Action::Ask { member, .. } => Some(member.to_string()),
         _ => None,
     });
     let verdict = plan.record.canary.as_ref().and_then(|canary| canary.verdict.clone());
@@ -392,15 +392,18 @@ fn a_check_that_does_not_exit_0_fails_the_template() {
 fn what_an_earlier_container_said_does_not_count() {
     let members = tried().observe().members;
     let pod = members[2].pod.clone().unwrap();
-    let answer = CheckAnswer { said: Ok(0), at: 7, ended: 8 };
+    let answer = QueryAnswer { said: Ok(0), at: 7, ended: 8 };
     let mut readings = Readings::default();
     assert!(readings.begin_reading(&pod.uid));
-    readings.remember_check(&pod, "db", answer.clone());
+    readings.remember_query(Query::Check, &pod, "db", answer.clone());
     assert_eq!(readings.under_way(), 0);
-    assert_eq!(readings.checks(&members, "db"), [(db(2), answer)].into());
+    let mut commands = tried().group.commands;
+    commands.check = Some(super::super::support::setting::command("check"));
+    let mut said = |members: &[Member], commands: &Commands| readings.queries(members, commands);
+    assert_eq!(said(&members, &commands), [((Query::Check, db(2)), answer.clone())].into());
     let mut moved = members.clone();
     moved[2].pod.as_mut().unwrap().containers.get_mut("db").unwrap().id = Some("another".into());
-    assert_eq!(readings.checks(&moved, "db"), [].into());
-    assert_eq!(readings.checks(&members[..2], "db"), [].into());
-    assert_eq!(readings.checks(&members, "db"), [].into(), "its pod was gone");
+    assert_eq!(said(&moved, &commands), [].into());
+    assert_eq!(said(&members[..2], &commands), [].into());
+    assert_eq!(said(&members, &commands), [].into(), "its pod was gone");
 }

@@ -28,6 +28,7 @@ mod numbers;
 mod objects;
 mod order;
 mod over;
+mod prepared;
 mod rebalance;
 mod recover;
 mod removals;

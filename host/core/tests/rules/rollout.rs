@@ -10,7 +10,7 @@ use tanist_core::decide::decide;
 use tanist_core::plan::{Action, Plan, Reason};
 use tanist_core::policy::{Answered, CUT_OFF, LOADING, NOT_LOADED, Point, Policies, Question, Reply, Unanswered};
 use tanist_core::record::{Canary, Fallback, GivenUp, Switchover, Verdict};
-use tanist_core::snapshot::{Batch, CheckAnswer, Former};
+use tanist_core::snapshot::{Batch, Former, Query, QueryAnswer};
 
 const NEW: &str = "the new template";
 
@@ -310,13 +310,13 @@ fn a_policy_does_not_pass_over_check() {
     world.group.commands.check = Some(super::super::support::world::command("check"));
     let plan = judged(&mut world, Lead::Another);
     assert_eq!(verdict(&plan), None);
-    assert!(plan.actions.iter().any(|action| matches!(action, Action::Check { .. })));
+    assert!(plan.actions.iter().any(|action| matches!(action, Action::Ask { .. })));
     let mut s = world.observe();
-    s.checks.insert(db(4), CheckAnswer { at: world.now, ended: world.now, said: Ok(0) });
+    s.answers.insert((Query::Check, db(4)), QueryAnswer { at: world.now, ended: world.now, said: Ok(0) });
     let policy = Ranks(Point::Judge, [0, 1, 2, 3, 4], RefCell::default());
     assert_eq!(verdict(&decide(&s, &policy)), Some(Verdict::Passed));
     assert_eq!(fact(&policy.2.borrow()[0].snapshot.members[4].facts, "check").as_deref(), Some("0"));
-    s.checks.insert(db(4), CheckAnswer { at: world.now, ended: world.now, said: Ok(3) });
+    s.answers.insert((Query::Check, db(4)), QueryAnswer { at: world.now, ended: world.now, said: Ok(3) });
     let failed = decide(&s, &At(Point::Judge, Lead::Another));
     assert_eq!(verdict(&failed), Some(Verdict::Failed("check exited 3".into())), "whatever a policy says");
 }

@@ -46,7 +46,7 @@ fn judgement(w: &World, s: &Snapshot, plan: &Plan) -> Result<(), String> {
                 started(w, s, intent).map_err(|why| format!("{}: {why}", intent.token))?;
                 hidden(w, plan, at, intent)?;
             }
-            Action::Read { member, .. } | Action::List { member, .. } | Action::Check { member, .. } => {
+            Action::Read { member, .. } | Action::List { member, .. } | Action::Ask { member, .. } => {
                 let is_list = matches!(action, Action::List { .. });
                 let quiet = w.pods.get(&ordinal(member)).is_some_and(|b| b.pod.phase == Phase::Running);
                 let free =
@@ -190,7 +190,7 @@ fn one_each(w: &World, s: &Snapshot, plan: &Plan) -> Result<(), String> {
         let touched = plan.actions.iter().filter(|a| match a {
             Action::Run { intent, .. } => intent.member == member.name,
             Action::Read { member: m, .. } | Action::List { member: m, .. } => *m == member.name,
-            Action::Check { member: m, .. } => *m == member.name,
+            Action::Ask { member: m, .. } => *m == member.name,
             Action::DeletePod { member: m, .. } => *m == member.name,
             _ => false,
         });

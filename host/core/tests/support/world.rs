@@ -18,7 +18,9 @@ use tanist_core::plan::{Action, DeletionCause, Plan};
 use tanist_core::policy::Policies;
 use tanist_core::record::{GroupSize, Intent, Record};
 use tanist_core::roster::Roster;
-use tanist_core::snapshot::{CheckAnswer, Container, Group, Member, Node, Object, Pod, Reading, Set, Snapshot};
+use tanist_core::snapshot::{
+    Container, Group, Member, Node, Object, Pod, Query, QueryAnswer, Reading, Set, Snapshot,
+};
 use tanist_core::state::Stored;
 
 /// Where it all begins: no round number in any test.
@@ -60,8 +62,8 @@ pub struct World {
     pub began: Timestamp,
     /// What was fresher than a member that led a new term, by leave of the rules: the member and what it held.
     pub abandoned: BTreeMap<u32, Option<(u64, u64)>>,
-    /// What `check` said, which is always that all is well.
-    pub checks: BTreeMap<MemberName, CheckAnswer>,
+    /// What `check` and `prepared` said, which is always that all is well.
+    pub answers: BTreeMap<(Query, MemberName), QueryAnswer>,
     /// Whose update `beforeUpdate` announced, and `afterUpdate` has not ended yet.
     pub announced: BTreeSet<MemberName>,
     /// The members of the application by its own count.
@@ -99,7 +101,7 @@ impl World {
             began: 0,
             abandoned: BTreeMap::new(),
             announced: BTreeSet::new(),
-            checks: BTreeMap::new(),
+            answers: BTreeMap::new(),
             agreement: Agreement::default(),
             clients: None,
         };
@@ -225,7 +227,7 @@ impl World {
             deleted_nodes: self.deleted_nodes.clone(),
             ended: self.ended.clone(),
             lists: self.lists(),
-            checks: self.checks.clone(),
+            answers: self.answers.clone(),
             surplus_claims: self.surplus_claims.clone(),
             left_claims,
             cluster_state: self.cluster_state.clone(),

@@ -50,6 +50,11 @@ pub(super) fn replaces(state: &mut State, pod: &str, is_well: bool) {
         state.breaks("B11", format!("{pod} is replaced and well, and nobody was told"));
         return;
     }
+    let is_prepared = state.prepared.contains(&object.uid().unwrap_or_default());
+    if spec.is_some_and(|spec| spec.commands.prepared.is_some()) && !is_prepared {
+        state.breaks("C73", format!("{pod} is replaced and well, and never said that it is prepared"));
+        return;
+    }
     let is_active = leads && state.passive.contains(&group_of(object));
     if is_active && spec.is_some_and(|spec| spec.replicas > 1) {
         state.breaks("E32", format!("{pod} is active, and is replaced before it gave way"));

@@ -79,7 +79,7 @@ const RULES: &[(&str, Rule)] = &[
     }),
     (
         "has(self.primary) || !(has(self.seed) || has(self.secondary) || has(self.promote) || has(self.follow) || \
-         has(self.memberList) || has(self.recover) || has(self.beforeUpdate) || has(self.afterUpdate))",
+         has(self.memberList) || has(self.recover) || has(self.prepared) || has(self.beforeUpdate) || has(self.afterUpdate))",
         |own| own.get("primary").is_some() || NEED_PRIMARY.iter().all(|name| own.get(*name).is_none()),
     ),
     ("has(self.commands.primary) || (type(self.primaries) == int && self.primaries == 1)", |own| {
@@ -257,8 +257,8 @@ fn of_a_command(cel: &str, own: &Value) -> Option<bool> {
 }
 
 /// Commands that only a group with `commands.primary` may have.
-const NEED_PRIMARY: [&str; 8] =
-    ["seed", "secondary", "promote", "follow", "memberList", "recover", "beforeUpdate", "afterUpdate"];
+const NEED_PRIMARY: [&str; 9] =
+    ["seed", "secondary", "promote", "follow", "memberList", "recover", "prepared", "beforeUpdate", "afterUpdate"];
 
 /// The places of a text about a group.
 const GROUP_PLACES: [&str; 7] = ["GROUP", "NAMESPACE", "UID", "STATE", "COUNT", "NAMES", "ADDRESSES"];

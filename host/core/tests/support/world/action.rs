@@ -4,7 +4,7 @@ use super::{World, ordinal};
 use tanist_core::contract::Position;
 use tanist_core::plan::Action;
 use tanist_core::roster::Roster;
-use tanist_core::snapshot::CheckAnswer;
+use tanist_core::snapshot::QueryAnswer;
 use tanist_core::state::{self, Stored};
 
 impl World {
@@ -42,10 +42,10 @@ impl World {
                 self.started.push(format!("memberList {member}"));
                 self.ask_for_list(ordinal(member));
             }
-            Action::Check { member, .. } => {
-                self.say(format!("check on {member}"));
-                let answer = CheckAnswer { said: Ok(0), at: self.now, ended: self.now };
-                self.checks.insert(member.clone(), answer);
+            Action::Ask { query, member, .. } => {
+                self.say(format!("{} on {member}", query.word()));
+                let answer = QueryAnswer { said: Ok(0), at: self.now, ended: self.now };
+                self.answers.insert((*query, member.clone()), answer);
             }
             Action::DeletePod { member, reason, .. } => {
                 self.say(format!("delete the pod of {member}: {reason}"));

@@ -52,6 +52,21 @@ async fn the_replacement_of_a_primary_that_could_give_up_the_lead_is_seen() {
     assert_eq!(broken(&world), [""; 0], "nobody follows it");
 }
 
+// C73: whoever works has said that it is prepared before it is replaced.
+#[tokio::test]
+async fn a_replacement_of_who_is_not_prepared_is_seen() {
+    let world = of_revision("b", true);
+    let mut group = world.lock().groups["db"].clone();
+    group.spec.commands.prepared = group.spec.commands.stop.clone();
+    world.lock().groups.insert("db".into(), group);
+    deletes(&mut world.lock(), "db-1");
+    assert_eq!(broken(&world), ["C73: db-1 is replaced and well, and never said that it is prepared"]);
+    let uid = world.lock().pods["db-1"].uid().unwrap();
+    world.lock().prepared.insert(uid);
+    deletes(&mut world.lock(), "db-1");
+    assert_eq!(broken(&world), [""; 0]);
+}
+
 // B11: whoever works is announced before it is replaced, and one update ends before another one begins.
 #[tokio::test]
 async fn an_update_that_nobody_was_told_of_is_seen() {
