@@ -411,7 +411,7 @@ pub(super) fn apply(schema: &mut Value) -> Result<(), Misfit> {
         )?;
         let seconds = match name.as_str() {
             "status" => default::STATUS_TIMEOUT,
-            "memberList" | "check" | "beforeUpdate" | "afterUpdate" => default::LIST_TIMEOUT,
+            "memberList" | "check" | "prepared" | "beforeUpdate" | "afterUpdate" => default::LIST_TIMEOUT,
             _ => default::TIMEOUT,
         };
         field(schema, &format!("spec.commands.{name}.timeoutSeconds"))

@@ -365,7 +365,7 @@ pub mod default {
     pub const TIMEOUT: u32 = 600;
     /// Seconds that `status` may take: it is run every few seconds and has to be cheap.
     pub const STATUS_TIMEOUT: u32 = 5;
-    /// Seconds that `memberList`, `check`, `beforeUpdate` and `afterUpdate` may take: no other command runs in the member meanwhile.
+    /// Seconds that `memberList`, `check`, `prepared`, `beforeUpdate` and `afterUpdate` may take: no other command runs in the member meanwhile.
     pub const LIST_TIMEOUT: u32 = 10;
     /// Termination grace period in seconds of a pod whose template sets none (row A45).
     pub const GRACE: u32 = 600;
@@ -393,7 +393,7 @@ pub mod default {
         Ok(command)
     }
 
-    /// Reads `memberList`, `check`, `beforeUpdate` or `afterUpdate` with its own default timeout, as for `status`.
+    /// Reads `memberList`, `check`, `prepared`, `beforeUpdate` or `afterUpdate` with its own default timeout, as for `status`.
     pub(crate) fn list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Command>, D::Error> {
         let command = Option::<Command>::deserialize(deserializer)?;
         Ok(command

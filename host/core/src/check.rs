@@ -43,7 +43,7 @@ pub use membership::{
     promote, quorum_without, rejoin_member, remove,
 };
 pub use moves::{can_leave_set, fits_set, is_rolled_forward};
-pub use prepared::{all_are_prepared, unprepared};
+pub use prepared::{all_are_prepared, primary_may_stop, unprepared};
 pub use rebalance::{rebalance_candidate, rebalance_group, rebalance_member};
 pub use recover::{
     Asked, Serves, asked, halt_member, is_recovering, may_be_refused, recover_group, recover_member, serves,
@@ -356,10 +356,13 @@ pub fn can_take_command(s: &Snapshot, member: &Member) -> Held {
         return Err(broken_by(Rule::TargetUnreachable, name, format!("its pod is {}", phase_word(phase))));
     }
     if member.asked {
-        let message = match (&s.group.commands.membership, &s.group.commands.check) {
-            (None, None) => "its sequence is being read",
-            (Some(_), None) => "its sequence or its list of members is being read",
-            (_, Some(_)) => "its sequence or its list of members is being read, or it is being checked",
+        let commands = &s.group.commands;
+        let queries = commands.check.is_some() || commands.prepared.is_some();
+        let message = match (&commands.membership, queries) {
+            (None, false) => "its sequence is being read",
+            (Some(_), false) => "its sequence or its list of members is being read",
+            (None, true) => "its sequence is being read, or it is asked how it is",
+            (Some(_), true) => "its sequence or its list of members is being read, or it is asked how it is",
         };
         return Err(broken_by(Rule::MemberBusy, name, message));
     }

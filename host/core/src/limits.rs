@@ -74,8 +74,11 @@ pub const LIST_AGAIN_SECONDS: i64 = 2;
 /// Seconds after which `check` is run again on a member that is watched with a changed template, and `prepared` on one that said no.
 pub const CHECK_SECONDS: i64 = 10;
 
-/// The age in seconds up to which the answer of `prepared` counts: as long as it takes to ask all members and a slow one.
+/// The age in seconds up to which the answer of `prepared` counts, beyond the time in which all members can be asked: as long as a round with its second look takes.
 pub const PREPARED_SECONDS: i64 = 30;
+
+/// How many members are asked at a time whether they are prepared: half of what a group may execute of such commands, so that `status` goes on.
+pub const PREPARED_AT_A_TIME: usize = 8;
 
 /// Seconds for which a member of which nothing is known may be starting before that is reported: longer than a start takes that needs nobody.
 pub const ALONE_SECONDS: i64 = 60;

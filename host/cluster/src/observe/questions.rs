@@ -284,10 +284,11 @@ pub async fn read_answer(
     let Some(pod) = &member.pod else { return };
     let (asked, at) = (ctx.clock.moment(), ctx.clock.now());
     let said = target.query(ctx, &command, &token).await;
-    let went = match said {
-        Ok(0) => Went::Well,
-        Ok(_) => Went::Failed,
-        Err(_) => Went::Unknown,
+    let went = match (query, &said) {
+        // Not to be prepared yet is no failure.
+        (_, Ok(0)) | (Query::Prepared, Ok(_)) => Went::Well,
+        (Query::Check, Ok(_)) => Went::Failed,
+        (_, Err(_)) => Went::Unknown,
     };
     ctx.count.executed(query.word(), went, ctx.clock.moment().since(asked));
     let answer = QueryAnswer { said, at, ended: ctx.clock.now() };

@@ -92,6 +92,10 @@ pub fn is_over(s: &Snapshot, batch: &Batched) -> bool {
 /// Whether nobody of the batch can go, and somebody else could go but for it: all have an older template again, and the lead is with the batch, or a node of another one is to be drained.
 fn is_overtaken(s: &Snapshot, batch: &Batched) -> bool {
     let can_go = |s: &Snapshot, member: &Member| update_next(s, member).is_ok() || gives_up_lead(s, member).is_ok();
+    // Whoever is only being asked something can go a moment later.
+    let mut answered = s.clone();
+    answered.members.iter_mut().for_each(|member| member.asked = false);
+    let s = &answered;
     if members(s, batch).any(|member| can_go(s, member)) {
         return false;
     }

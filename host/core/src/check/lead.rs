@@ -49,7 +49,8 @@ pub fn lead_cause(s: &Snapshot) -> Option<Cause> {
     if s.is_cordoned(primary) && s.members.iter().any(|m| is_successor(s, m) && !s.is_cordoned(m)) {
         return cause("drain", None, format!("the node of {from} is to be drained"));
     }
-    if let Some(cause) = update_cause(s, primary).filter(|_| batch_has_begun(s, primary).is_ok()) {
+    let may_go = batch_has_begun(s, primary).is_ok() && primary_may_stop(s, primary).is_ok();
+    if let Some(cause) = update_cause(s, primary).filter(|_| may_go) {
         return Some(cause);
     }
     let preferred = s.group.preferred_primary.as_ref().filter(|to| *to != from)?;

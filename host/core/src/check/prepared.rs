@@ -2,33 +2,56 @@
 use super::{Held, Rule, broken_by, goes_on};
 use crate::contract::{MemberName, Timestamp};
 use crate::limits;
-use crate::record::Event;
-use crate::snapshot::{Query, QueryAnswer, Snapshot};
+use crate::record::{Event, Switchover};
+use crate::snapshot::{Member, Query, QueryAnswer, Snapshot};
 
 /// Every member that is in its role has said a moment ago that it is prepared, and none has said otherwise since. Holds where the group has no such command, and on the way back from a template that failed: with
 /// that, `prepared` may never say yes.
 ///
 /// # Errors
-/// [`Rule::NotPrepared`]: the first member that has not said so.
+/// [`Rule::NotPrepared`]: the first member that says no, else the first that has not said yes.
 pub fn all_are_prepared(s: &Snapshot) -> Held {
-    match unprepared(s).next() {
+    let says_no = |name: &&MemberName| answer(s, name).is_some_and(|answer| answer.said.is_ok());
+    match unprepared(s).find(says_no).or_else(|| unprepared(s).next()) {
         Some(name) => Err(broken_by(Rule::NotPrepared, name, why(s, name))),
         None => Ok(()),
     }
 }
 
+/// The same before the only primary is stopped for its update. Once a switchover for that has begun it goes on: a successor that catches up may take longer than answers count.
+///
+/// # Errors
+/// [`Rule::NotPrepared`].
+pub fn primary_may_stop(s: &Snapshot, primary: &Member) -> Held {
+    let is_moving =
+        |known: &Switchover| known.from == primary.name && known.term == s.record.term && known.led.is_none();
+    if s.record.switchover.as_ref().is_some_and(is_moving) { Ok(()) } else { all_are_prepared(s) }
+}
+
 /// The members that have not said that they are prepared, as far as that counts now.
 pub fn unprepared(s: &Snapshot) -> impl Iterator<Item = &MemberName> {
     let asked = s.group.commands.prepared.is_some() && s.record.fallback(&s.group.update).is_none();
-    let reports = s.members.iter().filter(move |member| asked && goes_on(s, member));
-    reports.map(|member| &member.name).filter(|name| !answer(s, name).is_some_and(|answer| answer.said == Ok(0)))
+    let code = |member: &Member| answer(s, &member.name).and_then(|answer| answer.said.as_ref().ok());
+    // A member that says no, and whose role cannot be read a moment later, has not changed its mind.
+    let is_against = move |member: &&Member| match code(member) {
+        Some(code) => *code != 0 && !s.leaves(member),
+        None => goes_on(s, member),
+    };
+    s.members.iter().filter(move |_| asked).filter(is_against).map(|member| &member.name)
 }
 
 /// What the member said, if it still counts: it was asked after the last batch began, or lost a pod, and answered a moment ago.
 fn answer<'s>(s: &'s Snapshot, name: &MemberName) -> Option<&'s QueryAnswer> {
-    let until = |answer: &QueryAnswer| answer.ended.saturating_add(limits::PREPARED_SECONDS);
     let answer = s.answers.get(&(Query::Prepared, name.clone()))?;
-    Some(answer).filter(|answer| s.now <= until(answer) && began(s).is_none_or(|began| answer.at > began))
+    let until = answer.ended.saturating_add(seconds_that_count(s));
+    Some(answer).filter(|answer| s.now <= until && began(s).is_none_or(|began| answer.at > began))
+}
+
+/// How long an answer counts: until all the others could be asked, some at a time, each for as long as the command may take.
+fn seconds_that_count(s: &Snapshot) -> i64 {
+    let timeout = s.group.commands.prepared.as_ref().map_or(0, |command| i64::from(command.timeout));
+    let turns = i64::try_from(s.members.len().div_ceil(limits::PREPARED_AT_A_TIME)).unwrap_or(i64::MAX);
+    timeout.saturating_mul(turns).saturating_add(limits::PREPARED_SECONDS)
 }
 
 /// When the last batch began, or a pod of it was deleted: what was said before was about another one.
@@ -41,6 +64,6 @@ fn why(s: &Snapshot, name: &MemberName) -> String {
     match answer(s, name).map(|answer| &answer.said) {
         Some(Ok(code)) => format!("{name} is not prepared: prepared exited {code}"),
         Some(Err(why)) => format!("{name} has not said that it is prepared: {why}"),
-        None => format!("{name} has not said yet whether it is prepared"),
+        None => format!("{name} is asked whether it is prepared"),
     }
 }

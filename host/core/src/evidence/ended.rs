@@ -137,18 +137,18 @@ pub fn list(ended: Ended, told: Told<'_>) -> Result<List, String> {
     }
 }
 
-/// What a `check` said: its exit code.
+/// What `check` or `prepared` said: its exit code.
 ///
 /// # Errors
 /// Why it said nothing, in words.
-pub fn check(ended: Ended, told: Told<'_>) -> Result<i32, String> {
+pub fn query(ended: Ended, told: Told<'_>) -> Result<i32, String> {
     match (told, ended) {
         (Told::ByItself, Ended::Exited(code, _)) => Ok(code),
         (Told::ByItself, other) => Err(other.reason()),
         (Told::ByRunner(token), ended) => match ended.frame(token) {
             Ok((said, _)) => match &said.outcome {
                 Outcome::Exited(code) => Ok((*code).into()),
-                other => Err(format!("check did not run to its end: {}", clause(other))),
+                other => Err(format!("it did not run to its end: {}", clause(other))),
             },
             Err(ended) => Err(ended.reason()),
         },
@@ -377,16 +377,16 @@ mod tests {
         let by_runner = |outcome: &str| {
             let frame = format!("tanist-run/1 t {outcome} stdout=0 stderr=0 cut=0\n\ntanist-end t\n");
             let ended = Ended::Exited(0, Output { stdout: frame.into_bytes(), cut: false });
-            check(ended, Told::ByRunner("t"))
+            query(ended, Told::ByRunner("t"))
         };
         assert_eq!((by_runner("exited:0"), by_runner("exited:3")), (Ok(0), Ok(3)));
-        let reads = "check did not run to its end: it was not started: busy";
+        let reads = "it did not run to its end: it was not started: busy";
         assert_eq!(by_runner("not-started:busy"), Err(reads.to_owned()));
         assert!(by_runner("unknown:deadline").is_err());
-        let bare = |code| check(Ended::Exited(code, Output::default()), Told::ByItself);
+        let bare = |code| query(Ended::Exited(code, Output::default()), Told::ByItself);
         assert_eq!((bare(0), bare(3)), (Ok(0), Ok(3)));
-        assert!(check(Ended::Exited(0, Output::default()), Told::ByRunner("t")).is_err(), "no frame of the runner");
-        assert!(check(Ended::Unknown("the stream broke".into()), Told::ByItself).is_err());
+        assert!(query(Ended::Exited(0, Output::default()), Told::ByRunner("t")).is_err(), "no frame of the runner");
+        assert!(query(Ended::Unknown("the stream broke".into()), Told::ByItself).is_err());
     }
 
     // A28, docs/requirements.md, reading 17: five codes have a meaning, all others are unknown and not failed.

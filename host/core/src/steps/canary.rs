@@ -251,7 +251,10 @@ enum Examined {
 
 /// Whether `check` exited 0 since the watch began, or there is none.
 fn is_checked(s: &Snapshot, canary: &Canary) -> bool {
-    let answer = s.answers.get(&(Query::Check, canary.member.clone())).filter(|answer| canary.since.is_some_and(|since| answer.at >= since));
+    let answer = s
+        .answers
+        .get(&(Query::Check, canary.member.clone()))
+        .filter(|answer| canary.since.is_some_and(|since| answer.at >= since));
     s.group.commands.check.is_none() || answer.is_some_and(|answer| answer.said == Ok(0))
 }
 

@@ -1,4 +1,4 @@
-//! Prepared: before pods are deleted for an update, every member in its role is asked whether it is prepared for that (C73), all at the same time.
+//! Prepared: before pods are deleted for an update, every member in its role is asked whether it is prepared for that (C73), some of them at a time.
 use crate::check;
 use crate::contract::MemberName;
 use crate::limits;
@@ -7,10 +7,13 @@ use crate::snapshot::{Query, Snapshot};
 
 /// Asks those that have not said that they are prepared, each again a while after its last answer.
 pub fn ask(s: &Snapshot, plan: &mut Plan) {
+    let mut free = limits::PREPARED_AT_A_TIME.saturating_sub(s.members.iter().filter(|member| member.asked).count());
     for name in check::unprepared(s) {
         match due(s, name) {
             Some(at) => plan.look_again_at(at),
-            None => ask_one(s, plan, name),
+            // The end of one that is asked now begins the next round.
+            None if free == 0 => {}
+            None => free = free.saturating_sub(usize::from(ask_member(s, plan, name))),
         }
     }
 }
@@ -22,9 +25,10 @@ fn due(s: &Snapshot, name: &MemberName) -> Option<i64> {
     (at > s.now).then_some(at)
 }
 
-fn ask_one(s: &Snapshot, plan: &mut Plan, name: &MemberName) {
-    let Some(member) = s.member(name).filter(|member| check::can_take_command(s, member).is_ok()) else { return };
-    if let Some(pod) = member.pod.as_ref().filter(|_| !plan.touches(name)) {
-        plan.actions.push(Action::Ask { query: Query::Prepared, member: name.clone(), pod_uid: pod.uid.clone() });
-    }
+/// Whether it can be asked.
+fn ask_member(s: &Snapshot, plan: &mut Plan, name: &MemberName) -> bool {
+    let member = s.member(name).filter(|member| check::can_take_command(s, member).is_ok() && !plan.touches(name));
+    let Some(pod) = member.and_then(|member| member.pod.as_ref()) else { return false };
+    plan.actions.push(Action::Ask { query: Query::Prepared, member: name.clone(), pod_uid: pod.uid.clone() });
+    true
 }

@@ -107,6 +107,12 @@ fn go_on(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan, next: &Member, 
             false => format!("{} is next: a policy says when", next.name),
         };
     }
+    // The lead moves in `switchover`, once all are prepared.
+    let held = check::update_cause(s, next).and_then(|_| check::primary_may_stop(s, next).err());
+    if let Some(violation) = held {
+        prepared::ask(s, plan);
+        return format!("{} is next: {violation}", next.name);
+    }
     if let Err(violation) = check::update_next(s, next) {
         violation.until.into_iter().for_each(|at| plan.look_again_at(at));
         return format!("{} is next: {violation}", next.name);

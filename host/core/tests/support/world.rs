@@ -18,9 +18,7 @@ use tanist_core::plan::{Action, DeletionCause, Plan};
 use tanist_core::policy::Policies;
 use tanist_core::record::{GroupSize, Intent, Record};
 use tanist_core::roster::Roster;
-use tanist_core::snapshot::{
-    Container, Group, Member, Node, Object, Pod, Query, QueryAnswer, Reading, Set, Snapshot,
-};
+use tanist_core::snapshot::{Container, Group, Member, Node, Object, Pod, Query, QueryAnswer, Reading, Set, Snapshot};
 use tanist_core::state::Stored;
 
 /// Where it all begins: no round number in any test.

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use serde_json::{Map, Value};
 use tanist_api::LABEL_ROLE;
-use tanist_api::spec::{Batch, Primaries, Strategy};
+use tanist_api::spec::{Batch, OnFailure, Primaries, ReplicaGroupSpec, Strategy};
 use tanist_core::contract::Role;
 
 /// Seconds after which everybody who looks knows of a pod.
@@ -50,8 +50,10 @@ pub(super) fn replaces(state: &mut State, pod: &str, is_well: bool) {
         state.breaks("B11", format!("{pod} is replaced and well, and nobody was told"));
         return;
     }
-    let is_prepared = state.prepared.contains(&object.uid().unwrap_or_default());
-    if spec.is_some_and(|spec| spec.commands.prepared.is_some()) && !is_prepared {
+    // The way back from a template that failed waits for nobody.
+    let is_asked =
+        |spec: &ReplicaGroupSpec| spec.commands.prepared.is_some() && spec.update.on_failure != OnFailure::RollBack;
+    if spec.is_some_and(is_asked) && !state.prepared.contains(&object.uid().unwrap_or_default()) {
         state.breaks("C73", format!("{pod} is replaced and well, and never said that it is prepared"));
         return;
     }
