@@ -6,6 +6,6 @@ mod ended;
 pub use cause::Cause;
 pub use commands::Commands;
 pub use ended::{
-    Ended, Output, Started, Told, check, list, probed, refused, sequence, settled, started, status, status_code,
+    Ended, Output, Started, Told, list, probed, query, refused, sequence, settled, started, status, status_code,
     was_busy,
 };

@@ -6,7 +6,7 @@ use super::leave::others_first;
 use super::membership::quorum_without;
 use super::{
     Held, Rule, Violation, batch_has_begun, broken, broken_by, can_take_command, gives_up_lead, is_successor,
-    retry_allowed,
+    primary_may_stop, retry_allowed,
 };
 use crate::contract::{MemberName, Timestamp};
 use crate::limits;

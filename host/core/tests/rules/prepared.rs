@@ -129,7 +129,7 @@ fn the_only_primary_gives_up_the_lead_once_all_are_prepared() {
     let mut late = with(None);
     late.record.switchover = begun;
     assert_eq!((moves(&late), done(&decide(&late, &Natural)).0), (Some("update"), vec![]));
-    late.record.switchover.as_mut().unwrap().led = Some(late.now);
+    late.record.switchover.as_mut().unwrap().led = Some(db(0));
     assert_eq!(moves(&late), None, "it failed: all are asked before the next try");
 }
 
