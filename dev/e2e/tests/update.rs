@@ -29,7 +29,8 @@ pub async fn updated(group: &Group, members: u32, number: u32, seconds: u64) -> 
     group.until("the group to say so", 60, |seen| is_done(seen) && counts(seen)).await
 }
 
-async fn uids(group: &Group) -> Result<Vec<String>> {
+/// The UIDs of three members' pods.
+pub async fn uids(group: &Group) -> Result<Vec<String>> {
     let members = group.members(3);
     futures::future::try_join_all(members.iter().map(|member| member.uid())).await
 }

@@ -162,7 +162,7 @@ fn cluster_state(object: &ReplicaGroup) -> Result<Option<Template>, Invalid> {
     let is_key = |key: &str| state.is_some_and(|state| state.data.iter().any(|known| known.name == key));
     for (name, command) in spec.commands.by_name() {
         // These run without a plan, some of them without the operator.
-        let is_filled = !["status", "sequence", "stop", "memberList", "check"].contains(&name);
+        let is_filled = !["status", "sequence", "stop", "memberList", "check", "prepared"].contains(&name);
         let mut keys = command.exec.iter().filter_map(|argument| key_in(argument));
         if let Some(key) = keys.find(|key| !is_filled || !is_key(key)) {
             let why = if is_filled { "there is no such key in data" } else { "it is not replaced in this command" };
@@ -375,6 +375,13 @@ mod tests {
                 .unwrap_err()
                 .contains("commands.stop has the argument $(STATE:A), and it is not replaced")
         );
+        for name in ["check", "prepared"] {
+            let mut changes =
+                json!({"spec": {"commands": {}, "clusterState": {"data": [{"name": "A", "value": "x"}]}}});
+            changes["spec"]["commands"][name] = json!({"exec": ["ask", "$(STATE:A)"]});
+            let refused = cluster_state(&crate::examples::group(&changes).unwrap()).map(drop).unwrap_err();
+            assert!(refused.to_string().contains("it is not replaced"), "{refused}");
+        }
     }
 
     // P20: the prefix goes; what nobody meant for policies is not shown.

@@ -77,7 +77,7 @@ pub const CHECK_SECONDS: i64 = 10;
 /// The age in seconds up to which the answer of `prepared` counts, beyond the time in which all members can be asked: as long as a round with its second look takes.
 pub const PREPARED_SECONDS: i64 = 30;
 
-/// How many members are asked at a time whether they are prepared: half of what a group may execute of such commands, so that `status` goes on.
+/// How many members are asked at a time whether they are prepared: half of what a group may execute of such commands by default, so that `status` goes on.
 pub const PREPARED_AT_A_TIME: usize = 8;
 
 /// Seconds for which a member of which nothing is known may be starting before that is reported: longer than a start takes that needs nobody.

@@ -41,6 +41,7 @@
 //! | E24 | of an active/passive group one pod at most has the label of the active member | [`passive::is_alone`] |
 //! | E26, E32 | in the end one member that works is active; its pod is replaced after it gave way | [`passive::lacks`], [`updates`] |
 //! | B11 | a member that works is announced before its pod is replaced, and nobody else before that update has ended | [`updates::encloses`] |
+//! | C73 | a member that works has said that it is prepared before its pod is replaced | [`updates`] |
 //!
 //! The rows D are those of docs/requirements.md: of groups whose members agree.
 //!

@@ -344,6 +344,7 @@ fn perform(state: &mut State, uid: &str, machine: &Machine, words: &[&str]) -> (
     }
     if command == "prepared" {
         let is_prepared = !state.happens(Fault::CommandFails, 8);
+        state.say(format!("{} runs prepared", machine.pod));
         let _ = is_prepared && state.prepared.insert(uid.to_owned());
         return (u8::from(!is_prepared), Vec::new());
     }

@@ -62,8 +62,13 @@ pub fn lead_cause(s: &Snapshot) -> Option<Cause> {
 pub fn update_cause(s: &Snapshot, primary: &Member) -> Option<Cause> {
     gives_up_lead(s, primary).ok()?;
     let from = primary.name.clone();
-    let why = format!("{from} gets the present template and gives up the lead first");
+    let why = why_it_moves(&from);
     Some(Cause { word: "update", from, to: None, why })
+}
+
+/// Why the lead moves for an update of its primary.
+pub(super) fn why_it_moves(from: &MemberName) -> String {
+    format!("{from} gets the present template and gives up the lead first")
 }
 
 /// Whether a policy may choose the member as the next primary: it follows and takes commands, would pass the checks of a takeover as far as they can be

@@ -1,4 +1,5 @@
 //! Whether every member is prepared for pods to be deleted for an update (C73; docs/rules.md, "Update: before and after").
+use super::lead::why_it_moves;
 use super::{Held, Rule, broken_by, goes_on};
 use crate::contract::{MemberName, Timestamp};
 use crate::limits;
@@ -11,21 +12,27 @@ use crate::snapshot::{Member, Query, QueryAnswer, Snapshot};
 /// # Errors
 /// [`Rule::NotPrepared`]: the first member that says no, else the first that has not said yes.
 pub fn all_are_prepared(s: &Snapshot) -> Held {
-    let says_no = |name: &&MemberName| answer(s, name).is_some_and(|answer| answer.said.is_ok());
-    match unprepared(s).find(says_no).or_else(|| unprepared(s).next()) {
+    match unprepared(s).find(|name| says_no(s, name)).or_else(|| unprepared(s).next()) {
         Some(name) => Err(broken_by(Rule::NotPrepared, name, why(s, name))),
         None => Ok(()),
     }
 }
 
-/// The same before the only primary is stopped for its update. Once a switchover for that has begun it goes on: a successor that catches up may take longer than answers count.
+/// The same before the only primary is stopped for its update. While a successor catches up for that a yes needs not be said again, because that may take longer than answers count; a no holds it up.
 ///
 /// # Errors
 /// [`Rule::NotPrepared`].
 pub fn primary_may_stop(s: &Snapshot, primary: &Member) -> Held {
-    let is_moving =
-        |known: &Switchover| known.from == primary.name && known.term == s.record.term && known.led.is_none();
-    if s.record.switchover.as_ref().is_some_and(is_moving) { Ok(()) } else { all_are_prepared(s) }
+    let name = &primary.name;
+    let for_update = |known: &Switchover| known.from == *name && known.to.is_none() && known.why == why_it_moves(name);
+    let is_moving = |known: &Switchover| for_update(known) && known.term == s.record.term && known.led.is_none();
+    let held = all_are_prepared(s);
+    let is_known = s.record.switchover.as_ref().is_some_and(is_moving);
+    if is_known && !unprepared(s).any(|name| says_no(s, name)) { Ok(()) } else { held }
+}
+
+fn says_no(s: &Snapshot, name: &MemberName) -> bool {
+    answer(s, name).is_some_and(|answer| answer.said.as_ref().is_ok_and(|code| *code != 0))
 }
 
 /// The members that have not said that they are prepared, as far as that counts now.
@@ -54,9 +61,9 @@ fn seconds_that_count(s: &Snapshot) -> i64 {
     timeout.saturating_mul(turns).saturating_add(limits::PREPARED_SECONDS)
 }
 
-/// When the last batch began, or a pod of it was deleted: what was said before was about another one.
+/// When the last batch began, a pod of it was deleted, or its primary was stopped in vain: what was said before was about another try.
 fn began(s: &Snapshot) -> Option<Timestamp> {
-    let begins = [Event::BatchBegun.word(), Event::PodDeleted.word()];
+    let begins = [Event::BatchBegun, Event::PodDeleted, Event::SwitchoverFailed].map(Event::word);
     s.record.history.iter().rev().find(|entry| begins.contains(&entry.what.as_str())).map(|entry| entry.at)
 }
 

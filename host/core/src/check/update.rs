@@ -143,7 +143,9 @@ pub fn gives_up_lead(s: &Snapshot, primary: &Member) -> Held {
     }
     others_are_updated(s, primary)?;
     rest_is_well(s, primary, Batch::Member)?;
-    match s.members.iter().any(|m| is_successor(s, m) && !s.is_cordoned(m)) {
+    // One that is only being asked something is ready a moment later; who takes over is looked at once more then.
+    let may_lead = |m: &Member| is_successor(s, &Member { asked: false, ..m.clone() }) && !s.is_cordoned(m);
+    match s.members.iter().any(may_lead) {
         true => Ok(()),
         false => Err(broken_by(Rule::NoSuccessor, name, "no secondary is ready to lead")),
     }

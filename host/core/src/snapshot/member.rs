@@ -24,7 +24,7 @@ pub struct Member {
     pub position_at: Timestamp,
     /// Whether the data may have changed since the position was asked for: a member may have been primary then or later, or the group was paused.
     pub position_stale: bool,
-    /// Whether `sequence` or `memberList` is running on it now. It counts as a command, so no other one may start.
+    /// Whether `sequence`, `memberList`, `check` or `prepared` is running on it now. It counts as a command, so no other one may start.
     pub asked: bool,
     /// What holds for it beside phase and role, by the words of docs/conditions.md, in any order. Policies see it; no rule of the host rests on it.
     pub conditions: Vec<Condition>,

@@ -18,6 +18,10 @@ use crate::steps::{begin, positions, update};
 /// Runs this step; see the documentation of the module.
 pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     close_switchover(s, plan);
+    // What was closed in this round counts in the next one: in this one the lead moves still, so the cause is not seen, and the number of tries would be forgotten.
+    if plan.record.switchover != s.record.switchover {
+        return;
+    }
     let Some(cause) = check::lead_cause(s) else { return follow_policy(s, policies, plan) };
     let request = request(s, cause.from.clone(), cause.to.clone(), cause.why.clone());
     // A named member is tried once, whichever primary led at that time.
@@ -58,7 +62,8 @@ fn follow_policy(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     };
     let (Opinion::Move { to, why }, Some(primary)) = (moves, check::sole_primary(s)) else {
         // Without a named member the entry goes with its cause. With one it stays, so that the switchover is not tried again.
-        plan.record.switchover.take_if(|h| h.begun.is_none() || (h.to.is_none() && h.led.is_some()));
+        let awaits = |h: &Switchover| s.member(&h.from).is_some_and(|m| s.serves(m) && check::awaits_update(s, m));
+        plan.record.switchover.take_if(|h| h.begun.is_none() || (h.to.is_none() && h.led.is_some() && !awaits(h)));
         return;
     };
     let request = request(s, primary.name.clone(), Some(to), why);

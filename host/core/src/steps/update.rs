@@ -222,6 +222,8 @@ fn replace_batch(s: &Snapshot, plan: &mut Plan, members: &[&Member], why: &str) 
     let listed = names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     if let Err(violation) = check::all_are_prepared(s) {
         prepared::ask(s, plan);
+        // Whom a policy chose does not go yet, so nothing was decided.
+        plan.decisions.retain(|decision| decision.point != Point::Update);
         let verb = if names.len() == 1 { "is next" } else { "are next" };
         return format!("{listed} {verb}: {violation}");
     }

@@ -1,6 +1,6 @@
 //! C73: no pod that works is deleted for an update before every member has said that it is prepared (docs/rules.md, "Update: before and after").
 use super::super::support::db;
-use super::super::support::policies::Natural;
+use super::super::support::policies::{At, Lead, Natural};
 use super::super::support::setting::command;
 use super::super::support::world::World;
 use tanist_core::check::{self, Rule};
@@ -9,7 +9,8 @@ use tanist_core::contract::Role;
 use tanist_core::decide::decide;
 use tanist_core::limits::{CHECK_SECONDS, PREPARED_AT_A_TIME, PREPARED_SECONDS};
 use tanist_core::plan::{Action, Plan};
-use tanist_core::record::{Batched, Event, Fallback, GivenUp};
+use tanist_core::policy::Point;
+use tanist_core::record::{Batched, Event, Fallback, GivenUp, Switchover};
 use tanist_core::snapshot::{Batch, Former, Query, QueryAnswer, Snapshot};
 
 /// A primary and two secondaries that have an older template and go together, once all are prepared.
@@ -129,8 +130,57 @@ fn the_only_primary_gives_up_the_lead_once_all_are_prepared() {
     let mut late = with(None);
     late.record.switchover = begun;
     assert_eq!((moves(&late), done(&decide(&late, &Natural)).0), (Some("update"), vec![]));
+    let mut against = with(Some(4));
+    against.record.switchover.clone_from(&late.record.switchover);
+    assert_eq!(moves(&against), None, "somebody changed its mind");
+    let mut other = late.clone();
+    other.record.switchover.as_mut().unwrap().why = "db-9 is to lead in place of db-0".into();
+    assert_eq!(moves(&other), None, "nobody was asked for that one");
     late.record.switchover.as_mut().unwrap().led = Some(db(0));
     assert_eq!(moves(&late), None, "it failed: all are asked before the next try");
+    let mut again = with(Some(0));
+    again.record.note(again.now, Event::SwitchoverFailed, Some(&db(0)), None);
+    assert_eq!(
+        (moves(&again), moves(&with(Some(0)))),
+        (None, Some("update")),
+        "what was said before is about the last try"
+    );
+    let mut busy = with(Some(0));
+    busy.members.iter_mut().for_each(|member| member.asked = true);
+    assert_eq!(moves(&busy), Some("update"), "the successors answer a moment later");
+}
+
+// C73: while somebody is not prepared a policy that chose who goes has decided nothing: its choice is asked for again.
+#[test]
+fn a_choice_counts_once_all_are_prepared() {
+    let chosen = |s: &Snapshot| {
+        let plan = decide(s, &At(Point::Update, Lead::To(db(1))));
+        (plan.decisions.iter().filter(|decision| decision.point == Point::Update).count(), done(&plan).1)
+    };
+    assert_eq!(chosen(&said(&[(0, Ok(1), 1)])), (0, vec![]));
+    assert_eq!(chosen(&all_say_yes(1)), (1, names(&[1])));
+}
+
+// A switchover for an update that ended with the old primary is tried again after a pause, however often the others are not in their places meanwhile.
+#[test]
+fn a_switchover_for_an_update_that_failed_is_not_repeated_at_once() {
+    let mut world = World::settled(10_000);
+    world.older(0);
+    let mut s = world.observe();
+    let from = db(0);
+    let why = "db-0 gets the present template and gives up the lead first".to_owned();
+    let begun = Some(s.now - 5);
+    let open = Switchover { from, to: None, chosen: None, why, term: 1, floor: None, begun, led: None, failed: 2 };
+    s.record.switchover = Some(open);
+    let closed = decide(&s, &Natural).record.switchover;
+    assert_eq!(closed.as_ref().map(|known| (known.failed, known.led.clone())), Some((2, Some(db(0)))));
+    s.record.switchover = closed.clone();
+    s.members[1].pod.as_mut().unwrap().ready = false;
+    assert_eq!(decide(&s, &Natural).record.switchover, closed, "another member is not Ready for a moment");
+    s.members[1].pod.as_mut().unwrap().ready = true;
+    let plan = decide(&s, &Natural);
+    assert_eq!((&plan.record.switchover, plan.record.intents.len()), (&closed, 0));
+    assert!(waits(&plan).contains("tried 3 times"), "{}", waits(&plan));
 }
 
 // C73: of many some are asked at a time, so that status goes on. An answer counts until all could be asked.

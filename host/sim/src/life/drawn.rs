@@ -94,7 +94,7 @@ pub fn groups(seed: u64) -> Vec<ReplicaGroup> {
             (commands.before_update, commands.after_update) = (Some(told("beforeUpdate")), Some(told("afterUpdate")));
         }
         // In one of three nobody's pod goes before all have said that they are prepared.
-        group.spec.commands.prepared = (seed % 47 < 16).then(|| told("prepared"));
+        group.spec.commands.prepared = (seed % 53 < 18).then(|| told("prepared"));
         group.spec.cluster_state = (seed % 19 < 3).then(names);
         group.spec.volume_claim_templates = vec![volume()];
         if makes_pods(seed) {

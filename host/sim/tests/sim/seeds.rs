@@ -131,3 +131,14 @@ fn in_some_lives_updates_are_announced_and_ended() {
     let (begun, ended) = (times(" runs beforeUpdate"), times(" runs afterUpdate"));
     assert!(begun >= 8 && ended >= 8, "{begun} {ended}");
 }
+
+// C73: the same for updates before which all are asked.
+#[test]
+fn in_some_lives_members_are_asked_before_an_update() {
+    let is_asked = |seed: &u64| groups(*seed)[0].spec.commands.prepared.is_some();
+    let changes = |seed: &u64| Drawn::of(*seed).kinds.contains(&Fault::TemplateChanged);
+    let seeds = (0..).filter(|seed| is_asked(seed) && changes(seed)).take(20);
+    let logs: Vec<String> = seeds.flat_map(|seed| lived(seed, &Drawn::of(seed)).log).collect();
+    let asked = logs.iter().filter(|line| line.contains(" runs prepared")).count();
+    assert!(asked >= 20, "{asked}");
+}
