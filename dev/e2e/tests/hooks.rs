@@ -114,8 +114,13 @@ fn members_are_restarted_together_once_all_are_prepared() -> Outcome {
         group.change(edition(2)).await?;
         let says = |seen: &Value| waits(seen).contains("register-0 is not prepared: prepared exited 4");
         group.until("the group to say who is not prepared", 60, says).await?;
-        stage.operator.kill(&stage.operator.pod().await?).await?;
-        stage.operator.rounds(5.0, 180).await?;
+        let old = stage.operator.pod().await?;
+        stage.operator.kill(&old).await?;
+        let looks = async || {
+            let new = stage.operator.pod().await?;
+            Ok(new != old && stage.operator.metric(&new, "tanist_round_seconds_count").await? >= 5.0)
+        };
+        until("the next operator to look", 120, looks).await?;
         group.until("the next operator to say so", 90, says).await?;
         ensure!(uids(&group).await? == before, "somebody was restarted");
         group.member(0).exec(&["rm", "/data/writing"]).await?;
