@@ -235,8 +235,8 @@ fn size(group: &ReplicaGroup) -> usize {
 }
 
 /// Whether the command with that token only reads.
-fn is_question(token: &str) -> bool {
-    token.starts_with("sequence-") || token.starts_with("list-")
+pub fn is_question(token: &str) -> bool {
+    ["sequence-", "list-", "prepared-"].iter().any(|kind| token.starts_with(kind))
 }
 
 /// A program starts in the pod of that UID.

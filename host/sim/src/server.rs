@@ -141,7 +141,7 @@ impl Server {
             true => format!("asks {pod} how a command ended"),
             false => format!("executes {} on {pod}", call.command().join(" ")),
         });
-        if !call.is_settle() && !call.token().starts_with("sequence-") {
+        if !call.is_settle() && !oracles::is_question(call.token()) {
             self.needs_an_answer(&mut state, call.token());
         }
         !state.is_away()

@@ -18,11 +18,14 @@ use crate::steps::{begin, positions, update};
 /// Runs this step; see the documentation of the module.
 pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     close_switchover(s, plan);
-    // What was closed in this round counts in the next one: in this one the lead moves still, so the cause is not seen, and the number of tries would be forgotten.
-    if plan.record.switchover != s.record.switchover {
+    let Some(cause) = check::lead_cause(s) else {
+        // In the round that closes it the lead moves still, so the cause may not be seen: what was closed counts in the next one.
+        let is_closed = plan.record.switchover != s.record.switchover;
+        if !is_closed {
+            follow_policy(s, policies, plan);
+        }
         return;
-    }
-    let Some(cause) = check::lead_cause(s) else { return follow_policy(s, policies, plan) };
+    };
     let request = request(s, cause.from.clone(), cause.to.clone(), cause.why.clone());
     // A named member is tried once, whichever primary led at that time.
     let known =
