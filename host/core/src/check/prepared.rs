@@ -12,7 +12,8 @@ use crate::snapshot::{Member, Query, QueryAnswer, Snapshot};
 /// # Errors
 /// [`Rule::NotPrepared`]: the first member that says no, else the first that has not said yes.
 pub fn all_are_prepared(s: &Snapshot) -> Held {
-    match unprepared(s).find(|name| says_no(s, name)).or_else(|| unprepared(s).next()) {
+    let names = unprepared(s);
+    match names.iter().copied().find(|name| says_no(s, name)).or(names.first().copied()) {
         Some(name) => Err(broken_by(Rule::NotPrepared, name, why(s, name))),
         None => Ok(()),
     }
@@ -28,7 +29,7 @@ pub fn primary_may_stop(s: &Snapshot, primary: &Member) -> Held {
     let is_moving = |known: &Switchover| for_update(known) && known.term == s.record.term && known.led.is_none();
     let held = all_are_prepared(s);
     let is_known = s.record.switchover.as_ref().is_some_and(is_moving);
-    if is_known && !unprepared(s).any(|name| says_no(s, name)) { Ok(()) } else { held }
+    if is_known && !unprepared(s).into_iter().any(|name| says_no(s, name)) { Ok(()) } else { held }
 }
 
 fn says_no(s: &Snapshot, name: &MemberName) -> bool {
@@ -36,7 +37,8 @@ fn says_no(s: &Snapshot, name: &MemberName) -> bool {
 }
 
 /// The members that have not said that they are prepared, as far as that counts now.
-pub fn unprepared(s: &Snapshot) -> impl Iterator<Item = &MemberName> {
+#[must_use]
+pub fn unprepared(s: &Snapshot) -> Vec<&MemberName> {
     let asked = s.group.commands.prepared.is_some() && s.record.fallback(&s.group.update).is_none();
     let code = |member: &Member| answer(s, &member.name).and_then(|answer| answer.said.as_ref().ok());
     // A member that says no, and whose role cannot be read a moment later, has not changed its mind.
@@ -44,7 +46,7 @@ pub fn unprepared(s: &Snapshot) -> impl Iterator<Item = &MemberName> {
         Some(code) => *code != 0 && !s.leaves(member),
         None => goes_on(s, member),
     };
-    s.members.iter().filter(move |_| asked).filter(is_against).map(|member| &member.name)
+    s.members.iter().filter(move |_| asked).filter(is_against).map(|member| &member.name).collect()
 }
 
 /// What the member said, if it still counts: it was asked after the last batch began, or lost a pod, and answered a moment ago.

@@ -18,14 +18,7 @@ use crate::steps::{begin, positions, update};
 /// Runs this step; see the documentation of the module.
 pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     close_switchover(s, plan);
-    let Some(cause) = check::lead_cause(s) else {
-        // In the round that closes it the lead moves still, so the cause may not be seen: what was closed counts in the next one.
-        let is_closed = plan.record.switchover != s.record.switchover;
-        if !is_closed {
-            follow_policy(s, policies, plan);
-        }
-        return;
-    };
+    let Some(cause) = check::lead_cause(s) else { return follow_policy(s, policies, plan) };
     let request = request(s, cause.from.clone(), cause.to.clone(), cause.why.clone());
     // A named member is tried once, whichever primary led at that time.
     let known =
@@ -65,6 +58,7 @@ fn follow_policy(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     };
     let (Opinion::Move { to, why }, Some(primary)) = (moves, check::sole_primary(s)) else {
         // Without a named member the entry goes with its cause. With one it stays, so that the switchover is not tried again.
+        // One for an update stays, too: its cause is not seen in the round that closes it, nor while another member is not in its place.
         let awaits = |h: &Switchover| s.member(&h.from).is_some_and(|m| s.serves(m) && check::awaits_update(s, m));
         plan.record.switchover.take_if(|h| h.begun.is_none() || (h.to.is_none() && h.led.is_some() && !awaits(h)));
         return;

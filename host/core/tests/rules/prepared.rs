@@ -83,6 +83,8 @@ fn one_that_is_not_prepared_holds_up_all() {
         assert!(waits(&plan).contains(says), "{}", waits(&plan));
         assert_eq!(done(&after(CHECK_SECONDS)), (names(&[1]), vec![]));
     }
+    let silent = decide(&said(&[(1, Ok(1), 1)]), &Natural);
+    assert!(waits(&silent).contains("db-1 is not prepared"), "who says no is named first: {}", waits(&silent));
 }
 
 // C73: who is in no role does not report: a template that does not work never blocks its cure (E5).
@@ -90,7 +92,7 @@ fn one_that_is_not_prepared_holds_up_all() {
 fn who_is_in_no_role_does_not_report() {
     let mut s = said(&[(0, Ok(0), 1), (2, Ok(0), 1)]);
     s.members[1].reading.role = Role::Stopped;
-    assert_eq!(check::unprepared(&s).count(), 0);
+    assert_eq!(check::unprepared(&s).len(), 0);
     let mut idle = old();
     idle.serve(1, Role::Stopped);
     assert_eq!(done(&decide(&idle.observe(), &Natural)).1, names(&[1]), "a pod in which nothing runs goes at once");
@@ -101,10 +103,10 @@ fn who_is_in_no_role_does_not_report() {
 fn a_no_counts_whatever_the_role() {
     let mut s = said(&[(0, Ok(0), 1), (1, Ok(1), 5), (2, Ok(0), 1)]);
     s.members[1].reading.role = Role::Unknown;
-    assert_eq!(check::unprepared(&s).collect::<Vec<_>>(), [&db(1)]);
+    assert_eq!(check::unprepared(&s), [&db(1)]);
     s.group.replicas = 1;
     s.members[2].reading.role = Role::Unknown;
-    assert!(s.leaves(&s.members[1]) && check::unprepared(&s).count() == 0);
+    assert!(s.leaves(&s.members[1]) && check::unprepared(&s).is_empty());
 }
 
 // C73: the only primary stops before its pod goes, so all are asked before that. Once the lead moves it goes on: a successor may take longer to catch up than answers count.
@@ -258,10 +260,10 @@ fn the_way_back_waits_for_nobody() {
     let update = &mut world.group.update;
     (update.rolls_back, update.template, update.former) = (true, "new".into(), Former::Kept);
     let mut s = world.observe();
-    assert_eq!(check::unprepared(&s).count(), 3);
+    assert_eq!(check::unprepared(&s).len(), 3);
     let failed = GivenUp { template: "new".into(), at: s.now, why: String::new() };
     s.record.fallback = Some(Fallback { good: "old".into(), trial: None, failed: Some(failed) });
-    assert_eq!((check::unprepared(&s).count(), check::all_are_prepared(&s)), (0, Ok(())));
+    assert_eq!((check::unprepared(&s).len(), check::all_are_prepared(&s)), (0, Ok(())));
 }
 
 // S6, C73: it is held on live reads, too, for all of them.
