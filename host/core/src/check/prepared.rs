@@ -63,7 +63,7 @@ fn seconds_that_count(s: &Snapshot) -> i64 {
     timeout.saturating_mul(turns).saturating_add(limits::PREPARED_SECONDS)
 }
 
-/// When the last batch began, a pod of it was deleted, or its primary was stopped in vain: what was said before was about another try.
+/// When the last batch began, a pod of it was deleted, or the primary was stopped and leads again: what was said before was about another try.
 fn began(s: &Snapshot) -> Option<Timestamp> {
     let begins = [Event::BatchBegun, Event::PodDeleted, Event::SwitchoverFailed].map(Event::word);
     s.record.history.iter().rev().find(|entry| begins.contains(&entry.what.as_str())).map(|entry| entry.at)
