@@ -385,6 +385,18 @@ impl Operator {
         until(&format!("{more} rounds"), seconds, async || Ok(self.metric(&pod, name).await? >= before + more)).await
     }
 
+    /// Waits until another process than that one made so many rounds. A pod that has just begun has no address yet.
+    ///
+    /// # Errors
+    /// When that does not happen in time.
+    pub async fn rounds_after(&self, old: &str, rounds: f64, seconds: u64) -> Result<()> {
+        let looks = async || {
+            let new = self.pod().await?;
+            Ok(new != old && self.metric(&new, "tanist_round_seconds_count").await? >= rounds)
+        };
+        until("some rounds of another operator", seconds, looks).await
+    }
+
     /// Sets its number of replicas.
     ///
     /// # Errors

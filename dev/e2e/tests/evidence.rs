@@ -24,11 +24,7 @@ fn who_may_not_ask_how_a_command_ended_knows_nothing() -> Outcome {
         let rules = stage.operator.deny("pods/exec", &["get", "create"]).await?;
         let old = stage.operator.pod().await?;
         stage.operator.kill(&old).await?;
-        let leads = async || {
-            let new = stage.operator.pod().await?;
-            Ok(new != old && stage.operator.metric(&new, "tanist_round_seconds_count").await? >= 3.0)
-        };
-        until("some rounds of another operator", 60, leads).await?;
+        stage.operator.rounds_after(&old, 3.0, 60).await?;
         let seen = group.get().await?;
         ensure!(has_intent(&seen, "seed"), "a seed of unknown outcome was closed: {}", seen["status"]["record"]);
         stage.operator.allow(rules).await?;

@@ -116,11 +116,7 @@ fn members_are_restarted_together_once_all_are_prepared() -> Outcome {
         group.until("the group to say who is not prepared", 60, says).await?;
         let old = stage.operator.pod().await?;
         stage.operator.kill(&old).await?;
-        let looks = async || {
-            let new = stage.operator.pod().await?;
-            Ok(new != old && stage.operator.metric(&new, "tanist_round_seconds_count").await? >= 5.0)
-        };
-        until("the next operator to look", 120, looks).await?;
+        stage.operator.rounds_after(&old, 5.0, 120).await?;
         group.until("the next operator to say so", 90, says).await?;
         ensure!(uids(&group).await? == before, "somebody was restarted");
         group.member(0).exec(&["rm", "/data/writing"]).await?;

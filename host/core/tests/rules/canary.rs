@@ -400,7 +400,7 @@ fn what_an_earlier_container_said_does_not_count() {
     let mut commands = tried().group.commands;
     commands.check = Some(super::super::support::setting::command("check"));
     let mut said = |members: &[Member], commands: &Commands| readings.queries(members, commands);
-    assert_eq!(said(&members, &commands), [((Query::Check, db(2)), answer.clone())].into());
+    assert_eq!(said(&members, &commands), [((Query::Check, db(2)), answer)].into());
     let mut moved = members.clone();
     moved[2].pod.as_mut().unwrap().containers.get_mut("db").unwrap().id = Some("another".into());
     assert_eq!(said(&moved, &commands), [].into());

@@ -7,6 +7,7 @@ use tanist_core::check::{self, Rule};
 use tanist_core::checked::recheck_update;
 use tanist_core::contract::Role;
 use tanist_core::decide::decide;
+use tanist_core::freshness::Readings;
 use tanist_core::limits::{CHECK_SECONDS, PREPARED_AT_A_TIME, PREPARED_SECONDS};
 use tanist_core::plan::{Action, Plan};
 use tanist_core::policy::Point;
@@ -278,4 +279,23 @@ fn a_second_look_spares_all_when_one_is_not_prepared() {
     let mut live = s.clone();
     live.answers.get_mut(&(Query::Prepared, db(0))).unwrap().said = Ok(1);
     assert_eq!(again(&live), Err((db(2), Rule::NotPrepared)));
+}
+
+// C73: what a member said to one command is no answer to the other, and is forgotten with its command.
+#[test]
+fn each_command_has_answers_of_its_own() {
+    let mut world = old();
+    world.group.commands.check = Some(command("check"));
+    let (members, mut commands) = (world.observe().members, world.group.commands);
+    let pod = members[1].pod.clone().unwrap();
+    let answer = |code| QueryAnswer { said: Ok(code), at: 7, ended: 8 };
+    let mut readings = Readings::default();
+    readings.remember_query(Query::Check, &pod, "db", answer(0));
+    readings.remember_query(Query::Prepared, &pod, "db", answer(4));
+    let both = [((Query::Check, db(1)), answer(0)), ((Query::Prepared, db(1)), answer(4))];
+    assert_eq!(readings.queries(&members, &commands), both.clone().into());
+    let prepared = commands.prepared.take();
+    assert_eq!(readings.queries(&members, &commands), both[..1].iter().cloned().collect());
+    commands.prepared = prepared;
+    assert_eq!(readings.queries(&members, &commands), both[..1].iter().cloned().collect(), "it was removed meanwhile");
 }

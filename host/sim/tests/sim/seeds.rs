@@ -120,13 +120,18 @@ fn in_lives_of_members_that_agree_they_change() {
     assert!(seldom.iter().all(|(_, times, least)| times >= least), "{seldom:?}");
 }
 
+/// What happened in so many lives of this kind in which templates change.
+fn updated(is_meant: impl Fn(&u64) -> bool, lives: usize) -> Vec<String> {
+    let changes = |seed: &u64| Drawn::of(*seed).kinds.contains(&Fault::TemplateChanged);
+    let seeds = (0..).filter(|seed| is_meant(seed) && changes(seed)).take(lives);
+    seeds.flat_map(|seed| lived(seed, &Drawn::of(seed)).log).collect()
+}
+
 // B11: the same for updates that are announced.
 #[test]
 fn in_some_lives_updates_are_announced_and_ended() {
     let is_told = |seed: &u64| groups(*seed)[0].spec.commands.after_update.is_some();
-    let changes = |seed: &u64| Drawn::of(*seed).kinds.contains(&Fault::TemplateChanged);
-    let seeds = (0..).filter(|seed| is_told(seed) && changes(seed)).take(40);
-    let logs: Vec<String> = seeds.flat_map(|seed| lived(seed, &Drawn::of(seed)).log).collect();
+    let logs = updated(is_told, 40);
     let times = |what: &str| logs.iter().filter(|line| line.contains(what)).count();
     let (begun, ended) = (times(" runs beforeUpdate"), times(" runs afterUpdate"));
     assert!(begun >= 8 && ended >= 8, "{begun} {ended}");
@@ -136,9 +141,6 @@ fn in_some_lives_updates_are_announced_and_ended() {
 #[test]
 fn in_some_lives_members_are_asked_before_an_update() {
     let is_asked = |seed: &u64| groups(*seed)[0].spec.commands.prepared.is_some();
-    let changes = |seed: &u64| Drawn::of(*seed).kinds.contains(&Fault::TemplateChanged);
-    let seeds = (0..).filter(|seed| is_asked(seed) && changes(seed)).take(20);
-    let logs: Vec<String> = seeds.flat_map(|seed| lived(seed, &Drawn::of(seed)).log).collect();
-    let asked = logs.iter().filter(|line| line.contains(" runs prepared")).count();
+    let asked = updated(is_asked, 20).into_iter().filter(|line| line.contains(" runs prepared")).count();
     assert!(asked >= 20, "{asked}");
 }
