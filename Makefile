@@ -21,12 +21,18 @@ demo: tools ## A Galera group forms, loses all members, comes back from the most
 	@dev/cluster up
 	@$(env) dev/demo
 
+# When the work began. CI has an end; then the commit chooses among the tests on clusters.
+BEGAN := $(shell date +%s)
 .PHONY: test
-test: check build ## Everything that CI runs
+test: cluster-tests = dev/cluster-tests $(BEGAN)
+test: test-all ## Everything that CI runs: all but some of the tests on clusters, of which each commit chooses as many as there is time for
+
+.PHONY: test-all
+cluster-tests ?= dev/cluster-tests
+test-all: check build ## All tests
 	@deploy/tests/previous >/dev/null
-	@# Tests on one cluster keep two processors busy; those on another one beside them would only make both slower. The others get what they leave.
-	@dev/beside 'clusters: $(MAKE) --no-print-directory --keep-going BUILT=1 e2e e2e-nodes e2e-deploy' \
-		'others: dev/behind $(MAKE) --no-print-directory BUILT=1 unit mutants-sample'
+	@# Tests on clusters keep two processors busy. The others get what they leave.
+	@dev/beside 'clusters: $(cluster-tests)' 'others: dev/behind $(MAKE) --no-print-directory BUILT=1 unit mutants-sample'
 
 .PHONY: check
 check: policies ## Format, lints, core and SDK alone, advisories, charts
@@ -44,12 +50,12 @@ e2e: $(built) ## Tests on a real Kubernetes, with the operator's image and right
 
 .PHONY: e2e-nodes
 e2e-nodes: $(built) ## Tests that take nodes away, on a cluster of four
-	@$(env) dev/with-cluster nodes 4 cargo test --locked --workspace --test nodes -- --test-threads 1
+	@$(env) dev/with-cluster nodes 4 dev/until nodes 3 1
 
 .PHONY: e2e-deploy
 e2e-deploy: $(built) ## Install, upgrade and roll back with open intents, uninstall: the charts
 	@$(env) PREVIOUS=$$(deploy/tests/previous) && export PREVIOUS && \
-		dev/with-cluster helm 1 cargo test --locked --workspace --test deploy -- --test-threads 1
+		dev/with-cluster helm 1 dev/until deploy 1 1
 
 .PHONY: sim
 sim: ## Lives of simulated groups with faults: SEEDS of them, from SEED on; SEED alone repeats that one, SHRINK=1 with fewer faults. POINTS=n: stories stopped at one in n points
