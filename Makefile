@@ -86,6 +86,11 @@ chaos: policies ## PostgreSQL loses its primary 20 times under clients that reme
 	@dev/images tanist postgres
 	@$(env) dev/with-cluster chaos 4 dev/chaos/run
 
+.PHONY: chaos-updates
+chaos-updates: policies ## The same while the template changes 12 times, to a broken image, too
+	@dev/images tanist postgres
+	@$(env) dev/with-cluster chaos 4 dev/chaos/run --updates 12
+
 .PHONY: chaos-broken
 chaos-broken: policies ## Operators with a rule disabled: the judge of chaos has to notice each
 	@dev/images tanist postgres

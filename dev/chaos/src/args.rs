@@ -1,6 +1,6 @@
 //! The command line.
 use crate::client;
-use crate::kinds::{Kind, USUAL};
+use crate::kinds::{Kind, UPDATES, USUAL};
 use crate::play::Wanted;
 use crate::rehearse::MachineArgs;
 use crate::setting::Setting;
@@ -22,6 +22,9 @@ pub struct Args {
     /// What happens in them, in turn: LOSS[+BESIDE...],... (docs/chaos.md).
     #[arg(long, value_delimiter = ',', default_value = USUAL)]
     kinds: Vec<Kind>,
+    /// The template changes instead, with and without what else happens: six kinds of rounds, in turn.
+    #[arg(long, conflicts_with = "kinds")]
+    updates: bool,
     /// What the group promises: required, remote-apply, preferred, async, async-freshest.
     #[arg(long, default_value = "required", value_parser = Setting::named)]
     setting: Setting,
@@ -92,7 +95,11 @@ impl Args {
     pub fn wanted(&self) -> anyhow::Result<Wanted> {
         Ok(Wanted {
             rounds: self.rounds.into(),
-            kinds: self.kinds.clone(),
+            kinds: if self.updates {
+                UPDATES.split(',').map(str::parse).collect::<Result<_, _>>()?
+            } else {
+                self.kinds.clone()
+            },
             setting: self.setting,
             members: self.members,
             operators: self.operators,
@@ -116,9 +123,15 @@ mod tests {
         let wanted = args.wanted().unwrap();
         assert_eq!((wanted.rounds, wanted.kinds.len(), wanted.setting.name), (4, 2, "required"));
         assert_eq!(Args::parse_from(["chaos"]).kinds.len(), 20);
+        assert_eq!(Args::parse_from(["chaos", "--updates"]).wanted().unwrap().kinds.len(), 6);
         let client = Args::parse_from(["chaos", "client", "/tools", "look:look-1"]);
         assert!(matches!(client.command, Some(Command::Client(_))));
-        for wrong in [&["chaos", "0"][..], &["chaos", "--kinds", "proces"], &["chaos", "--broken", "--judge"]] {
+        for wrong in [
+            &["chaos", "0"][..],
+            &["chaos", "--kinds", "proces"],
+            &["chaos", "--broken", "--judge"],
+            &["chaos", "--updates", "--kinds", "pod"],
+        ] {
             assert!(Args::try_parse_from(wrong).is_err(), "{wrong:?}");
         }
     }

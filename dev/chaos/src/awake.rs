@@ -2,8 +2,9 @@
 //! every run begin with them.
 use crate::journal::{Entry, entries};
 use crate::judge::{
-    Label, Routes, Way, missing, no_difference, others_lead, outage, silent_inside, told_to_lead, too_soon,
-    two_acknowledge, two_writable, unproven, unseen, ways_of_rw, wrong_ro, wrong_rw,
+    Label, Routes, Way, missing, moved_again, new_pods, no_difference, not_once, others_lead, outage, silent_inside,
+    told_to_lead, too_soon, two_acknowledge, two_writable, unproven, unseen, ways_of_rw, went_further, wrong_ro,
+    wrong_rw,
 };
 use crate::steps::{Command, Steps};
 use anyhow::{Context, Result, ensure};
@@ -217,6 +218,25 @@ pub fn sees_early_promotions() -> Result<()> {
     expect(1, "told_to_lead", &told_to_lead(&command("seed")))
 }
 
+/// An update that gives a member no new pod or another one too many, or moves the lead twice.
+pub fn sees_wrong_updates() -> Result<()> {
+    let known = [(1, "a|primary|u1"), (1, "b|secondary|u2"), (300, "b||u2"), (310, "b|secondary|u3"), (320, "b||u3")];
+    let mut pods = at(&known);
+    expect(0, "went_further", &went_further(&new_pods(&pods, 200)))?;
+    expect(1, "not_once", &not_once(&new_pods(&pods, 200), 0)).context("a has its pod of before")?;
+    pods.extend(at(&[(400, "a|secondary|u4")]));
+    expect(1, "went_further", &went_further(&new_pods(&pods, 200)))?;
+    expect(0, "not_once", &not_once(&new_pods(&pods, 200), 0))?;
+    expect(2, "not_once", &not_once(&new_pods(&pods, 500), 0)).context("all is of before")?;
+    pods.extend(at(&[(500, "b|secondary|u5")]));
+    expect(1, "not_once", &not_once(&new_pods(&pods, 200), 0)).context("a third pod for two members")?;
+    expect(0, "not_once", &not_once(&new_pods(&pods, 200), 1))?;
+    let led =
+        |member: &str, well| Command { verb: "failover".into(), member: member.into(), well, ..Command::default() };
+    expect(0, "moved_again", &moved_again(&[led("a", false), led("b", true)]))?;
+    expect(1, "moved_again", &moved_again(&[led("a", true), led("b", true)]))
+}
+
 /// An acknowledged row that is not there; the time without an acknowledgement.
 pub fn sees_lost_rows() -> Result<()> {
     let rows = ["rw|1", "direct-0|1", "rw|2", "rw|3", "rw|4"];
@@ -259,13 +279,14 @@ pub fn sees_its_own_blindness() -> Result<()> {
 type Part = (&'static str, fn() -> Result<()>);
 
 /// All of them.
-const PARTS: [Part; 8] = [
+const PARTS: [Part; 9] = [
     ("two primaries", sees_two_primaries),
     ("others who lead", sees_others),
     ("wrong ways", sees_wrong_ways),
     ("late endpoints", sees_late_endpoints),
     ("wrong readers", sees_wrong_readers),
     ("early promotions", sees_early_promotions),
+    ("wrong updates", sees_wrong_updates),
     ("lost rows", sees_lost_rows),
     ("its own blindness", sees_its_own_blindness),
 ];
@@ -310,6 +331,11 @@ mod tests {
     #[test]
     fn an_early_promotion_is_seen() {
         sees_early_promotions().unwrap();
+    }
+
+    #[test]
+    fn an_update_that_goes_wrong_is_seen() {
+        sees_wrong_updates().unwrap();
     }
 
     #[test]

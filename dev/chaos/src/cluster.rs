@@ -158,6 +158,28 @@ impl Cluster {
         self.kube(&["wait", "--for=condition=Ready", &format!("rg/{GROUP}"), &timeout]).map(drop)
     }
 
+    /// Whether all members have a pod of the present template and are in their role.
+    ///
+    /// # Errors
+    /// When the group cannot be read.
+    pub fn updated(&self) -> Result<bool> {
+        let group = self.group()?;
+        let same = |one: &str, other: &str| group.pointer(one).is_some() && group.pointer(one) == group.pointer(other);
+        let conditions = group.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
+        let is_ready = conditions.filter(|it| text(it, "/type") == "Ready").any(|it| text(it, "/status") == "True");
+        let of_this = same("/status/observedGeneration", "/metadata/generation");
+        Ok(is_ready && of_this && same("/status/updatedReplicas", "/spec/replicas"))
+    }
+
+    /// Whether a member's container waits for an image.
+    ///
+    /// # Errors
+    /// When the pods cannot be read.
+    pub fn lacks_image(&self) -> Result<bool> {
+        let why = "jsonpath={.items[*].status.containerStatuses[*].state.waiting.reason}";
+        Ok(self.kube(&["get", "pods", "-l", &format!("tanist.dev/group={GROUP}"), "-o", why])?.contains("Image"))
+    }
+
     /// What `tanist explain` says of the group.
     ///
     /// # Errors

@@ -14,6 +14,10 @@ use tokio::time::sleep;
 /// Kills the server in a container. An execution takes its time: the moment is the one in the container.
 const KILL: &str = r#"pid=$(head -n 1 /var/lib/postgresql/data/postmaster.pid); echo "${EPOCHREALTIME:0:10}${EPOCHREALTIME:11:3}"; kill -9 "$pid""#;
 
+/// The image of the example, and one that is nowhere.
+const IMAGE: &str = "tanist.local/postgres:1";
+const NO_IMAGE: &str = "tanist.local/postgres:none";
+
 /// A standby that gets nothing from the primary.
 #[derive(Debug, Clone)]
 pub struct Laggard {
@@ -73,8 +77,19 @@ pub fn lose(cluster: &Cluster, loss: Loss, member: &str, pod: &Pod) -> Result<u6
         }
         Loss::Node | Loss::NodeBack => drop(cluster.machines(&["node-kill", &pod.node])?),
         Loss::Partition => drop(cluster.machines(&["partition", &pod.node])?),
+        Loss::Update => change_template(cluster, IMAGE)?,
+        Loss::UpdateBroken => change_template(cluster, NO_IMAGE)?,
     }
     Ok(at)
+}
+
+/// Gives the template that image, and an annotation that no template had before.
+fn change_template(cluster: &Cluster, image: &str) -> Result<()> {
+    let changes = json!([
+        {"op": "add", "path": "/spec/template/metadata", "value": {"annotations": {"changed": now().to_string()}}},
+        {"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": image},
+    ]);
+    cluster.kube(&["patch", "rg", GROUP, "--type", "json", "-p", &changes.to_string()]).map(drop)
 }
 
 /// The last of the others: of equal data the policy takes the first, so each member leads at some time.
@@ -95,6 +110,7 @@ pub fn fix(cluster: &Cluster, loss: Loss, node: &str) -> Result<u64> {
         }
         Loss::NodeBack => drop(cluster.machines(&["node-start", node])?),
         Loss::Partition => drop(cluster.machines(&["heal", node])?),
+        Loss::UpdateBroken => change_template(cluster, IMAGE)?,
         _ => {}
     }
     Ok(told)

@@ -22,9 +22,13 @@ pub enum Loss {
     NodeBack,
     /// Its node's link is cut.
     Partition,
+    /// The template changes: each member gets a new pod, the primary last.
+    Update,
+    /// The same with an image that does not exist, until the next template.
+    UpdateBroken,
 }
 
-const LOSSES: [(Loss, &str); 8] = [
+const LOSSES: [(Loss, &str); 10] = [
     (Loss::Process, "process"),
     (Loss::Container, "container"),
     (Loss::Pod, "pod"),
@@ -33,6 +37,8 @@ const LOSSES: [(Loss, &str); 8] = [
     (Loss::Node, "node"),
     (Loss::NodeBack, "node-back"),
     (Loss::Partition, "partition"),
+    (Loss::Update, "update"),
+    (Loss::UpdateBroken, "update-broken"),
 ];
 
 impl Loss {
@@ -44,6 +50,11 @@ impl Loss {
     /// The node loses its power, and whoever looks from there.
     pub fn takes_power(self) -> bool {
         matches!(self, Loss::Node | Loss::NodeBack)
+    }
+
+    /// Nobody is lost: all members get new pods.
+    pub fn is_update(self) -> bool {
+        matches!(self, Loss::Update | Loss::UpdateBroken)
     }
 }
 
@@ -95,6 +106,9 @@ pub const USUAL: &str = "process,container,pod,pod-forced,switchover,node,node-b
     process+lag,container+operator,pod+api,switchover+operator,partition+operator,node+lag,node-back+both,\
     partition+api,container+lag+operator,pod+lag,process+both,partition+lag";
 
+/// The rounds of `--updates`, in turn.
+pub const UPDATES: &str = "update,update+operator,update-broken,update+lag,update+api,update-broken+operator";
+
 impl FromStr for Kind {
     type Err = anyhow::Error;
 
@@ -143,6 +157,9 @@ mod tests {
         let usual: Vec<Kind> = USUAL.split(',').map(|word| word.parse().unwrap()).collect();
         assert_eq!(usual.len(), 20);
         assert_eq!(usual.iter().map(ToString::to_string).collect::<Vec<_>>().join(","), USUAL);
+        let updates: Vec<Kind> = UPDATES.split(',').map(|word| word.parse().unwrap()).collect();
+        assert_eq!(updates.iter().map(ToString::to_string).collect::<Vec<_>>().join(","), UPDATES);
+        assert!(updates.iter().all(|kind| kind.loss.is_update()) && !usual.iter().any(|kind| kind.loss.is_update()));
     }
 
     #[test]

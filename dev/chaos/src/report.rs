@@ -9,6 +9,8 @@ use anyhow::{Context, Result};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::process::Command;
+use tanist_e2e::{root, run};
 
 /// A round: a row of the table. Milliseconds since the loss, but for `at`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -41,6 +43,9 @@ pub struct Round {
     pub load: f64,
     /// Why nobody took over while nobody knew.
     pub waited_for: Option<String>,
+    /// When all members had pods of the new template, where it changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub updated: Option<u64>,
 }
 
 impl Round {
@@ -68,6 +73,7 @@ impl Round {
             lost,
             load: scene.load,
             waited_for: Some(scene.why.clone()).filter(|why| !why.is_empty()),
+            updated: scene.updated.map(|updated| updated.saturating_sub(scene.loss)),
         }
     }
 
@@ -159,6 +165,8 @@ impl OfKind {
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
     date: String,
+    /// What was checked out.
+    commit: String,
     complete: bool,
     cpus: usize,
     members: u32,
@@ -177,8 +185,10 @@ impl Play {
             by_kind.entry(&round.kind).or_default().push(round);
         }
         let date = Timestamp::now().strftime("%FT%TZ").to_string();
+        let commit = run(Command::new("git").args(["rev-parse", "HEAD"]).current_dir(root())).unwrap_or_default();
         Summary {
             date,
+            commit: commit.trim().to_owned(),
             complete,
             cpus: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             members: self.wanted.members,
@@ -320,6 +330,7 @@ mod tests {
             lost: 0,
             load: 2.74,
             waited_for: None,
+            updated: None,
         };
         let words: Vec<_> = round.line().split_whitespace().map(str::to_owned).collect();
         assert_eq!(words.len(), WIDTHS.len());

@@ -2,7 +2,7 @@
 use crate::background::now;
 use crate::cluster::{GROUP, Pod, may_be_primary, primary_of};
 use crate::faults::{Laggard, Target, Witness, find_operator, fix, lose, node_returns, strike};
-use crate::judge::{others_lead, told_to_lead};
+use crate::judge::{new_pods, others_lead, told_to_lead, went_further};
 use crate::kinds::{Kind, Loss};
 use crate::play::Play;
 use crate::steps::commands;
@@ -40,6 +40,8 @@ pub struct Scene {
     pub witness: Witness,
     /// The machine's load when writes were back.
     pub load: f64,
+    /// When all members had pods of the new template, where it changed.
+    pub updated: Option<u64>,
 }
 
 impl Play {
@@ -75,7 +77,7 @@ impl Play {
         self.disturb(kind.disturbed, &target, number.is_multiple_of(2)).await?;
         self.unlag(kind.loss, &lagging, &witness).await;
         let (to, why) = (String::new(), String::new());
-        Ok(Scene { kind, began, loss, told: None, from, to, pod, why, lagging, witness, load: 0.0 })
+        Ok(Scene { kind, began, loss, told: None, from, to, pod, why, lagging, witness, load: 0.0, updated: None })
     }
 
     /// What ends the wait, and then writes go on and the group is well.
@@ -83,6 +85,10 @@ impl Play {
         let kind = scene.kind;
         if kind.loss.is_silent() {
             self.held(scene).await?;
+            scene.told = Some(self.fixed(number, scene).await?);
+        }
+        if kind.loss == Loss::UpdateBroken {
+            self.stuck(scene).await?;
             scene.told = Some(self.fixed(number, scene).await?);
         }
         // Of two members the other one alone acknowledges nothing.
@@ -107,7 +113,28 @@ impl Play {
             node_returns(&cluster, &scene.pod.node)?;
         }
         cluster.ready(300).context("the group was not ready within 300 s")?;
+        if kind.loss.is_update() {
+            until("all members to be updated", BACK, async || cluster.updated()).await?;
+            scene.updated = Some(now());
+        }
         scene.to = cluster.primary()?;
+        Ok(())
+    }
+
+    /// A template that cannot run takes one member, and not the primary; writes go on.
+    async fn stuck(&mut self, scene: &Scene) -> Result<()> {
+        let cluster = self.cluster.clone();
+        until("a pod that waits for its image", 120, async || cluster.lacks_image()).await?;
+        sleep(HOLD).await;
+        let mut further = went_further(&new_pods(&self.recorded("pods")?, scene.loss));
+        let led = told_to_lead(&commands(&self.operator_log(scene.loss)?, scene.loss));
+        let since = now();
+        let from = Some(scene.from.as_str());
+        if until("writes to go on", 30, async || self.writes_go_on(since, from)).await.is_err() {
+            further.push(format!("{} does not acknowledge writes while one member waits for its image", scene.from));
+        }
+        self.violated("told_to_lead", &led);
+        self.violated("went_further", &further);
         Ok(())
     }
 

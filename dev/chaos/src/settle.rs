@@ -4,8 +4,8 @@ use crate::client::micros;
 use crate::cluster::{GROUP, NODES};
 use crate::journal::{Entry, Operation, Outcome};
 use crate::judge::{
-    missing, no_difference, silent_inside, too_soon, two_acknowledge, two_writable, unproven, unseen, wrong_ro,
-    wrong_rw,
+    missing, moved_again, new_pods, no_difference, not_once, silent_inside, too_soon, two_acknowledge, two_writable,
+    unproven, unseen, wrong_ro, wrong_rw,
 };
 use crate::kinds::{Disturbed, Loss};
 use crate::play::Play;
@@ -40,6 +40,12 @@ impl Play {
         println!("{}", row.line());
         if let Some(why) = &row.waited_for {
             println!("    nobody took over while nobody knew: {why}");
+        }
+        if let Some(updated) = row.updated {
+            println!("    all members were updated after {updated} ms");
+            let broken = usize::from(scene.kind.loss == Loss::UpdateBroken);
+            self.violated("not_once", &not_once(&new_pods(&self.recorded("pods")?, scene.loss), broken));
+            self.violated("moved_again", &moved_again(&steps::commands(&log, scene.loss)));
         }
         self.rounds.push(row);
         self.violated("too_soon", &too_soon(&steps));

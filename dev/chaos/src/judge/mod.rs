@@ -12,6 +12,7 @@ mod routes;
 mod rows;
 mod sight;
 mod takeovers;
+mod updates;
 
 pub use primaries::{others_lead, two_acknowledge, two_writable};
 pub use readers::{Label, Visit, visits, wrong_ro};
@@ -19,6 +20,7 @@ pub use routes::{Routes, Way, ways_of_rw, wrong_rw};
 pub use rows::{missing, outage};
 pub use sight::{no_difference, silent_inside, unseen};
 pub use takeovers::{told_to_lead, too_soon, unproven};
+pub use updates::{moved_again, new_pods, not_once, went_further};
 
 /// A moment in milliseconds as one of the journal.
 const fn micros(millis: u64) -> u64 {
