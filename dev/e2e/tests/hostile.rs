@@ -33,7 +33,7 @@ fn groups_that_burn_their_fuel_hold_up_nobody() -> Outcome {
             other.create(json!({"replicas": 1, "policies": policies})).await?;
         }
         try_join_all(others.iter().map(|other| {
-            other.until("the last of its policies to be asked", 180, |seen: &Value| waits(seen).contains("once more"))
+            other.until("the last of its policies to be asked", 300, |seen: &Value| waits(seen).contains("once more"))
         }))
         .await?;
 
