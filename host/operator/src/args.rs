@@ -26,13 +26,13 @@ pub enum Command {
     /// Show groups, or change what is to be done with them.
     #[command(flatten)]
     Ask(Ask),
-    /// Write, test and measure a policy on this machine, try it on a live group, and put it there.
+    /// Write, test and measure a policy on this machine, try it on a live group, and deploy it.
     #[command(subcommand)]
     Policy(Verb),
-    /// Measure how often and how long a policy leaves a group without a primary, over many simulated lives with faults.
+    /// Measure how often and how long a policy leaves a group without a primary, in many simulated groups with faults.
     ///
-    /// The shipped rounds run against a cluster in memory, in virtual time: no cluster is needed. Each life is lived twice, with the policy and with the built-in
-    /// `sequence` alone. Exits with 1 when a promise was broken, or when more groups than with the built-in policy were not well at the end.
+    /// The shipped rounds run against a cluster in memory, in virtual time: no cluster is needed. Each group is simulated twice, with the policy and with the built-in
+    /// `sequence` alone. Exits with 1 when a promise was broken, or when more groups than with the built-in policy were not Ready at the end.
     Simulate(Simulate),
     /// Print a script that completes commands, groups and members: source <(tanist completion bash).
     ///
@@ -155,6 +155,8 @@ mod tests {
         assert_eq!(watched(&["-n", "shop", "run", "--namespaces", "a,b"]), names(&["shop"]));
         assert!(watched(&["run"]).unwrap_err().contains("WATCH_NAMESPACES"));
         assert!(watched(&["run", "--namespaces", ""]).is_err(), "an empty list does not mean all namespaces");
+        let (_, reach) = run(&["run", "-n", "shop", "--kubeconfig", "/k", "--context", "two"]);
+        assert_eq!((reach.kubeconfig, reach.context.as_deref()), (Some("/k".into()), Some("two")));
     }
 
     #[test]

@@ -318,6 +318,22 @@ mod tests {
         assert!(metrics.text().unwrap().contains("tanist_events_dropped_total 44"));
     }
 
+    // The API server never answers: each event is given up after its time, and the next one is tried.
+    #[tokio::test(start_paused = true)]
+    async fn an_event_without_an_answer_holds_up_no_other() {
+        let (client, asked) = mock::server(|_, _, _| None);
+        let metrics = Metrics::default();
+        let (queue, outbox) = Queue::new(metrics.clone());
+        for reason in ["R", "S"] {
+            queue.enqueue(Event { reason: reason.into(), ..event() }, ObjectReference::default());
+        }
+        drop(queue);
+        let delivered = deliver(outbox, client, "me".into(), metrics.clone());
+        tokio::time::timeout(Duration::from_secs(60), delivered).await.unwrap();
+        assert!(metrics.text().unwrap().contains("tanist_events_dropped_total 2"));
+        assert_eq!(asked.lock().unwrap().len(), 2);
+    }
+
     // Events are news and no log: a round that has much to tell tells the first of it, and leaves room in the queue for other groups.
     #[tokio::test]
     async fn a_round_tells_few_events() {

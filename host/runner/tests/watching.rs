@@ -60,6 +60,11 @@ fn the_status_that_came_of_a_command_follows_its_answer() {
     let began = Instant::now();
     assert_eq!(status_after(&exec(&member, "hung", "20", "rm DIR/code; mkfifo DIR/code")), None);
     assert!(began.elapsed() < Duration::from_secs(100), "the poll is waited for: {:?}", began.elapsed());
+    // What still waits at the pipe would outlive its member. Opened for both, a pipe waits for nobody.
+    fs::hard_link(member.path("code"), member.path("pipe")).unwrap();
+    member.says(7);
+    let mut pipe = fs::OpenOptions::new().read(true).write(true).open(member.path("pipe")).unwrap();
+    pipe.write_all(b"7").unwrap();
 }
 
 #[test]

@@ -3,3 +3,4 @@ mod agreement;
 mod arithmetic;
 mod chaos;
 mod recover;
+mod truth;

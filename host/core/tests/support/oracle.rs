@@ -25,9 +25,14 @@ pub fn judge(w: &World, s: &Snapshot, plan: &Plan) {
     );
 }
 
-/// The same for one command, just before it starts.
+/// The rule that a command breaks, just before it starts.
+pub fn objection(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
+    target(w, s, intent).and_then(|()| started(w, s, intent))
+}
+
+/// Fails the test when there is one.
 pub fn start(w: &World, s: &Snapshot, intent: &Intent) {
-    let broken = target(w, s, intent).and_then(|()| started(w, s, intent));
+    let broken = objection(w, s, intent);
     assert!(broken.is_ok(), "{}: {}\nworld:\n{}", intent.token, broken.unwrap_err(), w.log.join("\n"));
 }
 

@@ -190,6 +190,11 @@ async fn an_object_that_is_refused_stops_no_failover() {
         let silent = move |method: &str, path: &str| (method == "PATCH" && path.contains(kind)).then_some(None);
         takes_over(&play(silent).await.1);
     }
+    let invalid = |method: &str, path: &str| {
+        let said = || refusal(422, "Invalid", "spec.template.spec.containers[0].image: Required value");
+        (method == "PATCH" && path.contains("/statefulsets/")).then(said)
+    };
+    takes_over(&play(invalid).await.1);
 }
 
 // The next round reports a refused write in words.
