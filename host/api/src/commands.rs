@@ -64,11 +64,11 @@ pub struct Commands {
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "default::list")]
     pub check: Option<Command>,
     /// Says whether this member is prepared for pods of the group to be deleted for a changed template: exit code 0, any other code means not yet. It runs on every member that is in its role, just before the pods of some members go and after
-    /// `beforeUpdate`; while one of them says no, nobody's pod goes, the only primary does not give up the lead for it, and it is asked again every 10 s. So members can be restarted together, with `spec.update.batch: All`, once all of them are ready for it. It has to change nothing. Program and container have to be
+    /// `beforeUpdate`; while one of them says no, no pod is deleted, the only primary does not give up the lead for it, and it is asked again every 10 s. So members can be restarted together, with `spec.update.batch: All`, once all of them are ready for it. It has to change nothing. Program and container have to be
     /// there in all members, also in those of the former template. No other command starts in a member meanwhile, and a takeover waits for all of them: keep its timeout short. Members that leave, those in whose pods nothing runs, and those in whose place new members come go without it, and so do pods on the way back from a template that failed.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "default::list")]
     pub prepared: Option<Command>,
-    /// Runs before the first pod of some members is deleted for a changed template, and after it worked those pods go: a monitor can be silenced, or a member taken out of a load balancer. It gets the names of the members in place
+    /// Runs before the first pod of some members is deleted for a changed template, and these pods are deleted after it has succeeded: a monitor can be silenced, or a member taken out of a load balancer. It gets the names of the members in place
     /// of its argument `$(MEMBERS)`, without it at the end. It runs in one member that goes on in its role, a primary if possible, and may run again after a failure, on another member. Meanwhile no other command starts in that member: keep its timeout short, because a takeover by it, or from it while its data has to be read, waits. It runs in a container that runs in all members, also in those of the former template. With `spec.update.batch: Member` it runs for each member, and for the
     /// only primary before that gives up the lead. Not for members in whose pods nothing runs, nor where new members come in place of others.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "default::list")]

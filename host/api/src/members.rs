@@ -27,7 +27,7 @@ pub struct Members {
 /// What makes the pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum MembersKind {
-    /// A StatefulSet.
+    /// Kubernetes makes the pods of one StatefulSet; members leave from the highest number down.
     #[default]
     StatefulSet,
     /// Tanist makes the pods and volume claims itself, so that any member can leave.

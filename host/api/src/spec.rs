@@ -147,7 +147,7 @@ pub struct ReplicaGroupSpec {
     pub services: Services,
 
     /// A ConfigMap that names the members, under keys of your choice; for etcd `ETCD_INITIAL_CLUSTER`. It names the members that the application lists (`commands.memberList`), or else those
-    /// that run, and whoever is about to be started: it is written before that one starts, which waits for it. With `runner: Injected` each command that Tanist executes has the keys as
+    /// that run, and a member that is about to start: that member waits until the ConfigMap is written. With `runner: Injected` each command that Tanist executes has the keys as
     /// environment variables; `status` as the runner polls it, and `stop` as the runner runs it when its container ends, do not. In `primary`, `seed`, `secondary`, `promote`, `follow`, `memberAdd`, `memberRemove`,
     /// `memberPromote` and `recover` an argument `$(STATE:KEY)` is replaced by the value, also without the runner. The operator needs the right to change ConfigMaps
     /// (`deploy/rbac/state`, in the chart `clusterState.enabled`).

@@ -170,7 +170,7 @@ pub struct MemberStatus {
 #[serde(rename_all = "camelCase")]
 pub struct UpdateStatus {
     /// `Pending`: no member has it yet. `Canary`: the first one that got it is watched (`spec.update.canarySeconds`). `Rollout`: one member after the other gets it. `Done`: every member has it. `Failed`: it failed on
-    /// the first member that got it, or pods go back to the one before; nothing changes until it does. `CanaryUpscale`: every member has it, and further members are being made with it. More words may be added.
+    /// the first member that got it, or pods go back to the one before; nothing else is tried until the template changes. `CanaryUpscale`: every member has it, and further members are being made with it. More words may be added.
     pub phase: String,
     /// The member on which it is tried, or failed. Absent: there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -17,12 +17,12 @@ pub struct Update {
     /// first, and then the former one leaves. What becomes of that one's claims: `scaling.volumes`. A group without `commands.secondary` (and `memberList`) gets new pods: nobody could copy the data first.
     #[serde(default)]
     pub strategy: Strategy,
-    /// Changes of `template` that call for a new member, with `members.kind: Pods`: where it runs may be bound to its volumes, and a node with more room may be another one. `NodeSelector`: `nodeSelector` has a label
+    /// Changes of `template` that call for a new member, with `members.kind: Pods`: its volumes may bind a member to its node, and the new template may need another node. `NodeSelector`: `nodeSelector` has a label
     /// that it did not have, or with another value. `ResourceRequests`: the containers together request more processors or memory than before.
     #[serde(default = "replace_when")]
     #[schemars(length(max = 2), extend("x-kubernetes-list-type" = "set"))]
     pub replace_when: Vec<ReplaceWhen>,
-    /// How many members may be on their way out at a time because new ones come in their place: the group has that many more members meanwhile. 0: none, so that no member is replaced; those that a change calls for
+    /// How many members may be replaced by new members at a time: the group has that many more members meanwhile. 0: none, so that no member is replaced; those that a change calls for
     /// wait, and get no new pod either.
     #[serde(default = "replacements")]
     #[schemars(range(max = 64))]
@@ -141,7 +141,7 @@ pub enum ReplaceWhen {
 /// How many members get a new pod at a time (docs/requirements.md, B27).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Batch {
-    /// One member.
+    /// One member after the other.
     #[default]
     Member,
     /// Those of one zone.

@@ -50,7 +50,7 @@ pub enum Ask {
         #[arg(long, short, value_enum)]
         output: Option<Form>,
     },
-    /// Make another member primary. It has to have all the data of the primary, which is not stopped before.
+    /// Make another member primary. The primary is stopped only when that member has all its data.
     Switchover {
         /// The name of the group, in the namespace of the command.
         group: String,
@@ -61,7 +61,7 @@ pub enum Ask {
         #[arg(long, default_value_t = 120, value_name = "SECONDS")]
         timeout: u64,
     },
-    /// Give every member a new pod, one after the other, the primary last. For a change of the template nothing has to be asked for.
+    /// Give every member a new pod, one after the other, the primary last. A changed template needs no such request.
     Restart {
         /// The name of the group, in the namespace of the command.
         group: String,

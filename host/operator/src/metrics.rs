@@ -151,19 +151,27 @@ impl Metrics {
         let mut r = Registry::with_prefix("tanist");
         r.register("decisions", "Questions put to policies, by their outcome", self.decisions.clone());
         r.register("decision_seconds", "Seconds until a question is answered", self.decision_seconds.clone());
-        r.register("fuel", "Fuel that answers consumed, in the unit of wasmtime", self.fuel.clone());
+        r.register(
+            "fuel",
+            "Fuel that policies used; one unit is about one instruction of WebAssembly",
+            self.fuel.clone(),
+        );
         r.register("execs", "Commands executed in members", self.execs.clone());
         r.register("exec_seconds", "Seconds that a command takes in a member", self.exec_seconds.clone());
         r.register("unknown_outcomes", "Commands whose outcome is unknown", self.unknown_outcomes.clone());
-        r.register("check_violations", "Answers that broke a check and were dropped", self.violations.clone());
-        r.register("failovers", "Failovers that were started", self.failovers.clone());
+        r.register(
+            "check_violations",
+            "Answers and commands that broke a check and were dropped",
+            self.violations.clone(),
+        );
+        r.register("failovers", "Failovers and switchovers that were started, by their cause", self.failovers.clone());
         r.register(
             "policy_reloads",
             "Policies that were added or changed, by whether they could be loaded",
             self.reloads.clone(),
         );
         r.register("round_seconds", "Seconds that a round takes", self.round_seconds.clone());
-        r.register("round_errors", "Rounds that failed", self.round_errors.clone());
+        r.register("round_errors", "Rounds that ended early", self.round_errors.clone());
         r.register("groups", "Groups that this operator manages", self.groups.clone());
         r.register("members", "Members by role", self.members.clone());
         r.register(

@@ -117,7 +117,7 @@ fn is_passive(seed: u64) -> bool {
     seed % 47 < 8
 }
 
-/// That group.
+/// The active/passive group of a life.
 fn web(seed: u64, batch: Batch) -> ReplicaGroup {
     let mut group = passive("web", 1 + seed % 3);
     let update = &mut group.spec.update;
