@@ -271,7 +271,10 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
     let size = Size { makers, ..Size::of(&group, Roster::new(&group, set.as_ref(), &record), &record) };
     let desired = match (is_back, &past) {
         // As long as it cannot be read what is there stays as it is.
-        (true, Past::Unreadable(_)) => Ok(Vec::new()),
+        (true, Past::Unreadable(_)) => {
+            set.iter_mut().for_each(|set| set.unseen = true);
+            Ok(Vec::new())
+        }
         _ => {
             let made = volumes::as_made(&used, world.set.as_deref());
             ctx.hints.with_group(&group.uid, |h| h.built.desired(&made, size, &ctx.settings, &note))

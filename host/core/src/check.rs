@@ -54,11 +54,11 @@ pub use replace::{
 pub use scaling::{comes_or_leaves, due_change, may_change};
 pub use seed::{SeedOrder, highest_term};
 pub use update::{
-    awaits_update, fails_with_template, gives_up_lead, has_present_template, is_taken_away, keeps_pod, may_be_judged,
-    take_pod_away, template_works, update_idle, update_member, works_with_template,
+    awaits_update, fails_with_template, gives_up_lead, has_no_place, has_present_template, is_taken_away, keeps_pod,
+    may_be_judged, take_pod_away, template_works, update_idle, update_member, works_with_template,
 };
 pub use volumes::discard_claim;
-pub use zones::{comes_to_a_zone, is_misplaced, move_member, next_to_move};
+pub use zones::{is_misplaced, move_member, next_to_move};
 
 use crate::contract::{MemberName, Phase, Role};
 use crate::over::role_word;
@@ -361,8 +361,10 @@ pub fn can_take_command(s: &Snapshot, member: &Member) -> Held {
         let message = match (&commands.membership, queries) {
             (None, false) => "its sequence is being read",
             (Some(_), false) => "its sequence or its list of members is being read",
-            (None, true) => "its sequence is being read, or it is asked how it is",
-            (Some(_), true) => "its sequence or its list of members is being read, or it is asked how it is",
+            (None, true) => "its sequence is being read, or another question to it is still open",
+            (Some(_), true) => {
+                "its sequence or its list of members is being read, or another question to it is still open"
+            }
         };
         return Err(broken_by(Rule::MemberBusy, name, message));
     }

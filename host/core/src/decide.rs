@@ -76,13 +76,14 @@ pub fn decide(snapshot: &Snapshot, policies: &dyn Policies) -> Plan {
         // A step's changes to the record hold for the next one: a command that was just begun makes its member busy.
         now.record.clone_from(&plan.record);
     }
+    let mut gave_up = false;
     if !check::is_recovering(&now) {
         steps::canary::step(&now, policies, &mut plan);
         now.record.clone_from(&plan.record);
         steps::rollback::step(&now, policies, &mut plan);
         // What was observed is about the template that was just given up.
         let update = &now.group.update;
-        let gave_up = plan.record.fallback(update).is_some() && now.record.fallback(update).is_none();
+        gave_up = plan.record.fallback(update).is_some() && now.record.fallback(update).is_none();
         // The second look has the record from before this round, in which the first member was still watched.
         let is_judged = |record: &Record| record.canary_of(update).is_some_and(|canary| canary.verdict.is_some());
         let judged = is_judged(&plan.record) && !is_judged(&snapshot.record);
@@ -112,7 +113,7 @@ pub fn decide(snapshot: &Snapshot, policies: &dyn Policies) -> Plan {
     now.record.clone_from(&plan.record);
     steps::grow::step(&now, policies, &mut plan);
     steps::state::step(&now, policies, &mut plan);
-    if !check::is_recovering(&now) {
+    if !check::is_recovering(&now) && !gave_up {
         steps::seats::settle(&now, policies, &mut plan);
     }
     limit_waiting(snapshot, &mut plan);

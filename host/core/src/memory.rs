@@ -266,7 +266,8 @@ pub fn left<'a>(
         known && record.retired.contains(*member) && !present.contains(*member)
     };
     let left = claims.into_iter().filter(is_left);
-    left.map(|(member, claim)| LeftClaim { member: member.clone(), claim: claim.clone() }).collect()
+    left.map(|(member, claim)| LeftClaim { member: member.clone(), claim: claim.clone(), is_being_deleted: false })
+        .collect()
 }
 
 /// The UIDs of a member's claims as one text, in the order of their names: another text means other volumes. Absent: it has no claims.

@@ -263,8 +263,8 @@ fn ready(s: &Snapshot, plan: &Plan, primaries: &[MemberName], settled: usize) ->
         return Condition::new(Kind::Ready, Truth::Unknown, Reason::Paused, "the group is paused");
     }
     let asked = s.group.requested.replicas;
-    let not_let_in =
-        (asked != s.group.replicas).then(|| format!("spec.replicas is {asked}, and policies have not let that in"));
+    let not_let_in = (asked != s.group.replicas)
+        .then(|| format!("spec.replicas is {asked}, and policies have not allowed this number of members"));
     if s.group.is_stopped() && s.members.iter().all(|m| s.role(m).0 != Role::Primary) {
         if let Some(why) = &not_let_in {
             return Condition::new(Kind::Ready, Truth::False, Finding::NotAdmitted, why);

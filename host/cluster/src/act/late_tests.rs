@@ -175,7 +175,7 @@ fn left(s: &Snapshot, version: String) -> Discard {
     s.record.retired = BTreeSet::from(["db-2".into()]);
     let name = "data-db-2".into();
     let claim = Claim { name, uid: "left".into(), version, mark: None, start: None, room: None };
-    s.left_claims = vec![LeftClaim { member: "db-2".into(), claim }];
+    s.left_claims = vec![LeftClaim { member: "db-2".into(), claim, is_being_deleted: false }];
     let entry = |ordinal: u32| Entry {
         name: Some(format!("db-{ordinal}").as_str().into()),
         id: ordinal.to_string(),

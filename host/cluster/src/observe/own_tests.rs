@@ -1,6 +1,7 @@
 //! Groups whose pods the operator makes itself, against an API server in memory (D23).
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests may")]
 use crate::context::Context;
+use crate::observe::convert::{CLAIM_GROUP, CLAIM_TERM};
 use crate::observe::{Error, Observed, observe};
 use crate::stub::{Answer, GROUP, SET, Stub, pod};
 use http::Method;
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use tanist_api::ReplicaGroup;
 use tanist_core::freshness::Ask;
-use tanist_core::snapshot::Snapshot;
+use tanist_core::snapshot::{Former, Snapshot};
 
 const SERVICE: &str = "/api/v1/namespaces/ns/services/db";
 
@@ -291,4 +292,47 @@ async fn a_template_is_tried_before_pods_are_replaced() {
     let said = stub.round(&ctx).await;
     assert!(said.iter().any(|line| line.contains("spec.template")), "{said:?}");
     assert!(said.iter().all(|line| !line.starts_with("DELETE")), "{said:?}");
+}
+
+// E35: while the former template cannot be read nobody knows of which one the pods are, also where the operator makes them: no pod is replaced, and no member leaves for a new one.
+#[tokio::test]
+async fn without_the_former_template_pods_are_of_none() {
+    let stub = stub();
+    let first = look(&stub).await;
+    let good = first.group.update.template.clone();
+    apply_service(&stub, &first);
+    assert!(!look(&stub).await.set.unwrap().unseen);
+    stub.change(GROUP, |group| group["spec"]["template"]["spec"]["containers"][0]["image"] = "db:2".into());
+    let changed = look(&stub).await;
+    apply_service(&stub, &changed);
+    let failed = json!({"template": changed.group.update.template, "at": 1, "why": "db-1 is not Ready"});
+    stub.change(GROUP, |group| {
+        group["spec"]["update"] = json!({"onFailure": "RollBack"});
+        group["status"]["record"]["fallback"] = json!({"good": good, "failed": failed});
+    });
+    let name = crate::objects::revision_name("db", &good);
+    let kept = format!("/apis/apps/v1/namespaces/ns/controllerrevisions/{name}");
+    stub.answer(Method::GET, &kept, Answer::Fail(403, "Forbidden"));
+    let seen = look(&stub).await;
+    assert_eq!((seen.group.update.former, seen.objects.len()), (Former::Unknown, 0));
+    assert!(seen.set.unwrap().unseen);
+}
+
+// D20: a claim that a removed member left behind, before and while Kubernetes deletes it.
+#[tokio::test]
+async fn a_claim_that_is_being_deleted_is_seen_as_such() {
+    let stub = Stub::new();
+    let path = "/api/v1/namespaces/ns/persistentvolumeclaims/data-db-7";
+    let notes = json!({CLAIM_GROUP: "db", CLAIM_TERM: "0"});
+    let metadata =
+        json!({"namespace": "ns", "uid": "claim-7", "labels": {"tanist.dev/group": "db"}, "annotations": notes});
+    stub.set_object(path, json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}));
+    stub.change(GROUP, |group| group["status"]["record"]["retired"] = json!(["db-7"]));
+    let left = async || {
+        let seen = look(&stub).await.left_claims;
+        seen.into_iter().map(|left| (left.claim.name, left.is_being_deleted)).collect::<Vec<_>>()
+    };
+    assert_eq!(left().await, [("data-db-7".to_owned(), false)]);
+    stub.change(path, |claim| claim["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into());
+    assert_eq!(left().await, [("data-db-7".to_owned(), true)]);
 }

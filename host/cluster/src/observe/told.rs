@@ -53,12 +53,14 @@ pub fn told(objects: Objects, now: Timestamp) -> Result<Told, Error> {
     group.requested = requested;
     group.update.template = template_hash(&object);
     let unbound = conditions::unbound(claims.iter());
+    let ending = super::world::ending(claims.iter());
     let claims = claims.iter().filter_map(|claim| convert::claim(&group.name, claim)).collect();
     let template = record.fallback(&group.update).unwrap_or(&group.update.template).to_owned();
     let (services, budgets) = (Vec::new(), Vec::new());
     let (set, pods) = (set.map(Arc::new), pods.into_iter().map(Arc::new).collect());
     let makes_pods = group.makes_pods.then(|| group.name.clone());
-    let mut world = World { set, services, budgets, pods, claims, unbound, version: None, makes_pods, template };
+    let mut world =
+        World { set, services, budgets, pods, claims, ending, unbound, version: None, makes_pods, template };
     let wants_pods = group.makes_pods;
     world.settle_maker(&mut group, &record);
     let mut record = memory::recall(record, &group.name, world.claims());

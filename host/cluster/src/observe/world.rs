@@ -33,6 +33,8 @@ pub(super) struct World {
     pub(super) budgets: Vec<Arc<DynamicObject>>,
     pub(super) pods: Vec<Arc<Pod>>,
     pub(super) claims: Vec<(MemberName, tanist_core::snapshot::Claim)>,
+    /// The UIDs of claims that Kubernetes is deleting.
+    pub(super) ending: BTreeSet<String>,
     /// The names of claims that are not bound.
     pub(super) unbound: BTreeSet<String>,
     /// The version of the list of pods.
@@ -54,6 +56,7 @@ impl World {
             within("claims", cluster.list::<PersistentVolumeClaim>(ns, name)),
         )?;
         let unbound = conditions::unbound(claims.iter().map(|claim| &**claim));
+        let ending = ending(claims.iter().map(|claim| &**claim));
         let claims = claims.iter().filter_map(|claim| {
             let (member, seen) = convert::claim(&group.name, claim)?;
             let room = volumes::room(claim, member.as_str(), &object.spec.volume_claim_templates);
@@ -61,7 +64,8 @@ impl World {
         });
         let claims = claims.collect();
         let makes_pods = group.makes_pods.then(|| name.clone());
-        Ok(World { set, services, budgets, pods, claims, unbound, version, makes_pods, template: String::new() })
+        let template = String::new();
+        Ok(World { set, services, budgets, pods, claims, ending, unbound, version, makes_pods, template })
     }
 
     pub(super) fn claims(&self) -> impl Iterator<Item = (&MemberName, &tanist_core::snapshot::Claim)> {
@@ -189,7 +193,9 @@ impl World {
     /// The claims that removed members left behind. Whoever has a pod, or is expected, is a member.
     pub(super) fn left_claims(&self, group: &Group, members: &[Member], record: &Record) -> Vec<LeftClaim> {
         let present: Vec<_> = members.iter().map(|m| m.name.clone()).collect();
-        memory::left(record, &group.name, &present, self.claims())
+        let mut left = memory::left(record, &group.name, &present, self.claims());
+        left.iter_mut().for_each(|left| left.is_being_deleted = self.ending.contains(&left.claim.uid));
+        left
     }
 
     pub(super) fn member(&self, name: MemberName, ordinal: u32) -> Member {
@@ -212,4 +218,9 @@ impl World {
 
 pub(super) fn named<'a>(list: &'a [Arc<DynamicObject>], name: &str) -> Option<&'a DynamicObject> {
     list.iter().map(|object| &**object).find(|object| object.metadata.name.as_deref() == Some(name))
+}
+
+/// The UIDs of claims that Kubernetes is deleting.
+pub(super) fn ending<'a>(claims: impl Iterator<Item = &'a PersistentVolumeClaim>) -> BTreeSet<String> {
+    claims.filter(|claim| claim.metadata.deletion_timestamp.is_some()).filter_map(ResourceExt::uid).collect()
 }

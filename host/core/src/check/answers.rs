@@ -82,7 +82,7 @@ fn check_treatments(question: &Question, treatments: &[Treatment]) -> Held {
         reason_fits(&treatment.reason)?;
         if treatment.remedy == Remedy::Replace {
             let message =
-                format!("the policy asks to replace {}, which needs a group with spec.repair", treatment.member);
+                format!("the policy asks to replace {}, which this version does not support", treatment.member);
             return Err(broken_by(Rule::RemedyNotPossible, &treatment.member, message));
         }
     }

@@ -1,4 +1,4 @@
-//! Who may be started, added and removed where the members of the application agree (docs/rules.md, "Membership"). No policy is asked here, and none can break these rules.
+//! Who may be started, added and removed where the members of the application agree (docs/rules.md, "Membership"). Policies choose the order and the number of members; none can break these rules.
 use super::leave::{others_first, removals_rest};
 use super::{Held, Rule, Violation, broken, broken_by, can_take_command, retry_allowed, role_is, sole_primary};
 use crate::contract::{MemberName, Position, Role};
@@ -381,6 +381,17 @@ pub fn executes(s: &Snapshot, agreed: &Agreed, target: &MemberName, on: &MemberN
     }
 }
 
+/// With so many members a list has room for one more.
+pub(super) fn has_room(members: usize) -> Held {
+    let most = limits::LIST_MEMBERS;
+    match members < most {
+        true => Ok(()),
+        false => {
+            Err(broken(Rule::NotAtRest, format!("the application may have at most {most} members, and it has as many")))
+        }
+    }
+}
+
 /// A member may be added: it is desired, waits on an empty volume, nobody else is half added, and those who are there can decide with it.
 ///
 /// # Errors
@@ -395,6 +406,8 @@ pub fn add(s: &Snapshot, agreed: &Agreed, target: &MemberName) -> Held {
     if agreed.list.entry(&s.group.name, target).is_some() {
         return Err(broken_by(Rule::StillListed, target, "the application lists it already"));
     }
+    // A list with one more could not be read, so nobody could be removed again.
+    has_room(agreed.list.entries.len())?;
     let half = agreed.list.entries.iter().find(|entry| !entry.is_started() || !entry.is_voter());
     if let Some(half) = half {
         let who = half.member(&s.group.name).map_or_else(|| half.id.clone(), |m| m.to_string());

@@ -39,7 +39,7 @@ fn nothing_happened(s: &Snapshot) -> Held {
     if s.now >= until {
         return Ok(());
     }
-    let message = format!("less than {} s ago there was: {}", limits::REBALANCE_REST_SECONDS, last.what);
+    let message = format!("less than {} s ago the group changed: {}", limits::REBALANCE_REST_SECONDS, last.what);
     Err(Violation { until: Some(until), ..broken(Rule::ChangedRecently, message) })
 }
 
@@ -84,7 +84,7 @@ fn is_in_its_place(s: &Snapshot, member: &Member) -> Held {
         return unsettled("is not Ready".into());
     }
     if pod.outdated || pod.older_template {
-        return unsettled("waits for an update: a new pod of it would be another one".into());
+        return unsettled("has a pod of an older template".into());
     }
     Ok(())
 }

@@ -10,9 +10,8 @@ use super::update::{
     awaits_update, canary_allows, has_older_template, is_in_its_place, is_in_role, is_taken_away, others_are_updated,
     template_has_not_failed, update_group,
 };
-use super::{Held, Rule, broken, broken_by, members, update_member, zones};
+use super::{Held, Rule, broken, broken_by, members, membership, update_member, zones};
 use crate::contract::{MemberName, Role};
-use crate::limits;
 use crate::record::Verdict;
 use crate::snapshot::{Member, Mode, Pod, Snapshot, Strategy};
 
@@ -116,9 +115,8 @@ pub(super) fn is_within_limit(s: &Snapshot, member: &Member) -> Held {
     let limit = s.group.update.replacements;
     let counts = |other: &&Member| is_being_replaced(s, other) && (!is_down(s, member) || is_down(s, other));
     let open = s.members.iter().filter(counts).count();
-    let most = u32::try_from(limits::LIST_MEMBERS).unwrap_or(u32::MAX);
-    if s.group.commands.membership.is_some() && s.roster().desired() >= most {
-        return Err(broken(Rule::NotAtRest, format!("members that agree are at most {most}, and there are as many")));
+    if s.group.commands.membership.is_some() {
+        membership::has_room(usize::try_from(s.roster().desired()).unwrap_or(usize::MAX))?;
     }
     match (limit, u32::try_from(open).is_ok_and(|open| open < limit)) {
         (0, _) => Err(broken(Rule::AdministratorDecides, "spec.update.maxConcurrentReplacements is 0")),
@@ -219,7 +217,11 @@ fn goes_alone(s: &Snapshot) -> Held {
 /// The first rule that does not hold.
 pub fn leaves_its_place(s: &Snapshot, member: &Member) -> Held {
     if s.group.is_stopped() {
-        return Err(broken_by(Rule::StayersFirst, &member.name, "the group is stopped; nobody works in its place"));
+        return Err(broken_by(
+            Rule::StayersFirst,
+            &member.name,
+            "the group is stopped, so no other member can take its place",
+        ));
     }
     let update = &s.group.update;
     // Otherwise it goes for a zone, or what called for a new one is over and it cannot stay, because it does not work.
@@ -235,17 +237,26 @@ pub fn leaves_its_place(s: &Snapshot, member: &Member) -> Held {
     let is_watched = update.mode == Mode::ByOperator && update.canary > 0;
     let is_tried = is_watched && s.members.iter().any(|m| awaits_update(s, m));
     if is_tried && s.record.fallback(update).is_none() {
-        let verdict = s.record.canary_of(update).and_then(|canary| canary.verdict.as_ref());
-        let why = match verdict {
-            Some(Verdict::Passed) => None,
-            Some(Verdict::Failed(_)) => Some("the new template failed on the first member that got it"),
-            None => Some("the first member with the new template is watched"),
+        let why = match s.record.canary_of(update).map(|canary| canary.verdict.as_ref()) {
+            Some(Some(Verdict::Passed)) => None,
+            Some(Some(Verdict::Failed(_))) => Some("the new template failed on the first member that got it"),
+            Some(None) => Some("the first member with the new template is watched"),
+            // One that does not work would wait for a template that nobody gets before it has left, and so would one in whose place nobody comes any more (E5).
+            None => {
+                Some("no member has the new template yet").filter(|_| works(s, member) && comes_in_its_place(s, member))
+            }
         };
         if let Some(why) = why {
             return Err(broken_by(Rule::StayersFirst, &member.name, format!("{} stays for now: {why}", member.name)));
         }
     }
     its_place_is_taken(s, member)
+}
+
+/// Whether a new member comes in the place of this one, or is there: it is one of those that stay.
+fn comes_in_its_place(s: &Snapshot, member: &Member) -> bool {
+    let first = s.record.seats.as_ref().and_then(|seats| seats.replaced.get(&member.ordinal));
+    first.is_some_and(|first| s.members.iter().any(|other| other.ordinal >= *first && !s.leaves(other)))
 }
 
 /// As many members as desired are in their roles without that one. One that works goes when nobody else is on the way out any more. For one that is in none itself those do not count that wait for a new member, too, and are in no role: it has

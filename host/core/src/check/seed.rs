@@ -186,7 +186,7 @@ fn nobody_starts_alone(s: &Snapshot) -> Held {
             Rule::NeedsAdoption,
             &m.name,
             format!(
-                "{} is starting, and neither the record nor a claim says with whom; look which volume has the data that counts, delete the pod of {}, then choose who leads with the annotation tanist.dev/override",
+                "{} is starting, and neither the record nor a claim says with which members; find the volume with the data that you need, delete the pod of {}, then choose who leads with the annotation tanist.dev/override",
                 m.name, m.name
             ),
         )),

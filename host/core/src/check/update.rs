@@ -354,11 +354,6 @@ pub fn fails_with_template(s: &Snapshot, member: &Member) -> Option<Violation> {
         let message = format!("Kubernetes refuses to create the pod of {}: {}", member.name, missing.refused.as_ref()?);
         return Some(broken_by(Rule::NotAtRest, &member.name, message)).filter(|_| !s.leaves(member));
     };
-    let is_new = s.record.member(&member.name).term.is_none();
-    // One that comes in the place of another one has to find a place: the template may exclude all nodes. A zone may have none.
-    let is_called = s.record.seats.as_ref().is_some_and(|seats| seats.is_successor(member.ordinal))
-        && !super::zones::comes_to_a_zone(s, member);
-    let has_no_place = pod.node.is_none() && is_new && !is_called;
     // Another one comes in its place.
     let is_replaced = is_being_replaced(s, member);
     match is_replaced
@@ -366,11 +361,21 @@ pub fn fails_with_template(s: &Snapshot, member: &Member) -> Option<Violation> {
         || pod.older_template
         || s.leaves(member)
         || is_taken_away(pod)
-        || has_no_place
+        || has_no_place(s, member)
     {
         true => None,
         false => is_in_its_place(s, member).err(),
     }
+}
+
+/// Whether the member is new and its pod has no node, which says nothing of the template (E37). One that comes in the place of another one has to find a place: the template may exclude all nodes. A zone may
+/// have none.
+#[must_use]
+pub fn has_no_place(s: &Snapshot, member: &Member) -> bool {
+    let is_new = s.record.member(&member.name).term.is_none();
+    let is_called = s.record.seats.as_ref().is_some_and(|seats| seats.is_successor(member.ordinal))
+        && !super::zones::comes_to_a_zone(s, member);
+    member.pod.as_ref().is_some_and(|pod| pod.node.is_none()) && is_new && !is_called
 }
 
 pub(super) fn is_in_its_place(s: &Snapshot, member: &Member) -> Held {

@@ -15,6 +15,9 @@ pub fn discard_claim(s: &Snapshot, left: &LeftClaim) -> Held {
     if s.member(name).is_some() || !s.record.retired.contains(name) {
         return Err(broken_by(Rule::NotSurplus, name, "it is expected again, or was not removed"));
     }
+    if left.is_being_deleted {
+        return Err(broken_by(Rule::NotAtRest, name, "its claim is being deleted"));
+    }
     let open = s.record.intents.iter().find(|i| i.member == *name || i.target.as_ref() == Some(name));
     if let Some(open) = open {
         return Err(broken_by(Rule::MemberBusy, name, format!("{} is not settled", open.what())));

@@ -16,8 +16,7 @@ pub fn is_misplaced(s: &Snapshot, member: &Member) -> bool {
 }
 
 /// Whether the member is new, was never started, has no node, and comes in the place of one that is in a wrong zone. Its zone may have no node, which is not due to the template.
-#[must_use]
-pub fn comes_to_a_zone(s: &Snapshot, member: &Member) -> bool {
+pub(super) fn comes_to_a_zone(s: &Snapshot, member: &Member) -> bool {
     let Some(seats) = &s.record.seats else { return false };
     let first = |other: &Member| seats.replaced.get(&other.ordinal).copied();
     let came_for = |other: &Member| first(other).is_some_and(|first| first <= member.ordinal) && is_misplaced(s, other);

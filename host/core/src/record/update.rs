@@ -82,7 +82,7 @@ pub struct Canary {
     /// Since when it has been in its role and Ready without a break. Absent: it is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
-    /// Since when a policy that may judge it has given no answer. Absent: it answers, or none may.
+    /// Since when time does not count: a policy that may judge it gives no answer, or its pod is taken away, on a node that does not report, or copies the data. Absent: it counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unjudged: Option<Timestamp>,
     /// How the watch ended. Absent: it has not.

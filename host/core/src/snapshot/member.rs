@@ -147,6 +147,8 @@ pub struct LeftClaim {
     pub member: MemberName,
     /// The claim that it left behind.
     pub claim: Claim,
+    /// Kubernetes is deleting it, and waits until nothing uses it any more: a pod that mounts it, or whoever holds a finalizer.
+    pub is_being_deleted: bool,
 }
 
 /// A start that makes a primary, in an annotation of its member's claim. The record has the same intent; without the record (the status was removed, or replaced by an

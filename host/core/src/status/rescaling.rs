@@ -15,7 +15,11 @@ pub(super) fn rescaling(s: &Snapshot, plan: &Plan) -> Option<Condition> {
         return condition(Truth::Unknown, Finding::MembersUnknown, &wait.message);
     }
     if s.group.is_stopped() && s.group.requested.replicas > 0 {
-        return condition(Truth::False, Finding::NotAdmitted, "all are stopped, and policies let nobody in");
+        return condition(
+            Truth::False,
+            Finding::NotAdmitted,
+            "all members are stopped, and policies have not allowed any member",
+        );
     }
     if s.group.is_stopped() {
         return condition(Truth::False, Finding::ReplicasMatchSpec, "spec.replicas is 0: all stop, and stay members");

@@ -68,7 +68,7 @@ fn watched(s: &Snapshot, canary: &Canary, judged: &Judged) -> String {
 
 /// The first member with the present template. `None`: nobody has it yet.
 fn first(s: &Snapshot) -> Option<Canary> {
-    let has_it = |m: &&Member| check::has_present_template(s, m) && !check::comes_to_a_zone(s, m);
+    let has_it = |m: &&Member| check::has_present_template(s, m) && !check::has_no_place(s, m);
     // Of several that got it at once the one that would have been the first.
     let member = s.members.iter().filter(has_it).max_by_key(|m| m.ordinal)?;
     let (template, pod_uid) = (s.group.update.template.clone(), member.pod.as_ref()?.uid.clone());
@@ -90,8 +90,13 @@ fn watch(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan, canary: &mut Ca
     (canary.begun, canary.since) = (s.counts_from(canary.begun), canary.since.map(|since| s.counts_from(since)));
     let (found, is_away) = seen(s, canary);
     match found {
-        // What becomes of its pod or its node is not due to the template: it begins anew.
-        _ if is_away => (canary.begun, canary.since, canary.container) = (s.now, None, None),
+        // What becomes of its pod or its node is not due to the template: the watch begins anew when it is back.
+        _ if is_away => {
+            if canary.unjudged.is_none() || canary.since.is_some() {
+                (canary.begun, canary.unjudged) = (s.now, Some(s.now));
+            }
+            (canary.since, canary.container) = (None, None);
+        }
         Some((member, pod)) => {
             if pod.uid != canary.pod_uid {
                 (canary.pod_uid, canary.since, canary.container) = (pod.uid.clone(), None, None);
@@ -106,7 +111,8 @@ fn watch(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan, canary: &mut Ca
         canary.verdict = Some(Verdict::Failed(why.clone()));
     }
     let judged = if canary.verdict.is_none() { ask(s, policies, plan, canary) } else { Judged::ByHost };
-    spare(s, canary, &judged);
+    let counts = !is_away && judged != Judged::Unknown;
+    spare(s, canary, counts);
     let is_good = match &judged {
         Judged::Works(_) => is_checked(s, canary),
         Judged::ByHost => passes.is_some_and(|at| s.now >= at) && said == Examined::Well,
@@ -120,7 +126,8 @@ fn watch(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan, canary: &mut Ca
         plan.record.note(s.now, Event::CanaryPassed, Some(&canary.member), why);
         return judged;
     }
-    if canary.verdict.is_none() {
+    // A policy that is broken, or a pod that is away, says nothing about the template.
+    if canary.verdict.is_none() && counts {
         canary.verdict = failed(s, canary, &said, &judged).map(Verdict::Failed);
     }
     match &canary.verdict {
@@ -129,7 +136,7 @@ fn watch(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan, canary: &mut Ca
         }
         _ => {
             // Afterwards only an answer of `check` or of a policy is awaited, which starts a round.
-            let overdue = Some(overdue(s, canary)).filter(|_| judged != Judged::Unknown);
+            let overdue = Some(overdue(s, canary)).filter(|_| counts);
             let next = passes.into_iter().chain(overdue).filter(|at| *at > s.now).min();
             next.into_iter().for_each(|at| plan.look_again_at(at));
         }
@@ -137,9 +144,9 @@ fn watch(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan, canary: &mut Ca
     judged
 }
 
-/// The time in which a policy gives no answer does not count: a template does not fail because a script has a mistake.
-fn spare(s: &Snapshot, canary: &mut Canary, judged: &Judged) {
-    if *judged == Judged::Unknown {
+/// The time in which a policy gives no answer, or the pod is away, does not count: a template does not fail because a script has a mistake.
+fn spare(s: &Snapshot, canary: &mut Canary, counts: bool) {
+    if !counts {
         canary.unjudged.get_or_insert(s.now);
     } else if let Some(since) = canary.unjudged.take() {
         canary.begun = canary.begun.saturating_add(s.now.saturating_sub(since.max(canary.begun)));
@@ -159,8 +166,7 @@ fn failed(s: &Snapshot, canary: &Canary, said: &Examined, judged: &Judged) -> Op
     if let Judged::Fails(why) = judged {
         return Some(why.clone());
     }
-    // A policy that is broken says nothing about the template.
-    if s.now < overdue(s, canary) || *judged == Judged::Unknown {
+    if s.now < overdue(s, canary) {
         return None;
     }
     let (seconds, waited) = (s.group.update.canary, s.now.saturating_sub(canary.begun));

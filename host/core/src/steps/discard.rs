@@ -12,6 +12,17 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     if !s.group.deletes_volumes || s.group.is_stopped() || s.left_claims.is_empty() {
         return;
     }
+    let (going, left): (Vec<_>, Vec<_>) = s.left_claims.iter().partition(|left| left.is_being_deleted);
+    for gone in going {
+        let message = format!(
+            "Kubernetes is deleting the claim {} of {}, and waits until nothing uses it any more",
+            gone.claim.name, gone.member
+        );
+        plan.wait(Reason::ResizePending, Some(&gone.member), message);
+    }
+    if left.is_empty() {
+        return;
+    }
     // Lists that differ, or cannot be read, are reported by the step for lists.
     let Said::Agreed(agreed) = membership::said(s) else { return };
     // Nothing is deleted on a list that is older than a moment.
@@ -21,7 +32,7 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
         }
         return plan.wait(Reason::ResizePending, None, "the lists of the members are read before claims are deleted");
     }
-    for left in &s.left_claims {
+    for left in left {
         let (member, claim) = (&left.member, &left.claim);
         match check::discard_claim(s, left) {
             Ok(()) => plan.actions.push(Action::DeleteClaim {

@@ -276,9 +276,12 @@ fn replace(s: &Snapshot, plan: &mut Plan, member: &Member, why: &str) {
 
 /// Says so when an update makes no progress (E35). It goes on when what it waits for is over; a template that does not work is given up by `rollback` alone.
 fn report_stuck(s: &Snapshot, plan: &mut Plan, left: u32) {
-    // A new member that copies the data makes progress.
-    let is_copying = s.members.iter().any(|member| check::is_arriving(s, member));
-    let known = plan.record.updating.take().filter(|known| known.left == left && !is_copying);
+    // A new member that copies the data makes progress: time counts from its end on.
+    if s.members.iter().any(|member| check::is_arriving(s, member)) {
+        plan.record.updating = None;
+        return;
+    }
+    let known = plan.record.updating.take().filter(|known| known.left == left);
     let updating = known.unwrap_or(Updating { left, since: s.now });
     let overdue = updating.since.saturating_add(i64::from(s.group.update.timeout));
     plan.record.updating = Some(updating);

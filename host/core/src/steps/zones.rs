@@ -26,7 +26,7 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
 /// Calls a new member, or says why none is called.
 fn advance(s: &Snapshot, plan: &mut Plan, next: &Member) -> String {
     let zone = s.record.seats.as_ref().and_then(|seats| seats.zone(next.ordinal)).unwrap_or_default();
-    let why = format!("it is in zone {zone}, where spec.zones wants fewer members or none");
+    let why = format!("it is in zone {zone}, which has more members than spec.zones asks for");
     // Whose pod is deleted in this round is in no role in the next one, and whoever is called for an update in this round counts, too.
     let is_busy = plan.actions.iter().any(|action| matches!(action, Action::DeletePod { .. } | Action::Run { .. }));
     let called = |of: Option<&crate::record::Seats>| of.map(|seats| seats.replaced.len());

@@ -224,6 +224,24 @@ fn a_break_begins_the_watch_anew() {
     assert_eq!((canary.pod_uid.as_str(), canary.verdict), ("another", None));
 }
 
+// E37: a member by which the group grows and that has no node is not watched: the template never ran there.
+#[test]
+fn a_new_member_without_a_node_is_not_watched() {
+    let mut world = World::settled(10_000);
+    (0..3).for_each(|ordinal| world.body(ordinal).pod.ready = true);
+    (0..3).for_each(|ordinal| world.older(ordinal));
+    (world.group.update.canary, world.group.update.template) = (60, NEW.into());
+    world.group.replicas = 4;
+    world.set.as_mut().unwrap().replicas = 4;
+    world.new_volume(3);
+    world.new_pod(3);
+    assert!(round(&mut world).record.canary.is_some_and(|canary| canary.member == db(3)), "with a node it is");
+    let pod = &mut world.body(3).pod;
+    (pod.phase, pod.node) = (Phase::Pending, None);
+    pod.containers.clear();
+    assert_eq!(round(&mut world).record.canary, None);
+}
+
 // E34: a canary that is watched for longer than an update may take is no update that is stuck.
 #[test]
 fn an_update_is_not_stuck_while_its_first_member_is_watched() {

@@ -89,7 +89,7 @@ fn numbers_of_claims_that_were_kept_are_used() {
     s.surplus_claims = vec!["data-db-6".into()];
     assert_eq!(decided(&s).record.seats, Some(seats(&[0, 1, 2], 7)));
     let claim = s.members.iter().find_map(|m| m.claims.first().cloned()).unwrap();
-    s.left_claims = vec![LeftClaim { member: "db-8".into(), claim }];
+    s.left_claims = vec![LeftClaim { member: "db-8".into(), claim, is_being_deleted: false }];
     assert_eq!(decided(&s).record.seats, Some(seats(&[0, 1, 2], 9)));
 }
 

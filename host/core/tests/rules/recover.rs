@@ -279,7 +279,11 @@ fn claims_of_what_was_given_up_stay() {
         s.group.deletes_volumes = true;
         s.record.retired.insert(db(3));
         s.record.recovered_term = recovered;
-        let left = LeftClaim { member: db(3), claim: claim("data-db-3", "w", marked("db", term, None, &[0])) };
+        let left = LeftClaim {
+            member: db(3),
+            claim: claim("data-db-3", "w", marked("db", term, None, &[0])),
+            is_being_deleted: false,
+        };
         check::discard_claim(&s, &left).err().map(|violation| violation.rule)
     };
     assert_eq!(discard(None, 1), None);

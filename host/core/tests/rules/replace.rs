@@ -293,7 +293,7 @@ fn members_that_agree_are_never_more_than_a_list_has_room_for() {
     (s.group.replicas, s.group.update.replacements) = (64, 64);
     assert_eq!(
         check::replace_member(&s, at(&s, 2)).unwrap_err().message,
-        "members that agree are at most 64, and there are as many"
+        "the application may have at most 64 members, and it has as many"
     );
 }
 

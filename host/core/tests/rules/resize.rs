@@ -48,6 +48,25 @@ pub fn ill(s: &mut Snapshot, ordinal: u32) {
     }
 }
 
+// D15: a list with one more could not be read, and then nobody could be removed again.
+#[test]
+fn nobody_is_added_for_whom_a_list_has_no_room() {
+    let with = |members: usize| {
+        let mut s = growing(3);
+        for heard in s.lists.values_mut() {
+            let entries = &mut heard.list.as_mut().unwrap().entries;
+            let learner = Entry { vote: Vote::Learner, ..entries[0].clone() };
+            let more = (entries.len()..members).map(|n| Entry { id: format!("x{n}"), name: None, ..learner.clone() });
+            entries.extend(more.collect::<Vec<_>>());
+        }
+        let agreed = check::agreed(&s).unwrap();
+        check::add(&s, &agreed, &db(3)).map_err(|violation| violation.message)
+    };
+    assert!(with(limits::LIST_MEMBERS).unwrap_err().contains("at most 64 members"));
+    assert!(!with(limits::LIST_MEMBERS - 1).unwrap_err().contains("at most"), "a learner comes first");
+    assert_eq!(with(3), Ok(()));
+}
+
 // D8, D14, D15, D27: one change at a time, on a list that a majority said a moment ago, while a majority is healthy.
 #[test]
 fn members_are_changed_one_at_a_time_by_a_majority() {

@@ -165,7 +165,11 @@ fn nobody_leaves_without_leave() {
         let conditions = report(&s, &plan, &PolicyHealth::Active(String::new()), None).conditions;
         let ready = conditions.into_iter().find(|c| c.kind == Kind::Ready).unwrap();
         assert_eq!((ready.status, ready.reason), (Truth::False, Finding::NotAdmitted.into()));
-        assert!(ready.message.ends_with("spec.replicas is 2, and policies have not let that in"), "{}", ready.message);
+        assert!(
+            ready.message.ends_with("spec.replicas is 2, and policies have not allowed this number of members"),
+            "{}",
+            ready.message
+        );
     }
 }
 

@@ -31,7 +31,7 @@ fn left() -> Snapshot {
     let mut s = agreeing(3).observe();
     s.group.deletes_volumes = true;
     s.record.retired.insert(db(3));
-    s.left_claims = vec![LeftClaim { member: db(3), claim: claim(1) }];
+    s.left_claims = vec![LeftClaim { member: db(3), claim: claim(1), is_being_deleted: false }];
     s
 }
 
@@ -48,6 +48,7 @@ fn a_claim_is_deleted_of_a_member_that_a_majority_has_removed() {
     assert_eq!(broken(|s| s.group.deletes_volumes = false), Some(Rule::NotSurplus));
     assert_eq!(broken(|s| s.group.replicas = 0), Some(Rule::NotSurplus));
     assert_eq!(broken(|s| s.record.retired.clear()), Some(Rule::NotSurplus));
+    assert_eq!(broken(|s| s.left_claims[0].is_being_deleted = true), Some(Rule::NotAtRest));
     let expected = |s: &mut Snapshot| {
         s.left_claims[0].member = db(2);
         s.record.retired.insert(db(2));
@@ -180,4 +181,20 @@ fn growing_volumes_hold_up_nothing() {
     s.members[1].claims[0].room = None;
     assert_eq!(with, others(&s));
     assert!(!with.is_empty());
+}
+
+// D20: a claim that Kubernetes is deleting stays while something uses it. It is not deleted again in every round, and the group says why it is there.
+#[test]
+fn a_claim_that_is_being_deleted_is_waited_for() {
+    let mut s = left();
+    let deletes = |plan: &tanist_core::plan::Plan| plan.actions.iter().any(|a| matches!(a, Action::DeleteClaim { .. }));
+    assert!(deletes(&decide(&s, &Natural)));
+    s.left_claims[0].is_being_deleted = true;
+    let plan = decide(&s, &Natural);
+    assert!(!deletes(&plan));
+    let wait = plan.waits.iter().find(|wait| wait.reason == Reason::ResizePending).unwrap();
+    assert!(wait.message.contains("is deleting the claim data-db-3 of db-3"), "{}", wait.message);
+    // Nobody is asked for a list because of it.
+    s.now += 10;
+    assert!(!decide(&s, &Natural).actions.iter().any(|a| matches!(a, Action::List { .. })));
 }

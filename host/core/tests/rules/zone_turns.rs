@@ -63,13 +63,13 @@ fn of_those_that_may_move_primaries_are_last() {
 // E14: who was started, or was about to be, may have the most recent data, also while its new pod has no node.
 #[test]
 fn only_one_that_was_never_started_has_no_place() {
-    assert!(check::comes_to_a_zone(&moving(), &moving().members[3]));
+    assert!(check::has_no_place(&moving(), &moving().members[3]));
     let (mut confirmed, mut begun) = (moving(), moving());
     confirmed.record.member_mut(&db(3)).term = Some(1);
     let start = Started { term: 1, target: false, before: Position::Empty, followed: false, peer_stopped: false };
     begun.record.member_mut(&db(3)).started = Some(start);
     for mut s in [confirmed, begun] {
-        assert!(!check::comes_to_a_zone(&s, &s.members[3]));
+        assert!(!check::has_no_place(&s, &s.members[3]));
         (s.group.replicas, s.group.requested.replicas) = (0, 0);
         assert!(!check::is_out(&s, &s.members[3]), "the group does not stop without it");
     }

@@ -160,10 +160,10 @@ fn a_member_that_never_came_to_its_zone_holds_up_no_seed() {
 #[test]
 fn a_member_that_has_no_place_in_its_zone_is_no_canary_and_fails_no_template() {
     let mut s = moving();
-    assert!(check::comes_to_a_zone(&s, &s.members[3]));
+    assert!(check::has_no_place(&s, &s.members[3]));
     assert!(check::fails_with_template(&s, &s.members[3]).is_none());
     s.group.zones = zones("a");
-    assert!(!check::comes_to_a_zone(&s, &s.members[3]));
+    assert!(!check::has_no_place(&s, &s.members[3]));
     assert!(check::fails_with_template(&s, &s.members[3]).is_some());
     let mut s = moving();
     (s.group.update.canary, s.group.update.template) = (60, "new".into());
