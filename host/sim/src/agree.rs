@@ -370,13 +370,17 @@ pub fn write(state: &mut State, group: &str) {
     spread(state, group, quorum(voters));
 }
 
-/// Whether a user may delete a member's volume: the others are a majority without it, also of those that are left if a removal that was decided already takes one of them.
+/// Whether a user may delete a member's volume: the others are a majority without it, also of those that are left if a removal that was decided already takes one of them. One whose pod is being deleted is none of
+/// them, for its volume may be another one by then (seed 85376127).
 #[must_use]
 pub fn may_lose_its_volume(state: &State, group: &str, pod: &str) -> bool {
     let Some(agreement) = state.agreements.get(group) else { return false };
     let voters = agreement.voters();
     let own = agreement.named(pod).map(|(id, _)| id);
-    let others = well(state, group).into_iter().filter(|id| voters.contains(id) && Some(id) != own).count();
+    let stays = |name: &str| state.pods.get(name).is_some_and(|pod| pod.metadata.deletion_timestamp.is_none());
+    let is_other = |id: &String| voters.contains(id) && Some(id) != own;
+    let others = well(state, group).into_iter().filter(is_other);
+    let others = others.filter(|id| agreement.members.get(id).is_some_and(|listed| stays(&listed.name))).count();
     let seats = state.groups.get(group).map(|group| controllers::desired(group)).unwrap_or_default();
     let leaves = agreement.members.values().any(|listed| !seats.contains(&listed.name));
     let (others, voters) = match leaves {
