@@ -481,8 +481,7 @@ mod tests {
         assert_eq!(record.lost_primary, Some(lost));
     }
 
-    // S20: pods on a silent node are not asked, long before Kubernetes marks each of them; an ended pod stays ended. If nodes cannot be read, all
-    // pods are asked.
+    // S20: pods on a silent node are not asked, long before Kubernetes marks each of them; an ended pod stays ended. If nodes cannot be read, all pods are asked.
     #[test]
     fn a_silent_node_silences_its_pods() {
         let node = |ready| Node { ready, since: 0, seen: 0, out_of_service: false, cordoned: false, zone: None };
