@@ -4,6 +4,7 @@
 mod active;
 mod answers;
 mod claims;
+mod elect;
 mod failover;
 mod hooks;
 mod lead;
@@ -19,6 +20,7 @@ mod scaling;
 mod seed;
 mod update;
 mod volumes;
+mod waiting;
 mod zones;
 
 pub use active::{becomes_active, gets_label, stays_active};
@@ -58,6 +60,7 @@ pub use update::{
     may_be_judged, take_pod_away, template_works, update_idle, update_member, works_with_template,
 };
 pub use volumes::discard_claim;
+pub use waiting::why_given_up;
 pub use zones::{is_misplaced, move_member, next_to_move};
 
 use crate::contract::{MemberName, Phase, Role};

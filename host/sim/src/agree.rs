@@ -124,6 +124,13 @@ pub fn well(state: &State, group: &str) -> BTreeSet<String> {
     all.filter(|id| agreement.members.contains_key(*id)).cloned().collect()
 }
 
+/// Whether the members of the group agree, and none of them serves anybody.
+#[must_use]
+pub fn serves_nobody(state: &State, group: &str) -> bool {
+    state.agreements.contains_key(group)
+        && processes(state, group).all(|(_, machine)| machine.app.role == Role::Starting)
+}
+
 /// Whether a majority of the voters runs and reaches each other.
 fn has_quorum(state: &State, group: &str) -> bool {
     let Some(agreement) = state.agreements.get(group) else { return false };

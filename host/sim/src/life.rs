@@ -289,7 +289,7 @@ fn asks(world: &World, group: &str) -> bool {
             let is_unknown =
                 waits.any(|w| w.reason == "MayBePrimary" && w.message.ends_with("may be primary: its role is primary"));
             is_unknown
-                && (forgot && (happened(Fault::ClaimUnmarked) || happened(Fault::WriteRefused))
+                && (forgot && (happened(Fault::ClaimUnmarked) || happened(Fault::WriteRefused) || state.unnoted)
                     || happened(Fault::PrimaryByHand))
         }
         "SwitchoverFailed" => happened(Fault::MemberFrozen),

@@ -57,11 +57,11 @@ pub mod treats;
 pub mod updates;
 pub mod whole;
 
-use crate::clients;
 use crate::controllers::{claim_of, is_desired};
 use crate::faults::Fault;
 use crate::shared::Shared;
 use crate::world::{Machine, State};
+use crate::{agree, clients};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use serde_json::Value;
@@ -449,7 +449,9 @@ pub fn deletes(state: &mut State, pod: &str) {
         treats::treats(state, pod);
     }
     let Some((uid, machine)) = state.running(pod) else { return };
-    let serves = machine.app.role != Role::Stopped && machine.busy.is_none() && machine.ending.is_none();
+    // One that waits for a majority serves nobody, unless others serve already.
+    let waits = machine.app.role == Role::Starting && agree::serves_nobody(state, &machine.group);
+    let serves = !waits && machine.app.role != Role::Stopped && machine.busy.is_none() && machine.ending.is_none();
     // Who works by itself is not stopped before it leaves.
     let leaves = machine.is_passive && state.groups.get(&machine.group).is_some_and(|group| !is_desired(group, pod));
     let seems = passive::may_seem_unwell(state, uid, machine);

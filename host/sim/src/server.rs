@@ -24,6 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tanist_api::{LABEL_GROUP, LABEL_TEMPLATE_OF};
 use tanist_cluster::cluster::{Cluster, Error, Exec, Found, Kind, Object, Read, Which, Write};
+use tanist_cluster::observe::convert::CLAIM_START;
 use tanist_core::contract::Role;
 use tanist_core::evidence::{Ended, Output};
 use tanist_protocol::frame::{Frame, NO_TOKEN};
@@ -78,7 +79,10 @@ impl Cluster for Server {
                 return Ok(Some(keep_template(&mut self.world.lock(), name, manifest)));
             }
             self.ask_for(&write);
-            let answers = self.travel().await?;
+            let notes = matches!(&write, Write::Mark { notes, .. } if notes.contains_key(CLAIM_START));
+            let way = self.travel().await;
+            self.world.lock().unnoted |= notes && way.is_err();
+            let answers = way?;
             let written = {
                 let mut state = self.world.lock();
                 let written = carry_out(&mut state, write);

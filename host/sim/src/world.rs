@@ -82,6 +82,8 @@ pub struct State {
     pub oracles: Oracles,
     /// The writes that an admission webhook refuses, by their word.
     pub guarded: Option<&'static str>,
+    /// Whether the start of a primary was once not noted on its claim, because the request failed. The operator goes on then: the record has the start.
+    pub unnoted: bool,
     /// Until when what runs in pods stands still, by UID of the pod.
     pub frozen: BTreeMap<String, i64>,
     /// Nodes that stay away until everything else has healed, and whether they come back then.

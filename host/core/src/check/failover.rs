@@ -8,6 +8,7 @@ mod behind;
 pub use behind::Behind;
 
 use super::claims::{claims_not_ahead, no_leader_left, record_is_current, volume_unchanged};
+use super::elect::elects_nobody;
 use super::seed::{above_high_water, highest_among, highest_term, override_fits};
 use super::{Held, Rule, Violation, broken, broken_by, can_take_command, phase_word, retry_allowed, role_is};
 use crate::contract::{Phase, Position, Role, Sequence};
@@ -17,11 +18,12 @@ use crate::record::Verb;
 use crate::snapshot::{Evidence, Member, Snapshot};
 use std::cmp::Ordering;
 
-/// No primary serves, no member may be one, and a secondary runs. No override lifts this (promise 1).
+/// No primary serves, no member may be one, and a secondary runs; and the host chooses who leads, not the application. No override lifts this (promise 1).
 ///
 /// # Errors
-/// [`Rule::PrimaryLimit`], [`Rule::MayBePrimary`], [`Rule::NobodyFollows`].
+/// [`Rule::AlreadyFormed`], [`Rule::PrimaryLimit`], [`Rule::MayBePrimary`], [`Rule::NobodyFollows`].
 pub fn failover_alone(s: &Snapshot) -> Held {
+    elects_nobody(s)?;
     if let Some(member) = s.serving().first() {
         return Err(broken_by(Rule::PrimaryLimit, &member.name, format!("{} serves as primary", member.name)));
     }

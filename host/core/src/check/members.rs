@@ -1,7 +1,8 @@
 //! Which members may become a further primary or a secondary, be demoted or be treated while primaries serve.
 use super::claims::claims_not_ahead;
+use super::elect::{votes_for_others, was_removed};
 use super::leave::{others_first, removals_rest};
-use super::membership::{counts, is_let_go, is_listed, quorum_without};
+use super::membership::{counts, is_formed, is_let_go, is_listed, quorum_without};
 use super::{Held, Rule, Violation, broken, broken_by, can_take_command, retry_allowed, role_is};
 use crate::contract::{MemberName, Phase, Role};
 use crate::over;
@@ -24,6 +25,8 @@ pub fn join_group(s: &Snapshot) -> Held {
     serving(s)?;
     let mut maybe = s.may_be_primary();
     maybe.retain(|name, _| !s.member(name).is_some_and(|m| s.serves(m) && s.is_extra(m)));
+    // One that a majority removed has no say any more, whatever runs on a node that does not report.
+    maybe.retain(|name, _| !was_removed(s, name));
     let desired = s.group.desired_primaries();
     if maybe.len() < desired {
         return Ok(());
@@ -149,6 +152,10 @@ pub fn demote_member(s: &Snapshot, serving: &[&Member], member: &Member) -> Held
         }
     }
     quorum_without(s, &member.name)?;
+    if !stale && !s.leaves(member) && is_formed(s) {
+        let message = "the members elect themselves who leads, and none is stopped for that";
+        return Err(broken_by(Rule::NotSurplus, &member.name, message));
+    }
     // Where members agree one in whose place a new one comes serves on beside the desired ones.
     let counts = |m: &&&Member| s.leaves(m) || !s.is_extra(m);
     let surplus = serving.iter().filter(counts).count() > s.group.desired_primaries();
@@ -185,13 +192,14 @@ pub fn makes_room(s: &Snapshot, serving: &[&Member], member: &Member) -> bool {
     s.members.iter().any(|m| join_member(s, &maybe, m).is_ok())
 }
 
-/// Only failed members are treated, with a back-off between treatments (A25, A26).
+/// Only failed members are treated, with a back-off between treatments (A25, A26). One that still votes, and without which the others are no majority, is left alone.
 ///
 /// # Errors
 /// The first rule that does not hold.
 pub fn failed_member(s: &Snapshot, member: &Member) -> Held {
     can_take_command(s, member)?;
     role_is(s, member, &[Role::Failed])?;
+    votes_for_others(s, &member.name)?;
     let memory = s.record.member(&member.name);
     match memory.treat_at {
         Some(at) if at > s.now => {

@@ -10,7 +10,7 @@ use crate::record::{Intent, Listed, Membership, Verb};
 use crate::snapshot::{Member, Snapshot};
 
 /// Whether the members of this group's application agree on who they are.
-fn agrees(s: &Snapshot) -> bool {
+pub(super) fn agrees(s: &Snapshot) -> bool {
     s.group.commands.membership.is_some()
 }
 

@@ -5,6 +5,7 @@
 use super::hooks::in_no_other_batch;
 use super::rebalance::{has_been_ready, members_are_there, primaries_serve};
 use super::replace::{is_arriving, is_being_replaced, keeps_pod_until_replaced};
+use super::waiting::waits_with_older_template;
 use super::{
     Held, Rule, Violation, broken, broken_by, can_take_command, has_its_volumes, is_successor, quorum_without,
     sole_primary,
@@ -49,6 +50,9 @@ pub fn update_idle(s: &Snapshot, member: &Member) -> Held {
     template_has_not_failed(s)?;
     let name = &member.name;
     keeps_pod_until_replaced(s, member)?;
+    if waits_with_older_template(s, member) {
+        return can_take_command(s, member);
+    }
     let is_pending = member.pod.as_ref().is_some_and(|pod| pod.phase == Phase::Pending);
     // Where it may lead is elsewhere if nothing ever ran in this pod.
     let may_lead = s.may_be_primary().remove(name).filter(|_| !(is_pending && has_never_run(member)));

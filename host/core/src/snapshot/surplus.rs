@@ -13,7 +13,10 @@ impl Snapshot {
     pub fn is_surplus(&self, member: &Member) -> bool {
         let counts = |name: &MemberName| !self.member(name).is_some_and(|m| self.serves(m) && self.is_extra(m));
         let comes_before = |name: &&MemberName| {
-            **name != member.name && counts(name) && (self.is_led(name) || self.led_before(name, member))
+            **name != member.name
+                && counts(name)
+                && (self.is_led(name) || self.led_before(name, member))
+                && !self.was_voted_out(name)
         };
         let others = || self.may_be_primary().keys().filter(comes_before).count();
         !member.leads_clients() && others() >= self.group.desired_primaries()
@@ -43,6 +46,11 @@ impl Snapshot {
         known.primary_term == Some(self.record.term)
             && known.last_primary != own.last_primary
             && earlier.any(|last| last.member == *name && still(last))
+    }
+
+    /// Whether the members elect who leads, and that one does not say that it does: whoever says so has a majority.
+    fn was_voted_out(&self, name: &MemberName) -> bool {
+        check::is_formed(self) && !self.member(name).is_some_and(|other| self.serves(other))
     }
 
     /// Applications may move the lead by themselves: what says that it is no primary does not come before one.

@@ -56,7 +56,9 @@ pub fn begin(s: &Snapshot, plan: &mut Plan, verb: Verb, name: &MemberName) {
     }
     record_intent(s, plan, member, &intent);
     // An earlier step of this round may have planned to lead clients to it.
-    plan.actions.retain(|a| !matches!(a, Action::Route { member, ready: true, .. } if member == name));
+    plan.actions.retain(
+        |a| !matches!(a, Action::Route { member, role, ready, .. } if member == name && (*ready || role.is_some())),
+    );
     // A running member that goes on running stays Ready, without a Service leading to it: the kubelet needs up to two seconds to make it Ready again.
     let ready = pod.gate == Some(true) && running && verb.intended() != Role::Stopped;
     let hidden = plan.actions.iter().any(|a| matches!(a, Action::Route { member, role: None, .. } if member == name));

@@ -26,6 +26,10 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     if surplus <= s.group.desired_primaries() && !serving.iter().any(|m| check::makes_room(s, &serving, m)) {
         return;
     }
+    // For a moment two members may say that they lead, the one elected after the other.
+    if check::is_formed(s) && !serving.iter().any(|m| s.leaves(m)) {
+        return;
+    }
     // Those that leave are stopped first, and rest between two of them.
     if let Some((member, violation)) = rests(s, &serving) {
         let message = format!("{} is leaving: {violation}", member.name);

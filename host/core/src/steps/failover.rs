@@ -17,6 +17,10 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     if !s.members.iter().any(|m| check::is_running_secondary(s, m)) {
         return; // seed's question
     }
+    if check::is_formed(s) {
+        let message = "no primary serves; the members elect the next one themselves, and nobody is started for that";
+        return plan.wait(Reason::FailoverPending, None, message);
+    }
     ask::report_unusable_override(s, plan);
     if let Err(violation) = check::failover_alone(s) {
         return wait(s, plan, &violation);

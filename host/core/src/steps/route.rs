@@ -26,16 +26,23 @@ fn route(s: &Snapshot, plan: &mut Plan, member: &Member, none_to_start: bool) {
     } else {
         None
     };
-    let ready = shown.is_some() || (role == Role::Stopped && none_to_start);
+    let ready = has_vote(s, member) && (shown.is_some() || (role == Role::Stopped && none_to_start));
     let planned = plan.actions.iter().any(|a| matches!(a, Action::Route { member: m, .. } if m == &member.name));
     if shown.is_none() && planned && !ready {
         return; // the unroute step has planned it already
     }
     if pod.routed.as_deref() != shown || pod.gate != Some(ready) {
         let (member, pod_uid) = (member.name.clone(), pod.uid.clone());
-        let version = ready.then(|| pod.version.clone());
+        let version = (ready || shown.is_some()).then(|| pod.version.clone());
         plan.actions.push(Action::Route { member, pod_uid, role: shown, ready, version });
     }
+}
+
+/// Whether the member counts for the majority. The disruption budget keeps as many members Ready as a majority is, so nobody is Ready who has no vote (docs/requirements.md, D25).
+/// Before the first list all count, and on the way to 0 members, too.
+fn has_vote(s: &Snapshot, member: &Member) -> bool {
+    let known = s.record.membership.as_ref().filter(|_| s.group.commands.membership.is_some() && !s.group.is_stopped());
+    known.is_none_or(|known| known.of(&member.name).is_some_and(|listed| listed.voter))
 }
 
 /// Whether stopped members are stopped on purpose: enough primaries serve, and no command starts the others (docs/requirements.md, reading 4). A
@@ -44,7 +51,9 @@ fn has_none_to_start(s: &Snapshot) -> bool {
     let silent = |m: &&Member| s.role(m).0 == Role::Unknown && m.leads_clients();
     let lead = s.serving().len().saturating_add(s.members.iter().filter(silent).count());
     let enough = lead >= s.group.desired_primaries();
-    s.group.is_stopped() || (enough && s.group.commands.secondary.is_none())
+    // A member that agrees with others and is stopped has no vote, or does not give it.
+    let are_idle = s.group.commands.secondary.is_none() && s.group.commands.membership.is_none();
+    s.group.is_stopped() || (enough && are_idle)
 }
 
 fn mark_claims(s: &Snapshot, plan: &mut Plan, member: &Member) {

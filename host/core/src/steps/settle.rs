@@ -3,6 +3,7 @@ mod change;
 mod hook;
 mod run;
 
+use crate::check;
 use crate::contract::{Failure, MemberName, Outcome, Phase, Position, Role, Timestamp};
 use crate::evidence::Cause;
 use crate::limits;
@@ -196,6 +197,11 @@ fn confirm_role(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: &Member,
     let (role, _) = s.seen(member);
     if intent.verb.is_shown_by(role) {
         return close_succeeded(s, plan, intent, Some(member));
+    }
+    if let Some(why) = check::why_given_up(s, intent, member) {
+        let what = format!("{} exited 0 and waits for others; {why}", intent.command);
+        close_intent(plan, intent);
+        return plan.record.note(s.now, Event::CommandFailed, Some(&intent.member), Some(what));
     }
     let exited = intent.exited.unwrap_or(s.now);
     if let Some(open) = plan.record.intents.iter_mut().find(|i| i.token == intent.token) {

@@ -1,4 +1,5 @@
 //! Unroute: members that clients must not reach leave the Services before anything else happens.
+use crate::check;
 use crate::contract::{Phase, Role};
 use crate::plan::{Action, Plan, route_word};
 use crate::policy::Policies;
@@ -7,6 +8,7 @@ use crate::snapshot::Snapshot;
 /// Runs this step; see the documentation of the module. A role that cannot be read for a moment changes nothing, so that one slow probe does not take a healthy
 /// primary out of service (S19).
 pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
+    let elected = check::is_formed(s) && s.leading().len() >= s.group.desired_primaries();
     for member in &s.members {
         let Some(pod) = member.pod.as_ref() else { continue };
         let Some(shown) = pod.routed.as_deref() else { continue };
@@ -14,7 +16,9 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
         let leaving = matches!(pod.phase, Phase::Terminating | Phase::Ended);
         let other = role != Role::Unknown && route_word(role) != Some(shown);
         let stale = role != Role::Unknown && s.record.member(&member.name).term < Some(s.record.term);
-        if leaving || other || stale {
+        // The members elected another one.
+        let deposed = role == Role::Unknown && shown == "primary" && elected;
+        if leaving || other || stale || deposed {
             plan.actions.push(Action::Route {
                 member: member.name.clone(),
                 pod_uid: pod.uid.clone(),

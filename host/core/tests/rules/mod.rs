@@ -12,6 +12,7 @@ pub mod checks;
 mod cured;
 mod division;
 mod due;
+mod elected;
 mod examples;
 mod first_start;
 mod former_members;

@@ -452,9 +452,8 @@ fn a_listed_member_is_not_stopped() {
 // D14: nobody is stopped for another reason whose vote the majority needs.
 #[test]
 fn nobody_is_stopped_whose_vote_is_needed() {
-    let mut world = agreeing(3);
-    world.group.primaries = 2;
-    let mut s = world.observe();
+    let mut s = agreeing(3).observe();
+    s.record.member_mut(&db(2)).term = Some(0);
     let demotes = |s: &Snapshot| {
         check::start(s, &super::checks::intent(s, Verb::Demote, 2)).err().map(|violation| violation.rule)
     };

@@ -254,8 +254,11 @@ fn seems_failed(w: &World, s: &Snapshot, member: &MemberName) -> bool {
             });
             // A command that was not started did not fail.
             let busy = w.execs.get(&i.token).is_some_and(|e| matches!(e.evidence(w.now), Evidence::NotStarted(_)));
+            // Nobody waits for a start of members that agree, where all are to stop.
+            let agrees = s.group.commands.membership.is_some() && i.verb.leaves_running();
+            let given_up = agrees && s.group.is_stopped() && body.said.0 == Role::Starting;
             // A change of the members is about another member.
-            &i.member == member && failed && !obeyed && !busy && !i.verb.changes_no_role()
+            &i.member == member && failed && !obeyed && !busy && !given_up && !i.verb.changes_no_role()
         })
     };
     let mark = s.record.member(member).broken.as_ref().is_some_and(|b| b.container_id == body.container_id());

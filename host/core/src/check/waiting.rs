@@ -1,0 +1,34 @@
+//! Members that agree start, and then wait until enough others have started: for days, if need be (`spec.startDeadlineSeconds`). Such a wait holds up neither the user who wants all of them to stop,
+//! nor the template that cures them.
+use super::membership::agrees;
+use super::update::{has_older_template, has_present_template, template_has_not_failed, update_group};
+use crate::contract::Role;
+use crate::record::{Intent, Verb};
+use crate::snapshot::{Member, Snapshot};
+
+/// Whether the member's last start was never confirmed, and it says that it is starting while nobody serves: it waits for others. It never served in this pod.
+fn waits_for_others(s: &Snapshot, member: &Member) -> bool {
+    let waits = s.reachable(member) && s.role(member).0 == Role::Starting && s.leading().is_empty();
+    waits && agrees(s) && s.record.member(&member.name).started.is_some()
+}
+
+/// Whether a member that waits for others may get another pod, because its own has an older template: its volume stays, and it starts again with the others (E5). Not while a pod of the present
+/// template cannot start: that one would cure nobody.
+pub(super) fn waits_with_older_template(s: &Snapshot, member: &Member) -> bool {
+    let is_next = || update_group(s).and(has_older_template(s, member)).and(template_has_not_failed(s)).is_ok();
+    let cannot_start =
+        |other: &Member| has_present_template(s, other) && other.pod.as_ref().is_some_and(|pod| pod.trouble.is_some());
+    waits_for_others(s, member) && !member.claims.is_empty() && is_next() && !s.members.iter().any(cannot_start)
+}
+
+/// Why nobody waits any longer for a start that exited 0 and whose member waits for others. `None`: it is waited for.
+#[must_use]
+pub fn why_given_up(s: &Snapshot, intent: &Intent, member: &Member) -> Option<&'static str> {
+    if !intent.verb.leaves_running() || intent.verb == Verb::Recover || !waits_for_others(s, member) {
+        return None;
+    }
+    match s.group.is_stopped() {
+        true => Some("all members are to stop"),
+        false => waits_with_older_template(s, member).then_some("its pod has an older template than the group"),
+    }
+}

@@ -1,0 +1,230 @@
+//! Members that agree elect who of them leads: nobody is started or stopped for that, and clients are led to whoever was elected. Nobody waits for a start that cannot end.
+use super::super::support::db;
+use super::super::support::policies::Natural;
+use super::checks::{against, intent};
+use super::membership::{agreeing, agreeing_of};
+use super::resize::{all_stopped, ill, relist};
+use tanist_core::check::{self, Rule};
+use tanist_core::contract::{Phase, Role};
+use tanist_core::decide::decide;
+use tanist_core::plan::{Action, DeletionCause, Plan, Reason};
+use tanist_core::record::{LastPrimary, Started, Verb};
+use tanist_core::snapshot::{Evidence, Mode, Snapshot};
+
+/// Three members of which these two roles are those of the first two; the third one follows. db-0 led before, and clients are led to it.
+fn elected(first: Role, second: Role) -> Snapshot {
+    let mut s = agreeing(1).observe();
+    (s.members[0].reading.role, s.members[1].reading.role) = (first, second);
+    s.members[0].pod.as_mut().unwrap().routed = Some("primary".into());
+    s
+}
+
+fn begun(plan: &Plan) -> Vec<Verb> {
+    let runs =
+        plan.actions.iter().filter_map(|a| if let Action::Run { intent, .. } = a { Some(intent.verb) } else { None });
+    runs.collect()
+}
+
+/// Where clients are led to from now on, and whether the member is Ready.
+fn led(plan: &Plan, ordinal: u32) -> Vec<(Option<&'static str>, bool)> {
+    let routes = plan.actions.iter().filter_map(|action| match action {
+        Action::Route { member, role, ready, .. } if *member == db(ordinal) => Some((*role, *ready)),
+        _ => None,
+    });
+    routes.collect()
+}
+
+// Promise 1; docs/rules.md, "Membership": while the members elect, nobody is made primary: that would open a term, and whoever they elect would count as one of an older term.
+#[test]
+fn nobody_takes_over_while_the_members_elect() {
+    let s = elected(Role::Secondary, Role::Secondary);
+    let plan = decide(&s, &Natural);
+    assert_eq!((begun(&plan), plan.record.term), (vec![], s.record.term));
+    let said: Vec<_> = plan.waits.iter().filter(|w| w.reason == Reason::FailoverPending).map(|w| &w.message).collect();
+    assert!(said.len() == 1 && said[0].contains("elect the next one themselves"), "{said:?}");
+    assert_eq!(check::failover_alone(&s).unwrap_err().rule, Rule::AlreadyFormed);
+    let mut plain = s.clone();
+    plain.group.commands.membership = None;
+    assert_eq!(check::failover_alone(&plain).unwrap_err().rule, Rule::MayBePrimary, "nobody says who leads");
+}
+
+// S22, S31: clients are led to the one that was elected: also when the one before is silent, or cannot be read.
+#[test]
+fn clients_are_led_to_whoever_was_elected() {
+    let plan = decide(&elected(Role::Secondary, Role::Primary), &Natural);
+    assert_eq!((begun(&plan), led(&plan, 1).last()), (vec![], Some(&(Some("primary"), true))));
+    assert_eq!(led(&plan, 0).last(), Some(&(Some("secondary"), true)));
+
+    let mut unread = elected(Role::Unknown, Role::Primary);
+    let plan = decide(&unread, &Natural);
+    assert_eq!((led(&plan, 0), led(&plan, 1).last()), (vec![(None, false)], Some(&(Some("primary"), true))));
+    unread.members[0].pod.as_mut().unwrap().phase = Phase::Unreachable;
+    assert_eq!(led(&decide(&unread, &Natural), 1).last(), Some(&(Some("primary"), true)));
+    let alone = decide(&elected(Role::Unknown, Role::Secondary), &Natural);
+    assert_eq!(led(&alone, 0), [], "S19: nobody else was elected");
+    unread.group.commands.membership = None;
+    assert!(!led(&decide(&unread, &Natural), 1).contains(&(Some("primary"), true)), "nobody elected it");
+}
+
+// A13, promise 1: for a moment two say that they lead, the one elected after the other. None of them is stopped for that.
+#[test]
+fn nobody_is_stopped_for_an_election() {
+    let s = elected(Role::Primary, Role::Primary);
+    let plan = decide(&s, &Natural);
+    assert_eq!((begun(&plan), led(&plan, 1).contains(&(Some("primary"), true))), (vec![], false));
+    assert_eq!(against(&s, Verb::Demote, 1), Some(Rule::NotSurplus));
+    let mut plain = s.clone();
+    plain.group.commands.membership = None;
+    assert_eq!(against(&plain, Verb::Demote, 1), None);
+    // One of an older term, and one that leaves and is listed no more, go as ever.
+    let mut stale = s.clone();
+    stale.record.member_mut(&db(1)).term = Some(0);
+    assert_eq!(against(&stale, Verb::Demote, 1), None);
+}
+
+// A25, D8: a voter that says failed and is needed for the majority is not stopped. Without a majority it is, for it may be what the others wait for.
+#[test]
+fn a_failed_voter_that_the_others_need_is_left_alone() {
+    let mut s = agreeing(3).observe();
+    s.members[1].reading.role = Role::Failed;
+    assert_eq!(against(&s, Verb::Treat, 1), None);
+    ill(&mut s, 2);
+    assert_eq!(against(&s, Verb::Treat, 1), Some(Rule::QuorumAtRisk));
+    assert_eq!(begun(&decide(&s, &Natural)), []);
+    ill(&mut s, 0);
+    assert_eq!(against(&s, Verb::Treat, 1), None);
+}
+
+// S20, D21: whom a majority removed is counted no more, whatever runs on a node that does not report: the one that came in its place becomes a primary.
+#[test]
+fn whom_a_majority_removed_keeps_nobody_from_leading() {
+    let mut s = agreeing_of(4, 4).observe();
+    let joins = |s: &Snapshot| check::join_group(s).err().map(|violation| violation.rule);
+    s.members[3].reading.role = Role::Stopped;
+    (s.group.replicas, s.group.primaries) = (3, 3);
+    // db-2 leaves, and db-3 is to be in its place.
+    (s.members[2].ordinal, s.members[3].ordinal) = (3, 2);
+    (s.members[2].reading.role, s.members[2].pod.as_mut().unwrap().phase) = (Role::Unknown, Phase::Unreachable);
+    assert_eq!(joins(&s), Some(Rule::PrimaryLimit), "it is listed");
+    relist(&mut s, None);
+    assert_eq!(joins(&s), None);
+    s.lists.clear();
+    assert_eq!(joins(&s), Some(Rule::PrimaryLimit), "nobody says so");
+}
+
+// D25: the disruption budget keeps as many members Ready as a majority is, so nobody is Ready who has no vote.
+#[test]
+fn nobody_is_ready_without_a_vote() {
+    let ready = |s: &Snapshot, ordinal| led(&decide(s, &Natural), ordinal).last().map(|(_, ready)| *ready);
+    let mut s = agreeing_of(4, 4).observe();
+    s.members.iter_mut().for_each(|member| member.pod.as_mut().unwrap().gate = None);
+    assert_eq!((ready(&s, 0), ready(&s, 3)), (Some(true), Some(true)));
+    let mut learner = s.clone();
+    let vote = |s: &mut Snapshot, votes| {
+        let known = s.record.membership.as_mut().unwrap().members.iter_mut();
+        known.filter(|listed| listed.member == Some(db(3))).for_each(|listed| listed.voter = votes);
+    };
+    vote(&mut learner, false);
+    for heard in learner.lists.values_mut() {
+        let entries = heard.list.as_mut().unwrap().entries.iter_mut();
+        entries.filter(|e| e.name == Some(db(3))).for_each(|e| e.vote = tanist_core::membership::Vote::Learner);
+    }
+    assert_eq!((ready(&learner, 0), ready(&learner, 3)), (Some(true), Some(false)));
+    // It was removed and is stopped, and the next removal waits.
+    let mut removed = s.clone();
+    (removed.group.replicas, removed.group.primaries, removed.group.removal_rest) = (3, 3, 3_600);
+    removed.members[3].reading.role = Role::Stopped;
+    assert_ne!(ready(&removed, 3), Some(true), "stopped voters do not vote");
+    for heard in removed.lists.values_mut() {
+        heard.list.as_mut().unwrap().entries.retain(|e| e.name != Some(db(3)));
+    }
+    removed.record.membership.as_mut().unwrap().members.retain(|listed| listed.member != Some(db(3)));
+    assert_ne!(ready(&removed, 3), Some(true));
+    // Before the first list there is nobody else.
+    let mut first = s;
+    first.record.membership = None;
+    assert_eq!(ready(&first, 0), Some(true));
+}
+
+/// All have been started again, each command exited 0, and they wait for one another.
+fn waiting() -> Snapshot {
+    let mut s = all_stopped();
+    s.lists.clear();
+    for ordinal in 0..3 {
+        let start = intent(&s, Verb::Rejoin, ordinal);
+        s.evidence.insert(start.token.clone(), Evidence::Exited(0));
+        let pod = s.members[ordinal as usize].pod.as_ref().unwrap();
+        s.record.push_last_primary(LastPrimary::of(&start, pod));
+        s.record.intents.push(start);
+        let before = s.members[ordinal as usize].position.clone();
+        let started = Started { term: 1, target: false, before, followed: false, peer_stopped: false };
+        s.record.member_mut(&db(ordinal)).started = Some(started);
+        s.members[ordinal as usize].reading.role = Role::Starting;
+    }
+    s.group.start_deadline = 604_800;
+    s
+}
+
+// S26, D8: a start that waits for a majority, for a week if need be, does not keep the user from stopping all members.
+#[test]
+fn a_group_that_waits_for_a_majority_can_be_stopped() {
+    let mut s = waiting();
+    let waits = decide(&s, &Natural);
+    assert_eq!((begun(&waits), waits.record.intents.len()), (vec![], 3));
+    (s.group.replicas, s.group.primaries) = (0, 0);
+    let plan = decide(&s, &Natural);
+    assert_eq!(begun(&plan), [Verb::Remove]);
+    assert_eq!(plan.record.intents.len(), 1, "nobody waits for the starts");
+    assert!(
+        plan.record
+            .history
+            .iter()
+            .any(|past| past.detail.as_deref().is_some_and(|d| d.contains("all members are to stop")))
+    );
+    // While others serve, a member that is starting will serve, too.
+    s.members[0].reading.role = Role::Primary;
+    s.record.intents.remove(0);
+    s.record.member_mut(&db(0)).started = None;
+    assert_eq!(decide(&s, &Natural).record.intents.len(), 2);
+}
+
+/// The pods that are deleted for an update.
+fn updated(plan: &Plan) -> Vec<u32> {
+    let pods = (0..3).filter(|ordinal| {
+        plan.actions.iter().any(|action| {
+            matches!(action, Action::DeletePod { member, cause: DeletionCause::Update, .. } if *member == db(*ordinal))
+        })
+    });
+    pods.collect()
+}
+
+// E5, E36: nor does it keep the members from the template that cures them. One that served with its template before waits on, and so does one that has no volume.
+#[test]
+fn a_group_that_waits_for_a_majority_gets_a_corrected_template() {
+    let mut s = waiting();
+    for member in &mut s.members {
+        let pod = member.pod.as_mut().unwrap();
+        (pod.older_template, pod.outdated) = (true, true);
+    }
+    let plan = decide(&s, &Natural);
+    assert_eq!((updated(&plan), plan.record.intents.len()), (vec![0, 1, 2], 0));
+    let with = |change: &dyn Fn(&mut Snapshot)| {
+        let mut other = s.clone();
+        change(&mut other);
+        updated(&decide(&other, &Natural))
+    };
+    assert_eq!(with(&|s| s.group.update.mode = Mode::ByHand), Vec::<u32>::new());
+    assert_eq!(with(&|s| s.members[1].claims.clear()), [0, 2]);
+    let served = |s: &mut Snapshot| {
+        s.record.member_mut(&db(1)).started = None;
+        s.record.intents.remove(1);
+    };
+    assert_eq!(with(&served), [0, 2]);
+    assert_eq!(with(&|s| s.members[1].reading.role = Role::Unknown), [0, 2], "it may serve");
+    let broken = |s: &mut Snapshot| {
+        let pod = s.members[1].pod.as_mut().unwrap();
+        (pod.older_template, pod.outdated, pod.phase) = (false, false, Phase::Pending);
+        pod.trouble = Some("its image does not exist".into());
+    };
+    assert_eq!(with(&broken), Vec::<u32>::new(), "the present template cures nobody");
+}
