@@ -132,11 +132,27 @@ fn clients_are_not_led_to_a_former_primary_late() -> Outcome {
     is_too_late("lateroute", "write:route:register-0", "changed since it was read")
 }
 
-// S5: an object that another operator created meanwhile is not created again, and keeps its fields.
+// S5: an object that another operator created meanwhile is not created again, and keeps the fields that it has by now.
 #[test]
 fn a_late_creation_takes_nothing_over() -> Outcome {
-    // The same fields as another one has written are no conflict: nothing is refused, and nothing changes.
-    is_too_late("lateapply", "write:apply:register", "leadership is lost")
+    let point = "write:apply:register-rw";
+    play("lateapply").with("TANIST_PAUSE", &pauses(point)).run(async |stage| {
+        stage.operator.pair().await?;
+        let group = stage.register(led()).await?;
+        let still = stands_still(stage, point).await?;
+        group.ready(180).await?;
+        // What stands still would write the Service without this.
+        group.change(json!({"services": {"primary": {"annotations": {"example.org/level": "one"}}}})).await?;
+        let read = |path: &str| kubectl(&["get", "service/register-rw", "-n", &stage.namespace, "-o", path]);
+        let level = "jsonpath={.metadata.annotations.example\\.org/level}";
+        until("the annotation", 120, async || Ok(read(level)? == "one")).await?;
+        let version = "jsonpath={.metadata.resourceVersion}";
+        let before = read(version)?;
+        goes_on(stage, still, "leadership is lost").await?;
+        stage.operator.rounds(2.0, 90).await?;
+        ensure!(read(version)? == before, "the Service was written");
+        Ok(())
+    })
 }
 
 // S5, S25: the operator decided to shrink the set and stood still before it wrote. Meanwhile `replicas` is 3 again and another operator started the member again: the late write is

@@ -11,6 +11,7 @@ mod candidates;
 mod config;
 mod crashes;
 mod data;
+mod elected;
 mod evidence;
 mod forms;
 mod frozen;

@@ -265,4 +265,31 @@ mod tests {
             assert_eq!(asked.lock().unwrap().len(), 1, "{code}");
         }
     }
+
+    // A group's first round waits for this, so an API server that is silent holds it up only for a while.
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_api_server_is_not_waited_for() {
+        let (ctx, _) = mock::context(mock::client("shop", |_| Reply::Never), &[]);
+        ctx.seen.inherit(Some(r#"{"shop": "7"}"#), Instant::now());
+        let began = tokio::time::Instant::now();
+        read_on(&ctx).await;
+        assert_eq!(began.elapsed(), READ);
+    }
+
+    // A connection that breaks is made again, until the time is over.
+    #[tokio::test(start_paused = true)]
+    async fn changes_that_cannot_be_read_are_asked_for_again_for_a_while() {
+        let asked = Arc::new(Mutex::new(0));
+        let count = asked.clone();
+        let client = mock::client("shop", move |_| {
+            *count.lock().unwrap() += 1;
+            Reply::Broken
+        });
+        let (ctx, _) = mock::context(client, &[]);
+        ctx.seen.inherit(Some(r#"{"shop": "7"}"#), Instant::now());
+        let began = tokio::time::Instant::now();
+        read_on(&ctx).await;
+        assert!(began.elapsed() < READ && began.elapsed() + AGAIN >= READ, "{:?}", began.elapsed());
+        assert!(*asked.lock().unwrap() > 5, "{asked:?}");
+    }
 }

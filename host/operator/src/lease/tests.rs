@@ -185,3 +185,39 @@ async fn a_renewal_that_is_refused_reads_the_lease_again() {
         assert_eq!(methods, expected, "{code} {holder}");
     }
 }
+
+/// An API server that answers so many requests about a Lease of that holder, and then none any more.
+fn falls_silent(after: u32, holder: &'static str) -> Client {
+    let mut asked = 0;
+    let answers = move |_: &str, _: &str, _: &serde_json::Value| {
+        asked += 1;
+        let lease = json!({"metadata": {"name": "l", "resourceVersion": "1"}, "spec": {"holderIdentity": holder}});
+        (asked <= after).then_some((200, lease))
+    };
+    mock::server(answers).0
+}
+
+// A51: an attempt that is not answered ends by itself, and the next one takes the Lease.
+#[tokio::test(start_paused = true)]
+async fn who_is_not_answered_asks_again() {
+    let (client, asked) = slow(|number| if number == 0 { Duration::from_secs(3600) } else { Duration::ZERO });
+    let mut ours = Leadership::new(client, "ns", "l", "a", Arc::default());
+    let began = Instant::now();
+    ours.acquire().await;
+    assert_eq!((began.elapsed(), asked.load(Ordering::Relaxed)), (RENEW + RETRY, 3));
+}
+
+// A51: a process that ends does not wait for an API server that is silent, neither for the read nor for the write.
+#[tokio::test(start_paused = true)]
+async fn a_release_that_is_not_answered_does_not_hold_up_the_end() {
+    for answered in [0, 1] {
+        let ours = Leadership::new(falls_silent(answered, "a"), "ns", "l", "a", Arc::default());
+        let began = Instant::now();
+        ours.release().await;
+        assert_eq!(began.elapsed(), RELEASE, "after {answered} answers");
+    }
+    let others = Leadership::new(falls_silent(1, "b"), "ns", "l", "a", Arc::default());
+    let began = Instant::now();
+    others.release().await;
+    assert_eq!(began.elapsed(), Duration::ZERO, "it is not ours to give up");
+}

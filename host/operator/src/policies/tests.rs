@@ -338,6 +338,18 @@ async fn a_built_in_script_decides_for_the_groups_that_name_it() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+// S33: each request about a copy ends by itself, so a silent API server holds up no policy.
+#[tokio::test(start_paused = true)]
+async fn a_copy_that_nobody_answers_for_is_given_up() {
+    let (client, _) = mock::server(|_, _, _| None);
+    let group = GroupRef { namespace: "shop".into(), name: "db".into(), uid: "u".into() };
+    let began = tokio::time::Instant::now();
+    assert_eq!(copies::list(&client, &group).await.unwrap_err(), "no answer within 10 s");
+    assert!(copies::read(&client, &group, "db-policy-1").await.unwrap_err().contains("no answer within 10 s"));
+    assert!(copies::remove(&client, &group, "db-policy-1").await.unwrap_err().contains("no answer within 10 s"));
+    assert_eq!(began.elapsed(), std::time::Duration::from_secs(30));
+}
+
 // S33, P9: a list of copies may have several pages, because other ConfigMaps have the group's label, too; copies on a later page are found.
 #[tokio::test]
 async fn copies_are_found_on_every_page() {
