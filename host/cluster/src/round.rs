@@ -6,8 +6,10 @@ use crate::report::{self, Derived, Policies};
 use std::sync::Arc;
 use std::time::Duration;
 use tanist_api::ReplicaGroup;
+use tanist_api::spec::ReplicaGroupSpec;
 use tanist_core::due::{Carried, due};
 use tanist_core::freshness::Ask;
+use tanist_core::limits;
 use tanist_core::plan::Plan;
 use tracing::info;
 
@@ -73,12 +75,19 @@ impl<D: std::fmt::Display> Error<D> {
     }
 }
 
+/// Seconds after which a group is looked at in any case. Where the members elect their leader, nothing in Kubernetes shows that they elected another one.
+fn interval(spec: &ReplicaGroupSpec) -> u32 {
+    let elects = spec.commands.member_list.is_some() && spec.primaries.count(spec.replicas) < spec.replicas;
+    let resync = spec.resync_interval_seconds;
+    if elects { resync.min(limits::ELECTED_SECONDS) } else { resync }
+}
+
 /// One round of one group. Waits and errors of one group never affect another.
 ///
 /// # Errors
 /// [`Error`]; [`Error::again`] says when to try again.
 pub async fn round<D: Decider>(ctx: &Arc<Context>, group: &ReplicaGroup, decider: &D) -> Result<Done, Error<D::Error>> {
-    let resync = Duration::from_secs(u64::from(group.spec.resync_interval_seconds));
+    let resync = Duration::from_secs(u64::from(interval(&group.spec)));
     let observed = match observe(ctx, group, Ask::Changed(resync), None).await {
         // reads
         Ok(observed) => observed,
@@ -197,6 +206,23 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    // S22; docs/your-application.md, "Members that agree": where the members elect who leads, nothing but their `status` shows it, so they are asked more often.
+    #[test]
+    fn members_that_elect_are_looked_at_more_often() {
+        let of = |primaries: serde_json::Value, resync: u32, agrees: bool| {
+            let mut group = Stub::new().get(GROUP).unwrap();
+            group["spec"]["replicas"] = 3.into();
+            group["spec"]["primaries"] = primaries;
+            group["spec"]["resyncIntervalSeconds"] = resync.into();
+            if agrees {
+                group["spec"]["commands"]["memberList"] = serde_json::json!({"exec": ["list"]});
+            }
+            interval(&serde_json::from_value::<ReplicaGroup>(group).unwrap().spec)
+        };
+        assert_eq!((of(1.into(), 60, true), of(1.into(), 2, true)), (5, 2));
+        assert_eq!((of("All".into(), 60, true), of(1.into(), 60, false)), (60, 60));
     }
 
     // P17: what a policy notes is in the log of the round.

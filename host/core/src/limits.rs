@@ -65,6 +65,15 @@ pub const LIST_MEMBERS: usize = 64;
 /// Bytes of one word of a list.
 pub const LIST_WORD_BYTES: usize = 256;
 
+/// Seconds for which a member that was started waits for others that agree before its pod is replaced because of an older template.
+pub const OTHERS_SECONDS: i64 = 60;
+
+/// Seconds for which a leader that gave up the lead is not started again while the others have not elected another one.
+pub const ELECTION_SECONDS: i64 = 30;
+
+/// Seconds between two looks at members that elect who leads: nothing but their `status` shows that they elected another one.
+pub const ELECTED_SECONDS: u32 = 5;
+
 /// Seconds after which a list is asked for again while nothing changes: the members of an application that is left alone stay the same.
 pub const LIST_SECONDS: i64 = 30;
 

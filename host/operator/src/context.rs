@@ -137,3 +137,44 @@ impl Context {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests may")]
+    use super::*;
+    use crate::mock;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    /// An API server that answers one request, at noon on 1 January 2001.
+    fn of_2001() -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let read = stream.read(&mut [0; 4096]).unwrap();
+            assert!(read > 0);
+            let version = r#"{"major": "1", "minor": "34", "gitVersion": "", "gitCommit": "", "gitTreeState": "", "buildDate": "", "goVersion": "", "compiler": "", "platform": ""}"#;
+            let length = version.len();
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nDate: Mon, 01 Jan 2001 12:00:00 GMT";
+            write!(stream, "{head}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{version}").unwrap();
+        });
+        format!("http://{address}")
+    }
+
+    // S28: what is decided and stored has the time of the API server, whose answers the clock hears.
+    #[tokio::test]
+    async fn the_clock_hears_the_answers_of_the_api_server() {
+        let (settings, engine) = (mock::settings(&[]), mock::engine());
+        let metrics = Metrics::default();
+        let (news, _outbox) = Queue::new(metrics.clone());
+        let (wake, _woken) = futures::channel::mpsc::unbounded();
+        let config = Config::new(of_2001().parse().unwrap());
+        let ctx = Context::new(config, settings, engine, metrics, wake, news).unwrap();
+        let noon = 978_350_400;
+        assert!(ctx.rounds.clock.now() > noon + 86_400, "before the first answer it is our own");
+        ctx.client.apiserver_version().await.unwrap();
+        let now = ctx.rounds.clock.now();
+        assert!((noon..noon + 86_400).contains(&now), "{now}");
+    }
+}

@@ -3,7 +3,7 @@
 //! Nothing here lets data be lost: the primary is stopped only once its successor has all its data, and who leads then is for the failover's checks.
 use super::claims::{claims_not_ahead, volume_unchanged};
 use super::leave::others_first;
-use super::membership::quorum_without;
+use super::membership::{is_formed, quorum_without};
 use super::{
     Held, Rule, Violation, batch_has_begun, broken, broken_by, can_take_command, gives_up_lead, is_successor,
     primary_may_stop, retry_allowed,
@@ -53,7 +53,8 @@ pub fn lead_cause(s: &Snapshot) -> Option<Cause> {
     if let Some(cause) = update_cause(s, primary).filter(|_| may_go) {
         return Some(cause);
     }
-    let preferred = s.group.preferred_primary.as_ref().filter(|to| *to != from)?;
+    // Nobody but the members can choose where they elect.
+    let preferred = s.group.preferred_primary.as_ref().filter(|to| *to != from && !is_formed(s))?;
     cause("preferred", Some(preferred.clone()), format!("{preferred} is to lead in place of {from}"))
 }
 

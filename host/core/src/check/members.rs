@@ -1,6 +1,6 @@
 //! Which members may become a further primary or a secondary, be demoted or be treated while primaries serve.
 use super::claims::claims_not_ahead;
-use super::elect::{votes_for_others, was_removed};
+use super::elect::was_removed;
 use super::leave::{others_first, removals_rest};
 use super::membership::{counts, is_formed, is_let_go, is_listed, quorum_without};
 use super::{Held, Rule, Violation, broken, broken_by, can_take_command, retry_allowed, role_is};
@@ -192,14 +192,13 @@ pub fn makes_room(s: &Snapshot, serving: &[&Member], member: &Member) -> bool {
     s.members.iter().any(|m| join_member(s, &maybe, m).is_ok())
 }
 
-/// Only failed members are treated, with a back-off between treatments (A25, A26). One that still votes, and without which the others are no majority, is left alone.
+/// Only failed members are treated, with a back-off between treatments (A25, A26).
 ///
 /// # Errors
 /// The first rule that does not hold.
 pub fn failed_member(s: &Snapshot, member: &Member) -> Held {
     can_take_command(s, member)?;
     role_is(s, member, &[Role::Failed])?;
-    votes_for_others(s, &member.name)?;
     let memory = s.record.member(&member.name);
     match memory.treat_at {
         Some(at) if at > s.now => {

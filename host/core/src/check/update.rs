@@ -410,7 +410,9 @@ fn is_idle_on_purpose(s: &Snapshot, member: &Member) -> bool {
 /// Whether the lead moves before that primary's pod is deleted: it is the only one that is desired, and others can follow it.
 fn has_to_give_up_lead(s: &Snapshot, primary: &Member) -> bool {
     let is_sole = sole_primary(s).is_some_and(|sole| sole.name == primary.name);
-    is_sole && s.members.len() > 1 && (s.group.commands.secondary.is_some() || s.group.active_passive)
+    // Of two voters the other one could not lead alone.
+    let others_can = || quorum_without(s, &primary.name).is_ok();
+    is_sole && s.members.len() > 1 && (s.group.commands.secondary.is_some() || s.group.active_passive) && others_can()
 }
 
 pub(super) fn others_are_updated(s: &Snapshot, primary: &Member) -> Held {

@@ -1,7 +1,8 @@
 //! Rejoin: the members of an application that agree are stopped, or too many of them; those that the application lists are started again, each on its own volume, all at the
 //! same time: without a majority nobody serves. There is nothing to choose.
 use crate::check::{self, Rule};
-use crate::contract::{Position, Role};
+use crate::contract::{Position, Role, Timestamp};
+use crate::limits;
 use crate::plan::{Plan, Reason};
 use crate::policy::Policies;
 use crate::record::Verb;
@@ -19,6 +20,11 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
         return;
     }
     for member in stopped {
+        if let Some(until) = gives_up_lead(s, member) {
+            let message = format!("{} gave up the lead; it is started again when another member leads", member.name);
+            plan.wait_until(Reason::RejoinPending, Some(&member.name), message, Some(until));
+            continue;
+        }
         match check::rejoin_member(s, member) {
             Ok(()) => begin::begin(s, plan, Verb::Rejoin, &member.name),
             // One that leaves and is listed no more has nothing to do here.
@@ -33,4 +39,11 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
             }
         }
     }
+}
+
+/// Until when the others have time to elect another leader than that member, which was stopped so that they do. `None`: it was not, or the time is over.
+fn gives_up_lead(s: &Snapshot, member: &Member) -> Option<Timestamp> {
+    let open = s.record.switchover.as_ref().filter(|h| h.is_open() && h.from == member.name)?;
+    let until = open.begun?.saturating_add(limits::ELECTION_SECONDS);
+    (s.now < until).then_some(until)
 }

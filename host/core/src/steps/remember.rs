@@ -113,7 +113,7 @@ pub fn knows_nobody(record: &Record) -> bool {
     record.is_blank() || is_undone
 }
 
-/// Adopts a member that runs, and that the record does not know, because a majority of an application whose members agree lists it as started, and it says so itself: the status was removed,
+/// Adopts a member that runs, and that the record does not know, or whose start was not awaited to its end, because a majority of an application whose members agree lists it as started, and it says so itself: the status was removed,
 /// and its claim did not say so either.
 fn adopt_listed(s: &Snapshot, plan: &mut Plan) {
     let Said::Agreed(agreed) = membership::said(s) else { return };
@@ -122,14 +122,18 @@ fn adopt_listed(s: &Snapshot, plan: &mut Plan) {
     }
     for member in s.members.iter().filter(|m| agreed.by.contains(&m.name) && s.record.intent_of(&m.name).is_none()) {
         let entry = agreed.list.entry(&s.group.name, &member.name);
-        if s.record.member(&member.name).term.is_some() || !entry.is_some_and(Entry::is_started) {
+        let known = s.record.member(&member.name);
+        // Nobody waited for that start any longer, and it came to an end all the same.
+        let is_begun = known.started.is_some();
+        if known.term.is_some() && !is_begun || !entry.is_some_and(Entry::is_started) {
             continue;
         }
         let term = plan.record.term;
         let known = plan.record.member_mut(&member.name);
         (known.term, known.started) = (Some(term), None);
-        known.claim_uid = memory::claim_uids(&member.claims);
-        let why = "it runs, and the application lists it; nothing was recorded".to_owned();
+        known.claim_uid = known.claim_uid.take().filter(|_| is_begun).or_else(|| memory::claim_uids(&member.claims));
+        let what = if is_begun { "its start was not confirmed" } else { "nothing was recorded" };
+        let why = format!("it runs, and the application lists it; {what}");
         plan.record.note(s.now, Event::Adopted, Some(&member.name), Some(why));
     }
 }

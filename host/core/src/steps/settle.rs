@@ -192,10 +192,16 @@ fn locate<'a>(s: &'a Snapshot, intent: &Intent) -> CommandPlace<'a> {
     }
 }
 
+/// Whether that role shows that the command worked. Where the members elect, one that was started as a secondary may have been elected before anybody looked.
+fn is_shown(s: &Snapshot, intent: &Intent, role: Role) -> bool {
+    let was_elected = || intent.verb == Verb::Place && role == Role::Primary && check::is_formed(s);
+    intent.verb.is_shown_by(role) || was_elected()
+}
+
 /// The command exited 0; it counts once `status` agrees (S4).
 fn confirm_role(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: &Member, pod: &Pod) {
     let (role, _) = s.seen(member);
-    if intent.verb.is_shown_by(role) {
+    if is_shown(s, intent, role) {
         return close_succeeded(s, plan, intent, Some(member));
     }
     if let Some(why) = check::why_given_up(s, intent, member) {
@@ -236,7 +242,7 @@ fn last_resort(s: &Snapshot, intent: &Intent) -> Timestamp {
 /// Handles a command of unknown outcome. Only the intended role, read live, shows that it worked, and not even that if the member had that role
 /// before. As the last resort the pod is deleted (S2; docs/requirements.md, reading 27).
 fn handle_unknown(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: &Member, pod: &Pod, why: &Cause) {
-    if intent.role_proves() && intent.verb.is_shown_by(s.seen(member).0) {
+    if intent.role_proves() && is_shown(s, intent, s.seen(member).0) {
         return close_succeeded(s, plan, intent, Some(member));
     }
     if let Some(why) = why_repeatable(s, intent, why) {
@@ -289,7 +295,7 @@ fn close_succeeded(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: Optio
 
 fn record_started(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: Option<&Member>) {
     let leads = member.is_some_and(|m| s.seen(m).0 == Role::Primary);
-    let primary = intent.verb.makes_primary() || intent.verb == Verb::Rejoin && leads;
+    let primary = intent.verb.makes_primary() || leads && intent.verb.leaves_running();
     let known = plan.record.member_mut(&intent.member);
     known.record_success();
     known.term = Some(intent.term);

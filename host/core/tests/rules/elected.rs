@@ -3,13 +3,14 @@ use super::super::support::db;
 use super::super::support::policies::Natural;
 use super::checks::{against, intent};
 use super::membership::{agreeing, agreeing_of};
-use super::resize::{all_stopped, ill, relist};
+use super::resize::{all_stopped, relist};
 use tanist_core::check::{self, Rule};
 use tanist_core::contract::{Phase, Role};
 use tanist_core::decide::decide;
+use tanist_core::limits;
 use tanist_core::plan::{Action, DeletionCause, Plan, Reason};
-use tanist_core::record::{LastPrimary, Started, Verb};
-use tanist_core::snapshot::{Evidence, Mode, Snapshot};
+use tanist_core::record::{Event, Intent, LastPrimary, Started, Switchover, Verb};
+use tanist_core::snapshot::{Evidence, Mode, Snapshot, Strategy};
 
 /// Three members of which these two roles are those of the first two; the third one follows. db-0 led before, and clients are led to it.
 fn elected(first: Role, second: Role) -> Snapshot {
@@ -82,19 +83,6 @@ fn nobody_is_stopped_for_an_election() {
     assert_eq!(against(&stale, Verb::Demote, 1), None);
 }
 
-// A25, D8: a voter that says failed and is needed for the majority is not stopped. Without a majority it is, for it may be what the others wait for.
-#[test]
-fn a_failed_voter_that_the_others_need_is_left_alone() {
-    let mut s = agreeing(3).observe();
-    s.members[1].reading.role = Role::Failed;
-    assert_eq!(against(&s, Verb::Treat, 1), None);
-    ill(&mut s, 2);
-    assert_eq!(against(&s, Verb::Treat, 1), Some(Rule::QuorumAtRisk));
-    assert_eq!(begun(&decide(&s, &Natural)), []);
-    ill(&mut s, 0);
-    assert_eq!(against(&s, Verb::Treat, 1), None);
-}
-
 // S20, D21: whom a majority removed is counted no more, whatever runs on a node that does not report: the one that came in its place becomes a primary.
 #[test]
 fn whom_a_majority_removed_keeps_nobody_from_leading() {
@@ -155,7 +143,7 @@ fn waiting() -> Snapshot {
         s.evidence.insert(start.token.clone(), Evidence::Exited(0));
         let pod = s.members[ordinal as usize].pod.as_ref().unwrap();
         s.record.push_last_primary(LastPrimary::of(&start, pod));
-        s.record.intents.push(start);
+        s.record.intents.push(Intent { exited: Some(s.now - limits::OTHERS_SECONDS), ..start });
         let before = s.members[ordinal as usize].position.clone();
         let started = Started { term: 1, target: false, before, followed: false, peer_stopped: false };
         s.record.member_mut(&db(ordinal)).started = Some(started);
@@ -221,10 +209,125 @@ fn a_group_that_waits_for_a_majority_gets_a_corrected_template() {
     };
     assert_eq!(with(&served), [0, 2]);
     assert_eq!(with(&|s| s.members[1].reading.role = Role::Unknown), [0, 2], "it may serve");
-    let broken = |s: &mut Snapshot| {
+    let present = |s: &mut Snapshot| {
         let pod = s.members[1].pod.as_mut().unwrap();
-        (pod.older_template, pod.outdated, pod.phase) = (false, false, Phase::Pending);
-        pod.trouble = Some("its image does not exist".into());
+        (pod.older_template, pod.outdated) = (false, false);
+    };
+    assert_eq!(with(&present), [0, 2]);
+    let broken = |s: &mut Snapshot| {
+        present(s);
+        let pod = s.members[1].pod.as_mut().unwrap();
+        (pod.phase, pod.trouble) = (Phase::Pending, Some("its image does not exist".into()));
     };
     assert_eq!(with(&broken), Vec::<u32>::new(), "the present template cures nobody");
+    let crashes = |s: &mut Snapshot| {
+        present(s);
+        s.record.intents.remove(1);
+        s.record.member_mut(&db(1)).failures = 1;
+        s.members[1].reading.role = Role::Stopped;
+    };
+    assert_eq!(with(&crashes), Vec::<u32>::new(), "a start with it failed");
+    // The nodes of the others may come back a moment later.
+    let early = |s: &mut Snapshot| {
+        s.record.intents.iter_mut().for_each(|open| open.exited = Some(s.now - limits::OTHERS_SECONDS + 1));
+    };
+    assert_eq!(with(&early), Vec::<u32>::new());
+    // Where a new member has to come instead, the start is awaited as before.
+    let replaced = |s: &mut Snapshot| {
+        (s.group.makes_pods, s.group.update.strategy) = (true, Strategy::Replace);
+        s.members.iter_mut().for_each(|m| m.pod.as_mut().unwrap().needs_new_member = true);
+    };
+    let mut kept = s.clone();
+    replaced(&mut kept);
+    let plan = decide(&kept, &Natural);
+    assert_eq!((updated(&plan), plan.record.intents.len()), (vec![], 3));
+}
+
+// D8, S32: a start that nobody waited for any longer came to an end all the same: a majority says that the member is one, and it serves like the others. Nobody is stopped for it.
+#[test]
+fn a_member_whose_start_was_not_awaited_serves_all_the_same() {
+    for primaries in [3, 1] {
+        let mut s = agreeing(primaries).observe();
+        for ordinal in 0..3 {
+            let started = Started {
+                term: 1,
+                target: false,
+                before: tanist_core::contract::Position::Empty,
+                followed: false,
+                peer_stopped: false,
+            };
+            s.record.member_mut(&db(ordinal)).started = Some(started);
+        }
+        let identity = s.record.member(&db(0)).claim_uid.clone();
+        let plan = decide(&s, &Natural);
+        assert_eq!(begun(&plan), []);
+        let again = Snapshot { record: plan.record.clone(), ..s.clone() };
+        assert_eq!(again.serving().len(), primaries as usize);
+        assert_eq!(plan.record.member(&db(0)).claim_uid, identity, "the volume stays that of its identity");
+        let adopted = plan.record.history.iter().filter(|past| Event::Adopted.is(&past.what)).count();
+        assert_eq!(adopted, 3);
+        // Nobody says who the members are.
+        s.lists.clear();
+        assert!(decide(&s, &Natural).record.member(&db(1)).started.is_some());
+    }
+}
+
+// A10, S4: a member that was started to follow may be elected before anybody looks: its start worked.
+#[test]
+fn a_follower_that_was_elected_meanwhile_has_started() {
+    let mut s = elected(Role::Unknown, Role::Primary);
+    let start = Intent { exited: Some(s.now - 60), ..intent(&s, Verb::Place, 1) };
+    s.evidence.insert(start.token.clone(), Evidence::Exited(0));
+    s.record.intents.push(start);
+    let plan = decide(&s, &Natural);
+    assert_eq!((plan.record.intents.len(), plan.record.member(&db(1)).broken.clone()), (0, None));
+    assert_eq!(plan.record.member(&db(1)).primary_term, Some(s.record.term));
+    assert_eq!(led(&plan, 1).last(), Some(&(Some("primary"), true)));
+    s.group.commands.membership = None;
+    assert!(decide(&s, &Natural).record.member(&db(1)).broken.is_some(), "nobody elected it");
+}
+
+// S25: who gave up the lead is not started again before the others have elected another one, or had the time for that. Whom the user prefers the members do not know.
+#[test]
+fn who_gave_up_the_lead_waits_for_an_election() {
+    let mut s = elected(Role::Stopped, Role::Secondary);
+    s.members[0].position = s.members[1].position.clone();
+    let after = |seconds: i64| {
+        let mut s = s.clone();
+        s.members[0].position = tanist_core::contract::Position::Known(super::super::support::sequence("9"));
+        let (from, why) = (db(0), String::new());
+        let begun = Some(s.now - seconds);
+        s.record.switchover =
+            Some(Switchover { from, to: None, chosen: None, why, term: 1, floor: None, begun, led: None, failed: 0 });
+        s
+    };
+    assert_eq!(begun(&decide(&after(limits::ELECTION_SECONDS - 1), &Natural)), []);
+    assert_eq!(begun(&decide(&after(limits::ELECTION_SECONDS), &Natural)), [Verb::Rejoin]);
+
+    let mut prefers = agreeing(1).observe();
+    prefers.group.preferred_primary = Some(db(1));
+    assert_eq!(check::lead_cause(&prefers), None);
+    prefers.group.commands.membership = None;
+    assert_eq!(check::lead_cause(&prefers).map(|cause| cause.word), Some("preferred"));
+}
+
+// E32: of two voters the other one could not lead alone, so the leader gets its new pod without giving up the lead first.
+#[test]
+fn of_two_members_the_leader_is_updated_last_and_at_once() {
+    let held = |members: u32| {
+        let mut world = agreeing_of(members, 1);
+        world.older(0);
+        let s = world.observe();
+        check::update_member(&s, &s.members[0]).map_err(|violation| violation.rule)
+    };
+    assert_eq!((held(2), held(3)), (Ok(()), Err(Rule::PrimaryLast)));
+}
+
+// S19: where all serve, one slow answer takes nobody out of service, also while another one leaves.
+#[test]
+fn one_slow_answer_takes_nobody_out_of_service_where_all_serve() {
+    let mut s = agreeing(3).observe();
+    (s.group.replicas, s.group.primaries) = (2, 2);
+    s.members[0].reading.role = Role::Unknown;
+    assert_eq!(led(&decide(&s, &Natural), 0), []);
 }
