@@ -140,7 +140,7 @@ impl Context {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests may")]
+    #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests may")]
     use super::*;
     use crate::mock;
     use std::io::{Read, Write};
