@@ -16,6 +16,9 @@ use tanist_core::membership::quorum;
 /// Seconds for which it is remembered how the members were. No decision rests on anything older.
 const REMEMBERED: i64 = 400;
 
+/// Seconds that an election takes at most.
+const ELECTION: u64 = 12;
+
 /// What the members of a group have agreed on, in truth.
 #[derive(Debug, Clone, Default)]
 pub struct Agreement {
@@ -25,6 +28,12 @@ pub struct Agreement {
     pub members: BTreeMap<String, Listed>,
     /// Whether who is added gets a vote only by `memberPromote`.
     pub learners: bool,
+    /// Whether clients have to reach the leader: the others are secondaries.
+    pub one_leads: bool,
+    /// The identity that leads.
+    pub leader: Option<String>,
+    /// Until when nobody leads, because the others elect.
+    pub vacant_until: Option<i64>,
     /// The volume on which each identity was started first, by UID of the claim.
     pub homes: BTreeMap<String, String>,
     /// How the members were, the latest one last.
@@ -66,8 +75,8 @@ impl Agreement {
     #[must_use]
     pub fn of(group: &ReplicaGroup) -> Option<Agreement> {
         let commands = &group.spec.commands;
-        let learners = commands.member_promote.is_some();
-        commands.member_list.as_ref().map(|_| Agreement { learners, ..Agreement::default() })
+        let (learners, one_leads) = (commands.member_promote.is_some(), commands.secondary.is_some());
+        commands.member_list.as_ref().map(|_| Agreement { learners, one_leads, ..Agreement::default() })
     }
 
     /// The identity of that member, and what is said of it.
@@ -83,9 +92,9 @@ impl Agreement {
     }
 }
 
-/// A group whose members agree. `learners`: who is added has no vote at first.
+/// A group whose members agree. `learners`: who is added has no vote at first. `one_leads`: only the member that they elect is a primary.
 #[must_use]
-pub fn group(name: &str, replicas: u64, learners: bool) -> ReplicaGroup {
+pub fn group(name: &str, replicas: u64, learners: bool, one_leads: bool) -> ReplicaGroup {
     let command = |words: &[&str]| json!({"exec": words, "timeoutSeconds": 10});
     let mut commands = json!({
         "status": command(&["status"]), "sequence": command(&["sequence"]), "stop": command(&["stop"]),
@@ -95,10 +104,14 @@ pub fn group(name: &str, replicas: u64, learners: bool) -> ReplicaGroup {
     if let Some(commands) = commands.as_object_mut().filter(|_| learners) {
         commands.insert("memberPromote".to_owned(), command(&["memberPromote", "$(ID)"]));
     }
+    if let Some(commands) = commands.as_object_mut().filter(|_| one_leads) {
+        commands.insert("secondary".to_owned(), command(&["primary", "$(PEERS)"]));
+    }
+    let primaries = if one_leads { json!(1) } else { json!("All") };
     let group = json!({
         "apiVersion": "tanist.dev/v1alpha1", "kind": "ReplicaGroup", "metadata": {"name": name},
         "spec": {
-            "replicas": replicas, "primaries": "All", "startDeadlineSeconds": 86_400, "commands": commands,
+            "replicas": replicas, "primaries": primaries, "startDeadlineSeconds": 86_400, "commands": commands,
             "template": {"spec": {"terminationGracePeriodSeconds": 5, "containers": [{"name": "db", "image": "db:1"}]}}
         }
     });
@@ -141,19 +154,45 @@ fn has_quorum(state: &State, group: &str) -> bool {
 /// The role of a process in truth. `has_quorum`: whether a majority runs.
 fn role(state: &State, agreement: &Agreement, machine: &Machine, has_quorum: bool) -> Role {
     let is_up = state.is_up(&machine.node);
-    match identity(state, &machine.claim).and_then(|id| agreement.members.get(id)) {
+    let id = identity(state, &machine.claim);
+    match id.and_then(|id| agreement.members.get(id)) {
         // The others tell it.
         None if is_up && has_quorum => Role::Stopped,
         // One that is cut off is a majority only if it is the only voter.
         Some(listed) if listed.voter && (if is_up { has_quorum } else { agreement.voters().len() == 1 }) => {
-            Role::Primary
+            if agreement.one_leads && agreement.leader.as_ref() != id { Role::Secondary } else { Role::Primary }
         }
         _ => Role::Starting,
     }
 }
 
+/// Whether it takes part in what the others agree on.
+fn serves(machine: &Machine) -> bool {
+    matches!(machine.app.role, Role::Primary | Role::Secondary)
+}
+
+/// The voters elect another leader when the one before is gone, or is not reached; that takes some seconds. One that stands still leads on until it notices.
+fn elect(state: &mut State, group: &str) {
+    let (now, well) = (state.now, well(state, group));
+    let is_due = has_quorum(state, group);
+    let took = state.agreements.get(group).is_some_and(|a| a.one_leads && a.vacant_until.is_none());
+    let takes = if took { i64::try_from(state.dice_of_clients(ELECTION)).unwrap_or(0) } else { 0 };
+    let Some(agreement) = state.agreements.get_mut(group).filter(|agreement| agreement.one_leads) else { return };
+    let voters = agreement.voters();
+    if agreement.leader.as_ref().is_some_and(|id| well.contains(id) && voters.contains(id)) {
+        return;
+    }
+    agreement.leader = None;
+    let until = *agreement.vacant_until.get_or_insert(now.saturating_add(takes));
+    let Some(next) = well.intersection(&voters).next().filter(|_| is_due && now >= until) else { return };
+    (agreement.leader, agreement.vacant_until) = (Some(next.clone()), None);
+    let name = agreement.members.get(next).map(|listed| listed.name.clone()).unwrap_or_default();
+    state.say(format!("{name} is elected"));
+}
+
 /// Members notice who runs: without a majority they serve nobody, and whoever was removed ends. What stands still notices nothing.
 pub fn refresh(state: &mut State, group: &str) {
+    elect(state, group);
     let Some(agreement) = state.agreements.get(group) else { return };
     let has_quorum = has_quorum(state, group);
     let awake = processes(state, group).filter(|(uid, _)| !state.stands_still(uid));
@@ -223,7 +262,7 @@ pub fn perform(state: &mut State, uid: &str, machine: &Machine, words: &[&str]) 
 /// What `memberList` prints. `None`: no majority answers.
 fn list(state: &State, uid: &str, machine: &Machine) -> Option<String> {
     let agreement = state.agreements.get(&machine.group)?;
-    let serves = state.machines.get(uid).is_some_and(|machine| machine.app.role == Role::Primary);
+    let serves = state.machines.get(uid).is_some_and(serves);
     let is_alone = agreement.voters().len() == 1;
     if !serves || !is_alone && !has_quorum(state, &machine.group) {
         return None;
@@ -288,7 +327,7 @@ fn join(state: &mut State, machine: &Machine, peers: &[&str]) -> bool {
 
 /// Changes the members, if a majority agrees. Whether it did.
 fn change(state: &mut State, uid: &str, machine: &Machine, command: &str, arguments: &[&str]) -> bool {
-    let serves = state.machines.get(uid).is_some_and(|machine| machine.app.role == Role::Primary);
+    let serves = state.machines.get(uid).is_some_and(serves);
     let (Some(argument), true) = (arguments.first(), serves && !state.stands_still(uid)) else { return false };
     let is_behind = learner_is_behind(state, &machine.group, argument);
     let id = state.birth("m");
@@ -325,7 +364,7 @@ fn learner_is_behind(state: &State, group: &str, id: &str) -> bool {
 
 /// The volumes of the voters that serve, the one with the most recent data first.
 fn serving(state: &State, group: &str) -> Vec<String> {
-    let serve = processes(state, group).filter(|(uid, m)| m.app.role == Role::Primary && !state.stands_still(uid));
+    let serve = processes(state, group).filter(|(uid, m)| serves(m) && !state.stands_still(uid));
     let mut claims: Vec<String> = serve.map(|(_, machine)| machine.claim.clone()).collect();
     let number = |claim: &String| state.disks.get(claim).and_then(|disk| disk.data.as_ref()).map_or(0, |d| d.number);
     claims.sort_by_key(|claim| std::cmp::Reverse(number(claim)));

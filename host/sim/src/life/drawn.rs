@@ -71,7 +71,7 @@ pub fn groups(seed: u64) -> Vec<ReplicaGroup> {
     let mut groups = registers(seed);
     if let Some(first) = groups.first_mut().filter(|_| agrees(seed)) {
         let other = seed / 5;
-        *first = agree::group("db", 1 + other % 5, (other / 5).is_multiple_of(2));
+        *first = agree::group("db", 1 + other % 5, (other / 5).is_multiple_of(2), (other / 10).is_multiple_of(3));
     }
     // In one life of six users replace the pods of a changed template; otherwise that is the operator's work, in one life of four in batches.
     let batch = match (seed % 11, seed % 13) {

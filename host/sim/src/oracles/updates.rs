@@ -57,11 +57,13 @@ pub(super) fn replaces(state: &mut State, pod: &str, is_well: bool) {
         state.breaks("C73", format!("{pod} is replaced and well, and never said that it is prepared"));
         return;
     }
+    // Of two voters the other one could not lead alone.
+    let voters = state.agreements.get(&group_of(object)).map(|agreement| agreement.voters().len());
     let is_active = leads && state.passive.contains(&group_of(object));
     if is_active && spec.is_some_and(|spec| spec.replicas > 1) {
         state.breaks("E32", format!("{pod} is active, and is replaced before it gave way"));
     }
-    if leads && has_others && is_primary {
+    if leads && has_others && is_primary && voters.is_none_or(|voters| voters > 2) {
         state.breaks("E32", format!("{pod} leads, and is replaced before another one does"));
     }
     if is_replaced {

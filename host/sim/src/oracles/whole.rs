@@ -73,7 +73,9 @@ fn member_lacks(state: &State, group: &ReplicaGroup, pod: &str, leaders: &[Strin
         _ => return Some("is stopped".into()),
     };
     let peer = machine.app.follows.as_ref();
-    if role == Role::Secondary && !peer.is_some_and(|peer| leaders.contains(peer)) {
+    // Members that agree know themselves whom to follow.
+    let is_told = !state.agreements.contains_key(&group.name_any());
+    if role == Role::Secondary && is_told && !peer.is_some_and(|peer| leaders.contains(peer)) {
         return Some(format!("follows {}, which is no primary", peer.map_or("nobody", String::as_str)));
     }
     let object = state.pods.get(pod)?;

@@ -5,6 +5,7 @@ use super::sums::Sums;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
+use tanist_api::spec::Primaries;
 use tanist_sim::faults::Fault;
 use tanist_sim::life::{Drawn, agrees, groups};
 
@@ -118,6 +119,16 @@ fn in_lives_of_members_that_agree_they_change() {
     let times = |what: &str| logs.iter().filter(|line| line.contains(what)).count();
     let seldom: Vec<_> = CHANGES.iter().map(|(what, least)| (*what, times(what), *least)).collect();
     assert!(seldom.iter().all(|(_, times, least)| times >= least), "{seldom:?}");
+}
+
+// Where one of them leads it changes, and clients are led to another one: else nothing would be shown of that.
+#[test]
+fn in_some_lives_members_elect_who_leads() {
+    let one_leads = |seed: &u64| agrees(*seed) && groups(*seed)[0].spec.primaries == Primaries::Count(1);
+    let seeds = (0..).filter(one_leads).take(60);
+    let logs: Vec<String> = seeds.flat_map(|seed| lived(seed, &Drawn::of(seed)).log).collect();
+    let elected = logs.iter().filter(|line| line.contains("is elected")).count();
+    assert!(elected >= 70, "{elected} elections in 60 lives");
 }
 
 /// What happened in so many lives of this kind in which templates change.
