@@ -152,6 +152,13 @@ const RULES: &[Rule] = &[
     },
     Rule {
         at: "spec",
+        point_to: ".primaries",
+        cel: "!has(self.commands.memberList) || type(self.primaries) == string || (self.primaries == 1 && has(self.commands.secondary))",
+        say: "primaries has to be All with commands.memberList, or 1 with commands.secondary: the members of such an application elect who \
+              leads, and either each that serves is a primary, or the leader alone",
+    },
+    Rule {
+        at: "spec",
         point_to: ".replicas",
         cel: "!has(self.commands.memberList) || self.replicas <= 64",
         say: "replicas has to be at most 64 with commands.memberList: the members of such an application agree on every write",

@@ -60,7 +60,7 @@ pub struct ReplicaGroupSpec {
     #[schemars(range(max = 1000))]
     pub replicas: u32,
 
-    /// How many members are primary: `All`, or a number from 1 to `replicas`.
+    /// How many members are primary: `All`, or a number from 1 to `replicas`. With `commands.memberList`: `All`, or 1, and then the members elect which one.
     pub primaries: Primaries,
 
     /// The pods: a pod template as in a StatefulSet, of which every field is allowed. Added to it are the environment variables POD_NAME,

@@ -2,6 +2,7 @@
 //!
 //! Nothing here lets data be lost: the primary is stopped only once its successor has all its data, and who leads then is for the failover's checks.
 use super::claims::{claims_not_ahead, volume_unchanged};
+use super::elect::elects_nobody;
 use super::leave::others_first;
 use super::membership::{is_formed, quorum_without};
 use super::{
@@ -79,7 +80,7 @@ pub(super) fn why_it_moves(from: &MemberName) -> String {
 /// The first rule that does not hold.
 pub fn lead_candidate(s: &Snapshot, member: &Member) -> Held {
     may_follow(s, member)?;
-    let preferred = s.group.preferred_primary.as_ref().filter(|name| **name != member.name);
+    let preferred = s.group.preferred_primary.as_ref().filter(|name| **name != member.name && !is_formed(s));
     match preferred.and_then(|name| s.member(name)).filter(|member| may_follow(s, member).is_ok()) {
         Some(other) => {
             let why = format!("{} is spec.preferredPrimary, and can lead", other.name);
@@ -134,6 +135,7 @@ pub fn policy_may_move_lead(s: &Snapshot) -> Held {
     let Some(primary) = sole_primary(s) else {
         return Err(broken(Rule::NobodyServes, "not exactly one primary serves of one that is desired"));
     };
+    elects_nobody(s)?;
     if let Some(intent) = s.record.intents.first() {
         let message = format!("{} on {} is not settled", intent.command, intent.member);
         return Err(broken_by(Rule::MemberBusy, &intent.member, message));

@@ -48,7 +48,11 @@ pub fn join_member(s: &Snapshot, maybe: &BTreeMap<MemberName, String>, member: &
     is_not_leaving(s, member)?;
     retry_allowed(s, member)?;
     claims_not_ahead(s, member)?;
-    role_is(s, member, &[Role::Stopped, Role::Secondary])?;
+    match is_formed(s) {
+        // Who follows there is not made primary: the members elect.
+        true => role_is(s, member, &[Role::Stopped])?,
+        false => role_is(s, member, &[Role::Stopped, Role::Secondary])?,
+    }
     is_listed(s, member)?;
     match maybe.get(&member.name) {
         Some(why) => Err(broken_by(Rule::MayBePrimary, &member.name, format!("it may be primary already: {why}"))),
@@ -68,7 +72,9 @@ pub fn place_group(s: &Snapshot) -> Held {
     serving(s)?;
     let serving = s.serving();
     let are_left = s.roster().desired() > s.group.primaries || serving.iter().any(|m| s.leaves(m));
-    let enough = serving.len() == s.group.desired_primaries() || lacks_only_silent(s, &serving);
+    // More than one may say that it leads where the members elect.
+    let more = is_formed(s) && serving.len() > s.group.desired_primaries();
+    let enough = serving.len() == s.group.desired_primaries() || more || lacks_only_silent(s, &serving);
     match enough && are_left {
         true => Ok(()),
         false => Err(broken(
@@ -124,6 +130,13 @@ pub fn follow_member(s: &Snapshot, member: &Member) -> Held {
     retry_allowed(s, member)?;
     claims_not_ahead(s, member)?;
     role_is(s, member, &[Role::Secondary])?;
+    if is_formed(s) && s.record.member(&member.name).started.is_some() {
+        return Err(broken_by(
+            Rule::ListUnknown,
+            &member.name,
+            "its start counts when it says the list of the members",
+        ));
+    }
     match s.confirmed(member, Role::Secondary) {
         true => Err(broken_by(Rule::WrongRole, &member.name, "it follows already")),
         false => Ok(()),
@@ -143,7 +156,8 @@ pub fn demote_member(s: &Snapshot, serving: &[&Member], member: &Member) -> Held
     role_is(s, member, &[Role::Primary])?;
     // A stop that could not be started waits for its back-off; otherwise every round would try it again.
     retry_allowed(s, member)?;
-    let stale = !s.serves(member) && !serving.is_empty();
+    let is_older = || !is_formed(s) || s.record.member(&member.name).term < Some(s.record.term);
+    let stale = !s.serves(member) && !serving.is_empty() && is_older();
     if s.leaves(member) {
         is_let_go(s, member)?;
         // One that clients do not reach, or that is of an older term, goes at once: it is primary beside those that serve.

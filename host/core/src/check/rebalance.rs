@@ -2,6 +2,7 @@
 //!
 //! Nothing here lets data be lost: everybody else is in its role, the volume stays, and a failover waits for a member whose position is not known (S10).
 //! All of it is held twice, when it is decided and on live reads just before the pod is deleted.
+use super::membership::is_formed;
 use super::{Held, Rule, Violation, broken, broken_by, can_take_command, has_its_volumes, lead_cause, retry_allowed};
 use crate::contract::{MemberName, Role, Timestamp};
 use crate::limits;
@@ -43,11 +44,12 @@ fn nothing_happened(s: &Snapshot) -> Held {
     Err(Violation { until: Some(until), ..broken(Rule::ChangedRecently, message) })
 }
 
-/// As many primaries serve as desired, and nobody else may be primary: then a failover is not about to begin.
+/// As many primaries serve as desired, or more where the members elect, and nobody else may be primary: then a failover is not about to begin.
 pub(super) fn primaries_serve(s: &Snapshot) -> Held {
     let serving = s.serving().into_iter().filter(|m| !s.is_extra(m)).count();
     let desired = s.group.desired_primaries();
-    if serving != desired || s.group.is_stopped() {
+    // Where the members elect, nobody is stopped because more say that they lead.
+    if serving < desired || serving > desired && !is_formed(s) || s.group.is_stopped() {
         return Err(broken(Rule::NobodyServes, format!("{serving} of {desired} desired primaries serve")));
     }
     let serves = |name: &MemberName| s.member(name).is_some_and(|member| s.serves(member));

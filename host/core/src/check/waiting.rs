@@ -11,7 +11,9 @@ use crate::snapshot::{Member, Snapshot};
 /// Whether the member's last start was never confirmed, and it says that it is starting while nobody serves: it waits for others. It never served in this pod.
 fn waits_for_others(s: &Snapshot, member: &Member) -> bool {
     let waits = s.reachable(member) && s.role(member).0 == Role::Starting && s.leading().is_empty();
-    waits && agrees(s) && s.record.member(&member.name).started.is_some()
+    // While others follow, a majority elects.
+    let elects = || s.members.iter().any(|other| s.confirmed(other, Role::Secondary));
+    waits && !elects() && agrees(s) && s.record.member(&member.name).started.is_some()
 }
 
 /// Whether a member that waits for others may get another pod, because its own has an older template: its volume stays, and it starts again with the others (E5). Not while a pod of the present
@@ -23,7 +25,11 @@ pub(super) fn waits_with_older_template(s: &Snapshot, member: &Member) -> bool {
     };
     let cannot_start = |other: &Member| {
         let has_trouble = other.pod.as_ref().is_some_and(|pod| pod.trouble.is_some());
-        let has_failed = s.role(other).0 == Role::Failed || s.record.member(&other.name).failures > 0;
+        let has_failed = match s.role(other).0 {
+            Role::Failed => true,
+            Role::Starting => false,
+            _ => s.record.member(&other.name).failures > 0,
+        };
         has_present_template(s, other) && (has_trouble || has_failed)
     };
     waits_for_others(s, member) && !member.claims.is_empty() && is_next() && !s.members.iter().any(cannot_start)

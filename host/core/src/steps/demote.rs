@@ -59,7 +59,9 @@ fn rests<'a>(s: &Snapshot, serving: &[&'a Member]) -> Option<(&'a Member, Violat
 fn stale(s: &Snapshot, serving: &[&Member], plan: &mut Plan) -> Option<MemberName> {
     let is_stale = |m: &&Member| {
         let known = s.record.member(&m.name);
-        s.role(m).0 == Role::Primary && (known.term < Some(s.record.term) || known.started.is_some())
+        // Where the members elect, a start that was not confirmed is when its list is read.
+        let is_unconfirmed = known.started.is_some() && !check::is_formed(s);
+        s.role(m).0 == Role::Primary && (known.term < Some(s.record.term) || is_unconfirmed)
     };
     for member in s.members.iter().filter(is_stale) {
         match check::demote_member(s, serving, member) {

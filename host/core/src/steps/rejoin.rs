@@ -44,6 +44,6 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
 /// Until when the others have time to elect another leader than that member, which was stopped so that they do. `None`: it was not, or the time is over.
 fn gives_up_lead(s: &Snapshot, member: &Member) -> Option<Timestamp> {
     let open = s.record.switchover.as_ref().filter(|h| h.is_open() && h.from == member.name)?;
-    let until = open.begun?.saturating_add(limits::ELECTION_SECONDS);
+    let until = open.begun?.max(member.reading.since).saturating_add(limits::ELECTION_SECONDS);
     (s.now < until).then_some(until)
 }

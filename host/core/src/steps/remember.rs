@@ -130,6 +130,7 @@ fn adopt_listed(s: &Snapshot, plan: &mut Plan) {
         }
         let term = plan.record.term;
         let known = plan.record.member_mut(&member.name);
+        known.record_success();
         (known.term, known.started) = (Some(term), None);
         known.claim_uid = known.claim_uid.take().filter(|_| is_begun).or_else(|| memory::claim_uids(&member.claims));
         let what = if is_begun { "its start was not confirmed" } else { "nothing was recorded" };

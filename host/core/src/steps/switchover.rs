@@ -27,7 +27,7 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
         Some(h) if h.next_try().is_some_and(|at| at <= s.now) => {
             Switchover { failed: h.failed.saturating_add(1), ..request }
         }
-        Some(h) if h.led.is_some() => return report_failure(plan, &h),
+        Some(h) if h.led.is_some() => return report_failure(s, plan, &h),
         Some(h) if h.begun.is_some() => return,
         Some(h) if h.term == request.term && h.from == request.from => h,
         Some(h) => Switchover { failed: h.failed, ..request },
@@ -80,7 +80,7 @@ fn may_ask(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) -> bool {
         Ok(()) => true,
         Err(violation) => {
             if let Some(failed) = check::failed_switchover(s).filter(|_| violation.rule == Rule::SwitchoverFailed) {
-                report_failure(plan, failed);
+                report_failure(s, plan, failed);
             }
             violation.until.into_iter().for_each(|at| plan.look_again_at(at));
             false
@@ -136,7 +136,7 @@ fn close_switchover(s: &Snapshot, plan: &mut Plan) {
     plan.record.note(s.now, what, Some(&leads), Some(format!("from {from}")));
 }
 
-fn report_failure(plan: &mut Plan, h: &Switchover) {
+fn report_failure(s: &Snapshot, plan: &mut Plan, h: &Switchover) {
     let leads = h.led.as_ref().map_or("-", |l| l.as_str());
     let tried = match h.failed {
         0 => "once".to_owned(),
@@ -147,7 +147,11 @@ fn report_failure(plan: &mut Plan, h: &Switchover) {
         Some(_) => "it is tried again after a while, or at once with the annotation tanist.dev/retry",
         None => "set the annotation tanist.dev/retry to try again",
     };
-    let message = format!("{}: tried {tried}; {leads} leads, because no other member had all its data; {again}", h.why);
+    let why = match check::is_formed(s) {
+        true => "because the members elected it",
+        false => "because no other member had all its data",
+    };
+    let message = format!("{}: tried {tried}; {leads} leads, {why}; {again}", h.why);
     plan.wait_until(Reason::SwitchoverFailed, h.to.as_ref(), message, next);
 }
 

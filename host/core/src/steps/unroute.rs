@@ -8,8 +8,10 @@ use crate::snapshot::Snapshot;
 /// Runs this step; see the documentation of the module. A role that cannot be read for a moment changes nothing, so that one slow probe does not take a healthy
 /// primary out of service (S19).
 pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
-    let elected =
-        check::is_formed(s) && s.group.primaries < s.group.replicas && s.leading().len() >= s.group.desired_primaries();
+    let elected = check::is_formed(s)
+        && s.group.commands.secondary.is_some()
+        && s.group.desired_primaries() < s.members.len()
+        && s.leading().len() >= s.group.desired_primaries();
     for member in &s.members {
         let Some(pod) = member.pod.as_ref() else { continue };
         let Some(shown) = pod.routed.as_deref() else { continue };

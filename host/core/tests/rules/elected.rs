@@ -1,11 +1,11 @@
 //! Members that agree elect who of them leads: nobody is started or stopped for that, and clients are led to whoever was elected. Nobody waits for a start that cannot end.
-use super::super::support::db;
 use super::super::support::policies::Natural;
+use super::super::support::{db, sequence, setting};
 use super::checks::{against, intent};
 use super::membership::{agreeing, agreeing_of};
 use super::resize::{all_stopped, relist};
 use tanist_core::check::{self, Rule};
-use tanist_core::contract::{Phase, Role};
+use tanist_core::contract::{Phase, Position, Role};
 use tanist_core::decide::decide;
 use tanist_core::limits;
 use tanist_core::plan::{Action, DeletionCause, Plan, Reason};
@@ -227,6 +227,17 @@ fn a_group_that_waits_for_a_majority_gets_a_corrected_template() {
         s.members[1].reading.role = Role::Stopped;
     };
     assert_eq!(with(&crashes), Vec::<u32>::new(), "a start with it failed");
+    let healed = |s: &mut Snapshot| {
+        present(s);
+        s.record.member_mut(&db(1)).failures = 1;
+    };
+    assert_eq!(with(&healed), [0, 2], "the one after that waits for them");
+    let elects = |s: &mut Snapshot| {
+        s.record.intents.remove(1);
+        s.record.member_mut(&db(1)).started = None;
+        s.members[1].reading.role = Role::Secondary;
+    };
+    assert_eq!(with(&elects), Vec::<u32>::new(), "others are a majority, and elect");
     // The nodes of the others may come back a moment later.
     let early = |s: &mut Snapshot| {
         s.record.intents.iter_mut().for_each(|open| open.exited = Some(s.now - limits::OTHERS_SECONDS + 1));
@@ -249,14 +260,10 @@ fn a_member_whose_start_was_not_awaited_serves_all_the_same() {
     for primaries in [3, 1] {
         let mut s = agreeing(primaries).observe();
         for ordinal in 0..3 {
-            let started = Started {
-                term: 1,
-                target: false,
-                before: tanist_core::contract::Position::Empty,
-                followed: false,
-                peer_stopped: false,
-            };
-            s.record.member_mut(&db(ordinal)).started = Some(started);
+            let started =
+                Started { term: 1, target: false, before: Position::Empty, followed: false, peer_stopped: false };
+            let known = s.record.member_mut(&db(ordinal));
+            (known.started, known.failures) = (Some(started), 2);
         }
         let identity = s.record.member(&db(0)).claim_uid.clone();
         let plan = decide(&s, &Natural);
@@ -264,6 +271,7 @@ fn a_member_whose_start_was_not_awaited_serves_all_the_same() {
         let again = Snapshot { record: plan.record.clone(), ..s.clone() };
         assert_eq!(again.serving().len(), primaries as usize);
         assert_eq!(plan.record.member(&db(0)).claim_uid, identity, "the volume stays that of its identity");
+        assert!(plan.record.members.values().all(|known| known.failures == 0));
         let adopted = plan.record.history.iter().filter(|past| Event::Adopted.is(&past.what)).count();
         assert_eq!(adopted, 3);
         // Nobody says who the members are.
@@ -290,13 +298,14 @@ fn a_follower_that_was_elected_meanwhile_has_started() {
 // S25: who gave up the lead is not started again before the others have elected another one, or had the time for that. Whom the user prefers the members do not know.
 #[test]
 fn who_gave_up_the_lead_waits_for_an_election() {
-    let mut s = elected(Role::Stopped, Role::Secondary);
-    s.members[0].position = s.members[1].position.clone();
+    let s = elected(Role::Stopped, Role::Secondary);
     let after = |seconds: i64| {
         let mut s = s.clone();
-        s.members[0].position = tanist_core::contract::Position::Known(super::super::support::sequence("9"));
+        s.members[0].position = Position::Known(sequence("9"));
         let (from, why) = (db(0), String::new());
-        let begun = Some(s.now - seconds);
+        // The stop itself takes a while.
+        let begun = Some(s.now - seconds - 60);
+        s.members[0].reading.since = s.now - seconds;
         s.record.switchover =
             Some(Switchover { from, to: None, chosen: None, why, term: 1, floor: None, begun, led: None, failed: 0 });
         s
@@ -330,4 +339,70 @@ fn one_slow_answer_takes_nobody_out_of_service_where_all_serve() {
     (s.group.replicas, s.group.primaries) = (2, 2);
     s.members[0].reading.role = Role::Unknown;
     assert_eq!(led(&decide(&s, &Natural), 0), []);
+}
+
+// A13, D8: the user asks for more primaries, or for fewer, and what `status` says is as before: no follower is made primary, none of those that lead is stopped, and the group goes on.
+#[test]
+fn another_number_of_primaries_stops_nobody() {
+    let mut more = agreeing(1).observe();
+    more.group.primaries = 3;
+    more.members.iter_mut().for_each(|member| member.position = Position::Known(sequence("9")));
+    assert_eq!(begun(&decide(&more, &Natural)), []);
+    more.group.commands.membership = None;
+    assert_eq!(begun(&decide(&more, &Natural)), [Verb::Join]);
+
+    let mut world = agreeing(3);
+    world.group.primaries = 1;
+    world.group.commands.secondary = Some(setting::command("secondary"));
+    world.older(2);
+    let s = world.observe();
+    assert_eq!(check::update_member(&s, &s.members[2]), Ok(()), "the template that changes status arrives");
+    world.serve(2, Role::Stopped);
+    let mut stopped = world.observe();
+    stopped.members[2].position = Position::Known(sequence("9"));
+    assert_eq!(against(&stopped, Verb::Place, 2), None);
+    stopped.group.commands.membership = None;
+    assert_eq!(against(&stopped, Verb::Place, 2), Some(Rule::NotPlaceable));
+}
+
+// S32: one whose start nobody awaited any longer has not said its list yet: it is neither stopped nor told whom to follow.
+#[test]
+fn who_has_not_said_its_list_is_left_alone_for_a_moment() {
+    for primaries in [3, 1] {
+        let mut s = agreeing(primaries).observe();
+        let before = Position::Empty;
+        let started = Started { term: 1, target: false, before, followed: false, peer_stopped: false };
+        s.record.member_mut(&db(2)).started = Some(started);
+        s.lists.remove(&db(2));
+        assert_eq!(begun(&decide(&s, &Natural)), []);
+        let verb = if primaries == 1 { Verb::Follow } else { Verb::Demote };
+        assert!(against(&s, verb, 2).is_some());
+        s.group.commands.membership = None;
+        assert_eq!(against(&s, verb, 2), None);
+    }
+}
+
+// P44: policies do not choose who leads either, and whom the user prefers keeps nobody from leading.
+#[test]
+fn no_policy_moves_a_lead_that_is_elected() {
+    let mut s = agreeing(1).observe();
+    s.now += limits::LEAD_SECONDS;
+    assert_eq!(check::policy_may_move_lead(&s).unwrap_err().rule, Rule::AlreadyFormed);
+    s.group.preferred_primary = Some(db(1));
+    assert_ne!(
+        check::lead_candidate(&s, &s.members[2]).err().map(|violation| violation.rule),
+        Some(Rule::AdministratorDecides)
+    );
+    s.group.commands.membership = None;
+    assert_eq!(check::lead_candidate(&s, &s.members[2]).unwrap_err().rule, Rule::AdministratorDecides);
+    s.group.preferred_primary = None;
+    assert_eq!(check::policy_may_move_lead(&s), Ok(()));
+}
+
+// S22: while the group gets smaller, too, clients are led away from one that does not answer when another one was elected.
+#[test]
+fn clients_are_led_to_whoever_was_elected_also_while_members_leave() {
+    let mut s = elected(Role::Unknown, Role::Primary);
+    s.group.replicas = 1;
+    assert_eq!(led(&decide(&s, &Natural), 0), [(None, false)]);
 }

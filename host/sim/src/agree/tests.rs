@@ -9,7 +9,7 @@ use tanist_core::membership::read_list;
 /// A group of so many desired members, and pods for as many, in which nothing runs yet.
 pub(crate) fn idle(members: u32, learners: bool) -> World {
     let world = World::new(4, 1);
-    world.create(group("db", u64::from(members), learners));
+    world.create(group("db", u64::from(members), learners, false));
     let mut state = world.lock();
     for ordinal in 0..members {
         let pod = format!("db-{ordinal}");

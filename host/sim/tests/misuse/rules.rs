@@ -94,6 +94,14 @@ const RULES: &[(&str, Rule)] = &[
     ("has(self.commands.primary) || !has(self.zones) || !has(self.zones.list) || self.zones.list.size() == 0", |own| {
         has_primary(own) || !has_zones(own)
     }),
+    (
+        "!has(self.commands.memberList) || type(self.primaries) == string || (self.primaries == 1 && has(self.commands.secondary))",
+        |own| {
+            let agrees = own.pointer("/commands/memberList").is_some();
+            let one_leads = own["primaries"] == 1 && own.pointer("/commands/secondary").is_some();
+            !agrees || own["primaries"].is_string() || one_leads
+        },
+    ),
     ("!has(self.commands.memberList) || self.replicas <= 64", |own| {
         own.pointer("/commands/memberList").is_none() || own["replicas"].as_i64().is_some_and(|count| count <= 64)
     }),
