@@ -284,7 +284,8 @@ fn asks(world: &World, group: &str) -> bool {
         "UnrecordedClaims" => forgot || happened(Fault::Resized) && asks.message.contains("it is no member now"),
         "ClaimChanged" => forgot || lost && (has_several || happened(Fault::PrimaryByHand)),
         "BelowHighWater" => happened(Fault::Resized) && asks.message.contains("and is not a desired member"),
-        "NoPrimary" => {
+        // An update gets on as little as anything else.
+        "NoPrimary" | "UpdateStuck" => {
             let mut waits = object.status.iter().flat_map(|status| &status.awaiting);
             let is_unknown =
                 waits.any(|w| w.reason == "MayBePrimary" && w.message.ends_with("may be primary: its role is primary"));

@@ -10,7 +10,7 @@ use tanist_core::evidence::Commands;
 use tanist_core::plan::{Action, Plan, Reason};
 use tanist_core::policy::{Answered, Point, Policies, Question, Reply, Unanswered};
 use tanist_core::record::{Active, GroupSize, Record, Seats};
-use tanist_core::snapshot::{Batch, Snapshot};
+use tanist_core::snapshot::{Batch, Container, Snapshot};
 
 /// Rounds until it is at rest, in which new pods get well. Returns who got new pods, and who was active then.
 fn roll_out(group: &mut Group) -> Vec<(MemberName, Vec<String>)> {
@@ -316,6 +316,22 @@ fn nobody_leaves_while_only_those_that_leave_are_well() {
     assert_eq!((group.active(), group.now.members.len()), (vec!["db-1"], 3));
     group.say(0, Role::Secondary);
     (0..5).for_each(|_| drop(group.round()));
+    assert_eq!((group.active(), group.now.members.len()), (vec!["db-0"], 1));
+}
+
+// E5, E25: nor is the way down held up by one that leaves and whose pod cannot start: the lead moves, and its pod goes with the others (simulator, seed 7003517).
+#[test]
+fn one_that_leaves_and_cannot_start_holds_up_nobody() {
+    let mut group = Group::settled();
+    group.say(0, Role::Failed);
+    (0..5).for_each(|_| drop(group.round()));
+    assert_eq!(group.active(), ["db-1"]);
+    group.say(0, Role::Secondary);
+    let pod = group.pod(2);
+    (pod.phase, pod.older_template, pod.outdated, pod.ready) = (Phase::Pending, true, true, false);
+    pod.containers.values_mut().for_each(|container| *container = Container { id: None, running: false, ready: false });
+    group.want(1);
+    (0..8).for_each(|_| drop(group.round()));
     assert_eq!((group.active(), group.now.members.len()), (vec!["db-0"], 1));
 }
 

@@ -96,7 +96,11 @@ pub fn carry_out(state: &mut State, write: Write) -> Result<Option<Object>, Erro
     let scales = if let Write::Scale { set, to, .. } = &write { Some((set.clone(), to.replicas())) } else { None };
     let taken = oracles::taken(state, &write);
     let routed = match &write {
-        Write::Label { pod, .. } => Some((pod.name.clone(), true)),
+        // A label that the pod has already stays whoever's it was.
+        Write::Label { pod, role } => {
+            let shown = state.pods.get(&pod.name).and_then(|pod| pod.labels().get(LABEL_ROLE));
+            Some((pod.name.clone(), shown.map(String::as_str) != *role))
+        }
         Write::Gate { pod, .. } => Some((pod.name.clone(), false)),
         _ => None,
     };
