@@ -338,8 +338,15 @@ fn leads_alone(state: &mut State, uid: &str, token: &str, noted: &Noted) {
     let is_there = |uid: &str| state.pods.values().any(|pod| pod.metadata.uid.as_deref() == Some(uid));
     // Nor does one whose claim a user deleted after its group had gone: of it nobody knows any more (seed 208320944).
     let has_claim = |m: &Machine| state.claims.contains_key(&claim_of(&m.pod));
+    // Nor one that left while the others served: its node was silent, and it was not waited for (seed 9009952).
+    let record = state.groups.get(&noted.group).and_then(|group| group.status.as_ref()?.record.as_ref());
+    let size = record.and_then(|record| record.get("lastReplicas")?.as_u64());
+    let has_left = |m: &Machine| {
+        let own = m.pod.rsplit_once('-').and_then(|(_, number)| number.parse::<u64>().ok());
+        size.is_some_and(|size| size > 0 && own >= Some(size)) && !state.is_up(&m.node)
+    };
     let hinders = |other: &str, m: &Machine| {
-        let follows = is_seed && m.app.role == Role::Secondary && is_there(other) && has_claim(m);
+        let follows = is_seed && m.app.role == Role::Secondary && is_there(other) && has_claim(m) && !has_left(m);
         m.app.role == Role::Primary || follows || is_about_to(m)
     };
     let others = state.machines.iter();

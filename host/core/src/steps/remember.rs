@@ -117,7 +117,7 @@ pub fn knows_nobody(record: &Record) -> bool {
 /// and its claim did not say so either.
 fn adopt_listed(s: &Snapshot, plan: &mut Plan) {
     let Said::Agreed(agreed) = membership::said(s) else { return };
-    if plan.record.term == 0 || !agreed.is_confirmed(&s.group.name) {
+    if !agreed.is_confirmed(&s.group.name) {
         return;
     }
     for member in s.members.iter().filter(|m| agreed.by.contains(&m.name) && s.record.intent_of(&m.name).is_none()) {
@@ -128,7 +128,10 @@ fn adopt_listed(s: &Snapshot, plan: &mut Plan) {
         if known.term.is_some() && !is_begun || !entry.is_some_and(Entry::is_started) {
             continue;
         }
-        let term = plan.record.term;
+        // The list may be remembered before anybody is (seed 9009137).
+        let term = plan.record.term.max(1);
+        plan.record.term = term;
+        plan.record.ever_seeded.get_or_insert_with(|| Seeded { member: member.name.clone(), confirmed: true });
         let known = plan.record.member_mut(&member.name);
         known.record_success();
         (known.term, known.started) = (Some(term), None);

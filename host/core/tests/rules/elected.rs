@@ -9,7 +9,7 @@ use tanist_core::contract::{Phase, Position, Role};
 use tanist_core::decide::decide;
 use tanist_core::limits;
 use tanist_core::plan::{Action, DeletionCause, Plan, Reason};
-use tanist_core::record::{Event, Intent, LastPrimary, Started, Switchover, Verb};
+use tanist_core::record::{Event, Intent, LastPrimary, Record, Started, Switchover, Verb};
 use tanist_core::snapshot::{Evidence, Mode, Snapshot, Strategy};
 
 /// Three members of which these two roles are those of the first two; the third one follows. db-0 led before, and clients are led to it.
@@ -405,4 +405,22 @@ fn clients_are_led_to_whoever_was_elected_also_while_members_leave() {
     let mut s = elected(Role::Unknown, Role::Primary);
     s.group.replicas = 1;
     assert_eq!(led(&decide(&s, &Natural), 0), [(None, false)]);
+}
+
+// S32: the status was removed and the claims say nothing: the list of the members may be remembered before anybody is adopted. Whoever says it, and is listed as started, counts from then on.
+#[test]
+fn who_is_listed_is_adopted_also_when_nobody_else_is_known() {
+    let mut s = agreeing(3).observe();
+    s.record = Record {
+        membership: s.record.membership,
+        cleared_generation: s.record.cleared_generation,
+        ..Record::default()
+    };
+    s.members.iter_mut().flat_map(|member| &mut member.claims).for_each(|claim| claim.mark = None);
+    s.members[2].reading.role = Role::Stopped;
+    s.lists.remove(&db(2));
+    let plan = decide(&s, &Natural);
+    let terms: Vec<_> = (0..3).map(|ordinal| plan.record.member(&db(ordinal)).term).collect();
+    assert_eq!((plan.record.term, terms), (1, vec![Some(1), Some(1), None]));
+    assert!(plan.record.ever_seeded.as_ref().is_some_and(|seeded| seeded.confirmed));
 }
