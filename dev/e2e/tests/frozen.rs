@@ -141,7 +141,7 @@ fn a_late_creation_takes_nothing_over() -> Outcome {
         let group = stage.register(led()).await?;
         let still = stands_still(stage, point).await?;
         group.ready(180).await?;
-        // What stands still would write the Service without this.
+        // The frozen operator would write the Service without this.
         group.change(json!({"services": {"primary": {"annotations": {"example.org/level": "one"}}}})).await?;
         let read = |path: &str| kubectl(&["get", "service/register-rw", "-n", &stage.namespace, "-o", path]);
         let level = "jsonpath={.metadata.annotations.example\\.org/level}";

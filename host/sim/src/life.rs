@@ -274,7 +274,7 @@ fn asks(world: &World, group: &str) -> bool {
     let lost = happened(Fault::VolumeLost) || happened(Fault::VolumeRestored);
     // Who the members are says no list before a majority runs, and without the memory nobody knows whom that needs (docs/decisions/0038-membership.md, "Cost").
     if forgot
-        && matches!(asks.reason.as_str(), "NoPrimary" | "MemberFailed")
+        && matches!(asks.reason.as_str(), "NoPrimary" | "MemberFailed" | "ResizeOverdue")
         && agree::memory_is_outdated(&state, group)
     {
         return true;

@@ -229,11 +229,12 @@ async fn the_active_member_gets_its_label_after_a_second_look() {
     for (is_late, moves) in [(false, false), (true, false), (false, true)] {
         let stub = with_turn();
         let ctx = stub.context();
-        // The status says all that is so, so nothing is written that a change of the group would keep from being written.
-        let mut plan = decide(&stub.observe(&ctx, &[Secondary, Secondary]).await.snapshot, &Silent);
-        plan.actions.clear();
-        let before = stub.observe(&ctx, &[Secondary, Secondary]).await;
-        carry_out(&ctx, &before, &plan, &[Secondary, Secondary]).await;
+        // The status says all that is so: then nothing is written that a change of the group would keep from being written.
+        let mut before = stub.observe(&ctx, &[Secondary, Secondary]).await;
+        before.snapshot.objects.clear();
+        let plan = decide(&before.snapshot, &Silent);
+        let said = report::derive(&before.snapshot, &plan, LOADED, &[]);
+        report::write(&ctx, &before.object, &plan, &said).await.unwrap();
         stub.seen();
         let mut observed = stub.observe(&ctx, &[Secondary, Secondary]).await;
         observed.snapshot.objects.clear();
