@@ -3,7 +3,7 @@
 //! Here is only when that begins, how long it waits, and when it is taken back. The new member has a number, a name and volumes of its own, and joins first. Then the former one leaves like any
 //! other that is not desired any more: `leave`, `membership`.
 use super::hooks::in_no_other_batch;
-use super::leave::works;
+use super::leave::{others_first, works};
 use super::membership::holds_up_others;
 use super::rebalance::has_been_ready;
 use super::update::{
@@ -76,8 +76,11 @@ pub fn replace_member(s: &Snapshot, member: &Member) -> Held {
     // There is nobody whom a new member could join.
     members::serving(s)?;
     // One that does not run is replaced at once: a template that does not work never blocks the one that does (E5). Whoever leaves waits for it where too few of the others serve.
+    // Or where all that stay have to be in their roles first (seed 196333018).
+    let waits = |other: &Member| s.leaves(other) && others_first(s, other).is_err();
+    let is_awaited = || super::stayers_serve(s).is_err() || s.members.iter().any(waits);
     match is_down(s, member) {
-        true if super::stayers_serve(s).is_err() => kind_stays(s),
+        true if is_awaited() => kind_stays(s),
         true => nobody_leaves(s),
         false => nobody_leaves(s).and_then(|()| others_are_well(s, member)),
     }
