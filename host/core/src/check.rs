@@ -25,6 +25,7 @@ mod zones;
 
 pub use active::{becomes_active, gets_label, stays_active};
 pub use answers::reply;
+pub(crate) use elect::elect;
 pub use failover::{Behind, FailoverOrder, failover_alone, is_running_secondary};
 pub use hooks::{
     batch_has_begun, due_hook, executes_hook, goes_on, hook_may_run, is_over, listed, open_batch, update_pod,

@@ -237,7 +237,7 @@ pub fn recheck_discard(decided: &Snapshot, live: &Snapshot, uid: &str) -> Result
     Ok(Discard { claim: claim.name.clone(), uid: claim.uid.clone(), version: claim.version.clone() })
 }
 
-/// A snapshot of what is there now with the record of the decision, after the settle and remember steps. The end of a command counts if it was
+/// A snapshot of what is there now with the record of the decision, after the seats, settle and remember steps. The end of a command counts if it was
 /// known at the decision or is known now.
 fn look_again(decided: &Snapshot, live: &Snapshot) -> (Snapshot, Plan) {
     let mut again = live.clone();
@@ -247,6 +247,9 @@ fn look_again(decided: &Snapshot, live: &Snapshot) -> (Snapshot, Plan) {
         again.evidence.entry(token.clone()).or_insert_with(|| evidence.clone());
     }
     let mut plan = Plan::new(again.record.clone());
+    // In which zone each member is says who leaves.
+    steps::seats::step(&again, &Nobody, &mut plan);
+    again.record.clone_from(&plan.record);
     steps::settle::step(&again, &Nobody, &mut plan);
     again.record.clone_from(&plan.record);
     steps::remember::step(&again, &Nobody, &mut plan);
@@ -254,7 +257,7 @@ fn look_again(decided: &Snapshot, live: &Snapshot) -> (Snapshot, Plan) {
     (again, plan)
 }
 
-/// Answers no question: the settle and remember steps ask none.
+/// Answers no question: these steps ask none.
 struct Nobody;
 
 impl Policies for Nobody {

@@ -137,6 +137,16 @@ pub fn well(state: &State, group: &str) -> BTreeSet<String> {
     all.filter(|id| agreement.members.contains_key(*id)).cloned().collect()
 }
 
+/// Whether the member may be started while nodes are away. Whom nobody lists is added first, and that waits for a majority of those who agree then; one after the other.
+#[must_use]
+pub fn may_start(state: &State, group: &str, name: &str) -> bool {
+    let Some(agreement) = state.agreements.get(group) else { return true };
+    let voters = agreement.voters();
+    let is_at_rest = || agreement.members.values().all(|listed| listed.started && listed.voter);
+    let is_enough = || well(state, group).intersection(&voters).count() >= quorum(voters.len().saturating_add(1));
+    agreement.named(name).is_some() || is_at_rest() && is_enough()
+}
+
 /// Whether the members of the group agree, and none of them serves anybody.
 #[must_use]
 pub fn serves_nobody(state: &State, group: &str) -> bool {

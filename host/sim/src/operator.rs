@@ -41,6 +41,8 @@ pub struct Process(Arc<Mutex<Life>>);
 struct Life {
     is_dead: bool,
     frozen_until: Option<Instant>,
+    /// From when to when it last waited for an execution that said nothing.
+    waited: Option<(Instant, Instant)>,
     /// How many points it passed: one before and one after each request and execution.
     points: u64,
     stop_at: Option<(u64, Stop)>,
@@ -59,6 +61,9 @@ pub enum Stop {
 /// How long a process goes on that stood still and no longer leads.
 pub const AFTER_FROST: Duration = Duration::from_secs(3);
 
+/// How much later than something it may act on it. The clock of the world has whole seconds.
+const MOMENT: Duration = Duration::from_secs(2);
+
 impl Process {
     /// It ends here and now: whatever it awaits never comes.
     pub fn kill(&self) {
@@ -74,6 +79,17 @@ impl Process {
     #[must_use]
     pub fn stood_still_within(&self, time: Duration) -> bool {
         self.lock().frozen_until.is_some_and(|until| until + time > Instant::now())
+    }
+
+    /// It waited in vain for an execution that began then.
+    pub fn waited_since(&self, began: Instant) {
+        self.lock().waited = Some((began, Instant::now()));
+    }
+
+    /// Whether it waited for an execution all that time, until a moment ago: meanwhile it asked the API server for nothing else.
+    #[must_use]
+    pub fn waits_since(&self, time: Duration) -> bool {
+        self.lock().waited.is_some_and(|(began, ended)| began.elapsed() + MOMENT >= time && ended.elapsed() <= MOMENT)
     }
 
     /// It is stopped at that point of its life.

@@ -450,7 +450,7 @@ pub fn shrinks(state: &mut State, group: &str, to: u32) {
     }
 }
 
-/// A process asks for a command or a deletion. `stood_still`: it was frozen since the API server went away, and cannot know that yet.
+/// A process asks for a command or a deletion. `stood_still`: it was frozen since the API server went away, or waited for an answer of a member (seed 17249742), and cannot know that yet.
 pub fn asks(state: &mut State, what: &str, stood_still: bool) {
     let since = state.faults.away.filter(|_| state.is_away()).map(|(since, _)| since);
     if since.is_some_and(|since| state.now > since.saturating_add(NOTICED)) && !stood_still {

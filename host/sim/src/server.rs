@@ -101,8 +101,12 @@ impl Cluster for Server {
     fn exec(&self, exec: Exec) -> BoxFuture<'_, Ended> {
         async move {
             let Exec { pod, argv, deadline, .. } = exec;
+            let began = tokio::time::Instant::now();
             let ended = tokio::time::timeout(deadline, self.execute(&pod, &argv)).await;
-            ended.unwrap_or_else(|_| Ended::Unknown(format!("no answer within {} s", deadline.as_secs())))
+            ended.unwrap_or_else(|_| {
+                self.process.waited_since(began);
+                Ended::Unknown(format!("no answer within {} s", deadline.as_secs()))
+            })
         }
         .boxed()
     }
@@ -130,7 +134,8 @@ impl Server {
         let away =
             state.faults.away.map_or(0, |(since, _)| u64::try_from(state.now.saturating_sub(since)).unwrap_or(0));
         let stood_still = self.process.stood_still_within(Duration::from_secs(away.saturating_add(1)));
-        oracles::asks(state, what, stood_still);
+        let waited = self.process.waits_since(Duration::from_secs(away));
+        oracles::asks(state, what, stood_still || waited);
     }
 
     /// An execution is begun. Whether the API server takes it.

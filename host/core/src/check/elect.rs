@@ -1,9 +1,15 @@
 //! What the host leaves to members that have formed a cluster: they elect who leads, and nobody whom they removed has a say.
-use super::membership::{counts, is_formed};
+use super::membership::{agrees, counts, is_formed};
 use super::{Held, Rule, broken};
 use crate::contract::MemberName;
 use crate::membership::{self, Said};
 use crate::snapshot::Snapshot;
+
+/// Whether the members of the application elect one of them, and the others follow it.
+#[must_use]
+pub(crate) fn elect(s: &Snapshot) -> bool {
+    agrees(s) && s.group.commands.secondary.is_some()
+}
 
 /// The host decides who leads: the members have not formed a cluster that elects its leader itself. A primary of the host's choice would open a term, and whoever the others elected would
 /// count as one of an older term. No override lifts this.

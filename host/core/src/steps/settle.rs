@@ -192,10 +192,12 @@ fn locate<'a>(s: &'a Snapshot, intent: &Intent) -> CommandPlace<'a> {
     }
 }
 
-/// Whether that role shows that the command worked. Where the members elect, one that was started as a secondary may have been elected before anybody looked.
+/// Whether that role shows that the command worked. Where the members elect, one that was started as a secondary may have been elected before anybody looked, and one that forms
+/// their cluster is not elected at once.
 fn is_shown(s: &Snapshot, intent: &Intent, role: Role) -> bool {
     let was_elected = || intent.verb == Verb::Place && role == Role::Primary && check::is_formed(s);
-    intent.verb.is_shown_by(role) || was_elected()
+    let forms = || matches!(intent.verb, Verb::Seed | Verb::Recover) && role == Role::Secondary && check::elect(s);
+    intent.verb.is_shown_by(role) || was_elected() || forms()
 }
 
 /// The command exited 0; it counts once `status` agrees (S4).
@@ -294,8 +296,7 @@ fn close_succeeded(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: Optio
 }
 
 fn record_started(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: Option<&Member>) {
-    let leads = member.is_some_and(|m| s.seen(m).0 == Role::Primary);
-    let primary = intent.verb.makes_primary() || leads && intent.verb.leaves_running();
+    let primary = member.is_some_and(|m| s.seen(m).0 == Role::Primary);
     let known = plan.record.member_mut(&intent.member);
     known.record_success();
     known.term = Some(intent.term);
@@ -306,10 +307,13 @@ fn record_started(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: Option
     // Where members agree the identity is on the volume on which it was started: the present one may have taken its place since.
     let identity = known.claim_uid.take().filter(|_| s.group.commands.membership.is_some());
     known.claim_uid = identity.or_else(|| member.and_then(|m| memory::claim_uids(&m.claims)));
+    if primary || intent.verb.makes_primary() {
+        plan.record.ever_seeded = Some(Seeded { member: seeded_by(plan, intent), confirmed: true });
+    }
     if primary {
+        let known = plan.record.member_mut(&intent.member);
         known.primary_term = Some(intent.term);
         known.last_primary = Some(s.now);
-        plan.record.ever_seeded = Some(Seeded { member: seeded_by(plan, intent), confirmed: true });
         if let Some(pod) = member.and_then(|m| m.pod.as_ref()) {
             plan.record.push_last_primary(LastPrimary::of(intent, pod));
         }

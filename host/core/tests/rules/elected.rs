@@ -1,5 +1,6 @@
 //! Members that agree elect who of them leads: nobody is started or stopped for that, and clients are led to whoever was elected. Nobody waits for a start that cannot end.
 use super::super::support::policies::Natural;
+use super::super::support::world::World;
 use super::super::support::{db, sequence, setting};
 use super::checks::{against, intent};
 use super::membership::{agreeing, agreeing_of};
@@ -9,7 +10,7 @@ use tanist_core::contract::{Phase, Position, Role};
 use tanist_core::decide::decide;
 use tanist_core::limits;
 use tanist_core::plan::{Action, DeletionCause, Plan, Reason};
-use tanist_core::record::{Event, Intent, LastPrimary, Record, Started, Switchover, Verb};
+use tanist_core::record::{Event, Intent, LastPrimary, Record, Seeded, Started, Switchover, Verb};
 use tanist_core::snapshot::{Evidence, Mode, Snapshot, Strategy};
 
 /// Three members of which these two roles are those of the first two; the third one follows. db-0 led before, and clients are led to it.
@@ -293,6 +294,31 @@ fn a_follower_that_was_elected_meanwhile_has_started() {
     assert_eq!(led(&plan, 1).last(), Some(&(Some("primary"), true)));
     s.group.commands.membership = None;
     assert!(decide(&s, &Natural).record.member(&db(1)).broken.is_some(), "nobody elected it");
+}
+
+// D8, S4, S19: the one that forms the cluster follows until it is elected, which takes a while. It has not failed, and is not stopped for that; the others join it.
+#[test]
+fn who_forms_the_cluster_is_elected_later() {
+    let mut world = World::new(3, 1);
+    world.group.commands.seed = Some(setting::command("seed"));
+    world.group.commands.membership = Some(setting::members(false));
+    world.group.commands.secondary = Some(setting::command("secondary"));
+    for verb in [Verb::Seed, Verb::Recover] {
+        let mut s = world.observe();
+        s.record.term = 1;
+        s.record.ever_seeded = Some(Seeded { member: db(0), confirmed: false });
+        s.members[0].reading.role = Role::Secondary;
+        let seed = Intent { exited: Some(s.now), ..intent(&s, verb, 0) };
+        s.evidence.insert(seed.token.clone(), Evidence::Exited(0));
+        s.record.intents.push(seed);
+        let plan = decide(&s, &Natural);
+        let known = plan.record.member(&db(0));
+        assert_eq!((plan.record.intents.len(), known.term, known.primary_term), (0, Some(1), None), "{verb:?}");
+        assert!(plan.record.ever_seeded.as_ref().is_some_and(|seeded| seeded.confirmed));
+        assert!(plan.record.history.iter().any(|entry| Event::BecameSecondary.is(&entry.what)));
+        s.group.commands.membership = None;
+        assert_eq!(decide(&s, &Natural).record.intents.len(), 1, "{verb:?}: nobody elects it");
+    }
 }
 
 // S25: who gave up the lead is not started again before the others have elected another one, or had the time for that. Whom the user prefers the members do not know.

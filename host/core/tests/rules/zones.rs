@@ -9,10 +9,11 @@ use super::membership::agreeing;
 use super::resize::ill;
 use std::collections::{BTreeMap, BTreeSet};
 use tanist_core::check::{self, Rule};
+use tanist_core::checked::recheck;
 use tanist_core::contract::{Phase, Position, Role};
 use tanist_core::decide::decide;
 use tanist_core::plan::{Action, Plan, Reason};
-use tanist_core::record::{Canary, Seats, Verb, Verdict};
+use tanist_core::record::{Canary, Intent, Seats, Verb, Verdict};
 use tanist_core::snapshot::{Batch, Group, Mode, Moving, Node, Snapshot};
 use tanist_core::status::{PolicyHealth, UpdatePhase, report};
 
@@ -61,6 +62,10 @@ fn leaving(plan: &Plan) -> Vec<u32> {
 fn said(plan: &Plan) -> String {
     let all = plan.waits.iter().filter(|wait| wait.reason == Reason::ZonesPending);
     all.map(|wait| wait.message.clone()).collect()
+}
+
+fn runs(plan: &Plan) -> impl Iterator<Item = &Intent> {
+    plan.actions.iter().filter_map(|action| if let Action::Run { intent, .. } = action { Some(intent) } else { None })
 }
 
 fn deletes(plan: &Plan) -> usize {
@@ -405,18 +410,38 @@ fn a_move_is_no_rollout() {
     assert_eq!(told(&s), (UpdatePhase::Rollout, 1));
 }
 
-// Members of before `spec.zones` was set are where their nodes are, and the nodes' own zones do not matter to who has one.
-#[test]
-fn the_nodes_say_the_zones_of_members_that_have_none() {
+/// Three members on nodes of the zones a, b and b, which the record does not know.
+fn from_before(named: &str, known: &str) -> Snapshot {
     let mut s = World::settled(10_000).observe();
-    s.group = Group { makes_pods: true, zones: zones("a b"), ..s.group };
-    s.record.seats = Some(seats("a: 1, : 0 2"));
+    s.group = Group { makes_pods: true, zones: zones(named), ..s.group };
+    s.record.seats = Some(seats(known));
     let any = s.nodes.as_ref().unwrap().values().next().unwrap().clone();
     let node = |zone: &str| Node { zone: Some(zone.to_owned()), ..any.clone() };
     s.nodes = Some((0..3).zip(["a", "b", "b"]).map(|(n, zone)| (format!("node-{n}"), node(zone))).collect());
     for (member, n) in s.members.iter_mut().zip(0..) {
         member.pod.as_mut().unwrap().node = Some(format!("node-{n}"));
     }
+    s
+}
+
+// E14: zones come in the same change as fewer members. Who leaves is known in the round that learns where the members are, and in its second look (simulator, seed 5766331).
+#[test]
+fn who_leaves_is_known_in_the_round_that_learns_the_zones() {
+    let mut s = from_before("a", ": 0 1 2");
+    (s.group.replicas, s.group.requested.replicas) = (2, 2);
+    assert!(s.leaves(&s.members[2]), "before that the highest number leaves");
+    let live = s.clone();
+    s.nodes.as_mut().unwrap().get_mut("node-2").unwrap().zone = Some("a".into());
+    let begun: Vec<_> = runs(&decide(&s, &Natural)).cloned().collect();
+    assert_eq!(begun.iter().map(|run| (run.verb, &run.member)).collect::<Vec<_>>(), [(Verb::Remove, &db(1))]);
+    assert_eq!(recheck(&s, &s, &begun[0]).map(drop), Ok(()));
+    assert_eq!(recheck(&s, &live, &begun[0]).map(drop).map_err(|v| v.rule), Err(Rule::NotSurplus), "not by then");
+}
+
+// Members of before `spec.zones` was set are where their nodes are, and the nodes' own zones do not matter to who has one.
+#[test]
+fn the_nodes_say_the_zones_of_members_that_have_none() {
+    let mut s = from_before("a b", "a: 1, : 0 2");
     assert_eq!(decide(&s, &Natural).record.seats, Some(seats("a: 0 1, b: 2")));
     s.group.zones.clear();
     assert_eq!(decide(&s, &Natural).record.seats, Some(seats(": 0 1 2")));

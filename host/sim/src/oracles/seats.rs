@@ -53,7 +53,14 @@ pub(super) fn written(state: &mut State, group: &ReplicaGroup, before: Option<&V
     }
     let gone: Vec<u64> = was.difference(&is).copied().collect();
     if let (Some(gone), false) = (gone.first(), group.spec.replicas == 0) {
-        leaves(state, group, &format!("{name}-{gone}"));
+        let member = format!("{name}-{gone}");
+        // The record of now does not know it any more.
+        let mut known = group.clone();
+        known.status.get_or_insert_default().record = Some(before.clone());
+        if is_desired(&known, &member) {
+            state.breaks("D23", format!("{member} leaves, and is desired"));
+        }
+        leaves(state, group, &member);
     }
 }
 
@@ -116,9 +123,6 @@ fn leaves(state: &mut State, group: &ReplicaGroup, member: &str) {
     if state.agreements.get(&name).is_some_and(|agreement| agreement.named(member).is_some()) {
         state.breaks("D19", format!("{member} leaves, and is still listed"));
     }
-    if is_desired(group, member) {
-        state.breaks("D23", format!("{member} leaves, and is desired"));
-    }
     let Some(clients) = state.clients.get(&name) else { return };
     // Those in whose place new ones come stay, too.
     let record = group.status.as_ref().and_then(|status| status.record.as_ref());
@@ -141,9 +145,13 @@ pub fn has_left(state: &State, pod: &str) -> bool {
     record.is_some_and(|record| record.get("seats").is_some() && !numbers(record, "numbers").contains(&number))
 }
 
-/// A process makes a pod: its number is in the record.
+/// A process makes a pod: its number is in the record. One that arrives late, of a group that is gone, is deleted with it.
 pub fn made(state: &mut State, group: &str, pod: &str) {
     let Some(object) = state.groups.get(group) else { return };
+    let owners = state.pods.get(pod).into_iter().flat_map(|pod| pod.metadata.owner_references.iter().flatten());
+    if owners.map(|owner| &owner.uid).any(|uid| object.uid().is_some_and(|own| own != *uid)) {
+        return;
+    }
     // Who forgot everything since makes it again, or deletes it.
     let Some(record) = object.status.as_ref().and_then(|status| status.record.as_ref()) else { return };
     let own = pod.strip_prefix(group).and_then(|rest| rest.strip_prefix('-')?.parse::<u64>().ok());

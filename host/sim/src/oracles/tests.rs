@@ -1,6 +1,7 @@
 //! Each oracle can fail, and does not when all is as it has to be.
 mod members;
 mod passive;
+mod seats;
 mod shown;
 mod updates;
 

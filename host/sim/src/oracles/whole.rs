@@ -204,7 +204,8 @@ pub fn waits_in_vain(state: &State, group: &ReplicaGroup) -> Vec<String> {
     let has_room = group.spec.primaries.count(group.spec.replicas) < group.spec.replicas;
     let wants_secondaries = has_room && group.spec.commands.secondary.is_some();
     let is_idle = |pod: &&String| state.machine(pod).is_some_and(|machine| machine.app.role == Role::Stopped);
-    let idle =
-        members.iter().filter(|pod| reached(pod) && !is_elsewhere(pod)).filter(is_idle).filter(|_| wants_secondaries);
+    let may_start =
+        |pod: &&String| reached(pod) && !is_elsewhere(pod) && agree::may_start(state, &group.name_any(), pod);
+    let idle = members.iter().filter(may_start).filter(is_idle).filter(|_| wants_secondaries);
     idle.map(|pod| format!("{pod} is stopped beside {}", leaders.join(", "))).collect()
 }
