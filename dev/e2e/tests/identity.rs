@@ -7,7 +7,7 @@ use tanist_e2e::{
 };
 
 /// What there is of a kind in the stage's namespace and belongs to the group, sorted.
-fn names(stage: &Stage, kind: &str) -> Result<Vec<String>> {
+pub fn names(stage: &Stage, kind: &str) -> Result<Vec<String>> {
     let of_group = ["get", kind, "-n", &stage.namespace, "-l", "tanist.dev/group", "-o", "name"];
     let mut names: Vec<_> =
         kubectl(&of_group)?.lines().filter_map(|line| Some(line.split_once('/')?.1.to_owned())).collect();
@@ -15,12 +15,12 @@ fn names(stage: &Stage, kind: &str) -> Result<Vec<String>> {
     Ok(names)
 }
 
-fn called(prefix: &str, numbers: &[u32]) -> Vec<String> {
+pub fn called(prefix: &str, numbers: &[u32]) -> Vec<String> {
     numbers.iter().map(|number| format!("{prefix}-{number}")).collect()
 }
 
 /// Waits until the members are these, each in its role, with that many rows.
-async fn members(stage: &Stage, group: &Group, numbers: &[u32], rows: u32) -> Result<Value> {
+pub async fn members(stage: &Stage, group: &Group, numbers: &[u32], rows: u32) -> Result<Value> {
     let seen = group.ready(120).await?;
     until("the pods of the members", 60, async || Ok(names(stage, "pods")? == called("register", numbers))).await?;
     for number in numbers {
@@ -208,7 +208,7 @@ fn any_member_of_etcd_can_go() -> Outcome {
 }
 
 /// A change of the template that every pod shows.
-fn image_stays(note: &str) -> Value {
+pub fn image_stays(note: &str) -> Value {
     json!({"template": {"metadata": {"annotations": {"example.org/note": note}}}})
 }
 
@@ -272,7 +272,7 @@ fn replaced(group: &Value) -> Vec<String> {
 }
 
 /// Whose pods were deleted although they had not left.
-fn deletions(group: &Value) -> Vec<String> {
+pub fn deletions(group: &Value) -> Vec<String> {
     noted(group, "pod-deleted")
 }
 

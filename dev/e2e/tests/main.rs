@@ -4,6 +4,7 @@ mod active;
 mod agree;
 mod apart;
 mod author;
+mod beside;
 mod bombs;
 mod builtin;
 mod canary;

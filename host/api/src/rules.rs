@@ -223,6 +223,12 @@ const RULES: &[Rule] = &[
     },
     Rule {
         at: "spec",
+        point_to: ".update.strategy",
+        cel: "!has(self.commands.memberList) || self.update.strategy != 'SideBySide'",
+        say: "update.strategy cannot be SideBySide with commands.memberList: twice as many members would have to agree meanwhile; use Replace",
+    },
+    Rule {
+        at: "spec",
         point_to: ".zones.list",
         cel: "self.members.kind == 'Pods' || !has(self.zones) || !has(self.zones.list) || self.zones.list.size() == 0",
         say: "zones.list has to be empty unless members.kind is Pods: all pods of a StatefulSet are made from one template",

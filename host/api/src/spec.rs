@@ -13,7 +13,7 @@ pub use super::scaling::{RemovedVolumes, Scaling};
 pub use super::services::{Reach, ServiceOptions, Services, TrafficPolicy};
 use super::status::ReplicaGroupStatus;
 pub use super::template::{ClaimTemplate, Template};
-pub use super::update::{Batch, OnFailure, ReplaceWhen, Strategy, Update};
+pub use super::update::{Batch, CutOver, OnFailure, ReplaceWhen, Strategy, Update};
 pub use super::zones::{Zone, Zones};
 
 /// The desired state of the group.

@@ -14,15 +14,20 @@ pub struct Update {
     pub batch: Batch,
     /// Whether a member gets a new pod under its name and on its volumes, or a new member comes in its place, with `members.kind: Pods`. `Recreate`: a new pod, unless the change calls for a new member (`replaceWhen`).
     /// `Replace`: a new member, whatever changed. `ReplacePrimaries`: a new member in the place of a primary, and a new pod for the others. A new member has a new number and volumes of its own; it joins
-    /// first, and then the former one leaves. What becomes of that one's claims: `scaling.volumes`. A group without `commands.secondary` (and `memberList`) gets new pods: nobody could copy the data first.
+    /// first, and then the former one leaves. `SideBySide`: new members come in the place of all at once, and get no clients before the cut-over (`cutOver`); then clients are led to them alone, the lead moves to one of them, and the former ones leave.
+    /// What becomes of a former member's claims: `scaling.volumes`. A group without `commands.secondary` (and `memberList`) gets new pods: nobody could copy the data first.
     #[serde(default)]
     pub strategy: Strategy,
+    /// With `strategy: SideBySide`: when clients are led to the new members. `All`: when as many new members as the group has work (in their role and Ready). `One`: when one does; the former ones leave only when all do. Until then a change of `template` back to what it was
+    /// cancels the update, and with `paused` the cut-over waits.
+    #[serde(default)]
+    pub cut_over: CutOver,
     /// Changes of `template` that call for a new member, with `members.kind: Pods`: its volumes may bind a member to its node, and the new template may need another node. `NodeSelector`: `nodeSelector` has a label
     /// that it did not have, or with another value. `ResourceRequests`: the containers together request more processors or memory than before.
     #[serde(default = "replace_when")]
     #[schemars(length(max = 2), extend("x-kubernetes-list-type" = "set"))]
     pub replace_when: Vec<ReplaceWhen>,
-    /// How many members may be replaced by new members at a time: the group has that many more members meanwhile. 0: none, so that no member is replaced; those that a change calls for
+    /// How many members may be replaced by new members at a time: the group has that many more members meanwhile. With `strategy: SideBySide` all are. 0: none, so that no member is replaced; those that a change calls for
     /// wait, and get no new pod either.
     #[serde(default = "replacements")]
     #[schemars(range(max = 64))]
@@ -72,6 +77,7 @@ impl Default for Update {
         Update {
             batch: Batch::default(),
             strategy: Strategy::Recreate,
+            cut_over: CutOver::All,
             replace_when: replace_when(),
             max_concurrent_replacements: replacements(),
             paused: false,
@@ -127,6 +133,18 @@ pub enum Strategy {
     Replace,
     /// Primaries by a new member, others by a new pod.
     ReplacePrimaries,
+    /// By new members for all, which get clients together.
+    SideBySide,
+}
+
+/// When clients are led to the new members of a group that has two versions side by side (docs/requirements.md, E4, E6, E7).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum CutOver {
+    /// When all of them work.
+    #[default]
+    All,
+    /// When one of them works.
+    One,
 }
 
 /// A change of the template that calls for a new member (docs/requirements.md, B7).

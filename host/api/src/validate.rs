@@ -1,5 +1,5 @@
 //! Turns the resource into the group that decisions use. What the schema cannot refuse is refused here, with a sentence for the user.
-use crate::spec::{self, Batch, MembersKind, OnFailure, RemovedVolumes, ReplicaGroup, Strategy};
+use crate::spec::{self, Batch, CutOver, MembersKind, OnFailure, RemovedVolumes, ReplicaGroup, Strategy};
 use crate::{ANNOTATION_OVERRIDE, ANNOTATION_RECOVER, ANNOTATION_RETRY, POLICY_PREFIX};
 use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};
@@ -135,6 +135,10 @@ fn update(update: &spec::Update) -> Update {
             Strategy::Recreate => snapshot::Strategy::Recreate,
             Strategy::Replace => snapshot::Strategy::Replace,
             Strategy::ReplacePrimaries => snapshot::Strategy::ReplacePrimaries,
+            Strategy::SideBySide => snapshot::Strategy::SideBySide(match update.cut_over {
+                CutOver::All => snapshot::CutOver::All,
+                CutOver::One => snapshot::CutOver::One,
+            }),
         },
         replacements: update.max_concurrent_replacements,
         wait: update.wait_seconds,

@@ -3,6 +3,7 @@
 //! They run on every answer, and [`start`] runs again on live reads just before each command. One broken rule drops the whole answer.
 mod active;
 mod answers;
+mod beside;
 mod claims;
 mod elect;
 mod failover;
@@ -25,6 +26,7 @@ mod zones;
 
 pub use active::{becomes_active, gets_label, stays_active};
 pub use answers::reply;
+pub use beside::{goes_along, is_held_back, is_side_by_side, leaves_together};
 pub(crate) use elect::elect;
 pub use failover::{Behind, FailoverOrder, failover_alone, is_running_secondary};
 pub use hooks::{
@@ -52,7 +54,8 @@ pub use recover::{
     Asked, Serves, asked, halt_member, is_recovering, may_be_refused, recover_group, recover_member, serves,
 };
 pub use replace::{
-    is_arriving, is_being_replaced, is_down, is_replaced, leaves_its_place, may_stay, replace_member, update_next,
+    is_arriving, is_being_replaced, is_down, is_replaced, leaves_its_place, may_stay, replace_member,
+    replacement_limit, update_next,
 };
 pub use scaling::{comes_or_leaves, due_change, may_change};
 pub use seed::{SeedOrder, highest_term};

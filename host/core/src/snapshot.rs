@@ -6,7 +6,7 @@ mod member;
 mod surplus;
 
 pub use commands::{Command, Commands, Hooks, MemberCommands, Query};
-pub use group::{Batch, Failover, Former, Group, Mode, Override, RecoveryRequest, Strategy, Update};
+pub use group::{Batch, CutOver, Failover, Former, Group, Mode, Override, RecoveryRequest, Strategy, Update};
 pub use member::{Amount, Claim, ClaimMark, Container, LeftClaim, Member, Pod, QueryAnswer, Reading, Room, StartNote};
 
 use crate::contract::{MemberName, Phase, Position, Role, Timestamp};

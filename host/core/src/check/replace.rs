@@ -2,6 +2,7 @@
 //!
 //! Here is only when that begins, how long it waits, and when it is taken back. The new member has a number, a name and volumes of its own, and joins first. Then the former one leaves like any
 //! other that is not desired any more: `leave`, `membership`.
+use super::beside::{is_side_by_side, leaves_together, may_cut_over};
 use super::hooks::in_no_other_batch;
 use super::leave::{others_first, works};
 use super::membership::holds_up_others;
@@ -37,7 +38,7 @@ fn strategy(s: &Snapshot) -> Strategy {
 
 /// Whether what changed since the pod was made calls for a new member, whatever the role of this one.
 fn calls_for_new(s: &Snapshot, pod: &Pod) -> bool {
-    pod.needs_new_member || strategy(s) == Strategy::Replace
+    pod.needs_new_member || strategy(s) == Strategy::Replace || is_side_by_side(s)
 }
 
 /// Whether a new member comes in the place of this one, which stays until that one works.
@@ -82,6 +83,8 @@ pub fn replace_member(s: &Snapshot, member: &Member) -> Held {
     match is_down(s, member) {
         true if is_awaited() => kind_stays(s),
         true => nobody_leaves(s),
+        // All come at once, and nobody who works goes for them.
+        false if is_side_by_side(s) => nobody_leaves(s).and_then(|()| all_may_be_called(s)),
         false => nobody_leaves(s).and_then(|()| others_are_well(s, member)),
     }
 }
@@ -113,9 +116,16 @@ pub(super) fn keeps_pod_until_replaced(s: &Snapshot, member: &Member) -> Held {
     }
 }
 
+/// How many members may be on their way out for new ones at a time. Of two versions side by side all may.
+#[must_use]
+pub fn replacement_limit(s: &Snapshot) -> u32 {
+    let limit = s.group.update.replacements;
+    if limit > 0 && is_side_by_side(s) { u32::MAX } else { limit }
+}
+
 /// No more members are on their way out for new ones at a time than the user allows (B9). One that is down goes before one that works.
 pub(super) fn is_within_limit(s: &Snapshot, member: &Member) -> Held {
-    let limit = s.group.update.replacements;
+    let limit = replacement_limit(s);
     let counts = |other: &&Member| is_being_replaced(s, other) && (!is_down(s, member) || is_down(s, other));
     let open = s.members.iter().filter(counts).count();
     if s.group.commands.membership.is_some() {
@@ -186,6 +196,13 @@ fn others_are_well(s: &Snapshot, member: &Member) -> Held {
     Ok(())
 }
 
+/// No failover is about to begin, and the template has not failed on the first member that got it.
+fn all_may_be_called(s: &Snapshot) -> Held {
+    as_many_serve(s)?;
+    canary_allows(s)?;
+    goes_alone(s)
+}
+
 /// At least as many primaries serve as desired, and nobody else may be primary: then no failover is about to begin.
 pub(super) fn as_many_serve(s: &Snapshot) -> Held {
     let (serving, desired) = (s.serving().len(), s.group.desired_primaries());
@@ -199,12 +216,16 @@ pub(super) fn as_many_serve(s: &Snapshot) -> Held {
     }
 }
 
-/// The first member that gets a template is watched, so it goes alone (E32): nobody else is called before it has passed.
-fn goes_alone(s: &Snapshot) -> Held {
+/// Whether the first member that gets the template is watched, and has not passed yet.
+pub(super) fn is_watched_first(s: &Snapshot) -> bool {
     let update = &s.group.update;
     let has_passed = s.record.canary_of(update).is_some_and(|canary| canary.verdict == Some(Verdict::Passed));
-    let is_tried = update.canary > 0 && s.record.fallback(update).is_none() && !has_passed;
-    match s.members.iter().find(|other| is_tried && is_being_replaced(s, other)) {
+    update.canary > 0 && s.record.fallback(update).is_none() && !has_passed
+}
+
+/// The first member that gets a template is watched, so it goes alone (E32): nobody else is called before it has passed.
+fn goes_alone(s: &Snapshot) -> Held {
+    match s.members.iter().find(|other| is_watched_first(s) && is_being_replaced(s, other)) {
         Some(other) => {
             let message = format!("the member that comes in place of {} is watched first", other.name);
             Err(broken_by(Rule::NotAtRest, &other.name, message))
@@ -252,6 +273,9 @@ pub fn leaves_its_place(s: &Snapshot, member: &Member) -> Held {
         if let Some(why) = why {
             return Err(broken_by(Rule::StayersFirst, &member.name, format!("{} stays for now: {why}", member.name)));
         }
+    }
+    if for_template && leaves_together(s, member) {
+        may_cut_over(s)?;
     }
     its_place_is_taken(s, member)
 }

@@ -2,6 +2,7 @@
 //!
 //! A pod is deleted at once where nothing is lost by it: nothing runs in it. Otherwise one member after the other goes, or one batch (`spec.update.batch`), each only while all the others are in
 //! their role, and the primary last. All of it is held twice, when it is decided and on live reads just before the pod is deleted.
+use super::beside::is_side_by_side;
 use super::hooks::in_no_other_batch;
 use super::rebalance::{has_been_ready, members_are_there, primaries_serve};
 use super::replace::{is_arriving, is_being_replaced, keeps_pod_until_replaced};
@@ -422,7 +423,10 @@ pub(super) fn others_are_updated(s: &Snapshot, primary: &Member) -> Held {
         let is_gone = m.pod.as_ref().is_some_and(is_taken_away);
         is_gone && s.record.member(&m.name).primary_term == Some(s.record.term)
     };
-    let is_before = |m: &&Member| m.name != primary.name && !s.serves(m) && awaits_update(s, m) && !goes(m);
+    // Of two versions side by side those of before stay as they are, until the primary among the new ones has the template, too.
+    let stays = |m: &Member| is_side_by_side(s) && is_being_replaced(s, m);
+    let is_before =
+        |m: &&Member| m.name != primary.name && !s.serves(m) && awaits_update(s, m) && !goes(m) && !stays(m);
     let other = s.members.iter().find(is_before);
     match other {
         Some(other) => Err(broken_by(

@@ -168,6 +168,18 @@ pub enum Strategy {
     Replace,
     /// The same for primaries; others get a new pod.
     ReplacePrimaries,
+    /// New members come in the place of all, and get clients together (E4).
+    SideBySide(CutOver),
+}
+
+/// When clients are led to the new members of a group that has two versions side by side (E4, E6, E7).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum CutOver {
+    /// When as many of them as the group has members are in their role and Ready.
+    #[default]
+    All,
+    /// When one of them is.
+    One,
 }
 
 /// How many members get a new pod at a time (B27).

@@ -1,4 +1,5 @@
 //! Route: Services lead to members that serve in their role, and these count as Ready; claims get the memory of a confirmed role.
+use crate::check;
 use crate::contract::{Phase, Role};
 use crate::memory;
 use crate::plan::{Action, Plan, route_word};
@@ -21,12 +22,14 @@ fn route(s: &Snapshot, plan: &mut Plan, member: &Member, none_to_start: bool) {
     if role == Role::Unknown || plan.touches(&member.name) || s.record.intent_of(&member.name).is_some() {
         return;
     }
-    let shown = if s.confirmed(member, role) && !(role == Role::Primary && s.is_surplus(member)) {
+    let is_held_back = check::is_held_back(s, member);
+    let shown = if s.confirmed(member, role) && !is_held_back && !(role == Role::Primary && s.is_surplus(member)) {
         route_word(role)
     } else {
         None
     };
-    let ready = has_vote(s, member) && (shown.is_some() || (role == Role::Stopped && none_to_start));
+    let is_well = shown.is_some() || is_held_back || role == Role::Stopped && none_to_start;
+    let ready = has_vote(s, member) && is_well;
     let planned = plan.actions.iter().any(|a| matches!(a, Action::Route { member: m, .. } if m == &member.name));
     if shown.is_none() && planned && !ready {
         return; // the unroute step has planned it already

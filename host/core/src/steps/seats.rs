@@ -33,8 +33,10 @@ pub fn settle(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
         } else if !takes_away && check::leaves_its_place(s, member).is_ok() {
             seats.replaced.remove(&member.ordinal);
             seats.leaving.insert(member.ordinal);
-            // One after the other: what holds for the next one is another question.
-            break;
+            // One after the other: what holds for the next one is another question. Of two versions side by side those that work leave together.
+            if !check::leaves_together(s, member) {
+                break;
+            }
         }
     }
     if seats.replaced.len() != before {

@@ -204,7 +204,9 @@ fn chosen<'s>(s: &'s Snapshot, plan: &mut Plan, answered: &Answered, ranking: &R
 /// Replaces the pod of the first member, and of all others that may go along with it, or calls a new member in its place. Says whose.
 fn replace_batch(s: &Snapshot, plan: &mut Plan, members: &[&Member], why: &str) -> String {
     if let Some(first) = members.first().filter(|first| check::is_replaced(s, first)) {
-        return call_new(s, plan, first, why);
+        let others = members.iter().skip(1).filter(|other| check::goes_along(s, other));
+        return others
+            .fold(call_new(s, plan, first, why), |said, other| format!("{said}; {}", call_new(s, plan, other, why)));
     }
     // The rules are held against what will be when the others are gone.
     let mut then = s.clone();
@@ -253,7 +255,7 @@ fn announce(s: &Snapshot, plan: &mut Plan, members: BTreeSet<MemberName>) -> Str
 /// new one that comes in its place does so in the place of this one.
 pub(super) fn call_new(s: &Snapshot, plan: &mut Plan, member: &Member, why: &str) -> String {
     if let Some(seats) = &mut plan.record.seats {
-        let limit = usize::try_from(s.group.update.replacements).unwrap_or(usize::MAX);
+        let limit = usize::try_from(check::replacement_limit(s)).unwrap_or(usize::MAX);
         let well = s.members.iter().rev().find(|m| check::is_being_replaced(s, m) && !check::is_down(s, m));
         let instead = well.filter(|_| seats.replaced.len() >= limit).and_then(|m| seats.replaced.remove(&m.ordinal));
         seats.replaced.insert(member.ordinal, instead.unwrap_or(seats.next));

@@ -74,6 +74,9 @@ fn nobody_is_stopped_for_an_election() {
     let s = elected(Role::Primary, Role::Primary);
     let plan = decide(&s, &Natural);
     assert_eq!((begun(&plan), led(&plan, 1).contains(&(Some("primary"), true))), (vec![], false));
+    let mut known = s.clone();
+    known.members.iter_mut().for_each(|member| member.position = Position::Known(sequence("9")));
+    assert_eq!(decide(&known, &Natural).stalled, None, "no question arises to which there is no answer");
     assert_eq!(against(&s, Verb::Demote, 1), Some(Rule::NotSurplus));
     let mut plain = s.clone();
     plain.group.commands.membership = None;
@@ -99,6 +102,8 @@ fn whom_a_majority_removed_keeps_nobody_from_leading() {
     assert_eq!(joins(&s), None);
     s.lists.clear();
     assert_eq!(joins(&s), Some(Rule::PrimaryLimit), "nobody says so");
+    s.record.membership.as_mut().unwrap().members.retain(|listed| listed.member != Some(db(2)));
+    assert_eq!(joins(&s), Some(Rule::PrimaryLimit), "what is remembered may be older than what was added since");
 }
 
 // D25: the disruption budget keeps as many members Ready as a majority is, so nobody is Ready who has no vote.
@@ -119,6 +124,10 @@ fn nobody_is_ready_without_a_vote() {
         entries.filter(|e| e.name == Some(db(3))).for_each(|e| e.vote = tanist_core::membership::Vote::Learner);
     }
     assert_eq!((ready(&learner, 0), ready(&learner, 3)), (Some(true), Some(false)));
+    let is_fenced = |action: &Action| matches!(action, Action::Route { role: Some(_), version: Some(_), .. });
+    let routes: Vec<_> = decide(&learner, &Natural).actions;
+    let routes: Vec<_> = routes.iter().filter(|a| matches!(a, Action::Route { role: Some(_), .. })).collect();
+    assert!(routes.len() == 4 && routes.into_iter().all(is_fenced), "S6, S30: also the role of one that is not Ready");
     // It was removed and is stopped, and the next removal waits.
     let mut removed = s.clone();
     (removed.group.replicas, removed.group.primaries, removed.group.removal_rest) = (3, 3, 3_600);
@@ -266,7 +275,8 @@ fn a_member_whose_start_was_not_awaited_serves_all_the_same() {
             let known = s.record.member_mut(&db(ordinal));
             (known.started, known.failures) = (Some(started), 2);
         }
-        let identity = s.record.member(&db(0)).claim_uid.clone();
+        let identity = Some("data=that of another pod".to_owned());
+        s.record.member_mut(&db(0)).claim_uid.clone_from(&identity);
         let plan = decide(&s, &Natural);
         assert_eq!(begun(&plan), []);
         let again = Snapshot { record: plan.record.clone(), ..s.clone() };
@@ -400,7 +410,9 @@ fn who_has_not_said_its_list_is_left_alone_for_a_moment() {
         let started = Started { term: 1, target: false, before, followed: false, peer_stopped: false };
         s.record.member_mut(&db(2)).started = Some(started);
         s.lists.remove(&db(2));
-        assert_eq!(begun(&decide(&s, &Natural)), []);
+        s.members.iter_mut().for_each(|member| member.position = Position::Known(sequence("9")));
+        let plan = decide(&s, &Natural);
+        assert_eq!((begun(&plan), plan.stalled), (vec![], None));
         let verb = if primaries == 1 { Verb::Follow } else { Verb::Demote };
         assert!(against(&s, verb, 2).is_some());
         s.group.commands.membership = None;
@@ -445,6 +457,10 @@ fn who_is_listed_is_adopted_also_when_nobody_else_is_known() {
     s.members.iter_mut().flat_map(|member| &mut member.claims).for_each(|claim| claim.mark = None);
     s.members[2].reading.role = Role::Stopped;
     s.lists.remove(&db(2));
+    // Nobody leads for a moment, because they elect.
+    s.group.primaries = 1;
+    s.group.commands.secondary = Some(setting::command("secondary"));
+    s.members.iter_mut().take(2).for_each(|member| member.reading.role = Role::Secondary);
     let plan = decide(&s, &Natural);
     let terms: Vec<_> = (0..3).map(|ordinal| plan.record.member(&db(ordinal)).term).collect();
     assert_eq!((plan.record.term, terms), (1, vec![Some(1), Some(1), None]));

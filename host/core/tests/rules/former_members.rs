@@ -1,6 +1,6 @@
 //! Members that agree, whose pods the operator makes: one in whose place a new one comes stays until that one works (B8, D11, D25), and goes first only where it is in the way (D8).
 use super::super::support::policies::Natural;
-use super::super::support::sequence;
+use super::super::support::{db, sequence};
 use super::division::{seats, zones};
 use super::membership::agreeing_of;
 use super::replace::{called, set};
@@ -29,6 +29,40 @@ fn nobody_is_asked_whom_to_stop_while_a_former_member_serves_on() {
     let plan = decide(&one_serves_on(), &Natural);
     assert!(plan.decisions.iter().all(|decision| decision.point != Point::Demote), "{:?}", plan.decisions);
     assert_eq!(plan.stalled, None);
+    // Nor while another one leaves, too, and is still listed.
+    let mut two = agreeing_of(5, 5).observe();
+    two.group = Group { makes_pods: true, ..one_serves_on().group };
+    let seats = Seats { numbers: set(&[0, 1, 2, 3, 4]), leaving: set(&[1]), next: 5, ..Seats::default() };
+    two.record.seats = Some(Seats { replaced: called(&[2]), ..seats });
+    two.members.iter_mut().for_each(|member| member.position = Position::Known(sequence("9")));
+    let plan = decide(&two, &Natural);
+    assert!(plan.decisions.iter().all(|decision| decision.point != Point::Demote), "{:?}", plan.decisions);
+    assert_eq!(plan.stalled, None);
+}
+
+// D11: it does not count among those that serve for good: one that was removed serves on beside it until as many as desired do.
+#[test]
+fn a_former_member_that_serves_on_takes_no_other_ones_place() {
+    let mut s = one_serves_on();
+    s.record.seats.as_mut().unwrap().leaving = set(&[3]);
+    for heard in s.lists.values_mut() {
+        heard.list.as_mut().unwrap().entries.retain(|entry| entry.name != Some(db(3)));
+    }
+    s.record.membership.as_mut().unwrap().members.retain(|listed| listed.member != Some(db(3)));
+    let of = |s: &Snapshot| check::demote_member(s, &s.serving(), &s.members[3]).map_err(|violation| violation.rule);
+    assert_eq!(of(&s), Err(Rule::NotSurplus), "db-0 and db-1 serve, and db-2 on its way out");
+    s.record.seats.as_mut().unwrap().replaced.clear();
+    assert_eq!(of(&s), Ok(()));
+}
+
+// C74: nor does it stand for one that is down.
+#[test]
+fn a_former_member_that_serves_on_stands_for_nobody() {
+    let mut s = one_serves_on();
+    let of = |s: &Snapshot| check::rebalance_group(s).map_err(|violation| violation.rule);
+    assert_ne!(of(&s), Err(Rule::NobodyServes));
+    s.members[1].reading.role = Role::Stopped;
+    assert_eq!(of(&s), Err(Rule::NobodyServes));
 }
 
 // D25: it is one of the desired members meanwhile, so nothing is overdue because of it.

@@ -6,6 +6,7 @@ mod alone;
 mod answers;
 mod batches;
 mod behind;
+mod beside;
 mod canary;
 mod changes;
 pub mod checks;

@@ -7,7 +7,9 @@ use crate::strikes::users;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeSet;
-use tanist_api::spec::{Batch, ClaimTemplate, ClusterState, MembersKind, OnFailure, Primaries, StateKey, Strategy};
+use tanist_api::spec::{
+    Batch, ClaimTemplate, ClusterState, CutOver, MembersKind, OnFailure, Primaries, StateKey, Strategy,
+};
 use tanist_api::{Command, ReplicaGroup};
 
 /// The faults of a life.
@@ -144,14 +146,18 @@ pub fn pods_by_operator(group: &mut ReplicaGroup) {
     group.spec.volume_claim_templates = vec![volume()];
 }
 
-/// Of the lives in which the operator makes the pods, in one of three a changed template brings new members in the place of all, in one of six in the place of primaries; one at a time, or two.
+/// Of the lives in which the operator makes the pods, in one of three a changed template brings new members in the place of all, in one of six in the place of primaries; one at a time, or two. In one of four
+/// they come side by side, if the members do not agree.
 fn replaced(seed: u64, group: &mut ReplicaGroup) {
+    let agree = group.spec.commands.member_list.is_some();
     let update = &mut group.spec.update;
     update.strategy = match seed % 29 {
         0..=9 => Strategy::Replace,
         10..=14 => Strategy::ReplacePrimaries,
+        15..=21 if !agree => Strategy::SideBySide,
         _ => Strategy::Recreate,
     };
+    update.cut_over = if seed % 7 < 2 { CutOver::One } else { CutOver::All };
     update.max_concurrent_replacements = if seed % 31 < 10 { 2 } else { 1 };
 }
 

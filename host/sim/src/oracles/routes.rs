@@ -1,5 +1,5 @@
 //! Where clients are led: only to members that are in that role, and never to more primaries than the group may have (S22, S23, S31).
-use super::passive;
+use super::{passive, seats};
 use crate::clients;
 use crate::world::State;
 use kube::ResourceExt;
@@ -75,6 +75,9 @@ pub fn routes(state: &mut State, pod: &str, is_label: bool) {
     let Some(shown) = shown(state, pod, false).filter(|shown| !state.oracles.forged.contains(&shown.uid)) else {
         return;
     };
+    if is_label && shown.role == "secondary" {
+        seats::shows(state, &shown.group, pod);
+    }
     clients::accept_by_hand(state, &shown.group);
     see_roles(state);
     let mut seen = state.oracles.seen.iter();

@@ -1,6 +1,6 @@
 //! Members by identity (`spec.members.kind: Pods`, D23, B9): a number is used once, no member is made that the record does not know, and who stays has what was acknowledged.
 use super::number;
-use crate::controllers::{claim_of, desired, is_desired, is_misplaced};
+use crate::controllers::{claim_of, desired, is_desired, is_misplaced, present_revision};
 use crate::faults::Fault;
 use crate::world::State;
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -9,6 +9,7 @@ use kube::ResourceExt;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use tanist_api::ReplicaGroup;
+use tanist_api::spec::{CutOver, Strategy};
 use tanist_core::contract::Role;
 
 /// The numbers in that field of the seats.
@@ -40,7 +41,10 @@ pub(super) fn written(state: &mut State, group: &ReplicaGroup, before: Option<&V
         state.breaks("D23", format!("{name} uses the number {number} again"));
     }
     let replaced = |record: &Value| record.pointer("/seats/replaced").and_then(Value::as_object).map_or(0, Map::len);
-    let most = usize::try_from(group.spec.update.max_concurrent_replacements).unwrap_or(usize::MAX);
+    let most = match group.spec.update.strategy {
+        Strategy::SideBySide => usize::MAX,
+        _ => usize::try_from(group.spec.update.max_concurrent_replacements).unwrap_or(usize::MAX),
+    };
     if replaced(record) > replaced(before) && replaced(record) > most {
         state.breaks(
             "B9",
@@ -79,10 +83,38 @@ fn let_go(state: &mut State, group: &ReplicaGroup, record: &Value, member: &str)
     let has_learners = group.spec.commands.member_promote.is_some();
     let is_listed = state.agreements.get(&name).is_some_and(|agreement| agreement.named(member).is_some());
     let goes_first = is_listed && !has_learners;
-    if !goes_first && u32::try_from(there).is_ok_and(|there| there < group.spec.replicas) {
+    // Nobody stops before all are there.
+    let update = &group.spec.update;
+    let needed = match (update.strategy, update.cut_over) {
+        (Strategy::SideBySide, CutOver::One) => 1,
+        _ => group.spec.replicas,
+    };
+    if !goes_first && u32::try_from(there).is_ok_and(|there| there < needed) {
         let message = format!("{member} is to leave, and {there} of {} others were in a role", group.spec.replicas);
         state.breaks("B8", message);
     }
+}
+
+/// Clients are led to a secondary: of two versions side by side not to a new one while those of before stay (E4).
+pub(super) fn shows(state: &mut State, group: &str, pod: &str) {
+    let Some(object) = state.groups.get(group).filter(|group| is_side_by_side(group)) else { return };
+    let record = object.status.as_ref().and_then(|status| status.record.as_ref());
+    let replaced = record.and_then(|record| record.pointer("/seats/replaced")?.as_object());
+    let own = pod.strip_prefix(group).and_then(|rest| rest.strip_prefix('-')?.parse::<u64>().ok());
+    let present = present_revision(state, group);
+    let is_older = |number: &String| {
+        let former = state.pods.get(&format!("{group}-{number}"));
+        former.is_some_and(|pod| pod.labels().get("controller-revision-hash") != present.as_ref())
+    };
+    let came_for = |(former, first): (&String, &Value)| first.as_u64() <= own && is_older(former);
+    if own.is_some() && replaced.into_iter().flatten().any(came_for) {
+        state.breaks("E4", format!("clients are led to {pod} before the cut-over"));
+    }
+}
+
+/// Whether new members come in the place of all at once. Where zones are named members move one by one, too.
+fn is_side_by_side(group: &ReplicaGroup) -> bool {
+    group.spec.update.strategy == Strategy::SideBySide && group.spec.zones.list.is_empty()
 }
 
 /// A StatefulSet makes the pods of a group from now on: it would make each member that there was, and no other.

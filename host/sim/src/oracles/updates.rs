@@ -33,7 +33,8 @@ pub(super) fn replaces(state: &mut State, pod: &str, is_well: bool) {
         spec.replicas > 1 && spec.primaries == Primaries::Count(1) && spec.commands.secondary.is_some()
     });
     // One that was never in a role has nothing that another member could take over.
-    let is_replaced = spec.is_some_and(|spec| spec.update.strategy == Strategy::Replace && has_numbers(state, pod));
+    let of_all = [Strategy::Replace, Strategy::SideBySide];
+    let is_replaced = spec.is_some_and(|spec| of_all.contains(&spec.update.strategy) && has_numbers(state, pod));
     let is_primary = state.machine(pod).is_some_and(|machine| machine.app.role == Role::Primary);
     // One whose image does not exist stays alone with that, however long nobody corrects it (E5). A deletion that was on its way finds it.
     let update = spec.map(|spec| spec.update.batch);

@@ -136,6 +136,10 @@ const RULES: &[(&str, Rule)] = &[
         let recreates = own.pointer("/update/strategy").is_none_or(|strategy| strategy == "Recreate");
         recreates || own.pointer("/members/kind").is_some_and(|kind| kind == "Pods")
     }),
+    ("!has(self.commands.memberList) || self.update.strategy != 'SideBySide'", |own| {
+        let beside = own.pointer("/update/strategy").is_some_and(|strategy| strategy == "SideBySide");
+        !beside || own.pointer("/commands/memberList").is_none()
+    }),
     (
         "self.members.kind == 'Pods' || !has(self.zones) || !has(self.zones.list) || self.zones.list.size() == 0",
         |own| !has_zones(own) || own.pointer("/members/kind").is_some_and(|kind| kind == "Pods"),

@@ -3,6 +3,7 @@ use super::*;
 use crate::oracles::seats as judge;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use tanist_api::spec::Strategy;
 
 /// The record of a group whose members have these numbers, the next one as given, and what else `more` says of them.
 fn numbered(numbers: &[u64], next: u64, more: &Value) -> Value {
@@ -102,4 +103,22 @@ async fn a_statefulset_that_takes_members_with_it_is_seen() {
     assert_eq!(state.broken, [""; 0]);
     judge::dropped(&mut state, &set("set"));
     assert_eq!(state.broken, ["D23: db-1 goes with the StatefulSet db"]);
+}
+
+#[tokio::test]
+async fn clients_of_a_new_member_before_the_cut_over_are_seen() {
+    let world = seated(&[0, 1], 2, &json!({"replaced": {"0": 1}}));
+    let mut state = world.lock();
+    judge::shows(&mut state, "db", "db-1");
+    assert_eq!(state.broken, [""; 0], "one by one each gets its clients");
+    let mut group = state.groups["db"].clone();
+    group.spec.update.strategy = Strategy::SideBySide;
+    state.groups.insert("db".into(), group);
+    judge::shows(&mut state, "db", "db-0");
+    assert_eq!(state.broken, [""; 0]);
+    let mut pod = Pod::clone(&state.pods["db-0"]);
+    pod.metadata.labels = Some([("controller-revision-hash".to_owned(), "older".to_owned())].into());
+    state.pods.insert("db-0".into(), pod.into());
+    judge::shows(&mut state, "db", "db-1");
+    assert_eq!(state.broken, ["E4: clients are led to db-1 before the cut-over"]);
 }
