@@ -225,7 +225,13 @@ const RULES: &[Rule] = &[
         at: "spec",
         point_to: ".update.strategy",
         cel: "!has(self.commands.memberList) || self.update.strategy != 'SideBySide'",
-        say: "update.strategy cannot be SideBySide with commands.memberList: twice as many members would have to agree meanwhile; use Replace",
+        say: "update.strategy cannot be SideBySide with commands.memberList: twice as many members would have to agree meanwhile; choose Replace",
+    },
+    Rule {
+        at: "spec",
+        point_to: ".replicas",
+        cel: "self.replicas <= 500 || self.update.strategy != 'SideBySide'",
+        say: "replicas has to be at most 500 with update.strategy SideBySide: there are twice as many members meanwhile, and a group has at most 1000",
     },
     Rule {
         at: "spec",

@@ -14,11 +14,11 @@ pub struct Update {
     pub batch: Batch,
     /// Whether a member gets a new pod under its name and on its volumes, or a new member comes in its place, with `members.kind: Pods`. `Recreate`: a new pod, unless the change calls for a new member (`replaceWhen`).
     /// `Replace`: a new member, whatever changed. `ReplacePrimaries`: a new member in the place of a primary, and a new pod for the others. A new member has a new number and volumes of its own; it joins
-    /// first, and then the former one leaves. `SideBySide`: new members come in the place of all at once, and get no clients before the cut-over (`cutOver`); then clients are led to them alone, the lead moves to one of them, and the former ones leave.
+    /// first, and then the former one leaves. `SideBySide`: new members come in the place of all at once, and no reader reaches them before the cut-over (`cutOver`); then readers are led to them alone, the lead moves to one of them, and the former ones leave.
     /// What becomes of a former member's claims: `scaling.volumes`. A group without `commands.secondary` (and `memberList`) gets new pods: nobody could copy the data first.
     #[serde(default)]
     pub strategy: Strategy,
-    /// With `strategy: SideBySide`: when clients are led to the new members. `All`: when as many new members as the group has work (in their role and Ready). `One`: when one does; the former ones leave only when all do. Until then a change of `template` back to what it was
+    /// With `strategy: SideBySide`: when readers are led to the new members. `All`: when as many members with the present template as the group has are in their role and Ready. `One`: when one is; the former ones leave only when all are. Before the cut-over a change of `template` back to what it was
     /// cancels the update, and with `paused` the cut-over waits.
     #[serde(default)]
     pub cut_over: CutOver,
@@ -137,7 +137,7 @@ pub enum Strategy {
     SideBySide,
 }
 
-/// When clients are led to the new members of a group that has two versions side by side (docs/requirements.md, E4, E6, E7).
+/// When readers are led to the new members of a group that has two versions side by side (docs/requirements.md, E4, E6, E7).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum CutOver {
     /// When all of them work.

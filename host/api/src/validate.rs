@@ -135,10 +135,11 @@ fn update(update: &spec::Update) -> Update {
             Strategy::Recreate => snapshot::Strategy::Recreate,
             Strategy::Replace => snapshot::Strategy::Replace,
             Strategy::ReplacePrimaries => snapshot::Strategy::ReplacePrimaries,
-            Strategy::SideBySide => snapshot::Strategy::SideBySide(match update.cut_over {
-                CutOver::All => snapshot::CutOver::All,
-                CutOver::One => snapshot::CutOver::One,
-            }),
+            Strategy::SideBySide => snapshot::Strategy::SideBySide,
+        },
+        cut_over: match update.cut_over {
+            CutOver::All => snapshot::CutOver::All,
+            CutOver::One => snapshot::CutOver::One,
         },
         replacements: update.max_concurrent_replacements,
         wait: update.wait_seconds,

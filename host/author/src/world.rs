@@ -68,6 +68,7 @@ pub fn snapshot(case: &Case) -> Snapshot {
         surplus_claims: Vec::new(),
         left_claims: Vec::new(),
         cluster_state: Default::default(),
+        strangers: BTreeSet::new(),
     }
 }
 

@@ -30,7 +30,7 @@ use std::fmt::Write;
 use tanist_api::spec::MembersKind;
 use tanist_api::{ANNOTATION_APPLIED, ANNOTATION_INSTALLATION, LABEL_GROUP, ReplicaGroup};
 use tanist_core::record::Record;
-use tanist_core::roster::Roster;
+use tanist_core::roster::{Roster, Seat};
 use tanist_core::snapshot::Group;
 
 /// The settings of the installation that the objects of every group contain.
@@ -51,7 +51,7 @@ pub struct Size {
     pub desired: u32,
     /// How many of them have a vote, by the last list on which the application's members agreed. 0: there is none.
     pub voters: usize,
-    /// How many members there are beyond that meanwhile, because new ones come in the place of others.
+    /// How many of those that are there beyond that, because new ones come in the place of others, were in no role yet.
     pub spare: u32,
     /// What makes the pods. Absent: what the spec says.
     pub makers: Option<Makers>,
@@ -73,7 +73,10 @@ impl Size {
     #[must_use]
     pub fn of(group: &Group, roster: Roster<'_>, record: &Record) -> Self {
         let voters = record.membership.as_ref().map_or(0, |known| known.voters());
-        let spare = roster.desired().saturating_sub(group.replicas);
+        let extra = roster.size().saturating_sub(group.replicas);
+        let is_new = |seat: &Seat| record.member(&seat.name).term.is_none();
+        let new = roster.seats().filter(is_new).take(usize::try_from(extra).unwrap_or(usize::MAX)).count();
+        let spare = u32::try_from(new).unwrap_or(extra);
         Size { replicas: roster.size(), desired: group.replicas, voters, spare, makers: None }
     }
 }

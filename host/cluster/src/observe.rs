@@ -294,7 +294,7 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
     let mut members = world.members(&object, about, &known, now);
     world.find_successors(&mut members, &used);
     let surplus_claims = world.surplus_claims(Roster::new(&group, set.as_ref(), &record), &members, &record);
-    let left_claims = world.left_claims(&group, &members, &record);
+    let (left_claims, strangers) = (world.left_claims(&group, &members, &record), world.strangers(&group, &members));
     let Nodes { nodes, deleted: deleted_nodes, .. } = place(ctx, &object, &world, &record, &mut members, now).await?;
     if let Some(set) = &mut set {
         set.missing = match group.makes_pods {
@@ -321,6 +321,7 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
         surplus_claims,
         left_claims,
         cluster_state,
+        strangers,
     };
     let template = world.numbered(used, &snapshot.record).filter(|_| !matches!(past, Past::Unreadable(_)));
     let unreadable = if let Past::Unreadable(error) = past { Some(error) } else { numbers.err() };

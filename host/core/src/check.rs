@@ -26,7 +26,7 @@ mod zones;
 
 pub use active::{becomes_active, gets_label, stays_active};
 pub use answers::reply;
-pub use beside::{goes_along, is_held_back, is_side_by_side, leaves_together};
+pub use beside::{goes_along, held_back, is_side_by_side, leaves_together};
 pub(crate) use elect::elect;
 pub use failover::{Behind, FailoverOrder, failover_alone, is_running_secondary};
 pub use hooks::{

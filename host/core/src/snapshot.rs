@@ -59,6 +59,8 @@ pub struct Snapshot {
     pub left_claims: Vec<LeftClaim>,
     /// The ConfigMap of `spec.clusterState`.
     pub cluster_state: state::Stored,
+    /// Names of pods to which clients are led as to a primary of this group, and which another object made: a group of the same name that is gone, and whose pods are not deleted yet.
+    pub strangers: BTreeSet<String>,
 }
 
 /// A Kubernetes object of the group as desired.

@@ -136,7 +136,7 @@ pub fn report(s: &Snapshot, plan: &Plan, policies: &PolicyHealth, trouble: Optio
     conditions.extend(rescaling(&now, plan));
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let update = update::update(&now);
-    let settled = if still > 0 { settled.min(desired) } else { settled };
+    let settled = if still > 0 { settled.saturating_add(go_on(&now)).min(desired) } else { settled };
     Report { conditions, members, primaries, settled: number(settled), updated: number(updated), update }
 }
 
@@ -246,7 +246,19 @@ fn settled(s: &Snapshot, m: &Member) -> bool {
 /// Whether the member comes in the place of another one, which is still there, and is in no role yet; or it leaves, because the one that came in its place is.
 fn changes_places(s: &Snapshot, m: &Member) -> bool {
     let Some(seats) = s.record.seats.as_ref().filter(|_| s.group.makes_pods) else { return false };
-    seats.is_successor(m.ordinal) && !settled(s, m) || seats.leaving.contains(&m.ordinal)
+    // After the cut-over nobody is called any more, and some of the new ones may still be on their way.
+    let is_on_its_way =
+        || check::is_side_by_side(s) && !seats.leaving.is_empty() && s.record.member(&m.name).term.is_none();
+    (seats.is_successor(m.ordinal) || is_on_its_way()) && !settled(s, m) || seats.leaving.contains(&m.ordinal)
+}
+
+/// How many members of the former version go on beside the new ones after the cut-over, because some of these are still on their way.
+fn go_on(s: &Snapshot) -> usize {
+    let Some(seats) = s.record.seats.as_ref().filter(|_| check::is_side_by_side(s)) else { return 0 };
+    let desired = usize::try_from(s.group.replicas).unwrap_or(usize::MAX);
+    let stay = s.members.iter().filter(|m| !seats.leaving.contains(&m.ordinal) && settled(s, m)).count();
+    let former = s.members.iter().filter(|m| seats.leaving.contains(&m.ordinal) && settled(s, m)).count();
+    former.min(desired.saturating_sub(stay))
 }
 
 /// Whether the members are those that are desired, and each is in its role. New ones that are still to come in the place of others may be missing, or be there already.
@@ -255,7 +267,8 @@ fn is_whole(s: &Snapshot, settled: usize) -> bool {
     let there = s.members.iter().filter(|m| !changes_places(s, m)).count();
     let leading = s.serving().iter().filter(|m| !s.is_extra(m)).count();
     let may_be = number(s.group.replicas)..=number(s.roster().desired());
-    leading == s.group.desired_primaries() && settled == there && may_be.contains(&settled)
+    let is_enough = may_be.contains(&settled.saturating_add(go_on(s)));
+    leading == s.group.desired_primaries() && settled == there && is_enough
 }
 
 fn ready(s: &Snapshot, plan: &Plan, primaries: &[MemberName], settled: usize) -> Condition {
@@ -277,7 +290,7 @@ fn ready(s: &Snapshot, plan: &Plan, primaries: &[MemberName], settled: usize) ->
         "{} of {} primaries serve, {} of {desired} members are in their role",
         primaries.len(),
         s.group.primaries,
-        settled.min(desired)
+        settled.saturating_add(go_on(s)).min(desired)
     );
     if is_whole(s, settled) {
         // The readiness of pods follows within seconds; until then Services do not lead to all members.
@@ -299,6 +312,9 @@ fn ready(s: &Snapshot, plan: &Plan, primaries: &[MemberName], settled: usize) ->
             let how = match s.group.update.mode {
                 Mode::ByHand => "it reaches a pod when you delete it",
                 Mode::Paused => "spec.update.paused is set",
+                Mode::ByOperator if s.members.iter().any(|m| check::is_replaced(s, m)) => {
+                    "new members come in the place of the former ones"
+                }
                 Mode::ByOperator => match s.group.update.batch {
                     Batch::Member => "the pods are replaced one after the other",
                     Batch::Zone => "the pods are replaced zone by zone",

@@ -135,6 +135,7 @@ pub fn snapshot(now: Timestamp, node: Node) -> Snapshot {
         surplus_claims: Vec::new(),
         left_claims: Vec::new(),
         cluster_state: Default::default(),
+        strangers: BTreeSet::new(),
     }
 }
 

@@ -31,6 +31,12 @@ fn how_many_are_on_their_way_is_counted() {
     let record = Record { seats: Some(seats), ..Record::default() };
     let size = Size::of(&group, Roster::new(&group, None, &record), &record);
     assert_eq!((size.replicas, size.desired, size.spare), (group.replicas + 1, group.replicas, 1));
+    // Once it was in a role it counts: one of all may be disturbed, and not all of a former version at once (E4).
+    let mut arrived = record.clone();
+    for ordinal in 0..4 {
+        arrived.member_mut(&format!("{}-{ordinal}", group.name).into()).term = Some(1);
+    }
+    assert_eq!(Size::of(&group, Roster::new(&group, None, &arrived), &arrived).spare, 0);
 }
 
 // D25: a majority of the voters, or of the members that are desired if those are more.

@@ -139,7 +139,7 @@ impl World {
         }
     }
 
-    fn owner(&self, pod: &Pod, group: &Group) -> Owner {
+    pub(super) fn owner(&self, pod: &Pod, group: &Group) -> Owner {
         let controller = pod.owner_references().iter().find(|owner| owner.controller == Some(true));
         let set = self.own_set(group).and_then(ResourceExt::uid);
         match controller {

@@ -207,6 +207,19 @@ async fn pods_of_a_group_of_before_have_seats() {
     let seats = s.record.seats.as_ref().unwrap();
     assert_eq!((seats.numbers.contains(&5), seats.next), (true, 6));
     assert!(s.members.iter().any(|m| m.ordinal == 5 && m.pod.is_none()), "{:?}", s.members);
+    // S22, S23: clients may be led to them for a while.
+    assert!(s.strangers.is_empty(), "{:?}", s.strangers);
+    for number in [1, 5] {
+        stub.change(&pod(number), |object| object["metadata"]["labels"]["tanist.dev/role"] = "primary".into());
+    }
+    let ready = |is: &str| {
+        let conditions = json!([{"type": "Ready", "status": is}]);
+        stub.change(&pod(5), |object| object["status"]["conditions"] = conditions);
+    };
+    ready("True");
+    assert_eq!(look(&stub).await.strangers, ["db-5".to_owned()].into(), "db-1 is its own");
+    ready("False");
+    assert!(look(&stub).await.strangers.is_empty(), "nobody reaches it");
 }
 
 // While the API server refuses the present template, a pod that is lost is made from the one that was noted, as by a StatefulSet.

@@ -86,6 +86,7 @@ pub fn told(objects: Objects, now: Timestamp) -> Result<Told, Error> {
     let guessed = recollect(&mut members, rows, &record, now);
     let surplus_claims = world.surplus_claims(Roster::new(&group, set.as_ref(), &record), &members, &record);
     let left_claims = world.left_claims(&group, &members, &record);
+    let strangers = world.strangers(&group, &members);
     let (nonce, objects) = ("told".to_owned(), Vec::new());
     let (evidence, ended, deleted_nodes) = (BTreeMap::new(), BTreeSet::new(), deleted_nodes(nodes.as_ref(), &record));
     let snapshot = Snapshot {
@@ -109,6 +110,7 @@ pub fn told(objects: Objects, now: Timestamp) -> Result<Told, Error> {
         left_claims,
         // Who looks from outside starts nobody.
         cluster_state: tanist_core::state::Stored::Absent,
+        strangers,
     };
     Ok(Told { snapshot, guessed })
 }

@@ -1,5 +1,5 @@
 //! The objects of a group as they exist in Kubernetes, and what a snapshot takes from them.
-use super::moving::Belonging;
+use super::moving::{Belonging, Owner};
 use super::{Error, applied_hash, conditions, convert, missing, own, successors, volumes, within};
 use crate::cluster::Kind;
 use crate::context::Context;
@@ -173,6 +173,27 @@ impl World {
         let has_room = members.len() <= limits::MEMBERS;
         let all = members.into_values().filter(|member| has_room || member.pod.is_some());
         all.take(limits::MEMBERS).collect()
+    }
+
+    /// Pods that another object made, and to which clients are led as to a primary of this group.
+    pub(super) fn strangers(&self, group: &Group, members: &[Member]) -> BTreeSet<String> {
+        let own: BTreeSet<&str> = members.iter().filter_map(|member| Some(member.pod.as_ref()?.uid.as_str())).collect();
+        // Nobody reaches one that is not Ready, or is being deleted: it may stay for long on a node that does not report (simulator, seed 37003997).
+        let is_reached = |pod: &Pod| {
+            let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+            let is_ready = conditions.into_iter().any(|c| c.type_ == "Ready" && c.status == "True");
+            is_ready && pod.metadata.deletion_timestamp.is_none()
+        };
+        let leads = |pod: &&Arc<Pod>| {
+            let labels = pod.labels();
+            is_reached(pod)
+                && labels.get(api::LABEL_GROUP) == Some(&group.name)
+                && labels.get(api::LABEL_ROLE).is_some_and(|role| role == "primary")
+        };
+        let is_other = |pod: &&Arc<Pod>| {
+            self.owner(pod, group) == Owner::Other && !own.contains(pod.metadata.uid.as_deref().unwrap_or_default())
+        };
+        self.pods.iter().filter(leads).filter(is_other).map(|pod| pod.name_any()).collect()
     }
 
     /// Finds those in whose place new members have to come. `used`: the group with the template of which pods are made.

@@ -1,7 +1,7 @@
 //! Who may be the active member of an active/passive group, and who stays it (docs/rules.md, "Active/passive").
 //!
 //! No data is at stake: every member runs all the time, and who is active is only a label. So there are two rules: at most one pod has the label, and a member that is well keeps it.
-use super::{Held, Rule, awaits_update, broken_by};
+use super::{Held, Rule, awaits_update, broken, broken_by};
 use crate::contract::Role;
 use crate::over::role_word;
 use crate::snapshot::{Member, Snapshot};
@@ -64,6 +64,10 @@ pub fn gets_label(s: &Snapshot, member: &Member) -> Held {
     if let Some(other) = others().find(|other| other.leads_clients()) {
         let message = format!("the pod of {} still has the label of the active member", other.name);
         return Err(broken_by(Rule::PrimaryLimit, &other.name, message));
+    }
+    if let Some(stranger) = s.strangers.first() {
+        let message = format!("the pod {stranger} of another object still has the label of the active member");
+        return Err(broken(Rule::PrimaryLimit, message));
     }
     if let Some(other) = others().find(|other| s.gave_way(other) && is_labelled(other)) {
         let message = format!("the pod of {} has not lost its label since it was active", other.name);

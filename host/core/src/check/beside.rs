@@ -1,30 +1,22 @@
-//! Two versions side by side (`spec.update.strategy: SideBySide`; docs/rules.md, "Update: side by side"; E4, E6, E7). New members come in the place of all at once. Clients do not reach them before the cut-over, and
+//! Two versions side by side (`spec.update.strategy: SideBySide`; docs/rules.md, "Update: side by side"; E4, E6, E7). New members come in the place of all at once. Readers do not reach them before the cut-over, and
 //! from then on only them.
-use super::leave::works;
 use super::replace::{is_being_replaced, is_replaced, is_watched_first, replace_member};
 use super::update::{awaits_update, has_present_template, is_in_its_place};
-use super::{Held, Rule, broken, broken_by, is_misplaced};
+use super::{Held, Rule, broken, broken_by, is_misplaced, is_successor};
 use crate::contract::Role;
 use crate::snapshot::{CutOver, Member, Snapshot, Strategy};
-
-/// When clients are led to the new members. Absent: members are not replaced side by side.
-fn cut_over(s: &Snapshot) -> Option<CutOver> {
-    match s.group.update.strategy {
-        Strategy::SideBySide(when) => Some(when),
-        Strategy::Recreate | Strategy::Replace | Strategy::ReplacePrimaries => None,
-    }
-}
+use std::collections::BTreeSet;
 
 /// Whether new members come in the place of all at once.
 #[must_use]
 pub fn is_side_by_side(s: &Snapshot) -> bool {
-    cut_over(s).is_some()
+    s.group.update.strategy == Strategy::SideBySide
 }
 
-/// Whether the member leaves together with the others in whose place new ones come. One that does not work leaves by itself, and so does one that is in a wrong zone.
+/// Whether the member leaves at the cut-over, together with all others of the former version. One that is in a wrong zone moves by itself.
 #[must_use]
 pub fn leaves_together(s: &Snapshot, member: &Member) -> bool {
-    is_side_by_side(s) && awaits_update(s, member) && works(s, member) && !is_misplaced(s, member)
+    is_side_by_side(s) && is_being_replaced(s, member) && awaits_update(s, member) && !is_misplaced(s, member)
 }
 
 /// Whether a new member may be called in the place of this one in the same round as in that of another one. The first member that gets a template is watched, so it goes alone (E32).
@@ -33,20 +25,19 @@ pub fn goes_along(s: &Snapshot, member: &Member) -> bool {
     is_side_by_side(s) && !is_watched_first(s) && replace_member(s, member).is_ok()
 }
 
-/// Clients may be led to the new members.
+/// Readers may be led to the new members: one has been called in the place of each, and enough of them are in their role and Ready.
 ///
 /// # Errors
 /// [`Rule::StayersFirst`].
 pub(super) fn may_cut_over(s: &Snapshot) -> Held {
-    let Some(when) = cut_over(s) else { return Ok(()) };
-    let is_uncalled = |other: &&Member| is_replaced(s, other) && !is_being_replaced(s, other) && works(s, other);
+    let is_uncalled = |other: &&Member| is_replaced(s, other) && !is_being_replaced(s, other);
     if let Some(other) = s.members.iter().find(is_uncalled) {
         let message = format!("no new member comes in place of {} yet", other.name);
         return Err(broken_by(Rule::StayersFirst, &other.name, message));
     }
     let is_new = |m: &&Member| has_present_template(s, m) && is_in_its_place(s, m).is_ok();
     let there = s.members.iter().filter(is_new).count();
-    let needed = match when {
+    let needed = match s.group.update.cut_over {
         CutOver::All => s.group.replicas,
         CutOver::One => 1,
     };
@@ -59,18 +50,42 @@ pub(super) fn may_cut_over(s: &Snapshot) -> Held {
     }
 }
 
-/// Whether no clients are led to that secondary: it is new and the cut-over has not come, or the cut-over has come and it is one of before. One of before keeps its clients until a new one has some.
+/// The members of the former version before the cut-over. None: there is one version only, or the cut-over has come.
+fn former(s: &Snapshot) -> impl Iterator<Item = &Member> {
+    let stays = |m: &&Member| is_side_by_side(s) && is_being_replaced(s, m) && !is_misplaced(s, m);
+    s.members.iter().filter(stays)
+}
+
+fn follows(s: &Snapshot, member: &Member) -> bool {
+    s.reachable(member) && s.confirmed(member, Role::Secondary)
+}
+
+/// Whether the member is of the new version, the cut-over has not come, and one of the former version could lead in its place.
 #[must_use]
-pub fn is_held_back(s: &Snapshot, member: &Member) -> bool {
-    let Some(seats) = s.record.seats.as_ref().filter(|_| is_side_by_side(s)) else { return false };
-    let follows = |m: &Member| s.confirmed(m, Role::Secondary);
-    let came_for = |former: &Member| {
-        let first = seats.replaced.get(&former.ordinal);
-        first.is_some_and(|first| *first <= member.ordinal) && awaits_update(s, former)
-    };
+pub(super) fn comes_later(s: &Snapshot, member: &Member) -> bool {
+    let could_lead = |other: &Member| is_successor(s, other) && !s.is_cordoned(other);
+    !is_being_replaced(s, member) && former(s).any(could_lead)
+}
+
+/// The numbers of the followers to which no reader is led. Before the cut-over these are all of the new version, as long as one of the former version follows, or the group has no readers at all. Afterwards, and when
+/// the update was cancelled, these are those that leave with another template than the present one, once readers are led to one that stays: so there is always somebody to read from.
+#[must_use]
+pub fn held_back(s: &Snapshot) -> BTreeSet<u32> {
+    if !is_side_by_side(s) || !s.group.makes_pods {
+        return BTreeSet::new();
+    }
+    let has_readers = s.group.replicas > s.group.primaries;
+    let is_led = |m: &Member| m.pod.as_ref().and_then(|pod| pod.routed.as_deref()) == Some("secondary");
+    // One that cannot be read for a moment keeps its readers.
+    let keeps = |m: &Member| follows(s, m) || s.reachable(m) && s.role(m).0 == Role::Unknown && is_led(m);
+    let is_before = former(s).any(|m| keeps(m) || !has_readers && awaits_update(s, m));
     let is_older = |m: &Member| m.pod.as_ref().is_some_and(|pod| pod.older_template);
-    let is_former = seats.leaving.contains(&member.ordinal) && is_older(member);
-    let serves = |other: &Member| s.reachable(other) && follows(other) && !is_older(other);
-    let others_follow = || s.members.iter().any(|other| !s.leaves(other) && serves(other));
-    follows(member) && (s.members.iter().any(came_for) || is_former && others_follow())
+    let is_read = |m: &Member| is_led(m) && m.pod.as_ref().is_some_and(|pod| pod.ready);
+    let leaves: BTreeSet<u32> = s.members.iter().filter(|m| s.leaves(m)).map(|m| m.ordinal).collect();
+    let is_turned = s.members.iter().any(|m| !leaves.contains(&m.ordinal) && follows(s, m) && is_read(m));
+    let waits = |m: &&Member| match leaves.contains(&m.ordinal) {
+        true => is_turned && is_older(m),
+        false => is_before && !is_being_replaced(s, m),
+    };
+    s.members.iter().filter(waits).map(|m| m.ordinal).collect()
 }

@@ -7,8 +7,10 @@ mod behind;
 
 pub use behind::Behind;
 
+use super::beside::is_side_by_side;
 use super::claims::{claims_not_ahead, no_leader_left, record_is_current, volume_unchanged};
 use super::elect::elects_nobody;
+use super::replace::is_being_replaced;
 use super::seed::{above_high_water, highest_among, highest_term, override_fits};
 use super::{Held, Rule, Violation, broken, broken_by, can_take_command, phase_word, retry_allowed, role_is};
 use crate::contract::{Phase, Position, Role, Sequence};
@@ -325,6 +327,9 @@ impl<'a> FailoverOrder<'a> {
         let leaves = |m: &Member| s.leaves(m) || s.is_cordoned(m);
         let gives_way = s.is_cordoned(member) || s.leaves(member);
         let stays = gives_way && s.members.iter().any(|m| equal(m) && !leaves(m) && !from(m));
+        let former = |m: &Member| is_being_replaced(s, m) && !from(m) && !s.is_cordoned(m);
+        let comes_later =
+            || is_side_by_side(s) && !is_being_replaced(s, member) && s.members.iter().any(|m| former(m) && equal(m));
         // Looked for only where it is said: each member looks at all others.
         let data = || if s.members.iter().any(|m| self.is_ahead(m, member)) { "all its data" } else { "the same data" };
         let why = if let Some(named) = s.members.iter().find(|m| named == Some(&m.name) && equal(m)) {
@@ -335,6 +340,8 @@ impl<'a> FailoverOrder<'a> {
             format!("it is leaving, and a member that stays has {}", data())
         } else if s.is_cordoned(member) && stays {
             format!("its node is to be drained, and a member on another node has {}", data())
+        } else if comes_later() {
+            format!("it is of the new version, and a member of the former one has {}", data())
         } else {
             return Ok(());
         };

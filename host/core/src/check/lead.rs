@@ -1,6 +1,7 @@
 //! When the lead moves on purpose, to whom, and when a policy may move it (docs/rules.md, "Switchover").
 //!
 //! Nothing here lets data be lost: the primary is stopped only once its successor has all its data, and who leads then is for the failover's checks.
+use super::beside::comes_later;
 use super::claims::{claims_not_ahead, volume_unchanged};
 use super::elect::elects_nobody;
 use super::leave::others_first;
@@ -99,6 +100,10 @@ fn may_follow(s: &Snapshot, member: &Member) -> Held {
     retry_allowed(s, member)?;
     if s.leaves(member) {
         return Err(broken_by(Rule::NoSuccessor, name, "it is beyond spec.replicas"));
+    }
+    if comes_later(s, member) {
+        let why = "it is of the new version, and a member of the former one could lead";
+        return Err(broken_by(Rule::NoSuccessor, name, why));
     }
     if !is_successor(s, member) {
         let (role, why) = s.role(member);

@@ -2,7 +2,7 @@
 //!
 //! Here is only when that begins, how long it waits, and when it is taken back. The new member has a number, a name and volumes of its own, and joins first. Then the former one leaves like any
 //! other that is not desired any more: `leave`, `membership`.
-use super::beside::{is_side_by_side, leaves_together, may_cut_over};
+use super::beside::{is_side_by_side, may_cut_over};
 use super::hooks::in_no_other_batch;
 use super::leave::{others_first, works};
 use super::membership::holds_up_others;
@@ -274,8 +274,9 @@ pub fn leaves_its_place(s: &Snapshot, member: &Member) -> Held {
             return Err(broken_by(Rule::StayersFirst, &member.name, format!("{} stays for now: {why}", member.name)));
         }
     }
-    if for_template && leaves_together(s, member) {
-        may_cut_over(s)?;
+    // Those of the former version leave together, whether they work or not.
+    if for_template && is_side_by_side(s) {
+        return may_cut_over(s);
     }
     its_place_is_taken(s, member)
 }

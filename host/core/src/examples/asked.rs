@@ -165,6 +165,7 @@ fn observed(point: Point, story: &contract::Snapshot) -> Snapshot {
         surplus_claims: Vec::new(),
         left_claims: Vec::new(),
         cluster_state: Default::default(),
+        strangers: BTreeSet::new(),
     }
 }
 

@@ -43,6 +43,7 @@ impl Scene {
             surplus_claims: Vec::new(),
             left_claims: Vec::new(),
             cluster_state: Default::default(),
+            strangers: BTreeSet::new(),
         })
     }
 

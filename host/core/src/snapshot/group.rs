@@ -93,6 +93,8 @@ pub struct Update {
     pub batch: Batch,
     /// Whether members get a new pod, or new members come in their place (`spec.update.strategy`).
     pub strategy: Strategy,
+    /// Where new members come in the place of all at once: when readers are led to them (`spec.update.cutOver`).
+    pub cut_over: CutOver,
     /// How many members may leave at a time because new ones come in their place. 0: none (`spec.update.maxConcurrentReplacements`).
     pub replacements: u32,
     /// Seconds for which every other member has been ready before the next healthy one gets a new pod.
@@ -133,6 +135,7 @@ impl Default for Update {
             mode: Mode::ByOperator,
             batch: Batch::Member,
             strategy: Strategy::Recreate,
+            cut_over: CutOver::All,
             replacements: 1,
             wait: 0,
             min_uptime: 0,
@@ -169,10 +172,10 @@ pub enum Strategy {
     /// The same for primaries; others get a new pod.
     ReplacePrimaries,
     /// New members come in the place of all, and get clients together (E4).
-    SideBySide(CutOver),
+    SideBySide,
 }
 
-/// When clients are led to the new members of a group that has two versions side by side (E4, E6, E7).
+/// When readers are led to the new members of a group that has two versions side by side (E4, E6, E7).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum CutOver {
     /// When as many of them as the group has members are in their role and Ready.

@@ -19,6 +19,12 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
             plan.wait(Reason::PodStray, Some(&member.name), stray.clone());
         }
     }
+    for stranger in &s.strangers {
+        let message = format!(
+            "clients are led to the pod {stranger}, which another object made: for instance a group of this name that was deleted; no new primary gets clients before it is gone or has lost its label tanist.dev/role"
+        );
+        plan.wait(Reason::PodStray, None, message);
+    }
     for member in s.members.iter().filter(|m| !s.reachable(m)) {
         await_pod(s, plan, member);
     }

@@ -9,26 +9,29 @@ use crate::snapshot::{Claim, Member, Snapshot};
 /// Runs this step; see the documentation of the module.
 pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     let none_to_start = has_none_to_start(s);
+    let held_back = check::held_back(s);
     for member in &s.members {
-        route(s, plan, member, none_to_start);
+        route(s, plan, member, none_to_start, held_back.contains(&member.ordinal));
         mark_claims(s, plan, member);
     }
 }
 
-fn route(s: &Snapshot, plan: &mut Plan, member: &Member, none_to_start: bool) {
+fn route(s: &Snapshot, plan: &mut Plan, member: &Member, none_to_start: bool, is_held_back: bool) {
     let Some(pod) = member.pod.as_ref().filter(|p| p.phase == Phase::Running) else { return };
     let (role, _) = s.role(member);
     // An open command, or a role that cannot be read for a moment, does not change the routing.
     if role == Role::Unknown || plan.touches(&member.name) || s.record.intent_of(&member.name).is_some() {
         return;
     }
-    let is_held_back = check::is_held_back(s, member);
-    let shown = if s.confirmed(member, role) && !is_held_back && !(role == Role::Primary && s.is_surplus(member)) {
+    // It is Ready all the same, for that is what the cut-over waits for.
+    let follows_unread = is_held_back && s.confirmed(member, Role::Secondary);
+    let is_too_many = || s.is_surplus(member) || !member.leads_clients() && !s.strangers.is_empty();
+    let shown = if s.confirmed(member, role) && !follows_unread && !(role == Role::Primary && is_too_many()) {
         route_word(role)
     } else {
         None
     };
-    let is_well = shown.is_some() || is_held_back || role == Role::Stopped && none_to_start;
+    let is_well = shown.is_some() || follows_unread || role == Role::Stopped && none_to_start;
     let ready = has_vote(s, member) && is_well;
     let planned = plan.actions.iter().any(|a| matches!(a, Action::Route { member: m, .. } if m == &member.name));
     if shown.is_none() && planned && !ready {

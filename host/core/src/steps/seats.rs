@@ -2,7 +2,7 @@
 use crate::check;
 use crate::plan::{Action, Plan};
 use crate::policy::Policies;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Member, Snapshot};
 
 /// Runs this step; see the documentation of the module.
 pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
@@ -27,16 +27,23 @@ pub fn settle(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     // What has become of the new ones is seen when the group is back from 0 members.
     let Some(seats) = plan.record.seats.as_mut().filter(|_| !s.group.is_stopped()) else { return };
     let before = seats.replaced.len();
-    for member in s.members.iter().filter(|m| check::is_being_replaced(s, m)) {
+    // Those of two versions side by side leave together. Of the others one does, after the other: what holds for the next one is another question.
+    let (mut cuts_over, mut one_leaves) = (None, false);
+    let (last, first): (Vec<&Member>, Vec<&Member>) = s.members.iter().partition(|m| s.serves(m));
+    for member in first.into_iter().chain(last).filter(|m| check::is_being_replaced(s, m)) {
+        let mut leaves = || match check::leaves_together(s, member) {
+            true => *cuts_over.get_or_insert_with(|| check::leaves_its_place(s, member).is_ok()),
+            false => {
+                let is_first = !one_leaves && check::leaves_its_place(s, member).is_ok();
+                one_leaves |= is_first;
+                is_first
+            }
+        };
         if check::may_stay(s, member) {
             seats.replaced.remove(&member.ordinal);
-        } else if !takes_away && check::leaves_its_place(s, member).is_ok() {
+        } else if !takes_away && leaves() {
             seats.replaced.remove(&member.ordinal);
             seats.leaving.insert(member.ordinal);
-            // One after the other: what holds for the next one is another question. Of two versions side by side those that work leave together.
-            if !check::leaves_together(s, member) {
-                break;
-            }
         }
     }
     if seats.replaced.len() != before {

@@ -43,7 +43,9 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
         plan.record.updating = None;
         return;
     };
-    let waits = replaced.iter().map(|member| arrival(s, member));
+    let (together, others): (Vec<&Member>, Vec<&Member>) =
+        replaced.iter().copied().partition(|m| check::leaves_together(s, m));
+    let waits = arrivals(s, &together).into_iter().chain(others.iter().map(|member| arrival(s, member)));
     let waits: Vec<_> = waits.chain(next.map(|next| advance(s, policies, plan, next, &old))).collect();
     let (left, all) = (all_old().count(), s.members.iter().filter(|m| !s.leaves(m)).count());
     let wait = format!("{} of {all} pods have the present template; {}", all.saturating_sub(left), waits.join("; "));
@@ -60,6 +62,20 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
 pub(super) fn arrival(s: &Snapshot, member: &Member) -> String {
     let why = check::leaves_its_place(s, member).err().map(|why| format!(": {why}")).unwrap_or_default();
     format!("a new member comes in place of {}{why}", member.name)
+}
+
+/// The same for those that leave together.
+fn arrivals(s: &Snapshot, members: &[&Member]) -> Option<String> {
+    let (first, others) = members.split_first()?;
+    if others.is_empty() {
+        return Some(arrival(s, first));
+    }
+    let why = check::leaves_its_place(s, first).err().map(|why| format!(": {why}")).unwrap_or_default();
+    let names = match others.len() {
+        1..=8 => members.iter().map(|m| m.name.as_str()).collect::<Vec<_>>().join(", "),
+        more => format!("{} and {more} others", first.name),
+    };
+    Some(format!("new members come in place of {names}{why}"))
 }
 
 /// Takes the next step, or says why none is taken.

@@ -138,6 +138,8 @@ fn the_label_is_given_after_a_second_look() {
     assert_eq!(broken(second), Some(Rule::PrimaryLimit));
     let late = |s: &mut Snapshot| s.members[0].pod.as_mut().unwrap().routed = Some("secondary".into());
     assert_eq!(broken(late), Some(Rule::PrimaryLimit), "a label of an earlier turn");
+    let stranger = |s: &mut Snapshot| s.strangers = ["db-9".to_owned()].into();
+    assert_eq!(broken(stranger), Some(Rule::PrimaryLimit), "of a former group (simulator, seed 32006111)");
     // One that is active again begins anew: what it has of its earlier turn goes first.
     let mut again = decided.clone();
     again.members[0].pod.as_mut().unwrap().routed = Some("secondary".into());

@@ -1,20 +1,21 @@
 //! Two versions side by side (E4 to E7; docs/rules.md, "Update: side by side"): new members come in the place of all at once, get clients together, and then the former ones leave.
-use super::super::support::db;
 use super::super::support::policies::Natural;
+use super::super::support::{db, sequence};
 use super::division::{seats, zones};
 use super::replace::{at, begun, deleted, leaving, old, open, replaced, rule, set};
 use std::collections::BTreeMap;
-use tanist_core::check::{self, Rule};
-use tanist_core::contract::{Phase, Role};
+use tanist_core::check::{self, FailoverOrder, Rule};
+use tanist_core::contract::{Phase, Position, Role};
 use tanist_core::decide::decide;
 use tanist_core::plan::{Action, Plan, Reason};
 use tanist_core::record::{Canary, Seats, Verdict};
-use tanist_core::snapshot::{CutOver, Snapshot, Strategy};
+use tanist_core::snapshot::{CutOver, Member, Mode, Snapshot, Strategy};
+use tanist_core::status::{Kind, PolicyHealth, report};
 
 /// A primary, db-0, and two secondaries with an older template.
 fn former() -> Snapshot {
     let mut s = old();
-    s.group.update.strategy = Strategy::SideBySide(CutOver::All);
+    s.group.update.strategy = Strategy::SideBySide;
     s
 }
 
@@ -138,7 +139,7 @@ fn the_first_one_is_watched_alone() {
     watched(&mut one, Some(Verdict::Passed));
     let plan = decide(&one, &Natural);
     assert_eq!((open(&plan), leaving(&plan)), (vec![0, 1, 2], vec![]));
-    one.group.update.strategy = Strategy::SideBySide(CutOver::One);
+    one.group.update.cut_over = CutOver::One;
     let plan = decide(&one, &Natural);
     assert_eq!((open(&plan), leaving(&plan)), (vec![], vec![0, 1, 2]), "one works, and the others have been called");
     assert_eq!(rule(check::leaves_its_place(&one, at(&one, 2))), Err(Rule::StayersFirst), "nobody else was called");
@@ -152,18 +153,45 @@ fn new_members_get_no_clients_before_the_cut_over() {
     assert_eq!(followers(&s, &plan), (vec![1, 2], vec![3, 4]));
     assert_eq!((open(&plan), leaving(&plan)), (vec![0, 1, 2], vec![]));
     let said = plan.waits.iter().find(|wait| wait.reason == Reason::Updating).unwrap();
-    assert!(said.message.contains("2 of 3 members that the cut-over waits for"), "{}", said.message);
+    let expected = "new members come in place of db-0, db-1, db-2: 2 of 3 members that the cut-over waits for";
+    assert!(said.message.contains(expected), "{}", said.message);
     let mut replace = s.clone();
     replace.group.update.strategy = Strategy::Replace;
     assert_eq!(followers(&replace, &decide(&replace, &Natural)).0, [1, 2, 3, 4]);
+    // A former one whose pod was lost has the present template in its next pod: it is one of the new version.
+    let mut lost = both(1);
+    lost.members[1].pod.as_mut().unwrap().older_template = false;
+    lost.members[1].pod.as_mut().unwrap().routed = None;
+    lost.record.seats.as_mut().unwrap().replaced.remove(&1);
+    assert_eq!(followers(&lost, &decide(&lost, &Natural)).0, [2]);
 }
 
-// E6, E7: the threshold is the user's: all new ones, or one. The former ones leave together, and only then.
+// S20, E4: when no former one follows any more the new ones are read from. A group without readers gets none before the cut-over.
+#[test]
+fn there_is_always_somebody_to_read_from() {
+    let mut s = both(1);
+    s.members[1].reading.role = Role::Stopped;
+    assert_eq!(followers(&s, &decide(&s, &Natural)).0, [2]);
+    s.members[2].pod.as_mut().unwrap().phase = Phase::Unreachable;
+    assert_eq!(followers(&s, &decide(&s, &Natural)).0, [2, 3], "nobody can take the label from db-2");
+    let mut silent = both(1);
+    silent.members[1..3].iter_mut().for_each(|member| member.reading.role = Role::Unknown);
+    assert_eq!(followers(&silent, &decide(&silent, &Natural)).0, [1, 2], "they keep their readers for a moment");
+    let mut single = both(1);
+    single.members.drain(1..3);
+    single.group.replicas = 1;
+    single.record.seats.as_mut().unwrap().numbers = set(&[0, 3]);
+    single.record.seats.as_mut().unwrap().replaced.retain(|former, _| *former == 0);
+    single.group.update.mode = Mode::Paused;
+    assert_eq!(followers(&single, &decide(&single, &Natural)), (vec![], vec![3]));
+}
+
+// E6, E7: the threshold is the user's: all new ones, or one. The former ones leave together, and only then, whether they work or not.
 #[test]
 fn all_leave_together_at_the_cut_over() {
     let of = |new: u32, when: CutOver| {
         let mut s = both(new);
-        s.group.update.strategy = Strategy::SideBySide(when);
+        s.group.update.cut_over = when;
         leaving(&decide(&s, &Natural))
     };
     assert_eq!((of(2, CutOver::All), of(3, CutOver::All)), (vec![], vec![0, 1, 2]));
@@ -171,30 +199,88 @@ fn all_leave_together_at_the_cut_over() {
     let mut unready = both(3);
     unready.members[4].pod.as_mut().unwrap().ready = false;
     assert_eq!(leaving(&decide(&unready, &Natural)), [0; 0]);
-    // One that does not work leaves by itself, and before.
-    let mut down = both(3);
-    down.members[1].reading.role = Role::Stopped;
-    down.members[4].pod.as_mut().unwrap().ready = false;
-    assert_eq!(leaving(&decide(&down, &Natural)), [1]);
+    for role in [Role::Stopped, Role::Unknown] {
+        let mut down = both(3);
+        down.members[1].reading.role = role;
+        assert_eq!(leaving(&decide(&down, &Natural)), [0, 1, 2], "{role:?}");
+        down.members[4].pod.as_mut().unwrap().ready = false;
+        assert_eq!(
+            leaving(&decide(&down, &Natural)),
+            [0; 0],
+            "one that does not answer for a moment may still be wanted"
+        );
+    }
 }
 
-// E4: in one step. Of the former ones the primary keeps its clients until it gives up the lead.
+// E4: readers are led to the new ones, and then to no former one any more. Of those the primary keeps its clients until it gives up the lead.
 #[test]
 fn clients_are_led_to_the_new_ones_in_one_step() {
     let s = turned();
     let plan = decide(&s, &Natural);
-    let (led, _) = followers(&s, &plan);
-    assert_eq!(led, [3, 4, 5]);
+    assert_eq!(followers(&s, &plan).0, [1, 2, 3, 4, 5], "first the new ones get their label");
     let touches_primary = |a: &Action| matches!(a, Action::Route { member, .. } if *member == db(0));
     assert!(!plan.actions.iter().any(touches_primary), "{:?}", plan.actions);
+    let mut next = turned();
+    next.members[4].pod.as_mut().unwrap().routed = Some("secondary".into());
+    assert_eq!(followers(&next, &decide(&next, &Natural)).0, [3, 4, 5]);
+    // The template changed once more.
+    let mut again = next.clone();
+    again.members.iter_mut().skip(3).for_each(|m| m.pod.as_mut().unwrap().older_template = true);
+    assert_eq!(followers(&again, &decide(&again, &Natural)).0, [3, 4, 5]);
     // With nobody else to read from, they keep their clients.
-    let mut alone = turned();
-    alone.members.iter_mut().skip(3).for_each(|m| m.pod.as_mut().unwrap().phase = Phase::Unreachable);
-    assert_eq!(followers(&alone, &decide(&alone, &Natural)).0, [1, 2]);
+    for change in
+        [|m: &mut Member| m.pod.as_mut().unwrap().ready = false, |m: &mut Member| m.reading.role = Role::Stopped]
+    {
+        let mut alone = next.clone();
+        alone.members.iter_mut().skip(3).for_each(change);
+        assert!(followers(&alone, &decide(&alone, &Natural)).0.starts_with(&[1, 2]));
+    }
     // Who leaves for another reason does not lose them.
-    let mut other = turned();
+    let mut other = next.clone();
     other.members[2].pod.as_mut().unwrap().older_template = false;
     assert!(followers(&other, &decide(&other, &Natural)).0.contains(&2));
+}
+
+// S25, E4: before the cut-over the lead stays with the former version, if one of it could lead as well.
+#[test]
+fn the_lead_stays_with_the_former_version() {
+    let of = |s: &Snapshot, ordinal: usize| rule(check::lead_candidate(s, at(s, ordinal)));
+    let mut s = both(1);
+    assert_eq!((of(&s, 1), of(&s, 3)), (Ok(()), Err(Rule::NoSuccessor)));
+    for former in [1, 2] {
+        s.members[former].reading.role = Role::Stopped;
+    }
+    assert_eq!(of(&s, 3), Ok(()));
+
+    let mut lost = both(1);
+    lost.members[0].pod.as_mut().unwrap().phase = Phase::Ended;
+    lost.record.last_primaries.clear();
+    for member in &mut lost.members[1..] {
+        (member.position, member.position_stale) = (Position::Known(sequence("9")), false);
+    }
+    let order = |s: &Snapshot, ordinal: usize| rule(FailoverOrder::of(s).member(at(s, ordinal)));
+    assert_eq!((order(&lost, 1), order(&lost, 3)), (Ok(()), Err(Rule::GivesUpLead)));
+    lost.members[3].position = Position::Known(sequence("10"));
+    assert_eq!((order(&lost, 1), order(&lost, 3)), (Err(Rule::BelowHighest), Ok(())), "data comes before versions");
+}
+
+// E33: the group is Ready while former and new members together are as many as desired.
+#[test]
+fn a_group_is_ready_while_both_versions_are_enough() {
+    let ready = |s: &Snapshot| {
+        let told = report(s, &Plan::new(s.record.clone()), &PolicyHealth::Active(String::new()), None);
+        (told.conditions.into_iter().find(|c| c.kind == Kind::Ready).unwrap().message, told.settled)
+    };
+    let enough = ("1 of 1 primaries serve, 3 of 3 members are in their role".to_owned(), 3);
+    assert_eq!(ready(&both(1)), enough);
+    let mut s = turned();
+    for ordinal in [4, 5] {
+        s.members[ordinal].reading.role = Role::Stopped;
+        s.record.members.remove(&db(u32::try_from(ordinal).unwrap()));
+    }
+    assert_eq!(ready(&s), enough);
+    s.members.iter_mut().skip(1).take(2).for_each(|m| m.reading.role = Role::Stopped);
+    assert_eq!(ready(&s).1, 2);
 }
 
 // E4: cancelled at any point before the cut-over: the template is what it was, so the former ones stay and the new ones leave.
@@ -206,7 +292,10 @@ fn a_template_that_is_taken_back_cancels_it() {
         pods.for_each(|(ordinal, pod)| (pod.older_template, pod.outdated) = (ordinal > 2, ordinal > 2));
         let plan = decide(&s, &Natural);
         assert_eq!((open(&plan), leaving(&plan)), (vec![], vec![]), "{new}");
+        // Nobody reads from the version that was given up, neither in this round nor until it has left.
+        assert_eq!(followers(&s, &plan).0, [1, 2]);
         let next = Snapshot { record: plan.record, ..s };
+        assert_eq!(followers(&next, &decide(&next, &Natural)).0, [1, 2]);
         assert!((0..3).all(|ordinal| !next.leaves(at(&next, ordinal))));
         assert!(next.members.iter().skip(3).all(|member| next.leaves(member)));
     }
@@ -242,8 +331,16 @@ fn members_of_a_wrong_zone_leave_one_by_one() {
 #[test]
 fn a_pause_holds_up_the_cut_over() {
     let mut s = both(3);
-    s.group.update.mode = tanist_core::snapshot::Mode::Paused;
+    s.group.update.mode = Mode::Paused;
     assert_eq!(leaving(&decide(&s, &Natural)), [0; 0]);
     assert_eq!(rule(check::leaves_its_place(&s, at(&s, 1))), Err(Rule::AdministratorDecides));
     assert_eq!(followers(&s, &decide(&s, &Natural)).0, [1, 2]);
+}
+
+// B8: with another strategy in the middle the members leave one after the other again, a primary last.
+#[test]
+fn with_another_strategy_the_primary_leaves_last() {
+    let mut s = both(3);
+    s.group.update.strategy = Strategy::Replace;
+    assert_eq!(leaving(&decide(&s, &Natural)), [1]);
 }

@@ -3,6 +3,7 @@ use super::super::support::db;
 use super::super::support::policies::{At, Lead, Natural};
 use super::super::support::setting::command;
 use super::super::support::world::{START, World};
+use super::checks::intent;
 use std::collections::BTreeSet;
 use tanist_core::check::{self, Rule};
 use tanist_core::checked::{recheck, recheck_deletion};
@@ -12,7 +13,7 @@ use tanist_core::over;
 use tanist_core::plan::{Action, DeletionCause, Plan};
 use tanist_core::policy::{Point, Policies};
 use tanist_core::record::{Batched, Canary, Record, Switchover, Verb, Verdict};
-use tanist_core::snapshot::{Batch, Mode, Snapshot, Strategy};
+use tanist_core::snapshot::{Batch, Evidence, Mode, Snapshot, Strategy};
 
 /// A primary and two secondaries. The members with those ordinals have an older template, and both commands are there.
 fn old(ordinals: &[u32]) -> World {
@@ -387,4 +388,21 @@ fn where_new_members_come_nobody_is_told() {
     let plan = decide(&s, &Natural);
     let called: Vec<u32> = plan.record.seats.unwrap().replaced.keys().copied().collect();
     assert_eq!((plan.record.batch, called), (None, vec![2]));
+}
+
+// B11: `afterUpdate` failed, and may have done its work. When the template changes once more, `beforeUpdate` comes before the next pod goes; otherwise `afterUpdate` is tried again (simulator, seed 37006832).
+#[test]
+fn what_is_taken_back_is_said_again() {
+    let after = |world: &World| {
+        let mut s = open(world, &[2], true);
+        let failed = intent(&s, Verb::AfterUpdate, 0);
+        s.evidence.insert(failed.token.clone(), Evidence::Exited(1));
+        s.record.intents.push(failed);
+        let plan = decide(&s, &Natural);
+        let mut next = Snapshot { record: plan.record, ..s };
+        next.now += 3_600;
+        (due(&next), deleted(&decide(&next, &Natural)).len())
+    };
+    assert_eq!(after(&old(&[2])), (Some(Verb::BeforeUpdate), 0));
+    assert_eq!(after(&old(&[])), (Some(Verb::AfterUpdate), 0));
 }

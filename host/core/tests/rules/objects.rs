@@ -137,3 +137,22 @@ fn the_cure_of_a_failed_member_comes_before_objects_are_written() {
     let cured = at(&plan, is_cure);
     assert!(cured < at(&plan, is_applied) && cured < at(&plan, is_created), "{:?}", plan.actions);
 }
+
+// S22, S23: pods of a group that was deleted under this name may have its clients for a while. No new primary gets any beside them; one that has clients keeps them (simulator, seed 32006111).
+#[test]
+fn clients_of_a_former_group_come_before_a_new_primary() {
+    let led = |routed: Option<&str>, stranger: bool| {
+        let mut s = World::settled(10_000).observe();
+        s.members[0].pod.as_mut().unwrap().routed = routed.map(str::to_owned);
+        s.strangers.extend(stranger.then(|| "db-7".to_owned()));
+        let plan = decide(&s, &Natural);
+        let says = plan.waits.iter().any(|wait| wait.reason == Reason::PodStray && wait.message.contains("db-7"));
+        assert_eq!(says, stranger);
+        plan.actions.iter().find_map(|action| match action {
+            Action::Route { member, role, .. } if *member == db(0) => Some(*role),
+            _ => None,
+        })
+    };
+    assert_eq!((led(None, false), led(None, true)), (Some(Some("primary")), Some(None)));
+    assert_ne!(led(Some("primary"), true), Some(None), "it keeps its clients");
+}

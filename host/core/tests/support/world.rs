@@ -229,6 +229,7 @@ impl World {
             surplus_claims: self.surplus_claims.clone(),
             left_claims,
             cluster_state: self.cluster_state.clone(),
+            strangers: BTreeSet::new(),
             record,
         };
         // While a member may lead, or an administrator may act by hand, data changes.

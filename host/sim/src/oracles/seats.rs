@@ -2,14 +2,14 @@
 use super::number;
 use crate::controllers::{claim_of, desired, is_desired, is_misplaced, present_revision};
 use crate::faults::Fault;
-use crate::world::State;
+use crate::world::{Machine, State};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
-use tanist_api::ReplicaGroup;
 use tanist_api::spec::{CutOver, Strategy};
+use tanist_api::{LABEL_ROLE, ReplicaGroup};
 use tanist_core::contract::Role;
 
 /// The numbers in that field of the seats.
@@ -95,16 +95,25 @@ fn let_go(state: &mut State, group: &ReplicaGroup, record: &Value, member: &str)
     }
 }
 
-/// Clients are led to a secondary: of two versions side by side not to a new one while those of before stay (E4).
+/// Clients are led to a secondary: of two versions side by side not to a new one while one of before stays and is read from (E4).
 pub(super) fn shows(state: &mut State, group: &str, pod: &str) {
     let Some(object) = state.groups.get(group).filter(|group| is_side_by_side(group)) else { return };
     let record = object.status.as_ref().and_then(|status| status.record.as_ref());
     let replaced = record.and_then(|record| record.pointer("/seats/replaced")?.as_object());
     let own = pod.strip_prefix(group).and_then(|rest| rest.strip_prefix('-')?.parse::<u64>().ok());
     let present = present_revision(state, group);
+    let is_read = |name: &String| {
+        let follows =
+            |(uid, machine): (&str, &Machine)| machine.app.role == Role::Secondary && state.reaches(uid, machine);
+        state.running(name).is_some_and(follows)
+    };
     let is_older = |number: &String| {
-        let former = state.pods.get(&format!("{group}-{number}"));
-        former.is_some_and(|pod| pod.labels().get("controller-revision-hash") != present.as_ref())
+        let name = format!("{group}-{number}");
+        let former = state.pods.get(&name).filter(|_| is_read(&name));
+        former.is_some_and(|pod| {
+            let is_shown = pod.labels().get(LABEL_ROLE).is_some_and(|role| role == "secondary");
+            is_shown && pod.labels().get("controller-revision-hash") != present.as_ref()
+        })
     };
     let came_for = |(former, first): (&String, &Value)| first.as_u64() <= own && is_older(former);
     if own.is_some() && replaced.into_iter().flatten().any(came_for) {

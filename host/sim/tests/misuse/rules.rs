@@ -136,6 +136,10 @@ const RULES: &[(&str, Rule)] = &[
         let recreates = own.pointer("/update/strategy").is_none_or(|strategy| strategy == "Recreate");
         recreates || own.pointer("/members/kind").is_some_and(|kind| kind == "Pods")
     }),
+    ("self.replicas <= 500 || self.update.strategy != 'SideBySide'", |own| {
+        let beside = own.pointer("/update/strategy").is_some_and(|strategy| strategy == "SideBySide");
+        !beside || own["replicas"].as_i64().is_none_or(|replicas| replicas <= 500)
+    }),
     ("!has(self.commands.memberList) || self.update.strategy != 'SideBySide'", |own| {
         let beside = own.pointer("/update/strategy").is_some_and(|strategy| strategy == "SideBySide");
         !beside || own.pointer("/commands/memberList").is_none()

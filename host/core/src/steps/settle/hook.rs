@@ -29,6 +29,8 @@ fn fail(s: &Snapshot, plan: &mut Plan, intent: &Intent, why: String) {
     plan.record.note(s.now, Event::CommandFailed, Some(&intent.member), Some(why));
     if let Some(batch) = &mut plan.record.batch {
         batch.failures = batch.failures.saturating_add(1);
+        // What was said before may have been taken back by then: it is said again before a pod goes for the next template.
+        batch.begun &= intent.verb != Verb::AfterUpdate;
         batch.retry_at = Some(s.now.saturating_add(backoff(batch.failures)));
     }
 }

@@ -107,7 +107,8 @@ async fn a_statefulset_that_takes_members_with_it_is_seen() {
 
 #[tokio::test]
 async fn clients_of_a_new_member_before_the_cut_over_are_seen() {
-    let world = seated(&[0, 1], 2, &json!({"replaced": {"0": 1}}));
+    let record = numbered(&[0, 1], 2, &json!({"replaced": {"0": 1}}));
+    let world = two([Role::Secondary, Role::Secondary], record);
     let mut state = world.lock();
     judge::shows(&mut state, "db", "db-1");
     assert_eq!(state.broken, [""; 0], "one by one each gets its clients");
@@ -117,7 +118,8 @@ async fn clients_of_a_new_member_before_the_cut_over_are_seen() {
     judge::shows(&mut state, "db", "db-0");
     assert_eq!(state.broken, [""; 0]);
     let mut pod = Pod::clone(&state.pods["db-0"]);
-    pod.metadata.labels = Some([("controller-revision-hash".to_owned(), "older".to_owned())].into());
+    let labels = [("controller-revision-hash", "older"), (tanist_api::LABEL_ROLE, "secondary")];
+    pod.metadata.labels = Some(labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
     state.pods.insert("db-0".into(), pod.into());
     judge::shows(&mut state, "db", "db-1");
     assert_eq!(state.broken, ["E4: clients are led to db-1 before the cut-over"]);
