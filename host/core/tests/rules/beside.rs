@@ -10,7 +10,7 @@ use tanist_core::decide::decide;
 use tanist_core::plan::{Action, Plan, Reason};
 use tanist_core::record::{Canary, Seats, Verdict};
 use tanist_core::snapshot::{CutOver, Member, Mode, Snapshot, Strategy};
-use tanist_core::status::{Kind, PolicyHealth, report};
+use tanist_core::status::{Kind, PolicyHealth, Truth, report};
 
 /// A primary, db-0, and two secondaries with an older template.
 fn former() -> Snapshot {
@@ -269,9 +269,10 @@ fn the_lead_stays_with_the_former_version() {
 fn a_group_is_ready_while_both_versions_are_enough() {
     let ready = |s: &Snapshot| {
         let told = report(s, &Plan::new(s.record.clone()), &PolicyHealth::Active(String::new()), None);
-        (told.conditions.into_iter().find(|c| c.kind == Kind::Ready).unwrap().message, told.settled)
+        let ready = told.conditions.into_iter().find(|c| c.kind == Kind::Ready).unwrap();
+        (ready.status, ready.message, told.settled)
     };
-    let enough = ("1 of 1 primaries serve, 3 of 3 members are in their role".to_owned(), 3);
+    let enough = (Truth::True, "1 of 1 primaries serve, 3 of 3 members are in their role".to_owned(), 3);
     assert_eq!(ready(&both(1)), enough);
     let mut s = turned();
     for ordinal in [4, 5] {
@@ -280,7 +281,7 @@ fn a_group_is_ready_while_both_versions_are_enough() {
     }
     assert_eq!(ready(&s), enough);
     s.members.iter_mut().skip(1).take(2).for_each(|m| m.reading.role = Role::Stopped);
-    assert_eq!(ready(&s).1, 2);
+    assert_eq!((ready(&s).0, ready(&s).2), (Truth::False, 2));
 }
 
 // E4: cancelled at any point before the cut-over: the template is what it was, so the former ones stay and the new ones leave.
