@@ -208,16 +208,25 @@ async fn pods_of_a_group_of_before_have_seats() {
     assert_eq!((seats.numbers.contains(&5), seats.next), (true, 6));
     assert!(s.members.iter().any(|m| m.ordinal == 5 && m.pod.is_none()), "{:?}", s.members);
     // S22, S23: clients may be led to them for a while.
-    assert!(s.strangers.is_empty(), "{:?}", s.strangers);
-    for number in [1, 5] {
-        stub.change(&pod(number), |object| object["metadata"]["labels"]["tanist.dev/role"] = "primary".into());
-    }
+    let mut nobodys = stub.get(&pod(5)).unwrap();
+    nobodys["metadata"]["ownerReferences"] = json!([]);
+    nobodys["metadata"]["uid"] = "pod-6".into();
+    stub.set_object(&pod(6), nobodys);
     let ready = |is: &str| {
-        let conditions = json!([{"type": "Ready", "status": is}]);
-        stub.change(&pod(5), |object| object["status"]["conditions"] = conditions);
+        for number in [1, 5, 6] {
+            let conditions = json!([{"type": "Ready", "status": is}]);
+            stub.change(&pod(number), |object| object["status"]["conditions"] = conditions);
+        }
     };
     ready("True");
-    assert_eq!(look(&stub).await.strangers, ["db-5".to_owned()].into(), "db-1 is its own");
+    for number in [1, 5, 6] {
+        stub.change(&pod(number), |object| object["metadata"]["labels"]["tanist.dev/role"] = "secondary".into());
+    }
+    assert!(look(&stub).await.strangers.is_empty(), "no clients are led to them as to a primary");
+    for number in [1, 5, 6] {
+        stub.change(&pod(number), |object| object["metadata"]["labels"]["tanist.dev/role"] = "primary".into());
+    }
+    assert_eq!(look(&stub).await.strangers, ["db-5".to_owned()].into(), "db-1 is its own, and it adopts db-6");
     ready("False");
     assert!(look(&stub).await.strangers.is_empty(), "nobody reaches it");
 }

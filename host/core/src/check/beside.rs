@@ -50,10 +50,19 @@ pub(super) fn may_cut_over(s: &Snapshot) -> Held {
     }
 }
 
+/// Whether the member is of the former version, and the cut-over has not come.
+pub(super) fn is_former(s: &Snapshot, member: &Member) -> bool {
+    is_side_by_side(s) && is_being_replaced(s, member) && !is_misplaced(s, member)
+}
+
 /// The members of the former version before the cut-over. None: there is one version only, or the cut-over has come.
 fn former(s: &Snapshot) -> impl Iterator<Item = &Member> {
-    let stays = |m: &&Member| is_side_by_side(s) && is_being_replaced(s, m) && !is_misplaced(s, m);
-    s.members.iter().filter(stays)
+    s.members.iter().filter(|m| is_former(s, m))
+}
+
+/// Whether the member leaves at the cut-over although it has no pod, or one of the present template that does not work: others of the former version stay until then.
+pub(super) fn waits_for_the_others(s: &Snapshot, member: &Member) -> bool {
+    is_former(s, member) && s.members.iter().any(|other| leaves_together(s, other))
 }
 
 fn follows(s: &Snapshot, member: &Member) -> bool {
@@ -67,25 +76,30 @@ pub(super) fn comes_later(s: &Snapshot, member: &Member) -> bool {
     !is_being_replaced(s, member) && former(s).any(could_lead)
 }
 
-/// The numbers of the followers to which no reader is led. Before the cut-over these are all of the new version, as long as one of the former version follows, or the group has no readers at all. Afterwards, and when
-/// the update was cancelled, these are those that leave with another template than the present one, once readers are led to one that stays: so there is always somebody to read from.
+/// The numbers of the followers to which no reader is led. Before the cut-over these are all of the new version, as long as one of the former version is read from, or the group has no readers at all. Afterwards, and when
+/// the update was cancelled, these are those with another template than the present one that leave or wait to leave, once readers are led to one that stays: so there is always somebody to read from.
 #[must_use]
 pub fn held_back(s: &Snapshot) -> BTreeSet<u32> {
-    if !is_side_by_side(s) || !s.group.makes_pods {
+    let Some(seats) = s.record.seats.as_ref().filter(|_| is_side_by_side(s) && s.group.makes_pods) else {
         return BTreeSet::new();
-    }
-    let has_readers = s.group.replicas > s.group.primaries;
+    };
     let is_led = |m: &Member| m.pod.as_ref().and_then(|pod| pod.routed.as_deref()) == Some("secondary");
-    // One that cannot be read for a moment keeps its readers.
-    let keeps = |m: &Member| follows(s, m) || s.reachable(m) && s.role(m).0 == Role::Unknown && is_led(m);
-    let is_before = former(s).any(|m| keeps(m) || !has_readers && awaits_update(s, m));
-    let is_older = |m: &Member| m.pod.as_ref().is_some_and(|pod| pod.older_template);
     let is_read = |m: &Member| is_led(m) && m.pod.as_ref().is_some_and(|pod| pod.ready);
+    let is_older = |m: &Member| m.pod.as_ref().is_some_and(|pod| pod.older_template);
     let leaves: BTreeSet<u32> = s.members.iter().filter(|m| s.leaves(m)).map(|m| m.ordinal).collect();
-    let is_turned = s.members.iter().any(|m| !leaves.contains(&m.ordinal) && follows(s, m) && is_read(m));
+    let stays = |m: &&Member| !leaves.contains(&m.ordinal) && follows(s, m) && is_read(m);
+    let read: Vec<&Member> = s.members.iter().filter(stays).collect();
+    let new_is_read = read.iter().any(|m| !is_being_replaced(s, m));
+    // One that cannot be read for a moment keeps its readers.
+    let is_silent = |m: &Member| s.reachable(m) && s.role(m).0 == Role::Unknown && is_led(m);
+    let keeps = |m: &Member| (follows(s, m) || is_silent(m)) && (is_read(m) || !new_is_read);
+    let has_readers = s.group.replicas > s.group.primaries;
+    let is_before = former(s).any(|m| keeps(m) || !has_readers && awaits_update(s, m));
+    // What came for others with a template that was given up waits to leave.
+    let is_given_up = |m: &Member| is_older(m) && seats.is_successor(m.ordinal) && read.iter().any(|m| !is_older(m));
     let waits = |m: &&Member| match leaves.contains(&m.ordinal) {
-        true => is_turned && is_older(m),
-        false => is_before && !is_being_replaced(s, m),
+        true => is_older(m) && !read.is_empty() || is_before && !is_older(m),
+        false => !is_being_replaced(s, m) && (is_before || is_given_up(m)),
     };
     s.members.iter().filter(waits).map(|m| m.ordinal).collect()
 }

@@ -7,7 +7,7 @@ mod behind;
 
 pub use behind::Behind;
 
-use super::beside::is_side_by_side;
+use super::beside::is_former;
 use super::claims::{claims_not_ahead, no_leader_left, record_is_current, volume_unchanged};
 use super::elect::elects_nobody;
 use super::replace::is_being_replaced;
@@ -327,9 +327,10 @@ impl<'a> FailoverOrder<'a> {
         let leaves = |m: &Member| s.leaves(m) || s.is_cordoned(m);
         let gives_way = s.is_cordoned(member) || s.leaves(member);
         let stays = gives_way && s.members.iter().any(|m| equal(m) && !leaves(m) && !from(m));
-        let former = |m: &Member| is_being_replaced(s, m) && !from(m) && !s.is_cordoned(m);
-        let comes_later =
-            || is_side_by_side(s) && !is_being_replaced(s, member) && s.members.iter().any(|m| former(m) && equal(m));
+        // One that follows as well, and stays: it passes the rules that this one passed.
+        let former = |m: &Member| is_former(s, m) && is_running_secondary(s, m) && !leaves(m) && !from(m);
+        let as_well = |m: &Member| m.position == member.position && self.can_lead(m);
+        let comes_later = || !is_being_replaced(s, member) && s.members.iter().any(|m| former(m) && as_well(m));
         // Looked for only where it is said: each member looks at all others.
         let data = || if s.members.iter().any(|m| self.is_ahead(m, member)) { "all its data" } else { "the same data" };
         let why = if let Some(named) = s.members.iter().find(|m| named == Some(&m.name) && equal(m)) {

@@ -2,7 +2,7 @@
 //!
 //! Here is only when that begins, how long it waits, and when it is taken back. The new member has a number, a name and volumes of its own, and joins first. Then the former one leaves like any
 //! other that is not desired any more: `leave`, `membership`.
-use super::beside::{is_side_by_side, may_cut_over};
+use super::beside::{is_side_by_side, may_cut_over, waits_for_the_others};
 use super::hooks::in_no_other_batch;
 use super::leave::{others_first, works};
 use super::membership::holds_up_others;
@@ -249,7 +249,8 @@ pub fn leaves_its_place(s: &Snapshot, member: &Member) -> Held {
     }
     let update = &s.group.update;
     // Otherwise it goes for a zone, or what called for a new one is over and it cannot stay, because it does not work.
-    let for_template = update.mode != Mode::ByHand && is_replaced(s, member) && !zones::is_misplaced(s, member);
+    let is_of_template = || is_replaced(s, member) || waits_for_the_others(s, member);
+    let for_template = update.mode != Mode::ByHand && is_of_template() && !zones::is_misplaced(s, member);
     match for_template {
         true => update_group(s)?,
         false => zones::administrator_lets(s)?,

@@ -2,7 +2,7 @@
 //!
 //! A pod is deleted at once where nothing is lost by it: nothing runs in it. Otherwise one member after the other goes, or one batch (`spec.update.batch`), each only while all the others are in
 //! their role, and the primary last. All of it is held twice, when it is decided and on live reads just before the pod is deleted.
-use super::beside::is_side_by_side;
+use super::beside::{is_side_by_side, leaves_together};
 use super::hooks::in_no_other_batch;
 use super::rebalance::{has_been_ready, members_are_there, primaries_serve};
 use super::replace::{is_arriving, is_being_replaced, keeps_pod_until_replaced};
@@ -251,7 +251,9 @@ fn rest_is_well(s: &Snapshot, member: &Member, batch: Batch) -> Held {
     }
     primaries_serve_without(s, member, batch)?;
     members_are_there(s)?;
-    let stays = |other: &&Member| other.name != member.name && !goes_along(s, batch, member, other);
+    // One of a former version that does not work waits for the cut-over, and the cut-over for the present template.
+    let waits = |other: &Member| leaves_together(s, other) && !is_in_role(s, other);
+    let stays = |other: &&Member| other.name != member.name && !goes_along(s, batch, member, other) && !waits(other);
     let others = || s.members.iter().filter(stays);
     others().try_for_each(|other| is_in_its_place(s, other))?;
     let (wait, uptime) = (i64::from(s.group.update.wait), i64::from(s.group.update.min_uptime));

@@ -260,6 +260,12 @@ fn the_lead_stays_with_the_former_version() {
     }
     let order = |s: &Snapshot, ordinal: usize| rule(FailoverOrder::of(s).member(at(s, ordinal)));
     assert_eq!((order(&lost, 1), order(&lost, 3)), (Ok(()), Err(Rule::GivesUpLead)));
+    let mut leaves = lost.clone();
+    leaves.group.unwanted = set(&[1, 2]);
+    assert_eq!(order(&leaves, 3), Ok(()), "who leaves goes after those that stay");
+    let mut stopped = lost.clone();
+    stopped.members[1..3].iter_mut().for_each(|m| m.reading.role = Role::Stopped);
+    assert_eq!(order(&stopped, 3), Ok(()), "nobody waits for one that does not follow");
     lost.members[3].position = Position::Known(sequence("10"));
     assert_eq!((order(&lost, 1), order(&lost, 3)), (Err(Rule::BelowHighest), Ok(())), "data comes before versions");
 }
@@ -282,6 +288,69 @@ fn a_group_is_ready_while_both_versions_are_enough() {
     assert_eq!(ready(&s), enough);
     s.members.iter_mut().skip(1).take(2).for_each(|m| m.reading.role = Role::Stopped);
     assert_eq!((ready(&s).0, ready(&s).2), (Truth::False, 2));
+}
+
+// E4: a former member that is evicted stays one of the former version: it has no pod for a moment, and then one of the present template, which works or not.
+#[test]
+fn who_loses_its_pod_waits_for_the_cut_over() {
+    for role in [None, Some(Role::Stopped)] {
+        let mut s = both(2);
+        let pod = s.members[1].pod.as_mut().unwrap();
+        (pod.older_template, pod.outdated, pod.ready) = (false, false, false);
+        match role {
+            None => s.members[1].pod = None,
+            Some(role) => s.members[1].reading.role = role,
+        }
+        assert_eq!(
+            (leaving(&decide(&s, &Natural)), open(&decide(&s, &Natural)).contains(&1)),
+            (vec![], true),
+            "{role:?}"
+        );
+        s.group.update.mode = Mode::Paused;
+        assert_eq!(leaving(&decide(&s, &Natural)), [0; 0]);
+    }
+}
+
+// E5, E36: one of the former version does not work. The next template reaches the new ones all the same.
+#[test]
+fn a_former_member_that_is_down_holds_up_no_template() {
+    let mut s = both(3);
+    let pod = s.members[4].pod.as_mut().unwrap();
+    (pod.older_template, pod.outdated) = (true, true);
+    s.members[2].reading.role = Role::Stopped;
+    assert_eq!(rule(check::update_member(&s, at(&s, 4))), Ok(()));
+    s.members[3].reading.role = Role::Stopped;
+    assert_eq!(rule(check::update_member(&s, at(&s, 4))), Err(Rule::NotAtRest), "of the new ones one at a time");
+}
+
+// S20, E4: readers go back to the former version when it is Ready; until then they keep whom they have.
+#[test]
+fn readers_go_back_to_the_former_version_when_it_is_ready() {
+    let mut s = both(1);
+    s.members[3].pod.as_mut().unwrap().routed = Some("secondary".into());
+    for former in [1, 2] {
+        let pod = s.members[former].pod.as_mut().unwrap();
+        (pod.routed, pod.ready) = (None, false);
+    }
+    assert_eq!(followers(&s, &decide(&s, &Natural)).0, [1, 2, 3]);
+    let pod = s.members[1].pod.as_mut().unwrap();
+    (pod.routed, pod.ready) = (Some("secondary".into()), true);
+    assert_eq!(followers(&s, &decide(&s, &Natural)).0, [1, 2]);
+}
+
+// E4: nor is anybody of the new version read from that leaves before the cut-over, or that came for one which cannot come back yet after the update was cancelled.
+#[test]
+fn who_is_not_wanted_any_more_is_not_read_from() {
+    let mut s = both(2);
+    s.group.unwanted = set(&[4]);
+    assert_eq!(followers(&s, &decide(&s, &Natural)).0, [1, 2]);
+    let mut back = both(1);
+    for member in &mut back.members {
+        member.pod.as_mut().unwrap().older_template = member.ordinal == 3;
+    }
+    back.record.seats.as_mut().unwrap().replaced.retain(|former, _| *former == 1);
+    back.members[1].reading.role = Role::Stopped;
+    assert!(!followers(&back, &decide(&back, &Natural)).0.contains(&3));
 }
 
 // E4: cancelled at any point before the cut-over: the template is what it was, so the former ones stay and the new ones leave.
