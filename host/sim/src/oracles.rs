@@ -88,6 +88,8 @@ const NOTICED: i64 = 2;
 pub struct Oracles {
     /// Every intent that was ever in a record, by token.
     noted: BTreeMap<String, Noted>,
+    /// When each was decided: it may be written late, and its command start even later.
+    decided: BTreeMap<String, i64>,
     /// Tokens of intents that went with a status that somebody removed: nobody closed them.
     forgotten: BTreeSet<String>,
     /// Tokens whose programs started.
@@ -191,6 +193,8 @@ pub fn records(state: &mut State, group: &ReplicaGroup) {
             Some(known) if known != noted => state.breaks("S50", format!("the intent {token} has another target now")),
             _ => {}
         }
+        let decided = intent.get("started").and_then(Value::as_i64).unwrap_or(state.now).min(state.now);
+        state.oracles.decided.entry(token.clone()).or_insert(decided);
         state.oracles.noted.insert(token, noted);
     }
     let members: BTreeSet<_> = intents.iter().map(|intent| text(intent, "member")).collect();
@@ -419,7 +423,7 @@ pub fn deletes(state: &mut State, pod: &str) {
     let has_ended = state.pods.get(pod).and_then(phase).is_some_and(|phase| phase == "Failed");
     // Nor is the pod of a member that has left treated.
     if !is_update && !has_ended && !seats::has_left(state, pod) {
-        treats::treats(state, pod);
+        treats::treats(state, pod, state.now);
     }
     let Some((uid, machine)) = state.running(pod) else { return };
     // One that waits for a majority serves nobody, unless others serve already.

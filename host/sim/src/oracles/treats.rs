@@ -20,12 +20,12 @@ pub(super) fn starts(state: &mut State, uid: &str, token: &str, noted: &Noted) {
             state.breaks("S19", what);
         }
     }
-    treats(state, &noted.member);
+    let decided = state.oracles.decided.get(token).copied();
+    treats(state, &noted.member, decided.unwrap_or(state.now));
 }
 
-/// A member is treated: it is stopped, or its pod is deleted. The third time and each one after that comes after a pause.
-pub(super) fn treats(state: &mut State, member: &str) {
-    let now = state.now;
+/// A member is treated: it is stopped, or its pod is deleted. The third time and each one after that comes after a pause, from one decision to the next (seed 38005931).
+pub(super) fn treats(state: &mut State, member: &str, now: i64) {
     let times = state.oracles.treated.entry(member.to_owned()).or_default();
     times.push(now);
     let count = times.len();
