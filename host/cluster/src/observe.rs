@@ -293,7 +293,6 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
     let about = Seen { group: &group, set: set.as_ref(), record: &record, moving: moving.as_ref() };
     let mut members = world.members(&object, about, &known, now);
     world.find_successors(&mut members, &used);
-    let surplus_claims = world.surplus_claims(Roster::new(&group, set.as_ref(), &record), &members, &record);
     let (left_claims, strangers) = (world.left_claims(&group, &members, &record), world.strangers(&group, &members));
     let Nodes { nodes, deleted: deleted_nodes, .. } = place(ctx, &object, &world, &record, &mut members, now).await?;
     if let Some(set) = &mut set {
@@ -303,6 +302,7 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
         };
     }
     let snapshot = Snapshot {
+        surplus_claims: world.surplus_claims(Roster::new(&group, set.as_ref(), &record), &members, &record),
         now,
         began,
         nonce: format!("{:016x}", (ctx.dice)()),
@@ -318,7 +318,6 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
         deleted_nodes,
         lists: BTreeMap::new(),
         answers: BTreeMap::new(),
-        surplus_claims,
         left_claims,
         cluster_state,
         strangers,

@@ -81,7 +81,7 @@ impl Process {
         self.lock().frozen_until.is_some_and(|until| until + time > Instant::now())
     }
 
-    /// It waited in vain for an execution that began then.
+    /// It waited for an execution that began then, and got no answer.
     pub fn waited_since(&self, began: Instant) {
         self.lock().waited = Some((began, Instant::now()));
     }

@@ -16,7 +16,7 @@ pub fn is_side_by_side(s: &Snapshot) -> bool {
 /// Whether the member leaves at the cut-over, together with all others of the former version. One that is in a wrong zone moves by itself.
 #[must_use]
 pub fn leaves_together(s: &Snapshot, member: &Member) -> bool {
-    is_side_by_side(s) && is_being_replaced(s, member) && awaits_update(s, member) && !is_misplaced(s, member)
+    is_former(s, member) && awaits_update(s, member)
 }
 
 /// Whether a new member may be called in the place of this one in the same round as in that of another one. The first member that gets a template is watched, so it goes alone (E32).

@@ -270,7 +270,7 @@ fn the_lead_stays_with_the_former_version() {
     assert_eq!((order(&lost, 1), order(&lost, 3)), (Err(Rule::BelowHighest), Ok(())), "data comes before versions");
 }
 
-// E33: the group is Ready while former and new members together are as many as desired.
+// A50, E4: the group is Ready while former and new members together are as many as desired.
 #[test]
 fn a_group_is_ready_while_both_versions_are_enough() {
     let ready = |s: &Snapshot| {
