@@ -16,7 +16,7 @@ pub use membership::{GroupSize, Listed, Membership, Resizing};
 pub use primaries::{Active, LastPrimary, LostPrimary};
 pub use recovery::{Recovery, Stage};
 pub use seats::Seats;
-pub use started::{Broken, Started};
+pub use started::{Broken, Started, Untold};
 pub use update::{Batched, Canary, Failing, Fallback, GivenUp, Trial, Updating, Verdict};
 pub use verb::Verb;
 pub use zones::{Wanted, Zone};
@@ -252,6 +252,9 @@ pub struct MemberRecord {
     /// roll-back an older operator, which does not know this field, can read the record.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub follow_again: bool,
+    /// Noted while it may follow a primary of a later term without having been told. Left out otherwise, for a roll-back as above.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub untold: Option<Untold>,
     /// Where it last ran, in whatever role, until that is proven over. Only of members that agree: an identity runs once, and one that only follows has a vote, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ran: Option<LastPrimary>,
@@ -461,6 +464,7 @@ impl MemberRecord {
         self.treated = 0;
         self.treat_at = None;
         self.broken = None;
+        self.untold = None;
         self.follow_again = self.started.take().is_some_and(|started| started.peer_stopped);
     }
 }

@@ -52,6 +52,22 @@ pub fn step(state: &mut State) {
     agreeing.iter().for_each(|group| agree::refresh(state, group));
 }
 
+/// Whether the garbage collector is about to delete the pod, because its group was deleted. A deletion that was on its way may come first.
+#[must_use]
+pub fn goes_with_its_group(state: &State, pod: &str) -> bool {
+    let owners = state.pods.get(pod).and_then(|pod| pod.metadata.owner_references.as_ref());
+    let lives = |uid: &String| {
+        let of_group =
+            |set: &StatefulSet| set.metadata.owner_references.iter().flatten().any(|owner| is_group(state, &owner.uid));
+        is_group(state, uid) || state.sets.values().any(|set| set.metadata.uid.as_ref() == Some(uid) && of_group(set))
+    };
+    owners.is_some_and(|owners| owners.iter().all(|owner| !lives(&owner.uid)))
+}
+
+fn is_group(state: &State, uid: &str) -> bool {
+    state.groups.values().any(|group| group.metadata.uid.as_deref() == Some(uid))
+}
+
 /// Deletes what belongs to owners that are gone, as the garbage collector does after a while; then what belonged to that.
 fn collect(state: &mut State) {
     let now = state.now;

@@ -287,8 +287,10 @@ fn asks(world: &World, group: &str) -> bool {
         // An update gets on as little as anything else.
         "NoPrimary" | "UpdateStuck" => {
             let mut waits = object.status.iter().flat_map(|status| &status.awaiting);
+            // What a claim says that led is believed until it is stopped, also if it follows by now.
+            let unknown = ["may be primary: its role is primary", "may still run in its pod: its role is secondary"];
             let is_unknown =
-                waits.any(|w| w.reason == "MayBePrimary" && w.message.ends_with("may be primary: its role is primary"));
+                waits.any(|w| w.reason == "MayBePrimary" && unknown.iter().any(|unknown| w.message.ends_with(unknown)));
             is_unknown
                 && (forgot && (happened(Fault::ClaimUnmarked) || happened(Fault::WriteRefused) || state.unnoted)
                     || happened(Fault::PrimaryByHand))

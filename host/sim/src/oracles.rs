@@ -58,7 +58,7 @@ pub mod treats;
 pub mod updates;
 pub mod whole;
 
-use crate::controllers::{claim_of, is_desired};
+use crate::controllers::{claim_of, goes_with_its_group, is_desired};
 use crate::faults::Fault;
 use crate::shared::Shared;
 use crate::world::{Machine, State};
@@ -437,7 +437,7 @@ pub fn deletes(state: &mut State, pod: &str) {
     let role = machine.app.role;
     if is_update {
         updates::replaces(state, pod, is_well);
-    } else if is_well {
+    } else if is_well && !goes_with_its_group(state, pod) {
         state.breaks("S19", format!("{pod} is deleted, serves as {role:?} and is well"));
     }
 }

@@ -11,12 +11,12 @@ use super::beside::is_former;
 use super::claims::{claims_not_ahead, no_leader_left, record_is_current, volume_unchanged};
 use super::elect::elects_nobody;
 use super::replace::is_being_replaced;
-use super::seed::{above_high_water, highest_among, highest_term, override_fits};
+use super::seed::{above_high_water, highest_among, highest_term, override_fits, untold};
 use super::{Held, Rule, Violation, broken, broken_by, can_take_command, phase_word, retry_allowed, role_is};
 use crate::contract::{Phase, Position, Role, Sequence};
 use crate::data;
 use crate::over;
-use crate::record::Verb;
+use crate::record::{Untold, Verb};
 use crate::snapshot::{Evidence, Member, Snapshot};
 use std::cmp::Ordering;
 
@@ -71,7 +71,20 @@ impl<'a> FailoverOrder<'a> {
     }
 
     fn is_of_highest(&self, member: &Member) -> bool {
-        self.s.record.member(&member.name).counts_as() == self.highest_term
+        self.s.record.member(&member.name).counts_as() == self.highest_term || self.may_have_followed(member)
+    }
+
+    /// Whether the member is of an older term, and may have data of the highest one: it was not told whom to follow, and did not stand still.
+    fn may_have_followed(&self, member: &Member) -> bool {
+        let s = self.s;
+        let stood_still = |mark: &Untold| s.position_is_current(member) && mark.is_unchanged(&member.position);
+        untold(s, member, self.highest_term).is_some_and(|mark| !stood_still(mark))
+    }
+
+    /// Whether no start on the member was confirmed in the highest term: it can block a decision, and not win it (docs/rules.md, "Term").
+    fn is_unconfirmed(&self, member: &Member) -> bool {
+        let known = self.s.record.member(&member.name);
+        known.started.as_ref().is_some_and(|started| !started.target) || self.may_have_followed(member)
     }
 
     /// `spec.failover.preferRunning`: a stopped old primary may have writes that were never acknowledged, so it is excluded while running
@@ -93,7 +106,7 @@ impl<'a> FailoverOrder<'a> {
     /// had stopped may have followed only that one.
     fn stands_by(&self, member: &Member) -> bool {
         let memory = self.s.record.member(&member.name);
-        let of_highest = self.is_of_highest(member) && !is_unconfirmed(self.s, member);
+        let of_highest = self.is_of_highest(member) && !self.is_unconfirmed(member);
         is_running_secondary(self.s, member) && of_highest && !memory.follow_again && member.position != Position::Empty
     }
 
@@ -109,13 +122,14 @@ impl<'a> FailoverOrder<'a> {
             };
             !self.s.members.iter().any(|other| self.stands_by(other) && has(other))
         };
-        self.s.members.iter().any(|m| self.is_of_highest(m) && is_unconfirmed(self.s, m) && ahead(m))
+        self.s.members.iter().any(|m| self.is_of_highest(m) && self.is_unconfirmed(m) && ahead(m))
     }
 
     /// A member of the highest term whose volume was replaced after its role was confirmed: the lost data may have been the most recent.
     fn replaced_volume(&self) -> Option<&'a Member> {
         let s = self.s;
-        let confirmed = |m: &&Member| self.highest_term.is_some() && s.record.member(&m.name).term == self.highest_term;
+        let is_of_term = |m: &Member| s.record.member(&m.name).term == self.highest_term;
+        let confirmed = |m: &&Member| self.highest_term.is_some() && (is_of_term(m) || self.may_have_followed(m));
         s.members.iter().filter(confirmed).find(|m| !self.led_highest_term(m) && volume_unchanged(s, m).is_err())
     }
 
@@ -208,7 +222,10 @@ impl<'a> FailoverOrder<'a> {
             (Some(Evidence::Exited(0)), Role::Starting) => true,
             _ => false,
         };
-        on_its_way && s.reachable(member) && self.holds_no_more(&started.before, memory.term)
+        let stood_still = |mark: &Untold| mark.is_unchanged(&started.before);
+        let has_moved = untold(s, member, self.highest_term).is_some_and(|mark| !stood_still(mark));
+        let term = if has_moved { self.highest_term } else { memory.term };
+        on_its_way && s.reachable(member) && self.holds_no_more(&started.before, term)
     }
 
     /// Whether data of the given term is not above the highest known data of the highest term.
@@ -281,8 +298,11 @@ impl<'a> FailoverOrder<'a> {
             let why = "its data is of an older term and may lack the latest writes";
             return Err(broken_by(Rule::OlderTerm, name, why));
         }
-        if is_unconfirmed(s, member) {
-            let why = "a start on it was never confirmed, so its data may be an incomplete copy";
+        if self.is_unconfirmed(member) {
+            let why = match self.may_have_followed(member) {
+                true => "it was not told whom to follow in this term, so its data may be incomplete",
+                false => "a start on it was never confirmed, so its data may be an incomplete copy",
+            };
             return Err(broken_by(Rule::Unconfirmed, name, why));
         }
         claims_not_ahead(s, member)?;
@@ -348,11 +368,6 @@ impl<'a> FailoverOrder<'a> {
         };
         Err(broken_by(Rule::GivesUpLead, &member.name, why))
     }
-}
-
-/// Whether a start on the member was never confirmed: it can block a decision, and not win it (docs/rules.md, "Term").
-fn is_unconfirmed(s: &Snapshot, member: &Member) -> bool {
-    s.record.member(&member.name).started.as_ref().is_some_and(|started| !started.target)
 }
 
 fn readable(s: &Snapshot, member: &Member) -> Held {

@@ -7,7 +7,7 @@ use crate::limits;
 use crate::memory;
 use crate::over;
 use crate::over::role_word;
-use crate::record::MemberRecord;
+use crate::record::{MemberRecord, Untold};
 use crate::snapshot::{Member, Override, Snapshot};
 use std::cmp::Ordering;
 
@@ -34,7 +34,14 @@ impl<'a> SeedOrder<'a> {
     /// Whether the member's data is proven to be of an older term: such a member neither wins nor blocks.
     #[must_use]
     pub fn is_of_older_term(&self, member: &Member) -> bool {
-        matches!((self.s.record.member(&member.name).counts_as(), self.highest_term), (Some(own), Some(highest)) if own < highest)
+        let own = self.s.record.member(&member.name).counts_as();
+        matches!((own, self.highest_term), (Some(own), Some(highest)) if own < highest)
+            && !self.may_have_followed(member)
+    }
+
+    /// Whether the member is of an older term, and may have data of the highest one. A mark that means nothing is gone by now: the member is stopped.
+    fn may_have_followed(&self, member: &Member) -> bool {
+        untold(self.s, member, self.highest_term).is_some()
     }
 
     /// The highest data of the highest term. `None`: no member of that term has data.
@@ -133,12 +140,13 @@ impl<'a> SeedOrder<'a> {
             return Err(broken_by(Rule::OlderTerm, name, why));
         }
         let Position::Known(own) = &member.position else { return self.empty_member(member) };
+        if self.may_have_followed(member) {
+            let why = "it was not told whom to follow in the last term, and its data has changed since";
+            return Err(broken_by(Rule::Unconfirmed, name, why));
+        }
         if memory.started.as_ref().is_some_and(|started| !started.target) {
-            return Err(broken_by(
-                Rule::Unconfirmed,
-                name,
-                "a start on it was never confirmed, and its data has changed since",
-            ));
+            let why = "a start on it was never confirmed, and its data has changed since";
+            return Err(broken_by(Rule::Unconfirmed, name, why));
         }
         let behind = self.highest_data()?.filter(|top| data::compare((0, own), (0, top)) != Some(Ordering::Equal));
         if let Some(top) = behind {
@@ -255,6 +263,12 @@ pub(super) fn all_stopped(s: &Snapshot) -> Held {
         }
     }
     Ok(())
+}
+
+/// The mark of a member of an older term that may have followed a primary of the highest one without having been told.
+pub(super) fn untold<'a>(s: &'a Snapshot, member: &Member, highest: Option<u64>) -> Option<&'a Untold> {
+    let known = s.record.member(&member.name);
+    known.untold.as_ref().filter(|mark| Some(mark.term) == highest && known.term < highest)
 }
 
 /// The highest term that any member counts as of.

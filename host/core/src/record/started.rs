@@ -22,6 +22,25 @@ pub struct Started {
     pub peer_stopped: bool,
 }
 
+/// Noted of a secondary of an earlier term that ran, or may have run, while a primary of this term led: it may follow that one without having been told. Until it was told, its data counts as data of this term, too:
+/// it can block a takeover, and not win it (docs/rules.md, "Term").
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Untold {
+    /// The term of the primary.
+    pub term: u64,
+    /// The position of its data before that primary led. Not asked: not known.
+    pub before: Position,
+}
+
+impl Untold {
+    /// Whether the member has exactly the data that it had before that primary led, so that no client can rely on it.
+    #[must_use]
+    pub fn is_unchanged(&self, position: &Position) -> bool {
+        matches!(position, Position::Known(_) | Position::Empty) && *position == self.before
+    }
+}
+
 /// A container in which a command failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

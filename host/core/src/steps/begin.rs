@@ -6,6 +6,7 @@ use crate::plan::{Action, Plan, Reason};
 use crate::record::{Batched, Event, Intent, LastPrimary, Seeded, Started, Verb};
 use crate::snapshot::{Member, Snapshot};
 use crate::state;
+use crate::steps::remember::untold;
 
 /// Plans a command on a member. If a check does not hold, nothing is planned and the plan says which. If this round already does something with
 /// the member, the command has to wait for the next round.
@@ -197,6 +198,9 @@ fn record_intent(s: &Snapshot, plan: &mut Plan, member: &Member, intent: &Intent
         let begins = agrees && member.position == Position::Empty;
         let before = known.claim_uid.take().filter(|_| !begins);
         known.claim_uid = before.or_else(|| memory::claim_uids(&member.claims));
+    }
+    if intent.verb == Verb::Failover {
+        untold::mark_others(s, &mut plan.record, &member.name);
     }
     // An earlier pod of the member is proven over before its next start; where it is, only this entry knows.
     if intent.verb.may_lead() {

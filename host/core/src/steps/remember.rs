@@ -1,4 +1,6 @@
 //! Remember: this round's observations that later rounds need go into the record. Nothing is started here.
+pub(super) mod untold;
+
 use crate::contract::{MemberName, Position, Role, Timestamp};
 use crate::membership::{self, Entry, Said};
 use crate::memory;
@@ -22,11 +24,13 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     for member in &s.members {
         drop_start_without_effect(s, plan, member);
         note_followed(s, plan, member);
+        untold::forget(s, plan, member);
         forget_follow_command(s, plan, member);
         forget_stopped_peer(s, plan, member);
         record_primary(s, plan, member);
         record_position(s, plan, member);
     }
+    untold::mark_seen(s, plan);
     note_ran(s, plan);
     update_last_primaries(s, plan);
     note_lost_primary(s, plan);

@@ -132,7 +132,7 @@ const RANDOM: [(&str, usize); 18] = [
 ];
 
 /// The same with the default rule.
-const NATURAL: [(&str, usize); 16] = [
+const NATURAL: [(&str, usize); 15] = [
     ("seed", 200),
     ("failover", 120),
     ("failover with preferRunning", 45),
@@ -147,7 +147,6 @@ const NATURAL: [(&str, usize); 16] = [
     ("pod deleted", 60),
     ("scaled down", 15),
     ("override used", 3),
-    ("BelowHighWater", 4),
     ("ClaimChanged", 90),
 ];
 

@@ -49,6 +49,7 @@ mod status;
 mod successors;
 mod time;
 mod told;
+mod untold;
 mod update;
 mod volumes;
 mod zone_turns;

@@ -6,7 +6,7 @@ use crate::world::{Machine, State};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use tanist_api::spec::{CutOver, Strategy};
 use tanist_api::{LABEL_ROLE, ReplicaGroup};
@@ -16,6 +16,25 @@ use tanist_core::contract::Role;
 fn numbers(record: &Value, field: &str) -> BTreeSet<u64> {
     let all = record.get("seats").and_then(|seats| seats.get(field)?.as_array());
     all.into_iter().flatten().filter_map(Value::as_u64).collect()
+}
+
+/// The record of before, with the zones that the write has learned, and that of the member which it does not name any more.
+fn with_zones(state: &State, before: &Value, record: &Value, gone: u64, member: &str) -> Value {
+    let mut known = before.clone();
+    let mut zones = record.pointer("/seats/zones").cloned().unwrap_or_else(|| json!({}));
+    let label = |node: &str| state.nodes.get(node)?.labels().get("topology.kubernetes.io/zone").cloned();
+    let was = before.pointer("/seats/zones").and_then(Value::as_object);
+    let named = was
+        .and_then(|zones| zones.iter().find(|(_, all)| all.as_array().is_some_and(|all| all.contains(&gone.into()))));
+    let zone = named.map(|(zone, _)| zone.clone()).or_else(|| label(&state.machine(member)?.node));
+    if let (Some(zone), Some(zones)) = (zone, zones.as_object_mut()) {
+        let all = zones.entry(zone).or_insert_with(|| json!([]));
+        all.as_array_mut().into_iter().for_each(|all| all.push(gone.into()));
+    }
+    if let Some(seats) = known.get_mut("seats").and_then(Value::as_object_mut) {
+        seats.insert("zones".into(), zones);
+    }
+    known
 }
 
 /// A process writes who the members of a group are. `before`: the record of before, if there was one.
@@ -60,7 +79,7 @@ pub(super) fn written(state: &mut State, group: &ReplicaGroup, before: Option<&V
         let member = format!("{name}-{gone}");
         // The record of now does not know it any more.
         let mut known = group.clone();
-        known.status.get_or_insert_default().record = Some(before.clone());
+        known.status.get_or_insert_default().record = Some(with_zones(state, before, record, *gone, &member));
         if is_desired(&known, &member) {
             state.breaks("D23", format!("{member} leaves, and is desired"));
         }

@@ -10,6 +10,7 @@ use crate::app::{Disk, group};
 use crate::clients::tests::{machine, world};
 use crate::world::World;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ObjectMeta;
 use serde_json::json;
 use tanist_cluster::cluster::Fence;
@@ -244,6 +245,23 @@ async fn the_deletion_of_what_is_well_is_seen() {
     ends(&mut world.lock(), "db-0", "c", "place-2-b", 0);
     deletes(&mut world.lock(), "db-0");
     assert_eq!(broken(&world), ["S19: db-0 is deleted, serves as Primary and is well"]);
+}
+
+#[tokio::test]
+async fn the_deletion_of_what_goes_with_its_group_is_none() {
+    let world = two([Role::Primary, Role::Stopped], record(1, &[]));
+    let uid = world.lock().groups["db"].uid().unwrap_or_default();
+    let deleted_as_one_of = |owner: &str| {
+        let mut state = world.lock();
+        let mut pod = Pod::clone(&state.pods["db-0"]);
+        pod.metadata.owner_references =
+            Some(vec![OwnerReference { uid: owner.to_owned(), ..OwnerReference::default() }]);
+        state.pods.insert("db-0".into(), pod.into());
+        deletes(&mut state, "db-0");
+        std::mem::take(&mut state.broken)
+    };
+    assert_eq!(deleted_as_one_of("of a former group"), [""; 0]);
+    assert_eq!(deleted_as_one_of(&uid), ["S19: db-0 is deleted, serves as Primary and is well"]);
 }
 
 #[tokio::test]

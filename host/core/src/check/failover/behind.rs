@@ -4,7 +4,7 @@
 //! The distance is counted in the units of `sequence`, from the most recent data that is known: of the members that count, and of the high-water
 //! mark. What only an unreadable lost primary had is not known, so it is in no distance. The takeover opens a new term. From then on the data of the new
 //! primary is the most recent one, its numbers count anew from there, and members that were ahead are of an older term, as after an override.
-use super::{FailoverOrder, is_running_secondary, is_unconfirmed};
+use super::{FailoverOrder, is_running_secondary};
 use crate::check::claims::{claims_not_ahead, volume_unchanged};
 use crate::check::{Violation, can_take_command, retry_allowed, role_is};
 use crate::contract::{Position, Role, Sequence};
@@ -90,7 +90,7 @@ impl FailoverOrder<'_> {
         let s = self.s;
         self.counts(member)
             && s.position_is_current(member)
-            && !is_unconfirmed(s, member)
+            && !self.is_unconfirmed(member)
             && can_take_command(s, member).is_ok()
             && role_is(s, member, &[Role::Secondary, Role::Stopped]).is_ok()
             && claims_not_ahead(s, member).is_ok()

@@ -2,8 +2,8 @@
 use super::*;
 use crate::oracles::seats as judge;
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use tanist_api::spec::Strategy;
+use k8s_openapi::api::core::v1::Node;
+use tanist_api::spec::{Strategy, Zone};
 
 /// The record of a group whose members have these numbers, the next one as given, and what else `more` says of them.
 fn numbered(numbers: &[u64], next: u64, more: &Value) -> Value {
@@ -69,6 +69,25 @@ async fn who_leaves_too_early_is_seen() {
     }
     write(&world, numbered(&[0, 1], 3, &none));
     assert_eq!(broken(&world), ["S25 S27: db-2 leaves, and who stays lacks 1 acknowledged writes"]);
+}
+
+#[tokio::test]
+async fn who_leaves_a_wrong_zone_is_known_by_its_node() {
+    let leaves_with_nodes_in = |zone: &str| {
+        let world = seated(&[0, 1], 2, &json!({}));
+        let mut group = world.lock().groups["db"].clone();
+        let zone_a = Zone { name: "zone-a".into(), replicas: Some(1) };
+        (group.spec.replicas, group.spec.zones.list) = (1, vec![zone_a]);
+        world.lock().groups.insert("db".into(), group);
+        let node = world.lock().machine("db-0").unwrap().node.clone();
+        let labels = Some([("topology.kubernetes.io/zone".to_owned(), zone.to_owned())].into());
+        let metadata = ObjectMeta { name: Some(node.clone()), labels, ..ObjectMeta::default() };
+        world.lock().nodes.insert(node, Node { metadata, ..Node::default() }.into());
+        write(&world, numbered(&[1], 2, &json!({"zones": {"zone-a": [1]}})));
+        broken(&world)
+    };
+    assert_eq!(leaves_with_nodes_in("zone-b"), [""; 0], "the one member is to be in zone-a");
+    assert_eq!(leaves_with_nodes_in("zone-a"), ["D23: db-0 leaves, and is desired"]);
 }
 
 #[tokio::test]

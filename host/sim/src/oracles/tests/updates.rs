@@ -1,7 +1,6 @@
 //! The oracle of updates.
 use super::*;
 use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetStatus};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use tanist_api::LABEL_ROLE;
 
 /// A primary and a secondary. Their pods are of the revision `a`, and the set's is the given one.
@@ -12,7 +11,8 @@ fn of_revision(present: &str, secondary: bool) -> World {
     state.sets.insert("db".into(), StatefulSet { status: Some(status), ..Default::default() }.into());
     for (pod, role) in [("db-0", "primary"), ("db-1", "secondary")] {
         let mut object = Pod::clone(&state.pods[pod]);
-        let owner = OwnerReference { name: "db".into(), ..Default::default() };
+        let uid = state.groups["db"].uid().unwrap_or_default();
+        let owner = OwnerReference { name: "db".into(), uid, ..Default::default() };
         object.metadata.owner_references = Some(vec![owner]);
         let labels = [("controller-revision-hash", "a"), (LABEL_ROLE, role)];
         object.metadata.labels = Some(labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
