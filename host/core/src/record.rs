@@ -464,7 +464,6 @@ impl MemberRecord {
         self.treated = 0;
         self.treat_at = None;
         self.broken = None;
-        self.untold = None;
         self.follow_again = self.started.take().is_some_and(|started| started.peer_stopped);
     }
 }

@@ -12,6 +12,7 @@ use crate::world::{State, World};
 use crate::{clients, controllers, strikes};
 use drawn::replication;
 use kube::ResourceExt;
+use serde_json::Value;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -34,6 +35,9 @@ fn faults_last(seed: u64, agrees: bool) -> Duration {
 
 /// How long a group may take to be well once everything has healed: three resync intervals.
 pub const HEALING: Duration = Duration::from_secs(180);
+
+/// The longest pause after failures: a command that failed just when everything healed is tried again that much later (seed 51014566).
+const PAUSE: Duration = Duration::from_secs(300);
 
 /// How often it is looked whether it is.
 const LOOK: Duration = Duration::from_secs(5);
@@ -170,7 +174,8 @@ async fn wait_until(world: &World, holds: impl Fn(&World) -> bool) -> bool {
     let mut waited = Duration::ZERO;
     // Where members agree they are changed one by one, users empty volumes, and then pods are replaced, one after the other; each takes its time.
     let times = if world.lock().agreements.is_empty() { 1 } else { 3 };
-    while waited < HEALING * times && !holds(world) {
+    let limit = |world: &World| HEALING * times + if rests(world) { PAUSE } else { Duration::ZERO };
+    while waited < limit(world) && !holds(world) {
         users::renew(&mut world.lock());
         users::try_again(&mut world.lock());
         agree::administer(&mut world.lock());
@@ -178,6 +183,15 @@ async fn wait_until(world: &World, holds: impl Fn(&World) -> bool) -> bool {
         waited += LOOK;
     }
     holds(world)
+}
+
+/// Whether some member rests after a failure.
+fn rests(world: &World) -> bool {
+    let state = world.lock();
+    let records = state.groups.values().filter_map(|group| group.status.as_ref()?.record.as_ref());
+    let mut members =
+        records.filter_map(|record| record.get("members")?.as_object()).flat_map(|members| members.values());
+    members.any(|member| member.get("retryAt").and_then(Value::as_i64).is_some_and(|at| at > state.now))
 }
 
 /// While nodes stay away and everything else has healed, the other members are used (S20, S44).

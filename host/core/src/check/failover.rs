@@ -11,12 +11,12 @@ use super::beside::is_former;
 use super::claims::{claims_not_ahead, no_leader_left, record_is_current, volume_unchanged};
 use super::elect::elects_nobody;
 use super::replace::is_being_replaced;
-use super::seed::{above_high_water, highest_among, highest_term, override_fits, untold};
+use super::seed::{above_high_water, highest_among, highest_term, may_have_followed, override_fits, untold};
 use super::{Held, Rule, Violation, broken, broken_by, can_take_command, phase_word, retry_allowed, role_is};
 use crate::contract::{Phase, Position, Role, Sequence};
 use crate::data;
 use crate::over;
-use crate::record::{Untold, Verb};
+use crate::record::Verb;
 use crate::snapshot::{Evidence, Member, Snapshot};
 use std::cmp::Ordering;
 
@@ -76,9 +76,8 @@ impl<'a> FailoverOrder<'a> {
 
     /// Whether the member is of an older term, and may have data of the highest one: it was not told whom to follow, and did not stand still.
     fn may_have_followed(&self, member: &Member) -> bool {
-        let s = self.s;
-        let stood_still = |mark: &Untold| s.position_is_current(member) && mark.is_unchanged(&member.position);
-        untold(s, member, self.highest_term).is_some_and(|mark| !stood_still(mark))
+        let data = if self.s.position_is_current(member) { &member.position } else { &Position::NotAsked };
+        may_have_followed(self.s, member, data, self.highest_term)
     }
 
     /// Whether no start on the member was confirmed in the highest term: it can block a decision, and not win it (docs/rules.md, "Term").
@@ -128,9 +127,12 @@ impl<'a> FailoverOrder<'a> {
     /// A member of the highest term whose volume was replaced after its role was confirmed: the lost data may have been the most recent.
     fn replaced_volume(&self) -> Option<&'a Member> {
         let s = self.s;
-        let is_of_term = |m: &Member| s.record.member(&m.name).term == self.highest_term;
-        let confirmed = |m: &&Member| self.highest_term.is_some() && (is_of_term(m) || self.may_have_followed(m));
-        s.members.iter().filter(confirmed).find(|m| !self.led_highest_term(m) && volume_unchanged(s, m).is_err())
+        let is_of_term = |m: &Member| self.highest_term.is_some() && s.record.member(&m.name).term == self.highest_term;
+        let has_another = |m: &Member| match untold(s, m, self.highest_term) {
+            Some(mark) => !mark.has_its_volumes(m),
+            None => is_of_term(m) && volume_unchanged(s, m).is_err(),
+        };
+        s.members.iter().find(|m| !self.led_highest_term(m) && has_another(m))
     }
 
     /// Whether the data of the lost primary was read: no member had more recent data.
@@ -222,8 +224,7 @@ impl<'a> FailoverOrder<'a> {
             (Some(Evidence::Exited(0)), Role::Starting) => true,
             _ => false,
         };
-        let stood_still = |mark: &Untold| mark.is_unchanged(&started.before);
-        let has_moved = untold(s, member, self.highest_term).is_some_and(|mark| !stood_still(mark));
+        let has_moved = may_have_followed(s, member, &started.before, self.highest_term);
         let term = if has_moved { self.highest_term } else { memory.term };
         on_its_way && s.reachable(member) && self.holds_no_more(&started.before, term)
     }

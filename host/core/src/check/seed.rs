@@ -39,9 +39,10 @@ impl<'a> SeedOrder<'a> {
             && !self.may_have_followed(member)
     }
 
-    /// Whether the member is of an older term, and may have data of the highest one. A mark that means nothing is gone by now: the member is stopped.
+    /// Whether the member is of an older term, and may have data of the highest one.
     fn may_have_followed(&self, member: &Member) -> bool {
-        untold(self.s, member, self.highest_term).is_some()
+        let data = if self.s.position_is_current(member) { &member.position } else { &Position::NotAsked };
+        may_have_followed(self.s, member, data, self.highest_term)
     }
 
     /// The highest data of the highest term. `None`: no member of that term has data.
@@ -268,7 +269,13 @@ pub(super) fn all_stopped(s: &Snapshot) -> Held {
 /// The mark of a member of an older term that may have followed a primary of the highest one without having been told.
 pub(super) fn untold<'a>(s: &'a Snapshot, member: &Member, highest: Option<u64>) -> Option<&'a Untold> {
     let known = s.record.member(&member.name);
-    known.untold.as_ref().filter(|mark| Some(mark.term) == highest && known.term < highest)
+    known.untold.as_ref().filter(|mark| known.term < highest && highest.is_some_and(|term| mark.before(term).is_some()))
+}
+
+/// Whether the member, with that data, is one of those, and did not stand still.
+pub(super) fn may_have_followed(s: &Snapshot, member: &Member, data: &Position, highest: Option<u64>) -> bool {
+    let got_nothing = |mark: &Untold| highest.is_some_and(|term| mark.got_nothing(member, data, term));
+    untold(s, member, highest).is_some_and(|mark| !got_nothing(mark))
 }
 
 /// The highest term that any member counts as of.

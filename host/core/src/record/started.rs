@@ -1,5 +1,7 @@
 //! What is remembered of a member beside its last confirmed role: a start that is not confirmed, and a container in which a command failed.
 use crate::contract::Position;
+use crate::memory;
+use crate::snapshot::Member;
 use serde::{Deserialize, Serialize};
 
 /// A start whose end is not confirmed.
@@ -31,13 +33,46 @@ pub struct Untold {
     pub term: u64,
     /// The position of its data before that primary led. Not asked: not known.
     pub before: Position,
+    /// The UIDs of its claims then. Absent: it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claims: Option<String>,
+    /// The same of the first primary that it may have followed untold: the term, and the position of before. It counts when the later takeovers had no effect. Absent: there was no other one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earlier: Option<(u64, Position)>,
 }
 
 impl Untold {
-    /// Whether the member has exactly the data that it had before that primary led, so that no client can rely on it.
+    /// The position of its data before the primary of that term led. `None`: nobody knows that it could have followed that one.
     #[must_use]
-    pub fn is_unchanged(&self, position: &Position) -> bool {
-        matches!(position, Position::Known(_) | Position::Empty) && *position == self.before
+    pub fn before(&self, term: u64) -> Option<&Position> {
+        match &self.earlier {
+            _ if term == self.term => Some(&self.before),
+            Some((first, before)) if (*first..self.term).contains(&term) => Some(before),
+            _ => None,
+        }
+    }
+
+    /// Whether the member with that data got nothing from any of these primaries, so that no client can rely on what it has.
+    #[must_use]
+    pub fn stood_still(&self, member: &Member, data: &Position) -> bool {
+        let first = self.earlier.as_ref().map_or(&self.before, |(_, before)| before);
+        self.is_same(member, data, first)
+    }
+
+    /// Whether the member with that data got nothing from the primary of that term.
+    #[must_use]
+    pub fn got_nothing(&self, member: &Member, data: &Position, term: u64) -> bool {
+        self.before(term).is_some_and(|before| self.is_same(member, data, before))
+    }
+
+    fn is_same(&self, member: &Member, data: &Position, before: &Position) -> bool {
+        matches!(data, Position::Known(_) | Position::Empty) && data == before && self.has_its_volumes(member)
+    }
+
+    /// Whether the member has the volumes that it had then.
+    #[must_use]
+    pub fn has_its_volumes(&self, member: &Member) -> bool {
+        memory::claim_uids(&member.claims) == self.claims
     }
 }
 

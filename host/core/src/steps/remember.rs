@@ -24,12 +24,12 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     for member in &s.members {
         drop_start_without_effect(s, plan, member);
         note_followed(s, plan, member);
-        untold::forget(s, plan, member);
         forget_follow_command(s, plan, member);
         forget_stopped_peer(s, plan, member);
         record_primary(s, plan, member);
         record_position(s, plan, member);
     }
+    untold::forget(s, plan);
     untold::mark_seen(s, plan);
     note_ran(s, plan);
     update_last_primaries(s, plan);

@@ -299,6 +299,8 @@ fn record_started(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: Option
     let primary = member.is_some_and(|m| s.seen(m).0 == Role::Primary);
     let known = plan.record.member_mut(&intent.member);
     known.record_success();
+    // A start of an earlier term told it nothing about the primary of a later one.
+    known.untold.take_if(|mark| mark.term <= intent.term);
     known.term = Some(intent.term);
     known.followed_since = !primary && known.primary_term == Some(intent.term);
     // A sequence that was read before is of an older term: the data may have been replaced by a copy, or its history ended with the promotion. It

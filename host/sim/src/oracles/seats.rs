@@ -18,21 +18,21 @@ fn numbers(record: &Value, field: &str) -> BTreeSet<u64> {
     all.into_iter().flatten().filter_map(Value::as_u64).collect()
 }
 
-/// The record of before, with the zones that the write has learned, and that of the member which it does not name any more.
-fn with_zones(state: &State, before: &Value, record: &Value, gone: u64, member: &str) -> Value {
+/// The record of before, with the zones that could be learned since: of the nodes on which its members are.
+fn with_zones(state: &State, group: &str, before: &Value) -> Value {
     let mut known = before.clone();
-    let mut zones = record.pointer("/seats/zones").cloned().unwrap_or_else(|| json!({}));
-    let label = |node: &str| state.nodes.get(node)?.labels().get("topology.kubernetes.io/zone").cloned();
-    let was = before.pointer("/seats/zones").and_then(Value::as_object);
-    let named = was
-        .and_then(|zones| zones.iter().find(|(_, all)| all.as_array().is_some_and(|all| all.contains(&gone.into()))));
-    let zone = named.map(|(zone, _)| zone.clone()).or_else(|| label(&state.machine(member)?.node));
-    if let (Some(zone), Some(zones)) = (zone, zones.as_object_mut()) {
-        let all = zones.entry(zone).or_insert_with(|| json!([]));
-        all.as_array_mut().into_iter().for_each(|all| all.push(gone.into()));
+    let was = before.pointer("/seats/zones").and_then(Value::as_object).cloned().unwrap_or_default();
+    let is_known = |number: u64| was.values().any(|all| all.as_array().is_some_and(|all| all.contains(&number.into())));
+    let mut zones = was.clone();
+    for number in numbers(before, "numbers").into_iter().filter(|number| !is_known(*number)) {
+        let node = state.pods.get(&format!("{group}-{number}")).and_then(|pod| pod.spec.as_ref()?.node_name.clone());
+        let labels = node.and_then(|node| state.nodes.get(&node)).map(|node| node.labels());
+        let Some(zone) = labels.and_then(|labels| labels.get("topology.kubernetes.io/zone")) else { continue };
+        let all = zones.entry(zone.clone()).or_insert_with(|| json!([]));
+        all.as_array_mut().into_iter().for_each(|all| all.push(number.into()));
     }
     if let Some(seats) = known.get_mut("seats").and_then(Value::as_object_mut) {
-        seats.insert("zones".into(), zones);
+        seats.insert("zones".into(), zones.into());
     }
     known
 }
@@ -79,7 +79,7 @@ pub(super) fn written(state: &mut State, group: &ReplicaGroup, before: Option<&V
         let member = format!("{name}-{gone}");
         // The record of now does not know it any more.
         let mut known = group.clone();
-        known.status.get_or_insert_default().record = Some(with_zones(state, before, record, *gone, &member));
+        known.status.get_or_insert_default().record = Some(with_zones(state, &name, before));
         if is_desired(&known, &member) {
             state.breaks("D23", format!("{member} leaves, and is desired"));
         }

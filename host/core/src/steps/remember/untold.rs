@@ -1,21 +1,24 @@
 //! Secondaries that were not told yet whom to follow in this term, and may follow its primary all the same: they reach it by the name that they were given in an earlier term, or by a Service. Then
 //! clients rely on the data that these members have (docs/rules.md, "Term"; docs/safety.md, S15; simulator, seed 262736218).
 use crate::contract::{MemberName, Position, Role};
+use crate::memory;
 use crate::over;
 use crate::plan::Plan;
 use crate::record::{Record, Untold};
 use crate::snapshot::{Member, Snapshot};
 
-/// Marks those that may follow the target of a takeover as soon as it leads: all others that may run, whether they can be reached or not.
+/// Marks those that may follow the target of a takeover as soon as it leads, whether they can be reached or not.
 pub(in crate::steps) fn mark_others(s: &Snapshot, record: &mut Record, target: &MemberName) {
-    let may_follow = |m: &&Member| {
-        let is_stopped = s.reachable(m) && s.seen(m).0 == Role::Stopped;
-        &m.name != target && over::may_run(s, m) && !is_stopped
-    };
-    for member in s.members.iter().filter(may_follow) {
-        let before = if s.position_is_current(member) { member.position.clone() } else { Position::NotAsked };
-        mark(s, record, member, before);
+    for member in s.members.iter().filter(|m| &m.name != target && may_follow(s, m)) {
+        // However old that reading is: data that is the same later on did not change in between.
+        mark(s, record, member, member.position.clone());
     }
+}
+
+/// Whether the member may run as a secondary. A primary that is over does not; a secondary whose pod is gone, or comes again, is proven over by nobody, and may go on where that was.
+fn may_follow(s: &Snapshot, member: &Member) -> bool {
+    let last_command = s.record.member(&member.name).last_command.as_deref();
+    !is_stopped(s, member) && (over::may_run(s, member) || over::is_follow_command(last_command))
 }
 
 /// Marks those that are seen beside a primary that leads. Their data may have changed since it does, so no position is known from before.
@@ -24,29 +27,42 @@ pub(super) fn mark_seen(s: &Snapshot, plan: &mut Plan) {
         return;
     }
     for member in s.members.iter().filter(|m| s.seen(m).0 == Role::Secondary) {
-        mark(s, &mut plan.record, member, Position::NotAsked);
+        let is_marked = s.record.member(&member.name).untold.as_ref().is_some_and(|mark| mark.term == s.record.term);
+        if !is_marked {
+            mark(s, &mut plan.record, member, Position::NotAsked);
+        }
     }
 }
 
-fn mark(s: &Snapshot, record: &mut Record, member: &Member, before: Position) {
+fn mark(s: &Snapshot, record: &mut Record, member: &Member, read: Position) {
     let term = record.term;
     let known = record.member(&member.name);
-    let is_marked = known.untold.as_ref().is_some_and(|mark| mark.term >= term);
-    // Members that agree follow whom they choose themselves.
-    if s.group.commands.membership.is_some() || is_marked || known.counts_as() >= Some(term) {
+    let counts_as =
+        known.started.as_ref().filter(|_| known.term < Some(term)).map(|started| started.term).max(known.term);
+    // Members that agree follow whom they choose themselves. Where nothing was ever started there is no data.
+    if s.group.commands.membership.is_some() || counts_as.is_none() || counts_as >= Some(term) {
         return;
     }
     let known = record.member_mut(&member.name);
-    // Data that did not change since an earlier mark did not change since this one.
-    let before = known.untold.take().map_or(before, |mark| mark.before);
-    known.untold = Some(Untold { term, before });
+    let was_read = matches!(read, Position::Known(_) | Position::Empty);
+    let before = match &known.started {
+        Some(started) if !was_read => started.before.clone(),
+        _ => read,
+    };
+    let earlier = known.untold.take().map(|mark| mark.earlier.unwrap_or((mark.term, mark.before)));
+    known.untold = Some(Untold { term, before, claims: memory::claim_uids(&member.claims), earlier });
 }
 
-/// Removes the mark of a member that is stopped and has the data that it had before: it got nothing from that primary.
-pub(super) fn forget(s: &Snapshot, plan: &mut Plan, member: &Member) {
-    let is_stopped =
-        s.record.intent_of(&member.name).is_none() && s.reachable(member) && s.role(member).0 == Role::Stopped;
-    if let Some(known) = plan.record.members.get_mut(&member.name).filter(|_| is_stopped) {
-        known.untold.take_if(|mark| mark.is_unchanged(&member.position));
+/// Removes the mark of a member that is stopped and has the data that it had before: it got nothing from that primary. Nor does one count that is no member any more.
+pub(super) fn forget(s: &Snapshot, plan: &mut Plan) {
+    for (name, known) in &mut plan.record.members {
+        let member = s.member(name);
+        let has_nothing = |mark: &Untold| member.is_none_or(|m| is_stopped(s, m) && mark.stood_still(m, &m.position));
+        known.untold.take_if(|mark| has_nothing(mark));
     }
+}
+
+/// Whether the member is proven to be stopped, and no command is under way that could start it.
+fn is_stopped(s: &Snapshot, member: &Member) -> bool {
+    s.record.intent_of(&member.name).is_none() && s.reachable(member) && s.role(member).0 == Role::Stopped
 }

@@ -2,7 +2,7 @@
 use super::*;
 use crate::oracles::seats as judge;
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, PodSpec};
 use tanist_api::spec::{Strategy, Zone};
 
 /// The record of a group whose members have these numbers, the next one as given, and what else `more` says of them.
@@ -79,14 +79,19 @@ async fn who_leaves_a_wrong_zone_is_known_by_its_node() {
         let zone_a = Zone { name: "zone-a".into(), replicas: Some(1) };
         (group.spec.replicas, group.spec.zones.list) = (1, vec![zone_a]);
         world.lock().groups.insert("db".into(), group);
-        let node = world.lock().machine("db-0").unwrap().node.clone();
-        let labels = Some([("topology.kubernetes.io/zone".to_owned(), zone.to_owned())].into());
-        let metadata = ObjectMeta { name: Some(node.clone()), labels, ..ObjectMeta::default() };
-        world.lock().nodes.insert(node, Node { metadata, ..Node::default() }.into());
+        for (pod, zone) in [("db-0", zone), ("db-1", "zone-a")] {
+            let node = format!("node of {pod}");
+            let mut object = Pod::clone(&world.lock().pods[pod]);
+            object.spec = Some(PodSpec { node_name: Some(node.clone()), ..PodSpec::default() });
+            world.lock().pods.insert(pod.into(), object.into());
+            let labels = Some([("topology.kubernetes.io/zone".to_owned(), zone.to_owned())].into());
+            let metadata = ObjectMeta { name: Some(node.clone()), labels, ..ObjectMeta::default() };
+            world.lock().nodes.insert(node, Node { metadata, ..Node::default() }.into());
+        }
         write(&world, numbered(&[1], 2, &json!({"zones": {"zone-a": [1]}})));
         broken(&world)
     };
-    assert_eq!(leaves_with_nodes_in("zone-b"), [""; 0], "the one member is to be in zone-a");
+    assert_eq!(leaves_with_nodes_in("zone-b"), [""; 0], "the one member has to be in zone-a");
     assert_eq!(leaves_with_nodes_in("zone-a"), ["D23: db-0 leaves, and is desired"]);
 }
 
