@@ -26,9 +26,10 @@ long_build() {
 }
 
 long_quietly() { # TITLE LOG COMMAND...
-  local title=$1 log=$2 start=$SECONDS status=0 signs
+  local title=$1 log=$2 start=$SECONDS status=0 signs shows
   shift 2
   exec {signs}> >(show_signs "$title" "$log")
+  shows=$!
   # Not `if "$@"`: a condition would switch errexit off inside the function.
   set +e
   (
@@ -40,6 +41,8 @@ long_quietly() { # TITLE LOG COMMAND...
   status=$?
   set -e
   exec {signs}>&-
+  # A sign of life that is just being written comes before the end.
+  wait "$shows" || true
   if ((status != 0)); then
     tail -n 40 "$log" >&2
     rm -f "$log"
