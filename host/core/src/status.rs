@@ -398,7 +398,11 @@ fn progressing(s: &Snapshot, plan: &Plan, trouble: Option<&Trouble>) -> Conditio
 }
 
 fn degraded(s: &Snapshot, plan: &Plan, trouble: Option<&Trouble>) -> Condition {
-    if let Some(wait) = plan.waits.iter().find(|w| !moves(w) && w.reason != Reason::Paused) {
+    let nobody_serves = s.record.term > 0 && !s.group.is_stopped() && s.serving().is_empty();
+    // That something takes long matters less than that nobody serves.
+    let is_less = |reason| nobody_serves && matches!(reason, Reason::UpdateStuck | Reason::ResizeOverdue);
+    let stands = |w: &&Wait| !moves(w) && w.reason != Reason::Paused && !is_less(w.reason);
+    if let Some(wait) = plan.waits.iter().find(stands) {
         return Condition::new(Kind::Degraded, Truth::True, wait.reason, &wait.message);
     }
     if let Some(why) = &plan.stalled {
@@ -413,7 +417,7 @@ fn degraded(s: &Snapshot, plan: &Plan, trouble: Option<&Trouble>) -> Condition {
     if plan.waits.iter().any(|w| w.reason == Reason::Paused) {
         return Condition::new(Kind::Degraded, Truth::Unknown, Reason::Paused, "the group is paused");
     }
-    if s.record.term > 0 && !s.group.is_stopped() && s.serving().is_empty() {
+    if nobody_serves {
         return Condition::new(
             Kind::Degraded,
             Truth::True,

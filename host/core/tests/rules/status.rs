@@ -3,6 +3,8 @@ use super::super::support::policies::{Broken, Delays, Natural};
 use super::super::support::world::World;
 use super::super::support::{app::Behaviour, db};
 use tanist_core::contract::{Phase, Role};
+use tanist_core::examples::Scene;
+use tanist_core::plan::{Plan, Reason};
 use tanist_core::policy::{CUT_OFF, LOADING, Policies};
 use tanist_core::status::{Failed, Kind, PolicyHealth, Report, Trouble, Truth, report, unobserved};
 
@@ -253,4 +255,27 @@ fn conditions_have_the_words_of_the_released_version() {
     let others = ["NeedsAdoption", "UpdatePending", "TemplateRejected", "Rescaling"];
     assert_eq!((&kinds[..5], &kinds[5..]), (&first[..], &others[..]));
     assert_eq!(Truth::ALL.iter().map(|truth| truth.as_str()).collect::<Vec<_>>(), ["True", "False", "Unknown"]);
+}
+
+// A48: an update that takes long is not the worst while nobody serves.
+#[test]
+fn nobody_serves_comes_before_what_takes_long() {
+    let degraded = |serves: bool, reason: Reason| {
+        let mut s = Scene::new(2).in_term(1).with_roles(&[Role::Primary, Role::Secondary]).observed().clone();
+        if !serves {
+            s.members[0].reading.role = Role::Starting;
+        }
+        let mut plan = Plan::new(s.record.clone());
+        plan.wait(reason, None, "it takes long");
+        is(&report(&s, &plan, &loaded(), None), "Degraded")
+    };
+    for reason in [Reason::UpdateStuck, Reason::ResizeOverdue] {
+        assert_eq!(degraded(true, reason), truth(Truth::True, reason.as_str()));
+        assert_eq!(degraded(false, reason), truth(Truth::True, "NoPrimary"));
+    }
+    assert_eq!(
+        degraded(false, Reason::ClaimChanged),
+        truth(Truth::True, "ClaimChanged"),
+        "it may be why nobody serves"
+    );
 }

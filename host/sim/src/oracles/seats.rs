@@ -188,7 +188,14 @@ fn leaves(state: &mut State, group: &ReplicaGroup, member: &str) {
     let record = group.status.as_ref().and_then(|status| status.record.as_ref());
     let replaced = record.and_then(|record| record.pointer("/seats/replaced")?.as_object());
     let kept = replaced.into_iter().flat_map(Map::keys).map(|number| format!("{name}-{number}"));
-    let stay = desired(group).into_iter().chain(kept);
+    // Nor does one in a zone that is not wanted any more leave before a new one works, also if none was called yet (seed 52002012).
+    let zones = record.and_then(|record| record.pointer("/seats/zones")?.as_object());
+    let is_wanted = |zone: &String| group.spec.zones.list.iter().any(|wanted| wanted.name == *zone);
+    let unwanted =
+        zones.into_iter().flatten().filter(|(zone, _)| !group.spec.zones.list.is_empty() && !is_wanted(zone));
+    let misplaced = unwanted.filter_map(|(_, all)| all.as_array()).flatten().filter_map(Value::as_u64);
+    let misplaced: Vec<String> = misplaced.map(|number| format!("{name}-{number}")).collect();
+    let stay = desired(group).into_iter().chain(kept).chain(misplaced);
     let claims = stay.filter_map(|pod| state.claims.get(&claim_of(&pod))?.uid());
     let disks: Vec<_> = claims.filter_map(|uid| state.disks.get(&uid)).collect();
     let least = disks.iter().map(|disk| clients.promised.lacking_in(&disk.holds)).min();
