@@ -255,7 +255,8 @@ pub struct MemberRecord {
     /// Noted while it may follow a primary of a later term without having been told. Left out otherwise, for a roll-back as above.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub untold: Option<Untold>,
-    /// Where it last ran, in whatever role, until that is proven over. Only of members that agree: an identity runs once, and one that only follows has a vote, too.
+    /// Where it last ran, in whatever role, until that is proven over. Of members that agree: an identity runs once, and one that only follows has a vote, too. Of others only since their node
+    /// did not report: they may follow on there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ran: Option<LastPrimary>,
 }

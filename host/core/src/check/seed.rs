@@ -269,13 +269,12 @@ pub(super) fn all_stopped(s: &Snapshot) -> Held {
 /// The mark of a member of an older term that may have followed a primary of the highest one without having been told.
 pub(super) fn untold<'a>(s: &'a Snapshot, member: &Member, highest: Option<u64>) -> Option<&'a Untold> {
     let known = s.record.member(&member.name);
-    known.untold.as_ref().filter(|mark| known.term < highest && highest.is_some_and(|term| mark.before(term).is_some()))
+    known.untold.as_ref().filter(|_| known.term < highest)?.of(highest?)
 }
 
 /// Whether the member, with that data, is one of those, and did not stand still.
 pub(super) fn may_have_followed(s: &Snapshot, member: &Member, data: &Position, highest: Option<u64>) -> bool {
-    let got_nothing = |mark: &Untold| highest.is_some_and(|term| mark.got_nothing(member, data, term));
-    untold(s, member, highest).is_some_and(|mark| !got_nothing(mark))
+    untold(s, member, highest).is_some_and(|mark| !mark.stood_still(member, data))
 }
 
 /// The highest term that any member counts as of.

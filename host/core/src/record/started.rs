@@ -36,37 +36,32 @@ pub struct Untold {
     /// The UIDs of its claims then. Absent: it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claims: Option<String>,
-    /// The same of the first primary that it may have followed untold: the term, and the position of before. It counts when the later takeovers had no effect. Absent: there was no other one.
+    /// The first mark, about an earlier primary that it may have followed untold. It counts when the later takeovers had no effect. Absent: this is the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub earlier: Option<(u64, Position)>,
+    pub earlier: Option<Box<Untold>>,
 }
 
 impl Untold {
-    /// The position of its data before the primary of that term led. `None`: nobody knows that it could have followed that one.
+    /// The mark that counts in that term. `None`: nobody knows that the member could have followed a primary of it.
     #[must_use]
-    pub fn before(&self, term: u64) -> Option<&Position> {
+    pub fn of(&self, term: u64) -> Option<&Untold> {
         match &self.earlier {
-            _ if term == self.term => Some(&self.before),
-            Some((first, before)) if (*first..self.term).contains(&term) => Some(before),
+            _ if term == self.term => Some(self),
+            Some(first) if (first.term..self.term).contains(&term) => Some(first),
             _ => None,
         }
     }
 
-    /// Whether the member with that data got nothing from any of these primaries, so that no client can rely on what it has.
+    /// The first mark.
+    #[must_use]
+    pub fn first(&self) -> &Untold {
+        self.earlier.as_deref().unwrap_or(self)
+    }
+
+    /// Whether the member with that data has exactly what it had before: it got nothing from that primary, and no client relies on it. The numbers of a secondary that runs do not fall.
     #[must_use]
     pub fn stood_still(&self, member: &Member, data: &Position) -> bool {
-        let first = self.earlier.as_ref().map_or(&self.before, |(_, before)| before);
-        self.is_same(member, data, first)
-    }
-
-    /// Whether the member with that data got nothing from the primary of that term.
-    #[must_use]
-    pub fn got_nothing(&self, member: &Member, data: &Position, term: u64) -> bool {
-        self.before(term).is_some_and(|before| self.is_same(member, data, before))
-    }
-
-    fn is_same(&self, member: &Member, data: &Position, before: &Position) -> bool {
-        matches!(data, Position::Known(_) | Position::Empty) && data == before && self.has_its_volumes(member)
+        matches!(data, Position::Known(_) | Position::Empty) && *data == self.before && self.has_its_volumes(member)
     }
 
     /// Whether the member has the volumes that it had then.

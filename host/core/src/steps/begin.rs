@@ -199,7 +199,7 @@ fn record_intent(s: &Snapshot, plan: &mut Plan, member: &Member, intent: &Intent
         let before = known.claim_uid.take().filter(|_| !begins);
         known.claim_uid = before.or_else(|| memory::claim_uids(&member.claims));
     }
-    if intent.verb == Verb::Failover {
+    if intent.verb.opens_term() {
         untold::mark_others(s, &mut plan.record, &member.name);
     }
     // An earlier pod of the member is proven over before its next start; where it is, only this entry knows.

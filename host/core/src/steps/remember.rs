@@ -1,7 +1,7 @@
 //! Remember: this round's observations that later rounds need go into the record. Nothing is started here.
 pub(super) mod untold;
 
-use crate::contract::{MemberName, Position, Role, Timestamp};
+use crate::contract::{MemberName, Phase, Position, Role, Timestamp};
 use crate::membership::{self, Entry, Said};
 use crate::memory;
 use crate::over;
@@ -320,10 +320,12 @@ fn update_last_primaries(s: &Snapshot, plan: &mut Plan) {
     }
 }
 
-/// Notes where members that agree run, until it is proven that they run there no more. One whose role cannot be read may run, too: its node may have gone dark before anybody asked.
+/// Notes where members that agree run, until it is proven that they run there no more. One whose role cannot be read may run, too: its node may have gone dark before anybody asked. Of other members
+/// this is noted only while their node does not report: there they may follow on when their pod is gone.
 fn note_ran(s: &Snapshot, plan: &mut Plan) {
     let agree = s.group.commands.membership.is_some();
-    for member in s.members.iter().filter(|m| agree && over::may_run(s, m)) {
+    let is_silent = |m: &Member| m.pod.as_ref().is_some_and(|pod| pod.phase == Phase::Unreachable);
+    for member in s.members.iter().filter(|m| (agree || is_silent(m)) && over::may_run(s, m)) {
         let runs = match s.seen(member).0 {
             Role::Primary | Role::Secondary | Role::Starting => true,
             // What is known of an earlier pod is not given up for that.

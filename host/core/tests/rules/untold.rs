@@ -6,8 +6,8 @@ use tanist_core::contract::{Phase, Position, Role};
 use tanist_core::decide::decide;
 use tanist_core::examples::Scene;
 use tanist_core::memory;
-use tanist_core::record::{Intent, Record, Started, Untold, Verb};
-use tanist_core::snapshot::{Evidence, Snapshot};
+use tanist_core::record::{Intent, LastPrimary, Record, Started, Untold, Verb};
+use tanist_core::snapshot::{Evidence, Override, Snapshot};
 
 fn known(data: &str) -> Position {
     Position::Known(sequence(data))
@@ -97,7 +97,8 @@ fn a_mark_counts_in_its_term() {
         let mut s = lost(Position::NotAsked);
         mark(&mut s, 2, term, known("100"));
         let untold = s.record.member_mut(&db(2)).untold.as_mut().unwrap();
-        untold.earlier = first.map(|first| (first, known("80")));
+        let claims = untold.claims.clone();
+        untold.earlier = first.map(|term| Box::new(Untold { term, before: known("80"), claims, earlier: None }));
         let bars = (Some(Rule::BelowHighest), Some(Rule::Unconfirmed));
         let expected = if counts { bars } else { (None, Some(Rule::OlderTerm)) };
         assert_eq!((against(&s, 1), against(&s, 2)), expected, "{term} {first:?}");
@@ -178,8 +179,8 @@ fn it_blocks_a_first_primary_with_less() {
     assert_eq!(marked(&decide(&group(Some("80")), &Natural).record).len(), 1);
 }
 
-// S15: from the moment in which the new primary leads all others may follow it, but those that are proven to be stopped: one that cannot be reached, one without a pod, and one on which a
-// command runs that starts it.
+// S15: from the moment in which the new primary leads all others may follow it, but those that are proven to be stopped: one that cannot be reached, one whose pod is gone from a node that does not report, and one on which
+// a command runs that starts it.
 #[test]
 fn a_takeover_marks_all_others_that_may_run() {
     let scene = Scene::new(6).in_term(3).with_data(&["100"; 6]);
@@ -198,9 +199,62 @@ fn a_takeover_marks_all_others_that_may_run() {
     assert_eq!(begun.collect::<Vec<_>>(), [(Verb::Place, db(5)), (Verb::Failover, db(1))]);
     let expected = [("db-2", known("100")), ("db-4", known("100")), ("db-5", known("7"))];
     assert_eq!(marked(&plan.record), expected.map(|(name, before)| (name.into(), 4, before)));
-    // db-0 led, and is over. A secondary whose pod is gone is not.
-    s.record.member_mut(&db(0)).last_command = Some("secondary".into());
-    assert_eq!(marked(&decide(&s, &Natural).record).first(), Some(&("db-0".into(), 4, Position::NotAsked)));
+    // It stops in a pod that is being deleted.
+    s.members[3].pod.iter_mut().for_each(|pod| pod.phase = Phase::Terminating);
+    assert_eq!(marked(&decide(&s, &Natural).record).len(), 3);
+}
+
+// S15, S20: a secondary is remembered where it ran when its node became silent, until that is proven over. Another pod that is gone ended with its node, or in order.
+#[test]
+fn whose_pod_is_gone_from_a_silent_node_may_follow_on() {
+    let scene = Scene::new(3).in_term(3).with_data(&["100"; 3]);
+    let scene = scene.with_roles(&[Role::Stopped, Role::Secondary, Role::Secondary]).led(0).gone(0).reads(1);
+    let mut s = scene.observed().clone();
+    let ran = |record: &Record| record.member(&db(2)).ran.is_some();
+    assert!(!ran(&decide(&s, &Natural).record), "it can be asked");
+    let reachable = s.members[2].pod.clone();
+    s.members[2].pod.iter_mut().for_each(|pod| pod.phase = Phase::Unreachable);
+    s.record = decide(&s, &Natural).record;
+    assert!(ran(&s.record));
+    let names =
+        |s: &Snapshot| marked(&decide(s, &Natural).record).into_iter().map(|(name, ..)| name).collect::<Vec<_>>();
+    s.record.intents.clear();
+    s.record.last_primaries.clear();
+    for member in ["db-1", "db-2"] {
+        let known = s.record.member_mut(&member.into());
+        (known.untold, known.started) = (None, None);
+    }
+    (s.members[2].pod, s.members[2].position) = (None, Position::NotAsked);
+    s.nodes.iter_mut().flatten().filter(|(name, _)| *name == "node-3").for_each(|(_, node)| node.ready = false);
+    assert_eq!(names(&s), ["db-2"]);
+    s.record.member_mut(&db(2)).ran = None;
+    assert_eq!(names(&s), [""; 0], "nothing says that it ran on a silent node");
+    (s.members[2].pod, s.members[2].position) = (reachable, known("100"));
+    assert_eq!(names(&s), ["db-2"]);
+}
+
+// S15: with an override a seed does not wait for a member whose pod is gone.
+#[test]
+fn a_seed_by_override_marks_them_too() {
+    let scene = Scene::new(2).in_term(3).with_data(&["100", "100"]).with_roles(&[Role::Stopped, Role::Stopped]);
+    let mut s = scene.led(0).observed().clone();
+    let pod = s.members[1].pod.take().unwrap();
+    let status = s.group.commands.status.container.clone();
+    s.record.member_mut(&db(1)).ran = Some(LastPrimary {
+        member: db(1),
+        container_id: pod.containers[&status].id.clone().unwrap(),
+        container: status,
+        pod_uid: pod.uid,
+        node: None,
+        grace: 10,
+        gone: Some(s.now),
+    });
+    s.members[1].position = Position::NotAsked;
+    s.group.requested_override =
+        Some(Override { raw: "db-0 100 of term 3".into(), member: db(0), position: known("100"), term: 3 });
+    let plan = decide(&s, &Natural);
+    assert_eq!(plan.record.intents.iter().map(|i| i.verb).collect::<Vec<_>>(), [Verb::Seed], "{:?}", plan.waits);
+    assert_eq!(marked(&plan.record), [("db-1".into(), 4, Position::NotAsked)]);
 }
 
 // S15: when a takeover has no effect, the one before counts, with the data from before that one. Data that was given up by a takeover is of an older term.
@@ -210,7 +264,10 @@ fn a_later_mark_keeps_the_first_one() {
     s.members[1].position = known("100");
     let plan = decide(&s, &Natural);
     assert_eq!(marked(&plan.record)[0], ("db-2".into(), 4, known("100")));
-    let untold = |record: &Record| record.member(&db(2)).untold.as_ref().and_then(|mark| mark.earlier.clone());
+    let untold = |record: &Record| {
+        let mark = record.member(&db(2)).untold.as_ref()?.earlier.as_ref()?;
+        Some((mark.term, mark.before.clone()))
+    };
     assert_eq!(untold(&plan.record), Some((3, known("80"))));
     // And the one after that.
     s.record = plan.record;

@@ -1,6 +1,6 @@
 //! Members by identity (`spec.members.kind: Pods`, D23, B9): a number is used once, no member is made that the record does not know, and who stays has what was acknowledged.
 use super::number;
-use crate::controllers::{claim_of, desired, is_desired, is_misplaced, present_revision};
+use crate::controllers::{claim_of, is_desired, is_misplaced, present_revision};
 use crate::faults::Fault;
 use crate::world::{Machine, State};
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -177,25 +177,16 @@ pub fn dropped(state: &mut State, set: &StatefulSet) {
     }
 }
 
-/// A member leaves: who stays has every acknowledged write (S25, S27), and the application does not list it any more (D19).
+/// A member leaves: some member that is left has every acknowledged write (S25, S27), and the application does not list it any more (D19). Whoever leaves later is looked at then.
 fn leaves(state: &mut State, group: &ReplicaGroup, member: &str) {
     let name = group.name_any();
     if state.agreements.get(&name).is_some_and(|agreement| agreement.named(member).is_some()) {
         state.breaks("D19", format!("{member} leaves, and is still listed"));
     }
     let Some(clients) = state.clients.get(&name) else { return };
-    // Those in whose place new ones come stay, too.
     let record = group.status.as_ref().and_then(|status| status.record.as_ref());
-    let replaced = record.and_then(|record| record.pointer("/seats/replaced")?.as_object());
-    let kept = replaced.into_iter().flat_map(Map::keys).map(|number| format!("{name}-{number}"));
-    // Nor does one in a zone that is not wanted any more leave before a new one works, also if none was called yet (seed 52002012).
-    let zones = record.and_then(|record| record.pointer("/seats/zones")?.as_object());
-    let is_wanted = |zone: &String| group.spec.zones.list.iter().any(|wanted| wanted.name == *zone);
-    let unwanted =
-        zones.into_iter().flatten().filter(|(zone, _)| !group.spec.zones.list.is_empty() && !is_wanted(zone));
-    let misplaced = unwanted.filter_map(|(_, all)| all.as_array()).flatten().filter_map(Value::as_u64);
-    let misplaced: Vec<String> = misplaced.map(|number| format!("{name}-{number}")).collect();
-    let stay = desired(group).into_iter().chain(kept).chain(misplaced);
+    let left = record.map(|record| numbers(record, "numbers")).unwrap_or_default();
+    let stay = left.into_iter().map(|number| format!("{name}-{number}"));
     let claims = stay.filter_map(|pod| state.claims.get(&claim_of(&pod))?.uid());
     let disks: Vec<_> = claims.filter_map(|uid| state.disks.get(&uid)).collect();
     let least = disks.iter().map(|disk| clients.promised.lacking_in(&disk.holds)).min();

@@ -1,24 +1,22 @@
 //! Secondaries that were not told yet whom to follow in this term, and may follow its primary all the same: they reach it by the name that they were given in an earlier term, or by a Service. Then
 //! clients rely on the data that these members have (docs/rules.md, "Term"; docs/safety.md, S15; simulator, seed 262736218).
-use crate::contract::{MemberName, Position, Role};
+use crate::contract::{MemberName, Phase, Position, Role};
 use crate::memory;
 use crate::over;
 use crate::plan::Plan;
 use crate::record::{Record, Untold};
 use crate::snapshot::{Member, Snapshot};
 
-/// Marks those that may follow the target of a takeover as soon as it leads, whether they can be reached or not.
+/// Marks those that may follow the target of a takeover or seed as soon as it leads, whether they can be reached or not.
 pub(in crate::steps) fn mark_others(s: &Snapshot, record: &mut Record, target: &MemberName) {
-    for member in s.members.iter().filter(|m| &m.name != target && may_follow(s, m)) {
-        // However old that reading is: data that is the same later on did not change in between.
-        mark(s, record, member, member.position.clone());
+    for member in s.members.iter().filter(|m| &m.name != target) {
+        // Where it ran when its node became silent is not proven over; its pod may be gone since.
+        let may_run = over::may_run(s, member) || record.member(&member.name).ran.is_some();
+        if may_run && !is_stopped(s, member) {
+            // However old that reading is: data that is the same later on did not change in between.
+            mark(s, record, member, member.position.clone());
+        }
     }
-}
-
-/// Whether the member may run as a secondary. A primary that is over does not; a secondary whose pod is gone, or comes again, is proven over by nobody, and may go on where that was.
-fn may_follow(s: &Snapshot, member: &Member) -> bool {
-    let last_command = s.record.member(&member.name).last_command.as_deref();
-    !is_stopped(s, member) && (over::may_run(s, member) || over::is_follow_command(last_command))
 }
 
 /// Marks those that are seen beside a primary that leads. Their data may have changed since it does, so no position is known from before.
@@ -49,7 +47,7 @@ fn mark(s: &Snapshot, record: &mut Record, member: &Member, read: Position) {
         Some(started) if !was_read => started.before.clone(),
         _ => read,
     };
-    let earlier = known.untold.take().map(|mark| mark.earlier.unwrap_or((mark.term, mark.before)));
+    let earlier = known.untold.take().map(|mut mark| mark.earlier.take().unwrap_or_else(|| Box::new(mark)));
     known.untold = Some(Untold { term, before, claims: memory::claim_uids(&member.claims), earlier });
 }
 
@@ -57,12 +55,16 @@ fn mark(s: &Snapshot, record: &mut Record, member: &Member, read: Position) {
 pub(super) fn forget(s: &Snapshot, plan: &mut Plan) {
     for (name, known) in &mut plan.record.members {
         let member = s.member(name);
-        let has_nothing = |mark: &Untold| member.is_none_or(|m| is_stopped(s, m) && mark.stood_still(m, &m.position));
+        let got_nothing = |m: &Member| s.reachable(m) && is_stopped(s, m);
+        let has_nothing =
+            |mark: &Untold| member.is_none_or(|m| got_nothing(m) && mark.first().stood_still(m, &m.position));
         known.untold.take_if(|mark| has_nothing(mark));
     }
 }
 
-/// Whether the member is proven to be stopped, and no command is under way that could start it.
+/// Whether the member says that it is stopped, also in a pod that is being deleted, and no command is under way that could start it.
 fn is_stopped(s: &Snapshot, member: &Member) -> bool {
-    s.record.intent_of(&member.name).is_none() && s.reachable(member) && s.role(member).0 == Role::Stopped
+    let reports = member.pod.as_ref().is_some_and(|pod| pod.phase != Phase::Unreachable);
+    let starts_nothing = s.record.intent_of(&member.name).is_none_or(|intent| intent.verb.is_hook());
+    reports && starts_nothing && member.reading.role == Role::Stopped
 }

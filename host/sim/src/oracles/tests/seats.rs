@@ -71,29 +71,6 @@ async fn who_leaves_too_early_is_seen() {
     assert_eq!(broken(&world), ["S25 S27: db-2 leaves, and who stays lacks 1 acknowledged writes"]);
 }
 
-// One in a wrong zone stays until another one works, so what it has is not lost.
-#[tokio::test]
-async fn who_is_in_a_wrong_zone_stays() {
-    let left = |zones: Value| {
-        let world = seated(&[0, 1, 2], 3, &json!({}));
-        let mut group = world.lock().groups["db"].clone();
-        let zone_a = Zone { name: "zone-a".into(), replicas: Some(1) };
-        (group.spec.replicas, group.spec.zones.list) = (1, vec![zone_a]);
-        {
-            let mut state = world.lock();
-            state.groups.insert("db".into(), group);
-            state.clients.entry("db".into()).or_default().promised = (1..=3).collect();
-            state.disks.insert("claim of db-0".into(), Disk::default());
-            state.disks.insert("claim of db-1".into(), Disk { holds: (1..=3).collect(), ..Disk::default() });
-        }
-        write(&world, numbered(&[0, 1], 3, &json!({"zones": zones})));
-        let broken = broken(&world);
-        broken.into_iter().filter(|what| what.starts_with("S25")).collect::<Vec<_>>()
-    };
-    assert_eq!(left(json!({"zone-a": [0], "zone-b": [1]})), [""; 0]);
-    assert_eq!(left(json!({"zone-a": [0, 1]})), ["S25 S27: db-2 leaves, and who stays lacks 3 acknowledged writes"]);
-}
-
 #[tokio::test]
 async fn who_leaves_a_wrong_zone_is_known_by_its_node() {
     let leaves_with_nodes_in = |zone: &str| {
