@@ -33,7 +33,10 @@ impl Snapshot {
 
     /// Whether clients are led to it as to a primary of this term.
     fn is_led(&self, name: &MemberName) -> bool {
-        let leads = |m: &Member| m.leads_clients() && !self.stepped_down(m);
+        // Whoever was ever seen as primary is noted. A label alone, of one that nobody can ask, may be the work of a user (seed 53005246).
+        let is_noted = || self.record.last_primaries.iter().any(|last| last.member == *name);
+        let leads =
+            |m: &Member| m.leads_clients() && !self.stepped_down(m) && (self.role(m).0 == Role::Primary || is_noted());
         self.record.member(name).term == Some(self.record.term) && self.member(name).is_some_and(leads)
     }
 

@@ -27,21 +27,21 @@ pub fn settle(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     // What has become of the new ones is seen when the group is back from 0 members.
     let Some(seats) = plan.record.seats.as_mut().filter(|_| !s.group.is_stopped()) else { return };
     let before = seats.replaced.len();
-    // Those of two versions side by side leave together. Of the others one does, after the other: what holds for the next one is another question.
-    let (mut cuts_over, mut one_leaves) = (None, false);
+    // Those of two versions side by side leave together. Of the others one does, after the other, and not beside those: what holds for the next one is another question.
     let (last, first): (Vec<&Member>, Vec<&Member>) = s.members.iter().partition(|m| s.serves(m));
+    let may_leave = |m: &Member| !takes_away && !check::may_stay(s, m) && check::leaves_its_place(s, m).is_ok();
+    let replaced = || s.members.iter().filter(|m| check::is_being_replaced(s, m));
+    let cuts_over = replaced().find(|m| check::leaves_together(s, m) && !check::may_stay(s, m)).is_some_and(may_leave);
+    let mut one_leaves = cuts_over;
     for member in first.into_iter().chain(last).filter(|m| check::is_being_replaced(s, m)) {
-        let mut leaves = || match check::leaves_together(s, member) {
-            true => *cuts_over.get_or_insert_with(|| check::leaves_its_place(s, member).is_ok()),
-            false => {
-                let is_first = !one_leaves && check::leaves_its_place(s, member).is_ok();
-                one_leaves |= is_first;
-                is_first
-            }
+        let leaves = match check::leaves_together(s, member) {
+            true => cuts_over,
+            false => !one_leaves && may_leave(member),
         };
         if check::may_stay(s, member) {
             seats.replaced.remove(&member.ordinal);
-        } else if !takes_away && leaves() {
+        } else if leaves {
+            one_leaves = true;
             seats.replaced.remove(&member.ordinal);
             seats.leaving.insert(member.ordinal);
         }

@@ -6,7 +6,8 @@ use super::checks::intent;
 use super::membership::agreeing;
 use super::resize::relist;
 use tanist_core::check::{Rule, demote_member, removals_rest, remove_member, start};
-use tanist_core::contract::{Position, Role};
+use tanist_core::contract::{Phase, Position, Role};
+use tanist_core::examples::Scene;
 use tanist_core::record::{Event, Verb};
 use tanist_core::snapshot::Snapshot;
 
@@ -88,4 +89,24 @@ fn where_members_agree_the_removal_waits() {
     lost.group.replicas = 3;
     (lost.members[2].reading.role, lost.members[2].position) = (Role::Stopped, Position::Empty);
     assert_eq!(remove(&lost, 2), None);
+}
+
+// S20, S23: one that a user labelled as a primary, and that nobody can ask, does not come before the primary that serves: it was never seen to lead (simulator, seed 53005246).
+#[test]
+fn a_label_alone_makes_no_primary() {
+    let group = |noted: bool| {
+        let scene = Scene::new(3).in_term(1).with_roles(&[Role::Primary, Role::Stopped, Role::Unknown]);
+        let mut s = scene.observed().clone();
+        for (member, routed) in [(0, None), (2, Some("primary"))] {
+            s.members[member].pod.iter_mut().for_each(|pod| pod.routed = routed.map(str::to_owned));
+        }
+        s.members[2].pod.iter_mut().for_each(|pod| pod.phase = Phase::Unreachable);
+        if noted {
+            let last = serde_json::json!({"member": "db-2", "podUid": "pod-2", "container": "db", "containerId": "container-2", "grace": 10});
+            s.record.last_primaries.push(serde_json::from_value(last).unwrap());
+        }
+        s.is_surplus(&s.members[0])
+    };
+    assert!(!group(false));
+    assert!(group(true), "clients may reach it (S19)");
 }
