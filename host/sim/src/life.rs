@@ -173,7 +173,7 @@ pub async fn live_in(
 async fn wait_until(world: &World, holds: impl Fn(&World) -> bool) -> bool {
     let mut waited = Duration::ZERO;
     // Where members agree they are changed one by one, users empty volumes, and then pods are replaced, one after the other; each takes its time.
-    let times = if world.lock().agreements.is_empty() { 1 } else { 3 };
+    let times = if world.lock().agreements.is_empty() { 1 } else { 4 };
     let limit = |world: &World| HEALING * times + if rests(world) { PAUSE } else { Duration::ZERO };
     while waited < limit(world) && !holds(world) {
         users::renew(&mut world.lock());
@@ -310,7 +310,10 @@ fn asks(world: &World, group: &str) -> bool {
                     || happened(Fault::PrimaryByHand))
         }
         "SwitchoverFailed" => happened(Fault::MemberFrozen),
-        "NoCandidate" => has_several && asks.message.contains("a start on it was never confirmed"),
+        "NoCandidate" => {
+            has_several && asks.message.contains("a start on it was never confirmed")
+                || happened(Fault::Resized) && asks.message.contains("and is not a desired member")
+        }
         _ => false,
     }
 }

@@ -7,7 +7,7 @@ use crate::limits;
 use crate::memory;
 use crate::over;
 use crate::over::role_word;
-use crate::record::{MemberRecord, Untold};
+use crate::record::{Mark, MemberRecord, Untold};
 use crate::snapshot::{Member, Override, Snapshot};
 use std::cmp::Ordering;
 
@@ -175,9 +175,13 @@ impl<'a> SeedOrder<'a> {
             Some(seeded) if seeded.confirmed => false,
             Some(seeded) => self.all_empty || &seeded.member == name,
         };
-        match allowed && self.s.record.high_water.is_none() {
-            true => Ok(()),
-            false => Err(broken_by(Rule::EmptyMember, name, "it has no data, and this group has or had data")),
+        match &self.s.record.high_water {
+            None if allowed => Ok(()),
+            mark => {
+                let holder = mark.as_ref().map(|mark| who_has_it(self.s, mark)).unwrap_or_default();
+                let message = format!("it has no data, and this group has or had data{holder}");
+                Err(broken_by(Rule::EmptyMember, name, message))
+            }
         }
     }
 }
@@ -328,6 +332,18 @@ pub(super) fn highest_among<'a>(members: impl Iterator<Item = &'a Member>) -> Re
     Ok(best.map(|(_, sequence)| sequence.clone()))
 }
 
+/// Which member has the most recent data, as the end of a sentence, if that one is not desired any more. Empty: it is desired, or nobody knows who has it.
+fn who_has_it(s: &Snapshot, mark: &Mark) -> String {
+    let has = |(_, known): &(&MemberName, &MemberRecord)| {
+        known.sequence.as_ref() == Some(&mark.sequence) && known.counts_as() == Some(mark.term)
+    };
+    let mut gone = s.record.members.iter().filter(|(name, _)| s.member(name).is_none());
+    let holder = gone.find(has).map(|(name, _)| {
+        format!("; {name} has it, and is not a desired member: raise spec.replicas until it is one again")
+    });
+    holder.unwrap_or_default()
+}
+
 /// No member is seeded or promoted below the most recent data that was ever seen, except by an override (S15).
 pub(super) fn above_high_water(s: &Snapshot, member: &Member, own: &Sequence) -> Held {
     let Some(mark) = &s.record.high_water else { return Ok(()) };
@@ -335,18 +351,11 @@ pub(super) fn above_high_water(s: &Snapshot, member: &Member, own: &Sequence) ->
     match data::compare((term, own), (mark.term, &mark.sequence)) {
         Some(Ordering::Equal | Ordering::Greater) => Ok(()),
         _ => {
-            let has = |(_, known): &(&MemberName, &MemberRecord)| {
-                known.sequence.as_ref() == Some(&mark.sequence) && known.counts_as() == Some(mark.term)
-            };
-            let mut gone = s.record.members.iter().filter(|(name, _)| s.member(name).is_none());
-            let holder = gone.find(has).map(|(name, _)| {
-                format!("; {name} has it, and is not a desired member: raise spec.replicas until it is one again")
-            });
             let message = format!(
                 "its data ({own}) is behind {} of term {}, the most recent data that this group ever had{}",
                 mark.sequence,
                 mark.term,
-                holder.unwrap_or_default()
+                who_has_it(s, mark)
             );
             Err(broken_by(Rule::BelowHighWater, &member.name, message))
         }

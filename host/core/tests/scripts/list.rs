@@ -379,6 +379,7 @@ stories! {
         leaving_primaries_are_stopped_first
         to_zero_and_back_with_the_data
         to_fewer_members_only_with_the_data
+        a_member_without_data_says_who_has_it
         a_member_that_left_comes_back
         quick_steps_end_like_slow_ones
         an_unreachable_member_is_waited_for_on_the_way_to_zero

@@ -7,8 +7,8 @@ use crate::world::State;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use serde_json::{Map, Value};
-use tanist_api::LABEL_ROLE;
 use tanist_api::spec::{Batch, OnFailure, Primaries, ReplicaGroupSpec, Strategy};
+use tanist_api::{LABEL_GROUP, LABEL_ROLE};
 use tanist_core::contract::Role;
 
 /// Seconds after which everybody who looks knows of a pod.
@@ -39,7 +39,10 @@ pub(super) fn replaces(state: &mut State, pod: &str, is_well: bool) {
     // One whose image does not exist stays alone with that, however long nobody corrects it (E5). A deletion that was on its way finds it.
     let update = spec.map(|spec| spec.update.batch);
     let begun = |other: &Pod| other.metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second());
-    let waits = |other: &Pod| lacks_its_image(other) && state.now > begun(other).saturating_add(KNOWN);
+    // Nor is one seen that lost its label (seed 54001217).
+    let is_seen = |other: &Pod| other.labels().contains_key(LABEL_GROUP);
+    let waits =
+        |other: &Pod| lacks_its_image(other) && is_seen(other) && state.now > begun(other).saturating_add(KNOWN);
     let waiting =
         state.pods.iter().find(|(name, other)| *name != pod && group_of(other) == group_of(object) && waits(other));
     if let (Some((waiting, _)), Some(Batch::Member)) = (waiting, update) {

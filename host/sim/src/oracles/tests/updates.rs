@@ -1,7 +1,9 @@
 //! The oracle of updates.
 use super::*;
+use crate::strikes::users::WRONG_IMAGE;
 use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetStatus};
-use tanist_api::LABEL_ROLE;
+use k8s_openapi::api::core::v1::{Container, PodSpec};
+use tanist_api::{LABEL_GROUP, LABEL_ROLE};
 
 /// A primary and a secondary. Their pods are of the revision `a`, and the set's is the given one.
 fn of_revision(present: &str, secondary: bool) -> World {
@@ -88,4 +90,23 @@ async fn an_update_that_nobody_was_told_of_is_seen() {
     let state = world.lock();
     let lacks = whole::lacks(&state, &state.groups["db"]);
     assert!(lacks.iter().any(|lack| lack.contains("was announced and has not ended")), "{lacks:?}");
+}
+
+// E5: a member that works keeps its pod while that of another one has no image, unless nobody can see that pod.
+#[tokio::test]
+async fn a_replacement_beside_a_pod_without_its_image_is_seen() {
+    let deleted = |label: Option<&str>| {
+        let world = of_revision("b", true);
+        let mut state = world.lock();
+        let mut other = Pod::clone(&state.pods["db-0"]);
+        let container = Container { image: Some(WRONG_IMAGE.into()), ..Container::default() };
+        other.spec = Some(PodSpec { containers: vec![container], ..PodSpec::default() });
+        other.metadata.labels = label.map(|group| [(LABEL_GROUP.to_owned(), group.to_owned())].into());
+        state.pods.insert("db-0".into(), other.into());
+        drop(state);
+        deletes(&mut world.lock(), "db-1");
+        broken(&world)
+    };
+    assert_eq!(deleted(Some("db")), ["E5: db-1 is replaced and well, and db-0 waits for its image"]);
+    assert_eq!(deleted(None), [""; 0]);
 }
