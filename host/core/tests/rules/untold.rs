@@ -279,6 +279,15 @@ fn a_later_mark_keeps_the_first_one() {
     assert_eq!((plan.record.term, untold(&plan.record)), (5, Some((3, known("80")))));
 }
 
+// It runs, so it may get something at any time: its mark stays, also while its data is that of before.
+#[test]
+fn who_runs_may_follow_on() {
+    let s = lost(known("100"));
+    let record = decide(&s, &Natural).record;
+    let first = record.member(&db(2)).untold.as_ref().map(|mark| mark.first().term);
+    assert_eq!((record.term, first), (4, Some(3)));
+}
+
 // A start that was begun in an earlier term told the member nothing about the primary of this one.
 #[test]
 fn a_late_start_of_an_earlier_term_leaves_the_mark() {
@@ -291,9 +300,10 @@ fn a_late_start_of_an_earlier_term_leaves_the_mark() {
         s.members[2].position = Position::Unknown("no answer".into());
         let record = decide(&s, &Natural).record;
         assert_eq!(record.member(&db(2)).term, Some(term), "it is settled");
-        marked(&record).len()
+        marked(&record)
     };
-    assert_eq!((settled(2), settled(3)), (1, 0));
+    assert_eq!(settled(2), [("db-2".into(), 3, Position::NotAsked)]);
+    assert_eq!(settled(3), []);
 }
 
 // What is no member any more blocks nothing.
@@ -314,6 +324,10 @@ fn who_is_seen_beside_a_primary_is_marked() {
     // It rests after a failure, so it is not told in this round.
     s.record.member_mut(&db(2)).retry_at = Some(s.now + 60);
     assert_eq!(marked(&decide(&s, &Natural).record), [("db-2".into(), 3, Position::NotAsked)]);
+    // What is known of before stays known.
+    mark(&mut s, 2, 3, known("80"));
+    assert_eq!(marked(&decide(&s, &Natural).record), [("db-2".into(), 3, known("80"))]);
+    s.record.member_mut(&db(2)).untold = None;
     // Nobody leads whom it could follow.
     s.members[0].reading.role = Role::Failed;
     assert_eq!(marked(&decide(&s, &Natural).record), []);
