@@ -18,8 +18,8 @@ fn numbers(record: &Value, field: &str) -> BTreeSet<u64> {
     all.into_iter().flatten().filter_map(Value::as_u64).collect()
 }
 
-/// The record of before, with the zones that could be learned since: of the nodes on which its members are.
-fn with_zones(state: &State, group: &str, before: &Value) -> Value {
+/// The record of before, with what the write has learned: members that the application lists (seed 262259437), and the zones of the nodes on which members are.
+fn with_learned(state: &State, group: &str, before: &Value, is: &BTreeSet<u64>) -> Value {
     let mut known = before.clone();
     let was = before.pointer("/seats/zones").and_then(Value::as_object).cloned().unwrap_or_default();
     let is_known = |number: u64| was.values().any(|all| all.as_array().is_some_and(|all| all.contains(&number.into())));
@@ -33,6 +33,7 @@ fn with_zones(state: &State, group: &str, before: &Value) -> Value {
     }
     if let Some(seats) = known.get_mut("seats").and_then(Value::as_object_mut) {
         seats.insert("zones".into(), zones.into());
+        seats.insert("numbers".into(), json!(numbers(before, "numbers").union(is).collect::<Vec<_>>()));
     }
     known
 }
@@ -79,7 +80,7 @@ pub(super) fn written(state: &mut State, group: &ReplicaGroup, before: Option<&V
         let member = format!("{name}-{gone}");
         // The record of now does not know it any more.
         let mut known = group.clone();
-        known.status.get_or_insert_default().record = Some(with_zones(state, &name, before));
+        known.status.get_or_insert_default().record = Some(with_learned(state, &name, before, &is));
         if is_desired(&known, &member) {
             state.breaks("D23", format!("{member} leaves, and is desired"));
         }

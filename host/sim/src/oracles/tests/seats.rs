@@ -71,6 +71,15 @@ async fn who_leaves_too_early_is_seen() {
     assert_eq!(broken(&world), ["S25 S27: db-2 leaves, and who stays lacks 1 acknowledged writes"]);
 }
 
+// The application lists a member that the record did not know: that one stays, and another one is too many.
+#[tokio::test]
+async fn who_leaves_for_a_listed_one_is_not_desired() {
+    let world = seated(&[0, 2], 3, &json!({}));
+    write(&world, numbered(&[0, 1], 3, &json!({})));
+    let broken = broken(&world);
+    assert!(!broken.iter().any(|what| what.contains("and is desired")), "{broken:?}");
+}
+
 #[tokio::test]
 async fn who_leaves_a_wrong_zone_is_known_by_its_node() {
     let leaves_with_nodes_in = |zone: &str| {
