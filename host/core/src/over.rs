@@ -41,16 +41,13 @@ pub fn prove_ended(s: &Snapshot, last: &LastPrimary) -> Result<&'static str, Not
     }
     match s.pod(&last.pod_uid) {
         Some((member, pod)) => {
-            // A command about other members starts nothing.
-            let starts_nothing = s.record.intent_of(&member.name).is_none_or(|intent| intent.verb.is_hook());
-            let stopped = member.reading.role == Role::Stopped && starts_nothing;
             if container_over(pod, last) {
                 return Ok("its container ended");
             }
             if is_made_primary(s, member) {
                 return Err(NotOver { why: format!("{} may become primary: {UNRECORDED}", last.member), until: None });
             }
-            if stopped && pod.phase != Phase::Unreachable {
+            if says_stopped(s, member) {
                 return Ok("its status says stopped");
             }
             Err(NotOver {
@@ -60,6 +57,15 @@ pub fn prove_ended(s: &Snapshot, last: &LastPrimary) -> Result<&'static str, Not
         }
         None => prove_vanished_over(s, last),
     }
+}
+
+/// Whether the member's `status` says that it is stopped, on a node that reports, also in a pod that is being deleted, and no command is open on it that could start it.
+#[must_use]
+pub fn says_stopped(s: &Snapshot, member: &Member) -> bool {
+    let reports = member.pod.as_ref().is_some_and(|pod| pod.phase != Phase::Unreachable);
+    // A command about other members starts nothing.
+    let starts_nothing = s.record.intent_of(&member.name).is_none_or(|intent| intent.verb.is_hook());
+    reports && starts_nothing && member.reading.role == Role::Stopped
 }
 
 /// Only the name of a primary is recorded, not its pod and node. So it is over only as far as its present pod runs and reports a role; without that no

@@ -1,6 +1,6 @@
 //! Secondaries that were not told yet whom to follow in this term, and may follow its primary all the same: they reach it by the name that they were given in an earlier term, or by a Service. Then
 //! clients rely on the data that these members have (docs/rules.md, "Term"; docs/safety.md, S15; simulator, seed 262736218).
-use crate::contract::{MemberName, Phase, Position, Role};
+use crate::contract::{MemberName, Position, Role};
 use crate::memory;
 use crate::over;
 use crate::plan::Plan;
@@ -12,7 +12,7 @@ pub(in crate::steps) fn mark_others(s: &Snapshot, record: &mut Record, target: &
     for member in s.members.iter().filter(|m| &m.name != target) {
         // Where it ran when its node became silent is not proven over; its pod may be gone since.
         let may_run = over::may_run(s, member) || record.member(&member.name).ran.is_some();
-        if may_run && !is_stopped(s, member) {
+        if may_run && !over::says_stopped(s, member) {
             // However old that reading is: data that is the same later on did not change in between.
             mark(s, record, member, member.position.clone());
         }
@@ -35,8 +35,7 @@ pub(super) fn mark_seen(s: &Snapshot, plan: &mut Plan) {
 fn mark(s: &Snapshot, record: &mut Record, member: &Member, read: Position) {
     let term = record.term;
     let known = record.member(&member.name);
-    let counts_as =
-        known.started.as_ref().filter(|_| known.term < Some(term)).map(|started| started.term).max(known.term);
+    let counts_as = known.counts_as();
     // Members that agree follow whom they choose themselves. Where nothing was ever started there is no data.
     if s.group.commands.membership.is_some() || counts_as.is_none() || counts_as >= Some(term) {
         return;
@@ -55,16 +54,9 @@ fn mark(s: &Snapshot, record: &mut Record, member: &Member, read: Position) {
 pub(super) fn forget(s: &Snapshot, plan: &mut Plan) {
     for (name, known) in &mut plan.record.members {
         let member = s.member(name);
-        let got_nothing = |m: &Member| s.reachable(m) && is_stopped(s, m);
+        let got_nothing = |m: &Member| s.reachable(m) && over::says_stopped(s, m);
         let has_nothing =
             |mark: &Untold| member.is_none_or(|m| got_nothing(m) && mark.first().stood_still(m, &m.position));
         known.untold.take_if(|mark| has_nothing(mark));
     }
-}
-
-/// Whether the member says that it is stopped, also in a pod that is being deleted, and no command is under way that could start it.
-fn is_stopped(s: &Snapshot, member: &Member) -> bool {
-    let reports = member.pod.as_ref().is_some_and(|pod| pod.phase != Phase::Unreachable);
-    let starts_nothing = s.record.intent_of(&member.name).is_none_or(|intent| intent.verb.is_hook());
-    reports && starts_nothing && member.reading.role == Role::Stopped
 }
