@@ -213,11 +213,19 @@ fn never_came(s: &Snapshot, member: &Member) -> bool {
     let known = s.record.member(&member.name);
     let is_new = s.record.seats.as_ref().is_some_and(|seats| seats.is_successor(member.ordinal));
     let has_come = known.term.is_some() || known.started.is_some() || s.reachable(member);
+    let is_out = || may_never_come(s, member) && !has_unexplained_data(s);
+    s.group.makes_pods && !has_come && (is_new || is_out())
+}
+
+/// Whether nothing was ever started on the member, its pod has no node, and the user does not want it there any more: the pod may wait for ever.
+fn may_never_come(s: &Snapshot, member: &Member) -> bool {
     let is_unwanted = || s.leaves(member) || zones::is_misplaced(s, member);
-    let has_data = |m: &Member| matches!(m.position, Position::Known(_));
-    let may_have_data = s.record.ever_seeded.is_none() && s.members.iter().any(has_data);
-    let is_out = zones::has_no_node(s, member) && is_unwanted() && !may_have_data;
-    s.group.makes_pods && !has_come && (is_new || is_out)
+    s.group.makes_pods && zones::has_no_node(s, member) && is_unwanted()
+}
+
+/// Whether members have data although no first seed is remembered: users filled volumes, or the memory is lost.
+fn has_unexplained_data(s: &Snapshot) -> bool {
+    s.record.ever_seeded.is_none() && s.members.iter().any(|m| matches!(m.position, Position::Known(_)))
 }
 
 /// Exactly the expected members run: as many as the `StatefulSet` has or ever had (A1, S18).
@@ -233,6 +241,7 @@ fn expected_pods_run(s: &Snapshot) -> Held {
     if usize::try_from(expected).ok() == Some(running) && s.members.iter().filter(has_come).count() == running {
         return Ok(());
     }
+    nobody_waits_for_ever(s)?;
     let missing = s.members.iter().filter(|m| !s.reachable(m)).map(|m| {
         let phase = m.pod.as_ref().map_or(Phase::Missing, |p| p.phase);
         format!("; {} is {}", m.name, phase_word(phase))
@@ -241,6 +250,20 @@ fn expected_pods_run(s: &Snapshot) -> Held {
     let message =
         format!("running pods: {running}, expected: {expected}; the first primary waits for exactly those{missing}");
     Err(broken(Rule::PodCount, message))
+}
+
+/// A pod without a place may never run, and without a memory nobody knows that its volume is empty: when the first primary waits for nothing else, an administrator decides.
+fn nobody_waits_for_ever(s: &Snapshot) -> Held {
+    let mut missing = s.members.iter().filter(|m| !s.reachable(m)).peekable();
+    let Some(first) = missing.peek().copied() else { return Ok(()) };
+    if !has_unexplained_data(s) || !missing.all(|m| may_never_come(s, m)) {
+        return Ok(());
+    }
+    let message = format!(
+        "the group has data that it has no record of, {} may have more recent data, and its pod has no node; give it a node, or choose who leads with the annotation tanist.dev/override",
+        first.name
+    );
+    Err(broken_by(Rule::NeedsAdoption, &first.name, message))
 }
 
 /// No member runs, may be running or is about to run (promise 1). No override lifts this.

@@ -211,7 +211,17 @@ fn a_member_of_a_zone_that_was_wrong_from_the_beginning_holds_up_no_seed() {
     assert_eq!(check::SeedOrder::of(&first).member(&first.members[0]), Ok(()), "those that are there are empty");
     let mut filled = first.clone();
     filled.members[1].position = Position::Known(sequence("9"));
-    assert!(waits(&filled), "a user filled volumes before, and one of them cannot be read");
+    let asks = |s: &Snapshot| check::SeedOrder::of(s).group().map_err(|violation| violation.rule);
+    assert_eq!(asks(&filled), Err(Rule::NeedsAdoption), "a user filled volumes before, and one of them cannot be read");
+    let plan = decide(&filled, &Natural);
+    assert!(plan.needs_adoption.as_ref().is_some_and(|why| why.contains("db-2 may have more recent data")));
+    let mut down = filled.clone();
+    has_no_node(&mut down, 1);
+    down.members[0].position = Position::Known(sequence("9"));
+    assert!(waits(&down), "db-1 is desired, and its pod may come");
+    let mut desired = filled.clone();
+    desired.group.zones = zones("a c");
+    assert!(waits(&desired), "db-2 is desired there: its zone will have a node");
     first.group.zones = zones("a c");
     assert!(check::SeedOrder::of(&first).member(&first.members[0]).is_err());
     let named = Snapshot { group: Group { unwanted: BTreeSet::from([2]), ..s.group.clone() }, ..s.clone() };
