@@ -41,5 +41,6 @@ mod steady;
 mod surplus;
 mod takeover;
 mod update;
+mod upgrade;
 mod volumes;
 mod webhooks;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tanist_e2e::{Group, Outcome, condition, play, starts, term, text, until, waits};
 
 /// What an administrator can do with `kubectl edit --subresource=status`.
-async fn wipe(group: &Group) -> Result<()> {
+pub async fn wipe(group: &Group) -> Result<()> {
     // A status that the operator writes meanwhile is a conflict.
     until("the status to be wiped", 30, async || {
         let mut object = group.groups.get(&group.name).await?;

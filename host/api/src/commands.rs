@@ -76,6 +76,11 @@ pub struct Commands {
     /// Runs when all those members are in their role again, and before the next ones go. Everything else as for `beforeUpdate`. While it fails no other member is updated.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "default::list")]
     pub after_update: Option<Command>,
+    /// Converts the data of a member from the version `$(FROM)` to the version `$(TO)` of the application; without these arguments both are appended. It runs when `spec.version` is later than the version of the data (`status.version`), on a stopped member or on a
+    /// primary that serves (`spec.update.upgradeOn`), in a pod of the present template, which needs the programs of both versions if the application does. It may run again after a failure or an unknown end, also on data that it has converted already: then it has to succeed. Allow plenty of time. Default: the application
+    /// converts its data by itself when it starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upgrade: Option<Command>,
     /// Not supported yet, and refused. Before another member takes over, Tanist proves that the old primary's application has ended. A command
     /// that makes sure of it is planned for a later version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -103,6 +108,7 @@ impl Commands {
             ("prepared", self.prepared.as_ref()),
             ("beforeUpdate", self.before_update.as_ref()),
             ("afterUpdate", self.after_update.as_ref()),
+            ("upgrade", self.upgrade.as_ref()),
             ("fence", self.fence.as_ref()),
         ];
         all.into_iter().filter_map(|(name, command)| Some((name, command?)))

@@ -71,6 +71,9 @@ pub const ANNOTATION_POD_REVISION: &str = "tanist.dev/pod-revision";
 /// Annotation of a pod, and of a `ControllerRevision`: a hash of the configuration that belongs to the template (`spec.update.onConfigChange`).
 pub const ANNOTATION_CONFIG: &str = "tanist.dev/config";
 
+/// Annotation of a pod, and of a `ControllerRevision`: `spec.version` when it was made. On a claim: the version of the data of its member.
+pub const ANNOTATION_VERSION: &str = "tanist.dev/version";
+
 /// Annotation of the ConfigMap of `spec.clusterState`: the keys that were written last.
 pub const ANNOTATION_STATE_KEYS: &str = "tanist.dev/state-keys";
 

@@ -3,6 +3,8 @@
 //! Each row of the table has the field, the expression (CEL) that has to be true, and the message for when it is false. The API server limits the
 //! cost of all rules for the largest object that the schema admits, so every list and text that a rule reads is bounded in the schema. A rule sees
 //! only fields that the schema names, so immutable fields are named in full.
+mod update;
+
 use serde_json::{Map, Value, json};
 
 use super::spec::default;
@@ -97,7 +99,7 @@ const RULES: &[Rule] = &[
         at: "spec.commands",
         point_to: ".primary",
         cel: "has(self.primary) || !(has(self.seed) || has(self.secondary) || has(self.promote) || has(self.follow) || has(self.memberList) || \
-              has(self.recover) || has(self.prepared) || has(self.beforeUpdate) || has(self.afterUpdate))",
+              has(self.recover) || has(self.prepared) || has(self.beforeUpdate) || has(self.afterUpdate) || has(self.upgrade))",
         say: "an active/passive group has only the commands status and check: remove the others, or add sequence, stop and primary",
     },
     Rule {
@@ -117,18 +119,6 @@ const RULES: &[Rule] = &[
         point_to: ".clusterState",
         cel: "has(self.commands.primary) || !has(self.clusterState)",
         say: "clusterState has no effect in an active/passive group (without commands.primary), whose members start by themselves: remove it",
-    },
-    Rule {
-        at: "spec",
-        point_to: ".update.strategy",
-        cel: "has(self.commands.primary) || self.update.strategy == 'Recreate'",
-        say: "update.strategy has to be Recreate in an active/passive group (without commands.primary): no member has data that another one would copy",
-    },
-    Rule {
-        at: "spec",
-        point_to: ".zones.list",
-        cel: "has(self.commands.primary) || !has(self.zones) || !has(self.zones.list) || self.zones.list.size() == 0",
-        say: "zones.list has to be empty in an active/passive group (without commands.primary): spread its pods by topologySpreadConstraints in the template",
     },
     Rule {
         at: "spec.commands",
@@ -214,38 +204,6 @@ const RULES: &[Rule] = &[
         cel: "self == oldSelf",
         say: "runner is immutable: it decides how commands under way are settled; delete the group and create it anew with the other \
               runner (claims and their memory stay)",
-    },
-    Rule {
-        at: "spec",
-        point_to: ".update.strategy",
-        cel: "self.members.kind == 'Pods' || self.update.strategy == 'Recreate'",
-        say: "update.strategy has to be Recreate unless members.kind is Pods: the members of a StatefulSet cannot be replaced one by one",
-    },
-    Rule {
-        at: "spec",
-        point_to: ".update.strategy",
-        cel: "!has(self.commands.memberList) || self.update.strategy != 'SideBySide'",
-        say: "update.strategy cannot be SideBySide with commands.memberList: twice as many members would have to agree meanwhile; choose Replace",
-    },
-    Rule {
-        at: "spec",
-        point_to: ".replicas",
-        cel: "self.replicas <= 500 || self.update.strategy != 'SideBySide'",
-        say: "replicas has to be at most 500 with update.strategy SideBySide: there are twice as many members meanwhile, and a group has at most 1000",
-    },
-    Rule {
-        at: "spec",
-        point_to: ".zones.list",
-        cel: "self.members.kind == 'Pods' || !has(self.zones) || !has(self.zones.list) || self.zones.list.size() == 0",
-        say: "zones.list has to be empty unless members.kind is Pods: all pods of a StatefulSet are made from one template",
-    },
-    Rule {
-        at: "spec",
-        point_to: ".zones.list",
-        cel: "self.replicas == 0 || !has(self.zones) || !has(self.zones.list) || self.zones.list.size() == 0 || \
-              (self.zones.list.map(z, has(z.replicas) ? z.replicas : 0).sum() <= self.replicas && \
-              (self.zones.list.exists(z, !has(z.replicas)) || self.zones.list.map(z, z.replicas).sum() == self.replicas))",
-        say: "the sum of the numbers in zones.list has to be replicas, or at most that if a zone has no number: change one of them, or remove the number of a zone",
     },
     Rule {
         at: "spec.members",
@@ -410,7 +368,7 @@ pub(super) fn apply(schema: &mut Value) -> Result<(), Misfit> {
         .and_then(|requests| requests.get_mut("additionalProperties")?.as_object_mut())
         .ok_or(Misfit::Field("requests"))?
         .insert("maxLength".into(), AMOUNT.into());
-    for rule in RULES {
+    for rule in RULES.iter().chain(update::RULES) {
         add(schema, rule.at, rule.point_to, rule.cel.to_owned(), rule.say.to_owned())?;
     }
     let commands: Vec<String> = field(schema, "spec.commands")

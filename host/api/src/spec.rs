@@ -13,7 +13,7 @@ pub use super::scaling::{RemovedVolumes, Scaling};
 pub use super::services::{Reach, ServiceOptions, Services, TrafficPolicy};
 use super::status::ReplicaGroupStatus;
 pub use super::template::{ClaimTemplate, Template};
-pub use super::update::{Batch, CutOver, OnFailure, ReplaceWhen, Strategy, Update};
+pub use super::update::{Batch, CutOver, OnFailure, ReplaceWhen, Strategy, Update, UpgradeOn};
 pub use super::zones::{Zone, Zones};
 
 /// The desired state of the group.
@@ -95,6 +95,13 @@ pub struct ReplicaGroupSpec {
     /// `promote` and `follow` the argument `$(PEERS)` is replaced by the fully qualified names of the serving primaries, one argument each, sorted
     /// by ordinal. Without `$(PEERS)` they are appended.
     pub commands: Commands,
+
+    /// The version of the application that the template has: one to three numbers, separated by dots, for instance `17` or `10.11`. Each command that Tanist executes gets the version of the data as environment variable TANIST_VERSION, with `runner: Injected`; `status` as the
+    /// runner polls it, and `stop` as the runner runs it when its container ends, do not. When it is later than the version of the data (`status.version`), the data is converted by `commands.upgrade`; without that command the application converts it by itself. Only versions with another
+    /// form of the data need another one here. It cannot become lower than the version of the data. Default: no version is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 20), regex(pattern = r"^[0-9]{1,6}(\.[0-9]{1,6}){0,2}$"))]
+    pub version: Option<String>,
 
     /// For how many seconds a member may report that it is starting before it counts as failed.
     #[serde(default = "default::start_deadline")]

@@ -67,6 +67,11 @@ pub struct ReplicaGroupStatus {
     /// Where the last primary was. Absent while one serves, and in a group of 0 members. Policies see it; nothing else depends on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_primary: Option<LostPrimary>,
+    /// Of which version of the application the data is. Absent: `spec.version` was never set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    // The longest that a spec can have.
+    #[schemars(length(max = 20))]
+    pub version: Option<String>,
     /// The memory of the group: its term, its last primaries, the commands that were started. It cannot be computed anew: do not edit or
     /// remove it. Without it Tanist waits for more proofs, and takes what the annotations of the claims remember.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -58,6 +58,10 @@ pub struct Update {
     /// reason `RolledBack`, until you change it. With `Wait` in its place it is tried again. Data that the new template's program changed stays changed.
     #[serde(default)]
     pub on_failure: OnFailure,
+    /// Where `commands.upgrade` converts the data when `spec.version` is later than the version of the data. `StoppedMember`: all members are stopped; secondaries first, and the primary when their pods of the present template run. Then the command
+    /// runs once, on the member with the latest data, which leads afterwards; the others get their data anew by `commands.secondary`. `Primary`: once on a primary that serves, when all members have the present template.
+    #[serde(default)]
+    pub upgrade_on: UpgradeOn,
     /// Whether the data of the ConfigMaps that `template` names (volumes, projected ones too, `env` and `envFrom`, of init containers too) counts as a part of the template: when it changes, the members get new pods one
     /// after the other, as with a changed template. Changes of several within 10 s are one. Setting this gives the members new pods once, because nobody knows which data they started with.
     #[serde(default)]
@@ -86,6 +90,7 @@ impl Default for Update {
             timeout_seconds: timeout(),
             canary_seconds: 0,
             on_failure: OnFailure::Wait,
+            upgrade_on: UpgradeOn::StoppedMember,
             on_config_change: false,
             on_secret_change: false,
             revision_history_limit: history(),
@@ -121,6 +126,16 @@ pub enum OnFailure {
     Wait,
     /// Pods go back to the last template that worked.
     RollBack,
+}
+
+/// Where the data is converted to a later version of the application.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum UpgradeOn {
+    /// On one member, while all are stopped.
+    #[default]
+    StoppedMember,
+    /// On a primary that serves.
+    Primary,
 }
 
 /// How members get a changed template (docs/requirements.md, B8).

@@ -1,5 +1,5 @@
 //! Turns the resource into the group that decisions use. What the schema cannot refuse is refused here, with a sentence for the user.
-use crate::spec::{self, Batch, CutOver, MembersKind, OnFailure, RemovedVolumes, ReplicaGroup, Strategy};
+use crate::spec::{self, Batch, CutOver, MembersKind, OnFailure, RemovedVolumes, ReplicaGroup, Strategy, UpgradeOn};
 use crate::{ANNOTATION_OVERRIDE, ANNOTATION_RECOVER, ANNOTATION_RETRY, POLICY_PREFIX};
 use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};
@@ -69,6 +69,7 @@ pub fn group(object: &ReplicaGroup, domain: &str) -> Result<Group, Invalid> {
         // The definition refuses it elsewhere; what was stored before that rule deletes nothing.
         deletes_volumes: spec.scaling.volumes == RemovedVolumes::Delete && spec.commands.member_list.is_some(),
         update: update(&spec.update),
+        version: spec.version.clone(),
         makes_pods: spec.members.kind == MembersKind::Pods,
         unwanted: unwanted(object),
         zones: spec.zones.list.iter().map(|z| Zone { name: z.name.clone(), replicas: z.replicas }).collect(),
@@ -115,6 +116,7 @@ fn commands(spec: &spec::ReplicaGroupSpec) -> Result<Commands, Invalid> {
             before: optional("beforeUpdate", &commands.before_update)?,
             after: optional("afterUpdate", &commands.after_update)?,
         },
+        upgrade: optional("upgrade", &commands.upgrade)?,
     })
 }
 
@@ -146,6 +148,10 @@ fn update(update: &spec::Update) -> Update {
         min_uptime: update.min_uptime_seconds,
         timeout: update.timeout_seconds,
         canary: update.canary_seconds,
+        upgrade_on: match update.upgrade_on {
+            UpgradeOn::StoppedMember => snapshot::UpgradeOn::StoppedMember,
+            UpgradeOn::Primary => snapshot::UpgradeOn::Primary,
+        },
         rolls_back: update.on_failure == OnFailure::RollBack,
         template: String::new(),
         former: Former::Unknown,

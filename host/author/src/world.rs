@@ -63,6 +63,7 @@ pub fn snapshot(case: &Case) -> Snapshot {
         nodes: Some(nodes),
         ended: BTreeSet::new(),
         deleted_nodes: BTreeMap::new(),
+        gone_pods: BTreeMap::new(),
         lists: BTreeMap::new(),
         answers: BTreeMap::new(),
         surplus_claims: Vec::new(),
@@ -313,6 +314,7 @@ fn pod(name: &str, said: &MemberCase, phase: Phase, role: Role, since: Timestamp
         trouble: None,
         stray: None,
         is_elsewhere: false,
+        programs: None,
         adoption: None,
         is_being_deleted: false,
     }

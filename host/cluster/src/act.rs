@@ -160,7 +160,7 @@ fn refused_stop(s: &Snapshot, action: &Action, ready: &mut SecondLooks) -> Optio
 /// What an action needs that only a check can make.
 enum Prepared {
     Nothing,
-    Start(Slot, Start),
+    Start(Slot, Box<Start>),
     Deletion(Deletion),
     Discard(Discard),
     Scaling(Scaling),
@@ -274,7 +274,7 @@ impl<'a> Acting<'a> {
                         self.make_ready(intent).await?
                     }
                 };
-                Prepared::Start(slot, start)
+                Prepared::Start(slot, Box::new(start))
             }
             Action::DeletePod { member, pod_uid, cause, .. } => {
                 Prepared::Deletion(self.look_before_deletion(member, pod_uid, *cause).await?)
@@ -388,7 +388,7 @@ impl<'a> Acting<'a> {
             }
             (Action::Run { argv, env, .. }, Prepared::Start(slot, start)) => {
                 let given = Given { argv: argv.clone(), env: env.clone() };
-                run(ctx, &self.outcome.object, snapshot, start, given, slot).await
+                run(ctx, &self.outcome.object, snapshot, *start, given, slot).await
             }
             // Not reached: `prepare` makes what these actions need, or fails.
             (Action::DeletePod { .. } | Action::DeleteClaim { .. }, _) => Ok(()),

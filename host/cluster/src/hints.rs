@@ -73,6 +73,8 @@ pub struct Group {
     pub reported: BTreeSet<String>,
     /// Members without a pod, and since when this process has seen that.
     pub missing: BTreeMap<String, Timestamp>,
+    /// Since when this process has seen that pods of last primaries are gone, by UID.
+    pub gone: BTreeMap<String, Timestamp>,
     /// Since when this process has looked at the group. Absent: it has not.
     pub began: Option<Timestamp>,
     /// Since when this process has seen that a condition of a member holds, by member, word, and what it is about.
@@ -126,6 +128,14 @@ impl Group {
             asking.late = true;
         }
         self.readings.pending(pod, container, waited)
+    }
+
+    /// Notes which of these pods do not exist. Returns since when this process has seen that without a break.
+    pub fn see_gone(&mut self, gone: impl IntoIterator<Item = String>, now: Timestamp) -> BTreeMap<String, Timestamp> {
+        let known = std::mem::take(&mut self.gone);
+        let since = |uid: String| (uid.clone(), known.get(&uid).copied().unwrap_or(now));
+        self.gone = gone.into_iter().map(since).collect();
+        self.gone.clone()
     }
 }
 

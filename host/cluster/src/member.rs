@@ -277,6 +277,7 @@ mod tests {
             term: 1,
             again: false,
             exited: None,
+            version: None,
             had_role: false,
         }
     }

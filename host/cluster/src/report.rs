@@ -156,6 +156,7 @@ fn build(object: &ReplicaGroup, plan: &Plan, derived: &Derived, old: &ReplicaGro
             node: lost.node.clone(),
             zone: lost.zone.clone(),
         }),
+        version: plan.record.version.clone(),
         record: serde_json::to_value(Record { lost_primary: None, ..plan.record.clone() }).ok(),
     }
 }

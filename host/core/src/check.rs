@@ -20,6 +20,7 @@ mod replace;
 mod scaling;
 mod seed;
 mod update;
+mod upgrade;
 mod volumes;
 mod waiting;
 mod zones;
@@ -62,6 +63,10 @@ pub use seed::{SeedOrder, highest_term};
 pub use update::{
     awaits_update, fails_with_template, gives_up_lead, has_no_place, has_present_template, is_taken_away, keeps_pod,
     may_be_judged, take_pod_away, template_works, update_idle, update_member, works_with_template,
+};
+pub use upgrade::{
+    Upgrade, convert_group, convert_member, due_upgrade, halt_for_upgrade, has_later_data, has_programs_of,
+    is_converting, programs_fit, rank, upgrade_group, upgrade_member,
 };
 pub use volumes::discard_claim;
 pub use waiting::why_given_up;
@@ -187,6 +192,10 @@ pub enum Rule {
     NotAsked,
     /// A member is being recovered, and nobody else is started or changed (D8).
     Recovering,
+    /// The data has to be converted to a later version of the application first.
+    NotConverted,
+    /// The data is of a later version than `spec.version`.
+    VersionTooLow,
 }
 
 impl Rule {
@@ -250,6 +259,8 @@ impl Rule {
             Rule::AlreadyFormed => "AlreadyFormed",
             Rule::NotAsked => "NotAsked",
             Rule::Recovering => "Recovering",
+            Rule::NotConverted => "NotConverted",
+            Rule::VersionTooLow => "VersionTooLow",
         }
     }
 }
@@ -298,7 +309,8 @@ pub fn start(s: &Snapshot, intent: &Intent) -> Held {
             let order = SeedOrder::of(s);
             order.group()?;
             order.positions_read()?;
-            order.member(member)
+            order.member(member)?;
+            programs_fit(s, member)
         }
         Verb::Failover => {
             no_open_primary_command(s)?;
@@ -330,7 +342,20 @@ pub fn start(s: &Snapshot, intent: &Intent) -> Held {
         Verb::Rejoin => rejoin_member(s, member),
         Verb::MemberAdd | Verb::MemberRemove | Verb::MemberPromote => membership::change(s, intent),
         Verb::BeforeUpdate | Verb::AfterUpdate => hooks::hook(s, member, intent),
+        Verb::Halt if is_converting(s) => halt_for_upgrade(s, member),
         Verb::Halt => halt_member(s, member),
+        Verb::Convert => {
+            no_open_primary_command(s)?;
+            convert_group(s)?;
+            let order = SeedOrder::of(s);
+            order.group()?;
+            order.positions_read()?;
+            convert_member(s, &order, member)
+        }
+        Verb::Upgrade => {
+            upgrade_group(s)?;
+            upgrade_member(s, member)
+        }
         Verb::Recover => recover_member(s, member),
     }
 }

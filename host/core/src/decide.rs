@@ -3,7 +3,7 @@ use crate::check;
 use crate::limits;
 use crate::plan::{Action, Plan, Reason};
 use crate::policy::Policies;
-use crate::record::Record;
+use crate::record::{Record, Verb};
 use crate::snapshot::Snapshot;
 use crate::steps;
 
@@ -17,12 +17,15 @@ enum When {
     Always,
     /// Not for an active/passive group: nothing starts or stops its members.
     Commanded,
-    /// The same, and not while a member is being recovered: the other members are given up, so none of them is started, changed or stopped for anything else.
+    /// The same, and not while a member is being recovered: the other members are given up, so none of them is started, changed or stopped for anything else. Nor while all are stopped for a
+    /// conversion of the data.
     Unrecovered,
+    /// Not while a member is being recovered: whoever runs with the former template while members stop for a conversion takes over from a primary that is lost.
+    Failover,
 }
 
 /// The steps in order, without the last ones, `canary`, `rollback`, `update`, `hooks`, `zones`, `rebalance`, `moves`, `grow`, `state` and `seats::settle`; each is a file in `steps/` and a heading of host/README.md.
-const STEPS: [(Step, When); 24] = [
+const STEPS: [(Step, When); 25] = [
     (steps::admit::step, When::Always),
     (steps::seats::step, When::Always),
     (steps::settle::step, When::Commanded),
@@ -32,10 +35,11 @@ const STEPS: [(Step, When); 24] = [
     (steps::unroute::step, When::Commanded),
     (steps::treat::step, When::Commanded),
     (steps::recover::step, When::Commanded),
+    (steps::upgrade::step, When::Commanded),
     (steps::demote::step, When::Unrecovered),
     (steps::switchover::step, When::Unrecovered),
     (steps::seed::step, When::Unrecovered),
-    (steps::failover::step, When::Unrecovered),
+    (steps::failover::step, When::Failover),
     (steps::rejoin::step, When::Unrecovered),
     (steps::update::idle, When::Always),
     (steps::join::step, When::Unrecovered),
@@ -67,7 +71,8 @@ pub fn decide(snapshot: &Snapshot, policies: &dyn Policies) -> Plan {
         let is_left_out = match when {
             When::Always => false,
             When::Commanded => now.group.active_passive,
-            When::Unrecovered => now.group.active_passive || check::is_recovering(&now),
+            When::Unrecovered => now.group.active_passive || is_held(snapshot, &now),
+            When::Failover => now.group.active_passive || check::is_recovering(&now) || is_stopping_all(snapshot, &now),
         };
         if is_left_out {
             continue;
@@ -77,7 +82,7 @@ pub fn decide(snapshot: &Snapshot, policies: &dyn Policies) -> Plan {
         now.record.clone_from(&plan.record);
     }
     let mut gave_up = false;
-    if !check::is_recovering(&now) {
+    if !is_held(snapshot, &now) {
         steps::canary::step(&now, policies, &mut plan);
         now.record.clone_from(&plan.record);
         steps::rollback::step(&now, policies, &mut plan);
@@ -113,7 +118,7 @@ pub fn decide(snapshot: &Snapshot, policies: &dyn Policies) -> Plan {
     now.record.clone_from(&plan.record);
     steps::grow::step(&now, policies, &mut plan);
     steps::state::step(&now, policies, &mut plan);
-    if !check::is_recovering(&now) && !gave_up {
+    if !is_held(snapshot, &now) && !gave_up {
         steps::seats::settle(&now, policies, &mut plan);
     }
     limit_waiting(snapshot, &mut plan);
@@ -123,6 +128,17 @@ pub fn decide(snapshot: &Snapshot, policies: &dyn Policies) -> Plan {
     }
     plan.sort();
     plan
+}
+
+/// Whether all members are stopped for something that only one of them does, or were until this round: the second look does not know yet that the data is of another version.
+fn is_held(before: &Snapshot, s: &Snapshot) -> bool {
+    check::is_recovering(s) || check::is_converting(s) || before.record.version != s.record.version
+}
+
+/// Whether a member is being stopped for a conversion: then the next ones follow, and nobody takes over meanwhile.
+fn is_stopping_all(before: &Snapshot, s: &Snapshot) -> bool {
+    before.record.version != s.record.version
+        || check::is_converting(s) && s.record.intents.iter().any(|intent| intent.verb == Verb::Halt)
 }
 
 /// Reports a policy that has answered nothing but "wait" for a long time. Nothing is done in its place (docs/safety.md, S36).

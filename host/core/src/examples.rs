@@ -101,6 +101,7 @@ pub fn pod(id: &str, ready: bool, phase: Phase) -> Pod {
         trouble: None,
         stray: None,
         is_elsewhere: false,
+        programs: None,
         adoption: None,
         is_being_deleted: false,
     }

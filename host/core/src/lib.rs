@@ -32,4 +32,5 @@ pub mod snapshot;
 pub mod state;
 pub mod status;
 pub mod steps;
+pub mod version;
 mod words;

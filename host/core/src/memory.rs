@@ -6,6 +6,7 @@ use crate::contract::MemberName;
 use crate::limits;
 use crate::record::{Intent, LastPrimary, Mark, Membership, Record, Recovery, Seeded, Verb};
 use crate::snapshot::{Claim, ClaimMark, LeftClaim, Member, Snapshot, StartNote};
+use crate::version;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
@@ -28,6 +29,7 @@ pub fn recall<'a>(
     let blank = record.is_blank();
     let known = record.clone();
     let mut believed: BTreeMap<&MemberName, Vec<Claim>> = BTreeMap::new();
+    let mut latest: Option<(u64, &str)> = None;
     for (member, claim, mark) in &marks {
         // Claims are annotated when a role is confirmed, so an annotation shows that the first seed was confirmed.
         let first = record.ever_seeded.as_ref().map_or_else(|| (*member).clone(), |e| e.member.clone());
@@ -35,7 +37,17 @@ pub fn recall<'a>(
         if blank || (mark.term <= known.term && !is_foreign(&known, member, claim)) {
             believed.entry(*member).or_default().push((*claim).clone());
             apply_mark(&mut record, member, mark);
+            latest = later_version(latest, (mark.term, mark.version.as_deref()));
         }
+    }
+    // A start that was never confirmed is on no claim in another way.
+    for (member, claim) in &claims {
+        let is_own = |note: &&StartNote| note.group == group && !is_foreign(&known, member, claim);
+        let note = claim.start.as_ref().filter(is_own);
+        latest = note.map_or(latest, |note| later_version(latest, (note.intent.term, note.version.as_deref())));
+    }
+    if let (None, Some((_, version))) = (&record.version, latest) {
+        record.version = Some(version.to_owned());
     }
     for (member, mut claims) in believed {
         claims.sort_by(|a, b| a.name.cmp(&b.name));
@@ -90,6 +102,8 @@ fn recall_start(record: &mut Record, known: &Record, group: &str, claims: &[(&Me
     // Nobody but the recovered member leads in the term of a recovery, as long as that is not over.
     let led = |mark: &ClaimMark| match intent.verb {
         Verb::Recover => !mark.primaries.is_empty(),
+        // Who converted its data leads only later.
+        Verb::Convert => mark.version == intent.version,
         _ => mark.primaries.contains(&intent.member),
     };
     let is_confirmed = marks().any(|mark| mark.term >= intent.term && led(mark));
@@ -123,7 +137,8 @@ pub fn start_note(s: &Snapshot, record: &Record, intent: &Intent) -> Option<Star
     let (_, pod) = s.pod(&intent.pod_uid).filter(|_| is_noted)?;
     let started = record.member(&intent.member).started.clone()?;
     let (group, target) = (s.group.name.clone(), LastPrimary::of(intent, pod));
-    Some(StartNote { group, counter: record.counter, intent: intent.clone(), target, started })
+    let (counter, version) = (record.counter, record.version.clone());
+    Some(StartNote { group, counter, intent: intent.clone(), target, started, version })
 }
 
 /// Takes the latest list that a claim has: what the claims remember of who the members are is never older than what was confirmed. A list of an older term than another one was given up
@@ -146,12 +161,23 @@ fn recall_membership(record: &mut Record, known: &Record, marks: &[Marked<'_>]) 
     }
 }
 
+/// The version of the data of the higher term; within one term the later one, which a conversion on a primary made.
+fn later_version<'a>(known: Option<(u64, &'a str)>, (term, version): (u64, Option<&'a str>)) -> Option<(u64, &'a str)> {
+    let Some(version) = version else { return known };
+    let own = (term, version);
+    let is_later = |(term, version): (u64, &str)| {
+        own.0 > term || own.0 == term && version::compare(own.1, version) == Some(Ordering::Greater)
+    };
+    if known.is_none_or(is_later) { Some(own) } else { known }
+}
+
 fn apply_mark(record: &mut Record, member: &MemberName, mark: &ClaimMark) {
     record.term = record.term.max(mark.term);
     let known = record.member_mut(member);
     if known.term < Some(mark.term) {
         known.term = Some(mark.term);
         known.sequence.clone_from(&mark.sequence);
+        known.version.clone_from(&mark.version);
     }
     for primary in &mark.primaries {
         let primary = record.member_mut(primary);
@@ -304,6 +330,7 @@ pub fn claim_mark(record: &Record, group: &str, member: &MemberName) -> Option<C
         primaries,
         ran: primaries_to_mark(record, member),
         membership: record.membership.clone(),
+        version: known.version.clone(),
     })
 }
 
@@ -313,6 +340,17 @@ pub fn keeps_list(s: &Snapshot, member: &Member) -> bool {
     let known = s.record.member(&member.name);
     let own = known.term.is_some() && known.claim_uid.is_some() && claim_uids(&member.claims) == known.claim_uid;
     s.group.commands.membership.is_some() && own && ahead(s).all(|ahead| *ahead.member != member.name)
+}
+
+/// Whether the claims of a member that converted its data say that it is of the version before: they are those on which it did that.
+#[must_use]
+pub fn lacks_version(s: &Snapshot, member: &Member) -> bool {
+    let known = s.record.member(&member.name);
+    let of_group = |claim: &Claim| claim.mark.clone().filter(|mark| mark.group == s.group.name);
+    let is_former = |claim: &Claim| of_group(claim).is_some_and(|mark| mark.version != known.version);
+    let own = known.claim_uid.is_some() && claim_uids(&member.claims) == known.claim_uid;
+    let has_converted = known.version.is_some() && known.term == Some(s.record.term) && known.started.is_none();
+    has_converted && own && member.claims.iter().any(is_former) && ahead(s).all(|ahead| *ahead.member != member.name)
 }
 
 /// Whether the claim has the list of members that the record has.

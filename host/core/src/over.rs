@@ -64,7 +64,8 @@ pub fn prove_ended(s: &Snapshot, last: &LastPrimary) -> Result<&'static str, Not
 pub fn says_stopped(s: &Snapshot, member: &Member) -> bool {
     let reports = member.pod.as_ref().is_some_and(|pod| pod.phase != Phase::Unreachable);
     // A command about other members starts nothing.
-    let starts_nothing = s.record.intent_of(&member.name).is_none_or(|intent| intent.verb.is_hook());
+    let starts_nothing =
+        s.record.intent_of(&member.name).is_none_or(|intent| intent.verb.is_hook() || intent.verb == Verb::Upgrade);
     reports && starts_nothing && member.reading.role == Role::Stopped
 }
 
@@ -124,7 +125,7 @@ fn prove_vanished_over(s: &Snapshot, last: &LastPrimary) -> Result<&'static str,
     }
     // Afterwards a forced deletion cannot be told from a normal one, so the grace period is always waited for.
     // A process that noted the time before this one began may have had a wrong clock, so the whole wait is this process's own (docs/safety.md, S28).
-    let from = s.counts_from(last.gone.unwrap_or(s.now)).max(node.since);
+    let from = s.counts_from(gone_since(s, last)).max(node.since);
     let waited = from.saturating_add(limits::NODE_PROOF_SECONDS).saturating_add(i64::from(last.grace));
     let until = waited.max(node.seen.saturating_add(limits::NODE_PROOF_SECONDS));
     if s.now >= until {
@@ -136,6 +137,12 @@ fn prove_vanished_over(s: &Snapshot, last: &LastPrimary) -> Result<&'static str,
         until.saturating_sub(s.now)
     );
     Err(NotOver { why, until: Some(until) })
+}
+
+/// Since when the pod is known to be gone: at the earliest since this process saw that itself. It may have seen the pod after another process, whose clock was behind, noted that it was gone.
+fn gone_since(s: &Snapshot, last: &LastPrimary) -> Timestamp {
+    let noted = last.gone.unwrap_or(s.now);
+    s.gone_pods.get(&last.pod_uid).map_or(noted, |seen| noted.max(*seen))
 }
 
 /// Why the member may still run where it led or was about to. `None`: nothing that is remembered of it runs.
@@ -160,7 +167,7 @@ fn prove_over_without_node(s: &Snapshot, last: &LastPrimary, node: &str) -> Resu
     let seen = s.deleted_nodes.get(node).copied().unwrap_or(s.now);
     let wait = limits::NODE_PROOF_SECONDS.saturating_add(i64::from(last.grace));
     // The kubelet only learns of the pod's deletion when that happens, however long ago its node was deleted.
-    let until = last.gone.unwrap_or(s.now).max(seen).saturating_add(wait);
+    let until = gone_since(s, last).max(seen).saturating_add(wait);
     if s.now >= until {
         return Ok("its node is gone");
     }
@@ -221,8 +228,14 @@ const UNRECORDED: &str = "a command that makes it primary runs in it, and status
 /// Whether a command makes the member primary that the record does not have: it was begun before the status was removed, or replaced by an older one. `status`
 /// may say stopped or secondary until that command has taken effect.
 fn is_made_primary(s: &Snapshot, member: &Member) -> bool {
-    let unrecorded = |token: &&String| s.record.intents.iter().all(|intent| intent.token != **token);
-    member.reading.running.as_ref().filter(unrecorded).is_some_and(|token| Verb::token_makes_primary(token))
+    unrecorded(s, member).is_some_and(Verb::token_makes_primary)
+}
+
+/// The token of a command that runs in the member and that the record does not have.
+#[must_use]
+pub fn unrecorded<'a>(s: &Snapshot, member: &'a Member) -> Option<&'a str> {
+    let is_unrecorded = |token: &&str| s.record.intents.iter().all(|intent| intent.token != **token);
+    member.reading.running.as_deref().filter(is_unrecorded)
 }
 
 /// Why the member may be primary by what it shows itself, without the record. `None`: it cannot be.

@@ -7,7 +7,9 @@ mod primaries;
 mod recovery;
 mod seats;
 mod started;
+mod switchover;
 mod update;
+mod upgrade;
 mod verb;
 mod zones;
 
@@ -17,7 +19,9 @@ pub use primaries::{Active, LastPrimary, LostPrimary};
 pub use recovery::{Recovery, Stage};
 pub use seats::Seats;
 pub use started::{Broken, Started, Untold};
+pub use switchover::Switchover;
 pub use update::{Batched, Canary, Failing, Fallback, GivenUp, Trial, Updating, Verdict};
+pub use upgrade::FailedUpgrade;
 pub use verb::Verb;
 pub use zones::{Wanted, Zone};
 
@@ -106,6 +110,12 @@ pub struct Record {
     /// Members whose pods are replaced between `beforeUpdate` and `afterUpdate`. Absent: none are. An operator that does not know this field cannot read the record meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<Batched>,
+    /// Of which version of the application the data is. Absent: the user never named one (`spec.version`). An operator that does not know this field cannot read the record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// `upgrade` failed on a primary. Absent: it did not, or worked since. An operator that does not know this field cannot read the record meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_upgrade: Option<FailedUpgrade>,
     /// The override that a command was started with; it is never used again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_override: Option<String>,
@@ -132,62 +142,6 @@ pub struct Seeded {
     pub member: MemberName,
     /// Whether a primary was ever confirmed. Until then only that member may be seeded again, or any member while all are empty.
     pub confirmed: bool,
-}
-
-/// A switchover: a primary is stopped on purpose so that another member leads.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Switchover {
-    /// The primary that gives up the lead.
-    pub from: MemberName,
-    /// The member that has to lead afterwards. Absent: any other member.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub to: Option<MemberName>,
-    /// The member that a policy chose for a switchover to any other member. Kept until the switchover has ended, and left out where no policy
-    /// chose: an older operator, which does not know this field, can read the record then.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub chosen: Option<MemberName>,
-    /// The reason that users see.
-    pub why: String,
-    /// The group's term when it was requested.
-    pub term: u64,
-    /// The primary's sequence when it was first asked: the successor has to have it before the primary is stopped. Absent: not asked yet.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub floor: Option<Sequence>,
-    /// When the primary was told to stop. Absent: not yet.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub begun: Option<Timestamp>,
-    /// The member that led in the end. Absent: the switchover has not ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub led: Option<MemberName>,
-    /// How many such switchovers of the same member ended with it as the primary before this one. Left out while none did: an older operator, which does
-    /// not know this field, can read the record then.
-    #[serde(default, skip_serializing_if = "none_failed")]
-    pub failed: u32,
-}
-
-impl Switchover {
-    /// When a switchover that ended with the old primary is tried again. `None`: it is not, because a named member was asked for; it has not ended; or
-    /// it is not known when it began.
-    #[must_use]
-    pub fn next_try(&self) -> Option<Timestamp> {
-        self.led.as_ref().filter(|_| self.to.is_none())?;
-        let doublings = self.failed.min(16);
-        let pause = (limits::SWITCHOVER_PAUSE_FIRST_SECONDS << doublings).min(limits::SWITCHOVER_PAUSE_LONGEST_SECONDS);
-        Some(self.begun?.saturating_add(pause))
-    }
-
-    /// The one member that is to lead: the requested one, or the one that a policy chose. `None`: any other member.
-    #[must_use]
-    pub fn target(&self) -> Option<&MemberName> {
-        self.to.as_ref().or(self.chosen.as_ref())
-    }
-
-    /// Whether the primary was told to stop and no member leads yet.
-    #[must_use]
-    pub fn is_open(&self) -> bool {
-        self.begun.is_some() && self.led.is_none()
-    }
 }
 
 /// A point in the group's data.
@@ -259,6 +213,9 @@ pub struct MemberRecord {
     /// did not report: they may follow on there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ran: Option<LastPrimary>,
+    /// Of which version of the application its data was when its role was last confirmed, or its data converted. Absent: the user names none. An operator that does not know this field cannot read the record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
 }
 
 /// The durable note of a command; it is written before the command starts.
@@ -301,6 +258,9 @@ pub struct Intent {
     /// When the command was found to have exited 0; from then on only the role is awaited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exited: Option<Timestamp>,
+    /// The version to which it converts the data. Left out for all other commands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
 }
 
 impl Intent {
@@ -403,6 +363,9 @@ impl Record {
         if let Some(batch) = &mut self.batch {
             batch.retry_at.iter_mut().for_each(|at| awaited(at, backoff(batch.failures)));
         }
+        if let Some(upgrade) = &mut self.failed_upgrade {
+            upgrade.retry_at.iter_mut().for_each(|at| awaited(at, backoff(upgrade.failures)));
+        }
         if let Some(canary) = &mut self.canary {
             past(&mut canary.begun);
             canary.since.iter_mut().chain(&mut canary.unjudged).for_each(past);
@@ -436,6 +399,7 @@ impl Record {
             member.treat_at = None;
         }
         self.batch.iter_mut().for_each(|batch| batch.retry_at = None);
+        self.failed_upgrade.iter_mut().for_each(|failed| failed.retry_at = None);
         // A switchover that failed may be tried again.
         self.switchover.take_if(|h| !h.is_open());
     }
@@ -467,11 +431,6 @@ impl MemberRecord {
         self.broken = None;
         self.follow_again = self.started.take().is_some_and(|started| started.peer_stopped);
     }
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
-fn none_failed(failed: &u32) -> bool {
-    *failed == 0
 }
 
 /// Seconds to wait after a number of failures in a row, from 1.

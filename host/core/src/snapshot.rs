@@ -6,7 +6,9 @@ mod member;
 mod surplus;
 
 pub use commands::{Command, Commands, Hooks, MemberCommands, Query};
-pub use group::{Batch, CutOver, Failover, Former, Group, Mode, Override, RecoveryRequest, Strategy, Update};
+pub use group::{
+    Batch, CutOver, Failover, Former, Group, Mode, Override, RecoveryRequest, Strategy, Update, UpgradeOn,
+};
 pub use member::{Amount, Claim, ClaimMark, Container, LeftClaim, Member, Pod, QueryAnswer, Reading, Room, StartNote};
 
 use crate::contract::{MemberName, Phase, Position, Role, Timestamp};
@@ -47,6 +49,8 @@ pub struct Snapshot {
     pub nodes: Option<BTreeMap<String, Node>>,
     /// Since when this process has seen that a node of a member or a last primary does not exist, in seconds since 1970.
     pub deleted_nodes: BTreeMap<String, Timestamp>,
+    /// Since when this process has seen without a break that the pod of a last primary does not exist, by its UID, in seconds since 1970. Another process may have noted that earlier, by a clock that was wrong.
+    pub gone_pods: BTreeMap<String, Timestamp>,
     /// UIDs of pods whose last status, before they vanished, showed that every container ended.
     pub ended: BTreeSet<String>,
     /// What members that run said of who is a member, by name. Absent: not asked. Empty in a group without the command.
@@ -361,6 +365,7 @@ impl Snapshot {
             Verb::Recover => "recover",
             Verb::BeforeUpdate => "beforeUpdate",
             Verb::AfterUpdate => "afterUpdate",
+            Verb::Convert | Verb::Upgrade => "upgrade",
         };
         let command = match name {
             "seed" => commands.seed.as_ref(),
@@ -374,10 +379,11 @@ impl Snapshot {
             "recover" => members.and_then(|m| m.recover.as_ref()),
             "beforeUpdate" => commands.hooks.before.as_ref(),
             "afterUpdate" => commands.hooks.after.as_ref(),
+            "upgrade" => commands.upgrade.as_ref(),
             _ => None,
         };
         // A check refuses these without their command; what would run in its place changes nothing.
-        let is_refused = verb.changes_no_role() || verb == Verb::Recover;
+        let is_refused = verb.changes_no_role() || matches!(verb, Verb::Recover | Verb::Convert);
         let otherwise = if is_refused { &commands.status } else { &commands.primary };
         (name, command.unwrap_or(otherwise))
     }

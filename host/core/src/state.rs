@@ -84,14 +84,22 @@ pub fn variables(data: &Data) -> Vec<String> {
     data.iter().map(|(key, value)| format!("{key}={value}")).collect()
 }
 
-/// The environment of a command that only asks. Empty: the group wants no cluster state, or it cannot be rendered.
+/// The environment of a command that only asks. Without the cluster state if the group wants none, or it cannot be rendered.
 #[must_use]
 pub fn environment(s: &Snapshot) -> Vec<String> {
     let template = s.group.cluster_state.as_ref();
-    template
-        .and_then(|template| render(s, template, &s.record, None).ok())
-        .map_or_else(Vec::new, |data| variables(&data))
+    let data = template.and_then(|template| render(s, template, &s.record, None).ok());
+    of_version(&s.record).into_iter().chain(data.iter().flat_map(variables)).collect()
 }
+
+/// The version of the data as an environment variable. `None`: the user names none.
+#[must_use]
+pub fn of_version(record: &Record) -> Option<String> {
+    record.version.as_ref().map(|version| format!("{VERSION}={version}"))
+}
+
+/// The name of that variable.
+pub const VERSION: &str = "TANIST_VERSION";
 
 /// The key in an argument such as `$(STATE:KEY)`, which is replaced by the value of that key.
 #[must_use]

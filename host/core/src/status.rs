@@ -11,7 +11,7 @@ pub use update::UpdatePhase;
 use crate::check;
 use crate::contract::{MemberName, Role, Sequence};
 use crate::plan::{Action, Plan, Reason, Wait};
-use crate::record::cut;
+use crate::record::{Verb, cut};
 use crate::snapshot::{Batch, Member, Mode, Snapshot};
 use rescaling::rescaling;
 
@@ -355,6 +355,8 @@ fn moves(wait: &Wait) -> bool {
         R::RejoinPending | R::ResizePending | R::RecoverPending | R::Updating | R::VolumesGrowing | R::Canary => true,
         R::SplitBrain | R::KeptData | R::ResizeOverdue | R::UpdateStuck | R::RolledBack | R::RecoverInvalid => false,
         R::VolumeNotGrown | R::ConfigUnknown | R::CanaryFailed | R::ClusterStateBlocked => false,
+        R::Upgrading => true,
+        R::VersionTooLow => false,
     }
 }
 
@@ -398,7 +400,9 @@ fn progressing(s: &Snapshot, plan: &Plan, trouble: Option<&Trouble>) -> Conditio
 }
 
 fn degraded(s: &Snapshot, plan: &Plan, trouble: Option<&Trouble>) -> Condition {
-    let nobody_serves = s.record.term > 0 && !s.group.is_stopped() && s.serving().is_empty();
+    // While the data is converted nobody serves on purpose.
+    let converts = check::is_converting(s) || s.record.intents.iter().any(|intent| intent.verb == Verb::Convert);
+    let nobody_serves = s.record.term > 0 && !s.group.is_stopped() && s.serving().is_empty() && !converts;
     // That something takes long matters less than that nobody serves.
     let is_less = |reason| nobody_serves && matches!(reason, Reason::UpdateStuck | Reason::ResizeOverdue);
     let stands = |w: &&Wait| !moves(w) && w.reason != Reason::Paused && !is_less(w.reason);

@@ -36,4 +36,5 @@ pub mod treat;
 mod turn;
 pub mod unroute;
 pub mod update;
+pub mod upgrade;
 pub mod zones;

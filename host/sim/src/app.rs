@@ -13,6 +13,8 @@ pub struct Disk {
     pub holds: Writes,
     /// Where members agree: the identity of the member that was started on it. `None`: none was.
     pub identity: Option<String>,
+    /// The version of the application that wrote it last or converted it, where versions differ in the form of their data. 0: none did.
+    pub version: u64,
 }
 
 /// Writes by number: one bit for each.

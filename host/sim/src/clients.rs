@@ -332,6 +332,7 @@ pub(crate) mod tests {
             app: App { role, follows: follows.map(str::to_owned), by_hand: false },
             ending: None,
             is_passive: false,
+            programs: 1,
         }
     }
 

@@ -122,11 +122,13 @@ pub enum Fault {
     ZonesChanged,
     /// A user gives the pods an image that does not exist, or takes that back.
     ImageWrong,
+    /// A user names a later version of the application, in a group that has the command which converts its data.
+    VersionRaised,
 }
 
 impl Fault {
     /// All kinds of faults that a life may have.
-    pub const ALL: [Fault; 56] = [
+    pub const ALL: [Fault; 57] = [
         Fault::RequestLost,
         Fault::AnswerLost,
         Fault::Refused,
@@ -183,6 +185,7 @@ impl Fault {
         Fault::KindChanged,
         Fault::ZonesChanged,
         Fault::ImageWrong,
+        Fault::VersionRaised,
     ];
 
     /// Kinds that no life draws by itself yet; `tanist simulate --faults` has them. After a user started a second primary by hand a group may ask an administrator about

@@ -1,6 +1,7 @@
 //! What the scheduler, and then the kubelet of its node, do with a pod, one step at a time.
 use crate::app::App;
 use crate::controllers::claim_of;
+use crate::oracles::versions;
 use crate::runner::Tokens;
 use crate::shared::Shared;
 use crate::strikes;
@@ -136,6 +137,7 @@ fn start(state: &mut State, name: &str) {
         app: App::default(),
         ending: None,
         is_passive,
+        programs: versions::programs(&pod),
     };
     machine.begin();
     if let Some(spec) = &mut pod.spec {

@@ -178,6 +178,7 @@ async fn wait_until(world: &World, holds: impl Fn(&World) -> bool) -> bool {
     while waited < limit(world) && !holds(world) {
         users::renew(&mut world.lock());
         users::try_again(&mut world.lock());
+        users::correct_versions(&mut world.lock());
         agree::administer(&mut world.lock());
         tokio::time::sleep(LOOK).await;
         waited += LOOK;

@@ -56,6 +56,7 @@ pub mod terms;
 mod tests;
 pub mod treats;
 pub mod updates;
+pub mod versions;
 pub mod whole;
 
 use crate::controllers::{claim_of, goes_with_its_group, is_desired};

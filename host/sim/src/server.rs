@@ -360,6 +360,9 @@ fn perform(state: &mut State, uid: &str, machine: &Machine, words: &[&str]) -> (
     if let "beforeUpdate" | "afterUpdate" = command {
         return (u8::from(!encloses(state, machine, command, peers)), Vec::new());
     }
+    if command == "upgrade" {
+        return (u8::from(!upgrades(state, machine, peers)), Vec::new());
+    }
     if state.agreements.contains_key(&machine.group) {
         return agree::perform(state, uid, machine, words);
     }
@@ -374,10 +377,12 @@ fn perform(state: &mut State, uid: &str, machine: &Machine, words: &[&str]) -> (
         ("secondary", Some(peer)) => App { role: Role::Secondary, follows: Some(peer.to_owned()), by_hand: false },
         _ => return (1, Vec::new()),
     };
-    if state.happens(Fault::CommandFails, 8) {
+    if state.happens(Fault::CommandFails, 8) || command != "stop" && oracles::versions::refuses(state, machine, follows)
+    {
         return (1, Vec::new());
     }
     state.say(format!("{} runs {}", machine.pod, words.join(" ")));
+    oracles::versions::performs(state, machine, command, follows);
     if command == "stop" {
         clients::hand_over(state, machine);
     }
@@ -390,6 +395,7 @@ fn perform(state: &mut State, uid: &str, machine: &Machine, words: &[&str]) -> (
     if app.role == Role::Primary {
         let history = state.birth("h");
         let disk = state.disks.entry(machine.claim.clone()).or_default();
+        disk.version = if disk.data.is_none() { machine.programs } else { disk.version };
         disk.data.get_or_insert(Register { history, number: 1 });
         clients::leads(state, machine);
     }
@@ -403,6 +409,25 @@ fn perform(state: &mut State, uid: &str, machine: &Machine, words: &[&str]) -> (
         oracles::leads(state, &machine.group);
     }
     (0, Vec::new())
+}
+
+/// The data is converted: that of the member, and of all that copy from it. One that fails may have done its work before. Whether it exits 0.
+fn upgrades(state: &mut State, machine: &Machine, versions: &[&str]) -> bool {
+    let fails = state.happens(Fault::CommandFails, 8);
+    if fails && state.roll(Fault::CommandFails, 2) == 0 {
+        return false;
+    }
+    state.say(format!("{} runs upgrade {}", machine.pod, versions.join(" ")));
+    oracles::versions::upgrades(state, machine, versions);
+    let Some(to) = versions.get(1).map(|to| oracles::versions::first(to)) else { return false };
+    let copies = |m: &&Machine| m.group == machine.group && m.app.role != Role::Stopped;
+    let others = state.machines.values().filter(copies).map(|m| m.claim.clone());
+    for claim in others.chain([machine.claim.clone()]).collect::<Vec<_>>() {
+        if let Some(disk) = state.disks.get_mut(&claim).filter(|disk| disk.data.is_some()) {
+            disk.version = to;
+        }
+    }
+    !fails
 }
 
 /// An update of some members begins or ends. One that fails may have done its work before. Whether it exits 0.

@@ -63,6 +63,7 @@ fn world() -> World {
         app: App { role: Role::Primary, ..App::default() },
         ending: None,
         is_passive: false,
+        programs: 1,
     };
     let mut state = world.lock();
     let pod: Pod = serde_json::from_value(pod).unwrap();

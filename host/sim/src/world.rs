@@ -139,6 +139,8 @@ pub struct Machine {
     pub ending: Option<i64>,
     /// Whether its group is active/passive: no runner is in it, and the application works from the start of its container on.
     pub is_passive: bool,
+    /// The version of the application whose programs its image has.
+    pub programs: u64,
 }
 
 impl Machine {

@@ -107,6 +107,7 @@ fn intent(s: &Snapshot, member: usize, verb: Verb) -> Intent {
         again: false,
         had_role: false,
         exited: None,
+        version: None,
     }
 }
 

@@ -27,6 +27,7 @@ fn background(s: &Snapshot, stub: &Stub) -> Vec<Late> {
         primaries: Vec::new(),
         ran: Vec::new(),
         membership: None,
+        version: None,
     };
     let change = json!({"metadata": {"labels": {"owned": "by the group"}}});
     let (set, object) = (s.set.as_ref().unwrap(), desired_object("new", Some(stub.version(SERVICE))));

@@ -47,6 +47,7 @@ fn runs(s: &Snapshot, verb: Verb, command: &str, uid: &str) -> Plan {
         term: 1,
         again: false,
         exited: None,
+        version: None,
         had_role: false,
     };
     plan.record.intents.push(intent.clone());
@@ -424,6 +425,7 @@ async fn a_late_mark_is_refused() {
         primaries: Vec::new(),
         ran: Vec::new(),
         membership: None,
+        version: None,
     };
     let seen = stub.version(claim);
     stub.change(claim, |_| {});

@@ -130,6 +130,7 @@ pub fn snapshot(now: Timestamp, node: Node) -> Snapshot {
         nodes: Some(BTreeMap::from([("n1".to_owned(), node)])),
         ended: BTreeSet::new(),
         deleted_nodes: BTreeMap::new(),
+        gone_pods: BTreeMap::new(),
         lists: BTreeMap::new(),
         answers: Default::default(),
         surplus_claims: Vec::new(),
@@ -165,6 +166,7 @@ fn record(now: Timestamp) -> Record {
         term: 1,
         again: false,
         exited: None,
+        version: None,
         had_role: false,
     };
     Record { term: 1, last_primaries: vec![last], intents: vec![intent], ..Record::default() }
@@ -273,6 +275,21 @@ fn a_step_before_an_operators_start_is_no_proof_and_no_block() {
     assert_eq!(judged(&clock, began, &hints, &written), (true, false));
     world.pass(900);
     assert_eq!(judged(&clock, began, &hints, &written), (true, true));
+}
+
+// S28: a pod is gone since this process saw that without a break, whatever another one noted.
+#[test]
+fn a_pod_is_gone_since_this_process_saw_that() {
+    let hints = Hints::default();
+    let sees = |gone: &[&str], now| {
+        hints.with_group("g", |group| {
+            group.see_gone(gone.iter().map(ToString::to_string), now).into_iter().collect::<Vec<_>>()
+        })
+    };
+    assert_eq!(sees(&["a"], 10), [("a".to_owned(), 10)]);
+    assert_eq!(sees(&["a", "b"], 20), [("a".to_owned(), 10), ("b".to_owned(), 20)]);
+    assert_eq!(sees(&["b"], 30), [("b".to_owned(), 20)]);
+    assert_eq!(sees(&["a", "b"], 40), [("a".to_owned(), 40), ("b".to_owned(), 20)], "it was there again");
 }
 
 // S21, S28: the same for a node that was deleted. No step of a clock, and no time before this process saw that there is no such node, proves anything: until then

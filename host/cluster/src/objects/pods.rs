@@ -3,7 +3,7 @@ use super::{BuildError, Settings, TemplateNote, app_labels, config_of, runner, t
 use kube::ResourceExt;
 use serde_json::{Map, Value, json};
 use tanist_api::spec::default;
-use tanist_api::{ANNOTATION_CONFIG, ANNOTATION_TEMPLATE, GATE_MEMBER, LABEL_GROUP, ReplicaGroup};
+use tanist_api::{ANNOTATION_CONFIG, ANNOTATION_TEMPLATE, ANNOTATION_VERSION, GATE_MEMBER, LABEL_GROUP, ReplicaGroup};
 use tanist_protocol::place;
 
 /// The label of a node.
@@ -53,9 +53,10 @@ pub(super) fn template(group: &ReplicaGroup, settings: &Settings) -> Result<Valu
     }
     labels.insert(LABEL_GROUP.into(), group.name_any().into());
 
-    if let Some(config) = config_of(group) {
+    let notes = [(ANNOTATION_CONFIG, config_of(group)), (ANNOTATION_VERSION, group.spec.version.as_deref())];
+    for (key, note) in notes.into_iter().filter_map(|(key, note)| Some((key, note?))) {
         let annotations = object(object(&mut template, "metadata", "template")?, "annotations", "template.metadata")?;
-        annotations.insert(ANNOTATION_CONFIG.into(), config.into());
+        annotations.insert(key.into(), note.into());
     }
     let spec = object(&mut template, "spec", "template")?;
     unless_set(spec, "terminationGracePeriodSeconds", default::GRACE);

@@ -3,8 +3,8 @@ use super::{BuildError, Settings, finish};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use tanist_api::{
-    ANNOTATION_CAUSE, ANNOTATION_CONFIG, ANNOTATION_REVISION, ANNOTATION_TEMPLATE, LABEL_GROUP, LABEL_TEMPLATE_OF,
-    ReplicaGroup,
+    ANNOTATION_CAUSE, ANNOTATION_CONFIG, ANNOTATION_REVISION, ANNOTATION_TEMPLATE, ANNOTATION_VERSION, LABEL_GROUP,
+    LABEL_TEMPLATE_OF, ReplicaGroup,
 };
 
 /// How much of a template's hash is in a name: enough to tell a thousand templates apart, and more than the StatefulSet's controller puts into its own.
@@ -21,6 +21,9 @@ pub fn revision(group: &ReplicaGroup, settings: &Settings, hash: &str, number: u
         if let (Some(note), Some(annotations)) = (group.annotations().get(key), annotations.as_object_mut()) {
             annotations.insert(key.into(), note.clone().into());
         }
+    }
+    if let (Some(version), Some(annotations)) = (&group.spec.version, annotations.as_object_mut()) {
+        annotations.insert(ANNOTATION_VERSION.into(), version.clone().into());
     }
     let kept = json!({
         "apiVersion": "apps/v1",

@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use tanist_api::spec::Template;
 use tanist_api::{ANNOTATION_CONFIG, ANNOTATION_TEMPLATE, ReplicaGroup};
+use tanist_core::version;
 
 /// The value of the annotation [`ANNOTATION_TEMPLATE`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,17 +115,21 @@ impl TemplateNote {
     }
 }
 
-/// SHA-256 of the group's `spec.template`, with the configuration that belongs to it ([`config_of`]).
+/// SHA-256 of the group's `spec.template`, with the configuration that belongs to it ([`config_of`]), and its version.
 #[must_use]
 pub fn template_hash(group: &ReplicaGroup) -> String {
-    hash_of(&group.spec.template, config_of(group))
+    hash_of(&group.spec.template, config_of(group), group.spec.version.as_deref())
 }
 
-/// SHA-256 of a template, with the hash of the configuration that belongs to it.
+/// SHA-256 of a template, with the hash of the configuration that belongs to it, and the version of the application that it has (`spec.version`).
 #[must_use]
-pub fn hash_of(template: &Template, config: Option<&str>) -> String {
-    let text = serde_json::json!(template).to_string();
-    let text = config.map_or_else(|| text.clone(), |config| format!("{text}\n{config}"));
+pub fn hash_of(template: &Template, config: Option<&str>, version: Option<&str>) -> String {
+    let mut text = serde_json::json!(template).to_string();
+    let version = version.map(|version| format!("version {}", version::whole(version)));
+    for more in config.into_iter().chain(version.as_deref()) {
+        text.push('\n');
+        text.push_str(more);
+    }
     Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -125,6 +125,22 @@ fn everything() -> Value {
     })
 }
 
+// A pod says for which version of the application it was made, whoever makes it, and so does a stored template.
+#[test]
+fn pods_say_for_which_version_they_were_made() {
+    let said = |changes: Value| {
+        let group = group(changes);
+        let all = objects(&group, 3, &settings()).unwrap();
+        let set = all.iter().find(|o| o["kind"] == "StatefulSet").unwrap();
+        let made = member(&group, 0, None, &settings()).unwrap();
+        let kept = revision(&group, &settings(), "h", 1).unwrap();
+        let of = |metadata: &Value| metadata["annotations"]["tanist.dev/version"].as_str().map(str::to_owned);
+        [of(&set["spec"]["template"]["metadata"]), of(&made.last().unwrap()["metadata"]), of(&kept["metadata"])]
+    };
+    assert_eq!(said(json!({"version": "10.6"})), [(); 3].map(|()| Some("10.6".to_owned())));
+    assert_eq!(said(json!({})), [(); 3].map(|()| None));
+}
+
 #[test]
 fn a_group_with_nothing_but_the_required_gets_these_objects() {
     // Rows A43, A45, A47.

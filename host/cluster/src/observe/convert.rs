@@ -6,12 +6,14 @@ use kube::core::ObjectMeta;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use tanist_api as api;
+use tanist_api::ANNOTATION_VERSION;
 use tanist_api::validate::policy_labels;
 use tanist_core::contract::{MemberName, Phase, Timestamp};
 use tanist_core::data::read_sequence;
 use tanist_core::limits;
 use tanist_core::record::LastPrimary;
 use tanist_core::snapshot::{Claim, ClaimMark, Container, Group, StartNote};
+use tanist_core::version;
 
 pub use tanist_core::roster::ordinal;
 
@@ -55,6 +57,7 @@ pub fn claim_notes(mark: &ClaimMark) -> BTreeMap<&'static str, Option<String>> {
     ]);
     // A group without such a list gets no further annotation.
     notes.extend(membership.map(|list| (CLAIM_MEMBERSHIP, Some(list))));
+    notes.extend(mark.version.clone().map(|version| (ANNOTATION_VERSION, Some(version))));
     notes
 }
 
@@ -132,6 +135,7 @@ pub fn pod(
         trouble: (phase == Phase::Pending).then(|| trouble(pod)).flatten(),
         stray: None,
         is_elsewhere: false,
+        programs: pod.annotations().get(ANNOTATION_VERSION).filter(|text| version::read(text).is_some()).cloned(),
         adoption: None,
         is_being_deleted: pod.metadata.deletion_timestamp.is_some(),
     }
@@ -233,6 +237,7 @@ pub fn claim(group: &str, claim: &PersistentVolumeClaim) -> Option<(MemberName, 
             primaries: notes.get(CLAIM_PRIMARIES).map(|p| names(p)).unwrap_or_default(),
             ran: notes.get(CLAIM_LAST_PRIMARIES).map(|text| last_primaries(text, term)).unwrap_or_default(),
             membership: notes.get(CLAIM_MEMBERSHIP).and_then(|text| serde_json::from_str(text).ok()),
+            version: notes.get(ANNOTATION_VERSION).filter(|text| version::read(text).is_some()).cloned(),
         });
     let (uid, version) = (claim.uid().unwrap_or_default(), claim.resource_version().unwrap_or_default());
     // What cannot be read was written by a later version, or by hand. The record is what counts; this only helps where it was lost.
@@ -308,7 +313,8 @@ mod tests {
             gone: None,
         };
         let (group, primaries) = ("db".into(), vec![MemberName::from("db-0")]);
-        let mark = ClaimMark { group, term: 4, sequence: None, primaries, ran: vec![entry], membership: None };
+        let mark =
+            ClaimMark { group, term: 4, sequence: None, primaries, ran: vec![entry], membership: None, version: None };
         let read = |notes: Value| {
             let claim = json!({"metadata": {"name": "data-db-0", "uid": "u", "annotations": notes}});
             claim_of(claim).and_then(|claim| claim.mark)
@@ -338,6 +344,7 @@ mod tests {
             primaries: Vec::new(),
             ran: Vec::new(),
             membership,
+            version: None,
         };
         let read = |notes: BTreeMap<&str, Option<String>>| {
             let claim = json!({"metadata": {"name": "data-db-0", "uid": "u", "annotations": notes}});
@@ -353,6 +360,38 @@ mod tests {
         let mut spoiled = written(Some(list));
         spoiled.insert(CLAIM_MEMBERSHIP, Some("{".into()));
         assert_eq!(read(spoiled), None);
+    }
+
+    // Claims and pods have versions; a text that is none says nothing.
+    #[test]
+    fn claims_and_pods_say_versions() {
+        let mark = |version: Option<&str>| ClaimMark {
+            group: "db".into(),
+            term: 4,
+            sequence: None,
+            primaries: Vec::new(),
+            ran: Vec::new(),
+            membership: None,
+            version: version.map(str::to_owned),
+        };
+        let read = |notes: BTreeMap<&str, Option<String>>| {
+            let claim = json!({"metadata": {"name": "data-db-0", "uid": "u", "annotations": notes}});
+            claim_of(claim).and_then(|claim| claim.mark?.version)
+        };
+        let written = |version| {
+            let mut notes = claim_notes(&mark(version));
+            notes.retain(|_, text| text.is_some());
+            notes
+        };
+        assert_eq!(read(written(Some("10.6"))).as_deref(), Some("10.6"));
+        assert_eq!((read(written(Some("x"))), read(written(None))), (None, None));
+        assert!(!written(None).contains_key(ANNOTATION_VERSION));
+        let programs = |version: &str| {
+            let metadata = json!({"name": "db-0", "annotations": {ANNOTATION_VERSION: version}});
+            let pod = serde_json::from_value(json!({"metadata": metadata})).unwrap();
+            super::pod(&pod, &tanist_core::examples::group(1), &[], None, 0).programs
+        };
+        assert_eq!((programs("17").as_deref(), programs("1x")), (Some("17"), None));
     }
 
     fn claim_of(claim: Value) -> Option<Claim> {

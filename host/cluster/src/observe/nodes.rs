@@ -58,6 +58,19 @@ pub(super) async fn read(
     Ok(found)
 }
 
+/// Since when this process has seen that pods of last primaries are gone.
+pub(super) fn gone(
+    ctx: &Context,
+    group: &str,
+    members: &[Member],
+    record: &Record,
+    now: Timestamp,
+) -> BTreeMap<String, Timestamp> {
+    let is_there = |uid: &String| members.iter().any(|m| m.pod.as_ref().is_some_and(|pod| pod.uid == *uid));
+    let gone = record.ran().map(|last| &last.pod_uid).filter(|uid| !is_there(uid)).cloned();
+    ctx.hints.with_group(group, |hints| hints.see_gone(gone, now))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tanist_api::spec::Template;
 use tanist_api::{
     ANNOTATION_CAUSE, ANNOTATION_CONFIG, ANNOTATION_POD_REVISION, ANNOTATION_REVISION, ANNOTATION_TEMPLATE,
-    ReplicaGroup,
+    ANNOTATION_VERSION, ReplicaGroup,
 };
 use tanist_core::record::Record;
 use tanist_core::snapshot::{Former, Group};
@@ -94,7 +94,7 @@ impl Past {
 pub type FormerTemplate = (Template, BTreeMap<&'static str, String>);
 
 /// Annotations of a `ControllerRevision` that come back with its template.
-const NOTES: [&str; 2] = [ANNOTATION_CAUSE, ANNOTATION_CONFIG];
+const NOTES: [&str; 3] = [ANNOTATION_CAUSE, ANNOTATION_CONFIG, ANNOTATION_VERSION];
 
 /// Looks for the template before `spec.template`, as soon as that may be given up.
 pub(super) async fn past(ctx: &Context, object: &ReplicaGroup, group: &Group, record: &Record) -> Past {
@@ -123,6 +123,8 @@ pub(super) async fn past(ctx: &Context, object: &ReplicaGroup, group: &Group, re
 fn with_former(object: &ReplicaGroup, (template, notes): FormerTemplate) -> ReplicaGroup {
     let mut past = ReplicaGroup::clone(object);
     past.spec.template = template;
+    let mut notes = notes;
+    past.spec.version = notes.remove(ANNOTATION_VERSION);
     let annotations = past.metadata.annotations.get_or_insert_default();
     annotations.retain(|key, _| !NOTES.contains(&key.as_str()));
     annotations.extend(notes.into_iter().map(|(key, note)| (key.to_owned(), note)));
@@ -147,7 +149,8 @@ async fn former(cluster: &dyn Cluster, group: &Group, hash: &str) -> Result<Opti
     let notes: BTreeMap<_, _> =
         NOTES.iter().filter_map(|key| Some((*key, object.annotations().get(*key)?.clone()))).collect();
     let config = notes.get(ANNOTATION_CONFIG).map(String::as_str);
-    Ok(template.filter(|template| hash_of(template, config) == hash).map(|template| (template, notes)))
+    let version = notes.get(ANNOTATION_VERSION).map(String::as_str);
+    Ok(template.filter(|template| hash_of(template, config, version) == hash).map(|template| (template, notes)))
 }
 
 fn silent() -> Error {

@@ -7,7 +7,7 @@ use crate::stub::{Answer, GROUP, SET, Stub, pod};
 use http::Method;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use tanist_api::{ANNOTATION_CAUSE, ANNOTATION_CONFIG, ANNOTATION_TEMPLATE, ReplicaGroup};
+use tanist_api::{ANNOTATION_CAUSE, ANNOTATION_CONFIG, ANNOTATION_TEMPLATE, ANNOTATION_VERSION, ReplicaGroup};
 use tanist_core::freshness::Ask;
 use tanist_core::snapshot::{Former, Snapshot};
 
@@ -207,7 +207,7 @@ async fn a_template_that_is_lost_is_nothing_to_go_back_to() {
 async fn nobody_goes_back_for_a_configuration() {
     let look = async |back_to: &str| {
         let (stub, _, template) = given_up();
-        let with_old = hash_of(&serde_json::from_value(template.clone()).unwrap(), Some("old"));
+        let with_old = hash_of(&serde_json::from_value(template.clone()).unwrap(), Some("old"), None);
         let kept = format!("/apis/apps/v1/namespaces/ns/controllerrevisions/{}", revision_name("db", &with_old));
         keep(&stub, &kept, &template, "group");
         stub.change(&kept, |kept| kept["metadata"]["annotations"][ANNOTATION_CONFIG] = "old".into());
@@ -224,6 +224,32 @@ async fn nobody_goes_back_for_a_configuration() {
     };
     assert_eq!(look("db:1").await, (Former::Lost, None));
     assert_eq!(look("db:2").await, (Former::Kept, Some("old".into())), "another template comes back with its own mark");
+}
+
+// A former template comes back with the version of the application that it had, and a template is another one with another version.
+#[tokio::test]
+async fn a_former_template_has_its_version() {
+    let (stub, _, template) = given_up();
+    let read = serde_json::from_value(template.clone()).unwrap();
+    let of = |version: Option<&str>| hash_of(&read, None, version);
+    assert_eq!(
+        (of(Some("15")) == of(None), of(Some("15")) == of(Some("15.0")), of(Some("15")) == of(Some("17"))),
+        (false, true, false)
+    );
+    let kept = format!("/apis/apps/v1/namespaces/ns/controllerrevisions/{}", revision_name("db", &of(Some("15"))));
+    keep(&stub, &kept, &template, "group");
+    stub.change(&kept, |kept| kept["metadata"]["annotations"][ANNOTATION_VERSION] = "15".into());
+    image(&stub, "db:2");
+    stub.change(GROUP, |group| group["spec"]["version"] = "17".into());
+    let failed = hash(&stub);
+    stub.change(GROUP, |group| {
+        group["status"]["record"]["fallback"]["good"] = of(Some("15")).into();
+        group["status"]["record"]["fallback"]["failed"]["template"] = failed.into();
+    });
+    let seen = observed(&stub, &stub.context()).await.snapshot;
+    let set = seen.objects.iter().find(|o| o.kind == "StatefulSet").unwrap();
+    let version = &set.manifest["spec"]["template"]["metadata"]["annotations"][ANNOTATION_VERSION];
+    assert_eq!((seen.group.update.former, version), (Former::Kept, &json!("15")));
 }
 
 // E35: as long as it cannot be read nothing of the group is changed, and no pod counts as one that another template waits for. All else goes on.

@@ -262,6 +262,7 @@ fn intent() -> Intent {
         term: 1,
         again: false,
         exited: None,
+        version: None,
         had_role: false,
     }
 }

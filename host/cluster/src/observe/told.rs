@@ -103,6 +103,7 @@ pub fn told(objects: Objects, now: Timestamp) -> Result<Told, Error> {
         evidence,
         nodes,
         deleted_nodes,
+        gone_pods: BTreeMap::new(),
         ended,
         lists: BTreeMap::new(),
         answers: BTreeMap::new(),

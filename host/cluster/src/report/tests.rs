@@ -84,6 +84,14 @@ async fn programs_read_lists_and_numbers_and_users_read_columns() {
     assert_eq!(failed["columns"], json!({"members": "0/2", "policies": "sequence"}));
 }
 
+// The version of the data is what is remembered, and not what the spec asks for.
+#[tokio::test]
+async fn the_status_says_the_version_of_the_data() {
+    let status = written_status(&Stub::new(), &SERVE, |plan| plan.record.version = Some("15".into())).await;
+    assert_eq!(status["version"], "15");
+    assert_eq!(written_status(&Stub::new(), &SERVE, |_| {}).await["version"], Value::Null);
+}
+
 // `kubectl describe` sorts fields by name: only short fields come after the record.
 #[tokio::test]
 async fn the_record_comes_late() {

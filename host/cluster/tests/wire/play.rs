@@ -192,6 +192,7 @@ fn intent(token: &str) -> Intent {
         again: false,
         had_role: false,
         exited: None,
+        version: None,
     }
 }
 

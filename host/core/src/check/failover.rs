@@ -12,7 +12,9 @@ use super::claims::{claims_not_ahead, no_leader_left, record_is_current, volume_
 use super::elect::elects_nobody;
 use super::replace::is_being_replaced;
 use super::seed::{above_high_water, highest_among, highest_term, may_have_followed, override_fits, untold};
-use super::{Held, Rule, Violation, broken, broken_by, can_take_command, phase_word, retry_allowed, role_is};
+use super::{
+    Held, Rule, Violation, broken, broken_by, can_take_command, phase_word, programs_fit, retry_allowed, role_is,
+};
 use crate::contract::{Phase, Position, Role, Sequence};
 use crate::data;
 use crate::over;
@@ -286,6 +288,7 @@ impl<'a> FailoverOrder<'a> {
         let s = self.s;
         can_take_command(s, member)?;
         role_is(s, member, &[Role::Secondary, Role::Stopped])?;
+        programs_fit(s, member)?;
         if let Some(requested) = s.active_override() {
             return override_fits(s, member, requested);
         }

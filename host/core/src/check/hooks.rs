@@ -5,7 +5,7 @@ use super::rebalance::primaries_serve;
 use super::update::{is_in_its_place, update_in_role};
 use super::{
     Held, Rule, Violation, awaits_update, broken, broken_by, can_take_command, gives_up_lead, has_present_template,
-    update_idle, update_next,
+    is_converting, update_idle, update_next,
 };
 use crate::contract::Role;
 use crate::record::{Batched, Intent, Switchover, Verb};
@@ -22,8 +22,11 @@ pub fn open_batch(s: &Snapshot) -> Option<&Batched> {
 /// # Errors
 /// The first rule that does not hold; with the time at which it will hold.
 pub fn update_pod(s: &Snapshot, member: &Member) -> Held {
-    if update_idle(s, member).is_ok() {
-        return Ok(());
+    match update_idle(s, member) {
+        Ok(()) => return Ok(()),
+        // Whoever is in a role is stopped first for that.
+        Err(violation) if is_converting(s) => return Err(violation),
+        Err(_) => {}
     }
     update_in_role(s, member)?;
     batch_has_begun(s, member)?;

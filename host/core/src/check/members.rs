@@ -3,7 +3,7 @@ use super::claims::claims_not_ahead;
 use super::elect::was_removed;
 use super::leave::{others_first, removals_rest};
 use super::membership::{counts, is_formed, is_let_go, is_listed, quorum_without};
-use super::{Held, Rule, Violation, broken, broken_by, can_take_command, retry_allowed, role_is};
+use super::{Held, Rule, Violation, broken, broken_by, can_take_command, programs_fit, retry_allowed, role_is};
 use crate::contract::{MemberName, Phase, Role};
 use crate::over;
 use crate::snapshot::{Member, Snapshot};
@@ -48,6 +48,7 @@ pub fn join_member(s: &Snapshot, maybe: &BTreeMap<MemberName, String>, member: &
     is_not_leaving(s, member)?;
     retry_allowed(s, member)?;
     claims_not_ahead(s, member)?;
+    programs_fit(s, member)?;
     match is_formed(s) {
         // Who follows there is not made primary: the members elect.
         true => role_is(s, member, &[Role::Stopped])?,
@@ -107,6 +108,7 @@ pub fn place_member(s: &Snapshot, member: &Member) -> Held {
     retry_allowed(s, member)?;
     claims_not_ahead(s, member)?;
     role_is(s, member, &[Role::Stopped])?;
+    programs_fit(s, member)?;
     is_listed(s, member)
 }
 

@@ -203,6 +203,7 @@ pub fn rejoin_member(s: &Snapshot, member: &Member) -> Held {
     retry_allowed(s, member)?;
     super::claims::claims_not_ahead(s, member)?;
     role_is(s, member, &[Role::Stopped])?;
+    super::programs_fit(s, member)?;
     let removal = |intent: &&Intent| intent.verb == Verb::MemberRemove && intent.target.as_ref() == Some(&member.name);
     if let Some(open) = s.record.intents.iter().find(removal) {
         return Err(broken_by(Rule::ChangeOpen, &member.name, format!("{} is not settled", open.what())));
@@ -315,6 +316,7 @@ pub fn change_group(s: &Snapshot) -> Result<Agreed, Violation> {
     if let Some(open) = s.record.intents.iter().find(|intent| intent.verb.changes_members()) {
         return Err(broken_by(Rule::ChangeOpen, &open.member, format!("{} is not settled", open.what())));
     }
+    super::scaling::no_unrecorded_change(s)?;
     let agreed = healthy_majority(s)?;
     match agreed.since.saturating_add(limits::LIST_FRESH_SECONDS) < s.now {
         true => Err(broken(Rule::ListUnknown, "the lists of the members have to be read again")),

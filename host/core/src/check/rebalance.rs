@@ -73,7 +73,7 @@ pub(super) fn members_are_there(s: &Snapshot) -> Held {
 }
 
 /// The member's pod runs, is Ready and of the present template, and the member is confirmed as primary or secondary.
-fn is_in_its_place(s: &Snapshot, member: &Member) -> Held {
+pub(super) fn is_in_its_place(s: &Snapshot, member: &Member) -> Held {
     let name = &member.name;
     let unsettled = |why: String| Err(broken_by(Rule::NotAtRest, name, format!("{name} {why}")));
     let Some(pod) = member.pod.as_ref().filter(|_| s.reachable(member)) else {

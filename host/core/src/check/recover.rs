@@ -205,6 +205,7 @@ pub fn recover_member(s: &Snapshot, member: &Member) -> Held {
     }
     can_take_command(s, member)?;
     role_is(s, member, &[Role::Stopped])?;
+    super::programs_fit(s, member)?;
     retry_allowed(s, member)?;
     match &member.position {
         Position::Known(_) if s.position_is_current(member) => Ok(()),

@@ -3,6 +3,7 @@ use super::{Held, Rule, Violation, broken_by, can_take_command};
 use crate::check;
 use crate::contract::Role;
 use crate::membership::{Agreed, Said, said};
+use crate::over;
 use crate::record::Verb;
 use crate::snapshot::{Member, Snapshot};
 
@@ -15,6 +16,21 @@ pub fn comes_or_leaves(s: &Snapshot, before: &Snapshot, member: &Member) -> Held
     match is_there == s.leaves(member) {
         true => Ok(()),
         false => Err(broken_by(Rule::NotSurplus, &member.name, "it stays")),
+    }
+}
+
+/// No command changes the members that the record does not have: it was begun before the status was removed, or replaced by an older one (D15).
+pub(super) fn no_unrecorded_change(s: &Snapshot) -> Held {
+    let changes = |m: &&Member| over::unrecorded(s, m).is_some_and(Verb::token_changes_members);
+    match s.members.iter().find(changes) {
+        Some(member) => {
+            let name = &member.name;
+            let message = format!(
+                "a change of the members runs in {name}, and status.record does not have it (the status was removed or replaced?); its end is awaited"
+            );
+            Err(broken_by(Rule::ChangeOpen, name, message))
+        }
+        None => Ok(()),
     }
 }
 

@@ -209,7 +209,7 @@ fn nobody_starts_alone(s: &Snapshot) -> Held {
 
 /// Whether the member does not run and was never started, and came in the place of another one, which is still there. Or nothing was ever started there, and the user does not want it there any more: its zone may have no node.
 /// Where members have data before the first seed (volumes that a user filled) its volume may have the most recent one, so it is waited for.
-fn never_came(s: &Snapshot, member: &Member) -> bool {
+pub(super) fn never_came(s: &Snapshot, member: &Member) -> bool {
     let known = s.record.member(&member.name);
     let is_new = s.record.seats.as_ref().is_some_and(|seats| seats.is_successor(member.ordinal));
     let has_come = known.term.is_some() || known.started.is_some() || s.reachable(member);

@@ -6,6 +6,7 @@ use super::beside::{is_side_by_side, leaves_together};
 use super::hooks::in_no_other_batch;
 use super::rebalance::{has_been_ready, members_are_there, primaries_serve};
 use super::replace::{is_arriving, is_being_replaced, keeps_pod_until_replaced};
+use super::upgrade::{is_about_version, is_converting, replace_pod};
 use super::waiting::waits_with_older_template;
 use super::{
     Held, Rule, Violation, broken, broken_by, can_take_command, has_its_volumes, is_successor, quorum_without,
@@ -46,6 +47,9 @@ pub fn update_member(s: &Snapshot, member: &Member) -> Held {
 /// # Errors
 /// The first rule that does not hold.
 pub fn update_idle(s: &Snapshot, member: &Member) -> Held {
+    if is_about_version(s, member) {
+        return replace_pod(s, member);
+    }
     update_group(s)?;
     has_older_template(s, member).or_else(|violation| holds_up_all(s, member).then_some(()).ok_or(violation))?;
     template_has_not_failed(s)?;
@@ -91,7 +95,7 @@ fn holds_up_all(s: &Snapshot, member: &Member) -> bool {
 }
 
 /// Whether no container of the pod was ever started, so that it has no data beside volumes. A container that waits to be started again had some.
-fn has_never_run(member: &Member) -> bool {
+pub(super) fn has_never_run(member: &Member) -> bool {
     member.pod.as_ref().is_some_and(|pod| pod.containers.values().all(|container| container.id.is_none()))
 }
 
@@ -161,6 +165,9 @@ pub fn gives_up_lead(s: &Snapshot, primary: &Member) -> Held {
 pub(super) fn update_group(s: &Snapshot) -> Held {
     if s.group.update.mode != Mode::ByOperator || s.group.paused || s.active_override().is_some() {
         return Err(broken(Rule::AdministratorDecides, "updates are left to an administrator, or an override is set"));
+    }
+    if is_converting(s) {
+        return Err(broken(Rule::NotConverted, "members stop one after the other before the data is converted"));
     }
     match s.set.as_ref().is_some_and(|set| !set.unseen) {
         true => Ok(()),

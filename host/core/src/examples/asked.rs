@@ -160,6 +160,7 @@ fn observed(point: Point, story: &contract::Snapshot) -> Snapshot {
         nodes: Some(story.members.iter().map(|told| node(story, told)).collect()),
         ended: BTreeSet::new(),
         deleted_nodes: BTreeMap::new(),
+        gone_pods: BTreeMap::new(),
         lists: heard.map(|heard| said_by(story, &heard)).unwrap_or_default(),
         answers: BTreeMap::new(),
         surplus_claims: Vec::new(),
@@ -363,6 +364,7 @@ fn pod(told: &contract::Member) -> Pod {
         trouble: None,
         stray: None,
         is_elsewhere: false,
+        programs: None,
         adoption: None,
         is_being_deleted: false,
     }

@@ -26,6 +26,7 @@ pub fn commands(command: impl Fn(&str) -> Command) -> Commands {
         check: None,
         prepared: None,
         hooks: Default::default(),
+        upgrade: None,
     }
 }
 
@@ -55,6 +56,7 @@ pub fn group(members: u32) -> Group {
         resize_deadline: 600,
         removal_rest: 0,
         update: Update::default(),
+        version: None,
         deletes_volumes: false,
         makes_pods: false,
         unwanted: Default::default(),
@@ -102,6 +104,7 @@ pub(super) fn member(ordinal: u32) -> Member {
         trouble: None,
         stray: None,
         is_elsewhere: false,
+        programs: None,
         adoption: None,
         is_being_deleted: false,
     };

@@ -38,6 +38,7 @@ impl Scene {
             nodes: Some(BTreeMap::from([("node-0".to_owned(), node(None))])),
             ended: BTreeSet::new(),
             deleted_nodes: BTreeMap::new(),
+            gone_pods: BTreeMap::new(),
             lists: BTreeMap::new(),
             answers: BTreeMap::new(),
             surplus_claims: Vec::new(),

@@ -120,6 +120,10 @@ words! {
         RecoverPending,
         /// The request to recover a member cannot be used.
         RecoverInvalid,
+        /// The data is being converted to a later version of the application.
+        Upgrading,
+        /// The data is of a later version than `spec.version`.
+        VersionTooLow,
         /// The ConfigMap of `spec.clusterState` cannot be written as it has to be.
         ClusterStateBlocked,
     }

@@ -58,11 +58,13 @@ pub enum Event {
     BatchEnded,
     /// Another member of an active/passive group is the active one from now on.
     Activated,
+    /// The data was converted to a later version of the application.
+    Upgraded,
 }
 
 impl Event {
     /// All of them.
-    pub const ALL: [Event; 27] = [
+    pub const ALL: [Event; 28] = [
         Event::CommandStarted,
         Event::NotStarted,
         Event::CommandFailed,
@@ -90,6 +92,7 @@ impl Event {
         Event::BatchBegun,
         Event::BatchEnded,
         Event::Activated,
+        Event::Upgraded,
     ];
 
     /// The word in the history.
@@ -123,6 +126,7 @@ impl Event {
             Event::BatchBegun => "batch-begun",
             Event::BatchEnded => "batch-ended",
             Event::Activated => "activated",
+            Event::Upgraded => "upgraded",
         }
     }
 

@@ -41,6 +41,10 @@ pub enum Verb {
     BeforeUpdate,
     /// Say that they are back (B11).
     AfterUpdate,
+    /// Convert the data of a stopped member to a later version of the application.
+    Convert,
+    /// Convert the data of the group to a later version of the application, on a primary that goes on serving.
+    Upgrade,
 }
 
 impl Verb {
@@ -65,6 +69,8 @@ impl Verb {
             Verb::Recover => "recover",
             Verb::BeforeUpdate => "before-update",
             Verb::AfterUpdate => "after-update",
+            Verb::Convert => "convert",
+            Verb::Upgrade => "upgrade",
         }
     }
 
@@ -77,14 +83,40 @@ impl Verb {
     /// Whether the command with that token makes a primary.
     #[must_use]
     pub fn token_makes_primary(token: &str) -> bool {
-        let verb = token.split('-').next().unwrap_or_default();
-        [Verb::Seed, Verb::Failover, Verb::Join, Verb::Recover].iter().any(|v| v.makes_primary() && v.as_str() == verb)
+        let all = [Verb::Seed, Verb::Failover, Verb::Join, Verb::Recover, Verb::Convert];
+        all.iter().any(|v| v.makes_primary() && v.is_of(token))
     }
 
-    /// Whether its success makes a primary: at most one such command is open in a group (A10).
+    /// Whether the command with that token changes who the members of the application are.
+    #[must_use]
+    pub fn token_changes_members(token: &str) -> bool {
+        [Verb::MemberAdd, Verb::MemberRemove, Verb::MemberPromote].iter().any(|v| v.is_of(token))
+    }
+
+    /// Whether the token is one of such a command ([`Self::token`]).
+    fn is_of(self, token: &str) -> bool {
+        token
+            .strip_prefix(self.as_str())
+            .and_then(|rest| rest.strip_prefix('-'))
+            .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    }
+
+    /// Whether its success makes a primary, or data with which its member alone can be the next one: at most one such command is open in a group (A10).
     #[must_use]
     pub fn makes_primary(self) -> bool {
-        matches!(self, Verb::Seed | Verb::Failover | Verb::Join | Verb::Recover)
+        matches!(self, Verb::Seed | Verb::Failover | Verb::Join | Verb::Recover | Verb::Convert)
+    }
+
+    /// Whether it stops its member. Another command after which the member is stopped found it so.
+    #[must_use]
+    pub fn stops(self) -> bool {
+        self.intended() == Role::Stopped && self != Verb::Convert
+    }
+
+    /// Whether its success says of which version the data is (`spec.version`).
+    #[must_use]
+    pub fn upgrades(self) -> bool {
+        matches!(self, Verb::Convert | Verb::Upgrade)
     }
 
     /// Whether its member may be primary once it has started: it makes a primary, or members that agree choose themselves who of them leads. Until the member is proven over it is
@@ -97,7 +129,7 @@ impl Verb {
     /// Whether it opens a new term (docs/rules.md, "Term").
     #[must_use]
     pub fn opens_term(self) -> bool {
-        matches!(self, Verb::Seed | Verb::Failover | Verb::Recover)
+        matches!(self, Verb::Seed | Verb::Failover | Verb::Recover | Verb::Convert)
     }
 
     /// Whether it changes who the members of the application are. It runs in another member than the one that it is about, and changes no role.
@@ -115,7 +147,7 @@ impl Verb {
     /// Whether the member that executes it goes on in its role, with its clients.
     #[must_use]
     pub fn changes_no_role(self) -> bool {
-        self.changes_members() || self.is_hook()
+        self.changes_members() || self.is_hook() || self == Verb::Upgrade
     }
 
     /// Whether no list counts any more that was said before it: it changes who the members are.
@@ -136,9 +168,9 @@ impl Verb {
         match self {
             Verb::Seed | Verb::Failover | Verb::Join | Verb::Recover => Role::Primary,
             Verb::Place | Verb::Follow | Verb::Rejoin => Role::Secondary,
-            Verb::Demote | Verb::Switchover | Verb::Remove | Verb::Treat | Verb::Halt => Role::Stopped,
+            Verb::Demote | Verb::Switchover | Verb::Remove | Verb::Treat | Verb::Halt | Verb::Convert => Role::Stopped,
             Verb::MemberAdd | Verb::MemberRemove | Verb::MemberPromote => Role::Unknown,
-            Verb::BeforeUpdate | Verb::AfterUpdate => Role::Unknown,
+            Verb::BeforeUpdate | Verb::AfterUpdate | Verb::Upgrade => Role::Unknown,
         }
     }
 

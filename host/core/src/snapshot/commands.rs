@@ -27,6 +27,8 @@ pub struct Commands {
     pub prepared: Option<Command>,
     /// Run before and after the pods of some members are replaced for an update.
     pub hooks: Hooks,
+    /// Converts data to a later version of the application. Absent: the application does that itself, or no version is named.
+    pub upgrade: Option<Command>,
 }
 
 /// A command that asks a member something and changes nothing: exit code 0 is a yes, any other one a no.
@@ -94,7 +96,7 @@ impl Commands {
     /// The containers in which something of the application may run.
     pub fn containers(&self) -> impl Iterator<Item = &str> {
         let required = [&self.status, &self.sequence, &self.stop, &self.primary];
-        let optional = [&self.seed, &self.secondary, &self.promote, &self.follow];
+        let optional = [&self.seed, &self.secondary, &self.promote, &self.follow, &self.upgrade];
         let recover = self.membership.iter().filter_map(|members| members.recover.as_ref());
         required.into_iter().chain(optional.into_iter().flatten()).chain(recover).map(|c| c.container.as_str())
     }

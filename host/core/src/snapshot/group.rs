@@ -46,6 +46,8 @@ pub struct Group {
     pub deletes_volumes: bool,
     /// How a changed template reaches the pods (`spec.update`).
     pub update: Update,
+    /// The version of the application that the template has (`spec.version`). Absent: the user names none.
+    pub version: Option<String>,
     /// Whether this operator makes the pods itself, and no `StatefulSet`: `spec.members.kind: Pods`, or what it was before while the group is on its way ([`Moving`](super::Moving)).
     pub makes_pods: bool,
     /// The numbers of members that the user wants to go (`spec.members.remove`).
@@ -105,6 +107,8 @@ pub struct Update {
     pub timeout: u32,
     /// Seconds for which the first member with a changed template is watched. 0: it is not.
     pub canary: u32,
+    /// Where the data is converted to a later version.
+    pub upgrade_on: UpgradeOn,
     /// Whether pods go back to the last template that worked when a changed one does not (`spec.update.onFailure`).
     pub rolls_back: bool,
     /// Identifies `spec.template`: another text is another template. Empty: not known.
@@ -141,6 +145,7 @@ impl Default for Update {
             min_uptime: 0,
             timeout: 600,
             canary: 0,
+            upgrade_on: UpgradeOn::StoppedMember,
             rolls_back: false,
             template: String::new(),
             former: Former::Unknown,
@@ -173,6 +178,16 @@ pub enum Strategy {
     ReplacePrimaries,
     /// New members come in the place of all, and get clients together (E4).
     SideBySide,
+}
+
+/// Where the data is converted to a later version of the application (`spec.update.upgradeOn`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum UpgradeOn {
+    /// On one member, while all are stopped.
+    #[default]
+    StoppedMember,
+    /// On a primary that serves, once all members have the present template.
+    Primary,
 }
 
 /// When readers are led to the new members of a group that has two versions side by side (E4, E6, E7).

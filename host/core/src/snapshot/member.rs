@@ -64,6 +64,8 @@ pub struct Pod {
     /// Whether it was made from a `spec.template` that the user has changed since. A pod can be outdated for another reason: a new version of
     /// the operator adds something else to the template.
     pub older_template: bool,
+    /// The version of the application whose programs it has: `spec.version` when it was made. Absent: none was named then.
+    pub programs: Option<String>,
     /// Whether what changed in `spec.template` since calls for a new member in the place of this one (B7, `spec.update.replaceWhen`).
     pub needs_new_member: bool,
     /// The number of the `spec.template` from which it was made, as users see it (E3). Absent: not known. No rule rests on it.
@@ -166,6 +168,9 @@ pub struct StartNote {
     pub target: LastPrimary,
     /// What the record says of the start.
     pub started: Started,
+    /// Of which version of the application the data was before it. Absent: the user named none, or an older operator wrote this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
 }
 
 /// The memory in the annotations of a claim: it outlives the group's object.
@@ -184,6 +189,8 @@ pub struct ClaimMark {
     pub ran: Vec<LastPrimary>,
     /// The last list of members on which the application's members agreed. Absent: none was known.
     pub membership: Option<Membership>,
+    /// Of which version of the application its data is. Absent: the user named none, or an older operator wrote this.
+    pub version: Option<String>,
 }
 
 /// What `check` or `prepared` said of a member.

@@ -1,5 +1,5 @@
 //! Begins a command: the durable intent, the changes to the record that belong to it, and the action that starts it.
-use crate::check;
+use crate::check::{self, Upgrade};
 use crate::contract::{MemberName, Position, Role};
 use crate::memory;
 use crate::plan::{Action, Plan, Reason};
@@ -44,6 +44,7 @@ pub fn begin(s: &Snapshot, plan: &mut Plan, verb: Verb, name: &MemberName) {
         again: plan.record.member(name).started.is_some(),
         had_role: verb != Verb::Follow && s.seen(member).0 == verb.intended(),
         exited: None,
+        version: s.group.version.clone().filter(|_| verb.upgrades()),
     };
     if let Err(violation) = check::start(s, &intent) {
         plan.wait_until(
@@ -96,6 +97,18 @@ pub fn begin_hook(s: &Snapshot, plan: &mut Plan, verb: Verb, on: &MemberName, ba
     begin_beside(s, plan, verb, on, None, format!("for {}", names.join(", ")), argv);
 }
 
+/// Plans the conversion of the data on a primary, which goes on serving.
+pub fn begin_upgrade(s: &Snapshot, plan: &mut Plan, on: &MemberName, due: Upgrade<'_>) {
+    let about = format!("from version {} to {}", due.from, due.to);
+    begin_beside(s, plan, Verb::Upgrade, on, None, about, |exec| converting(exec, due));
+}
+
+/// The arguments with both versions in their places. Without any of the places both are appended.
+fn converting(exec: &[String], due: Upgrade<'_>) -> Vec<String> {
+    let words = [("$(FROM)", Some(due.from.to_owned())), ("$(TO)", Some(due.to.to_owned()))];
+    about(exec, words)
+}
+
 /// Plans a command that leaves the roles of all as they are. `about`: what it is about, as it follows its name. Returns whether it is begun; otherwise the plan says why not.
 fn begin_beside(
     s: &Snapshot,
@@ -135,6 +148,7 @@ fn begin_beside(
         again: false,
         had_role: false,
         exited: None,
+        version: s.group.version.clone().filter(|_| verb.upgrades()),
     };
     if let Err(violation) = check::start(s, &intent) {
         let message = format!("{}: {violation}", intent.what());
@@ -150,7 +164,7 @@ fn begin_beside(
 }
 
 /// The arguments with the target's name, address and identity in their places. Without any of the places all that are known are appended.
-fn about(exec: &[String], words: [(&str, Option<String>); 3]) -> Vec<String> {
+fn about<const N: usize>(exec: &[String], words: [(&str, Option<String>); N]) -> Vec<String> {
     if !exec.iter().any(|a| words.iter().any(|(place, _)| a == place)) {
         return exec.iter().cloned().chain(words.into_iter().filter_map(|(_, word)| word)).collect();
     }
@@ -179,13 +193,17 @@ fn record_intent(s: &Snapshot, plan: &mut Plan, member: &Member, intent: &Intent
     }
     if intent.verb == Verb::Seed && record.ever_seeded.as_ref().is_none_or(|e| !e.confirmed) {
         record.ever_seeded = Some(Seeded { member: member.name.clone(), confirmed: false });
+        // The first data is made by the programs of that pod, if no try before made some.
+        let programs = member.pod.as_ref().and_then(|pod| pod.programs.clone());
+        let begins = member.position == Position::Empty || record.version.is_none();
+        record.version = if begins { programs.or_else(|| s.group.version.clone()) } else { record.version.take() };
     }
     if let Some(recovery) = record.recovery.as_mut().filter(|_| intent.verb == Verb::Recover) {
         recovery.tries = recovery.tries.saturating_add(1);
     }
     let known = record.member_mut(&member.name);
     known.last_command = Some(intent.command.clone());
-    if intent.verb.intended() != Role::Stopped {
+    if intent.verb == Verb::Convert || intent.verb.intended() != Role::Stopped {
         let before = known.started.as_ref().map_or_else(|| member.position.clone(), |s| s.before.clone());
         let (term, target) = (intent.term, intent.verb.opens_term());
         known.started = Some(Started { term, target, before, followed: false, peer_stopped: false });
@@ -224,7 +242,8 @@ fn argv(s: &Snapshot, verb: Verb, name: &MemberName, exec: &[String]) -> Vec<Str
         Verb::Seed | Verb::Recover => Vec::new(),
         Verb::Demote | Verb::Switchover | Verb::Remove | Verb::Treat | Verb::Halt => Vec::new(),
         Verb::MemberAdd | Verb::MemberRemove | Verb::MemberPromote => Vec::new(),
-        Verb::BeforeUpdate | Verb::AfterUpdate => Vec::new(),
+        Verb::BeforeUpdate | Verb::AfterUpdate | Verb::Upgrade => Vec::new(),
+        Verb::Convert => return check::due_upgrade(s).map_or_else(|| exec.to_vec(), |due| converting(exec, due)),
         // Nobody serves: these are the others with whom it has to agree.
         Verb::Rejoin => others(s, name),
         Verb::Failover | Verb::Join | Verb::Place | Verb::Follow => {

@@ -63,7 +63,8 @@ fn has_none_to_start(s: &Snapshot) -> bool {
 }
 
 fn mark_claims(s: &Snapshot, plan: &mut Plan, member: &Member) {
-    let confirmed = [Role::Primary, Role::Secondary].iter().any(|r| s.confirmed(member, *r));
+    let in_role = [Role::Primary, Role::Secondary].iter().any(|r| s.confirmed(member, *r));
+    let confirmed = in_role || memory::lacks_version(s, member);
     // Who the members are is remembered by all, because a majority may be lost in the moment in which the list changes.
     let lists = memory::keeps_list(s, member);
     if !confirmed && !lists {

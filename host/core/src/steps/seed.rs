@@ -3,11 +3,12 @@ use crate::check;
 use crate::check::{Rule, Violation};
 use crate::contract::Role;
 use crate::limits;
+use crate::memory;
 use crate::plan::{Plan, Reason};
 use crate::policy::{Point, Policies};
 use crate::record::Verb;
 use crate::snapshot::{Member, Snapshot};
-use crate::steps::{ask, begin, positions};
+use crate::steps::{ask, begin, positions, upgrade};
 
 /// Runs this step; see the documentation of the module.
 pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
@@ -19,6 +20,14 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     }
     if s.members.iter().any(|m| s.reachable(m) && s.role(m).0 == Role::Secondary) {
         return; // failover's question
+    }
+    choose(s, policies, plan, Verb::Seed);
+}
+
+/// Asks who is started as the first primary, or whose data is converted first ([`Verb::Convert`]): it is the same member.
+pub(super) fn choose(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan, verb: Verb) {
+    if s.primary_command().is_some() {
+        return;
     }
     ask::report_unusable_override(s, plan);
     let order = check::SeedOrder::of(s);
@@ -34,13 +43,27 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     if !positions::all_current(s, plan, stopped.filter(counts)) {
         return;
     }
-    let bars = ask::bars(s, |m| order.member(m));
+    // Without that a lost record would know the data by its former version.
+    if verb == Verb::Seed && s.members.iter().any(|m| memory::lacks_version(s, m)) {
+        return plan.wait(
+            Reason::Upgrading,
+            None,
+            "the claim of the member that converted its data is annotated first",
+        );
+    }
+    if verb == Verb::Convert && upgrade::nothing_to_convert(s) {
+        return plan.record.version.clone_from(&s.group.version);
+    }
+    let bars = ask::bars(s, |m| match verb {
+        Verb::Convert => check::convert_member(s, &order, m),
+        _ => order.member(m).and_then(|()| check::programs_fit(s, m)),
+    });
     let chosen = match s.active_override() {
         Some(requested) => ask::decide_by_override(s, plan, Point::Seed, requested, &bars),
         None => ask::choose_member(s, policies, plan, Point::Seed, &bars),
     };
     if let Some(name) = chosen {
-        begin::begin(s, plan, Verb::Seed, &name);
+        begin::begin(s, plan, verb, &name);
     }
 }
 

@@ -2,6 +2,7 @@
 mod change;
 mod hook;
 mod run;
+mod upgrade;
 
 use crate::check;
 use crate::contract::{Failure, MemberName, Outcome, Phase, Position, Role, Timestamp};
@@ -14,7 +15,7 @@ use crate::plan::{Action, DeletionCause, Plan, Reason};
 use crate::policy::Policies;
 use crate::record::{Broken, Event, Intent, LastPrimary, Seeded, Verb, cut};
 use crate::snapshot::{Evidence, Member, Override, Pod, Snapshot};
-use crate::steps::recover;
+use crate::steps::{recover, upgrade as conversion};
 use tanist_protocol::why::Word;
 
 /// Reasons for which the runner did not start a command at all: role or sequence had changed just before the start, the operator ended before it
@@ -53,6 +54,9 @@ fn settle_intent(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
     if intent.verb.is_hook() {
         return hook::settle(s, plan, intent);
     }
+    if intent.verb == Verb::Upgrade {
+        return upgrade::settle(s, plan, intent);
+    }
     let evidence = s.evidence.get(&intent.token);
     let place = match locate(s, intent) {
         CommandPlace::Restarted(member, pod) if may_start_late(s, intent, pod, evidence) => {
@@ -60,9 +64,7 @@ fn settle_intent(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
             return handle_unknown(s, plan, intent, member, pod, &why.into());
         }
         // In which of the two containers it ran shows in the role.
-        CommandPlace::Restarted(member, pod)
-            if evidence == Some(&Evidence::Exited(0)) && intent.verb.intended() != Role::Stopped =>
-        {
+        CommandPlace::Restarted(member, pod) if evidence == Some(&Evidence::Exited(0)) && !intent.verb.stops() => {
             CommandPlace::Here(member, pod)
         }
         CommandPlace::Restarted(..) => CommandPlace::Over,
@@ -86,7 +88,11 @@ fn settle_intent(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
         // The command was not started, so it did not fail: the question is asked again, after a short pause.
         (Some(Evidence::NotStarted(why)), _) if why.is_one_of(&NEVER_TRIED) => close_untried(s, plan, intent, why),
         (Some(Evidence::NotStarted(why)), _) => close_not_started(s, plan, intent, why),
-        (_, CommandPlace::Over) if intent.verb.intended() == Role::Stopped => close_succeeded(s, plan, intent, None),
+        (_, CommandPlace::Over) if intent.verb.stops() => close_succeeded(s, plan, intent, None),
+        // What it did is on the volume.
+        (Some(Evidence::Exited(0)), CommandPlace::Over) if intent.verb == Verb::Convert => {
+            close_succeeded(s, plan, intent, s.member(&intent.member));
+        }
         (_, CommandPlace::Over) => {
             let why = format!("the container of {} ended while {} ran", intent.member, intent.command);
             close_failed(s, plan, intent, Outcome::Unknown, None, &why);
@@ -155,7 +161,7 @@ fn wait_for_end(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: &Member,
 /// a container that Kubernetes starts later.
 fn may_start_late(s: &Snapshot, intent: &Intent, pod: &Pod, evidence: Option<&Evidence>) -> bool {
     let runs = pod.containers.get(&intent.container).is_some_and(|container| container.running);
-    (runs || intent.verb.intended() != Role::Stopped)
+    (runs || !intent.verb.stops())
         && match evidence {
             Some(Evidence::Running) => true,
             Some(Evidence::Unknown(why)) => s.group.runner && !why.is_one_of(&ENDED),
@@ -291,17 +297,20 @@ fn close_succeeded(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: Optio
     close_intent(plan, intent);
     match intent.verb.intended() {
         Role::Primary | Role::Secondary => record_started(s, plan, intent, member),
+        _ if intent.verb == Verb::Convert => record_converted(s, plan, intent, member),
         _ => record_stopped(s, plan, intent),
     }
 }
 
 fn record_started(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: Option<&Member>) {
     let primary = member.is_some_and(|m| s.seen(m).0 == Role::Primary);
+    let version = plan.record.version.clone();
     let known = plan.record.member_mut(&intent.member);
     known.record_success();
     // A start of an earlier term told it nothing about the primary of a later one.
     known.untold.take_if(|mark| mark.term <= intent.term);
     known.term = Some(intent.term);
+    known.version = version;
     known.followed_since = !primary && known.primary_term == Some(intent.term);
     // A sequence that was read before is of an older term: the data may have been replaced by a copy, or its history ended with the promotion. It
     // stays valid only for the member that opens the term in an application without histories.
@@ -326,6 +335,16 @@ fn record_started(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: Option
     if intent.verb == Verb::Recover {
         recover::give_up_others(s, plan, &intent.member);
     }
+}
+
+/// The member has the data of its term, and can lead from it. It did not lead yet.
+fn record_converted(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: Option<&Member>) {
+    let known = plan.record.member_mut(&intent.member);
+    known.record_success();
+    (known.untold, known.sequence) = (None, None);
+    (known.term, known.version) = (Some(intent.term), intent.version.clone());
+    known.claim_uid = member.and_then(|m| memory::claim_uids(&m.claims)).or(known.claim_uid.take());
+    conversion::converted(s, plan, &intent.member, intent.version.as_deref());
 }
 
 fn seeded_by(plan: &Plan, intent: &Intent) -> MemberName {
@@ -363,7 +382,7 @@ fn undo_start(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
         |o: &Override| o.member == intent.member && o.term.saturating_add(1) == intent.term && intent.verb.opens_term();
     let requested = s.group.requested_override.as_ref().filter(|o| rests(o));
     plan.record.used_override.take_if(|used| requested.is_some_and(|o| o.raw == *used));
-    if !intent.again && intent.verb.intended() != Role::Stopped {
+    if !intent.again && (intent.verb == Verb::Convert || intent.verb.intended() != Role::Stopped) {
         let known = plan.record.member_mut(&intent.member);
         let began = known.started.take().is_some_and(|started| started.before == Position::Empty);
         // Where members agree the volume is that of an identity, which did not begin.

@@ -1,5 +1,5 @@
 //! State: the ConfigMap of `spec.clusterState` names the members as they are after this round, before any of them is started; each command gets the same values as environment.
-//! It is the last step, because only then it is known who is started.
+//! So is the version of the data. It is the last step, because only then it is known who is started.
 use crate::plan::{Action, Plan, Reason};
 use crate::policy::Policies;
 use crate::snapshot::Snapshot;
@@ -7,6 +7,10 @@ use crate::state::{self, Data, Stored};
 
 /// Runs this step; see the documentation of the module.
 pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
+    for action in &mut plan.actions {
+        let Action::Run { env, .. } = action else { continue };
+        *env = state::of_version(&plan.record).into_iter().collect();
+    }
     let Some(template) = &s.group.cluster_state else { return };
     let data = match state::render(s, template, &plan.record, None) {
         Ok(data) => data,
@@ -34,7 +38,7 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
 fn give(plan: &mut Plan, data: &Data) {
     for action in &mut plan.actions {
         let Action::Run { argv, env, .. } = action else { continue };
-        *env = state::variables(data);
+        env.extend(state::variables(data));
         for argument in argv {
             if let Some(value) = state::key_in(argument).and_then(|key| data.get(key)) {
                 argument.clone_from(value);

@@ -293,7 +293,7 @@ fn replace(s: &Snapshot, plan: &mut Plan, member: &Member, why: &str) {
 }
 
 /// Says so when an update makes no progress (E35). It goes on when what it waits for is over; a template that does not work is given up by `rollback` alone.
-fn report_stuck(s: &Snapshot, plan: &mut Plan, left: u32) {
+pub(super) fn report_stuck(s: &Snapshot, plan: &mut Plan, left: u32) {
     // A new member that copies the data makes progress: time counts from its end on.
     if s.members.iter().any(|member| check::is_arriving(s, member)) {
         plan.record.updating = None;

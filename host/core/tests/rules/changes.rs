@@ -41,6 +41,32 @@ fn shows(world: &mut World) {
     (0..3).for_each(|ordinal| world.ask_for_list(ordinal));
 }
 
+// D15: a change that the record lost is awaited: the status was removed while it ran (simulator, seed 56009017). One that the record has is not taken for that, nor any other command.
+#[test]
+fn a_change_that_the_record_lost_is_awaited() {
+    let begins = |token: Option<&str>, ordinal: usize| {
+        let mut world = agreeing(3);
+        (world.group.replicas, world.group.primaries) = (4, 4);
+        world.set.as_mut().unwrap().replicas = 4;
+        world.new_volume(3);
+        world.new_pod(3);
+        let mut s = world.observe();
+        s.members[3].position = Position::Empty;
+        s.members[ordinal].reading.running = token.map(str::to_owned);
+        let plan = decide(&s, &Natural);
+        let adds = plan.record.intents.iter().any(|intent| intent.verb == Verb::MemberAdd);
+        (adds, plan.waits.iter().any(|wait| wait.message.contains("status.record does not have it")))
+    };
+    assert_eq!(begins(None, 1), (true, false));
+    for token in ["member-add-3-n", "member-remove-3-n", "member-promote-3-n"] {
+        assert_eq!(begins(Some(token), 1), (false, true), "{token}");
+        assert_eq!(begins(Some(token), 0), (false, true), "{token}");
+    }
+    for token in ["before-update-3-n", "member-3-n", "member-added-3-n", "member-add", ""] {
+        assert_eq!(begins(Some(token), 1), (true, false), "{token}");
+    }
+}
+
 // S1, S4, S5: how a change ended the list shows; what is not known is awaited, and counted for the member that it is about.
 #[test]
 fn the_list_shows_how_a_change_ended() {

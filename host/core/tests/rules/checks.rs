@@ -47,6 +47,7 @@ pub fn intent(s: &Snapshot, verb: Verb, ordinal: u32) -> Intent {
         again: false,
         had_role: false,
         exited: None,
+        version: None,
     }
 }
 

@@ -215,6 +215,7 @@ fn with_an_outdated_record_the_primary_is_not_stopped() {
     let mut s = settled().observe();
     assert_eq!(switchover_member(&s, &s.members[0]).map_err(|violation| violation.rule), Ok(()));
     let mark = ClaimMark {
+        version: None,
         membership: None,
         group: s.group.name.clone(),
         term: s.record.term + 1,

@@ -22,6 +22,7 @@ pub fn marked(group: &str, term: u64, data: Option<&str>, primaries: &[u32]) -> 
         primaries,
         ran: Vec::new(),
         membership: None,
+        version: None,
     })
 }
 
@@ -279,6 +280,7 @@ pub fn noted(ordinal: u32, verb: Verb, term: u64, counter: u64, mark: Option<Cla
         term,
         again: false,
         exited: None,
+        version: None,
         had_role: false,
     };
     let mut record = Record { term, counter, ..Record::default() };

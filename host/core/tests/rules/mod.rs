@@ -51,6 +51,7 @@ mod time;
 mod told;
 mod untold;
 mod update;
+mod upgrade;
 mod volumes;
 mod zone_turns;
 mod zones;

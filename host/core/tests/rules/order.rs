@@ -26,6 +26,7 @@ fn run(member: &str) -> Action {
         term: 1,
         again: false,
         exited: None,
+        version: None,
         had_role: false,
     };
     Action::Run { intent, argv: vec!["secondary".into()], env: Vec::new(), needs_state: false }

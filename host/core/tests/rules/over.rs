@@ -37,6 +37,43 @@ fn a_deleted_node_is_waited_for_from_the_later_moment() {
     );
     assert_eq!(until(Some(-100), None), Err(Some(35)), "this process has not seen it yet");
     assert_eq!(until(Some(-35), Some(-36)), Ok("its node is gone"));
+    s.deleted_nodes = [("deleted".to_owned(), now - 100)].into();
+    s.gone_pods = [("gone".to_owned(), now - 10)].into();
+    let until = prove_over(&s, &last(Some(now - 100))).map_err(|not| not.until.map(|at| at - now));
+    assert_eq!(until, Err(Some(25)), "this process saw the pod after the time that another one noted");
+}
+
+// S20, S28: another process, whose clock was behind, noted that the pod was gone before this process saw it run the last time (simulator, seed 56007936).
+#[test]
+fn a_pod_is_gone_since_this_process_saw_that_itself() {
+    let mut s = stopped().observe();
+    let (now, before) = (s.now, s.now - 1000);
+    s.began = before;
+    for node in s.nodes.iter_mut().flatten().map(|(_, node)| node) {
+        (node.since, node.seen) = (before, before);
+    }
+    let node = s.nodes.as_ref().and_then(|nodes| nodes.keys().next().cloned());
+    let last = LastPrimary {
+        member: db(0),
+        pod_uid: "gone".into(),
+        container: "db".into(),
+        container_id: "c".into(),
+        node,
+        grace: 5,
+        gone: Some(before - 86_400),
+    };
+    let mut until = |seen: Option<i64>| {
+        s.gone_pods = seen.map(|at| ("gone".to_owned(), now + at)).into_iter().collect();
+        prove_over(&s, &last).map_err(|not| not.until.map(|at| at - now))
+    };
+    assert_eq!(until(Some(0)), Err(Some(35)));
+    assert_eq!(until(Some(-34)), Err(Some(1)));
+    assert_eq!(until(Some(-35)), Ok("its pod is gone and its node stayed Ready"));
+    assert_eq!(
+        until(None),
+        Ok("its pod is gone and its node stayed Ready"),
+        "who looks from outside takes it as it is stored"
+    );
 }
 
 // S32: a command that makes a primary and that the record does not have is awaited. One that the record has, or that makes no primary, is not taken for that.

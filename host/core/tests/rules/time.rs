@@ -38,6 +38,7 @@ fn seed(s: &Snapshot) -> Option<Rule> {
         term: 2,
         again: false,
         exited: None,
+        version: None,
         had_role: false,
     };
     start(s, &intent).err().map(|v| v.rule)
@@ -133,6 +134,7 @@ fn a_process_waits_itself_for_what_another_one_noted() {
         term: 2,
         again: false,
         exited: None,
+        version: None,
         had_role: false,
     };
     s.record.intents.push(open);
@@ -242,6 +244,7 @@ fn a_command_of_another_process_has_its_time_whatever_its_clock_said() {
         again: false,
         had_role: false,
         exited,
+        version: None,
     };
     let read = || vec![open("old", now - day, Some(now - day)), open("new", now - 5, None)];
     let last_resort = |intent: &Intent| intent.started + i64::from(intent.timeout) + i64::from(grace);

@@ -15,7 +15,7 @@ use tanist_core::snapshot::{Amount, Claim, ClaimMark, LeftClaim, Room, Snapshot}
 
 fn claim(term: u64) -> Claim {
     let (primaries, ran) = (Vec::new(), Vec::new());
-    let mark = ClaimMark { group: "db".into(), term, sequence: None, primaries, ran, membership: None };
+    let mark = ClaimMark { group: "db".into(), term, sequence: None, primaries, ran, membership: None, version: None };
     Claim {
         name: "data-db-3".into(),
         uid: "claim-3".into(),

@@ -452,4 +452,18 @@ stories! {
         three_members_that_agree_are_updated_beside_a_majority
         two_members_that_agree_are_updated_all_the_same
     ;
+    upgrade:
+        all_stop_and_one_converts_its_data
+        one_that_lags_does_not_convert
+        the_primary_goes_on_until_a_pod_of_the_new_template_runs
+        a_conversion_that_fails_is_tried_again
+        the_operator_never_hears_how_it_ended
+        it_is_called_off_before_the_data_is_converted
+        a_group_that_was_stopped_converts_when_it_starts
+        data_of_a_later_version_is_not_started
+        an_application_that_converts_its_data_itself
+        on_a_primary_once_all_have_the_new_template
+        on_a_primary_a_failure_stops_nobody
+        not_while_updates_are_paused
+    ;
 }

@@ -25,6 +25,8 @@ pub struct Volume {
     /// Every write that it has, in truth.
     pub holds: BTreeSet<u64>,
     pub mark: Option<ClaimMark>,
+    /// To which version of the application it was converted. Absent: never.
+    pub version: Option<String>,
 }
 
 impl Volume {
@@ -48,6 +50,7 @@ impl Volume {
     pub fn copy(&mut self, other: &Volume) {
         (self.data, self.written, self.led) = (other.data.clone(), other.written, other.led);
         self.holds.clone_from(&other.holds);
+        self.version.clone_from(&other.version);
     }
 
     /// The data, whether or not `sequence` can say which.

@@ -58,6 +58,10 @@ impl World {
         match intent.verb {
             Verb::BeforeUpdate => return self.announced.extend(batch),
             Verb::AfterUpdate => return self.announced.clear(),
+            // All members that follow copy what it converts.
+            Verb::Upgrade => {
+                return self.volumes.values_mut().for_each(|volume| volume.version.clone_from(&intent.version));
+            }
             _ => {}
         }
         let role = intent.verb.intended();
@@ -152,6 +156,11 @@ impl World {
             Verb::Demote | Verb::Switchover | Verb::Remove | Verb::Treat | Verb::Halt => {}
             Verb::MemberAdd | Verb::MemberRemove | Verb::MemberPromote => {}
             Verb::BeforeUpdate | Verb::AfterUpdate => {}
+            Verb::Convert => {
+                volume.version.clone_from(&intent.version);
+                self.opens(exec);
+            }
+            Verb::Upgrade => {}
         }
     }
 

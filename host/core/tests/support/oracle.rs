@@ -347,10 +347,24 @@ fn started(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
             let away = named.clone().find(|(_, b)| b.app.role == Role::Stopped);
             ensure(away.is_none(), || format!("db-{} is not back yet", away.map_or(0, |(o, _)| *o)))
         }
+        Verb::Convert => converted(w, s, intent),
+        Verb::Upgrade => {
+            let old = w.pods.values().any(|b| b.pod.older_template);
+            ensure(!old, || "a pod of an older template is left".into())
+        }
         Verb::Treat => Ok(()),
         Verb::Rejoin | Verb::Halt | Verb::Recover => Ok(()),
         Verb::MemberAdd | Verb::MemberRemove | Verb::MemberPromote => Ok(()),
     }
+}
+
+/// As for a seed; and no program of the former version is left.
+fn converted(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
+    let old = w.pods.values().any(|b| b.pod.older_template);
+    ensure(!old, || "a pod of an older template is left".into())?;
+    let has_data = w.volumes.get(&ordinal(&intent.member)).is_some_and(|v| v.truth().is_some());
+    ensure(has_data, || "there is no data".into())?;
+    seeded(w, s, intent)
 }
 
 /// Members that leave are stopped, their data is noted, and the members that stay have data that is at least as recent.

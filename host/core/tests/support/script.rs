@@ -14,7 +14,7 @@ use tanist_core::plan::Plan;
 use tanist_core::policy::Policies;
 use tanist_core::record::Record;
 use tanist_core::snapshot::{ClaimMark, Node, Object, Override, Snapshot};
-use words::{batch, mode, number, ordinal, pairs, policy, ran, role};
+use words::{batch, mode, number, ordinal, pairs, policy, ran, role, upgrade_on};
 
 /// Plays the story `text` of that file and returns it with the present output.
 pub fn play(file: &str, text: &str) -> String {
@@ -76,6 +76,7 @@ impl Story {
                 "follow" => world.group.commands.follow = desired,
                 "beforeUpdate" => world.group.commands.hooks.before = desired,
                 "afterUpdate" => world.group.commands.hooks.after = desired,
+                "upgrade" => world.group.commands.upgrade = desired,
                 "recover" => world.group.commands.membership.as_mut().unwrap().recover = desired,
                 "members" | "learners" => world.group.commands.membership = Some(setting::members(name == "learners")),
                 _ => {}
@@ -276,6 +277,7 @@ impl Story {
         let led: Vec<_> = given.get("led").map_or(Vec::new(), |l| l.split(',').map(MemberName::from).collect());
         let ran = |node: &&str| led.iter().map(|m| ran(m, node)).collect();
         let mark = given.get("term").map(|term| ClaimMark {
+            version: None,
             membership: None,
             group: "db".into(),
             term: number(term),
@@ -367,9 +369,9 @@ impl Story {
 
     /// `spec primaries=2 paused=true`: a new generation.
     fn spec(&mut self, words: &str) {
-        let group = &mut self.world.group;
-        group.generation += 1;
+        self.world.group.generation += 1;
         for (key, value) in pairs(words) {
+            let group = &mut self.world.group;
             match key {
                 "primaries" => group.primaries = number(value),
                 "replicas" => group.replicas = number(value),
@@ -385,6 +387,8 @@ impl Story {
                 "update" => group.update.mode = mode(value),
                 "batch" => group.update.batch = batch(value),
                 "updateTimeout" => group.update.timeout = number(value),
+                "version" => self.world.name_version(value),
+                "upgradeOn" => group.update.upgrade_on = upgrade_on(value),
                 "removalRest" => group.removal_rest = number(value),
                 "updateWait" => group.update.wait = number(value),
                 "deletesVolumes" => group.deletes_volumes = value == "true",

@@ -117,8 +117,10 @@ impl World {
 
     pub fn new_volume(&mut self, ordinal: u32) {
         let uid = self.birth("claim");
-        self.volumes
-            .insert(ordinal, Volume { uid, data: Data::Empty, written: 0, led: 0, holds: BTreeSet::new(), mark: None });
+        self.volumes.insert(
+            ordinal,
+            Volume { uid, data: Data::Empty, written: 0, led: 0, holds: BTreeSet::new(), mark: None, version: None },
+        );
         self.lose();
     }
 
@@ -155,6 +157,7 @@ impl World {
             trouble: None,
             stray: None,
             is_elsewhere: false,
+            programs: self.group.version.clone(),
             adoption: None,
             is_being_deleted: false,
         };
@@ -166,6 +169,17 @@ impl World {
     pub fn older(&mut self, ordinal: u32) {
         let pod = &mut self.body(ordinal).pod;
         (pod.outdated, pod.older_template) = (true, true);
+    }
+
+    /// The user names a version: pods with programs of another one have an older template. Those that were made before any was named had that one.
+    pub fn name_version(&mut self, version: &str) {
+        let first = self.group.version.replace(version.to_owned()).is_none();
+        for body in self.pods.values_mut() {
+            let pod = &mut body.pod;
+            pod.programs = if first { Some(version.to_owned()) } else { pod.programs.take() };
+            let is_older = pod.programs.as_deref() != Some(version);
+            (pod.outdated, pod.older_template) = (is_older, is_older);
+        }
     }
 
     pub fn body(&mut self, ordinal: u32) -> &mut Body {
@@ -223,6 +237,7 @@ impl World {
             evidence,
             nodes: self.nodes_known.then(|| self.nodes.clone()),
             deleted_nodes: self.deleted_nodes.clone(),
+            gone_pods: BTreeMap::new(),
             ended: self.ended.clone(),
             lists: self.lists(),
             answers: self.answers.clone(),

@@ -16,7 +16,7 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
-use tanist_api::{ANNOTATION_CAUSE, ANNOTATION_REVISION, LABEL_TEMPLATE_OF, ReplicaGroup};
+use tanist_api::{ANNOTATION_CAUSE, ANNOTATION_REVISION, ANNOTATION_VERSION, LABEL_TEMPLATE_OF, ReplicaGroup};
 
 /// A template that the group had, or has.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,6 +29,8 @@ pub struct Revision {
     pub created: Option<Timestamp>,
     /// Why the group was changed, as its user said.
     pub cause: Option<String>,
+    /// The version of the application that it has (`spec.version`). Absent: none was named.
+    pub version: Option<String>,
 }
 
 /// All stored templates of a group, by number, and the present one.
@@ -113,10 +115,11 @@ impl Revisions {
 
 fn revision(object: ControllerRevision) -> Option<Revision> {
     let number = object.annotations().get(ANNOTATION_REVISION)?.parse().ok()?;
-    let cause = object.annotations().get(ANNOTATION_CAUSE).cloned();
+    let note = |key| object.annotations().get(key).cloned();
+    let (cause, version) = (note(ANNOTATION_CAUSE), note(ANNOTATION_VERSION));
     let created = object.creation_timestamp().map(|time| time.0);
     let template = object.data?.0.pointer("/spec/template")?.clone();
-    Some(Revision { number, template, created, cause })
+    Some(Revision { number, template, created, cause, version })
 }
 
 #[cfg(test)]

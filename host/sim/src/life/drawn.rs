@@ -8,7 +8,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeSet;
 use tanist_api::spec::{
-    Batch, ClaimTemplate, ClusterState, CutOver, MembersKind, OnFailure, Primaries, StateKey, Strategy,
+    Batch, ClaimTemplate, ClusterState, CutOver, MembersKind, OnFailure, Primaries, StateKey, Strategy, UpgradeOn,
 };
 use tanist_api::{Command, ReplicaGroup};
 
@@ -110,6 +110,7 @@ pub fn groups(seed: u64) -> Vec<ReplicaGroup> {
             }
         }
     }
+    groups.iter_mut().for_each(|group| versioned(seed, group));
     groups.extend(is_passive(seed).then(|| web(seed, batch)));
     groups
 }
@@ -117,6 +118,23 @@ pub fn groups(seed: u64) -> Vec<ReplicaGroup> {
 /// Whether a group of the life of that seed is active/passive: one in six.
 fn is_passive(seed: u64) -> bool {
     seed % 47 < 8
+}
+
+/// In one life of five the application of a group has versions that differ in the form of their data: of these in one of three a primary converts it while it serves.
+fn versioned(seed: u64, group: &mut ReplicaGroup) {
+    if seed % 59 >= 12 {
+        return;
+    }
+    group.spec.version = Some("1".into());
+    group.spec.commands.upgrade = Some(told("upgrade"));
+    let agree = group.spec.commands.member_list.is_some();
+    let update = &mut group.spec.update;
+    update.on_failure = OnFailure::Wait;
+    update.upgrade_on = if agree || seed % 59 < 4 { UpgradeOn::Primary } else { UpgradeOn::StoppedMember };
+    update.batch = if update.batch == Batch::None { Batch::Member } else { update.batch };
+    if update.upgrade_on == UpgradeOn::StoppedMember {
+        update.strategy = Strategy::Recreate;
+    }
 }
 
 /// The active/passive group of a life.

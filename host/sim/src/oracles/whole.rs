@@ -1,5 +1,6 @@
 //! The end of a life: a group that says that it is Ready has in truth what it asks for, and while a node stays away the others are used.
 use super::passive;
+use super::versions;
 use crate::agree;
 use crate::clients;
 use crate::controllers::desired;
@@ -39,6 +40,7 @@ pub fn lacks(state: &State, group: &ReplicaGroup) -> Vec<String> {
     lacks.extend(zones_differ(state, group, &members));
     lacks.extend(still_announced(state, group));
     lacks.extend(agree::differ(state, group));
+    lacks.extend(versions::lacks(state, group));
     lacks
 }
 

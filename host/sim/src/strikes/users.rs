@@ -62,21 +62,53 @@ pub fn divide(group: &mut ReplicaGroup, zones: &[(&str, Option<u32>)]) {
 /// An image that no registry has.
 pub const WRONG_IMAGE: &str = "db:none";
 
-/// The image that works.
-const RIGHT_IMAGE: &str = "db:1";
+/// The image that works: that of the version that the group names.
+fn right_image(group: &ReplicaGroup) -> String {
+    format!("db:{}", group.spec.version.as_deref().unwrap_or("1"))
+}
 
 /// A user gives a group an image that does not exist; or one that does, where it has none.
 pub fn change_image(state: &mut State, name: &str) {
-    let image = if state.groups.get(name).is_some_and(has_wrong_image) { RIGHT_IMAGE } else { WRONG_IMAGE };
-    edit(state, name, &format!("its image is {image}"), |group| {
-        let spec = group.spec.template.0.get_mut("spec");
-        if let Some(own) = spec.and_then(|spec| spec.pointer_mut("/containers/0/image")) {
-            *own = image.into();
+    let Some(group) = state.groups.get(name) else { return };
+    let image = if has_wrong_image(group) { right_image(group) } else { WRONG_IMAGE.to_owned() };
+    edit(state, name, &format!("its image is {image}"), |group| set_image(group, image.clone()));
+}
+
+fn set_image(group: &mut ReplicaGroup, image: String) {
+    let spec = group.spec.template.0.get_mut("spec");
+    if let Some(own) = spec.and_then(|spec| spec.pointer_mut("/containers/0/image")) {
+        *own = image.into();
+    }
+}
+
+/// A user names the next version of the application, with the image that has its programs.
+pub fn raise_version(state: &mut State, name: &str) {
+    let spec = state.groups.get(name).map(|group| &group.spec);
+    let known = spec.filter(|spec| spec.commands.upgrade.is_some()).and_then(|spec| spec.version.as_deref());
+    let Some(next) = known.and_then(|version| version.parse::<u64>().ok()).map(|version| version.saturating_add(1))
+    else {
+        return;
+    };
+    // In one of four cases what is not converted yet is called off.
+    let is_called_off = state.roll(Fault::VersionRaised, 4) == 0;
+    let data = state.groups.get(name).and_then(|group| group.status.as_ref()?.version.as_ref()?.parse::<u64>().ok());
+    // Not if a command whose end nobody heard of has converted it.
+    let claims = state.machines.values().filter(|m| m.group == name).map(|m| &m.claim);
+    let highest = claims.filter_map(|claim| state.disks.get(claim)).map(|disk| disk.version).max();
+    let next = data.filter(|data| is_called_off && highest <= Some(*data)).unwrap_or(next);
+    edit(state, name, &format!("its version is {next}"), |group| {
+        group.spec.version = Some(next.to_string());
+        if !has_wrong_image_in(group) {
+            set_image(group, right_image(group));
         }
     });
 }
 
 fn has_wrong_image(group: &Shared<ReplicaGroup>) -> bool {
+    has_wrong_image_in(group)
+}
+
+fn has_wrong_image_in(group: &ReplicaGroup) -> bool {
     let spec = group.spec.template.0.get("spec");
     spec.and_then(|spec| spec.pointer("/containers/0/image")?.as_str()) == Some(WRONG_IMAGE)
 }
@@ -88,10 +120,32 @@ pub fn correct_images(state: &mut State) {
     wrong.iter().for_each(|group| change_image(state, group));
 }
 
+/// Whoever named an earlier version than that of the data corrects that (docs/runbook.md, `VersionTooLow`).
+pub fn correct_versions(state: &mut State) {
+    let is_low = |group: &ReplicaGroup| {
+        let mut waits = group.status.iter().flat_map(|status| &status.awaiting);
+        waits.any(|wait| wait.reason == "VersionTooLow")
+    };
+    let version_of = |group: &Shared<ReplicaGroup>| group.status.as_ref()?.version.clone();
+    let low = state.groups.iter().filter(|(_, group)| is_low(group));
+    let low: Vec<_> = low.filter_map(|(name, group)| Some((name.clone(), version_of(group)?))).collect();
+    for (name, version) in low {
+        edit(state, &name, &format!("its version is {version} again"), |group| {
+            group.spec.version = Some(version.clone());
+            set_image(group, right_image(group));
+        });
+    }
+}
+
 /// Users change that group.
 pub fn strike(state: &mut State, name: &str) {
     if state.happens(Fault::ImageWrong, 10) {
         change_image(state, name);
+    }
+    if state.groups.get(name).is_some_and(|group| group.spec.commands.upgrade.is_some())
+        && state.happens(Fault::VersionRaised, 10)
+    {
+        raise_version(state, name);
     }
     if state.happens(Fault::TemplateChanged, 12) {
         let grace = 5 + state.roll(Fault::TemplateChanged, 20);

@@ -1,6 +1,7 @@
 //! The rules of the definition in Rust: no evaluator of CEL is at hand. Each stands beside its text, so that a rule that is changed or added fails here; that the
 //! API server reads the texts in this way is shown by `host/operator/tests/admission`.
 use serde_json::Value;
+use tanist_core::version;
 
 /// Whether a rule holds for a value. `old`: the value that was stored before.
 pub fn holds(cel: &str, own: &Value, old: Option<&Value>) -> bool {
@@ -79,7 +80,7 @@ const RULES: &[(&str, Rule)] = &[
     }),
     (
         "has(self.primary) || !(has(self.seed) || has(self.secondary) || has(self.promote) || has(self.follow) || \
-         has(self.memberList) || has(self.recover) || has(self.prepared) || has(self.beforeUpdate) || has(self.afterUpdate))",
+         has(self.memberList) || has(self.recover) || has(self.prepared) || has(self.beforeUpdate) || has(self.afterUpdate) || has(self.upgrade))",
         |own| own.get("primary").is_some() || NEED_PRIMARY.iter().all(|name| own.get(*name).is_none()),
     ),
     ("has(self.commands.primary) || (type(self.primaries) == int && self.primaries == 1)", |own| {
@@ -170,6 +171,25 @@ const RULES: &[(&str, Rule)] = &[
         let is_own = |member: &Value| member.as_str().is_some_and(|m| m.starts_with(text(own, "/metadata/name")));
         named.is_none_or(|named| named.iter().all(is_own))
     }),
+    ("!has(self.commands.upgrade) || has(self.version)", |own| !upgrades(own) || own.get("version").is_some()),
+    ("has(self.commands.primary) || !has(self.version)", |own| has_primary(own) || own.get("version").is_none()),
+    ("!has(self.commands.upgrade) || self.update.onFailure == 'Wait'", |own| {
+        !upgrades(own) || own.pointer("/update/onFailure").is_none_or(|how| how == "Wait")
+    }),
+    ("!has(self.commands.upgrade) || self.update.upgradeOn == 'Primary' || !has(self.commands.memberList)", |own| {
+        !all_stop(own) || own.pointer("/commands/memberList").is_none()
+    }),
+    (
+        "!has(self.commands.upgrade) || self.update.upgradeOn == 'Primary' || self.volumeClaimTemplates.size() > 0",
+        |own| !all_stop(own) || own["volumeClaimTemplates"].as_array().is_some_and(|all| !all.is_empty()),
+    ),
+    (
+        "!has(self.commands.upgrade) || self.update.upgradeOn == 'Primary' || self.update.strategy == 'Recreate'",
+        |own| !all_stop(own) || own.pointer("/update/strategy").is_none_or(|strategy| strategy == "Recreate"),
+    ),
+    ("!has(self.commands.upgrade) || self.update.upgradeOn == 'Primary' || self.update.batch != 'None'", |own| {
+        !all_stop(own) || own.pointer("/update/batch").is_none_or(|batch| batch != "None")
+    }),
     ("has(self.value) != has(self.each)", |own| own.get("value").is_some() != own.get("each").is_some()),
     (
         "!has(self.value) || self.value.matches('^([^$]|[$]+[^$(]|[$]+[(](GROUP|NAMESPACE|UID|STATE|COUNT|NAMES|ADDRESSES)[)])*[$]*$')",
@@ -203,6 +223,17 @@ const CHANGES: &[(&str, Change)] = &[
         let is_guarded = own.pointer("/scaling/neverDown") == Some(&Value::Bool(true));
         !is_guarded || own["replicas"].as_i64() >= old["replicas"].as_i64()
     }),
+    (
+        "!has(self.spec.version) || !has(oldSelf.spec.version) || !has(self.status) || !has(self.status.version) || \
+         [[self.spec.version, oldSelf.spec.version, self.status.version].map(v, (v + '.0.0').split('.')) \
+         .map(n, int(n[0]) * 1000000000000 + int(n[1]) * 1000000 + int(n[2]))].all(n, n[0] >= n[1] || n[0] >= n[2])",
+        |own, old| {
+            let of = |whole: &Value, place: &str| version::read(whole.pointer(place)?.as_str()?);
+            let (is, was) = (of(own, "/spec/version"), of(old, "/spec/version"));
+            let data = of(own, "/status/version");
+            is.is_none() || was.is_none() || data.is_none() || is >= was || is >= data
+        },
+    ),
     (
         "self.map(t, t.metadata) == oldSelf.map(t, t.metadata) && self.map(t, t.spec.?accessModes) == oldSelf.map(t, \
          t.spec.?accessModes) && self.map(t, t.spec.?dataSource) == oldSelf.map(t, t.spec.?dataSource) && self.map(t, \
@@ -273,8 +304,18 @@ fn of_a_command(cel: &str, own: &Value) -> Option<bool> {
 }
 
 /// Commands that only a group with `commands.primary` may have.
-const NEED_PRIMARY: [&str; 9] =
-    ["seed", "secondary", "promote", "follow", "memberList", "recover", "prepared", "beforeUpdate", "afterUpdate"];
+const NEED_PRIMARY: [&str; 10] = [
+    "seed",
+    "secondary",
+    "promote",
+    "follow",
+    "memberList",
+    "recover",
+    "prepared",
+    "beforeUpdate",
+    "afterUpdate",
+    "upgrade",
+];
 
 /// The places of a text about a group.
 const GROUP_PLACES: [&str; 7] = ["GROUP", "NAMESPACE", "UID", "STATE", "COUNT", "NAMES", "ADDRESSES"];
@@ -292,6 +333,15 @@ fn text<'v>(own: &'v Value, pointer: &str) -> &'v str {
 /// Whether members are started by the runner. A group without `commands.primary` has none.
 fn is_injected(own: &Value) -> bool {
     has_primary(own) && own["runner"] == "Injected"
+}
+
+fn upgrades(own: &Value) -> bool {
+    own.pointer("/commands/upgrade").is_some()
+}
+
+/// Whether all members stop so that one of them can convert its data.
+fn all_stop(own: &Value) -> bool {
+    upgrades(own) && own.pointer("/update/upgradeOn").is_none_or(|on| on != "Primary")
 }
 
 fn has_primary(own: &Value) -> bool {

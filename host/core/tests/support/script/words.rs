@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tanist_core::contract::{MemberName, Role};
 use tanist_core::policy::{Point, Policies};
 use tanist_core::record::LastPrimary;
-use tanist_core::snapshot::{Batch, Mode};
+use tanist_core::snapshot::{Batch, Mode, UpgradeOn};
 
 /// `key=value` words.
 pub(super) fn pairs(words: &str) -> BTreeMap<&str, &str> {
@@ -45,6 +45,14 @@ pub(super) fn batch(text: &str) -> Batch {
         "zone" => Batch::Zone,
         "all" => Batch::All,
         other => panic!("{other:?} is no batch"),
+    }
+}
+
+pub(super) fn upgrade_on(text: &str) -> UpgradeOn {
+    match text {
+        "stopped-member" => UpgradeOn::StoppedMember,
+        "primary" => UpgradeOn::Primary,
+        other => panic!("data is converted on no {other:?}"),
     }
 }
 

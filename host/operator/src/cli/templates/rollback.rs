@@ -35,6 +35,14 @@ fn refused(group: &ReplicaGroup, revisions: &Revisions, to: &Revision) -> Option
     if let Err(why) = observed(&View::new(group)) {
         return Some(why);
     }
+    if let (Some(own), Some(present)) = (&to.version, &group.spec.version)
+        && own != present
+    {
+        let number = to.number;
+        return Some(format!(
+            "revision {number} is of version {own}, and spec.version is {present}: change spec.template and spec.version together; data that was converted stays so"
+        ));
+    }
     revisions.is_present(to).then(|| format!("revision {} is the present template", to.number))
 }
 
@@ -118,6 +126,13 @@ mod tests {
         let all = some();
         assert_eq!(refused(&group("db:10"), &all, &all.kept[0]), None);
         assert_eq!(refused(&group("db:10"), &all, &all.kept[2]).unwrap(), "revision 10 is the present template");
+        let mut versioned = group("db:10");
+        versioned.spec.version = Some("17".into());
+        assert_eq!(refused(&versioned, &all, &all.kept[0]), None, "no version was named then");
+        let former = Revision { version: Some("15".into()), ..all.kept[0].clone() };
+        assert!(refused(&versioned, &all, &former).unwrap().starts_with("revision 2 is of version 15"));
+        let same = Revision { version: Some("17".into()), ..former };
+        assert_eq!(refused(&versioned, &all, &same), None);
         assert!(refused(&example(&json!({"status": null})), &all, &all.kept[0]).unwrap().contains("no operator"));
     }
 
