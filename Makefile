@@ -97,10 +97,11 @@ chaos-broken: policies ## Operators with a rule disabled: the judge of chaos has
 	@$(env) dev/with-cluster chaos 4 dev/chaos/run --broken
 
 .PHONY: examples
-examples: policies ## The examples' own tests: their commands through the life of a group on this machine, and two on a cluster (some 12 minutes)
+examples: policies ## The examples' own tests: their commands through the life of a group on this machine, and three on a cluster (some 15 minutes)
 	@for each in examples/*/test docs/your-application/test; do echo "===== $$each"; "$$each"; done
-	@dev/images tanist redis
+	@dev/images tanist redis postgres postgres-both
 	@dev/with-cluster examples 1 examples/redis/cluster-test
+	@dev/with-cluster examples 1 examples/postgres/cluster-test
 	@dev/with-cluster examples 1 docs/your-application/cluster-test
 
 .PHONY: build

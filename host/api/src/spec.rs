@@ -49,6 +49,8 @@ pub use super::zones::{Zone, Zones};
         "description": "How many members have a pod of the present template."}"#,
     printcolumn = r#"{"name": "Term", "type": "integer", "priority": 1, "jsonPath": ".status.record.term",
         "description": "The term of the group, which grows with every seed and takeover."}"#,
+    printcolumn = r#"{"name": "Version", "type": "string", "priority": 1, "jsonPath": ".status.version",
+        "description": "Of which version of the application the data is."}"#,
     printcolumn = r#"{"name": "Policy", "type": "string", "priority": 1, "jsonPath": ".status.columns.policies",
         "description": "The policies that decide, in the order in which they are asked."}"#,
     printcolumn = r#"{"name": "Message", "type": "string", "priority": 1, "jsonPath": ".status.conditions[?(@.type==\"Ready\")].message",

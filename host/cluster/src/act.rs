@@ -135,6 +135,8 @@ fn is_move(action: &Action) -> bool {
 fn goes_on_if_refused(s: &Snapshot, intent: &Intent) -> bool {
     match intent.verb {
         Verb::Switchover => true,
+        // One that serves is stopped for a conversion only while that holds.
+        Verb::Halt => s.serving().iter().any(|m| m.name == intent.member),
         Verb::Demote => {
             let serving = s.serving();
             serving.len() <= s.group.desired_primaries() && serving.iter().any(|m| m.name == intent.member)

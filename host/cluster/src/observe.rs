@@ -236,6 +236,7 @@ async fn choose_template(
         let before = validate::group(&used, &ctx.cluster_domain).map_err(Error::ReadSpec)?;
         let now = std::mem::replace(group, before);
         (group.update, group.requested, group.makes_pods) = (now.update, now.requested, now.makes_pods);
+        group.version = now.version;
     } else {
         world.template.clone_from(&group.update.template);
     }

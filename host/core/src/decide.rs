@@ -20,8 +20,10 @@ enum When {
     /// The same, and not while a member is being recovered: the other members are given up, so none of them is started, changed or stopped for anything else. Nor while all are stopped for a
     /// conversion of the data.
     Unrecovered,
-    /// Not while a member is being recovered: whoever runs with the former template while members stop for a conversion takes over from a primary that is lost.
-    Failover,
+    /// Not while a member is being recovered: while members stop for a conversion, whoever runs with the former template takes over from a primary that is lost, and the others follow it.
+    Running,
+    /// The same, and only as long as somebody leads: members that are not desired any more leave before others stop.
+    Leading,
 }
 
 /// The steps in order, without the last ones, `canary`, `rollback`, `update`, `hooks`, `zones`, `rebalance`, `moves`, `grow`, `state` and `seats::settle`; each is a file in `steps/` and a heading of host/README.md.
@@ -36,19 +38,19 @@ const STEPS: [(Step, When); 25] = [
     (steps::treat::step, When::Commanded),
     (steps::recover::step, When::Commanded),
     (steps::upgrade::step, When::Commanded),
-    (steps::demote::step, When::Unrecovered),
+    (steps::demote::step, When::Running),
     (steps::switchover::step, When::Unrecovered),
     (steps::seed::step, When::Unrecovered),
-    (steps::failover::step, When::Failover),
+    (steps::failover::step, When::Running),
     (steps::rejoin::step, When::Unrecovered),
     (steps::update::idle, When::Always),
     (steps::join::step, When::Unrecovered),
     (steps::place::step, When::Unrecovered),
-    (steps::follow::step, When::Unrecovered),
+    (steps::follow::step, When::Running),
     (steps::route::step, When::Commanded),
     (steps::lists::step, When::Commanded),
     (steps::resize::step, When::Unrecovered),
-    (steps::shrink::step, When::Unrecovered),
+    (steps::shrink::step, When::Leading),
     (steps::discard::step, When::Unrecovered),
     (steps::overdue::step, When::Unrecovered),
 ];
@@ -72,7 +74,12 @@ pub fn decide(snapshot: &Snapshot, policies: &dyn Policies) -> Plan {
             When::Always => false,
             When::Commanded => now.group.active_passive,
             When::Unrecovered => now.group.active_passive || is_held(snapshot, &now),
-            When::Failover => now.group.active_passive || check::is_recovering(&now) || is_stopping_all(snapshot, &now),
+            When::Running => now.group.active_passive || check::is_recovering(&now) || is_stopping_all(snapshot, &now),
+            When::Leading => {
+                let is_stopping =
+                    is_stopping_all(snapshot, &now) || now.leading().is_empty() && check::is_converting(&now);
+                now.group.active_passive || check::is_recovering(&now) || is_stopping
+            }
         };
         if is_left_out {
             continue;
@@ -118,7 +125,8 @@ pub fn decide(snapshot: &Snapshot, policies: &dyn Policies) -> Plan {
     now.record.clone_from(&plan.record);
     steps::grow::step(&now, policies, &mut plan);
     steps::state::step(&now, policies, &mut plan);
-    if !is_held(snapshot, &now) && !gave_up {
+    let leaves = check::is_converting(&now) && !now.leading().is_empty() && !is_stopping_all(snapshot, &now);
+    if (!is_held(snapshot, &now) || leaves) && !gave_up {
         steps::seats::settle(&now, policies, &mut plan);
     }
     limit_waiting(snapshot, &mut plan);
@@ -138,7 +146,8 @@ fn is_held(before: &Snapshot, s: &Snapshot) -> bool {
 /// Whether a member is being stopped for a conversion: then the next ones follow, and nobody takes over meanwhile.
 fn is_stopping_all(before: &Snapshot, s: &Snapshot) -> bool {
     before.record.version != s.record.version
-        || check::is_converting(s) && s.record.intents.iter().any(|intent| intent.verb == Verb::Halt)
+        || check::is_converting(s)
+            && s.record.intents.iter().any(|intent| intent.verb == Verb::Halt && s.is_under_way(intent))
 }
 
 /// Reports a policy that has answered nothing but "wait" for a long time. Nothing is done in its place (docs/safety.md, S36).

@@ -11,7 +11,7 @@ pub use update::UpdatePhase;
 use crate::check;
 use crate::contract::{MemberName, Role, Sequence};
 use crate::plan::{Action, Plan, Reason, Wait};
-use crate::record::{Verb, cut};
+use crate::record::{MemberRecord, Verb, cut};
 use crate::snapshot::{Batch, Member, Mode, Snapshot};
 use rescaling::rescaling;
 
@@ -401,7 +401,9 @@ fn progressing(s: &Snapshot, plan: &Plan, trouble: Option<&Trouble>) -> Conditio
 
 fn degraded(s: &Snapshot, plan: &Plan, trouble: Option<&Trouble>) -> Condition {
     // While the data is converted nobody serves on purpose.
-    let converts = check::is_converting(s) || s.record.intents.iter().any(|intent| intent.verb == Verb::Convert);
+    let converts = check::is_converting(s)
+        || s.record.intents.iter().any(|intent| intent.verb == Verb::Convert)
+        || is_to_lead_first(s);
     let nobody_serves = s.record.term > 0 && !s.group.is_stopped() && s.serving().is_empty() && !converts;
     // That something takes long matters less than that nobody serves.
     let is_less = |reason| nobody_serves && matches!(reason, Reason::UpdateStuck | Reason::ResizeOverdue);
@@ -438,6 +440,14 @@ fn degraded(s: &Snapshot, plan: &Plan, trouble: Option<&Trouble>) -> Condition {
         );
     }
     Condition::new(Kind::Degraded, Truth::False, Finding::Healthy, "nothing needs an administrator")
+}
+
+/// Whether a member has converted its data, and nobody led with that yet.
+fn is_to_lead_first(s: &Snapshot) -> bool {
+    let of_term = |known: Option<u64>| known == Some(s.record.term);
+    let mut members = s.record.members.values();
+    let converted = |known: &MemberRecord| known.version.is_some() && of_term(known.term);
+    s.group.commands.upgrade.is_some() && members.clone().any(converted) && !members.any(|m| of_term(m.primary_term))
 }
 
 fn policy_active(plan: &Plan, policies: &PolicyHealth) -> Condition {

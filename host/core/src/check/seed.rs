@@ -256,7 +256,7 @@ fn expected_pods_run(s: &Snapshot) -> Held {
 fn nobody_waits_for_ever(s: &Snapshot) -> Held {
     let mut missing = s.members.iter().filter(|m| !s.reachable(m)).peekable();
     let Some(first) = missing.peek().copied() else { return Ok(()) };
-    if !has_unexplained_data(s) || !missing.all(|m| may_never_come(s, m)) {
+    if !missing.all(|m| may_never_come(s, m)) {
         return Ok(());
     }
     let message = format!(

@@ -4,7 +4,7 @@
 use super::rebalance::{is_in_its_place, members_are_there, primaries_serve};
 use super::seed::{SeedOrder, never_came};
 use super::update::has_never_run;
-use super::{Held, Rule, Violation, broken, broken_by, can_take_command, retry_allowed, role_is};
+use super::{Held, Rule, Violation, broken, broken_by, can_take_command, retry_allowed, role_is, stayers_serve};
 use crate::contract::{Phase, Position, Role};
 use crate::over;
 use crate::record::Switchover;
@@ -112,9 +112,6 @@ fn lacks_programs(s: &Snapshot, member: &Member) -> bool {
 /// # Errors
 /// The first rule that does not hold.
 pub fn halt_for_upgrade(s: &Snapshot, member: &Member) -> Held {
-    if !is_converting(s) {
-        return Err(broken(Rule::NotAsked, "no data has to be converted"));
-    }
     can_take_command(s, member)?;
     role_is(s, member, &[Role::Primary, Role::Secondary, Role::Starting, Role::Unknown])?;
     retry_allowed(s, member)?;
@@ -122,24 +119,38 @@ pub fn halt_for_upgrade(s: &Snapshot, member: &Member) -> Held {
     if let Some(intent) = s.record.intents.first() {
         return Err(broken_by(Rule::MemberBusy, &intent.member, format!("{} is not settled", intent.what())));
     }
-    // Nobody serves any more, and the template can run: the way forward is the shortest one.
-    let is_proven = |m: &Member| waits_stopped(s, m).is_ok();
-    if s.leading().is_empty() && s.may_be_primary().is_empty() && s.members.iter().any(is_proven) {
-        return Ok(());
-    }
     // The pod of one that leaves may not come back as long as others serve, and one that never came may have no place.
     let is_away = |m: &Member| s.leaves(m) && m.pod.is_none() || never_came(s, m);
+    // Nobody serves any more, all can be reached, and the template can run: the way forward is the shortest one.
+    let is_proven = |m: &Member| waits_stopped(s, m).is_ok();
+    let are_there = s.members.iter().all(|m| s.reachable(m) || is_away(m));
+    let nobody_leads = s.leading().is_empty() && s.may_be_primary().is_empty();
+    if nobody_leads && are_there && s.members.iter().any(is_proven) {
+        return Ok(());
+    }
+    // Fewer members are desired: those leave first, as they would without a conversion.
+    if let Some(leaving) = s.members.iter().find(|m| leaves_first(s, m) && !is_away(m)) {
+        return Err(broken_by(Rule::StayersFirst, &leaving.name, "it is leaving"));
+    }
     let own = rank(s, member);
     let mut before = s.members.iter().filter(|m| rank(s, m) < own && !is_away(m));
     before.try_for_each(|other| waits_stopped(s, other))
 }
 
+/// Whether the member leaves, and those that stay serve without it.
+fn leaves_first(s: &Snapshot, member: &Member) -> bool {
+    s.leaves(member) && stayers_serve(s).is_ok()
+}
+
 /// In which order members stop. Those of the lowest rank are stopped already, or nothing of them can be said.
 #[must_use]
 pub fn rank(s: &Snapshot, member: &Member) -> u8 {
+    // One that leads and cannot be asked for a moment goes on (S19).
+    let led = || s.record.last_primaries.iter().any(|last| last.member == member.name);
     match s.role(member).0 {
         _ if !s.reachable(member) => 0,
         Role::Stopped => 0,
+        Role::Unknown | Role::Starting if led() => 3,
         Role::Unknown | Role::Starting | Role::Failed => 1,
         Role::Secondary => 2,
         Role::Primary => 3,
@@ -178,6 +189,10 @@ pub(super) fn replace_pod(s: &Snapshot, member: &Member) -> Held {
     if !lacks_programs(s, member) || member.pod.as_ref().is_none_or(|pod| !pod.outdated) {
         return Err(broken_by(Rule::NotAtRest, &member.name, "it has the present template"));
     }
+    // One that leaves has nothing to convert while others serve.
+    if leaves_first(s, member) {
+        return Err(broken_by(Rule::StayersFirst, &member.name, "it is leaving"));
+    }
     if s.set.as_ref().is_none_or(|set| set.unseen) {
         return Err(broken(Rule::NotAtRest, "the StatefulSet does not have the present template yet"));
     }
@@ -214,9 +229,7 @@ pub fn convert_group(s: &Snapshot) -> Held {
 pub fn convert_member(s: &Snapshot, order: &SeedOrder<'_>, member: &Member) -> Held {
     order.member(member)?;
     has_volume(member)?;
-    let runs = member.pod.as_ref().is_some_and(|pod| pod.phase == Phase::Running) && !lacks_programs(s, member);
     match &member.position {
-        _ if !runs => Err(broken_by(Rule::NotAtRest, &member.name, OLDER)),
         Position::Known(_) if s.position_is_current(member) => Ok(()),
         _ => Err(broken_by(Rule::EmptyMember, &member.name, "it has no data to convert, or its data is not known")),
     }

@@ -48,7 +48,7 @@ pub(super) fn choose(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan, ver
         return plan.wait(
             Reason::Upgrading,
             None,
-            "the claim of the member that converted its data is annotated first",
+            "the claims are annotated with the version of the data before anybody starts",
         );
     }
     if verb == Verb::Convert && upgrade::nothing_to_convert(s) {

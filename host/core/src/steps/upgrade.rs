@@ -115,6 +115,11 @@ fn on_primary(s: &Snapshot, plan: &mut Plan, due: Upgrade<'_>) {
     if s.record.intents.iter().any(|intent| intent.verb == Verb::Upgrade) {
         return;
     }
+    if let Some(failed) = &s.record.failed_upgrade {
+        let (failures, what) = (failed.failures, what(due));
+        let message = format!("{what}, and upgrade failed on the primary; failures: {failures}; it is tried again");
+        plan.wait(Reason::UpdateStuck, None, message);
+    }
     if let Err(violation) = check::upgrade_group(s) {
         return wait(plan, due, &violation);
     }

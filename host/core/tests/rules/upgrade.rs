@@ -10,7 +10,7 @@ use tanist_core::contract::{MemberName, Phase, Position, Role};
 use tanist_core::decide::decide;
 use tanist_core::memory::{claim_mark, recall};
 use tanist_core::plan::{Action, DeletionCause, Plan, Reason};
-use tanist_core::record::{FailedUpgrade, Intent, Record, Seeded, Switchover, Verb};
+use tanist_core::record::{FailedUpgrade, Intent, Record, Seeded, Started, Switchover, Verb};
 use tanist_core::snapshot::{Claim, Evidence, Mode, Override, Snapshot, UpgradeOn};
 use tanist_core::version;
 
@@ -150,6 +150,9 @@ fn members_stop_one_after_the_other_and_the_primary_last() {
     let mut busy = s.clone();
     busy.record.intents.push(intent(&s, Verb::Place, 2));
     assert_eq!(against(&busy, Verb::Halt, 1), Some(Rule::MemberBusy));
+    let mut other = due().observe();
+    other.record.intents.push(intent(&other, Verb::Follow, 1));
+    assert_eq!(against(&other, Verb::Halt, 2), Some(Rule::MemberBusy), "one after the other");
     world.serve(1, Role::Stopped);
     assert_eq!(against(&world.observe(), Verb::Halt, 0), Some(Rule::NotAtRest));
     renew(&mut world, 1);
@@ -176,7 +179,7 @@ fn who_cannot_be_asked_stops_first() {
     let mut world = due();
     world.group.replicas = 2;
     let mut s = world.observe();
-    assert_eq!(runs(&decide(&s, &Natural)), [(Verb::Halt, db(2))]);
+    assert_eq!(runs(&decide(&s, &Natural)), [(Verb::Remove, db(2))]);
     s.members[2].pod = None;
     assert_eq!(runs(&decide(&s, &Natural)), [(Verb::Halt, db(1))], "it comes back when nobody serves");
     s.group.replicas = 3;
@@ -198,6 +201,12 @@ fn a_lost_primary_holds_up_no_conversion() {
     (pod.outdated, pod.older_template, pod.programs) = (false, false, Some("17".into()));
     assert_eq!(runs(&decide(&s, &Natural)), [(Verb::Halt, db(2))]);
     assert_eq!(against(&s, Verb::Failover, 0), Some(Rule::NotConverted), "its programs do not fit");
+    // Another one that is stopped has its old pod still, which goes when nobody runs: it is not waited for.
+    s.members[1].reading.role = Role::Stopped;
+    assert_eq!(runs(&decide(&s, &Natural)), [(Verb::Halt, db(2))]);
+    // One that cannot come may have to be given up first: whoever runs is not stopped for that.
+    s.members[1].pod.as_mut().unwrap().phase = Phase::Pending;
+    assert!(runs(&decide(&s, &Natural)).iter().all(|(verb, _)| *verb != Verb::Halt));
 }
 
 // The template is corrected while everybody is stopped, because it cannot convert the data: that one is what counts, though its version is the same.
@@ -256,6 +265,15 @@ fn a_claim_is_annotated_before_converted_data_is_started() {
     let marks: Vec<_> = marks.map(|mark| (mark.term, mark.version.clone())).collect();
     assert_eq!((marks, runs(&plan)), (vec![(open.term, Some("17".to_owned()))], vec![]));
     let mut marked = Snapshot { record: plan.record.clone(), ..s };
+    assert_eq!(runs(&decide(&marked, &Natural)), [], "it could not be written yet");
+    let report = tanist_core::status::report(
+        &marked,
+        &decide(&marked, &Natural),
+        &tanist_core::status::PolicyHealth::Active("one policy".into()),
+        None,
+    );
+    let found = report.conditions.iter().find(|c| c.kind == tanist_core::status::Kind::Degraded);
+    assert_eq!(found.map(|c| format!("{:?}", c.status)).as_deref(), Some("False"), "nobody is told meanwhile");
     let mark = claim_mark(&marked.record, "db", &db(0)).unwrap();
     marked.members[0].claims.iter_mut().for_each(|claim| claim.mark = Some(mark.clone()));
     assert_eq!(runs(&decide(&marked, &Natural)), [(Verb::Seed, db(0))]);
@@ -273,13 +291,13 @@ fn who_has_other_programs_is_barred() {
     world.group.update.mode = Mode::Paused;
     world.serve(1, Role::Stopped);
     world.serve(2, Role::Stopped);
-    renew(&mut world, 2);
+    renew(&mut world, 1);
     let mut s = world.observe();
     for member in &mut s.members[1..] {
         (member.position, member.position_at) = (Position::Known(sequence("9")), s.now);
     }
     let plan = decide(&s, &Natural);
-    assert_eq!((runs(&plan), plan.violations.len()), (vec![(Verb::Place, db(1))], 0));
+    assert_eq!((runs(&plan), plan.violations.len()), (vec![(Verb::Place, db(2))], 0));
 }
 
 // Nobody is told of a trouble while the data is converted as it should be.
@@ -298,6 +316,79 @@ fn a_conversion_is_no_trouble() {
     down.group.paused = false;
     down.members[1].pod = None;
     assert_eq!(degraded(&down, &decide(&down, &Natural)).as_deref(), Some("True"), "nobody serves");
+}
+
+// S19: one `status` that gave no answer stops no primary that works.
+#[test]
+fn a_primary_that_cannot_be_asked_for_a_moment_goes_on() {
+    let mut world = due();
+    let mut s = world.observe();
+    s.members[0].reading.role = Role::Unknown;
+    assert_eq!(runs(&decide(&s, &Natural)), [(Verb::Halt, db(2))]);
+    assert_eq!(against(&s, Verb::Halt, 0), Some(Rule::WrongRole));
+}
+
+// The primary is lost while the end of a stop is not known: whoever can takes over, and the others follow it. A stale primary is stopped.
+#[test]
+fn a_group_that_converts_goes_on_with_another_primary() {
+    let mut world = due();
+    let mut s = world.observe();
+    s.record.intents.push(intent(&s, Verb::Halt, 2));
+    let takes_over = |s: &mut Snapshot| {
+        s.members[0].reading.role = Role::Stopped;
+        s.record.last_primaries.clear();
+        for member in &mut s.members {
+            (member.position, member.position_at, member.position_stale) =
+                (Position::Known(sequence("9")), s.now, false);
+        }
+        s.group.failover.reads = Some(2);
+        runs(&decide(s, &Natural)).iter().any(|(verb, _)| *verb == Verb::Failover)
+    };
+    let mut under_way = s.clone();
+    under_way.evidence.insert("t".into(), Evidence::Running);
+    assert!(!takes_over(&mut under_way), "it is stopped next");
+    s.members[2].pod.as_mut().unwrap().phase = Phase::Unreachable;
+    assert!(takes_over(&mut s));
+    // db-1 leads in the next term, and a pod of the new template cannot run.
+    let mut world = due();
+    world.serve(0, Role::Stopped);
+    world.serve(1, Role::Primary);
+    let mut s = world.observe();
+    s.record.term += 1;
+    s.record.last_primaries.clear();
+    (s.record.member_mut(&db(1)).term, s.record.member_mut(&db(1)).primary_term) =
+        (Some(s.record.term), Some(s.record.term));
+    let pod = s.members[0].pod.as_mut().unwrap();
+    (pod.phase, pod.programs, pod.older_template) = (Phase::Pending, Some("17".into()), false);
+    assert_eq!(runs(&decide(&s, &Natural)), [(Verb::Follow, db(2))]);
+    s.members[2].reading.role = Role::Primary;
+    assert_eq!(runs(&decide(&s, &Natural)), [(Verb::Demote, db(2))]);
+}
+
+// A member that can never run is what the others wait for: fewer members are desired then, and it leaves although a conversion is due.
+#[test]
+fn members_that_are_not_desired_leave_before_others_stop() {
+    let mut world = due();
+    world.serve(2, Role::Stopped);
+    world.group.replicas = 2;
+    let s = world.observe();
+    let plan = decide(&s, &Natural);
+    assert_eq!(against(&s, Verb::Halt, 1), Some(Rule::StayersFirst));
+    let scales = |action: &Action| matches!(action, Action::Scale { replicas: 2 } | Action::Read { .. });
+    assert!(plan.actions.iter().any(scales) && runs(&plan).is_empty(), "{:?}", plan.actions);
+    // Without those that are stopped already nobody would serve: the primary, which leaves, converts its data.
+    let mut world = due();
+    world.group.replicas = 1;
+    world.serve(0, Role::Stopped);
+    world.serve(1, Role::Primary);
+    let mut s = world.observe();
+    s.record.last_primaries.clear();
+    for ordinal in [0, 2] {
+        s.members[ordinal].reading.role = Role::Stopped;
+        let pod = s.members[ordinal].pod.as_mut().unwrap();
+        (pod.outdated, pod.older_template, pod.programs) = (false, false, Some("17".into()));
+    }
+    assert_eq!(against(&s, Verb::Halt, 1), None);
 }
 
 // Several primaries stop one after the other: the last one has the writes of all.
@@ -453,6 +544,7 @@ fn only_its_exit_code_shows_that_the_data_is_converted() {
     // Never begun: nothing of it stays.
     let mut never = ended(&s, &open, &plan.record, Evidence::NotStarted("no such container".into()));
     never.now += 100;
+    never.members[0].position = Position::NotAsked;
     let undone = decide(&never, &Natural);
     assert!(undone.record.member(&db(0)).failures == 1 && !converts(&undone));
     assert!(undone.record.intents.iter().all(|i| i.member != db(0)));
@@ -498,7 +590,9 @@ fn nobody_starts_with_programs_of_another_version() {
     world.group.update.mode = Mode::Paused;
     renew(&mut world, 1);
     world.serve(0, Role::Stopped);
-    assert_ne!(against(&world.observe(), Verb::Failover, 1), Some(Rule::NotConverted));
+    let s = world.observe();
+    assert!(check::programs_fit(&s, &s.members[1]).is_ok());
+    assert_ne!(against(&s, Verb::Failover, 1), Some(Rule::NotConverted));
 }
 
 // On a primary: once everybody has the template and nothing else is open.
@@ -546,6 +640,7 @@ fn a_primary_converts_when_everybody_works_with_the_new_template() {
     assert_eq!(rule(&|s| s.record.switchover = Some(open_switchover.clone())), Some(Rule::NotAtRest));
     assert_eq!(rule(&|s| s.record.failed_upgrade = Some(rest(now + 1))), Some(Rule::BackOff));
     assert_eq!(rule(&|s| s.record.failed_upgrade = Some(rest(now))), None);
+    assert_eq!(rule(&|s| s.group.update.mode = Mode::Paused), Some(Rule::AdministratorDecides));
     assert_eq!(rule(&|s| s.group.update.upgrade_on = UpgradeOn::StoppedMember), Some(Rule::NotAsked));
     assert_eq!(against(&s, Verb::Upgrade, 1), Some(Rule::WrongRole));
     let after = |evidence: Evidence| decide(&ended(&s, &open, &plan.record, evidence), &Natural).record;
@@ -555,6 +650,13 @@ fn a_primary_converts_when_everybody_works_with_the_new_template() {
     let failed = after(Evidence::Exited(1));
     assert_eq!((failed.version.as_deref(), failed.failed_upgrade.clone()), (Some("15"), Some(rest(now + 11))));
     assert_eq!(failed.member(&db(0)).broken, None, "who executed it is well");
+    let told = Snapshot { record: failed.clone(), ..s.clone() };
+    assert!(
+        decide(&told, &Natural)
+            .waits
+            .iter()
+            .any(|w| w.reason == Reason::UpdateStuck && w.message.contains("failures: 1"))
+    );
     let unknown = after(Evidence::Interrupted);
     assert_eq!((unknown.version.as_deref(), unknown.failed_upgrade.is_some()), (Some("15"), true));
 }
@@ -575,6 +677,8 @@ fn who_names_a_version_for_the_first_time_says_of_which_the_data_is() {
     assert_eq!(decide(&world.observe(), &Natural).record.version.as_deref(), Some("17"), "it converts its data itself");
     world.group.version = Some("9".into());
     assert_eq!(decide(&world.observe(), &Natural).record.version.as_deref(), Some("15"), "and not back");
+    world.body(0).pod.programs = Some("9".into());
+    assert_eq!(decide(&world.observe(), &Natural).record.version.as_deref(), Some("15"), "whatever runs");
     // The first data is of the version of the programs that make it, whatever the user wants by then.
     let mut fresh = World::new(3, 1);
     fresh.group.commands.upgrade = Some(command("upgrade"));
@@ -599,8 +703,18 @@ fn a_first_seed_that_came_to_nothing_has_nothing_to_convert() {
         member.position = Position::Empty;
     }
     assert_eq!(decide(&s, &Natural).record.version.as_deref(), Some("17"));
-    s.members[1].position = Position::Known(sequence("1"));
-    assert_eq!(decide(&s, &Natural).record.version.as_deref(), Some("15"));
+    let mut wrote = s.clone();
+    wrote.members[0].position = Position::Known(sequence("1"));
+    let started = Started { term: 1, target: true, before: Position::Empty, followed: false, peer_stopped: false };
+    wrote.record.member_mut(&db(0)).started = Some(started);
+    let plan = decide(&wrote, &Natural);
+    assert_eq!((plan.record.version.as_deref(), runs(&plan)), (Some("15"), vec![(Verb::Convert, db(0))]));
+    let order = SeedOrder::of(&s);
+    assert_eq!(check::convert_member(&s, &order, &s.members[0]).map_err(|v| v.rule), Err(Rule::EmptyMember));
+    // Where the application reads former data it is seeded once more, and its data stays what it was.
+    wrote.group.update.upgrade_on = UpgradeOn::Primary;
+    let plan = decide(&wrote, &Natural);
+    assert_eq!((plan.record.version.as_deref(), runs(&plan)), (Some("15"), vec![(Verb::Seed, db(0))]));
 }
 
 // Claims say of which version the data is, for a status that is lost: that of the latest term, and in it the later one.

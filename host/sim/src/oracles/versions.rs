@@ -77,9 +77,13 @@ pub fn upgrades(state: &mut State, machine: &Machine, versions: &[&str]) {
     if programs < to {
         state.breaks("versions", format!("{pod} converts data to {to} with programs of version {programs}"));
     }
-    let runs = |m: &&Machine| m.group == machine.group && m.app.role != Role::Stopped && m.ending.is_none();
+    // One that follows on a node that does not report follows nobody any more.
+    let is_in_the_way = |uid: &str, m: &Machine| m.app.role == Role::Primary || state.reaches(uid, m);
+    let runs = |(uid, m): &(&String, &Machine)| {
+        m.group == machine.group && m.app.role != Role::Stopped && m.ending.is_none() && is_in_the_way(uid, m)
+    };
     if is_strict(state, machine)
-        && let Some(other) = state.machines.values().find(runs).map(|m| m.pod.clone())
+        && let Some(other) = state.machines.iter().find(runs).map(|(_, m)| m.pod.clone())
     {
         state.breaks("versions", format!("{pod} converts its data while {other} runs"));
     }

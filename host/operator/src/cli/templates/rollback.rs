@@ -11,8 +11,10 @@ use anyhow::bail;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::{from_value, json};
+use std::cmp::Ordering;
 use tanist_api::view::View;
 use tanist_api::{ANNOTATION_CAUSE, ReplicaGroup};
+use tanist_core::version;
 
 /// The arguments of `tanist rollback`.
 #[derive(Debug, Clone, clap::Args)]
@@ -35,12 +37,12 @@ fn refused(group: &ReplicaGroup, revisions: &Revisions, to: &Revision) -> Option
     if let Err(why) = observed(&View::new(group)) {
         return Some(why);
     }
-    if let (Some(own), Some(present)) = (&to.version, &group.spec.version)
-        && own != present
+    if let Some(present) = &group.spec.version
+        && to.version.as_ref().and_then(|own| version::compare(own, present)) != Some(Ordering::Equal)
     {
-        let number = to.number;
+        let (number, own) = (to.number, to.version.as_deref().unwrap_or("that is not known"));
         return Some(format!(
-            "revision {number} is of version {own}, and spec.version is {present}: change spec.template and spec.version together; data that was converted stays so"
+            "revision {number} is of a version {own}, and spec.version is {present}: change spec.template and spec.version together; data that was converted stays so"
         ));
     }
     revisions.is_present(to).then(|| format!("revision {} is the present template", to.number))
@@ -128,10 +130,10 @@ mod tests {
         assert_eq!(refused(&group("db:10"), &all, &all.kept[2]).unwrap(), "revision 10 is the present template");
         let mut versioned = group("db:10");
         versioned.spec.version = Some("17".into());
-        assert_eq!(refused(&versioned, &all, &all.kept[0]), None, "no version was named then");
+        assert!(refused(&versioned, &all, &all.kept[0]).unwrap().contains("that is not known"));
         let former = Revision { version: Some("15".into()), ..all.kept[0].clone() };
-        assert!(refused(&versioned, &all, &former).unwrap().starts_with("revision 2 is of version 15"));
-        let same = Revision { version: Some("17".into()), ..former };
+        assert!(refused(&versioned, &all, &former).unwrap().starts_with("revision 2 is of a version 15"));
+        let same = Revision { version: Some("17.0".into()), ..former };
         assert_eq!(refused(&versioned, &all, &same), None);
         assert!(refused(&example(&json!({"status": null})), &all, &all.kept[0]).unwrap().contains("no operator"));
     }
