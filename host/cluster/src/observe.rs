@@ -20,7 +20,7 @@ mod world;
 pub use built::Built;
 use conditions::Around;
 pub use convert::every_container_ended;
-use nodes::Nodes;
+use nodes::{Nodes, silence};
 pub use questions::{read_answer, read_list, read_position};
 use revisions::Past;
 pub use revisions::{FormerTemplate, Kept, Numbered, kept};
@@ -38,7 +38,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tanist_api::spec::Primaries;
 use tanist_api::{self as api, ReplicaGroup, validate};
-use tanist_core::contract::{MemberName, Phase, Timestamp};
+use tanist_core::contract::{MemberName, Timestamp};
 use tanist_core::freshness::{Ask, Moment, Statuses};
 use tanist_core::limits;
 use tanist_core::memory;
@@ -355,16 +355,6 @@ fn ended(ctx: &Context, record: &Record) -> BTreeSet<String> {
     remembered.filter(|uid| ctx.hints.has_ended(uid)).cloned().collect()
 }
 
-/// Marks members on nodes that do not report as unreachable: asking them would only time out, and what the API shows of them is outdated.
-fn silence(members: &mut [Member], nodes: Option<&BTreeMap<String, tanist_core::snapshot::Node>>) {
-    for pod in members.iter_mut().filter_map(|m| m.pod.as_mut()) {
-        let node = pod.node.as_ref().and_then(|name| nodes?.get(name));
-        if node.is_some_and(|node| !node.ready) && pod.phase != Phase::Ended {
-            pod.phase = Phase::Unreachable;
-        }
-    }
-}
-
 /// The group with the numbers of members that policies let in last, if they have the question (docs/rules.md, "Number of members").
 fn admitted(object: Arc<ReplicaGroup>, record: &Record) -> Arc<ReplicaGroup> {
     // What stands in a record may be anything; a number that the definition refuses was never let in.
@@ -446,24 +436,6 @@ pub fn target(group: &Group, member: &Member) -> Option<Target> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tanist_core::contract::Position;
-    use tanist_core::snapshot::{Node, Pod};
-
-    fn on(node: &str, phase: Phase) -> Member {
-        let pod = tanist_core::examples::pod("c", true, phase);
-        Member {
-            name: "db-0".into(),
-            ordinal: 0,
-            pod: Some(Pod { node: Some(node.into()), ..pod }),
-            claims: Vec::new(),
-            reading: Default::default(),
-            position: Position::NotAsked,
-            position_at: 0,
-            position_stale: false,
-            asked: false,
-            conditions: Vec::new(),
-        }
-    }
 
     // S28: times that another process stored by a clock that was ahead are limited to the present.
     #[test]
@@ -482,22 +454,5 @@ mod tests {
         // Beside the record, and joined to it.
         let lost = LostPrimary { member: "db-0".into(), node: None, zone: Some("a".into()) };
         assert_eq!(record.lost_primary, Some(lost));
-    }
-
-    // S20: pods on a silent node are not asked, long before Kubernetes marks each of them; an ended pod stays ended. If nodes cannot be read, all pods are asked.
-    #[test]
-    fn a_silent_node_silences_its_pods() {
-        let node = |ready| Node { ready, since: 0, seen: 0, out_of_service: false, cordoned: false, zone: None };
-        let nodes = BTreeMap::from([("dark".to_owned(), node(false)), ("well".to_owned(), node(true))]);
-        let phase_of = |name, phase, nodes: Option<&BTreeMap<String, Node>>| {
-            let mut members = [on(name, phase)];
-            silence(&mut members, nodes);
-            let [member] = members;
-            member.pod.map(|p| p.phase)
-        };
-        assert_eq!(phase_of("dark", Phase::Running, Some(&nodes)), Some(Phase::Unreachable));
-        assert_eq!(phase_of("dark", Phase::Ended, Some(&nodes)), Some(Phase::Ended));
-        assert_eq!(phase_of("well", Phase::Running, Some(&nodes)), Some(Phase::Running));
-        assert_eq!(phase_of("dark", Phase::Running, None), Some(Phase::Running));
     }
 }

@@ -6,7 +6,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Node;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use tanist_core::contract::Timestamp;
+use tanist_core::contract::{Phase, Timestamp};
 use tanist_core::record::Record;
 use tanist_core::snapshot::{self, Member};
 
@@ -71,6 +71,16 @@ pub(super) fn gone(
     ctx.hints.with_group(group, |hints| hints.see_gone(gone, now))
 }
 
+/// Marks members on nodes that do not report as unreachable: asking them would only time out, and what the API shows of them is outdated.
+pub(super) fn silence(members: &mut [Member], nodes: Option<&BTreeMap<String, snapshot::Node>>) {
+    for pod in members.iter_mut().filter_map(|m| m.pod.as_mut()) {
+        let node = pod.node.as_ref().and_then(|name| nodes?.get(name));
+        if node.is_some_and(|node| !node.ready) && pod.phase != Phase::Ended {
+            pod.phase = Phase::Unreachable;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,8 +89,10 @@ mod tests {
     use crate::stub::Stub;
     use futures::FutureExt;
     use futures::future::BoxFuture;
+    use tanist_core::contract::Position;
     use tanist_core::evidence::Ended;
     use tanist_core::record::LastPrimary;
+    use tanist_core::snapshot::{Node, Pod};
     use tokio::sync::Barrier;
 
     /// Answers a read only when as many as are awaited have arrived.
@@ -123,5 +135,38 @@ mod tests {
         let record = Record { last_primaries: (0..NODES_AT_ONCE).map(ran).collect(), ..Record::default() };
         let read = read(&ctx, &[], &record, None).await.map_err(|error| error.to_string());
         assert_eq!(read.map(|found| found.nodes.map(|nodes| nodes.len())), Ok(Some(NODES_AT_ONCE)));
+    }
+
+    fn on(node: &str, phase: Phase) -> Member {
+        let pod = tanist_core::examples::pod("c", true, phase);
+        Member {
+            name: "db-0".into(),
+            ordinal: 0,
+            pod: Some(Pod { node: Some(node.into()), ..pod }),
+            claims: Vec::new(),
+            reading: Default::default(),
+            position: Position::NotAsked,
+            position_at: 0,
+            position_stale: false,
+            asked: false,
+            conditions: Vec::new(),
+        }
+    }
+
+    // S20: pods on a silent node are not asked, long before Kubernetes marks each of them; an ended pod stays ended. If nodes cannot be read, all pods are asked.
+    #[test]
+    fn a_silent_node_silences_its_pods() {
+        let node = |ready| Node { ready, since: 0, seen: 0, out_of_service: false, cordoned: false, zone: None };
+        let nodes = BTreeMap::from([("dark".to_owned(), node(false)), ("well".to_owned(), node(true))]);
+        let phase_of = |name, phase, nodes: Option<&BTreeMap<String, Node>>| {
+            let mut members = [on(name, phase)];
+            silence(&mut members, nodes);
+            let [member] = members;
+            member.pod.map(|p| p.phase)
+        };
+        assert_eq!(phase_of("dark", Phase::Running, Some(&nodes)), Some(Phase::Unreachable));
+        assert_eq!(phase_of("dark", Phase::Ended, Some(&nodes)), Some(Phase::Ended));
+        assert_eq!(phase_of("well", Phase::Running, Some(&nodes)), Some(Phase::Running));
+        assert_eq!(phase_of("dark", Phase::Running, None), Some(Phase::Running));
     }
 }
