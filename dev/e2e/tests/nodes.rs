@@ -141,8 +141,9 @@ fn a_deleted_node_that_lives_is_given_the_time_to_end_its_pods() -> Outcome {
         let node = node_of(&group, 0).await?;
         let grace = group.member(0).pod().await?.spec.and_then(|s| s.termination_grace_period_seconds).unwrap_or(30);
         let restored = Restored::Node(node.clone());
-        kubectl(&["delete", "node", &node, "--wait=false"])?;
+        // Before the deletion: the operator may see it before kubectl ends.
         let since = Instant::now();
+        kubectl(&["delete", "node", &node, "--wait=false"])?;
         group.member(0).delete(Some(0)).await?;
         let promoted = async || {
             let both = [group.executions_of("promote", 1).await?, group.executions_of("promote", 2).await?];

@@ -52,10 +52,20 @@ impl Clock {
     /// Seconds since 1970 by the API server's clock; by our own until the first answer of the API server.
     #[must_use]
     pub fn now(&self) -> Timestamp {
+        self.after_base(|passed| passed.as_secs())
+    }
+
+    /// The same, rounded up. A wait that proves something begins here: [`Clock::now`] is up to a second too early, and the wait would be that much too short
+    /// (docs/safety.md, S20, S21).
+    #[must_use]
+    pub fn now_or_next(&self) -> Timestamp {
+        self.after_base(|passed| passed.as_secs() + u64::from(passed.subsec_nanos() > 0))
+    }
+
+    fn after_base(&self, seconds: impl FnOnce(Duration) -> u64) -> Timestamp {
         let base = self.server.get().unwrap_or(&self.start);
-        let passed = (self.monotonic)().saturating_sub(base.at);
-        let passed = i64::try_from(passed.as_secs()).unwrap_or(i64::MAX);
-        base.time.saturating_add(passed).saturating_add(self.ahead)
+        let passed = seconds((self.monotonic)().saturating_sub(base.at));
+        base.time.saturating_add(i64::try_from(passed).unwrap_or(i64::MAX)).saturating_add(self.ahead)
     }
 
     /// The present moment by the monotonic clock: how old something is.

@@ -302,7 +302,7 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
             false => uncreated::uncreated(ctx, &group, set, &members, &record, now).await,
         };
     }
-    let gone_pods = nodes::gone(ctx, &group.uid, &members, &record, now);
+    let gone_pods = nodes::gone(ctx, &group.uid, &members, &record);
     let snapshot = Snapshot {
         gone_pods,
         surplus_claims: world.surplus_claims(Roster::new(&group, set.as_ref(), &record), &members, &record),

@@ -56,6 +56,18 @@ fn clocks(server: i64, ours: i64) -> Arc<Clocks> {
 }
 
 #[test]
+fn a_wait_that_proves_something_begins_with_the_next_second() {
+    let time = Arc::new(AtomicU64::new(0));
+    let passed = time.clone();
+    let clock = Clock::new(1000, move || Duration::from_millis(passed.load(Ordering::SeqCst)));
+    let both_at = |millis| {
+        time.store(millis, Ordering::SeqCst);
+        (clock.now(), clock.now_or_next())
+    };
+    assert_eq!([0, 1, 999, 1000].map(both_at), [(1000, 1000), (1000, 1001), (1000, 1001), (1001, 1001)]);
+}
+
+#[test]
 fn time_is_the_api_servers_and_goes_on_by_itself() {
     let world = clocks(1_000_000, 2_000_000);
     let clock = world.process();

@@ -44,7 +44,7 @@ pub(super) async fn read(
         Err(Error::Read(_, error)) if error.code() == Some(403) => return Ok(Nodes::default()),
         Err(error) => return Err(error),
     };
-    let (mut found, now) = (Nodes { nodes: Some(BTreeMap::new()), ..Nodes::default() }, ctx.clock.now());
+    let (mut found, now) = (Nodes { nodes: Some(BTreeMap::new()), ..Nodes::default() }, ctx.clock.now_or_next());
     for (node, name) in read {
         let Some(node) = node else {
             found.deleted.insert(name.clone(), ctx.hints.deleted_node(&name, now));
@@ -59,16 +59,10 @@ pub(super) async fn read(
 }
 
 /// Since when this process has seen that pods of last primaries are gone.
-pub(super) fn gone(
-    ctx: &Context,
-    group: &str,
-    members: &[Member],
-    record: &Record,
-    now: Timestamp,
-) -> BTreeMap<String, Timestamp> {
+pub(super) fn gone(ctx: &Context, group: &str, members: &[Member], record: &Record) -> BTreeMap<String, Timestamp> {
     let is_there = |uid: &String| members.iter().any(|m| m.pod.as_ref().is_some_and(|pod| pod.uid == *uid));
     let gone = record.ran().map(|last| &last.pod_uid).filter(|uid| !is_there(uid)).cloned();
-    ctx.hints.with_group(group, |hints| hints.see_gone(gone, now))
+    ctx.hints.with_group(group, |hints| hints.see_gone(gone, ctx.clock.now_or_next()))
 }
 
 /// Marks members on nodes that do not report as unreachable: asking them would only time out, and what the API shows of them is outdated.
@@ -84,11 +78,13 @@ pub(super) fn silence(members: &mut [Member], nodes: Option<&BTreeMap<String, sn
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::Clock;
     use crate::cluster::{Cluster, Error as Failed, Exec, Found, Object, Read, Write};
-    use crate::context::Context;
     use crate::stub::Stub;
     use futures::FutureExt;
     use futures::future::BoxFuture;
+    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+    use std::time::Duration;
     use tanist_core::contract::Position;
     use tanist_core::evidence::Ended;
     use tanist_core::record::LastPrimary;
@@ -96,13 +92,18 @@ mod tests {
     use tokio::sync::Barrier;
 
     /// Answers a read only when as many as are awaited have arrived.
-    struct Together(Barrier);
+    struct Together {
+        all: Barrier,
+        /// Whether there are nodes at all.
+        nodes: bool,
+    }
 
     impl Cluster for Together {
         fn read(&self, _: Read) -> BoxFuture<'_, Result<Found, Failed>> {
             async {
-                self.0.wait().await;
-                Ok(Found { objects: vec![Object::Node(Arc::default())], version: None })
+                self.all.wait().await;
+                let node = self.nodes.then(|| Object::Node(Arc::default()));
+                Ok(Found { objects: node.into_iter().collect(), version: None })
             }
             .boxed()
         }
@@ -121,8 +122,14 @@ mod tests {
     async fn nodes_are_read_beside_each_other() {
         let stub = Stub::new();
         let context = Arc::into_inner(stub.context()).unwrap();
-        let cluster = Arc::new(Together(Barrier::new(NODES_AT_ONCE)));
+        let cluster = Arc::new(Together { all: Barrier::new(NODES_AT_ONCE), nodes: true });
         let ctx = Arc::new(Context { cluster, ..context });
+        let read = read(&ctx, &[], &ran(NODES_AT_ONCE), None).await.map_err(|error| error.to_string());
+        assert_eq!(read.map(|found| found.nodes.map(|nodes| nodes.len())), Ok(Some(NODES_AT_ONCE)));
+    }
+
+    /// What is remembered of so many last primaries, each on its own node.
+    fn ran(number: usize) -> Record {
         let ran = |number: usize| LastPrimary {
             member: format!("db-{number}").as_str().into(),
             pod_uid: "u".into(),
@@ -132,9 +139,22 @@ mod tests {
             grace: 30,
             gone: None,
         };
-        let record = Record { last_primaries: (0..NODES_AT_ONCE).map(ran).collect(), ..Record::default() };
+        Record { last_primaries: (0..number).map(ran).collect(), ..Record::default() }
+    }
+
+    // S20, S21: times are whole seconds, so what is seen in the middle of a second counts from the next one. Else each wait would be up to a second too short.
+    #[tokio::test]
+    async fn what_is_gone_counts_from_the_next_second() {
+        let context = Arc::into_inner(Stub::new().context()).unwrap();
+        let clock = Clock::new(1000, {
+            let first = AtomicBool::new(true);
+            move || Duration::from_millis(if first.swap(false, SeqCst) { 0 } else { 5001 })
+        });
+        let cluster = Arc::new(Together { all: Barrier::new(1), nodes: false });
+        let (ctx, record) = (Arc::new(Context { clock: Arc::new(clock), cluster, ..context }), ran(1));
+        assert_eq!(gone(&ctx, "g", &[], &record), BTreeMap::from([("u".to_owned(), 1006)]));
         let read = read(&ctx, &[], &record, None).await.map_err(|error| error.to_string());
-        assert_eq!(read.map(|found| found.nodes.map(|nodes| nodes.len())), Ok(Some(NODES_AT_ONCE)));
+        assert_eq!(read.map(|found| found.deleted), Ok(BTreeMap::from([("n0".to_owned(), 1006)])));
     }
 
     fn on(node: &str, phase: Phase) -> Member {
