@@ -93,8 +93,8 @@ pub struct Oracles {
     decided: BTreeMap<String, i64>,
     /// Tokens of intents that went with a status that somebody removed: nobody closed them.
     forgotten: BTreeSet<String>,
-    /// Tokens whose programs started.
-    started: BTreeSet<String>,
+    /// Tokens whose programs started, and when.
+    started: BTreeMap<String, i64>,
     /// The token that opened a term of a group.
     opened: BTreeMap<(String, u64), String>,
     /// Containers in which the last command failed.
@@ -248,7 +248,7 @@ pub fn is_question(token: &str) -> bool {
 /// A program starts in the pod of that UID.
 pub fn starts(state: &mut State, uid: &str, token: &str) {
     state.note(&(uid, token));
-    if !state.oracles.started.insert(token.to_owned()) {
+    if state.oracles.started.insert(token.to_owned(), state.now).is_some() {
         state.breaks("S1 S5 S50", format!("the program of {token} starts twice"));
     }
     if is_question(token) {
@@ -433,8 +433,9 @@ pub fn deletes(state: &mut State, pod: &str) {
     // Who works by itself is not stopped before it leaves.
     let leaves = machine.is_passive && state.groups.get(&machine.group).is_some_and(|group| !is_desired(group, pod));
     let seems = passive::may_seem_unwell(state, uid, machine);
-    let is_well =
-        serves && !leaves && !seems && state.is_up(&machine.node) && !state.oracles.failed.contains(&machine.container);
+    let excused =
+        leaves || seems || state.oracles.failed.contains(&machine.container) || treats::just_began(state, uid);
+    let is_well = serves && !excused && state.is_up(&machine.node);
     let role = machine.app.role;
     if is_update {
         updates::replaces(state, pod, is_well);

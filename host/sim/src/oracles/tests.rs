@@ -248,6 +248,27 @@ async fn the_deletion_of_what_is_well_is_seen() {
 }
 
 #[tokio::test]
+async fn a_command_that_nobody_remembers_is_no_fault_of_who_deletes_at_that_moment() {
+    let deleted_after = |seconds, is_lost| {
+        let world = two([Role::Primary, Role::Stopped], record(1, &[intent("secondary-1-a", "db-1", 1)]));
+        if is_lost {
+            world.lock().groups.values_mut().for_each(|group| group.status = None);
+            write(&world, record(1, &[]));
+        }
+        let mut state = world.lock();
+        starts(&mut state, "uid of db-1", "secondary-1-a");
+        state.machines.get_mut("uid of db-1").into_iter().for_each(|machine| machine.app.role = Role::Secondary);
+        state.now += seconds;
+        deletes(&mut state, "db-1");
+        std::mem::take(&mut state.broken)
+    };
+    assert_eq!(deleted_after(0, true), [""; 0]);
+    let broken = ["S19: db-1 is deleted, serves as Secondary and is well"];
+    assert_eq!(deleted_after(2, true), broken, "its role could be read since");
+    assert_eq!(deleted_after(0, false), broken, "the record says that the command is open");
+}
+
+#[tokio::test]
 async fn the_deletion_of_what_goes_with_its_group_is_none() {
     let world = two([Role::Primary, Role::Stopped], record(1, &[]));
     let uid = world.lock().groups["db"].uid().unwrap_or_default();

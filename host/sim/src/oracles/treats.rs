@@ -1,5 +1,5 @@
 //! Treatments: a member is stopped or its pod deleted only when something failed in it, and after some of them only after a pause (S19).
-use super::Noted;
+use super::{Noted, Oracles};
 use crate::faults::Fault;
 use crate::world::State;
 use tanist_core::contract::Role;
@@ -48,4 +48,13 @@ pub fn spoils(state: &mut State, container: &str) {
 pub fn forgives(state: &mut State, name: &str) {
     let is_meant = |member: &String| member == name || member.rsplit_once('-').is_some_and(|(group, _)| group == name);
     state.oracles.treated.retain(|member, _| !is_meant(member));
+}
+
+/// Whether a command starts in the pod of that UID at this moment, and went with a status that somebody removed: who decides now knows only that the member was stopped, and
+/// nothing can say that a command is on its way (seed 72007873).
+pub(super) fn just_began(state: &State, uid: &str) -> bool {
+    let Oracles { noted, forgotten, started, .. } = &state.oracles;
+    let is_for = |token: &&String| noted.get(*token).is_some_and(|noted| noted.pod_uid == uid);
+    let began = |token: &String| started.get(token).is_some_and(|at| at.saturating_add(1) >= state.now);
+    forgotten.iter().filter(is_for).any(began)
 }
