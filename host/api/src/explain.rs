@@ -21,7 +21,7 @@ pub struct Unobserved(pub String);
 pub struct Explanation<'g> {
     /// The group, with its members, whose rows are shown as they are.
     pub view: View<'g>,
-    /// Its state: how many members are in their role, who leads, the term, the policies.
+    /// Its state: how many members are in their role, who leads, the term, the policies, and of which version the data is if the group has one.
     pub state: String,
     /// That the status is about an older spec. `None`: it is about the present one.
     pub behind: Option<String>,
@@ -97,8 +97,9 @@ pub fn explain(group: &ReplicaGroup, now: Timestamp) -> Result<Explanation<'_>, 
 
 fn state(view: &View<'_>) -> String {
     let primaries = view.primaries().join(", ");
+    let version = view.version().map(|version| format!(", data of version {version}")).unwrap_or_default();
     format!(
-        "{}: {} members in their role, primary {}, term {}, policy {}",
+        "{}: {} members in their role, primary {}, term {}, policy {}{version}",
         view.name(),
         view.in_role().unwrap_or("0"),
         if primaries.is_empty() { "none" } else { &primaries },
@@ -197,7 +198,12 @@ mod tests {
     fn a_status_is_said_in_sentences() {
         let group = examples::troubled().unwrap();
         let said = explain(&group, now()).unwrap();
-        assert_eq!(said.state, "shop/db: 1/2 members in their role, primary db-1, term 4, policy sequence 0.1.0");
+        let state = "shop/db: 1/2 members in their role, primary db-1, term 4, policy sequence 0.1.0";
+        assert_eq!(said.state, state);
+        let mut of_17 = group.clone();
+        of_17.status.get_or_insert_default().version = Some("17".into());
+        let state = format!("{state}, data of version 17");
+        assert_eq!(explain(&of_17, now()).map(|said| said.state).ok(), Some(state));
         let behind = "The spec has changed: it is at generation 3, what follows is about 2.";
         assert_eq!(said.behind.as_deref(), Some(behind));
         let problems: Vec<_> = said.problems.iter().map(ToString::to_string).collect();

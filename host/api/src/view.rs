@@ -66,6 +66,11 @@ impl<'g> View<'g> {
         self.status?.columns.policies.as_deref()
     }
 
+    /// Of which version of the application the data is, if the group has one.
+    pub fn version(&self) -> Option<&'g str> {
+        self.status?.version.as_deref()
+    }
+
     /// The members, by ordinal.
     pub fn members(&self) -> &'g [MemberStatus] {
         self.status.map(|s| s.members.as_slice()).unwrap_or_default()

@@ -162,6 +162,7 @@ fn gather(observed: &Observed, plan: &Plan, outcome: &Outcome) -> Vec<News> {
         news.extend(noted(what).map(|transition| given_up(transition, reason, action)));
     }
     news.extend(noted(record::Event::Activated).map(activated));
+    news.extend(noted(record::Event::Upgraded).map(upgraded));
     news.extend(plan.noted(&observed.snapshot.record).filter_map(of_switchover));
     news.extend(of_policies(plan));
     news
@@ -245,6 +246,13 @@ fn activated(transition: &Transition) -> News {
     let note = format!("{} is the active member: {detail}", name_of(transition));
     let (member, action) = (transition.member.clone(), "activate".into());
     News { kind: EventType::Normal, reason: "Activated", action, member, note }
+}
+
+fn upgraded(transition: &Transition) -> News {
+    let detail = transition.detail.clone().unwrap_or_default();
+    let note = format!("{} converted the data {detail}", name_of(transition));
+    let (member, action) = (transition.member.clone(), "upgrade".into());
+    News { kind: EventType::Normal, reason: "Upgraded", action, member, note }
 }
 
 /// The news about the end of a switchover. `None`: the transition is about something else.
@@ -348,6 +356,22 @@ mod tests {
         publish(&ctx, &observed, &plan, &outcome, &reverted);
         let told: Vec<_> = std::iter::from_fn(|| outbox.try_recv().ok()).filter_map(|(event, _)| event.note).collect();
         assert_eq!(told, reverted[..NEWS]);
+    }
+
+    // Major versions: `kubectl describe` says that the data was converted, on which member, and from which version to which.
+    #[test]
+    fn a_conversion_is_told() {
+        let snapshot = Scene::new(2).observed().clone();
+        let object = Arc::new(tanist_api::examples::group(&json!({})).unwrap());
+        let mut plan = Plan::new(snapshot.record.clone());
+        let detail = Some("from version 15 to 17".to_owned());
+        plan.record.note(snapshot.now, record::Event::Upgraded, Some(&"db-1".into()), detail);
+        let observed = Observed { object: object.clone(), snapshot, pods: None, template: None, unreadable: None };
+        let outcome = Outcome { object, recorded: true, done: Vec::new(), errors: Vec::new() };
+        let told: Vec<_> =
+            gather(&observed, &plan, &outcome).into_iter().map(|n| (n.reason, n.member, n.note)).collect();
+        let note = "db-1 converted the data from version 15 to 17".to_owned();
+        assert_eq!(told, [("Upgraded", Some("db-1".into()), note)]);
     }
 
     #[tokio::test]

@@ -104,7 +104,7 @@ fn is_wide(asked: &Status) -> bool {
 fn heads(asked: &Status) -> Vec<&'static str> {
     let place = asked.all_namespaces.then_some("NAMESPACE");
     let always = ["NAME", "READY", "PRIMARY", "MEMBERS", "POLICY", "TERM", "REASON", "AGE"];
-    let wide = is_wide(asked).then_some(["SINCE", "AWAITED", "MESSAGE"]);
+    let wide = is_wide(asked).then_some(["VERSION", "SINCE", "AWAITED", "MESSAGE"]);
     place.into_iter().chain(always).chain(wide.into_iter().flatten()).collect()
 }
 
@@ -127,6 +127,7 @@ fn row(view: &View<'_>, asked: &Status, now: Timestamp) -> Vec<Cell> {
     ]);
     if is_wide(asked) {
         let reasons: Vec<_> = view.waits().iter().map(|w| w.reason.as_str()).collect();
+        row.push(Cell::optional(view.version()));
         row.push(Cell::plain(ready.map(|c| age(c.last_transition_time.0, now)).unwrap_or_default()));
         row.push(Cell::plain(reasons.join(",")));
         row.push(Cell::optional(ready.map(|c| c.message.as_str())));
@@ -308,6 +309,7 @@ mod tests {
                 "lastTransitionTime": "2026-01-01T00:03:07Z"
             }],
             "primaries": null, "columns": {"primaries": null, "members": "0/2"},
+            "version": "17",
             "awaiting": [{"reason": "MayBePrimary", "message": "m"}, {"reason": "PodsNotRunning", "message": "n"}]
         }})
     }
@@ -332,8 +334,8 @@ db     True    db-1      2/2       sequence   4      AllMembersInRole   3m12s
         assert_eq!(text(&asked(&[], None), &well), narrow);
         let lost = example(&waits());
         let wide = "\
-NAME   READY   PRIMARY   MEMBERS   POLICY     TERM   REASON      AGE     SINCE   AWAITED                       MESSAGE
-db     False   -         0/2       sequence   4      NoPrimary   3m12s   5s      MayBePrimary,PodsNotRunning   0 of 1 primaries serve
+NAME   READY   PRIMARY   MEMBERS   POLICY     TERM   REASON      AGE     VERSION   SINCE   AWAITED                       MESSAGE
+db     False   -         0/2       sequence   4      NoPrimary   3m12s   17        5s      MayBePrimary,PodsNotRunning   0 of 1 primaries serve
 ";
         assert_eq!(text(&asked(&["db"], Some(Output::Wide)), &lost), wide);
         let all = Status { all_namespaces: true, ..asked(&[], None) };
