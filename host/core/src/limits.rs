@@ -31,6 +31,9 @@ pub const UNKNOWN_STREAK: u32 = 3;
 /// Transitions in the record's history, which policies see.
 pub const HISTORY: usize = 64;
 
+/// Members whose last removal stays in the history, however much happens after it, and likewise their last stop (B29).
+pub const LAST_ENDS: usize = 8;
+
 /// Bytes of a reason that users see; longer texts are cut.
 pub const REASON_BYTES: usize = 256;
 

@@ -312,12 +312,25 @@ impl Record {
         self.last_primaries.iter().chain(self.members.values().filter_map(|member| member.ran.as_ref()))
     }
 
-    /// Adds an entry to the history and drops the oldest ones beyond the limit.
+    /// Adds an entry to the history and drops the oldest ones beyond the limit, but not those of the last ends of members: others rest after them, for as long as a day (B29).
     pub fn note(&mut self, at: Timestamp, what: Event, member: Option<&MemberName>, detail: Option<String>) {
         let detail = detail.map(|text| cut(&text));
         self.history.push(Transition { at, what: what.word().into(), member: member.cloned(), detail });
-        let surplus = self.history.len().saturating_sub(limits::HISTORY);
-        self.history.drain(..surplus);
+        while self.history.len() > limits::HISTORY {
+            let kept = self.last_ends();
+            let oldest = (0..self.history.len()).find(|at| !kept.contains(at));
+            self.history.remove(oldest.unwrap_or(0));
+        }
+    }
+
+    /// Where in the history the last ends of members are: their removals, and their stops. Of each kind as many as members may fail at a time while another one rests.
+    fn last_ends(&self) -> BTreeSet<usize> {
+        let of_kind = |kind: Event| {
+            let mut seen = BTreeSet::new();
+            let all = self.history.iter().enumerate().rev().filter(move |(_, past)| kind.is(&past.what));
+            all.filter(move |(_, past)| seen.insert(past.member.clone())).map(|(at, _)| at).take(limits::LAST_ENDS)
+        };
+        of_kind(Event::MemberRemoved).chain(of_kind(Event::Stopped)).collect()
     }
 
     /// The member that was last confirmed as primary: that of the highest term, and in it the latest. `None`: none was, or several may be the one.

@@ -154,6 +154,13 @@ const GIVEN_UP: [(record::Event, &str, &str); 3] = [
     (record::Event::RecoveryRefused, "RecoveryRefused", "recover"),
 ];
 
+/// Transitions of the members of an application whose members agree, each with the reason of its event and what the application did.
+const RESIZED: [(record::Event, &str, &str); 3] = [
+    (record::Event::MemberAdded, "MemberAdded", "is a member now"),
+    (record::Event::MemberRemoved, "MemberRemoved", "is no member any more"),
+    (record::Event::MemberPromoted, "MemberPromoted", "has a vote now"),
+];
+
 fn gather(observed: &Observed, plan: &Plan, outcome: &Outcome) -> Vec<News> {
     let mut news: Vec<News> = outcome.done.iter().filter_map(|action| of_action(action, plan)).collect();
     let noted = |event: record::Event| plan.noted(&observed.snapshot.record).filter(move |t| event.is(&t.what));
@@ -163,6 +170,9 @@ fn gather(observed: &Observed, plan: &Plan, outcome: &Outcome) -> Vec<News> {
     }
     news.extend(noted(record::Event::Activated).map(activated));
     news.extend(noted(record::Event::Upgraded).map(upgraded));
+    for (what, reason, did) in RESIZED {
+        news.extend(noted(what).map(|transition| resized(transition, reason, did)));
+    }
     news.extend(plan.noted(&observed.snapshot.record).filter_map(of_switchover));
     news.extend(of_policies(plan));
     news
@@ -246,6 +256,11 @@ fn activated(transition: &Transition) -> News {
     let note = format!("{} is the active member: {detail}", name_of(transition));
     let (member, action) = (transition.member.clone(), "activate".into());
     News { kind: EventType::Normal, reason: "Activated", action, member, note }
+}
+
+fn resized(transition: &Transition, reason: &'static str, did: &str) -> News {
+    let note = format!("{} {did}", name_of(transition));
+    News { kind: EventType::Normal, reason, action: "resize".into(), member: transition.member.clone(), note }
 }
 
 fn upgraded(transition: &Transition) -> News {
@@ -358,20 +373,32 @@ mod tests {
         assert_eq!(told, reverted[..NEWS]);
     }
 
-    // Major versions: `kubectl describe` says that the data was converted, on which member, and from which version to which.
-    #[test]
-    fn a_conversion_is_told() {
+    /// What is told of a round that noted this about db-1.
+    fn told(what: record::Event, detail: Option<&str>) -> Vec<(&'static str, Option<MemberName>, String)> {
         let snapshot = Scene::new(2).observed().clone();
         let object = Arc::new(tanist_api::examples::group(&json!({})).unwrap());
         let mut plan = Plan::new(snapshot.record.clone());
-        let detail = Some("from version 15 to 17".to_owned());
-        plan.record.note(snapshot.now, record::Event::Upgraded, Some(&"db-1".into()), detail);
+        plan.record.note(snapshot.now, what, Some(&"db-1".into()), detail.map(str::to_owned));
         let observed = Observed { object: object.clone(), snapshot, pods: None, template: None, unreadable: None };
         let outcome = Outcome { object, recorded: true, done: Vec::new(), errors: Vec::new() };
-        let told: Vec<_> =
-            gather(&observed, &plan, &outcome).into_iter().map(|n| (n.reason, n.member, n.note)).collect();
+        gather(&observed, &plan, &outcome).into_iter().map(|news| (news.reason, news.member, news.note)).collect()
+    }
+
+    // Major versions: `kubectl describe` says that the data was converted, on which member, and from which version to which.
+    #[test]
+    fn a_conversion_is_told() {
         let note = "db-1 converted the data from version 15 to 17".to_owned();
+        let told = told(record::Event::Upgraded, Some("from version 15 to 17"));
         assert_eq!(told, [("Upgraded", Some("db-1".into()), note)]);
+    }
+
+    // D4, D5: and how the members of an application change whose members agree.
+    #[test]
+    fn changes_of_the_members_are_told() {
+        let told = |what| told(what, None).into_iter().map(|(reason, _, note)| (reason, note)).collect::<Vec<_>>();
+        assert_eq!(told(record::Event::MemberAdded), [("MemberAdded", "db-1 is a member now".into())]);
+        assert_eq!(told(record::Event::MemberRemoved), [("MemberRemoved", "db-1 is no member any more".into())]);
+        assert_eq!(told(record::Event::MemberPromoted), [("MemberPromoted", "db-1 has a vote now".into())]);
     }
 
     #[tokio::test]

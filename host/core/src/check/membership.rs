@@ -1,5 +1,5 @@
 //! Who may be started, added and removed where the members of the application agree (docs/rules.md, "Membership"). Policies choose the order and the number of members; none can break these rules.
-use super::leave::{others_first, removals_rest};
+use super::leave::{others_first, removals_rest, works};
 use super::{Held, Rule, Violation, broken, broken_by, can_take_command, retry_allowed, role_is, sole_primary};
 use crate::contract::{MemberName, Position, Role};
 use crate::limits;
@@ -449,8 +449,10 @@ pub fn remove(s: &Snapshot, agreed: &Agreed, target: &MemberName) -> Held {
         return Err(broken_by(Rule::NotSurplus, target, "it is desired, and has its identity"));
     }
     // What was half added, or is not well, is in the way of the others. One that lost its volume is stopped, so it is not well.
-    let is_well = entry.is_started() && entry.is_voter() && agreed.healthy_voters(group).contains(target);
-    if is_well {
+    // One that is in its role is well, also if a list could not be had from it in time, or calls it unhealthy.
+    let is_in_role = s.member(target).is_some_and(|member| works(s, member));
+    let is_well = is_in_role || agreed.healthy_voters(group).contains(target);
+    if is_well && entry.is_started() && entry.is_voter() {
         s.member(target).map_or(Ok(()), |member| others_first(s, member))?;
         removals_rest(s, target)?;
     }

@@ -83,5 +83,9 @@ fn settled(s: &Snapshot, progress: &str) -> Option<Condition> {
             &format!("{progress}, {} is no member yet: {waits}", member.name),
         );
     }
+    // Nothing shows a change, and nobody can say that there is none.
+    if let Said::Nothing(Some(why)) = membership::said(s) {
+        return condition(Truth::Unknown, Finding::MembersUnknown, &format!("{progress} by the last list; {why}"));
+    }
     condition(Truth::False, Finding::ReplicasMatchSpec, progress)
 }

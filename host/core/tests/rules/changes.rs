@@ -136,6 +136,11 @@ fn the_condition_says_how_far_it_is() {
     let mut split = agreeing(3).observe();
     split.lists.get_mut(&db(1)).unwrap().list.as_mut().unwrap().cluster = "another".into();
     assert!(said(&split).unwrap().starts_with("Unknown MembersUnknown"));
+    let mut silent = agreeing(3).observe();
+    silent.lists.values_mut().for_each(|heard| heard.list = Err("exit code 1".into()));
+    let unread =
+        "Unknown MembersUnknown: 3 of 3 members by the last list; the list of db-0 cannot be read: exit code 1";
+    assert_eq!(said(&silent).as_deref(), Some(unread));
     let mut plain = agreeing(3).observe();
     plain.group.commands.membership = None;
     assert_eq!(said(&plain), None);

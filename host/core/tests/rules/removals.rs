@@ -8,7 +8,8 @@ use super::resize::relist;
 use tanist_core::check::{Rule, demote_member, removals_rest, remove_member, start};
 use tanist_core::contract::{Phase, Position, Role};
 use tanist_core::examples::Scene;
-use tanist_core::record::{Event, Verb};
+use tanist_core::limits;
+use tanist_core::record::{Event, Record, Verb};
 use tanist_core::snapshot::Snapshot;
 
 /// db-2 of three members leaves, and `who` was noted to have left, or stopped, so many seconds ago.
@@ -33,6 +34,32 @@ fn whoever_leaves_waits_after_the_one_before() {
     assert_eq!(rested(1, 59, 2), (Ok(()), Ok(())), "db-1 stays");
     assert_eq!(rested(3, 59, 0), (Ok(()), Ok(())), "all leave");
     assert_eq!(rested(2, 59, 2), (Ok(()), Ok(())), "it started again by itself");
+}
+
+// B29: the rest may last a day, and much may happen in it.
+#[test]
+fn the_rest_outlives_a_full_history() {
+    for end in [Event::Stopped, Event::MemberRemoved] {
+        let mut s = after(World::settled(10_000).observe(), end, 3, 50);
+        if end == Event::MemberRemoved {
+            s.group.commands.membership = agreeing(3).observe().group.commands.membership;
+        }
+        for ago in (0..49).rev().flat_map(|ago| [ago; 4]) {
+            s.record.note(s.now - ago, Event::Stopped, Some(&db(1)), None);
+            s.record.note(s.now - ago, Event::CommandFailed, Some(&db(1)), None);
+        }
+        assert_eq!(s.record.history.len(), limits::HISTORY);
+        assert_eq!(removals_rest(&s, &db(2)).map_err(|why| why.until), Err(Some(s.now + 10)), "{end}");
+    }
+}
+
+// Of the ends only the last few stay: the history goes on.
+#[test]
+fn ends_do_not_fill_the_history() {
+    let mut record = Record::default();
+    (0..200).for_each(|at| record.note(i64::from(at), Event::Stopped, Some(&db(at)), None));
+    let first = record.history.iter().map(|past| past.at).min();
+    assert_eq!((record.history.len(), first), (limits::HISTORY, Some(136)));
 }
 
 // S23: a primary that clients do not reach, or of an older term, is stopped at once: it is primary beside those that serve.
@@ -75,6 +102,16 @@ fn where_members_agree_the_removal_waits() {
     ill.members[2].reading.role = Role::Stopped;
     ill.lists.remove(&db(2));
     assert_eq!(remove(&ill, 2), None);
+
+    // In its role it is well, also if one list calls it unhealthy, or its own cannot be had in time.
+    let mut slow = after(s.clone(), Event::MemberRemoved, 3, 1);
+    slow.lists.remove(&db(2));
+    assert_eq!(remove(&slow, 2), Some(Rule::ChangedRecently));
+    let mut called = after(s.clone(), Event::MemberRemoved, 3, 1);
+    for heard in called.lists.values_mut() {
+        heard.list.as_mut().unwrap().entries[2].healthy = false;
+    }
+    assert_eq!(remove(&called, 2), Some(Rule::ChangedRecently));
 
     // db-3 was removed after db-2, as one that was half added is: db-2 has left already, so its stop waits for nobody.
     let removed = after(s.clone(), Event::MemberRemoved, 2, 2);
