@@ -18,7 +18,7 @@ use std::io::Write;
 use std::time::Duration;
 
 /// Of a pod that was deleted by force: its grace, and for how long its node has to be Ready then, in seconds.
-const PROOF: i64 = 80 + 30;
+const PROOF: i64 = 80 + 90;
 
 impl Play {
     /// Looks at what is there, writes the row, and judges.

@@ -50,7 +50,7 @@ fn a_secondary_takes_over_with_every_row() -> Outcome {
 
         // Without grace nothing shows that the old processes ended: the node has to stay Ready (docs/rules.md, "Over").
         group.member(third).delete(Some(0)).await?;
-        let fourth = led_by_another(&group, third, 120).await?;
+        let fourth = led_by_another(&group, third, 180).await?;
         group.rows(7).await?;
         let leads = format!("register-{fourth}");
         until("the Services follow", 60, async || Ok(behind(stage, "register-rw").await? == leads)).await?;
@@ -66,7 +66,7 @@ fn a_secondary_takes_over_with_every_row() -> Outcome {
 }
 
 // S5, docs/rules.md, "Over": a container that ended and was started again in the same pod proves nothing about that pod later: after a forced
-// deletion the node has to stay Ready for 30 s and the pod's grace.
+// deletion the node has to stay Ready for 90 s and the pod's grace.
 #[test]
 fn a_restarted_container_is_no_proof_for_ever() -> Outcome {
     play("restarted").run(async |stage| {
@@ -89,11 +89,11 @@ fn a_restarted_container_is_no_proof_for_ever() -> Outcome {
         // All of it is on one machine: one clock.
         let deleted = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
         group.member(0).delete(Some(0)).await?;
-        led_by_another(&group, 0, 120).await?;
+        led_by_another(&group, 0, 180).await?;
         let promoted = last_promotion(&group).await?;
         // Unless the old container itself said that it was stopped, while its kubelet ended it.
         let proofs = proofs_since(&group.get().await?, "register-0", deleted.as_secs());
-        let least = deleted + Duration::from_secs(30 + 5);
+        let least = deleted + Duration::from_secs(90 + 5);
         ensure!(promoted >= least || proofs == ["its status says stopped"], "promoted after {proofs:?}");
         group.rows(3).await
     })

@@ -62,6 +62,7 @@ pub fn snapshot(case: &Case) -> Snapshot {
         evidence: BTreeMap::new(),
         nodes: Some(nodes),
         ended: BTreeSet::new(),
+        nodes_at: case.now,
         deleted_nodes: BTreeMap::new(),
         gone_pods: BTreeMap::new(),
         lists: BTreeMap::new(),

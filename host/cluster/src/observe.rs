@@ -318,6 +318,8 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
         members,
         evidence: questions::Evidences::new(),
         nodes,
+        // From before they were read.
+        nodes_at: now,
         deleted_nodes,
         lists: BTreeMap::new(),
         answers: BTreeMap::new(),

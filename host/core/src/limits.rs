@@ -1,8 +1,11 @@
 //! Every number of the core in one place, each with its reason.
 
-/// Seconds that a node has to stay Ready after a pod vanished before the pod's processes count as over (docs/rules.md, "Over"): three times the
-/// period in which the kubelet ends processes of pods that the API server no longer knows.
-pub const NODE_PROOF_SECONDS: i64 = 30;
+/// Seconds that a kubelet is given to hear that the API server no longer knows a pod, before the pod's grace begins: three times the period in which it compares (docs/rules.md, "Over").
+pub const KUBELET_SECONDS: i64 = 30;
+
+/// Seconds after which a node that is shown as Ready has reported in between (docs/rules.md, "Over"). Kubernetes shows one as Ready for up to 55 s although it does not report: 50 s since
+/// 1.32, and it looks every 5 s.
+pub const READY_LAG_SECONDS: i64 = 60;
 
 /// Seconds within which `status` has to show the intended role after a command exited 0. A daemon needs a moment until it answers; after this
 /// time the command counts as failed (docs/safety.md, S4).

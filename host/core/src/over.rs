@@ -125,16 +125,18 @@ fn prove_vanished_over(s: &Snapshot, last: &LastPrimary) -> Result<&'static str,
     }
     // Afterwards a forced deletion cannot be told from a normal one, so the grace period is always waited for.
     // A process that noted the time before this one began may have had a wrong clock, so the whole wait is this process's own (docs/safety.md, S28).
-    let from = s.counts_from(gone_since(s, last)).max(node.since);
-    let waited = from.saturating_add(limits::NODE_PROOF_SECONDS).saturating_add(i64::from(last.grace));
-    let until = waited.max(node.seen.saturating_add(limits::NODE_PROOF_SECONDS));
-    if s.now >= until {
+    let gone = s.counts_from(gone_since(s, last));
+    // From then on it is known that the kubelet reported after the pod went, or has come back since, so that it hears of it.
+    let reported = gone.saturating_add(limits::READY_LAG_SECONDS).max(node.since).max(node.seen);
+    let until = reported.saturating_add(limits::KUBELET_SECONDS).saturating_add(i64::from(last.grace));
+    // Members are asked after the nodes were read, which takes time in which a node may have become silent.
+    if s.nodes_at.min(s.now) >= until {
         return Ok("its pod is gone and its node stayed Ready");
     }
     let why = format!(
         "the pod of {} is gone; its node has to stay Ready for {} s more",
         last.member,
-        until.saturating_sub(s.now)
+        until.saturating_sub(s.now).max(1)
     );
     Err(NotOver { why, until: Some(until) })
 }
@@ -165,7 +167,7 @@ pub fn is_gone_unproven(s: &Snapshot, member: &MemberName) -> bool {
 fn prove_over_without_node(s: &Snapshot, last: &LastPrimary, node: &str) -> Result<&'static str, NotOver> {
     // Before the deletion the node may have been cut off, and stored times may come from a clock that stepped. So what this process saw itself counts.
     let seen = s.deleted_nodes.get(node).copied().unwrap_or(s.now);
-    let wait = limits::NODE_PROOF_SECONDS.saturating_add(i64::from(last.grace));
+    let wait = limits::KUBELET_SECONDS.saturating_add(i64::from(last.grace));
     // The kubelet only learns of the pod's deletion when that happens, however long ago its node was deleted.
     let until = gone_since(s, last).max(seen).saturating_add(wait);
     if s.now >= until {

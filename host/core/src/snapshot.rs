@@ -47,6 +47,8 @@ pub struct Snapshot {
     pub evidence: BTreeMap<String, Evidence>,
     /// The nodes of members and last primaries, by name. Absent: the operator may not read nodes.
     pub nodes: Option<BTreeMap<String, Node>>,
+    /// When the nodes were read, in seconds since 1970: at that time, or later.
+    pub nodes_at: Timestamp,
     /// Since when this process has seen that a node of a member or a last primary does not exist, in seconds since 1970.
     pub deleted_nodes: BTreeMap<String, Timestamp>,
     /// Since when this process has seen without a break that the pod of a last primary does not exist, by its UID, in seconds since 1970. Another process may have noted that earlier, by a clock that was wrong.

@@ -30,7 +30,8 @@ use std::time::Duration;
 use tanist_api::{self as api, ReplicaGroup};
 use tanist_cluster::crash;
 use tanist_cluster::observe::{config, every_container_ended};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
 /// How many rounds of different groups run at the same time.
@@ -81,22 +82,41 @@ pub async fn run(settings: Run, reach: &Reach) -> anyhow::Result<()> {
     tokio::spawn(async move { loader.policies.run().await });
     let reader = ctx.clone();
     tokio::spawn(async move { handover::read_on(&reader).await });
+    lead(&ctx, &mut lease, &mut terminate, serving, woken).await?;
+    if !ctx.settings.no_lease {
+        lease.release().await;
+    }
+    Ok(())
+}
+
+/// Leads until the process is told to end, and then until no command runs any more.
+///
+/// # Errors
+/// Why it cannot lead any more.
+async fn lead(
+    ctx: &Arc<Context>,
+    lease: &mut Leadership,
+    terminate: &mut Signal,
+    serving: JoinHandle<anyhow::Result<()>>,
+    woken: mpsc::UnboundedReceiver<ObjectRef<ReplicaGroup>>,
+) -> anyhow::Result<()> {
     let keep = async {
         let why = if ctx.settings.no_lease { future::pending().await } else { lease.hold().await };
         crash::lost().await;
         why
     };
+    tokio::pin!(keep);
     tokio::select! {
-        why = keep => anyhow::bail!("leadership is lost: {why}"),
+        why = &mut keep => anyhow::bail!("leadership is lost: {why}"),
         _ = terminate.recv() => {}
         served = serving => anyhow::bail!("failed to serve health and metrics on {}{}", ctx.settings.listen, cause(served)),
         () = watch_all(ctx.clone(), woken) => anyhow::bail!("every watch ended"),
     }
-    close(&ctx).await;
-    if !ctx.settings.no_lease {
-        lease.release().await;
+    // Until the last command has ended no other process may lead: only this one hears how it ends.
+    tokio::select! {
+        why = keep => anyhow::bail!("leadership is lost while commands end: {why}"),
+        () = close(ctx) => Ok(()),
     }
-    Ok(())
 }
 
 /// Why a task ended that should run for ever.

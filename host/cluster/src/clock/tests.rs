@@ -141,6 +141,7 @@ pub fn snapshot(now: Timestamp, node: Node) -> Snapshot {
         evidence: BTreeMap::from([("t".to_owned(), Evidence::Unknown("the stream broke".into()))]),
         nodes: Some(BTreeMap::from([("n1".to_owned(), node)])),
         ended: BTreeSet::new(),
+        nodes_at: now,
         deleted_nodes: BTreeMap::new(),
         gone_pods: BTreeMap::new(),
         lists: BTreeMap::new(),
@@ -240,15 +241,15 @@ fn a_step_of_a_clock_proves_nothing_and_blocks_nothing() {
             judged(&clock, began, &hints, &stored)
         };
         assert_eq!(at(1), (false, false), "{ours} {servers}");
-        assert_eq!(at(59), (false, false), "{ours} {servers}");
-        assert_eq!(at(60), (true, false), "{ours} {servers}: the node reported for 30 s, and the grace is over");
+        assert_eq!(at(119), (false, false), "{ours} {servers}");
+        assert_eq!(at(120), (true, false), "{ours} {servers}: the node reported for 90 s, and the grace is over");
         assert_eq!(at(959), (true, false), "{ours} {servers}");
         assert_eq!(at(960), (true, true), "{ours} {servers}: 900 s after the deadline");
     }
 }
 
 // S28: a process that starts after a step reads times of another clock. If its clock is ahead, it proves no primary over before it has seen the
-// node report for 30 s and the grace itself, and deletes no pod before it has waited for the command itself. If its clock is behind, it waits as long as the first
+// node report for 90 s and the grace itself, and deletes no pod before it has waited for the command itself. If its clock is behind, it waits as long as the first
 // process would have, and no longer.
 #[test]
 fn a_step_before_an_operators_start_is_no_proof_and_no_block() {
@@ -268,11 +269,11 @@ fn a_step_before_an_operators_start_is_no_proof_and_no_block() {
     assert_eq!(judged(&clock, began, &hints, &stored), (false, false), "it has not seen that node yet");
     world.pass(29);
     assert_eq!(judged(&clock, began, &hints, &stored), (false, false));
-    world.pass(30);
+    world.pass(90);
     assert_eq!(judged(&clock, began, &hints, &stored), (false, false), "nor for the whole grace");
     world.pass(1);
     assert_eq!(judged(&clock, began, &hints, &stored), (true, false));
-    world.pass(899);
+    world.pass(839);
     assert_eq!(judged(&clock, began, &hints, &stored), (true, false), "it has not seen the command for 960 s");
     world.pass(1);
     assert_eq!(judged(&clock, began, &hints, &stored), (true, true));
@@ -281,11 +282,11 @@ fn a_step_before_an_operators_start_is_no_proof_and_no_block() {
     let mut written = stored;
     written.clamp(clock.now(), began);
     assert_eq!(judged(&clock, began, &hints, &written), (false, false));
-    world.pass(59);
+    world.pass(119);
     assert_eq!(judged(&clock, began, &hints, &written), (false, false));
     world.pass(1);
     assert_eq!(judged(&clock, began, &hints, &written), (true, false));
-    world.pass(900);
+    world.pass(840);
     assert_eq!(judged(&clock, began, &hints, &written), (true, true));
 }
 

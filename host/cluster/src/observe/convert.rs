@@ -123,7 +123,7 @@ pub fn pod(
         phase_since: since(pod, ready).unwrap_or(now).min(now),
         ready: ready.is_some_and(|c| c.status == "True"),
         node: spec.and_then(|s| s.node_name.clone()).filter(|n| !n.is_empty()),
-        grace: spec.and_then(|s| s.termination_grace_period_seconds).and_then(|g| u32::try_from(g).ok()).unwrap_or(30),
+        grace: grace(pod),
         containers,
         routed: pod.labels().get(api::LABEL_ROLE).cloned(),
         outdated: revision.is_some_and(|newest| pod.labels().get(LABEL_REVISION).is_some_and(|own| own != newest)),
@@ -194,6 +194,13 @@ pub fn node(node: &Node) -> tanist_core::snapshot::Node {
         cordoned: unschedulable || taints.iter().any(|t| REMOVED_SOON.contains(t)),
         zone: zone(node, None),
     }
+}
+
+/// For how many seconds the kubelet may let the pod's processes live after its end was asked for: what the spec says, or who deleted it with more.
+fn grace(pod: &Pod) -> u32 {
+    let asked = pod.metadata.deletion_grace_period_seconds;
+    let own = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(30);
+    u32::try_from(own.max(asked.unwrap_or(0))).unwrap_or(30)
 }
 
 /// The labels of a node that say its zone: of Kubernetes from 1.17 on, and of before.
@@ -286,6 +293,19 @@ mod tests {
             super::since(&pod, ready.as_ref()).unwrap() - created
         };
         assert_eq!((since("2026-11-23T10:00:20Z"), since("2026-11-23T08:00:20Z")), (20, 0));
+    }
+
+    // S21: whoever deletes a pod may give its processes more time than its spec does. A forced deletion afterwards ends nothing.
+    #[test]
+    fn a_pod_has_the_longer_grace() {
+        let grace = |spec: Value, metadata: Value| {
+            let pod = json!({"metadata": metadata, "spec": spec});
+            super::grace(&serde_json::from_value(pod).unwrap())
+        };
+        let own = |seconds: i64| json!({"terminationGracePeriodSeconds": seconds, "containers": []});
+        let asked = |seconds: i64| json!({"deletionGracePeriodSeconds": seconds});
+        assert_eq!((grace(own(5), json!({})), grace(json!({"containers": []}), json!({}))), (5, 30));
+        assert_eq!((grace(own(5), asked(600)), grace(own(600), asked(0))), (600, 600));
     }
 
     #[test]

@@ -102,6 +102,7 @@ pub fn told(objects: Objects, now: Timestamp) -> Result<Told, Error> {
         members,
         evidence,
         nodes,
+        nodes_at: now,
         deleted_nodes,
         gone_pods: BTreeMap::new(),
         ended,

@@ -159,6 +159,7 @@ fn observed(point: Point, story: &contract::Snapshot) -> Snapshot {
         evidence: BTreeMap::new(),
         nodes: Some(story.members.iter().map(|told| node(story, told)).collect()),
         ended: BTreeSet::new(),
+        nodes_at: story.now,
         deleted_nodes: BTreeMap::new(),
         gone_pods: BTreeMap::new(),
         lists: heard.map(|heard| said_by(story, &heard)).unwrap_or_default(),

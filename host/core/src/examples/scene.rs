@@ -37,6 +37,7 @@ impl Scene {
             evidence: BTreeMap::new(),
             nodes: Some(BTreeMap::from([("node-0".to_owned(), node(None))])),
             ended: BTreeSet::new(),
+            nodes_at: NOW,
             deleted_nodes: BTreeMap::new(),
             gone_pods: BTreeMap::new(),
             lists: BTreeMap::new(),

@@ -312,6 +312,8 @@ fn update_last_primaries(s: &Snapshot, plan: &mut Plan) {
         note_other_primary(s, plan, member);
     }
     for last in &mut plan.record.last_primaries {
+        // Whoever deletes a pod may give it more time than its spec does, and a forced deletion later takes that back from nobody who has begun.
+        last.grace = s.pod(&last.pod_uid).map_or(last.grace, |(_, pod)| pod.grace.max(last.grace));
         // A pod that is seen again was not gone, so its time starts again.
         last.gone = match s.pod(&last.pod_uid) {
             Some(_) => None,

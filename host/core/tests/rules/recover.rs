@@ -177,7 +177,7 @@ fn where_members_run_is_remembered() {
     world.round(&Natural);
     assert_eq!(ran(&world, 2), before, "its pod was deleted by force, and what ran in it may run still");
     assert_eq!(world.record.member(&db(2)).ran.as_ref().unwrap().gone, Some(world.now));
-    world.now += 60;
+    world.now += 120;
     world.round(&Natural);
     assert_eq!(ran(&world, 2), None, "its node stayed Ready");
 }
@@ -299,7 +299,7 @@ fn where_a_member_ran_is_forgotten_without_the_command_too() {
     world.respawn = false;
     world.forget(2);
     world.round(&Natural);
-    world.now += 60;
+    world.now += 120;
     world.round(&Natural);
     assert_eq!(world.record.member(&db(2)).ran, None);
 }

@@ -236,6 +236,7 @@ impl World {
             members: ordinals.iter().map(|o| self.member(*o)).collect(),
             evidence,
             nodes: self.nodes_known.then(|| self.nodes.clone()),
+            nodes_at: now,
             deleted_nodes: self.deleted_nodes.clone(),
             gone_pods: BTreeMap::new(),
             ended: self.ended.clone(),
