@@ -7,7 +7,9 @@ use crate::stub::{Answer, GROUP, SET, Stub, pod};
 use http::Method;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use tanist_api::{ANNOTATION_CAUSE, ANNOTATION_CONFIG, ANNOTATION_TEMPLATE, ANNOTATION_VERSION, ReplicaGroup};
+use tanist_api::{
+    ANNOTATION_CAUSE, ANNOTATION_CONFIG, ANNOTATION_TEMPLATE, ANNOTATION_VERSION, LABEL_GROUP, ReplicaGroup,
+};
 use tanist_core::freshness::Ask;
 use tanist_core::snapshot::{Former, Snapshot};
 
@@ -67,6 +69,19 @@ async fn a_change_of_the_template_makes_all_pods_older_until_one_is_replaced() {
     assert_eq!(older(&look(&stub).await), [true, true]);
     stub.change(&pod(1), |pod| pod["metadata"]["labels"]["controller-revision-hash"] = "b".into());
     assert_eq!(older(&look(&stub).await), [true, false]);
+}
+
+// The label of a pod is changed while the template changes twice: nobody sees it, and its revision is in no note then. It is older all the same (simulator, seed 80008072).
+#[tokio::test]
+async fn a_pod_that_was_not_seen_when_the_template_changed_is_older() {
+    let stub = stub();
+    let first = look(&stub).await;
+    apply(&stub, &first, 1);
+    image(&stub, "db:2");
+    apply(&stub, &look(&stub).await, 2);
+    controller(&stub, 2, "b");
+    stub.change(&pod(0), |pod| pod["metadata"]["labels"]["controller-revision-hash"] = "in no note".into());
+    assert_eq!(older(&look(&stub).await), [true, true]);
 }
 
 // The StatefulSet of the previous release has no note, and what another version of the operator adds to the template is no change by the user.
