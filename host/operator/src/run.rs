@@ -97,7 +97,7 @@ async fn lead(
     ctx: &Arc<Context>,
     lease: &mut Leadership,
     terminate: &mut Signal,
-    serving: JoinHandle<anyhow::Result<()>>,
+    serving: JoinHandle<std::io::Result<()>>,
     woken: mpsc::UnboundedReceiver<ObjectRef<ReplicaGroup>>,
 ) -> anyhow::Result<()> {
     let keep = async {

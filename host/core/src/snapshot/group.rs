@@ -121,6 +121,14 @@ pub struct Update {
     pub config_settles: Option<Timestamp>,
 }
 
+impl Update {
+    /// Seconds that a member may take from its new pod until the next one may go: beside the time for progress those for which a healthy one is meant to wait.
+    #[must_use]
+    pub fn allowed(&self) -> i64 {
+        i64::from(self.timeout).saturating_add(i64::from(self.wait.max(self.min_uptime)))
+    }
+}
+
 /// Whether the last template that worked is stored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Former {

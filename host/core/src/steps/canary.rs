@@ -158,7 +158,8 @@ fn overdue(s: &Snapshot, canary: &Canary) -> i64 {
     let check = s.group.commands.check.as_ref().map_or(0, |command| i64::from(command.timeout));
     let update = &s.group.update;
     let overdue = canary.begun.saturating_add(i64::from(update.canary)).saturating_add(i64::from(update.timeout));
-    overdue.saturating_add(check)
+    // It counts as in its role only after `waitSeconds`.
+    overdue.saturating_add(i64::from(update.wait)).saturating_add(check)
 }
 
 /// Why the template has failed: a policy says so, or it took too long. `None`: it has not.

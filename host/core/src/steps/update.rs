@@ -301,12 +301,12 @@ pub(super) fn report_stuck(s: &Snapshot, plan: &mut Plan, left: u32) {
     }
     let known = plan.record.updating.take().filter(|known| known.left == left);
     let updating = known.unwrap_or(Updating { left, since: s.now });
-    let overdue = updating.since.saturating_add(i64::from(s.group.update.timeout));
+    let allowed = s.group.update.allowed();
+    let overdue = updating.since.saturating_add(allowed);
     plan.record.updating = Some(updating);
     if s.now < overdue {
         return plan.look_again_at(overdue);
     }
-    let timeout = s.group.update.timeout;
     let why = plan.waits.last().map(|wait| wait.message.clone()).unwrap_or_default();
-    plan.wait(Reason::UpdateStuck, None, format!("the update has made no progress for {timeout} s: {why}"));
+    plan.wait(Reason::UpdateStuck, None, format!("the update has made no progress for {allowed} s: {why}"));
 }

@@ -68,6 +68,19 @@ fn a_verdict_rests_on_what_this_process_saw() {
     assert_eq!(judged(60_000, 659, &fails), None);
 }
 
+// E32: a good template does not fail because members count as in their role only after `waitSeconds`.
+#[test]
+fn the_watch_is_longer_by_what_a_ready_member_waits() {
+    let fails = |wait: u32, seconds: i64| {
+        let mut world = watched(seconds);
+        world.group.update.wait = wait;
+        world.body(2).pod.ready = false;
+        failure(&mut world).is_some()
+    };
+    assert_eq!((fails(0, 659), fails(0, 660)), (false, true));
+    assert_eq!((fails(900, 1_559), fails(900, 1_560)), (false, true));
+}
+
 // A pod that never got a node is replaced at once: it is no reason to watch another member, which has had the template for long.
 #[test]
 fn nobody_is_watched_for_a_pod_without_a_node() {

@@ -265,6 +265,16 @@ fn progress_begins_the_time_of_an_update_anew() {
     assert_eq!(stuck(&s), (true, Some((3, s.now - 600))));
     s.record.updating = Some(Updating { left: 4, since: s.now - 600 });
     assert_eq!(stuck(&s), (false, Some((3, s.now))));
+
+    // For as long as a healthy update waits it is not stuck.
+    for (wait, min_uptime) in [(600, 0), (0, 600), (600, 60)] {
+        (s.group.update.wait, s.group.update.min_uptime) = (wait, min_uptime);
+        let mut said = |ago: i64| {
+            s.record.updating = Some(Updating { left: 3, since: s.now - ago });
+            stuck(&s).0
+        };
+        assert_eq!((said(1_199), said(1_200)), (false, true), "{wait} {min_uptime}");
+    }
 }
 
 // E5: while nobody serves, who works may be the next to lead, and only what failed is replaced, on its volume.
