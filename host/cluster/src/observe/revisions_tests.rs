@@ -7,9 +7,7 @@ use crate::stub::{Answer, GROUP, SET, Stub, pod};
 use http::Method;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use tanist_api::{
-    ANNOTATION_CAUSE, ANNOTATION_CONFIG, ANNOTATION_TEMPLATE, ANNOTATION_VERSION, LABEL_GROUP, ReplicaGroup,
-};
+use tanist_api::{ANNOTATION_CAUSE, ANNOTATION_CONFIG, ANNOTATION_TEMPLATE, ANNOTATION_VERSION, ReplicaGroup};
 use tanist_core::freshness::Ask;
 use tanist_core::snapshot::{Former, Snapshot};
 
