@@ -57,9 +57,11 @@ fn the_rest_outlives_a_full_history() {
 #[test]
 fn ends_do_not_fill_the_history() {
     let mut record = Record::default();
-    (0..200).for_each(|at| record.note(i64::from(at), Event::Stopped, Some(&db(at)), None));
-    let first = record.history.iter().map(|past| past.at).min();
-    assert_eq!((record.history.len(), first), (limits::HISTORY, Some(136)));
+    (0..70).for_each(|at| record.note(i64::from(at), Event::Stopped, Some(&db(at)), None));
+    (70..170).for_each(|at| record.note(at, Event::CommandFailed, Some(&db(0)), None));
+    let kept: Vec<i64> =
+        record.history.iter().filter(|past| Event::Stopped.is(&past.what)).map(|past| past.at).collect();
+    assert_eq!((record.history.len(), kept), (limits::HISTORY, (62..70).collect()));
 }
 
 // S23: a primary that clients do not reach, or of an older term, is stopped at once: it is primary beside those that serve.
