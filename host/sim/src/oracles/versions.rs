@@ -3,6 +3,7 @@ use crate::faults::Fault;
 use crate::world::{Machine, State};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
+use serde_json::Value;
 use tanist_api::spec::{ReplicaGroupSpec, UpgradeOn};
 use tanist_api::{ANNOTATION_VERSION, ReplicaGroup};
 use tanist_core::contract::Role;
@@ -25,6 +26,13 @@ pub fn first(version: &str) -> u64 {
 fn spec<'s>(state: &'s State, machine: &Machine) -> Option<&'s ReplicaGroupSpec> {
     let spec = state.groups.get(&machine.group).map(|group| &group.spec)?;
     spec.commands.upgrade.as_ref().map(|_| spec)
+}
+
+/// Whether the members of the group stop for a conversion of the data.
+pub(super) fn stop_all(group: &ReplicaGroup, record: &Value) -> bool {
+    let spec = &group.spec;
+    let is_due = spec.version.as_deref() != record.get("version").and_then(Value::as_str);
+    is_due && spec.commands.upgrade.is_some() && spec.update.upgrade_on == UpgradeOn::StoppedMember
 }
 
 /// Whether only converted data fits to programs of a later version.

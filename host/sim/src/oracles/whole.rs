@@ -194,6 +194,10 @@ pub fn waits_in_vain(state: &State, group: &ReplicaGroup) -> Vec<String> {
     if !remembers || !leaders.iter().any(reached) {
         return Vec::new();
     }
+    // For a conversion all stop, one after the other, and the last ones only when all can be reached (seed 112000766).
+    if record.is_some_and(|record| versions::stop_all(group, record)) {
+        return Vec::new();
+    }
     // More lead than are desired: the one that clients reach comes first, also on such a node, and nobody follows the other one (seed 33003939).
     let has_clients = |pod: &&String| reached(pod) && super::routes::leads_clients(state, pod);
     let wanted = usize::try_from(group.spec.primaries.count(group.spec.replicas)).unwrap_or(usize::MAX);

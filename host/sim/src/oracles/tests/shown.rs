@@ -93,6 +93,14 @@ async fn a_member_that_waits_beside_a_primary_is_seen() {
     assert_eq!(in_vain(&world), "");
     app(&mut world.lock(), "db-1").app.role = Role::Stopped;
     assert_eq!(in_vain(&world), "db-1 is stopped beside db-0");
+    let to = |version: Option<&str>| {
+        let mut state = world.lock();
+        let spec = &mut state.groups.get_mut("db").unwrap().spec;
+        (spec.version, spec.commands.upgrade) = (version.map(str::to_owned), spec.commands.stop.clone());
+    };
+    to(Some("2"));
+    assert_eq!(in_vain(&world), "", "all stop for a conversion");
+    to(None);
     let before = Machine { node: "n1".into(), ..machine("db-1", Role::Primary, None) };
     world.lock().machines.insert("uid of another pod of db-1".into(), before);
     assert_eq!(in_vain(&world), "", "it may still lead on a node that is not there");
