@@ -49,16 +49,16 @@ pub(super) fn replaces(state: &mut State, pod: &str, is_well: bool) {
         state.breaks("E5", format!("{pod} is replaced and well, and {waiting} waits for its image"));
         return;
     }
+    // Who is in no role is neither announced nor asked: it may wait for others that are silent (seeds 51017812, 80008472).
+    let starts = state.machine(pod).is_some_and(|machine| machine.app.role == Role::Starting);
     let is_announced = state.announced.get(&group_of(object)).is_some_and(|announced| announced.contains(pod));
-    if spec.is_some_and(|spec| spec.commands.before_update.is_some()) && !is_announced {
+    if spec.is_some_and(|spec| spec.commands.before_update.is_some()) && !starts && !is_announced {
         state.breaks("B11", format!("{pod} is replaced and well, and nobody was told"));
         return;
     }
     // The way back from a template that failed waits for nobody.
     let is_asked =
         |spec: &ReplicaGroupSpec| spec.commands.prepared.is_some() && spec.update.on_failure != OnFailure::RollBack;
-    // Who is in no role is not asked: it may wait for others that are silent (seed 51017812).
-    let starts = state.machine(pod).is_some_and(|machine| machine.app.role == Role::Starting);
     if spec.is_some_and(is_asked) && !starts && !state.prepared.contains(&object.uid().unwrap_or_default()) {
         state.breaks("C73", format!("{pod} is replaced and well, and never said that it is prepared"));
         return;
