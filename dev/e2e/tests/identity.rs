@@ -3,7 +3,7 @@ use crate::takeover::{behind, led};
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use tanist_e2e::{
-    EtcdClient, Group, Outcome, Stage, condition, counts, counts_of, kubectl, merge, play, text, until, waits,
+    EtcdClient, Group, KILL, Outcome, Stage, condition, counts, counts_of, kubectl, merge, play, text, until, waits,
 };
 
 /// What there is of a kind in the stage's namespace and belongs to the group, sorted.
@@ -170,6 +170,51 @@ fn etcd_moves_to_pods_of_its_own_under_a_client() -> Outcome {
 
 fn uid(stage: &Stage, kind: &str, name: &str) -> Result<String> {
     kubectl(&["get", kind, name, "-n", &stage.namespace, "-o", "jsonpath={.metadata.uid}"])
+}
+
+// D25: one whose start fails again and again gets a successor, which joins first; its volume stays. What happens to all is the fault of none: nobody is replaced.
+#[test]
+fn a_member_that_fails_again_and_again_gets_a_successor() -> Outcome {
+    play("failing").run(async |stage| {
+        stage.operator.grant("deploy/rbac/members").await?;
+        let mut changes = led();
+        let kind = json!({"kind": "Pods", "replaceAfterFailures": 2});
+        merge(&mut changes, json!({"members": kind, "resyncIntervalSeconds": 2}));
+        let group = stage.register(changes).await?;
+        members(stage, &group, &[0, 1, 2], 0).await?;
+        group.member(0).write(3).await?;
+        group.copied(3).await?;
+
+        group.member(1).fault("secondary", "fail").await?;
+        group.member(1).exec(&KILL).await?;
+        let is_said = |seen: &Value| waits(seen).contains("a new member comes in place of register-1");
+        group.until("that it is replaced, and why", 90, is_said).await?;
+        let seen = members(stage, &group, &[0, 2, 3], 3).await?;
+        ensure!(primary(&seen) == 0, "the lead moved for nothing: {}", primary(&seen));
+        ensure!(deletions(&seen).is_empty(), "pods were deleted before they left: {:?}", deletions(&seen));
+        ensure!(names(stage, "pvc")?.contains(&"data-register-1".to_owned()), "its volume went with it");
+        ensure!(condition(&seen, "Degraded").starts_with("False"), "{}", condition(&seen, "Degraded"));
+
+        for number in [2, 3] {
+            group.member(number).fault("secondary", "fail").await?;
+            group.member(number).exec(&KILL).await?;
+        }
+        let have_failed = |seen: &Value| [2, 3].iter().all(|number| failures(seen, *number) >= 3);
+        let seen = group.until("both to fail more often than allowed", 120, have_failed).await?;
+        ensure!(waits(&seen).contains("is to be replaced"), "{}", waits(&seen));
+        ensure!(names(stage, "pods")? == called("register", &[0, 2, 3]), "{:?}", names(stage, "pods")?);
+        for number in [2, 3] {
+            group.member(number).fault("secondary", "clear").await?;
+        }
+        members(stage, &group, &[0, 2, 3], 3).await?;
+        Ok(())
+    })
+}
+
+/// How many commands in a row failed in a member.
+fn failures(group: &Value, number: u32) -> u64 {
+    let path = format!("/status/record/members/register-{number}/failures");
+    group.pointer(&path).and_then(Value::as_u64).unwrap_or(0)
 }
 
 // D16, D20, D23: etcd under a client; the member in the middle goes after another one has joined, a lost one is repaired, and a group that got smaller grows again beside the claims that were kept.

@@ -212,6 +212,12 @@ const RULES: &[Rule] = &[
         say: "members.remove has to be empty unless members.kind is Pods: a StatefulSet removes the highest number only",
     },
     Rule {
+        at: "spec.members",
+        point_to: ".replaceAfterFailures",
+        cel: "self.kind == 'Pods' || !has(self.replaceAfterFailures) || self.replaceAfterFailures == 0",
+        say: "members.replaceAfterFailures has to be 0 unless members.kind is Pods: with a StatefulSet delete the claim and the pod of the member that fails, and it gets new ones",
+    },
+    Rule {
         at: "",
         point_to: ".spec.members.remove",
         // Without the '-' it costs half, and the API server limits that; a name of another group that begins alike names nobody.

@@ -72,6 +72,7 @@ pub fn group(object: &ReplicaGroup, domain: &str) -> Result<Group, Invalid> {
         version: spec.version.clone(),
         makes_pods: spec.members.kind == MembersKind::Pods,
         unwanted: unwanted(object),
+        replace_after: spec.members.replace_after_failures,
         zones: spec.zones.list.iter().map(|z| Zone { name: z.name.clone(), replicas: z.replicas }).collect(),
         cluster_state: cluster_state(object)?,
         paused: spec.paused,

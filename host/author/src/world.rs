@@ -318,6 +318,7 @@ fn pod(name: &str, said: &MemberCase, phase: Phase, role: Role, since: Timestamp
         programs: None,
         adoption: None,
         is_being_deleted: false,
+        lacked_memory: false,
     }
 }
 

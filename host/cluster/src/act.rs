@@ -33,21 +33,21 @@ mod writes;
 pub use error::Error;
 
 use crate::context::Context;
-use crate::count::{Execution, Went};
+use crate::count::Went;
 use crate::crash;
 use crate::member::{self, Looks};
 use crate::observe;
 use crate::observe::Observed;
 use crate::report;
 use crate::slots::Slot;
-use second_look::{asks_in_place, gives_turn, look_before_run};
+use second_look::{asks_in_place, look_before_run};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tanist_api::ReplicaGroup;
 use tanist_core::checked::{Deletion, Discard, Scaling, Start, Turn};
 use tanist_core::contract::MemberName;
-use tanist_core::freshness::{FRESH, Moment};
+use tanist_core::freshness::Moment;
 use tanist_core::memory;
 use tanist_core::order::{self, Missing, Need};
 use tanist_core::plan::{Action, DeletionCause, Plan};
@@ -74,8 +74,8 @@ pub struct Outcome {
 /// How long a command waits for a slot. The second look comes after that wait.
 const SLOT: Duration = Duration::from_millis(250);
 
-/// How old the second look may be when a pod is deleted in which nothing works.
-const LOOKED: Duration = Duration::from_secs(2);
+/// How old the second look may be when the record is written. Anything older is taken once more.
+const LOOKED: Duration = Duration::from_secs(1);
 
 /// How long a start waits for its note on a claim.
 const NOTE: Duration = Duration::from_secs(2);
@@ -118,11 +118,6 @@ type SecondLooks = BTreeMap<String, Ready>;
 /// Whether the action only asks a member something that changes nothing.
 fn is_reading(action: &Action) -> bool {
     matches!(action, Action::Read { .. } | Action::List { .. } | Action::Ask { .. })
-}
-
-/// Whether the action deletes a pod in which nothing works.
-fn is_tidying(action: &Action) -> bool {
-    matches!(action, Action::DeletePod { cause: DeletionCause::Left | DeletionCause::Ended, .. })
 }
 
 fn is_move(action: &Action) -> bool {
@@ -259,51 +254,37 @@ impl<'a> Acting<'a> {
     }
 
     /// Before a command, a deletion, a shrink and the label of an active member: observes again, then writes the record, which explains what follows. The record is written only
-    /// if the group has not changed since it was read.
+    /// if the group has not changed since it was read. If that took long, for instance because the API server was slow, all is looked at once more.
     async fn prepare(&mut self, action: &Action, ready: &mut SecondLooks) -> Result<Prepared, Error> {
         if self.ctx.is_closing() {
             return Err(Error::Closing);
         }
-        let began = self.ctx.clock.moment();
-        let prepared = match action {
+        let (looked, prepared) = match action {
             Action::Run { intent, .. } => {
-                let (slot, start) = match ready.remove(&intent.token) {
-                    // What was refused is not asked again in the same round: each wait for a slot would hold up the actions that come next.
-                    Some(seen) if seen.found.is_err() || self.ctx.clock.moment().since(seen.at) < FRESH => seen.found?,
-                    old => {
-                        // The slot of an outdated look is freed before the next one is requested.
-                        drop(old);
-                        self.make_ready(intent).await?
-                    }
-                };
-                Prepared::Start(slot, Box::new(start))
-            }
-            Action::DeletePod { member, pod_uid, cause, .. } => {
-                Prepared::Deletion(self.look_before_deletion(member, pod_uid, *cause).await?)
-            }
-            Action::DeleteClaim { claim, uid, .. } => Prepared::Discard(self.look_before_discard(claim, uid).await?),
-            Action::Scale { replicas } => Prepared::Scaling(self.look_before_scaling(*replicas).await?),
-            Action::Route { member, pod_uid, .. } if gives_turn(&self.observed.snapshot, action) => {
-                Prepared::Turn(self.look_before_turn(member, pod_uid).await?)
+                let (at, (slot, start)) = self.ready(intent, ready).await?;
+                (at, Prepared::Start(slot, Box::new(start)))
             }
             // Its number has to be in the record.
-            Action::Create { .. } => Prepared::Nothing,
-            Action::Apply(_) | Action::Nudge { .. } | Action::Route { .. } => return Ok(Prepared::Nothing),
-            Action::Adopt { .. } | Action::DropSet { .. } => return Ok(Prepared::Nothing),
-            Action::Read { .. } | Action::List { .. } | Action::Ask { .. } => return Ok(Prepared::Nothing),
-            Action::MarkClaim { .. } | Action::GrowClaim { .. } | Action::WriteState { .. } => {
-                return Ok(Prepared::Nothing);
-            }
+            Action::Create { .. } => (self.ctx.clock.moment(), Prepared::Nothing),
+            _ => match self.look(action).await? {
+                Some(seen) => seen,
+                None => return Ok(Prepared::Nothing),
+            },
         };
         record(self.ctx, self.plan, self.report, &mut self.outcome).await?;
-        // The record took long, for instance because the API server was away. Nobody waits for these, and the next round looks anew.
-        if is_tidying(action) && self.ctx.clock.moment().since(began) > LOOKED {
-            return Err(Error::Outdated);
-        }
         if let Action::Run { intent, .. } = action {
             self.note_start(intent).await;
         }
-        Ok(prepared)
+        if self.ctx.clock.moment().since(looked) <= LOOKED {
+            return Ok(prepared);
+        }
+        match (action, prepared) {
+            (Action::Run { intent, .. }, Prepared::Start(slot, _)) => {
+                let start = look_before_run(self.ctx, self.observed, &self.outcome.object, intent).await?;
+                Ok(Prepared::Start(slot, Box::new(start)))
+            }
+            (_, prepared) => Ok(self.look(action).await?.map_or(prepared, |(_, seen)| seen)),
+        }
     }
 
     /// Notes on a claim of the member that a command which makes it primary is about to start, in case the record is lost while the command is on its way (S2). The
@@ -323,19 +304,6 @@ impl<'a> Acting<'a> {
                 warn!(member = %intent.member, claim = claim.name, "no answer to the note of the start on its claim; it goes on")
             }
         }
-    }
-
-    /// Waits for a slot, then looks again: no command starts on a look that was taken before the wait.
-    async fn make_ready(&self, intent: &Intent) -> Result<(Slot, Start), Error> {
-        let slot = match self.ctx.commands.take(&self.observed.snapshot.group.uid, SLOT).await {
-            Ok(slot) => slot,
-            Err(why) => {
-                self.ctx.count.no_slot(Execution::Command);
-                return Err(Error::NoSlot(format!("{} on {}", intent.command, intent.member), why));
-            }
-        };
-        let start = look_before_run(self.ctx, self.observed, &self.outcome.object, intent).await?;
-        Ok((slot, start))
     }
 
     async fn perform(&self, action: &Action, prepared: Prepared) -> Result<(), Error> {

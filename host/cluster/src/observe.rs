@@ -14,6 +14,7 @@ mod revisions;
 mod state;
 mod successors;
 pub mod told;
+mod trouble;
 mod uncreated;
 mod volumes;
 mod world;

@@ -6,6 +6,7 @@ mod answers;
 mod beside;
 mod claims;
 mod elect;
+mod failing;
 mod failover;
 mod hooks;
 mod lead;
@@ -29,6 +30,7 @@ pub use active::{becomes_active, gets_label, stays_active};
 pub use answers::reply;
 pub use beside::{goes_along, held_back, is_side_by_side, leaves_together};
 pub(crate) use elect::elect;
+pub use failing::{fails_again_and_again, is_replaced_as_failing, next_failing, replace_failing};
 pub use failover::{Behind, FailoverOrder, failover_alone, is_running_secondary};
 pub use hooks::{
     batch_has_begun, due_hook, executes_hook, goes_on, hook_may_run, is_over, listed, open_batch, update_pod,

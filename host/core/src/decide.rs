@@ -26,7 +26,7 @@ enum When {
     Leading,
 }
 
-/// The steps in order, without the last ones, `canary`, `rollback`, `update`, `hooks`, `zones`, `rebalance`, `moves`, `grow`, `state` and `seats::settle`; each is a file in `steps/` and a heading of host/README.md.
+/// The steps in order, without the last ones, `canary`, `rollback`, `update`, `hooks`, `zones`, `failing`, `rebalance`, `moves`, `grow`, `state` and `seats::settle`; each is a file in `steps/` and a heading of host/README.md.
 const STEPS: [(Step, When); 25] = [
     (steps::admit::step, When::Always),
     (steps::seats::step, When::Always),
@@ -115,6 +115,7 @@ pub fn decide(snapshot: &Snapshot, policies: &dyn Policies) -> Plan {
             }
         }
         steps::zones::step(&now, policies, &mut plan);
+        steps::failing::step(&now, policies, &mut plan);
         // Asked last of all. The second look has the record from before this round: what a switchover changed in it counts in the next one.
         if now.record.switchover == snapshot.record.switchover && !moves {
             steps::rebalance::step(&now, policies, &mut plan);

@@ -104,5 +104,6 @@ pub fn pod(id: &str, ready: bool, phase: Phase) -> Pod {
         programs: None,
         adoption: None,
         is_being_deleted: false,
+        lacked_memory: false,
     }
 }

@@ -351,7 +351,7 @@ fn moves(wait: &Wait) -> bool {
         R::UnrecordedClaims | R::NeedsAdoption | R::PolicyRefuses | R::PolicyBroken | R::AnswerRejected => false,
         R::PodCannotStart | R::PodStray | R::FailoverPending | R::OverrideInvalid | R::SwitchoverFailed => false,
         R::FollowPending | R::ShrinkPending | R::SwitchoverPending | R::ListUnknown | R::ListsDiffer => true,
-        R::MovePending | R::ZonesPending => true,
+        R::MovePending | R::ZonesPending | R::ReplacementPending => true,
         R::RejoinPending | R::ResizePending | R::RecoverPending | R::Updating | R::VolumesGrowing | R::Canary => true,
         R::SplitBrain | R::KeptData | R::ResizeOverdue | R::UpdateStuck | R::RolledBack | R::RecoverInvalid => false,
         R::VolumeNotGrown | R::ConfigUnknown | R::CanaryFailed | R::ClusterStateBlocked => false,

@@ -6,6 +6,7 @@ pub mod begin;
 pub mod canary;
 pub mod demote;
 pub mod discard;
+pub mod failing;
 pub mod failover;
 pub mod follow;
 pub mod grow;

@@ -247,6 +247,10 @@ pub fn perform(state: &mut State, uid: &str, machine: &Machine, words: &[&str]) 
         let printed = if state.happens(Fault::CommandFails, 12) { None } else { list(state, uid, machine) };
         return printed.map_or((1, Vec::new()), |text| (0, text.into_bytes()));
     }
+    let is_start = matches!(command, "seed" | "primary");
+    if is_start && state.is_damaged(machine) {
+        return (1, Vec::new());
+    }
     let fails = state.happens(Fault::CommandFails, 8);
     // One that fails may have done its work before.
     if fails && state.roll(Fault::CommandFails, 2) == 0 {
@@ -259,7 +263,6 @@ pub fn perform(state: &mut State, uid: &str, machine: &Machine, words: &[&str]) 
         "primary" => join(state, machine, arguments),
         _ => change(state, uid, machine, command, arguments),
     };
-    let is_start = matches!(command, "seed" | "primary");
     if let Some(machine) = state.machines.get_mut(uid).filter(|_| command == "stop" || is_start && done) {
         let runs = is_start && !fails;
         machine.app = App { role: if runs { Role::Starting } else { Role::Stopped }, ..App::default() };

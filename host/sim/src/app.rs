@@ -15,6 +15,8 @@ pub struct Disk {
     pub identity: Option<String>,
     /// The version of the application that wrote it last or converted it, where versions differ in the form of their data. 0: none did.
     pub version: u64,
+    /// Whether it is damaged: nothing starts on it.
+    pub is_damaged: bool,
 }
 
 /// Writes by number: one bit for each.

@@ -124,11 +124,13 @@ pub enum Fault {
     ImageWrong,
     /// A user names a later version of the application, in a group that has the command which converts its data.
     VersionRaised,
+    /// A volume is damaged: the application on it dies, and every start on it fails.
+    VolumeDamaged,
 }
 
 impl Fault {
     /// All kinds of faults that a life may have.
-    pub const ALL: [Fault; 57] = [
+    pub const ALL: [Fault; 58] = [
         Fault::RequestLost,
         Fault::AnswerLost,
         Fault::Refused,
@@ -186,6 +188,7 @@ impl Fault {
         Fault::ZonesChanged,
         Fault::ImageWrong,
         Fault::VersionRaised,
+        Fault::VolumeDamaged,
     ];
 
     /// Kinds that no life draws by itself yet; `tanist simulate --faults` has them. After a user started a second primary by hand a group may ask an administrator about

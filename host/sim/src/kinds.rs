@@ -78,6 +78,7 @@ impl Fault {
             Fault::KindChanged => ("kind-changed", "a user wants the other kind of members"),
             Fault::ZonesChanged => ("zones-changed", "a user names other zones for the members"),
             Fault::ImageWrong => ("image-wrong", "a user names an image that does not exist, or takes that back"),
+            Fault::VolumeDamaged => ("volume-damaged", "a volume is damaged, and nothing starts on it"),
             Fault::VersionRaised => ("version-raised", "a user names a later version of the application"),
         }
     }

@@ -377,7 +377,10 @@ fn perform(state: &mut State, uid: &str, machine: &Machine, words: &[&str]) -> (
         ("secondary", Some(peer)) => App { role: Role::Secondary, follows: Some(peer.to_owned()), by_hand: false },
         _ => return (1, Vec::new()),
     };
-    if state.happens(Fault::CommandFails, 8) || command != "stop" && oracles::versions::refuses(state, machine, follows)
+    let is_damaged = command != "stop" && state.is_damaged(machine);
+    if is_damaged
+        || state.happens(Fault::CommandFails, 8)
+        || command != "stop" && oracles::versions::refuses(state, machine, follows)
     {
         return (1, Vec::new());
     }

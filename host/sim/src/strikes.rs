@@ -82,6 +82,9 @@ fn strike_pod(state: &mut State) {
     if may_lose_its_volume(state, &pod) && state.happens(Fault::VolumeLost, 8) {
         lose_volume(state, &pod);
     }
+    if state.happens(Fault::VolumeDamaged, 8) {
+        damage(state, &pod);
+    }
     if users::may_start_by_hand(state, &pod) && state.happens(Fault::PrimaryByHand, 3) {
         users::start_by_hand(state, &pod);
     }
@@ -143,6 +146,27 @@ pub fn lose_volume(state: &mut State, pod: &str) {
     state.claims.remove(&claim_of(pod));
     state.say(format!("the claim of {pod} is deleted"));
     delete(state, pod);
+}
+
+/// The volume of a pod is damaged: its application dies, and nothing starts on it again until it is repaired.
+pub fn damage(state: &mut State, pod: &str) {
+    let claim = state.claims.get(&claim_of(pod)).and_then(ResourceExt::uid);
+    let Some(disk) = claim.and_then(|uid| state.disks.get_mut(&uid)) else { return };
+    disk.is_damaged = true;
+    state.say(format!("the volume of {pod} is damaged"));
+    die(state, pod);
+}
+
+/// Every damaged volume is repaired. The pauses grew meanwhile, up to 5 minutes: whoever repairs it says `tanist retry`.
+fn repair(state: &mut State) {
+    let mut is_repaired = false;
+    for disk in state.disks.values_mut() {
+        is_repaired |= std::mem::take(&mut disk.is_damaged);
+    }
+    if is_repaired {
+        let groups: Vec<String> = state.groups.keys().cloned().collect();
+        groups.iter().for_each(|group| retry(state, group));
+    }
 }
 
 fn strike_group(state: &mut State, name: &str) {
@@ -329,6 +353,7 @@ pub fn heal(state: &mut State) {
         groups.iter().for_each(|group| retry(state, group));
     }
     state.frozen.clear();
+    repair(state);
     users::create_again(state);
     nodes::heal(state);
     let pods: Vec<String> = state.pods.keys().cloned().collect();

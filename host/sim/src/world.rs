@@ -310,6 +310,12 @@ impl State {
         conditions.is_some_and(|all| all.iter().any(|c| c.type_ == "Ready" && c.status == "True"))
     }
 
+    /// Whether nothing starts on the volume of what runs there.
+    #[must_use]
+    pub fn is_damaged(&self, machine: &Machine) -> bool {
+        self.disks.get(&machine.claim).is_some_and(|disk| disk.is_damaged)
+    }
+
     /// Whether what runs in the pod of that UID stands still.
     #[must_use]
     pub fn stands_still(&self, uid: &str) -> bool {

@@ -1,7 +1,7 @@
 //! Deletes pods. Those that go together for an update get one second look and are deleted at once: a look at each in turn would find the others on their way to an end.
 use super::second_look::look_again;
 use super::writes::delete_pod;
-use super::{Acting, Error, record};
+use super::{Acting, Error, LOOKED, record};
 use futures::future::join_all;
 use tanist_core::checked::{Deletion, recheck_deletion, recheck_update};
 use tanist_core::contract::MemberName;
@@ -62,12 +62,19 @@ impl Acting<'_> {
         if self.ctx.is_closing() {
             return Err(Error::Closing);
         }
+        let deletions = self.look_before_update().await?;
+        let looked = self.ctx.clock.moment();
+        record(self.ctx, self.plan, self.report, &mut self.outcome).await?;
+        match self.ctx.clock.moment().since(looked) > LOOKED {
+            true => self.look_before_update().await,
+            false => Ok(deletions),
+        }
+    }
+
+    async fn look_before_update(&self) -> Result<Vec<Deletion>, Error> {
         let pods: Vec<_> = self.plan.actions.iter().filter_map(update).collect();
         let live = look_again(self.ctx, self.observed, &self.outcome.object, Ask::Everyone).await?;
-        let deletions =
-            recheck_update(&self.observed.snapshot, &live, &pods).map_err(|(member, v)| refused(&member, v))?;
-        record(self.ctx, self.plan, self.report, &mut self.outcome).await?;
-        Ok(deletions)
+        recheck_update(&self.observed.snapshot, &live, &pods).map_err(|(member, v)| refused(&member, v))
     }
 
     pub(super) async fn delete_pod(&self, deletion: Deletion, cause: DeletionCause, reason: &str) -> Result<(), Error> {

@@ -82,9 +82,8 @@ async fn a_command_starts_on_the_look_that_was_taken_for_it() {
     let outcome = carry_out(&ctx, &observed, &place(&observed.snapshot), &[Primary, Stopped]).await;
     assert!(outcome.errors.is_empty() && outcome.recorded, "{:?}", outcome.errors);
     let seen = stub.seen();
-    let before = seen.iter().take_while(|s| s.method != Method::PUT);
-    let looks = before.filter(|s| s.method == Method::GET && s.path == GROUP).count();
-    assert_eq!(looks, 1, "{seen:?}");
+    let looks: Vec<_> = seen.iter().filter(|s| s.path == GROUP || s.method == Method::PUT).map(|s| &s.method).collect();
+    assert_eq!(looks, [Method::GET, Method::PUT], "and not once more after the record: {seen:?}");
 }
 
 // Deadlines (docs/decisions/0012): a command waits for its slot before the second look, which would be old by then.
@@ -102,4 +101,53 @@ async fn who_waits_for_a_slot_has_not_looked_yet() {
     assert!(matches!(&outcome.errors[..], [Error::NoSlot(..)]), "{:?}", outcome.errors);
     let seen = stub.seen();
     assert!(!seen.iter().any(|s| s.method == Method::GET && s.path.ends_with("/pods")), "{seen:?}");
+}
+
+/// A clock by which the first write takes 1.5 s. `then` is done meanwhile.
+pub(super) fn slow_write(
+    stub: &Stub,
+    ctx: &mut Arc<Context>,
+    path: &str,
+    then: impl Fn(&Stub) + Send + Sync + 'static,
+) {
+    let (before, path, stub) = (stub.version(path), path.to_owned(), stub.clone());
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let passed = move || {
+        if stub.version(&path) == before {
+            return Duration::ZERO;
+        }
+        if !done.swap(true, std::sync::atomic::Ordering::SeqCst) {
+            then(&stub);
+        }
+        Duration::from_millis(1500)
+    };
+    let slow = Clock::new(ctx.clock.now(), passed);
+    Arc::get_mut(ctx).unwrap().clock = Arc::new(slow);
+}
+
+// S6, docs/decisions/0008: while the record is written the world goes on. A look that is older than a second by then is taken once more: nothing starts in a pod that is replaced meanwhile, and the token is void.
+#[tokio::test]
+async fn a_slow_record_is_followed_by_another_look() {
+    for is_replaced in [false, true] {
+        let stub = Stub::new();
+        let mut ctx = stub.context();
+        let then = move |stub: &Stub| {
+            if is_replaced {
+                stub.replace(&pod(1), "another");
+            }
+        };
+        slow_write(&stub, &mut ctx, GROUP, then);
+        let observed = stub.observe(&ctx, &[Primary, Stopped]).await;
+        let outcome = carry_out(&ctx, &observed, &place(&observed.snapshot), &[Primary, Stopped]).await;
+        let seen = until_settled(&ctx, &stub).await;
+        let wrote = seen.iter().position(|s| s.method == Method::PUT).unwrap();
+        let looks = |seen: &[Seen]| seen.iter().filter(|s| s.method == Method::GET && s.path == GROUP).count();
+        assert_eq!((looks(&seen[..wrote]), looks(&seen[wrote..])), (1, 1), "{seen:?}");
+        let executed = seen.iter().any(|s| executes(s, "exec") && s.query.contains("command=place-1"));
+        assert_eq!(executed, !is_replaced, "{:?}", outcome.errors);
+        if is_replaced {
+            assert!(matches!(&outcome.errors[..], [Error::Recheck(..)]), "{:?}", outcome.errors);
+            assert!(matches!(evidence(&ctx, "place-1"), Some(Evidence::NotStarted(_))));
+        }
+    }
 }

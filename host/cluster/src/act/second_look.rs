@@ -1,15 +1,17 @@
 //! The second look: the group is observed again just before something dangerous is done.
-use super::{Acting, Error, WRITE_SECONDS};
+use super::{Acting, Error, Prepared, SLOT, SecondLooks, WRITE_SECONDS};
 use crate::context::Context;
+use crate::count::Execution;
 use crate::crash;
 use crate::observe::{self, Observed};
+use crate::slots::Slot;
 use kube::ResourceExt;
 use std::sync::Arc;
 use std::time::Duration;
 use tanist_api::ReplicaGroup;
 use tanist_core::checked::{Discard, Scaling, Start, Turn, recheck, recheck_discard, recheck_scaling, recheck_turn};
 use tanist_core::contract::MemberName;
-use tanist_core::freshness::Ask;
+use tanist_core::freshness::{Ask, FRESH, Moment};
 use tanist_core::plan::Action;
 use tanist_core::record::Intent;
 use tanist_core::snapshot::Snapshot;
@@ -62,6 +64,59 @@ pub(super) fn gives_turn(s: &Snapshot, action: &Action) -> bool {
 }
 
 impl Acting<'_> {
+    /// The slot and the second look of a command, and when it was taken: before its turn, or now.
+    pub(super) async fn ready(
+        &self,
+        intent: &Intent,
+        ready: &mut SecondLooks,
+    ) -> Result<(Moment, (Slot, Start)), Error> {
+        match ready.remove(&intent.token) {
+            // What was refused is not asked again in the same round: each wait for a slot would hold up the actions that come next.
+            Some(seen) if seen.found.is_err() || self.ctx.clock.moment().since(seen.at) < FRESH => {
+                Ok((seen.at, seen.found?))
+            }
+            old => {
+                // The slot of an outdated look is freed before the next one is requested.
+                drop(old);
+                let found = self.make_ready(intent).await?;
+                Ok((self.ctx.clock.moment(), found))
+            }
+        }
+    }
+
+    /// The second look of an action that starts no command, and when it was taken. `None`: it needs none.
+    pub(super) async fn look(&self, action: &Action) -> Result<Option<(Moment, Prepared)>, Error> {
+        let prepared = match action {
+            Action::DeletePod { member, pod_uid, cause, .. } => {
+                Prepared::Deletion(self.look_before_deletion(member, pod_uid, *cause).await?)
+            }
+            Action::DeleteClaim { claim, uid, .. } => Prepared::Discard(self.look_before_discard(claim, uid).await?),
+            Action::Scale { replicas } => Prepared::Scaling(self.look_before_scaling(*replicas).await?),
+            Action::Route { member, pod_uid, .. } if gives_turn(&self.observed.snapshot, action) => {
+                Prepared::Turn(self.look_before_turn(member, pod_uid).await?)
+            }
+            Action::Apply(_) | Action::Nudge { .. } | Action::Route { .. } => return Ok(None),
+            Action::Adopt { .. } | Action::DropSet { .. } => return Ok(None),
+            Action::Read { .. } | Action::List { .. } | Action::Ask { .. } => return Ok(None),
+            Action::MarkClaim { .. } | Action::GrowClaim { .. } | Action::WriteState { .. } => return Ok(None),
+            Action::Run { .. } | Action::Create { .. } => return Ok(None),
+        };
+        Ok(Some((self.ctx.clock.moment(), prepared)))
+    }
+
+    /// Waits for a slot, then looks again: no command starts on a look that was taken before the wait.
+    pub(super) async fn make_ready(&self, intent: &Intent) -> Result<(Slot, Start), Error> {
+        let slot = match self.ctx.commands.take(&self.observed.snapshot.group.uid, SLOT).await {
+            Ok(slot) => slot,
+            Err(why) => {
+                self.ctx.count.no_slot(Execution::Command);
+                return Err(Error::NoSlot(format!("{} on {}", intent.command, intent.member), why));
+            }
+        };
+        let start = look_before_run(self.ctx, self.observed, &self.outcome.object, intent).await?;
+        Ok((slot, start))
+    }
+
     /// The second look before a claim is deleted.
     pub(super) async fn look_before_discard(&self, claim: &str, uid: &str) -> Result<Discard, Error> {
         let live = look_again(self.ctx, self.observed, &self.outcome.object, Ask::Everyone).await?;

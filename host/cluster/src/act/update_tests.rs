@@ -68,6 +68,19 @@ fn written(stub: &Stub) -> Vec<String> {
     paths.filter(|path| !path.starts_with("controllerrevisions/")).collect()
 }
 
+// The record took 1.5 s. Nothing goes on answers of before: each member is asked once more, and here none answers.
+#[tokio::test]
+async fn a_slow_record_is_followed_by_another_look_at_all() {
+    let (stub, mut ctx, observed, plan) = outdated().await;
+    super::ending::slow_write(&stub, &mut ctx, GROUP, |_| ());
+    let outcome = carry_out(&ctx, &observed, &plan, &WELL).await;
+    assert!(outcome.recorded, "{:?}", outcome.errors);
+    let seen = stub.seen();
+    let looks = seen.iter().filter(|s| s.method == Method::GET && s.path == GROUP).count();
+    assert_eq!(looks, 2, "{seen:?}");
+    assert!(!seen.iter().any(|s| s.method == Method::DELETE), "{seen:?}");
+}
+
 #[tokio::test]
 async fn pods_that_go_together_get_one_second_look() {
     let (stub, ctx, observed, plan) = outdated().await;

@@ -1,4 +1,5 @@
 //! Converts Kubernetes objects to the types of the core.
+use super::trouble::{lacked_memory, trouble};
 use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
@@ -138,6 +139,7 @@ pub fn pod(
         programs: pod.annotations().get(ANNOTATION_VERSION).filter(|text| version::read(text).is_some()).cloned(),
         adoption: None,
         is_being_deleted: pod.metadata.deletion_timestamp.is_some(),
+        lacked_memory: lacked_memory(pod),
     }
 }
 
@@ -145,24 +147,6 @@ pub fn pod(
 fn since(pod: &Pod, ready: Option<&PodCondition>) -> Option<Timestamp> {
     let changed = ready.and_then(|condition| seconds(condition.last_transition_time.as_ref()));
     changed.max(seconds(pod.metadata.creation_timestamp.as_ref()))
-}
-
-/// Waiting reasons of containers that are just starting, and are no trouble.
-const ON_THEIR_WAY: [&str; 2] = ["PodInitializing", "ContainerCreating"];
-
-/// Why Kubernetes cannot start a pod: no node takes it, a container cannot be made, or one of them ends again and again.
-fn trouble(pod: &Pod) -> Option<String> {
-    let status = pod.status.as_ref()?;
-    let unscheduled = status.conditions.iter().flatten().find(|c| c.type_ == "PodScheduled" && c.status == "False");
-    if let Some(condition) = unscheduled {
-        return Some(format!("no node takes it: {}", condition.message.clone().unwrap_or_default()));
-    }
-    let all = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
-    all.filter_map(|c| Some((&c.name, c.state.as_ref()?.waiting.as_ref()?))).find_map(|(name, waiting)| {
-        let reason = waiting.reason.as_deref().filter(|reason| !ON_THEIR_WAY.contains(reason))?;
-        let message = waiting.message.as_ref().map(|m| format!(": {m}")).unwrap_or_default();
-        Some(format!("container {name}: {reason}{message}"))
-    })
 }
 
 /// Whether the pod has ended for good: nothing of it runs or will run again. It is not enough that all containers have ended, because the kubelet
@@ -416,31 +400,6 @@ mod tests {
 
     fn claim_of(claim: Value) -> Option<Claim> {
         super::claim("db", &serde_json::from_value(claim).unwrap()).map(|(_, claim)| claim)
-    }
-
-    fn trouble_of(status: Value) -> Option<String> {
-        let pod = serde_json::from_value(json!({"metadata": {"name": "db-0"}, "status": status}));
-        pod.ok().and_then(|pod| trouble(&pod))
-    }
-
-    // A missing Secret is reported in the words of Kubernetes; a pod that is starting is no trouble.
-    #[test]
-    fn why_a_pod_cannot_start_is_said() {
-        let waiting = |reason: &str, message: &str| {
-            json!([{"name": "db", "image": "i", "imageID": "", "ready": false, "restartCount": 0,
-                "state": {"waiting": {"reason": reason, "message": message}}}])
-        };
-        assert_eq!(trouble_of(json!({"containerStatuses": waiting("PodInitializing", "")})), None);
-        let missing = waiting("CreateContainerConfigError", "secret \"db\" not found");
-        let said = "container db: CreateContainerConfigError: secret \"db\" not found";
-        assert_eq!(trouble_of(json!({"containerStatuses": missing})).as_deref(), Some(said));
-        assert_eq!(
-            trouble_of(json!({"initContainerStatuses": waiting("ImagePullBackOff", "no")})).as_deref(),
-            Some("container db: ImagePullBackOff: no")
-        );
-        let nowhere =
-            json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}]);
-        assert_eq!(trouble_of(json!({"conditions": nowhere})).as_deref(), Some("no node takes it: 0/3 nodes"));
     }
 
     // S5, docs/rules.md, "Over": a container between its death and its restart has not ended for good; nor has a pod whose phase another component

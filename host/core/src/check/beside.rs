@@ -1,5 +1,6 @@
 //! Two versions side by side (`spec.update.strategy: SideBySide`; docs/rules.md, "Update: side by side"; E4, E6, E7). New members come in the place of all at once. Readers do not reach them before the cut-over, and
 //! from then on only them.
+use super::failing::is_replaced_as_failing;
 use super::replace::{is_being_replaced, is_replaced, is_watched_first, replace_member};
 use super::update::{awaits_update, has_present_template, is_in_its_place};
 use super::{Held, Rule, broken, broken_by, is_misplaced, is_successor};
@@ -52,7 +53,7 @@ pub(super) fn may_cut_over(s: &Snapshot) -> Held {
 
 /// Whether the member is of the former version, and the cut-over has not come.
 pub(super) fn is_former(s: &Snapshot, member: &Member) -> bool {
-    is_side_by_side(s) && is_being_replaced(s, member) && !is_misplaced(s, member)
+    is_side_by_side(s) && is_being_replaced(s, member) && !is_misplaced(s, member) && !is_replaced_as_failing(s, member)
 }
 
 /// The members of the former version before the cut-over. None: there is one version only, or the cut-over has come.

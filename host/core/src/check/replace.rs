@@ -3,6 +3,7 @@
 //! Here is only when that begins, how long it waits, and when it is taken back. The new member has a number, a name and volumes of its own, and joins first. Then the former one leaves like any
 //! other that is not desired any more: `leave`, `membership`.
 use super::beside::{is_side_by_side, may_cut_over, waits_for_the_others};
+use super::failing::is_replaced_as_failing;
 use super::hooks::in_no_other_batch;
 use super::leave::{others_first, works};
 use super::membership::holds_up_others;
@@ -209,6 +210,11 @@ pub(super) fn as_many_serve(s: &Snapshot) -> Held {
     if serving < desired {
         return Err(broken(Rule::NobodyServes, format!("{serving} of {desired} desired primaries serve")));
     }
+    nobody_else_may_lead(s)
+}
+
+/// Whoever may be primary serves.
+pub(super) fn nobody_else_may_lead(s: &Snapshot) -> Held {
     let serves = |name: &MemberName| s.member(name).is_some_and(|member| s.serves(member));
     match s.may_be_primary().into_iter().find(|(name, _)| !serves(name)) {
         Some((name, why)) => Err(broken_by(Rule::MayBePrimary, &name, format!("{name} may be primary too: {why}"))),
@@ -250,7 +256,8 @@ pub fn leaves_its_place(s: &Snapshot, member: &Member) -> Held {
     let update = &s.group.update;
     // Otherwise it goes for a zone, or what called for a new one is over and it cannot stay, because it does not work.
     let is_of_template = || is_replaced(s, member) || waits_for_the_others(s, member);
-    let for_template = update.mode != Mode::ByHand && is_of_template() && !zones::is_misplaced(s, member);
+    let is_of_another = || zones::is_misplaced(s, member) || is_replaced_as_failing(s, member);
+    let for_template = update.mode != Mode::ByHand && is_of_template() && !is_of_another();
     match for_template {
         true => update_group(s)?,
         false => zones::administrator_lets(s)?,

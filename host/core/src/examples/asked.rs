@@ -368,6 +368,7 @@ fn pod(told: &contract::Member) -> Pod {
         programs: None,
         adoption: None,
         is_being_deleted: false,
+        lacked_memory: false,
     }
 }
 

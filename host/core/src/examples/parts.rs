@@ -60,6 +60,7 @@ pub fn group(members: u32) -> Group {
         deletes_volumes: false,
         makes_pods: false,
         unwanted: Default::default(),
+        replace_after: 0,
         zones: Vec::new(),
         cluster_state: None,
         override_error: None,
@@ -107,6 +108,7 @@ pub(super) fn member(ordinal: u32) -> Member {
         programs: None,
         adoption: None,
         is_being_deleted: false,
+        lacked_memory: false,
     };
     let since = NOW.saturating_sub(60);
     let reading = Reading { role: Role::Stopped, since, processes: Some(0), ..Reading::default() };

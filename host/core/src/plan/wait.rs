@@ -84,6 +84,8 @@ words! {
         MovePending,
         /// Members move to other zones.
         ZonesPending,
+        /// New members come in the place of some that fail again and again.
+        ReplacementPending,
         /// The override cannot be used.
         OverrideInvalid,
         /// No member said who the members of the application are.

@@ -17,6 +17,9 @@ pub struct Seats {
     /// They stay until the new ones work.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub replaced: BTreeMap<u32, u32>,
+    /// The numbers of those of them that fail again and again, and are replaced for that (`spec.members.replaceAfterFailures`).
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub failing: BTreeSet<u32>,
     /// The numbers of those of them that leave, since the new ones work.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub leaving: BTreeSet<u32>,
@@ -126,12 +129,19 @@ impl Seats {
         self.replaced.values().any(|first| *first <= number)
     }
 
+    /// A member stays, or leaves: nobody comes in its place any more.
+    pub fn keep(&mut self, number: u32) -> Option<u32> {
+        self.failing.remove(&number);
+        self.replaced.remove(&number)
+    }
+
     /// Takes members out. When the group is scaled to 0 they come back later, with the same numbers.
     pub fn remove(&mut self, numbers: &BTreeSet<u32>, come_back: bool) {
         let (mut leave, stay): (BTreeSet<u32>, BTreeSet<u32>) =
             self.numbers.iter().partition(|number| numbers.contains(number));
         self.numbers = stay;
         self.replaced.retain(|number, _| !numbers.contains(number));
+        self.failing.retain(|number| !numbers.contains(number));
         self.leaving.retain(|number| !numbers.contains(number));
         if come_back {
             // They keep their zones: nobody is left in `leave`.

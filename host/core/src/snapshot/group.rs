@@ -52,6 +52,8 @@ pub struct Group {
     pub makes_pods: bool,
     /// The numbers of members that the user wants to go (`spec.members.remove`).
     pub unwanted: BTreeSet<u32>,
+    /// After how many commands in a row that failed in a member a new one comes in its place (`spec.members.replaceAfterFailures`). 0: never.
+    pub replace_after: u32,
     /// The zones among which the members are divided (`spec.zones`). Empty: none are named.
     pub zones: Vec<Zone>,
     /// The ConfigMap that names the members (`spec.clusterState`). Absent: none is wanted.

@@ -85,6 +85,8 @@ pub struct Pod {
     pub adoption: Option<Arc<serde_json::Value>>,
     /// Whether it was deleted already and its object is still there: it has no other phase when it has ended before.
     pub is_being_deleted: bool,
+    /// Whether a container of it ended last because it needed more memory than it may have.
+    pub lacked_memory: bool,
 }
 
 /// A container of a member's pod, as the pod's status shows it.

@@ -39,10 +39,10 @@ pub fn settle(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
             false => !one_leaves && may_leave(member),
         };
         if check::may_stay(s, member) {
-            seats.replaced.remove(&member.ordinal);
+            seats.keep(member.ordinal);
         } else if leaves {
             one_leaves = true;
-            seats.replaced.remove(&member.ordinal);
+            seats.keep(member.ordinal);
             seats.leaving.insert(member.ordinal);
         }
     }

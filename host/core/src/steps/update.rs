@@ -35,7 +35,8 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     }
     let all_old = || s.members.iter().filter(|m| check::awaits_update(s, m));
     let old: Vec<&Member> = all_old().filter(|m| !check::is_being_replaced(s, m)).collect();
-    let for_template = |m: &&Member| check::is_being_replaced(s, m) && !check::is_misplaced(s, m);
+    let is_of_another = |m: &Member| check::is_misplaced(s, m) || check::is_replaced_as_failing(s, m);
+    let for_template = |m: &&Member| check::is_being_replaced(s, m) && !is_of_another(m);
     let replaced: Vec<&Member> = s.members.iter().filter(for_template).collect();
     let by_host = s.group.update.mode == Mode::ByOperator && !s.group.is_stopped();
     let next = next(s, &old).filter(|_| by_host);
@@ -273,7 +274,7 @@ pub(super) fn call_new(s: &Snapshot, plan: &mut Plan, member: &Member, why: &str
     if let Some(seats) = &mut plan.record.seats {
         let limit = usize::try_from(check::replacement_limit(s)).unwrap_or(usize::MAX);
         let well = s.members.iter().rev().find(|m| check::is_being_replaced(s, m) && !check::is_down(s, m));
-        let instead = well.filter(|_| seats.replaced.len() >= limit).and_then(|m| seats.replaced.remove(&m.ordinal));
+        let instead = well.filter(|_| seats.replaced.len() >= limit).and_then(|m| seats.keep(m.ordinal));
         seats.replaced.insert(member.ordinal, instead.unwrap_or(seats.next));
     }
     plan.record.note(s.now, Event::ReplacementBegun, Some(&member.name), Some(why.into()));

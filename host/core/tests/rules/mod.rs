@@ -15,6 +15,7 @@ mod division;
 mod due;
 mod elected;
 mod examples;
+mod failing;
 mod first_start;
 mod former_members;
 mod former_places;

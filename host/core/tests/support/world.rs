@@ -160,6 +160,7 @@ impl World {
             programs: self.group.version.clone(),
             adoption: None,
             is_being_deleted: false,
+            lacked_memory: false,
         };
         let said = (Role::Stopped, self.now, 0);
         self.pods.insert(ordinal, Body { pod, app: App::stopped(), said, read: None });

@@ -177,6 +177,8 @@ fn replaced(seed: u64, group: &mut ReplicaGroup) {
     };
     update.cut_over = if seed % 7 < 2 { CutOver::One } else { CutOver::All };
     update.max_concurrent_replacements = if seed % 31 < 10 { 2 } else { 1 };
+    // With faults two commands in a row fail soon.
+    group.spec.members.replace_after_failures = if seed % 37 < 12 { 2 } else { 0 };
 }
 
 /// The volume of each member; the simulated StatefulSet makes one of the same name.

@@ -166,6 +166,9 @@ const RULES: &[(&str, Rule)] = &[
     ("self.kind == 'Pods' || !has(self.remove) || self.remove.size() == 0", |own| {
         own["kind"] == "Pods" || own.get("remove").and_then(Value::as_array).is_none_or(Vec::is_empty)
     }),
+    ("self.kind == 'Pods' || !has(self.replaceAfterFailures) || self.replaceAfterFailures == 0", |own| {
+        own["kind"] == "Pods" || own.get("replaceAfterFailures").and_then(Value::as_u64).unwrap_or(0) == 0
+    }),
     ("!has(self.spec.members.remove) || self.spec.members.remove.all(m, m.startsWith(self.metadata.name))", |own| {
         let named = own.pointer("/spec/members/remove").and_then(Value::as_array);
         let is_own = |member: &Value| member.as_str().is_some_and(|m| m.starts_with(text(own, "/metadata/name")));
