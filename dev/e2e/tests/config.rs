@@ -1,4 +1,5 @@
 //! The configuration that belongs to a template: a change of its data reaches the members, and nothing else does.
+use crate::identity::image_stays;
 use crate::takeover::led;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -77,6 +78,19 @@ fn a_changed_config_map_reaches_every_member() -> Outcome {
             .until("it is there again", 60, |seen| !waits(seen).contains("ConfigUnknown") && is_done(seen))
             .await?;
         ensure!(uids(&group).await? == second, "a pod was made anew: {seen}");
+
+        // In the middle of an update: no pod of the new template could start without it, so the last good state goes on.
+        of(stage, &["delete", "configmap", "settings"])?;
+        group.until("its absence is said", 60, |seen| waits(seen).contains("there is no ConfigMap settings")).await?;
+        group.change(image_stays("without")).await?;
+        let is_held = |seen: &Value| waits(seen).contains("is next: a ConfigMap or Secret is not there");
+        group.until("why nobody is updated", 60, is_held).await?;
+        stage.operator.rounds(4.0, 60).await?;
+        ensure!(uids(&group).await? == second, "a pod was made anew, and cannot start");
+        group.rows(3).await?;
+        write(stage, "ConfigMap", "9")?;
+        group.until("the update to be done", 240, |seen| !waits(seen).contains("Updating") && is_done(seen)).await?;
+        let second = uids(&group).await?;
 
         // E11: whoever wants it no more gets no new pods for that, and none for later edits.
         group.change(json!({"update": {"onConfigChange": false}})).await?;

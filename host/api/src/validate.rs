@@ -157,6 +157,7 @@ fn update(update: &spec::Update) -> Update {
         template: String::new(),
         former: Former::Unknown,
         config_trouble: None,
+        config_missing: false,
         config_settles: None,
     }
 }

@@ -223,6 +223,7 @@ async fn choose_template(
     let present = ctx.hints.with_group(&group.uid, |hints| {
         let configured = config::settle(&mut hints.config, configuration, live, at, now);
         (group.update.config_trouble, group.update.config_settles) = (configured.trouble, configured.settles);
+        group.update.config_missing = configured.is_missing;
         let present = config::with(object, configured.hash);
         group.update.template = hints.built.template_hash(&present);
         present

@@ -1,4 +1,5 @@
 //! What users see: conditions and the table of members, computed from snapshot and plan alone.
+mod available;
 mod condition;
 mod rescaling;
 mod trouble;
@@ -122,6 +123,7 @@ pub fn report(s: &Snapshot, plan: &Plan, policies: &PolicyHealth, trouble: Optio
     let updated = updated.min(desired.saturating_sub(still));
     let mut conditions = vec![
         ready(&now, plan, &primaries, settled),
+        available::available(&now),
         progressing(&now, plan, trouble),
         degraded(&now, plan, trouble),
         policy_active(plan, policies),
@@ -143,11 +145,11 @@ pub fn report(s: &Snapshot, plan: &Plan, policies: &PolicyHealth, trouble: Optio
 /// The conditions when nothing could be observed: all that depend on an observation are Unknown.
 #[must_use]
 pub fn unobserved(trouble: &Trouble, policies: &PolicyHealth) -> Vec<Condition> {
-    let mut conditions: Vec<_> = [Kind::Ready, Kind::Progressing, Kind::Degraded, Kind::Stalled]
+    let mut conditions: Vec<_> = [Kind::Ready, Kind::Available, Kind::Progressing, Kind::Degraded, Kind::Stalled]
         .into_iter()
         .map(|kind| Condition::new(kind, Truth::Unknown, trouble.reason, &trouble.message))
         .collect();
-    conditions.insert(3, policy_condition(policies));
+    conditions.insert(4, policy_condition(policies));
     conditions
 }
 

@@ -38,6 +38,8 @@ pub(super) enum Reading {
     Hash(Option<String>),
     /// Why it is not known.
     Trouble(String),
+    /// The same: an object that pods need is not there.
+    Missing(String),
 }
 
 /// The configuration that counts, and one that may replace it.
@@ -56,6 +58,8 @@ pub(super) struct Configured {
     pub(super) hash: Option<String>,
     /// Why the present one is not known.
     pub(super) trouble: Option<String>,
+    /// Whether that is because an object is not there without which no pod starts.
+    pub(super) is_missing: bool,
     /// When the present one counts.
     pub(super) settles: Option<Timestamp>,
 }
@@ -89,11 +93,18 @@ pub(super) async fn read(ctx: &Context, object: &ReplicaGroup, group: &Group) ->
         let read = tokio::time::timeout(READ, reading).await.unwrap_or_else(|_| Err(silent()));
         data((kind, &name), is_optional, read)
     });
-    let found: Result<Vec<Value>, String> = join_all(reads).await.into_iter().collect();
-    match found {
-        Ok(all) if all.is_empty() => Reading::Hash(None),
-        Ok(all) => Reading::Hash(Some(sha256(&json!(all).to_string()))),
-        Err(trouble) => Reading::Trouble(trouble),
+    let all = join_all(reads).await;
+    // What is not there says more than what cannot be read.
+    let missing = all.iter().find_map(|read| match read {
+        Err(trouble @ Reading::Missing(_)) => Some(trouble.clone()),
+        _ => None,
+    });
+    let found: Result<Vec<Value>, Reading> = all.into_iter().collect();
+    match (missing, found) {
+        (Some(missing), _) => missing,
+        (None, Ok(all)) if all.is_empty() => Reading::Hash(None),
+        (None, Ok(all)) => Reading::Hash(Some(sha256(&json!(all).to_string()))),
+        (None, Err(trouble)) => trouble,
     }
 }
 
@@ -102,7 +113,7 @@ fn data(
     (kind, name): (Kind, &str),
     is_optional: bool,
     read: Result<Option<Arc<DynamicObject>>, Error>,
-) -> Result<Value, String> {
+) -> Result<Value, Reading> {
     let word = kind.word();
     let then = "the configuration that the members have goes on to count";
     match read {
@@ -117,13 +128,13 @@ fn data(
             Ok(json!([word, name, data]))
         }
         Ok(None) if is_optional => Ok(json!([word, name])),
-        Ok(None) => Err(format!(
-            "there is no {word} {name}, which spec.template names, so no pod could start: create it, or change spec.template; {then}"
-        )),
-        Err(error) if error.code() == Some(403) && kind == Kind::Secret => Err(format!(
+        Ok(None) => Err(Reading::Missing(format!(
+            "there is no {word} {name}, which spec.template names, so no pod could start: create it, or change spec.template; until then no pod is replaced for an update, and {then}"
+        ))),
+        Err(error) if error.code() == Some(403) && kind == Kind::Secret => Err(Reading::Trouble(format!(
             "the operator may not read the {word} {name}: give it the right (deploy/rbac/secrets), or set spec.update.onSecretChange to false; {then}"
-        )),
-        Err(error) => Err(format!("the {word} {name} cannot be read: {}; {then}", error.words())),
+        ))),
+        Err(error) => Err(Reading::Trouble(format!("the {word} {name} cannot be read: {}; {then}", error.words()))),
     }
 }
 
@@ -180,7 +191,10 @@ pub(super) fn settle(
             *known = None;
             return Configured { hash: live.map(str::to_owned), ..Configured::default() };
         }
-        Reading::Trouble(trouble) => return Configured { hash: used, trouble: Some(trouble), settles: None },
+        Reading::Trouble(trouble) => return Configured { hash: used, trouble: Some(trouble), ..Configured::default() },
+        Reading::Missing(trouble) => {
+            return Configured { hash: used, trouble: Some(trouble), is_missing: true, settles: None };
+        }
         Reading::Hash(hash) => hash,
     };
     let before = known.take();
@@ -194,7 +208,12 @@ pub(super) fn settle(
     };
     *known = Some(Settled { used: used.clone(), next: Some((hash, since)) });
     let left = QUIET.saturating_sub(at.since(since)).as_secs().saturating_add(1);
-    Configured { hash: used, trouble: None, settles: Some(now.saturating_add(i64::try_from(left).unwrap_or(i64::MAX))) }
+    Configured {
+        hash: used,
+        trouble: None,
+        is_missing: false,
+        settles: Some(now.saturating_add(i64::try_from(left).unwrap_or(i64::MAX))),
+    }
 }
 
 /// The group with the configuration that counts, as pods are made from it.

@@ -66,9 +66,14 @@ fn data_counts_and_metadata_does_not() {
 fn what_is_missing_is_said() {
     let answered = |code| Error::Answered { code, reason: "Forbidden".into(), message: "no".into() };
     let said = |kind, read| data((kind, "settings"), false, read).unwrap_err();
-    assert!(said(Kind::ConfigMap, Ok(None)).starts_with("there is no ConfigMap settings, which spec.template names"));
-    assert!(said(Kind::Secret, Err(answered(403))).contains("give it the right (deploy/rbac/secrets)"));
-    assert!(said(Kind::ConfigMap, Err(answered(500))).contains("cannot be read"));
+    let Reading::Missing(missing) = said(Kind::ConfigMap, Ok(None)) else { panic!("it may be there") };
+    assert!(missing.starts_with("there is no ConfigMap settings, which spec.template names"), "{missing}");
+    let unread = |kind, code| match said(kind, Err(answered(code))) {
+        Reading::Trouble(trouble) => trouble,
+        other => panic!("nobody knows whether it is there: {other:?}"),
+    };
+    assert!(unread(Kind::Secret, 403).contains("give it the right (deploy/rbac/secrets)"));
+    assert!(unread(Kind::ConfigMap, 500).contains("cannot be read"));
     assert_eq!(data((Kind::ConfigMap, "settings"), true, Ok(None)).unwrap(), json!(["ConfigMap", "settings"]));
 }
 
@@ -141,6 +146,10 @@ async fn configuration_counts_only_where_the_user_wants_it() {
     };
     assert_eq!(reading(false).await, Reading::Off);
     assert!(matches!(reading(true).await, Reading::Hash(Some(_))));
+    stub.remove("/api/v1/namespaces/ns/configmaps/c");
+    assert!(matches!(reading(true).await, Reading::Missing(_)));
+    let seen = stub.observe(&ctx, &[Role::Primary, Role::Secondary]).await.snapshot.group.update;
+    assert!(seen.config_missing && seen.config_trouble.is_some(), "{:?}", seen.config_trouble);
 }
 
 // E2, E11: a change of a ConfigMap wakes the groups that want it and whose template names it, and no others.

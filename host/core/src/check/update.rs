@@ -169,6 +169,13 @@ pub(super) fn update_group(s: &Snapshot) -> Held {
     if is_converting(s) {
         return Err(broken(Rule::NotConverted, "members stop one after the other before the data is converted"));
     }
+    // The way back goes to a template with a configuration of its own.
+    if s.group.update.config_missing && s.record.fallback(&s.group.update).is_none() {
+        return Err(broken(
+            Rule::NotAtRest,
+            "a ConfigMap or Secret is not there without which no pod of the present template starts",
+        ));
+    }
     match s.set.as_ref().is_some_and(|set| !set.unseen) {
         true => Ok(()),
         false => Err(broken(

@@ -119,6 +119,8 @@ pub struct Update {
     pub former: Former,
     /// Why the configuration that belongs to the template is not known (`spec.update.onConfigChange`), as users see it. Absent: it is, or none belongs to it.
     pub config_trouble: Option<String>,
+    /// Whether that is because a ConfigMap or Secret is not there without which no pod starts.
+    pub config_missing: bool,
     /// When a change of the configuration counts, if nothing changes until then. Absent: nothing changed.
     pub config_settles: Option<Timestamp>,
 }
@@ -160,6 +162,7 @@ impl Default for Update {
             template: String::new(),
             former: Former::Unknown,
             config_trouble: None,
+            config_missing: false,
             config_settles: None,
         }
     }

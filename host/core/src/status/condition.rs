@@ -16,10 +16,12 @@ words! {
 }
 
 words! {
-    /// The type of a condition. The first five are always present, the others only while they hold.
+    /// The type of a condition. The first six are always present, the others only while they hold.
     pub enum Kind {
         /// Whether the group is as the spec says.
         Ready,
+        /// Whether clients are served.
+        Available,
         /// Whether something is being done.
         Progressing,
         /// Whether an administrator is needed.
@@ -60,6 +62,14 @@ words! {
         NoPrimary,
         /// Members are not in their role.
         MembersNotInRole,
+        /// A primary serves, and Services lead clients to it.
+        PrimariesServe,
+        /// The same, and all members that have a vote are healthy.
+        QuorumHealthy,
+        /// The same, and not all of them are healthy.
+        QuorumAvailable,
+        /// No primary serves, because too few members that have a vote are in a role.
+        QuorumLost,
         /// A member is starting by itself.
         MemberStarting,
         /// Nothing is left to do.

@@ -1,4 +1,5 @@
 //! Remember: this round's observations that later rounds need go into the record. Nothing is started here.
+mod gone;
 pub(super) mod untold;
 
 use crate::contract::{MemberName, Phase, Position, Role, Timestamp};
@@ -35,6 +36,7 @@ pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     update_last_primaries(s, plan);
     note_lost_primary(s, plan);
     record_replicas(s, plan);
+    gone::forget(s, plan);
 }
 
 /// Notes which member led last and where, from the first round in which no primary serves until one serves again. Its node and zone are those where it

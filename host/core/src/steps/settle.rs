@@ -243,8 +243,12 @@ fn confirm_role(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: &Member,
 /// When a command of unknown outcome is ended by deleting its pod (docs/requirements.md, reading 27). A process that noted the start before this one
 /// began may have had a wrong clock, so only the time since then counts (docs/safety.md, S28).
 fn last_resort(s: &Snapshot, intent: &Intent) -> Timestamp {
-    let patience = i64::from(intent.timeout).saturating_add(i64::from(s.group.unknown_grace));
-    s.counts_from(intent.started).saturating_add(patience)
+    s.counts_from(intent.started).saturating_add(i64::from(intent.timeout)).saturating_add(grace(s))
+}
+
+/// Seconds from the deadline of a command, counted from when it was noted, to its last resort.
+fn grace(s: &Snapshot) -> i64 {
+    i64::from(s.group.unknown_grace).max(limits::BEGIN_SECONDS)
 }
 
 /// Handles a command of unknown outcome. Only the intended role, read live, shows that it worked, and not even that if the member had that role
@@ -270,7 +274,7 @@ fn handle_unknown(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: &Membe
     }
     plan.wait(Reason::OutcomeUnknown, Some(&intent.member), format!("{message}; its pod is deleted to end it"));
     if matches!(pod.phase, Phase::Running | Phase::Pending) {
-        let grace = s.group.unknown_grace;
+        let grace = grace(s);
         let reason = format!("the outcome of {} was still unknown {grace} s after its deadline", intent.command);
         plan.record.note(s.now, Event::PodDeleted, Some(&intent.member), Some(reason.clone()));
         let (member, pod_uid) = (intent.member.clone(), pod.uid.clone());
@@ -289,7 +293,7 @@ fn why_repeatable(s: &Snapshot, intent: &Intent, why: &Cause) -> Option<String> 
         return Some(format!("{} did not run to its end: {why}", intent.command));
     }
     let waited = !s.group.runner && intent.verb == Verb::Follow && s.now >= last_resort(s, intent);
-    let grace = s.group.unknown_grace;
+    let grace = grace(s);
     waited.then(|| format!("the outcome of {} was still unknown {grace} s after its deadline", intent.command))
 }
 

@@ -4,6 +4,7 @@ mod active_changes;
 mod active_turns;
 mod alone;
 mod answers;
+mod available;
 mod batches;
 mod behind;
 mod beside;

@@ -8,10 +8,11 @@ use tanist_core::check::{self, Rule, ended_member, left_member, others_first};
 use tanist_core::checked::recheck_deletion;
 use tanist_core::contract::{Phase, Position, Role};
 use tanist_core::decide::decide;
+use tanist_core::limits;
 use tanist_core::plan::{Action, DeletionCause, Plan, Reason};
-use tanist_core::record::{Record, Seats};
+use tanist_core::record::{LastPrimary, Record, Seats, Seeded};
 use tanist_core::roster::{Roster, Standing};
-use tanist_core::snapshot::{Group, Missing, Moving, MovingSet, Object, Snapshot};
+use tanist_core::snapshot::{Group, LeftClaim, Missing, Moving, MovingSet, Object, Snapshot};
 
 fn set(numbers: &[u32]) -> BTreeSet<u32> {
     numbers.iter().copied().collect()
@@ -312,4 +313,49 @@ fn a_pod_that_has_ended_is_deleted_so_that_a_new_one_is_made() {
     assert_eq!(deletes(&decided(&s)), [("db-1".to_owned(), DeletionCause::Ended)]);
     s.group.makes_pods = false;
     assert_eq!(deletes(&decided(&s)), [], "a StatefulSet does that by itself");
+}
+
+// D23: the status of a group does not grow with every member that it ever had. Whom something still rests on is kept.
+#[test]
+fn members_that_are_gone_are_forgotten_in_time() {
+    let gone = |s: &mut Snapshot, numbers: std::ops::Range<u32>| {
+        for number in numbers {
+            s.record.member_mut(&db(number)).term = Some(1);
+            s.record.retired.insert(db(number));
+        }
+    };
+    let known = |s: &Snapshot| {
+        let record = decided(s).record;
+        let all: BTreeSet<_> = record.members.keys().cloned().collect();
+        assert!(record.retired.iter().all(|name| all.contains(name)), "both are forgotten together");
+        all.len()
+    };
+    let kept = limits::GONE_MEMBERS;
+    let mut s = running(3, &[]);
+    s.record.seats.as_mut().unwrap().next = 500;
+    gone(&mut s, 100..164);
+    assert_eq!(known(&s), 3 + kept, "so many are kept");
+    gone(&mut s, 164..264);
+    assert_eq!(known(&s), 3 + kept);
+    let record = decided(&s).record;
+    assert!(record.members.contains_key(&db(263)) && !record.members.contains_key(&db(164)), "the latest are");
+    // Its claim is there.
+    let claim = s.members[0].claims[0].clone();
+    s.left_claims = vec![LeftClaim { member: db(100), claim, is_being_deleted: false }];
+    assert_eq!(known(&s), 3 + kept + 1);
+    // It led in this term, and may still run somewhere.
+    s.record.member_mut(&db(101)).primary_term = Some(s.record.term);
+    let led = s.record.last_primaries[0].clone();
+    s.record.last_primaries.push(LastPrimary { member: db(102), ..led });
+    s.record.ever_seeded = Some(Seeded { member: db(103), confirmed: true });
+    assert_eq!(known(&s), 3 + kept + 4);
+    // Those of a stop come back.
+    s.record.seats.as_mut().unwrap().dormant = (104..106).collect();
+    let mut stopped = s.clone();
+    stopped.group.replicas = 0;
+    assert_eq!(known(&stopped), 3 + kept + 6);
+    // The members of a StatefulSet come back under their numbers.
+    s.group.makes_pods = false;
+    s.record.seats = None;
+    assert_eq!(known(&s), 3 + 164);
 }

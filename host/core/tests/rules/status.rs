@@ -168,10 +168,10 @@ fn what_could_not_be_observed_is_unknown() {
     let trouble = Trouble { reason: Failed::ApiUnreadable, message: "no answer".into() };
     let conditions = unobserved(&trouble, &loaded());
     let kinds: Vec<_> = conditions.iter().map(|c| c.kind.as_str()).collect();
-    assert_eq!(kinds, ["Ready", "Progressing", "Degraded", "PolicyActive", "Stalled"]);
+    assert_eq!(kinds, ["Ready", "Available", "Progressing", "Degraded", "PolicyActive", "Stalled"]);
     let others = conditions.iter().filter(|c| c.kind != Kind::PolicyActive);
     assert!(
-        others.clone().count() == 4
+        others.clone().count() == 5
             && others.clone().all(|c| c.status == Truth::Unknown && c.reason == Failed::ApiUnreadable.into())
     );
 }
@@ -251,9 +251,9 @@ fn every_rule_has_its_own_word() {
 #[test]
 fn conditions_have_the_words_of_the_released_version() {
     let kinds: Vec<_> = Kind::ALL.iter().map(|kind| kind.as_str()).collect();
-    let first = ["Ready", "Progressing", "Degraded", "PolicyActive", "Stalled"];
+    let first = ["Ready", "Available", "Progressing", "Degraded", "PolicyActive", "Stalled"];
     let others = ["NeedsAdoption", "UpdatePending", "TemplateRejected", "Rescaling"];
-    assert_eq!((&kinds[..5], &kinds[5..]), (&first[..], &others[..]));
+    assert_eq!((&kinds[..6], &kinds[6..]), (&first[..], &others[..]));
     assert_eq!(Truth::ALL.iter().map(|truth| truth.as_str()).collect::<Vec<_>>(), ["True", "False", "Unknown"]);
 }
 

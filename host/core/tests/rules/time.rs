@@ -147,6 +147,12 @@ fn a_process_waits_itself_for_what_another_one_noted() {
     assert!(!deletes(&s), "it may still be starting");
     s.now = last_resort;
     assert!(deletes(&s));
+    // Its own deadline counts from its start, which may come later than the note: so long it has in any case.
+    s.group.unknown_grace = 0;
+    s.now = s.began + 60 + limits::BEGIN_SECONDS - 1;
+    assert!(!deletes(&s), "it may have begun a moment ago");
+    s.now += 1;
+    assert!(deletes(&s));
 }
 
 // S28, P19: times of a clock that was ahead are corrected when they are read; times in the past stay.

@@ -8,9 +8,9 @@ use tanist_core::check::{Rule, gives_up_lead, update_idle, update_member};
 use tanist_core::checked::recheck_deletion;
 use tanist_core::contract::{Phase, Position, Role};
 use tanist_core::decide::decide;
-use tanist_core::plan::{DeletionCause, Reason};
-use tanist_core::record::{LastPrimary, Switchover, Updating, Verb};
-use tanist_core::snapshot::{Mode, Object, Override, Snapshot};
+use tanist_core::plan::{Action, DeletionCause, Reason};
+use tanist_core::record::{Fallback, GivenUp, LastPrimary, Switchover, Updating, Verb};
+use tanist_core::snapshot::{Former, Mode, Object, Override, Snapshot};
 
 /// One primary and two secondaries, all of them with an older template.
 fn old() -> World {
@@ -350,4 +350,27 @@ fn a_configuration_that_is_not_known_holds_up_nothing() {
     assert_eq!(said.message, "there is no ConfigMap settings");
     assert!(plan.wake_at().unwrap() <= s.now + 7);
     assert!(!plan.actions.is_empty());
+}
+
+// E10: a ConfigMap that is deleted in the middle of an update: no pod of the new template could start, so the members that work go on. It goes on when the ConfigMap is back; and the way back from a template that failed
+// does not wait for it.
+#[test]
+fn without_a_configuration_that_pods_need_nobody_is_updated() {
+    let mut s = old().observe();
+    let usual = decide(&s, &Natural);
+    assert!(usual.actions.iter().any(|a| matches!(a, Action::DeletePod { .. })), "{:?}", usual.actions);
+    (s.group.update.config_missing, s.group.update.config_trouble) =
+        (true, Some("there is no ConfigMap settings".into()));
+    let plan = decide(&s, &Natural);
+    assert!(!plan.actions.iter().any(|a| matches!(a, Action::DeletePod { .. })), "{:?}", plan.actions);
+    let said = plan.waits.iter().find(|wait| wait.reason == Reason::Updating).unwrap();
+    assert!(said.message.contains("a ConfigMap or Secret is not there"), "{}", said.message);
+    assert!(plan.waits.iter().any(|wait| wait.reason == Reason::ConfigUnknown));
+    let held = update_member(&s, &s.members[2]).map_err(|violation| violation.rule);
+    assert_eq!(held, Err(Rule::NotAtRest));
+    let update = &mut s.group.update;
+    (update.rolls_back, update.template, update.former) = (true, "new".into(), Former::Kept);
+    let failed = GivenUp { template: "new".into(), at: s.now, why: String::new() };
+    s.record.fallback = Some(Fallback { good: "old".into(), trial: None, failed: Some(failed) });
+    assert_eq!(update_member(&s, &s.members[2]), Ok(()));
 }
