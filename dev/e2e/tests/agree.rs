@@ -52,6 +52,43 @@ fn etcd_grows_and_shrinks_under_a_client() -> Outcome {
     })
 }
 
+// D20: 3 -> 1 -> 3 with `scaling.volumes: Wipe`: the claims stay, and members come back as new ones without anybody's help. On the way to 0 all data stays.
+#[test]
+fn volumes_of_removed_members_are_emptied() -> Outcome {
+    play("wiped").run(async |stage| {
+        let group = stage.etcd(json!({"replicas": 3, "scaling": {"volumes": "Wipe"}})).await?;
+        let first = counts(&group, 3).await?;
+        let client = EtcdClient::begin(stage, None).await?;
+        let kept = uids(&group)?;
+        group.change(json!({"replicas": 1})).await?;
+        counts(&group, 1).await?;
+        let seen = group.ready(60).await?;
+        let history = seen.pointer("/status/record/history").map(Value::to_string).unwrap_or_default();
+        ensure!(history.matches("\"wiped\"").count() == 2, "{history}");
+        ensure!(uids(&group)? == kept, "a claim was replaced: {kept} {}", uids(&group)?);
+
+        group.change(json!({"replicas": 3})).await?;
+        let back = counts(&group, 3).await?;
+        ensure!(uids(&group)? == kept, "a claim was replaced: {kept} {}", uids(&group)?);
+        ensure!(
+            back.get("etcd-0") == first.get("etcd-0") && back.get("etcd-1") != first.get("etcd-1"),
+            "{first:?} {back:?}"
+        );
+        client.lost_nothing().await?;
+        group.change(json!({"replicas": 0})).await?;
+        group.until("nobody to run", 90, |seen| condition(seen, "Ready").starts_with("True Stopped")).await?;
+        group.change(json!({"replicas": 3})).await?;
+        ensure!(counts(&group, 3).await? == back, "{back:?} {:?}", listed(&group, 0).await?);
+        client.lost_nothing().await
+    })
+}
+
+/// The claims of the group with their UIDs.
+fn uids(group: &Group) -> Result<String> {
+    let columns = "jsonpath={range .items[*]}{.metadata.name} {.metadata.uid}{\"\\n\"}{end}";
+    kubectl(&["get", "pvc", "-n", &group.namespace, "-l", "tanist.dev/group=etcd", "-o", columns])
+}
+
 // D20: 3 -> 1 -> 3 with `scaling.volumes: Delete`. Without the right to delete claims the group says what is missing; with it the claims of removed members go, and those of the others stay
 // also on the way to 0 and back.
 #[test]

@@ -87,7 +87,7 @@ fn killed_between_intent_and_exec_without_the_runner() -> Outcome {
         let group = stage
             .register(json!({
                 "runner": "None",
-                "unknownGraceSeconds": 30,
+                "unknownGraceSeconds": 60,
                 "commands": {"seed": {"timeoutSeconds": 5}},
                 "container_": {"command": ["sleep", "infinity"]}
             }))

@@ -35,9 +35,9 @@ fn a_seed_that_never_ends_costs_its_pod() -> Outcome {
     play("never").run(async |stage| {
         let env = json!([{"name": "REGISTER_FAULT_seed", "value": "register-0:late 600 x1"}]);
         let commands = json!({"seed": {"timeoutSeconds": 10}});
-        let changes = json!({"commands": commands, "unknownGraceSeconds": 30, "container_": {"env": env}});
+        let changes = json!({"commands": commands, "unknownGraceSeconds": 60, "container_": {"env": env}});
         let group = stage.register(changes).await?;
-        // Before the outcome is unknown: from then on the pod lives for 30 s.
+        // Before the outcome is unknown: from then on the pod lives for 60 s.
         let mut old = String::new();
         until("the pod of register-0", 60, async || {
             old = group.member(0).uid().await?;
@@ -46,7 +46,7 @@ fn a_seed_that_never_ends_costs_its_pod() -> Outcome {
         .await?;
         group.until("an unknown outcome", 60, |seen| waits(seen).contains("OutcomeUnknown")).await?;
         let seen = group.recovered(&[old], 120).await?;
-        ensure!(history(&seen).contains("was still unknown 30 s after its deadline"), "{}", history(&seen));
+        ensure!(history(&seen).contains("was still unknown 60 s after its deadline"), "{}", history(&seen));
         ensure!(seeds(&group).await?.len() == 2, "{:?}", seeds(&group).await?);
         Ok(())
     })

@@ -58,6 +58,10 @@ pub struct Commands {
     /// `memberList`. Default: a lost majority is left to administrators and to the means of the application.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recover: Option<Command>,
+    /// Removes all data of the member, so that `sequence` prints `EMPTY`, and the member could be added as a new one. It runs only with `spec.scaling.volumes: Wipe`, in a stopped member that leaves, after a majority of the others
+    /// said that it is no member any more, and never on the way to 0 members. Other members have everything that was acknowledged. It may run again after a failure or an unknown end: then it has to succeed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wipe: Option<Command>,
     /// Says whether the application is well with a changed template: exit code 0, any other code means that the template failed. It runs on the first member that got the template, 10 s after the last answer while that
     /// is watched, and a last time when `spec.update.canarySeconds` are over; without these it never runs. It has to change nothing. After a timeout or a broken stream it runs again. No other command starts in the member meanwhile,
     /// also no takeover by it: keep its timeout short.
@@ -104,6 +108,7 @@ impl Commands {
             ("memberRemove", self.member_remove.as_ref()),
             ("memberPromote", self.member_promote.as_ref()),
             ("recover", self.recover.as_ref()),
+            ("wipe", self.wipe.as_ref()),
             ("check", self.check.as_ref()),
             ("prepared", self.prepared.as_ref()),
             ("beforeUpdate", self.before_update.as_ref()),

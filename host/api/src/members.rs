@@ -22,7 +22,7 @@ pub struct Members {
         extend("x-kubernetes-list-type" = "set")
     )]
     pub remove: Vec<String>,
-    /// How many commands in a row may fail in a member that then runs nothing, before a new member with a new number comes in its place, with `kind: Pods`: it joins first, and then the one that fails leaves. 0, the
+    /// How many commands in a row may fail in a member that then runs nothing, before a new member with a new number comes in its place, with `kind: Pods`, if it was in a role before: the new one joins first, and then the one that fails leaves. 0, the
     /// default: nobody is replaced for that. 5 is a good value: with the pauses between the tries that takes some minutes. Only while all other members are in their roles, so that a fault of all replaces nobody, one after
     /// the other (`update.maxConcurrentReplacements`), and not for lack of memory, which a new member would lack as well. What becomes of its claims: `scaling.volumes`.
     #[serde(default)]

@@ -99,7 +99,7 @@ const RULES: &[Rule] = &[
         at: "spec.commands",
         point_to: ".primary",
         cel: "has(self.primary) || !(has(self.seed) || has(self.secondary) || has(self.promote) || has(self.follow) || has(self.memberList) || \
-              has(self.recover) || has(self.prepared) || has(self.beforeUpdate) || has(self.afterUpdate) || has(self.upgrade))",
+              has(self.recover) || has(self.prepared) || has(self.beforeUpdate) || has(self.afterUpdate) || has(self.upgrade) || has(self.wipe))",
         say: "an active/passive group has only the commands status and check: remove the others, or add sequence, stop and primary",
     },
     Rule {
@@ -183,6 +183,19 @@ const RULES: &[Rule] = &[
         cel: "self.scaling.volumes != 'Delete' || has(self.commands.memberList)",
         say: "scaling.volumes can be Delete only with commands.memberList: only where the members agree is it certain that the data of a \
               removed member is not needed any more; set it to Keep",
+    },
+    Rule {
+        at: "spec",
+        point_to: ".scaling.volumes",
+        cel: "self.scaling.volumes != 'Wipe' || has(self.commands.wipe)",
+        say: "scaling.volumes can be Wipe only with commands.wipe, which removes the data of a member that left: add it, or set volumes to Keep",
+    },
+    Rule {
+        at: "spec.commands",
+        point_to: ".wipe",
+        cel: "!has(self.wipe) || has(self.memberList)",
+        say: "wipe has to be together with memberList, memberAdd and memberRemove: only where the members agree is it certain that the data of a \
+              removed member is not needed any more; remove it, or add the others",
     },
     Rule {
         at: "spec.commands",

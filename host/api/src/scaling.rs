@@ -32,8 +32,9 @@ pub struct Scaling {
     pub wait_between_removals_seconds: u32,
     /// The claims of members that were removed. `Keep`: they stay, with their data. In a group with `commands.memberList` such a member cannot come back with
     /// them, because they have the data of an identity that is over: delete its claims before `replicas` grows again. `Delete`: Tanist deletes them, also those that were
-    /// kept before, once a majority says that the member is none any more. That needs the right to delete claims, which only `deploy/rbac/volumes` grants. On the way to 0 members
-    /// all claims stay in any case.
+    /// kept before, once a majority says that the member is none any more. That needs the right to delete claims, which only `deploy/rbac/volumes` grants. `Wipe`: the claims stay, and
+    /// `commands.wipe` empties them in the stopped member before its pod goes, so that it can come back as a new one; a member whose pod does not run leaves with its data. On the way to 0 members all claims stay as
+    /// they are in any case.
     #[serde(default)]
     pub volumes: RemovedVolumes,
 }
@@ -63,6 +64,8 @@ pub enum RemovedVolumes {
     /// They stay, so that a member that comes back has its data.
     #[default]
     Keep,
+    /// They stay, and the member's data is removed from them.
+    Wipe,
     /// They are deleted.
     Delete,
 }

@@ -110,7 +110,7 @@ pub struct ReplicaGroupSpec {
     #[schemars(range(min = 1, max = 604_800))]
     pub start_deadline_seconds: u32,
 
-    /// For how many seconds after its deadline a command may have an unknown outcome. Then the pod is deleted, as the last resort. Less than 30 counts as 30: a command may start so much later than it was noted.
+    /// For how many seconds after its deadline a command may have an unknown outcome. Then the pod is deleted, as the last resort. Less than 60 counts as 60: a command may start so much later than it was noted.
     #[serde(default = "default::unknown_grace")]
     #[schemars(range(max = 604_800))]
     pub unknown_grace_seconds: u32,

@@ -67,6 +67,7 @@ pub fn group(object: &ReplicaGroup, domain: &str) -> Result<Group, Invalid> {
         resize_deadline: spec.scaling.deadline_seconds,
         removal_rest: spec.scaling.wait_between_removals_seconds,
         // The definition refuses it elsewhere; what was stored before that rule deletes nothing.
+        wipes_volumes: spec.scaling.volumes == RemovedVolumes::Wipe,
         deletes_volumes: spec.scaling.volumes == RemovedVolumes::Delete && spec.commands.member_list.is_some(),
         update: update(&spec.update),
         version: spec.version.clone(),
@@ -99,8 +100,9 @@ fn commands(spec: &spec::ReplicaGroupSpec) -> Result<Commands, Invalid> {
     let changes = optional("memberAdd", &commands.member_add)?.zip(optional("memberRemove", &commands.member_remove)?);
     let promote = optional("memberPromote", &commands.member_promote)?;
     let recover = optional("recover", &commands.recover)?;
+    let wipe = optional("wipe", &commands.wipe)?;
     let membership =
-        list.zip(changes).map(|(list, (add, remove))| MemberCommands { list, add, remove, promote, recover });
+        list.zip(changes).map(|(list, (add, remove))| MemberCommands { list, add, remove, promote, recover, wipe });
     Ok(Commands {
         status: required("status", &commands.status)?,
         sequence: started("sequence", &commands.sequence)?,

@@ -158,19 +158,21 @@ pub async fn observe(
     // An answer from before another process wrote says nothing about the record that it wrote.
     let said = if by_others { Statuses::new() } else { said.into_iter().filter(|(name, _)| same(name)).collect() };
     let read = ctx.clock.moment();
-    ask_members(ctx, &mut observed.snapshot, ask, said).await;
+    // What this process noted since of commands that it has not started yet moves no data. What another process noted does.
+    let known = before.filter(|_| !by_others).map(|s| &s.record);
+    ask_members(ctx, &mut observed.snapshot, ask, said, known).await;
     let ms = |from, to: Moment| to.since(from).as_secs_f64() * 1000.0;
     let (objects_ms, members_ms) = (ms(started, read), ms(read, ctx.clock.moment()));
     debug!(group = observed.snapshot.group.name, ?ask, objects_ms, members_ms, "observed");
     Ok(observed)
 }
 
-/// Adds the answers of the members and the outcomes of open commands to the snapshot.
-async fn ask_members(ctx: &Arc<Context>, s: &mut Snapshot, ask: Ask<'_>, said: Statuses) {
+/// Adds the answers of the members and the outcomes of open commands to the snapshot. `known`: the record by which data may have moved, if it is another one.
+async fn ask_members(ctx: &Arc<Context>, s: &mut Snapshot, ask: Ask<'_>, said: Statuses, known: Option<&Record>) {
     s.evidence = questions::evidence(ctx, &s.group, &s.record, &s.members).await;
     let statuses = questions::statuses(ctx, &s.group, &s.members, ask, said).await;
     s.now = ctx.clock.now();
-    questions::apply(ctx, s, statuses);
+    questions::apply(ctx, s, statuses, known);
 }
 
 /// A group as it was read, before anything that belongs to it.

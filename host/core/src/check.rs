@@ -70,7 +70,7 @@ pub use upgrade::{
     Upgrade, convert_group, convert_member, due_upgrade, halt_for_upgrade, has_later_data, has_programs_of,
     is_converting, programs_fit, rank, upgrade_group, upgrade_member,
 };
-pub use volumes::discard_claim;
+pub use volumes::{discard_claim, has_to_be_wiped, wipe_member};
 pub use waiting::why_given_up;
 pub use zones::{is_misplaced, move_member, next_to_move};
 
@@ -112,6 +112,8 @@ pub enum Rule {
     MayBePrimary,
     /// A member is not stopped.
     NotAllStopped,
+    /// The data of a member that leaves is not removed yet (`spec.scaling.volumes: Wipe`).
+    NotWiped,
     /// A position is unknown that may be the most recent (A6, S10).
     PositionUnknown,
     /// Two histories within the highest term (S14).
@@ -220,6 +222,7 @@ impl Rule {
             Rule::PodCount => "PodCount",
             Rule::MayBePrimary => "MayBePrimary",
             Rule::NotAllStopped => "NotAllStopped",
+            Rule::NotWiped => "NotWiped",
             Rule::PositionUnknown => "PositionUnknown",
             Rule::HistoriesDiffer => "HistoriesDiffer",
             Rule::ClaimChanged => "ClaimChanged",
@@ -359,6 +362,7 @@ pub fn start(s: &Snapshot, intent: &Intent) -> Held {
             upgrade_member(s, member)
         }
         Verb::Recover => recover_member(s, member),
+        Verb::Wipe => wipe_member(s, member),
     }
 }
 

@@ -110,9 +110,9 @@ pub const LIST_FRESH_SECONDS: i64 = 15;
 /// Of how many members by identity that are gone, with their claims, the record knows anything: the latest ones, for a look at what became of them.
 pub const GONE_MEMBERS: usize = 64;
 
-/// Seconds that may pass from the note of a command to its start: the write of the record (20 s), and the way to the container. For so long at least its outcome may be unknown after its deadline, whatever `spec.unknownGraceSeconds` says,
+/// Seconds that may pass from the decision for a command to its start: two looks (20 s each) and the write of the record (20 s) at a slow API server. For so long at least its outcome may be unknown after its deadline, whatever `spec.unknownGraceSeconds` says,
 /// because its own deadline counts from its start.
-pub const BEGIN_SECONDS: i64 = 30;
+pub const BEGIN_SECONDS: i64 = 60;
 
 /// Seconds after which a position is read again when a question needs it: the data of a serving member changes, and a stopped member may have run
 /// in between unnoticed.

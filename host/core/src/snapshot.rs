@@ -367,6 +367,7 @@ impl Snapshot {
             Verb::Recover => "recover",
             Verb::BeforeUpdate => "beforeUpdate",
             Verb::AfterUpdate => "afterUpdate",
+            Verb::Wipe => "wipe",
             Verb::Convert | Verb::Upgrade => "upgrade",
         };
         let command = match name {
@@ -379,13 +380,14 @@ impl Snapshot {
             "memberRemove" => members.map(|m| &m.remove),
             "memberPromote" => members.and_then(|m| m.promote.as_ref()),
             "recover" => members.and_then(|m| m.recover.as_ref()),
+            "wipe" => members.and_then(|m| m.wipe.as_ref()),
             "beforeUpdate" => commands.hooks.before.as_ref(),
             "afterUpdate" => commands.hooks.after.as_ref(),
             "upgrade" => commands.upgrade.as_ref(),
             _ => None,
         };
         // A check refuses these without their command; what would run in its place changes nothing.
-        let is_refused = verb.changes_no_role() || matches!(verb, Verb::Recover | Verb::Convert);
+        let is_refused = verb.changes_no_role() || matches!(verb, Verb::Recover | Verb::Convert | Verb::Wipe);
         let otherwise = if is_refused { &commands.status } else { &commands.primary };
         (name, command.unwrap_or(otherwise))
     }

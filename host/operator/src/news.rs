@@ -155,9 +155,10 @@ const GIVEN_UP: [(record::Event, &str, &str); 3] = [
 ];
 
 /// Transitions of the members of an application whose members agree, each with the reason of its event and what the application did.
-const RESIZED: [(record::Event, &str, &str); 3] = [
+const RESIZED: [(record::Event, &str, &str); 4] = [
     (record::Event::MemberAdded, "MemberAdded", "is a member now"),
     (record::Event::MemberRemoved, "MemberRemoved", "is no member any more"),
+    (record::Event::Wiped, "DataRemoved", "left, and its data is removed; its volume stays"),
     (record::Event::MemberPromoted, "MemberPromoted", "has a vote now"),
 ];
 
@@ -398,6 +399,8 @@ mod tests {
         let told = |what| told(what, None).into_iter().map(|(reason, _, note)| (reason, note)).collect::<Vec<_>>();
         assert_eq!(told(record::Event::MemberAdded), [("MemberAdded", "db-1 is a member now".into())]);
         assert_eq!(told(record::Event::MemberRemoved), [("MemberRemoved", "db-1 is no member any more".into())]);
+        let wiped = "db-1 left, and its data is removed; its volume stays";
+        assert_eq!(told(record::Event::Wiped), [("DataRemoved", wiped.into())]);
         assert_eq!(told(record::Event::MemberPromoted), [("MemberPromoted", "db-1 has a vote now".into())]);
     }
 

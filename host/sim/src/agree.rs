@@ -99,7 +99,8 @@ pub fn group(name: &str, replicas: u64, learners: bool, one_leads: bool) -> Repl
     let mut commands = json!({
         "status": command(&["status"]), "sequence": command(&["sequence"]), "stop": command(&["stop"]),
         "seed": command(&["seed"]), "primary": command(&["primary", "$(PEERS)"]), "memberList": command(&["memberList"]),
-        "memberAdd": command(&["memberAdd", "$(NAME)", "$(ADDRESS)"]), "memberRemove": command(&["memberRemove", "$(ID)"])
+        "memberAdd": command(&["memberAdd", "$(NAME)", "$(ADDRESS)"]), "memberRemove": command(&["memberRemove", "$(ID)"]),
+        "wipe": command(&["wipe"])
     });
     if let Some(commands) = commands.as_object_mut().filter(|_| learners) {
         commands.insert("memberPromote".to_owned(), command(&["memberPromote", "$(ID)"]));
@@ -259,6 +260,7 @@ pub fn perform(state: &mut State, uid: &str, machine: &Machine, words: &[&str]) 
     state.say(format!("{} runs {}", machine.pod, words.join(" ")));
     let done = match command {
         "stop" => true,
+        "wipe" => wipe(state, machine),
         "seed" => form(state, machine),
         "primary" => join(state, machine, arguments),
         _ => change(state, uid, machine, command, arguments),
@@ -335,6 +337,16 @@ fn join(state: &mut State, machine: &Machine, peers: &[&str]) -> bool {
         agreement.members.entry(id.clone()).and_modify(|listed| listed.started = true);
     }
     begin(state, machine, id);
+    true
+}
+
+/// The data of a stopped member is removed. Whether it was stopped.
+fn wipe(state: &mut State, machine: &Machine) -> bool {
+    if machine.app.role != Role::Stopped {
+        return false;
+    }
+    members::wipes(state, machine);
+    state.disks.insert(machine.claim.clone(), Disk::default());
     true
 }
 

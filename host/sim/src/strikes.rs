@@ -158,7 +158,7 @@ pub fn damage(state: &mut State, pod: &str) {
 }
 
 /// Every damaged volume is repaired. The pauses grew meanwhile, up to 5 minutes: whoever repairs it says `tanist retry`.
-fn repair(state: &mut State) {
+pub fn repair(state: &mut State) {
     let mut is_repaired = false;
     for disk in state.disks.values_mut() {
         is_repaired |= std::mem::take(&mut disk.is_damaged);

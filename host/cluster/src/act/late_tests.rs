@@ -172,6 +172,7 @@ fn left(s: &Snapshot, version: String) -> Discard {
         remove: command,
         promote: None,
         recover: None,
+        wipe: None,
     });
     s.record.retired = BTreeSet::from(["db-2".into()]);
     let name = "data-db-2".into();

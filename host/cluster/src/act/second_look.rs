@@ -13,7 +13,7 @@ use tanist_core::checked::{Discard, Scaling, Start, Turn, recheck, recheck_disca
 use tanist_core::contract::MemberName;
 use tanist_core::freshness::{Ask, FRESH, Moment};
 use tanist_core::plan::Action;
-use tanist_core::record::Intent;
+use tanist_core::record::{Intent, Verb};
 use tanist_core::snapshot::Snapshot;
 
 /// Observes again before a command starts, and holds its checks against that.
@@ -30,7 +30,9 @@ pub(super) async fn look_before_run(
     // A command that opens a term needs the present role of every member. Any other command needs only that its own member has not changed;
     // a runner that can read the role itself checks it at the moment of the start.
     // A change of the members needs that of every voter, and the update of some members that of all others.
-    let ask = match intent.verb.opens_term() || intent.verb.changes_no_role() {
+    // So does the removal of a member's data.
+    let asks_all = intent.verb.opens_term() || intent.verb.changes_no_role() || intent.verb == Verb::Wipe;
+    let ask = match asks_all {
         true => Ask::Everyone,
         false if asks_in_place(&observed.snapshot, intent) => Ask::Recent,
         false => Ask::Only(&intent.member),

@@ -214,15 +214,19 @@ async fn settle(ctx: &Context, group: &Group, intent: &Intent, members: &[Member
     Some(evidence)
 }
 
-/// Joins the answers, and what is remembered, to the snapshot.
-pub fn apply(ctx: &Context, s: &mut Snapshot, said: Statuses) {
+/// Joins the answers, and what is remembered, to the snapshot. `known`: the record by which data may have moved, if it is another one than that of the snapshot.
+pub fn apply(ctx: &Context, s: &mut Snapshot, said: Statuses, known: Option<&Record>) {
     let at = ctx.clock.moment();
     let uid = s.group.uid.clone();
     let changes = ctx.hints.with_group(&uid, |hints| {
         let members = &s.members;
         hints.pace.retain(|uid, _| members.iter().any(|m| m.pod.as_ref().is_some_and(|pod| pod.uid == *uid)));
         let changes = hints.readings.apply(&s.group, &mut s.members, said, s.now, at);
-        hints.readings.note_moves(s, at);
+        let moves = match known {
+            Some(record) => Snapshot { record: record.clone(), ..s.clone() }.data_may_move(),
+            None => s.data_may_move(),
+        };
+        hints.readings.note_moves(s, moves, at);
         if let Some(commands) = &s.group.commands.membership {
             s.lists = hints.readings.lists(&s.members, &commands.list.container);
         }
@@ -301,6 +305,7 @@ mod tests {
     use super::*;
     use crate::stub::Stub;
     use tanist_core::freshness::Moment;
+    use tanist_core::record::{LastPrimary, Verb};
     use tanist_core::snapshot::Node;
 
     /// Observes a group with stopped members, or a paused group. Returns whether db-0's position is known, and whether it counts for a seed.
@@ -310,7 +315,7 @@ mod tests {
         (s.group.paused, s.group.generation) = (paused, generation);
         let said = s.members.iter().map(|m| (m.name.clone(), StatusAnswer::of(Role::Stopped)));
         let said = if paused { Statuses::new() } else { said.collect() };
-        apply(ctx, &mut s, said);
+        apply(ctx, &mut s, said, None);
         (s.members[0].position != Position::NotAsked, s.position_is_current(&s.members[0]))
     }
 
@@ -320,6 +325,47 @@ mod tests {
         let answered = ctx.clock.moment();
         let hint = PositionHint { container_id, position, at: 1000, asked, answered, role, ready: false, led: false };
         ctx.hints.with_group("group", |h| h.readings.remember_position("u0", hint));
+    }
+
+    // What this process noted of a command that it has not started moves no data (docs/decisions/0008): otherwise a slow API server, after which all is looked at once more, would hold up each takeover for good.
+    #[tokio::test]
+    async fn a_note_of_a_command_that_is_not_started_makes_no_position_old() {
+        let ctx = Stub::default().context();
+        observe_db_0(&ctx, false, 1);
+        answer_sequence(&ctx, ctx.clock.moment());
+        assert_eq!(observe_db_0(&ctx, false, 1), (true, true));
+        let look = |by_before: bool| {
+            let node = Node { ready: true, since: 0, seen: 0, out_of_service: false, cordoned: false, zone: None };
+            let mut s = crate::clock::tests::snapshot(1000, node);
+            (s.group.paused, s.group.generation) = (false, 1);
+            let before = s.record.clone();
+            let intent = Intent {
+                token: "seed-1".into(),
+                verb: Verb::Seed,
+                command: "seed".into(),
+                member: "db-0".into(),
+                target: None,
+                pod_uid: "u0".into(),
+                container: "db".into(),
+                container_id: "c".into(),
+                generation: 1,
+                started: s.now,
+                timeout: 60,
+                term: 1,
+                again: false,
+                exited: None,
+                version: None,
+                had_role: false,
+            };
+            let pod = s.members[0].pod.clone().unwrap();
+            s.record.push_last_primary(LastPrimary::of(&intent, &pod));
+            s.record.intents.push(intent);
+            let said = s.members.iter().map(|m| (m.name.clone(), StatusAnswer::of(Role::Stopped))).collect();
+            apply(&ctx, &mut s, said, by_before.then_some(&before));
+            s.position_is_current(&s.members[0])
+        };
+        assert!(look(true), "nothing was started");
+        assert!(!look(false), "another process may have started it");
     }
 
     // A position that was asked for before a pause, a change of the spec or a primary does not count afterwards, even if the answer comes later.

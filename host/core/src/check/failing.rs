@@ -4,7 +4,7 @@ use super::beside::is_side_by_side;
 use super::replace::{
     is_being_replaced, is_down, is_within_limit, kind_stays, nobody_else_may_lead, nobody_leaves, others_are_in_place,
 };
-use super::update::awaits_update;
+use super::update::{awaits_update, is_in_its_place};
 use super::zones::{administrator_lets, is_misplaced};
 use super::{Held, Rule, broken, broken_by, members, quorum_without};
 use crate::snapshot::{Member, Snapshot};
@@ -16,8 +16,8 @@ pub fn is_replaced_as_failing(s: &Snapshot, member: &Member) -> bool {
     seats.is_some_and(|seats| seats.failing.contains(&member.ordinal))
 }
 
-/// Whether so many commands failed in the member that a new one is to come in its place. A template that changed, or a zone, calls for another pod or another member anyway. What lacks memory would lack it elsewhere,
-/// too; and one that does not run, or whose node is silent, did not fail.
+/// Whether so many commands failed in the member that a new one is to come in its place. It was in a role before: one that never was may fail for a reason that is not its own, as the next one would, and the next. A template that
+/// changed, or a zone, calls for another pod or another member anyway. What lacks memory would lack it elsewhere, too; and one that does not run, or whose node is silent, did not fail.
 #[must_use]
 pub fn fails_again_and_again(s: &Snapshot, member: &Member) -> bool {
     let limit = s.group.replace_after;
@@ -26,6 +26,7 @@ pub fn fails_again_and_again(s: &Snapshot, member: &Member) -> bool {
     s.group.makes_pods
         && limit > 0
         && s.record.member(&member.name).failures >= limit
+        && s.record.member(&member.name).term.is_some()
         && s.reachable(member)
         && is_down(s, member)
         && !lacks_memory()
@@ -60,6 +61,12 @@ pub fn replace_failing(s: &Snapshot, member: &Member) -> Held {
     // Of several primaries it may be one itself, so no number of them is asked for: all others are in their roles.
     nobody_else_may_lead(s)?;
     others_are_in_place(s, member)?;
+    // New ones, too: what happens to all is the fault of none.
+    s.members.iter().filter(|other| other.name != *name).try_for_each(|other| is_in_its_place(s, other))?;
+    // Whether it is the template that fails is found out first.
+    if let Some(other) = s.members.iter().find(|other| awaits_update(s, other)) {
+        return Err(broken_by(Rule::NotAtRest, &other.name, format!("{} has an older template", other.name)));
+    }
     match commands.membership {
         Some(_) => quorum_without(s, name),
         None => Ok(()),

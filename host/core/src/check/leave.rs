@@ -1,6 +1,7 @@
 //! Which healthy members may be stopped: the primary of a switchover, and members beyond `replicas` (S25, S26).
 use super::claims::record_is_current;
 use super::membership::{is_let_go, quorum_without};
+use super::volumes::has_to_be_wiped;
 use super::{Held, Rule, Violation, broken, broken_by, can_take_command, retry_allowed, role_is, zones};
 use crate::contract::{MemberName, Phase, Position, Role, Transition};
 use crate::over::{self, role_word};
@@ -202,6 +203,10 @@ pub fn shrink_group(s: &Snapshot, replicas: u32) -> Held {
         }
         if s.group.is_stopped() && !s.group.active_passive && may_have_led(s, member) {
             final_data_known(s, member)?;
+        }
+        if has_to_be_wiped(s, member) {
+            let message = format!("{} is leaving, and its data is to be removed first", member.name);
+            return Err(broken_by(Rule::NotWiped, &member.name, message));
         }
     }
     Ok(())

@@ -256,7 +256,7 @@ pub fn leaves_its_place(s: &Snapshot, member: &Member) -> Held {
     let update = &s.group.update;
     // Otherwise it goes for a zone, or what called for a new one is over and it cannot stay, because it does not work.
     let is_of_template = || is_replaced(s, member) || waits_for_the_others(s, member);
-    let is_of_another = || zones::is_misplaced(s, member) || is_replaced_as_failing(s, member);
+    let is_of_another = || zones::is_misplaced(s, member) || is_replaced_as_failing(s, member) && !works(s, member);
     let for_template = update.mode != Mode::ByHand && is_of_template() && !is_of_another();
     match for_template {
         true => update_group(s)?,

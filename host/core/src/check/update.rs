@@ -169,19 +169,24 @@ pub(super) fn update_group(s: &Snapshot) -> Held {
     if is_converting(s) {
         return Err(broken(Rule::NotConverted, "members stop one after the other before the data is converted"));
     }
-    // The way back goes to a template with a configuration of its own.
-    if s.group.update.config_missing && s.record.fallback(&s.group.update).is_none() {
-        return Err(broken(
-            Rule::NotAtRest,
-            "a ConfigMap or Secret is not there without which no pod of the present template starts",
-        ));
-    }
+    configuration_is_there(s)?;
     match s.set.as_ref().is_some_and(|set| !set.unseen) {
         true => Ok(()),
         false => Err(broken(
             Rule::NotAtRest,
             "the StatefulSet does not have the present template yet, or its controller has not seen it",
         )),
+    }
+}
+
+/// Pods of the present template can start, as far as their configuration is concerned. The way back goes to a template with a configuration of its own.
+pub(super) fn configuration_is_there(s: &Snapshot) -> Held {
+    match s.group.update.config_missing && s.record.fallback(&s.group.update).is_none() {
+        true => Err(broken(
+            Rule::NotAtRest,
+            "a ConfigMap or Secret is not there without which no pod of the present template starts",
+        )),
+        false => Ok(()),
     }
 }
 

@@ -3,7 +3,7 @@
 //! Programs of the later version start on no data that was not converted, and nothing at all starts on data of a later version than `spec.version`.
 use super::rebalance::{is_in_its_place, members_are_there, primaries_serve};
 use super::seed::{SeedOrder, never_came};
-use super::update::has_never_run;
+use super::update::{configuration_is_there, has_never_run};
 use super::{Held, Rule, Violation, broken, broken_by, can_take_command, retry_allowed, role_is, stayers_serve};
 use crate::contract::{Phase, Position, Role};
 use crate::over;
@@ -196,6 +196,7 @@ pub(super) fn replace_pod(s: &Snapshot, member: &Member) -> Held {
     if s.set.as_ref().is_none_or(|set| set.unseen) {
         return Err(broken(Rule::NotAtRest, "the StatefulSet does not have the present template yet"));
     }
+    configuration_is_there(s)?;
     has_volume(member)?;
     let is_pending = member.pod.as_ref().is_some_and(|pod| pod.phase == Phase::Pending);
     // Where it may lead is elsewhere if nothing ever ran in this pod.

@@ -1,6 +1,8 @@
-//! Which volumes may be deleted: those of members that the application removed (docs/requirements.md, D20). No policy is asked about this.
-use super::{Held, Rule, broken_by, membership};
-use crate::snapshot::{LeftClaim, Snapshot};
+//! Which volumes may be deleted or emptied: those of members that the application removed (docs/requirements.md, D20). No policy is asked about this.
+use super::{Held, Rule, broken_by, can_take_command, membership, retry_allowed, role_is};
+use crate::contract::{MemberName, Position, Role};
+use crate::membership::Agreed;
+use crate::snapshot::{Claim, LeftClaim, Member, Snapshot};
 
 /// A claim that a removed member left behind may be deleted: the user wants it, a healthy majority said a moment ago who the members are, and that one is none of them. So everything that
 /// was acknowledged is on the volumes of others, except what was given up in a recovery. On the way to 0 members nobody is removed, and all claims stay.
@@ -22,15 +24,60 @@ pub fn discard_claim(s: &Snapshot, left: &LeftClaim) -> Held {
     if let Some(open) = open {
         return Err(broken_by(Rule::MemberBusy, name, format!("{} is not settled", open.what())));
     }
-    let given_up = |term: u64| left.claim.mark.as_ref().is_none_or(|mark| mark.term < term);
-    if s.record.recovered_term.is_some_and(given_up) {
-        let why = "it is from before a member was recovered, and may be all that is left of what was given up; delete the claim yourself when its data is not needed any more";
-        return Err(broken_by(Rule::OnlyCopy, name, why));
-    }
+    was_not_given_up(s, name, &left.claim)?;
     // As for a change of the members: none is open, and a healthy majority said the list a moment ago.
-    let agreed = membership::change_group(s)?;
+    is_not_listed(s, &membership::change_group(s)?, name)
+}
+
+fn is_not_listed(s: &Snapshot, agreed: &Agreed, name: &MemberName) -> Held {
     match agreed.list.entry(&s.group.name, name) {
         None => Ok(()),
         Some(_) => Err(broken_by(Rule::StillListed, name, "the application lists it still")),
     }
+}
+
+fn was_not_given_up(s: &Snapshot, name: &MemberName, claim: &Claim) -> Held {
+    let given_up = |term: u64| claim.mark.as_ref().is_none_or(|mark| mark.term < term);
+    match s.record.recovered_term.is_some_and(given_up) {
+        true => {
+            let why = "it is from before a member was recovered, and may be all that is left of what was given up; delete the claim yourself when its data is not needed any more";
+            Err(broken_by(Rule::OnlyCopy, name, why))
+        }
+        false => Ok(()),
+    }
+}
+
+/// Whether the data of a member that leaves has to be removed before it goes (`spec.scaling.volumes: Wipe`). Of one in which nothing can run it stays. What
+/// was read before a command does not count, so an empty position was read after it.
+#[must_use]
+pub fn has_to_be_wiped(s: &Snapshot, member: &Member) -> bool {
+    s.group.wipes_volumes
+        && !s.group.is_stopped()
+        && s.leaves(member)
+        && s.reachable(member)
+        && !member.claims.is_empty()
+        && member.position != Position::Empty
+}
+
+/// The data of a member that leaves may be removed: the user wants it, it is stopped, a healthy majority said a moment ago who the members are, and it is none of them. So everything that was acknowledged is on the volumes of
+/// others, except what was given up in a recovery.
+///
+/// # Errors
+/// The first rule that does not hold.
+pub fn wipe_member(s: &Snapshot, member: &Member) -> Held {
+    let name = &member.name;
+    if s.group.commands.membership.as_ref().is_none_or(|commands| commands.wipe.is_none()) {
+        return Err(broken_by(Rule::NoCommand, name, "there is no command that removes its data"));
+    }
+    if !has_to_be_wiped(s, member) {
+        return Err(broken_by(Rule::NotSurplus, name, "its data stays, or there is none"));
+    }
+    can_take_command(s, member)?;
+    retry_allowed(s, member)?;
+    role_is(s, member, &[Role::Stopped])?;
+    if let Some(why) = s.may_be_primary().get(name) {
+        return Err(broken_by(Rule::MayBePrimary, name, format!("{name} may be primary: {why}")));
+    }
+    member.claims.iter().try_for_each(|claim| was_not_given_up(s, name, claim))?;
+    is_not_listed(s, &membership::change_group(s)?, name)
 }

@@ -243,6 +243,7 @@ fn group(point: Point, story: &contract::Snapshot) -> Group {
                 remove: command("memberRemove"),
                 promote: Some(command("memberPromote")),
                 recover: None,
+                wipe: None,
             }),
             ..commands(command)
         },

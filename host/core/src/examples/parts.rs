@@ -58,6 +58,7 @@ pub fn group(members: u32) -> Group {
         update: Update::default(),
         version: None,
         deletes_volumes: false,
+        wipes_volumes: false,
         makes_pods: false,
         unwanted: Default::default(),
         replace_after: 0,

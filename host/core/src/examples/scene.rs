@@ -149,7 +149,7 @@ impl Scene {
         let s = &mut self.0;
         let command = s.group.commands.status.clone();
         let (list, add, remove, promote) = (command.clone(), command.clone(), command.clone(), Some(command));
-        s.group.commands.membership = Some(MemberCommands { list, add, remove, promote, recover: None });
+        s.group.commands.membership = Some(MemberCommands { list, add, remove, promote, recover: None, wipe: None });
         let entry = |ordinal: &u32| Entry {
             name: Some(name(*ordinal)),
             id: format!("id-{ordinal}"),

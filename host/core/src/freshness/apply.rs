@@ -55,10 +55,10 @@ impl Readings {
     }
 
     /// Notes whether data may have changed up to now. While a member may be primary or the group is paused, data changes, and positions from before count
-    /// little afterwards. A new generation may hide a pause between two looks, and a new override needs new positions.
-    pub fn note_moves(&mut self, s: &mut Snapshot, at: Moment) {
+    /// little afterwards. A new generation may hide a pause between two looks, and a new override needs new positions. `moves`: whether data may change now ([`Snapshot::data_may_move`]).
+    pub fn note_moves(&mut self, s: &mut Snapshot, moves: bool, at: Moment) {
         let question = (s.group.generation, s.group.requested_override.as_ref().map(|o| o.raw.clone()));
-        if self.moves(question, s.data_may_move(), at) {
+        if self.moves(question, moves, at) {
             s.members.iter_mut().for_each(|m| m.position_stale = true);
         }
     }

@@ -58,13 +58,15 @@ pub enum Event {
     BatchEnded,
     /// Another member of an active/passive group is the active one from now on.
     Activated,
+    /// The data of a member that left was removed from its volume.
+    Wiped,
     /// The data was converted to a later version of the application.
     Upgraded,
 }
 
 impl Event {
     /// All of them.
-    pub const ALL: [Event; 28] = [
+    pub const ALL: [Event; 29] = [
         Event::CommandStarted,
         Event::NotStarted,
         Event::CommandFailed,
@@ -92,6 +94,7 @@ impl Event {
         Event::BatchBegun,
         Event::BatchEnded,
         Event::Activated,
+        Event::Wiped,
         Event::Upgraded,
     ];
 
@@ -126,6 +129,7 @@ impl Event {
             Event::BatchBegun => "batch-begun",
             Event::BatchEnded => "batch-ended",
             Event::Activated => "activated",
+            Event::Wiped => "wiped",
             Event::Upgraded => "upgraded",
         }
     }

@@ -41,6 +41,8 @@ pub enum Verb {
     BeforeUpdate,
     /// Say that they are back (B11).
     AfterUpdate,
+    /// Remove the data of a stopped member that the application does not list any more (D20).
+    Wipe,
     /// Convert the data of a stopped member to a later version of the application.
     Convert,
     /// Convert the data of the group to a later version of the application, on a primary that goes on serving.
@@ -69,6 +71,7 @@ impl Verb {
             Verb::Recover => "recover",
             Verb::BeforeUpdate => "before-update",
             Verb::AfterUpdate => "after-update",
+            Verb::Wipe => "wipe",
             Verb::Convert => "convert",
             Verb::Upgrade => "upgrade",
         }
@@ -110,7 +113,7 @@ impl Verb {
     /// Whether it stops its member. Another command after which the member is stopped found it so.
     #[must_use]
     pub fn stops(self) -> bool {
-        self.intended() == Role::Stopped && self != Verb::Convert
+        self.intended() == Role::Stopped && !matches!(self, Verb::Convert | Verb::Wipe)
     }
 
     /// Whether its success says of which version the data is (`spec.version`).
@@ -168,7 +171,8 @@ impl Verb {
         match self {
             Verb::Seed | Verb::Failover | Verb::Join | Verb::Recover => Role::Primary,
             Verb::Place | Verb::Follow | Verb::Rejoin => Role::Secondary,
-            Verb::Demote | Verb::Switchover | Verb::Remove | Verb::Treat | Verb::Halt | Verb::Convert => Role::Stopped,
+            Verb::Demote | Verb::Switchover | Verb::Remove | Verb::Treat | Verb::Halt => Role::Stopped,
+            Verb::Convert | Verb::Wipe => Role::Stopped,
             Verb::MemberAdd | Verb::MemberRemove | Verb::MemberPromote => Role::Unknown,
             Verb::BeforeUpdate | Verb::AfterUpdate | Verb::Upgrade => Role::Unknown,
         }

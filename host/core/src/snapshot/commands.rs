@@ -81,6 +81,8 @@ pub struct MemberCommands {
     pub promote: Option<Command>,
     /// Starts a member alone, as the only member of its cluster, on the data that it has. Absent: a lost majority has no way out but the application's own.
     pub recover: Option<Command>,
+    /// Removes the data of a member that left. Absent: it stays, or goes with the claim.
+    pub wipe: Option<Command>,
 }
 
 impl Commands {

@@ -44,6 +44,8 @@ pub struct Group {
     pub removal_rest: u32,
     /// Whether the claims of members that were removed are deleted (`spec.scaling.volumes`).
     pub deletes_volumes: bool,
+    /// Whether they are emptied before their members go, and stay.
+    pub wipes_volumes: bool,
     /// How a changed template reaches the pods (`spec.update`).
     pub update: Update,
     /// The version of the application that the template has (`spec.version`). Absent: the user names none.

@@ -2,6 +2,8 @@
 use super::{Condition, Finding, Kind, Truth};
 use crate::contract::{Phase, Role};
 use crate::membership::{self, Said, quorum};
+use crate::over;
+use crate::plan::Reason;
 use crate::snapshot::{Member, Snapshot};
 
 /// The condition.
@@ -24,15 +26,23 @@ pub(super) fn available(s: &Snapshot) -> Condition {
         return condition(Truth::True, Finding::PrimariesServe, &text);
     };
     let (healthy, voters) = (agreed.healthy_voters(&s.group.name).len(), agreed.list.voters());
+    if healthy < quorum(voters) {
+        let message = format!("{text}, and only {healthy} of {voters} voters are known to be healthy");
+        return condition(Truth::Unknown, Finding::QuorumLost, &message);
+    }
     let reason = if healthy == voters { Finding::QuorumHealthy } else { Finding::QuorumAvailable };
     condition(Truth::True, reason, &format!("{text}, {healthy} of {voters} voters are healthy"))
 }
 
 /// Nobody serves, or nobody is known to.
 fn unavailable(s: &Snapshot, text: &str) -> Condition {
+    if s.group.paused {
+        return Condition::new(Kind::Available, Truth::Unknown, Reason::Paused, "the group is paused");
+    }
     let condition = |status, reason, message: &str| Condition::new(Kind::Available, status, reason, message);
     let is_silent = |m: &Member| m.pod.as_ref().is_some_and(|pod| pod.phase == Phase::Unreachable);
-    let is_unknown = |m: &&Member| m.pod.is_some() && s.role(m).0 == Role::Unknown || is_silent(m);
+    // Nothing runs in a pod that does not start.
+    let is_unknown = |m: &&Member| (s.role(m).0 == Role::Unknown || is_silent(m)) && over::may_run(s, m);
     let unknown = s.members.iter().filter(is_unknown).count();
     if unknown > 0 {
         let message = format!("{text}; the role of {unknown} members is unknown");

@@ -240,7 +240,7 @@ fn record_last_primary(plan: &mut Plan, s: &Snapshot, intent: &Intent) {
 fn argv(s: &Snapshot, verb: Verb, name: &MemberName, exec: &[String]) -> Vec<String> {
     let peers: Vec<_> = match verb {
         Verb::Seed | Verb::Recover => Vec::new(),
-        Verb::Demote | Verb::Switchover | Verb::Remove | Verb::Treat | Verb::Halt => Vec::new(),
+        Verb::Demote | Verb::Switchover | Verb::Remove | Verb::Treat | Verb::Halt | Verb::Wipe => Vec::new(),
         Verb::MemberAdd | Verb::MemberRemove | Verb::MemberPromote => Vec::new(),
         Verb::BeforeUpdate | Verb::AfterUpdate | Verb::Upgrade => Vec::new(),
         Verb::Convert => return check::due_upgrade(s).map_or_else(|| exec.to_vec(), |due| converting(exec, due)),

@@ -302,8 +302,17 @@ fn close_succeeded(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: Optio
     match intent.verb.intended() {
         Role::Primary | Role::Secondary => record_started(s, plan, intent, member),
         _ if intent.verb == Verb::Convert => record_converted(s, plan, intent, member),
+        _ if intent.verb == Verb::Wipe => record_wiped(s, plan, intent),
         _ => record_stopped(s, plan, intent),
     }
+}
+
+/// Nothing is left of what the member had. Its volume is read once more before it goes.
+fn record_wiped(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
+    let known = plan.record.member_mut(&intent.member);
+    known.record_success();
+    (known.sequence, known.started, known.untold) = (None, None, None);
+    plan.record.note(s.now, Event::Wiped, Some(&intent.member), None);
 }
 
 fn record_started(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: Option<&Member>) {

@@ -7,6 +7,7 @@ use crate::check;
 use crate::check::Rule;
 use crate::contract::Role;
 use crate::limits;
+use crate::membership::{self, Said};
 use crate::over;
 use crate::over::role_word;
 use crate::plan::{Action, DeletionCause, Plan, Reason};
@@ -14,7 +15,7 @@ use crate::policy::Policies;
 use crate::record::{Event, Verb};
 use crate::snapshot::{Member, Snapshot};
 use crate::steps::turn::{self, Turn};
-use crate::steps::{begin, positions, remember};
+use crate::steps::{begin, lists, positions, remember};
 
 /// Runs this step; see the documentation of the module.
 pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
@@ -60,6 +61,9 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     let led = leaving.iter().copied().filter(|m| s.reachable(m) && s.group.is_stopped() && check::may_have_led(s, m));
     if !positions::all_current(s, plan, led) {
         return;
+    }
+    if let Some(member) = leaving.iter().find(|m| check::has_to_be_wiped(s, m)) {
+        return wipe(s, plan, member);
     }
     if let Err(violation) = check::shrink_group(s, s.group.replicas) {
         // A sequence that could not be read is read again after a while.
@@ -112,6 +116,32 @@ fn stop_member(s: &Snapshot, plan: &mut Plan, member: &Member) {
         _ => format!("{} is leaving; it is {role} and has to be stopped first", member.name),
     };
     plan.wait_until(Reason::ShrinkPending, Some(&member.name), message, violation.until);
+}
+
+/// Removes the data of a member that leaves (`spec.scaling.volumes: Wipe`, D20).
+fn wipe(s: &Snapshot, plan: &mut Plan, member: &Member) {
+    let is_old = |agreed: membership::Agreed| agreed.since.saturating_add(limits::LIST_CHANGE_SECONDS) < s.now;
+    // Nothing is removed on a list that is older than a moment.
+    if let Said::Agreed(agreed) = membership::said(s)
+        && is_old(agreed)
+    {
+        for other in s.members.iter().filter(|m| membership::is_asked(s, m)) {
+            lists::ask(s, plan, other, limits::LIST_AGAIN_SECONDS);
+        }
+        let message = "the lists of the members are read before its data is removed";
+        return plan.wait(Reason::ShrinkPending, Some(&member.name), message);
+    }
+    match check::wipe_member(s, member) {
+        Ok(()) => begin::begin(s, plan, Verb::Wipe, &member.name),
+        Err(violation) => {
+            let message = format!(
+                "{} is leaving, and its data is removed first: {violation}; with spec.scaling.volumes: Keep it leaves with it",
+                member.name
+            );
+            let again = s.now.saturating_add(limits::LIST_AGAIN_SECONDS);
+            plan.wait_until(Reason::ShrinkPending, Some(&member.name), message, violation.until.or(Some(again)));
+        }
+    }
 }
 
 fn shrink(s: &Snapshot, plan: &mut Plan, leaving: &[&Member]) {

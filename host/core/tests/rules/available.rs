@@ -40,6 +40,18 @@ fn clients_are_served_whatever_else_is_missing() {
         s.members.iter_mut().for_each(|m| m.reading.role = Role::Stopped);
     };
     assert_eq!(with(&all_stop), "False Stopped");
+    let paused = |s: &mut Snapshot| {
+        s.group.paused = true;
+        s.members.iter_mut().for_each(|m| m.reading.role = Role::Unknown);
+    };
+    assert_eq!(with(&paused), "Unknown Paused", "nobody is asked");
+    let never_starts = |s: &mut Snapshot| {
+        for member in &mut s.members {
+            member.reading.role = Role::Unknown;
+            member.pod.as_mut().unwrap().containers.values_mut().for_each(|container| container.running = false);
+        }
+    };
+    assert_eq!(with(&never_starts), "False NoPrimary");
     // On the way to 0 somebody may serve still.
     assert_eq!(with(&|s| s.group.replicas = 0), "True PrimariesServe");
 }
@@ -57,6 +69,10 @@ fn of_members_that_agree_it_says_how_many_are_healthy() {
         available(&weak),
         ("True QuorumAvailable".into(), "3 of 3 primaries serve, 2 of 3 voters are healthy".into())
     );
+    ill(&mut weak, 1);
+    let (reason, message) = available(&weak);
+    assert_eq!(reason, "Unknown QuorumLost");
+    assert!(message.ends_with("only 1 of 3 voters are known to be healthy"), "{message}");
     // Two of three are down; the third one notices, and waits.
     let mut lost = well.clone();
     for (member, role) in lost.members.iter_mut().zip([Role::Starting, Role::Stopped, Role::Stopped]) {

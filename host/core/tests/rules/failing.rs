@@ -80,6 +80,11 @@ fn who_fails_again_and_again_gets_a_successor() {
         let pod = s.members[2].pod.as_mut().unwrap();
         (pod.older_template, pod.outdated) = (true, true);
     };
+    assert_eq!(
+        change(&|s| s.record.member_mut(&db(2)).term = None),
+        [0; 0],
+        "it was never in a role: the next one might fail alike"
+    );
     let mut s = failing(7);
     older(&mut s);
     assert!(!check::fails_again_and_again(&s, &s.members[2]), "another template comes first");
@@ -108,6 +113,16 @@ fn nobody_is_replaced_where_that_is_not_allowed_and_it_is_said() {
     // A fault of all replaces nobody: the rest has to be well.
     let too = |s: &mut Snapshot| s.members[1].reading.role = Role::Stopped;
     assert_eq!(refused(&too), Err(Rule::NotAtRest));
+    let new = |s: &mut Snapshot| {
+        s.members[1].reading.role = Role::Stopped;
+        s.record.member_mut(&db(1)).term = None;
+    };
+    assert_eq!(refused(&new), Err(Rule::NotAtRest), "also one that was never in a role");
+    let older = |s: &mut Snapshot| {
+        let pod = s.members[1].pod.as_mut().unwrap();
+        (pod.older_template, pod.outdated) = (true, true);
+    };
+    assert_eq!(refused(&older), Err(Rule::NotAtRest), "it may be the template that fails");
     let leaves = |s: &mut Snapshot| s.group.unwanted = BTreeSet::from([1]);
     assert_eq!(refused(&leaves), Err(Rule::NotAtRest));
     let busy = |s: &mut Snapshot| s.record.intents = vec![intent(s, Verb::Place, 1)];
@@ -172,6 +187,14 @@ fn it_leaves_when_the_new_one_works_and_stays_if_it_works_itself() {
     let mut paused = succeeded(true);
     paused.group.update.mode = tanist_core::snapshot::Mode::Paused;
     assert_eq!(leaving(&decide(&paused, &Natural)), [2]);
+    // One that works again has another template by now: it waits for that like all others.
+    let mut again = paused.clone();
+    again.members[2] = World::settled(10_000).observe().members[2].clone();
+    again.record.member_mut(&db(2)).record_success();
+    again.group.update.strategy = Strategy::Replace;
+    let pod = again.members[2].pod.as_mut().unwrap();
+    (pod.older_template, pod.outdated) = (true, true);
+    assert_eq!(leaving(&decide(&again, &Natural)), [0; 0]);
 }
 
 #[test]

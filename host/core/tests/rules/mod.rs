@@ -55,5 +55,6 @@ mod untold;
 mod update;
 mod upgrade;
 mod volumes;
+mod wiped;
 mod zone_turns;
 mod zones;

@@ -3,6 +3,7 @@ use super::app::{Behaviour, Data, Exec, Volume};
 use super::policies::Natural;
 use super::sequence;
 use super::world::{START, World, command, ordinal};
+use std::collections::BTreeSet;
 use tanist_core::contract::{MemberName, Phase, Role};
 use tanist_core::record::{Intent, Verb};
 
@@ -161,6 +162,7 @@ impl World {
                 self.opens(exec);
             }
             Verb::Upgrade => {}
+            Verb::Wipe => (volume.data, volume.holds, volume.version) = (Data::Empty, BTreeSet::new(), None),
         }
     }
 

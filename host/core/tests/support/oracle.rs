@@ -353,6 +353,10 @@ fn started(w: &World, s: &Snapshot, intent: &Intent) -> Result<(), String> {
             ensure(!old, || "a pod of an older template is left".into())
         }
         Verb::Treat => Ok(()),
+        Verb::Wipe => {
+            let leaves = s.member(&intent.member).is_some_and(|member| s.leaves(member));
+            ensure(leaves, || "the data of a member that stays is removed".into())
+        }
         Verb::Rejoin | Verb::Halt | Verb::Recover => Ok(()),
         Verb::MemberAdd | Verb::MemberRemove | Verb::MemberPromote => Ok(()),
     }

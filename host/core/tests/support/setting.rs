@@ -12,7 +12,7 @@ pub fn command(name: &str) -> Command {
 pub fn members(learners: bool) -> MemberCommands {
     let (list, add, remove) = (command("memberList"), command("memberAdd"), command("memberRemove"));
     let (promote, recover) = (learners.then(|| command("memberPromote")), None);
-    MemberCommands { list, add, remove, promote, recover }
+    MemberCommands { list, add, remove, promote, recover, wipe: None }
 }
 
 pub fn group(replicas: u32, primaries: u32) -> Group {

@@ -67,14 +67,14 @@ impl Revisions {
         Revisions { kept, present: json!(group.spec.template), group: group.name_any() }
     }
 
-    /// Whether it is the template of the spec.
-    pub fn is_present(&self, revision: &Revision) -> bool {
+    /// Whether it has the template of the spec. Several may: those whose configuration differs (`spec.update.onConfigChange`).
+    pub fn is_same(&self, revision: &Revision) -> bool {
         revision.template == self.present
     }
 
     /// The number of the present template. `None`: it is not stored yet.
     pub fn present_number(&self) -> Option<u64> {
-        self.kept.iter().rev().find(|revision| self.is_present(revision)).map(|revision| revision.number)
+        self.kept.iter().rev().find(|revision| self.is_same(revision)).map(|revision| revision.number)
     }
 
     /// The template of that number; without one, the latest that is not the present one.
@@ -86,7 +86,7 @@ impl Revisions {
             bail!("{}", self.nothing());
         }
         let Some(number) = number else {
-            let former = self.kept.iter().rev().find(|revision| !self.is_present(revision));
+            let former = self.kept.iter().rev().find(|revision| !self.is_same(revision));
             let Some(former) = former else { bail!("{}", self.nothing()) };
             return Ok(former);
         };

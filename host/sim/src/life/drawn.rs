@@ -8,7 +8,8 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeSet;
 use tanist_api::spec::{
-    Batch, ClaimTemplate, ClusterState, CutOver, MembersKind, OnFailure, Primaries, StateKey, Strategy, UpgradeOn,
+    Batch, ClaimTemplate, ClusterState, CutOver, MembersKind, OnFailure, Primaries, RemovedVolumes, StateKey, Strategy,
+    UpgradeOn,
 };
 use tanist_api::{Command, ReplicaGroup};
 
@@ -98,6 +99,10 @@ pub fn groups(seed: u64) -> Vec<ReplicaGroup> {
         // In one of three nobody's pod goes before all have said that they are prepared.
         group.spec.commands.prepared = (seed % 53 < 18).then(|| told("prepared"));
         group.spec.cluster_state = (seed % 19 < 3).then(names);
+        // Where members agree, in one of three the data of those that left is removed.
+        if group.spec.commands.wipe.is_some() && seed % 61 < 20 {
+            group.spec.scaling.volumes = RemovedVolumes::Wipe;
+        }
         group.spec.volume_claim_templates = vec![volume()];
         if makes_pods(seed) {
             pods_by_operator(group);
@@ -178,7 +183,7 @@ fn replaced(seed: u64, group: &mut ReplicaGroup) {
     update.cut_over = if seed % 7 < 2 { CutOver::One } else { CutOver::All };
     update.max_concurrent_replacements = if seed % 31 < 10 { 2 } else { 1 };
     // With faults two commands in a row fail soon.
-    group.spec.members.replace_after_failures = if seed % 37 < 12 { 2 } else { 0 };
+    group.spec.members.replace_after_failures = if seed % 67 < 22 { 2 } else { 0 };
 }
 
 /// The volume of each member; the simulated StatefulSet makes one of the same name.

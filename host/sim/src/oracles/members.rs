@@ -33,6 +33,25 @@ pub(super) fn is_change(token: &str) -> bool {
     token.starts_with("member-")
 }
 
+/// The data of a member is removed from its volume: it is none any more, and what was acknowledged is on those of others (D20, S25).
+pub fn wipes(state: &mut State, machine: &Machine) {
+    let (pod, group) = (machine.pod.clone(), machine.group.clone());
+    if state.agreements.get(&group).is_some_and(|agreement| agreement.named(&pod).is_some()) {
+        state.breaks("D20", format!("the data of {pod} is removed, which is a member"));
+    }
+    let Some(clients) = state.clients.get(&group) else { return };
+    let of_group = |disk: &&crate::app::Disk| disk.identity.is_some();
+    let others =
+        state.disks.iter().filter(|(claim, _)| **claim != machine.claim).map(|(_, disk)| disk).filter(of_group);
+    let least = others.map(|disk| clients.promised.lacking_in(&disk.holds)).min();
+    if least.is_none_or(|lacking| lacking > 0) && clients.promised != crate::app::Writes::default() {
+        state.breaks(
+            "S25 S27",
+            format!("the data of {pod} is removed, and no other volume has all acknowledged writes"),
+        );
+    }
+}
+
 /// A process writes these intents: one of them at most changes the members (D15).
 pub(super) fn records(state: &mut State, group: &str, intents: &[Value]) {
     let open: Vec<String> = intents.iter().map(|i| text(i, "token")).filter(|token| is_change(token)).collect();

@@ -73,6 +73,11 @@ const RULES: &[(&str, Rule)] = &[
     ("!has(self.recover) || has(self.memberList)", |own| {
         own.get("recover").is_none() || own.get("memberList").is_some()
     }),
+    ("!has(self.wipe) || has(self.memberList)", |own| own.get("wipe").is_none() || own.get("memberList").is_some()),
+    ("self.scaling.volumes != 'Wipe' || has(self.commands.wipe)", |own| {
+        let wipes = own.pointer("/scaling/volumes").is_some_and(|volumes| volumes == "Wipe");
+        !wipes || own.pointer("/commands/wipe").is_some()
+    }),
     ("!has(self.memberList) || has(self.seed)", |own| own.get("memberList").is_none() || own.get("seed").is_some()),
     ("has(self.sequence) == has(self.primary) && has(self.stop) == has(self.primary)", |own| {
         let has = |name: &str| own.get(name).is_some();
@@ -80,7 +85,7 @@ const RULES: &[(&str, Rule)] = &[
     }),
     (
         "has(self.primary) || !(has(self.seed) || has(self.secondary) || has(self.promote) || has(self.follow) || \
-         has(self.memberList) || has(self.recover) || has(self.prepared) || has(self.beforeUpdate) || has(self.afterUpdate) || has(self.upgrade))",
+         has(self.memberList) || has(self.recover) || has(self.prepared) || has(self.beforeUpdate) || has(self.afterUpdate) || has(self.upgrade) || has(self.wipe))",
         |own| own.get("primary").is_some() || NEED_PRIMARY.iter().all(|name| own.get(*name).is_none()),
     ),
     ("has(self.commands.primary) || (type(self.primaries) == int && self.primaries == 1)", |own| {
@@ -307,7 +312,8 @@ fn of_a_command(cel: &str, own: &Value) -> Option<bool> {
 }
 
 /// Commands that only a group with `commands.primary` may have.
-const NEED_PRIMARY: [&str; 10] = [
+const NEED_PRIMARY: [&str; 11] = [
+    "wipe",
     "seed",
     "secondary",
     "promote",

@@ -64,7 +64,7 @@ fn images(template: &Value) -> Vec<String> {
 fn table(revisions: &Revisions, view: &View<'_>, now: Timestamp) -> Table {
     let mut table = Table::new(&["REVISION", "MEMBERS", "IMAGES", "AGE", "CHANGE-CAUSE"]);
     for revision in &revisions.kept {
-        let is_present = revisions.is_present(revision);
+        let is_present = revisions.present_number() == Some(revision.number);
         let mark = if is_present { " (present)" } else { "" };
         let style = if is_present { color::good() } else { anstyle::Style::new() };
         table.add(vec![
@@ -82,7 +82,7 @@ fn table(revisions: &Revisions, view: &View<'_>, now: Timestamp) -> Table {
 fn value(revisions: &Revisions, revision: &Revision, view: &View<'_>) -> Value {
     json!({
         "revision": revision.number,
-        "present": revisions.is_present(revision),
+        "present": revisions.present_number() == Some(revision.number),
         "members": members(revision, view),
         "created": revision.created.map(|at| at.to_string()),
         "changeCause": revision.cause,
@@ -93,7 +93,7 @@ fn value(revisions: &Revisions, revision: &Revision, view: &View<'_>) -> Value {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests may")]
 mod tests {
-    use super::super::tests::{some, template};
+    use super::super::tests::{group, kept, some, template};
     use super::*;
     use crate::cli::example;
 
@@ -112,5 +112,20 @@ mod tests {
         let shown = value(&revisions, &revisions.kept[2], &view);
         assert_eq!((&shown["present"], &shown["members"]), (&json!(true), &json!(["db-1", "db-2"])));
         assert_eq!(shown["template"], template("db:10"));
+    }
+
+    // E10, E11: another configuration is another revision of the same template. The latest is the present one.
+    #[test]
+    fn of_several_with_the_same_template_the_latest_is_present() {
+        let objects = [3, 4, 5].map(|number| kept(number, if number == 3 { "db:3" } else { "db:10" }, "u"));
+        let group = group("db:10");
+        let revisions =
+            Revisions::of(&group, objects.into_iter().map(|o| serde_json::from_value(o).unwrap()).collect());
+        let view = View::new(&group);
+        let present: Vec<_> = revisions.kept.iter().map(|r| value(&revisions, r, &view)["present"].clone()).collect();
+        assert_eq!(present, [false, false, true]);
+        let text = table(&revisions, &view, "2026-01-01T01:00:00Z".parse().unwrap()).text(false);
+        assert_eq!(text.matches("(present)").count(), 1, "{text}");
+        assert_eq!(revisions.get(None).unwrap().number, 3, "a roll-back goes to another template");
     }
 }

@@ -45,7 +45,7 @@ fn refused(group: &ReplicaGroup, revisions: &Revisions, to: &Revision) -> Option
             "revision {number} is of a version {own}, and spec.version is {present}: change spec.template and spec.version together; data that was converted stays so"
         ));
     }
-    revisions.is_present(to).then(|| format!("revision {} is the present template", to.number))
+    revisions.is_same(to).then(|| format!("revision {} is the present template", to.number))
 }
 
 /// Makes a former template the group's again, and shows the progress until every member has its new pod and is in its role.

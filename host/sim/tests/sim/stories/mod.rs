@@ -15,7 +15,7 @@ use tanist_sim::controllers::delete;
 use tanist_sim::life::pods_by_operator;
 use tanist_sim::points::{Event, Played, Story, Wrong, play};
 use tanist_sim::strikes::users::change_template;
-use tanist_sim::strikes::{damage, die, evict, forget, label, lose_volume, restart};
+use tanist_sim::strikes::{damage, die, evict, forget, label, lose_volume, repair, restart};
 
 /// A group with one primary.
 fn one_primary(members: u64) -> Vec<ReplicaGroup> {
@@ -104,7 +104,7 @@ stories! {
     a_pod_that_the_operator_made_is_evicted: own(3), 20 => |s| evict(s, "db-1");
     a_changed_template_reaches_such_members: own(3), 20 => |s| change_template(s, "db", 7);
     one_of_two_primaries_leaves: two_primaries(3), 20 => |s| die(s, "db-0"), 21 => |s| resize(s, 2);
-    a_member_fails_again_and_again: replaced_if_failing(), 20 => |s| damage(s, "db-1");
+    a_member_fails_again_and_again: replaced_if_failing(), 20 => |s| damage(s, "db-1"), 90 => repair;
 }
 
 /// How a story goes in which that goes wrong.

@@ -1,0 +1,141 @@
+//! With `spec.scaling.volumes: Wipe` the data of a member that leaves is removed from its volume before its pod goes (D20): no policy can break these rules.
+use super::super::support::policies::Natural;
+use super::super::support::setting::command;
+use super::super::support::{db, sequence};
+use super::membership::agreeing_of;
+use super::resize::{age, intent};
+use tanist_core::check::{self, Rule};
+use tanist_core::checked::recheck;
+use tanist_core::contract::{Phase, Position, Role};
+use tanist_core::decide::decide;
+use tanist_core::limits;
+use tanist_core::plan::{Action, Plan, Reason};
+use tanist_core::record::{Event, Intent, Verb};
+use tanist_core::snapshot::{Evidence, Snapshot};
+
+/// Three serve; db-3 leaves, was removed from the application and stopped, and has data.
+fn leaving() -> Snapshot {
+    let mut world = agreeing_of(4, 4);
+    let mut s = world.observe();
+    s.group.replicas = 3;
+    (s.group.primaries, s.group.requested.replicas, s.group.requested.primaries) = (3, 3, 3);
+    s.group.wipes_volumes = true;
+    s.group.commands.membership.as_mut().unwrap().wipe = Some(command("wipe"));
+    s.lists.remove(&db(3));
+    for heard in s.lists.values_mut() {
+        heard.list.as_mut().unwrap().entries.retain(|entry| entry.name != Some(db(3)));
+    }
+    if let Some(known) = &mut s.record.membership {
+        known.members.retain(|listed| listed.member != Some(db(3)));
+    }
+    let member = &mut s.members[3];
+    member.reading.role = Role::Stopped;
+    (member.position, member.position_stale) = (Position::Known(sequence("9")), false);
+    s.record.last_primaries.retain(|last| last.member != db(3));
+    s.record.member_mut(&db(3)).primary_term = None;
+    s.record.member_mut(&db(3)).ran = None;
+    s
+}
+
+fn held(change: impl FnOnce(&mut Snapshot)) -> Result<(), Rule> {
+    let mut s = leaving();
+    change(&mut s);
+    check::wipe_member(&s, &s.members[3]).map_err(|violation| violation.rule)
+}
+
+fn wipes(plan: &Plan) -> Option<&Intent> {
+    plan.actions.iter().find_map(|action| match action {
+        Action::Run { intent, .. } if intent.verb == Verb::Wipe => Some(intent),
+        _ => None,
+    })
+}
+
+fn shrinks(plan: &Plan) -> bool {
+    plan.actions.iter().any(|action| matches!(action, Action::Scale { .. }))
+}
+
+#[test]
+fn the_data_of_a_member_goes_before_its_pod() {
+    let s = leaving();
+    let plan = decide(&s, &Natural);
+    let intent = wipes(&plan).unwrap();
+    assert_eq!((intent.member.as_str(), intent.command.as_str(), shrinks(&plan)), ("db-3", "wipe", false));
+    assert!(recheck(&s, &s, intent).is_ok());
+    assert_eq!(check::shrink_group(&s, 3).map_err(|violation| violation.rule), Err(Rule::NotWiped));
+    // Its volume is empty, and was read since: it may go.
+    let mut empty = s.clone();
+    empty.members[3].position = Position::Empty;
+    let plan = decide(&empty, &Natural);
+    assert_eq!((wipes(&plan), shrinks(&plan)), (None, true));
+    empty.members[3].position = Position::NotAsked;
+    assert!(!shrinks(&decide(&empty, &Natural)), "it is read after the command");
+    // What is kept goes as ever.
+    let mut kept = s.clone();
+    kept.group.wipes_volumes = false;
+    let plan = decide(&kept, &Natural);
+    assert_eq!((wipes(&plan), shrinks(&plan)), (None, true));
+    // Nothing can run in its pod: it goes with its data.
+    let mut gone = s;
+    gone.members[3].pod = None;
+    let plan = decide(&gone, &Natural);
+    assert_eq!((wipes(&plan), shrinks(&plan)), (None, true));
+}
+
+#[test]
+fn data_is_removed_only_of_a_member_that_a_majority_has_removed() {
+    assert_eq!(held(|_| ()), Ok(()));
+    assert_eq!(held(|s| s.group.wipes_volumes = false), Err(Rule::NotSurplus));
+    assert_eq!(held(|s| s.group.replicas = 0), Err(Rule::NotSurplus), "on the way to 0 all data stays");
+    assert_eq!(held(|s| s.group.replicas = 4), Err(Rule::NotSurplus), "it stays");
+    assert_eq!(held(|s| s.members[3].position = Position::Empty), Err(Rule::NotSurplus));
+    assert_eq!(held(|s| s.group.commands.membership.as_mut().unwrap().wipe = None), Err(Rule::NoCommand));
+    assert_eq!(held(|s| s.members[3].reading.role = Role::Primary), Err(Rule::WrongRole));
+    assert_eq!(held(|s| s.members[3].pod.as_mut().unwrap().phase = Phase::Unreachable), Err(Rule::NotSurplus));
+    assert_eq!(held(|s| s.record.recovered_term = Some(9)), Err(Rule::OnlyCopy), "others were given up");
+    assert_eq!(held(|s| s.lists.clear()), Err(Rule::ListUnknown));
+    assert_eq!(held(|s| s.lists.retain(|member, _| *member == db(0))), Err(Rule::ListUnknown));
+    let open = |s: &mut Snapshot| s.record.intents.push(intent(s, Verb::MemberAdd, 0, 3));
+    assert!(held(open).is_err());
+    let listed = |s: &mut Snapshot| {
+        let all = agreeing_of(4, 4).observe().lists;
+        s.lists = all.into_iter().filter(|(member, _)| *member != db(3)).collect();
+    };
+    assert_eq!(held(listed), Err(Rule::StillListed));
+    let led = |s: &mut Snapshot| {
+        let last = agreeing_of(4, 4).observe().record.last_primaries;
+        s.record.last_primaries = last;
+        s.members[3].pod.as_mut().unwrap().uid = "another".into();
+    };
+    assert!(held(led).is_err(), "it may run elsewhere");
+    let mut failed = leaving();
+    failed.record.member_mut(&db(3)).retry_at = Some(failed.now + 30);
+    let plan = decide(&failed, &Natural);
+    assert_eq!((wipes(&plan), shrinks(&plan)), (None, false), "it is tried again later");
+    let said = plan.waits.iter().find(|wait| wait.reason == Reason::ShrinkPending).unwrap();
+    assert!(said.message.contains("with spec.scaling.volumes: Keep it leaves with it"), "{}", said.message);
+    let mut old = leaving();
+    age(&mut old, limits::LIST_CHANGE_SECONDS + 1);
+    let plan = decide(&old, &Natural);
+    assert_eq!((wipes(&plan), shrinks(&plan)), (None, false));
+    assert!(plan.actions.iter().any(|action| matches!(action, Action::List { .. })), "the lists are read first");
+}
+
+// The runner says that it exited 0, and `status` still says stopped. One whose end nobody knows is repeated once it cannot run any more.
+#[test]
+fn what_became_of_it_is_settled_like_any_other_command() {
+    let mut s = leaving();
+    let open = wipes(&decide(&s, &Natural)).unwrap().clone();
+    s.record.intents.push(open.clone());
+    s.evidence.insert(open.token.clone(), Evidence::Exited(0));
+    s.members[3].position = Position::NotAsked;
+    let plan = decide(&s, &Natural);
+    assert!(plan.record.intents.is_empty() && !shrinks(&plan), "it is read first");
+    assert!(plan.record.history.iter().any(|past| Event::Wiped.is(&past.what)));
+    assert_eq!(plan.record.member(&db(3)).sequence, None);
+    for evidence in [Evidence::Exited(1), Evidence::Unknown("the deadline ended it".into())] {
+        s.evidence.insert(open.token.clone(), evidence.clone());
+        let plan = decide(&s, &Natural);
+        assert!(plan.record.history.iter().all(|past| !Event::Wiped.is(&past.what)), "{evidence:?}");
+        assert!(!shrinks(&plan));
+    }
+}
