@@ -59,7 +59,7 @@ pub struct Commands {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recover: Option<Command>,
     /// Removes all data of the member, so that `sequence` prints `EMPTY`, and the member could be added as a new one. It runs only with `spec.scaling.volumes: Wipe`, in a stopped member that leaves, after a majority of the others
-    /// said that it is no member any more, and never on the way to 0 members. Other members have everything that was acknowledged. It may run again after a failure or an unknown end: then it has to succeed.
+    /// said that it is no member any more, and never on the way to 0 members. Other members have everything that was acknowledged. It has to fail while the application runs, and `sequence` has to print `EMPTY` only when all is gone. After 5 failures the member leaves with its data. It may run again after a failure or an unknown end: then it has to succeed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wipe: Option<Command>,
     /// Says whether the application is well with a changed template: exit code 0, any other code means that the template failed. It runs on the first member that got the template, 10 s after the last answer while that

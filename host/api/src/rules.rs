@@ -187,8 +187,8 @@ const RULES: &[Rule] = &[
     Rule {
         at: "spec",
         point_to: ".scaling.volumes",
-        cel: "self.scaling.volumes != 'Wipe' || has(self.commands.wipe)",
-        say: "scaling.volumes can be Wipe only with commands.wipe, which removes the data of a member that left: add it, or set volumes to Keep",
+        cel: "self.scaling.volumes != 'Wipe' || has(self.commands.wipe) && self.runner == 'Injected'",
+        say: "scaling.volumes can be Wipe only with commands.wipe, which removes the data of a member that left, and with runner Injected, which looks once more just before: add them, or set volumes to Keep",
     },
     Rule {
         at: "spec.commands",

@@ -33,7 +33,7 @@ pub struct Scaling {
     /// The claims of members that were removed. `Keep`: they stay, with their data. In a group with `commands.memberList` such a member cannot come back with
     /// them, because they have the data of an identity that is over: delete its claims before `replicas` grows again. `Delete`: Tanist deletes them, also those that were
     /// kept before, once a majority says that the member is none any more. That needs the right to delete claims, which only `deploy/rbac/volumes` grants. `Wipe`: the claims stay, and
-    /// `commands.wipe` empties them in the stopped member before its pod goes, so that it can come back as a new one; a member whose pod does not run leaves with its data. On the way to 0 members all claims stay as
+    /// `commands.wipe` empties them in the stopped member before its pod goes, so that a member of a StatefulSet can come back as a new one; one whose pod does not run, that never served, or where that failed 5 times leaves with its data. On the way to 0 members all claims stay as
     /// they are in any case.
     #[serde(default)]
     pub volumes: RemovedVolumes,

@@ -70,7 +70,7 @@ pub use upgrade::{
     Upgrade, convert_group, convert_member, due_upgrade, halt_for_upgrade, has_later_data, has_programs_of,
     is_converting, programs_fit, rank, upgrade_group, upgrade_member,
 };
-pub use volumes::{discard_claim, has_to_be_wiped, wipe_member};
+pub use volumes::{WIPE, discard_claim, has_to_be_wiped, wipe_member};
 pub use waiting::why_given_up;
 pub use zones::{is_misplaced, move_member, next_to_move};
 

@@ -110,6 +110,9 @@ pub const LIST_FRESH_SECONDS: i64 = 15;
 /// Of how many members by identity that are gone, with their claims, the record knows anything: the latest ones, for a look at what became of them.
 pub const GONE_MEMBERS: usize = 64;
 
+/// How often the removal of a member's data is tried before the member leaves with it: otherwise one that cannot be done, for instance on a damaged volume, would hold up the group.
+pub const WIPE_TRIES: u32 = 5;
+
 /// Seconds that may pass from the decision for a command to its start: two looks (20 s each) and the write of the record (20 s) at a slow API server. For so long at least its outcome may be unknown after its deadline, whatever `spec.unknownGraceSeconds` says,
 /// because its own deadline counts from its start.
 pub const BEGIN_SECONDS: i64 = 60;

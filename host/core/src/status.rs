@@ -310,6 +310,14 @@ fn ready(s: &Snapshot, plan: &Plan, primaries: &[MemberName], settled: usize) ->
             );
             return Condition::new(Kind::Ready, Truth::False, Finding::RolledBack, &message);
         }
+        let failed = s.record.canary_of(&s.group.update).filter(|canary| canary.failure().is_some());
+        if let Some(canary) = failed.filter(|_| s.members.iter().any(|m| check::awaits_update(s, m))) {
+            let message = format!(
+                "{text}; spec.template failed on {}, and the others keep the one before: change spec.template",
+                canary.member
+            );
+            return Condition::new(Kind::Ready, Truth::False, Reason::CanaryFailed, &message);
+        }
         if only_older_templates(s) {
             let how = match s.group.update.mode {
                 Mode::ByHand => "it reaches a pod when you delete it",

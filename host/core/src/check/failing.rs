@@ -7,7 +7,7 @@ use super::replace::{
 use super::update::{awaits_update, is_in_its_place};
 use super::zones::{administrator_lets, is_misplaced};
 use super::{Held, Rule, broken, broken_by, members, quorum_without};
-use crate::snapshot::{Member, Snapshot};
+use crate::snapshot::{Member, Mode, Snapshot};
 
 /// Whether a new member comes in the place of this one because it failed again and again.
 #[must_use]
@@ -63,8 +63,9 @@ pub fn replace_failing(s: &Snapshot, member: &Member) -> Held {
     others_are_in_place(s, member)?;
     // New ones, too: what happens to all is the fault of none.
     s.members.iter().filter(|other| other.name != *name).try_for_each(|other| is_in_its_place(s, other))?;
-    // Whether it is the template that fails is found out first.
-    if let Some(other) = s.members.iter().find(|other| awaits_update(s, other)) {
+    // Whether it is the template that fails is found out first. Where nobody gets it for now, nobody finds out.
+    let updates = s.group.update.mode == Mode::ByOperator;
+    if let Some(other) = s.members.iter().find(|other| updates && awaits_update(s, other)) {
         return Err(broken_by(Rule::NotAtRest, &other.name, format!("{} has an older template", other.name)));
     }
     match commands.membership {

@@ -1,6 +1,8 @@
 //! Which volumes may be deleted or emptied: those of members that the application removed (docs/requirements.md, D20). No policy is asked about this.
+use super::claims::claims_not_ahead;
 use super::{Held, Rule, broken_by, can_take_command, membership, retry_allowed, role_is};
 use crate::contract::{MemberName, Position, Role};
+use crate::limits;
 use crate::membership::Agreed;
 use crate::snapshot::{Claim, LeftClaim, Member, Snapshot};
 
@@ -47,17 +49,31 @@ fn was_not_given_up(s: &Snapshot, name: &MemberName, claim: &Claim) -> Held {
     }
 }
 
-/// Whether the data of a member that leaves has to be removed before it goes (`spec.scaling.volumes: Wipe`). Of one in which nothing can run it stays. What
-/// was read before a command does not count, so an empty position was read after it.
+/// Whether the data of a member that leaves has to be removed before it goes (`spec.scaling.volumes: Wipe`). It stays if nothing can run in its pod, if it is not known to be that of a member of this group, if it may be all that
+/// is left of what was given up in a recovery, and if the command failed too often: then it is an administrator's. What was read before a command does not count, so an empty position was read after it.
 #[must_use]
 pub fn has_to_be_wiped(s: &Snapshot, member: &Member) -> bool {
+    let known = s.record.member(&member.name);
+    let failed = known.last_failure.as_ref().is_some_and(|failure| failure.command == WIPE);
+    // One that failed may have left a part of it.
+    let is_empty = member.position == Position::Empty && !failed;
+    let is_own = |claim: &Claim| {
+        let mark = claim.mark.as_ref().filter(|mark| mark.group == s.group.name && mark.term <= s.record.term);
+        mark.is_some() && was_not_given_up(s, &member.name, claim).is_ok()
+    };
     s.group.wipes_volumes
         && !s.group.is_stopped()
         && s.leaves(member)
         && s.reachable(member)
+        && known.term.is_some()
         && !member.claims.is_empty()
-        && member.position != Position::Empty
+        && member.claims.iter().all(is_own)
+        && !is_empty
+        && !(failed && known.failures >= limits::WIPE_TRIES)
 }
+
+/// The name of the command in the spec.
+pub const WIPE: &str = "wipe";
 
 /// The data of a member that leaves may be removed: the user wants it, it is stopped, a healthy majority said a moment ago who the members are, and it is none of them. So everything that was acknowledged is on the volumes of
 /// others, except what was given up in a recovery.
@@ -78,6 +94,6 @@ pub fn wipe_member(s: &Snapshot, member: &Member) -> Held {
     if let Some(why) = s.may_be_primary().get(name) {
         return Err(broken_by(Rule::MayBePrimary, name, format!("{name} may be primary: {why}")));
     }
-    member.claims.iter().try_for_each(|claim| was_not_given_up(s, name, claim))?;
+    claims_not_ahead(s, member)?;
     is_not_listed(s, &membership::change_group(s)?, name)
 }

@@ -26,6 +26,10 @@ pub(super) fn available(s: &Snapshot) -> Condition {
         return condition(Truth::True, Finding::PrimariesServe, &text);
     };
     let (healthy, voters) = (agreed.healthy_voters(&s.group.name).len(), agreed.list.voters());
+    // Whose list is on its way says nothing for a moment.
+    if healthy < quorum(voters) && !agreed.silent.is_empty() {
+        return condition(Truth::True, Finding::PrimariesServe, &text);
+    }
     if healthy < quorum(voters) {
         let message = format!("{text}, and only {healthy} of {voters} voters are known to be healthy");
         return condition(Truth::Unknown, Finding::QuorumLost, &message);

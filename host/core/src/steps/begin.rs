@@ -224,7 +224,8 @@ fn record_intent(s: &Snapshot, plan: &mut Plan, member: &Member, intent: &Intent
     if intent.verb.may_lead() {
         record_last_primary(plan, s, intent);
     }
-    if let Some((_, pod)) = s.pod(&intent.pod_uid).filter(|_| agrees) {
+    // What removes data may go on where its pod is gone: nothing is started on that volume before it is proven over.
+    if let Some((_, pod)) = s.pod(&intent.pod_uid).filter(|_| agrees || intent.verb == Verb::Wipe) {
         plan.record.member_mut(&member.name).ran = Some(LastPrimary::of(intent, pod));
     }
     plan.record.note(s.now, Event::CommandStarted, Some(&member.name), Some(intent.command.clone()));

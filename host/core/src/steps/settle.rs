@@ -302,17 +302,16 @@ fn close_succeeded(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: Optio
     match intent.verb.intended() {
         Role::Primary | Role::Secondary => record_started(s, plan, intent, member),
         _ if intent.verb == Verb::Convert => record_converted(s, plan, intent, member),
-        _ if intent.verb == Verb::Wipe => record_wiped(s, plan, intent),
+        _ if intent.verb == Verb::Wipe => record_wiped(plan, intent),
         _ => record_stopped(s, plan, intent),
     }
 }
 
-/// Nothing is left of what the member had. Its volume is read once more before it goes.
-fn record_wiped(s: &Snapshot, plan: &mut Plan, intent: &Intent) {
+/// Whether it did what it said shows when the sequence is read once more, before the member goes (`shrink`). Until then the failures before it count, and no failure of this command is open.
+fn record_wiped(plan: &mut Plan, intent: &Intent) {
     let known = plan.record.member_mut(&intent.member);
-    known.record_success();
+    (known.last_failure, known.retry_at, known.broken) = (None, None, None);
     (known.sequence, known.started, known.untold) = (None, None, None);
-    plan.record.note(s.now, Event::Wiped, Some(&intent.member), None);
 }
 
 fn record_started(s: &Snapshot, plan: &mut Plan, intent: &Intent, member: Option<&Member>) {

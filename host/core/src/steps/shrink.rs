@@ -5,7 +5,7 @@
 //! Where this operator makes the pods, it deletes those of members that left.
 use crate::check;
 use crate::check::Rule;
-use crate::contract::Role;
+use crate::contract::{Failure, Outcome, Position, Role};
 use crate::limits;
 use crate::membership::{self, Said};
 use crate::over;
@@ -120,6 +120,16 @@ fn stop_member(s: &Snapshot, plan: &mut Plan, member: &Member) {
 
 /// Removes the data of a member that leaves (`spec.scaling.volumes: Wipe`, D20).
 fn wipe(s: &Snapshot, plan: &mut Plan, member: &Member) {
+    // It exited 0 before, and not all is gone: that is a failure like any other, with a pause after it.
+    let known = s.record.member(&member.name);
+    if known.last_command.as_deref() == Some(check::WIPE) && known.last_failure.is_none() {
+        let failure = Failure { command: check::WIPE.to_owned(), outcome: Outcome::Exited(0), at: s.now };
+        plan.record.member_mut(&member.name).record_failure(failure);
+        let why = format!("{} exited 0, and sequence is not EMPTY", check::WIPE);
+        plan.record.note(s.now, Event::CommandFailed, Some(&member.name), Some(why));
+        let message = format!("{} is leaving, and its data is not removed yet", member.name);
+        return plan.wait_until(Reason::ShrinkPending, Some(&member.name), message, Some(s.now.saturating_add(1)));
+    }
     let is_old = |agreed: membership::Agreed| agreed.since.saturating_add(limits::LIST_CHANGE_SECONDS) < s.now;
     // Nothing is removed on a list that is older than a moment.
     if let Said::Agreed(agreed) = membership::said(s)
@@ -158,6 +168,11 @@ fn shrink(s: &Snapshot, plan: &mut Plan, leaving: &[&Member]) {
             if check::is_unconfirmed_primary(s, member) {
                 remember::note_as_latest(plan, member);
             }
+        }
+    }
+    for member in leaving.iter().filter(|m| m.position == Position::Empty) {
+        if s.group.wipes_volumes && s.record.member(&member.name).last_command.as_deref() == Some(check::WIPE) {
+            plan.record.note(s.now, Event::Wiped, Some(&member.name), None);
         }
     }
     plan.record.retired.extend(leaving.iter().map(|m| m.name.clone()));

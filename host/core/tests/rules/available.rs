@@ -73,6 +73,10 @@ fn of_members_that_agree_it_says_how_many_are_healthy() {
     let (reason, message) = available(&weak);
     assert_eq!(reason, "Unknown QuorumLost");
     assert!(message.ends_with("only 1 of 3 voters are known to be healthy"), "{message}");
+    // The others are asked at this moment.
+    let mut asked = well.clone();
+    asked.lists.retain(|member, _| member.as_str() == "db-0");
+    assert_eq!(of(&asked), "True PrimariesServe");
     // Two of three are down; the third one notices, and waits.
     let mut lost = well.clone();
     for (member, role) in lost.members.iter_mut().zip([Role::Starting, Role::Stopped, Role::Stopped]) {

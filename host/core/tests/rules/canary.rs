@@ -10,7 +10,7 @@ use tanist_core::freshness::Readings;
 use tanist_core::plan::{Action, DeletionCause, Plan, Reason};
 use tanist_core::record::{Canary, Fallback, Verdict};
 use tanist_core::snapshot::{Commands, Former, Member, Mode, Query, QueryAnswer, Snapshot};
-use tanist_core::status::{PolicyHealth, UpdatePhase, report};
+use tanist_core::status::{Kind, PolicyHealth, UpdatePhase, report};
 
 const NEW: &str = "the new template";
 
@@ -103,6 +103,27 @@ fn phase(world: &mut World) -> (UpdatePhase, Option<String>) {
     let plan = decide(&s, &Natural);
     let (phase, member) = report(&s, &plan, &PolicyHealth::Active(String::new()), None).update;
     (phase, member.map(|member| member.to_string()))
+}
+
+// A48, E38: what the user asked for runs on one member and failed there: no tool takes that for a success.
+#[test]
+fn a_group_whose_canary_failed_is_not_ready() {
+    let ready = |world: &mut World| {
+        let s = world.observe();
+        let report = report(&s, &decide(&s, &Natural), &PolicyHealth::Active(String::new()), None);
+        let condition = report.conditions.into_iter().find(|c| c.kind == Kind::Ready).unwrap();
+        format!("{} {}", condition.status.as_str(), condition.reason.as_str())
+    };
+    let mut world = watched(30);
+    assert_eq!(ready(&mut world), "True AllMembersInRole");
+    world.record.canary.as_mut().unwrap().verdict = Some(Verdict::Failed("check exited 3".into()));
+    assert_eq!(ready(&mut world), "False CanaryFailed");
+    // The template is as before again: nobody waits for another one.
+    for ordinal in 0..2 {
+        let pod = &mut world.body(ordinal).pod;
+        (pod.outdated, pod.older_template) = (false, false);
+    }
+    assert_eq!(ready(&mut world), "True AllMembersInRole");
 }
 
 // E32, E33, E34: nobody else gets the template before the first one was in its role with it for the time; then the next one does.

@@ -80,6 +80,12 @@ fn who_fails_again_and_again_gets_a_successor() {
         let pod = s.members[2].pod.as_mut().unwrap();
         (pod.older_template, pod.outdated) = (true, true);
     };
+    let waits = |s: &mut Snapshot| {
+        let pod = s.members[2].pod.as_mut().unwrap();
+        pod.phase = Phase::Pending;
+        pod.containers.clear();
+    };
+    assert_eq!(change(&waits), [0; 0], "its pod does not run, so nothing fails in it");
     assert_eq!(
         change(&|s| s.record.member_mut(&db(2)).term = None),
         [0; 0],
@@ -123,6 +129,11 @@ fn nobody_is_replaced_where_that_is_not_allowed_and_it_is_said() {
         (pod.older_template, pod.outdated) = (true, true);
     };
     assert_eq!(refused(&older), Err(Rule::NotAtRest), "it may be the template that fails");
+    let paused = |s: &mut Snapshot| {
+        older(s);
+        s.group.update.mode = tanist_core::snapshot::Mode::Paused;
+    };
+    assert_eq!(refused(&paused), Ok(()), "nobody gets it for now");
     let leaves = |s: &mut Snapshot| s.group.unwanted = BTreeSet::from([1]);
     assert_eq!(refused(&leaves), Err(Rule::NotAtRest));
     let busy = |s: &mut Snapshot| s.record.intents = vec![intent(s, Verb::Place, 1)];
@@ -187,6 +198,11 @@ fn it_leaves_when_the_new_one_works_and_stays_if_it_works_itself() {
     let mut paused = succeeded(true);
     paused.group.update.mode = tanist_core::snapshot::Mode::Paused;
     assert_eq!(leaving(&decide(&paused, &Natural)), [2]);
+    let mut changed = paused.clone();
+    changed.group.update.strategy = Strategy::Replace;
+    let pod = changed.members[2].pod.as_mut().unwrap();
+    (pod.older_template, pod.outdated) = (true, true);
+    assert_eq!(leaving(&decide(&changed, &Natural)), [2], "also if the template changed meanwhile");
     // One that works again has another template by now: it waits for that like all others.
     let mut again = paused.clone();
     again.members[2] = World::settled(10_000).observe().members[2].clone();

@@ -74,9 +74,9 @@ const RULES: &[(&str, Rule)] = &[
         own.get("recover").is_none() || own.get("memberList").is_some()
     }),
     ("!has(self.wipe) || has(self.memberList)", |own| own.get("wipe").is_none() || own.get("memberList").is_some()),
-    ("self.scaling.volumes != 'Wipe' || has(self.commands.wipe)", |own| {
+    ("self.scaling.volumes != 'Wipe' || has(self.commands.wipe) && self.runner == 'Injected'", |own| {
         let wipes = own.pointer("/scaling/volumes").is_some_and(|volumes| volumes == "Wipe");
-        !wipes || own.pointer("/commands/wipe").is_some()
+        !wipes || own.pointer("/commands/wipe").is_some() && is_injected(own)
     }),
     ("!has(self.memberList) || has(self.seed)", |own| own.get("memberList").is_none() || own.get("seed").is_some()),
     ("has(self.sequence) == has(self.primary) && has(self.stop) == has(self.primary)", |own| {
