@@ -195,14 +195,22 @@ fn a_member_that_fails_again_and_again_gets_a_successor() -> Outcome {
         ensure!(names(stage, "pvc")?.contains(&"data-register-1".to_owned()), "its volume went with it");
         ensure!(condition(&seen, "Degraded").starts_with("False"), "{}", condition(&seen, "Degraded"));
 
+        // Both fail before anybody may be replaced for that, and are cured when nobody is any more.
+        let replace_after = async |failures: u32| {
+            group.change(json!({"members": {"kind": "Pods", "replaceAfterFailures": failures}})).await
+        };
+        replace_after(0).await?;
         for number in [2, 3] {
             group.member(number).fault("secondary", "fail").await?;
             group.member(number).exec(&KILL).await?;
         }
-        let have_failed = |seen: &Value| [2, 3].iter().all(|number| failures(seen, *number) >= 3);
-        let is_held = |seen: &Value| have_failed(seen) && waits(seen).contains("is to be replaced");
+        let have_failed = |seen: &Value, often: u64| [2, 3].iter().all(|number| failures(seen, *number) >= often);
+        group.until("both to fail", 60, |seen| have_failed(seen, 1)).await?;
+        replace_after(2).await?;
+        let is_held = |seen: &Value| have_failed(seen, 3) && waits(seen).contains("is to be replaced");
         group.until("both to fail more often than allowed, and why nobody is replaced", 120, is_held).await?;
         ensure!(names(stage, "pods")? == called("register", &[0, 2, 3]), "{:?}", names(stage, "pods")?);
+        replace_after(0).await?;
         for number in [2, 3] {
             group.member(number).fault("secondary", "clear").await?;
         }

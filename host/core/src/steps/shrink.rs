@@ -170,7 +170,8 @@ fn shrink(s: &Snapshot, plan: &mut Plan, leaving: &[&Member]) {
             }
         }
     }
-    for member in leaving.iter().filter(|m| m.position == Position::Empty) {
+    // A set that was told to shrink may show that later: once is enough.
+    for member in leaving.iter().filter(|m| m.position == Position::Empty && !s.record.retired.contains(&m.name)) {
         if s.group.wipes_volumes && s.record.member(&member.name).last_command.as_deref() == Some(check::WIPE) {
             plan.record.note(s.now, Event::Wiped, Some(&member.name), None);
         }

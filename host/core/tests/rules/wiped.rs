@@ -184,6 +184,9 @@ fn what_became_of_it_is_seen_on_the_volume() {
     s.members[3].position = Position::Empty;
     let plan = decide(&s, &Natural);
     assert_eq!((wipes(&plan), shrinks(&plan), is_told(&plan)), (None, true, true));
+    s.record.retired.insert(db(3));
+    let plan = decide(&s, &Natural);
+    assert_eq!((shrinks(&plan), is_told(&plan)), (true, false), "it is said once");
 }
 
 // One that fails, or whose end nobody knows, is no success.
