@@ -1,5 +1,6 @@
 //! The API server, as a round sees it: every request takes a moment, is fenced by version and UID, and may meet members that do not answer.
 mod garbled;
+mod updates;
 mod writes;
 
 pub use writes::{GUARDED, MEMORY};
@@ -358,10 +359,10 @@ fn perform(state: &mut State, uid: &str, machine: &Machine, words: &[&str]) -> (
         return (u8::from(!is_prepared), Vec::new());
     }
     if let "beforeUpdate" | "afterUpdate" = command {
-        return (u8::from(!encloses(state, machine, command, peers)), Vec::new());
+        return (u8::from(!updates::encloses(state, machine, command, peers)), Vec::new());
     }
     if command == "upgrade" {
-        return (u8::from(!upgrades(state, machine, peers)), Vec::new());
+        return (u8::from(!updates::upgrades(state, machine, peers)), Vec::new());
     }
     if state.agreements.contains_key(&machine.group) {
         return agree::perform(state, uid, machine, words);
@@ -412,41 +413,6 @@ fn perform(state: &mut State, uid: &str, machine: &Machine, words: &[&str]) -> (
         oracles::leads(state, &machine.group);
     }
     (0, Vec::new())
-}
-
-/// The data is converted: that of the member, and of all that copy from it. One that fails may have done its work before. Whether it exits 0.
-fn upgrades(state: &mut State, machine: &Machine, versions: &[&str]) -> bool {
-    let fails = state.happens(Fault::CommandFails, 8);
-    if fails && state.roll(Fault::CommandFails, 2) == 0 {
-        return false;
-    }
-    state.say(format!("{} runs upgrade {}", machine.pod, versions.join(" ")));
-    oracles::versions::upgrades(state, machine, versions);
-    let Some(to) = versions.get(1).map(|to| oracles::versions::first(to)) else { return false };
-    let copies = |m: &&Machine| m.group == machine.group && m.app.role != Role::Stopped;
-    let others = state.machines.values().filter(copies).map(|m| m.claim.clone());
-    for claim in others.chain([machine.claim.clone()]).collect::<Vec<_>>() {
-        if let Some(disk) = state.disks.get_mut(&claim).filter(|disk| disk.data.is_some()) {
-            disk.version = to;
-        }
-    }
-    !fails
-}
-
-/// An update of some members begins or ends. One that fails may have done its work before. Whether it exits 0.
-fn encloses(state: &mut State, machine: &Machine, command: &str, members: &[&str]) -> bool {
-    let fails = state.happens(Fault::CommandFails, 8);
-    if fails && state.roll(Fault::CommandFails, 2) == 0 {
-        return false;
-    }
-    state.say(format!("{} runs {command} {}", machine.pod, members.join(" ")));
-    oracles::updates::encloses(state, &machine.group, command, members);
-    let announced = state.announced.entry(machine.group.clone()).or_default();
-    match command {
-        "beforeUpdate" => announced.extend(members.iter().map(ToString::to_string)),
-        _ => announced.clear(),
-    }
-    !fails
 }
 
 fn find(state: &State, read: &Read) -> Found {
