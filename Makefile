@@ -52,6 +52,11 @@ e2e: $(built) ## Tests on a real Kubernetes, with the operator's image and right
 e2e-nodes: $(built) ## Tests that take nodes away, on a cluster of four
 	@$(env) dev/with-cluster nodes 4 dev/until nodes 3 1
 
+.PHONY: e2e-rollouts
+e2e-rollouts: $(built) ## PostgreSQL, Galera and etcd get other templates under a client, while a node, pods and the operator are killed
+	@dev/images postgres galera
+	@$(env) dev/with-cluster rollouts 4 dev/until rollouts 1 1
+
 .PHONY: e2e-deploy
 e2e-deploy: $(built) ## Install, upgrade and roll back with open intents, uninstall: the charts
 	@$(env) PREVIOUS=$$(deploy/tests/previous) && export PREVIOUS && \

@@ -4,8 +4,8 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use std::time::Instant;
 use tanist_e2e::{
-    EtcdClient, Group, Outcome, Stage, condition, counts, kubectl, listed, play, tanist, tanist_ended, text, until,
-    waits,
+    EtcdClient, Group, Outcome, Stage, condition, counts, kubectl, listed, merge, play, tanist, tanist_ended, text,
+    until, waits,
 };
 
 fn delete(group: &Group, kind: &str, name: &str) -> Result<()> {
@@ -226,8 +226,20 @@ fn refused(stage: &Stage, words: &[&str], expected: &str) -> Result<()> {
 // meanwhile, and the others come back as new members. The request stays on the group and is not done again when all pods are killed.
 #[test]
 fn a_lost_majority_of_etcd_is_recovered_by_name() -> Outcome {
-    play("recover").run(async |stage| {
-        let group = stage.etcd(json!({"replicas": 3, "resyncIntervalSeconds": 5})).await?;
+    is_recovered_by_name("recover", json!({}))
+}
+
+// D23: the same with pods that the operator makes itself.
+#[test]
+fn a_lost_majority_of_pods_of_etcd_is_recovered_by_name() -> Outcome {
+    is_recovered_by_name("recover-pods", json!({"members": {"kind": "Pods"}}))
+}
+
+fn is_recovered_by_name(name: &str, mut spec: Value) -> Outcome {
+    play(name).run(async |stage| {
+        stage.operator.grant("deploy/rbac/members").await?;
+        merge(&mut spec, json!({"replicas": 3, "resyncIntervalSeconds": 5}));
+        let group = stage.etcd(spec).await?;
         let before = counts(&group, 3).await?;
         write(&group, 0, 1, 40).await?;
         let recover = ["recover", "etcd", "--from", "etcd-0", "--yes"];

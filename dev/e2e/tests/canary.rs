@@ -1,9 +1,9 @@
 //! The first member with a changed template is watched, and keeps what fails on it from the others.
 use crate::takeover::led;
-use crate::update::{edition, editions, updated};
+use crate::update::updated;
 use anyhow::{Result, bail, ensure};
 use serde_json::{Value, json};
-use tanist_e2e::{Group, Outcome, Stage, condition, merge, play, text, until, waits};
+use tanist_e2e::{Group, Outcome, Stage, condition, edition, editions, merge, play, text, until, waits};
 
 async fn create(stage: &Stage, update: Value) -> Result<Group> {
     let mut changes = led();

@@ -1,9 +1,9 @@
 //! What comes before and after the update of some members: the application is told who gets a new pod, and when all of them are back.
 use crate::takeover::led;
-use crate::update::{edition, editions, uids, updated};
+use crate::update::{uids, updated};
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use tanist_e2e::{Group, Outcome, Stage, merge, play, text, until, waits};
+use tanist_e2e::{Group, Outcome, Stage, edition, editions, merge, play, text, until, waits};
 
 /// Notes on the volume of the member that executes it when it ran and what it was told, unless that member is deaf. It does not end while it is held there.
 fn hook(name: &str) -> Value {

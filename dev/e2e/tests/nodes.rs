@@ -7,7 +7,9 @@ mod zones;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-use tanist_e2e::{Group, Outcome, Stage, condition, kubectl, machines, play, starts, text, until};
+use tanist_e2e::{
+    Group, Outcome, Restored, Stage, apart, condition, kubectl, machines, node_of, play, starts, text, until,
+};
 
 /// One primary, two secondaries, each on a node of its own, with three rows.
 async fn spread(stage: &Stage) -> Result<Group> {
@@ -17,15 +19,9 @@ async fn spread(stage: &Stage) -> Result<Group> {
 /// The same group by another name.
 async fn spread_as(stage: &Stage, name: &str) -> Result<Group> {
     let command = |verb: &str| json!({"exec": ["register", verb], "timeoutSeconds": 60});
-    let apart = json!({
-        "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
-            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"tanist.dev/group": name}}}]},
-        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
-            {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "NotIn", "values": ["node4"]}]}]}}
-    });
     let commands =
         json!({"secondary": command("secondary"), "promote": command("promote"), "follow": command("follow")});
-    let template = json!({"spec": {"affinity": apart}});
+    let template = json!({"spec": {"affinity": apart(name)}});
     let group = stage.group(name);
     group
         .create(json!({"primaries": 1, "commands": commands, "template": template, "resyncIntervalSeconds": 10}))
@@ -34,11 +30,6 @@ async fn spread_as(stage: &Stage, name: &str) -> Result<Group> {
     group.member(0).write(3).await?;
     group.copied(3).await?;
     Ok(group)
-}
-
-async fn node_of(group: &Group, ordinal: u32) -> Result<String> {
-    let pod = group.member(ordinal).pod().await?;
-    pod.spec.and_then(|s| s.node_name).context("no node")
 }
 
 fn waits_for(seen: &Value, reason: &str) -> bool {
@@ -58,32 +49,6 @@ async fn no_takeover(stage: &Stage, group: &Group) -> Result<()> {
         ensure!(promoted == 0, "register-{ordinal} was promoted while the old primary may live");
     }
     Ok(())
-}
-
-/// Restores a node when the test ends, also when it fails.
-enum Restored {
-    /// Uncordons the node.
-    Cordon(String),
-    /// Connects its network link again.
-    Link(String),
-    /// Starts it again.
-    Power(String),
-    /// Stops it and starts it: only a kubelet that starts adds its node.
-    Node(String),
-}
-
-impl Drop for Restored {
-    fn drop(&mut self) {
-        let (Restored::Cordon(node) | Restored::Link(node) | Restored::Power(node) | Restored::Node(node)) = &*self;
-        let _ = match &*self {
-            Restored::Cordon(node) => kubectl(&["uncordon", node]),
-            Restored::Link(node) => machines(&["heal", node]),
-            Restored::Power(node) => machines(&["node-start", node]),
-            Restored::Node(node) => machines(&["node-kill", node]).and_then(|_| machines(&["node-start", node])),
-        };
-        let _ = kubectl(&["wait", "--for=condition=Ready", "--timeout=60s", &format!("node/{node}")]);
-        let _ = kubectl(&["taint", "node", node, "node.kubernetes.io/out-of-service-"]);
-    }
 }
 
 // S20, S22: the link of the primary's node is cut while its processes live on: no member takes over, and the reason is reported; when the

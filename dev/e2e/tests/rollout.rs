@@ -1,10 +1,12 @@
 //! Policies decide who gets a changed template next, and whether it works (wit/policy.wit, `rollout`).
 use crate::takeover::led;
-use crate::update::{edition, editions, updated};
+use crate::update::updated;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::time::Instant;
-use tanist_e2e::{Group, Outcome, Source, Stage, batches, condition, kubectl, merge, play, text, until, waits};
+use tanist_e2e::{
+    Group, Outcome, Source, Stage, batches, condition, edition, editions, kubectl, merge, play, text, until, waits,
+};
 
 /// Holds an update, or its last step alone, while the group has a label; otherwise the lowest ordinal goes first. Passes the first member early, unless its template has a label.
 const SCRIPT: &str = r#"

@@ -106,3 +106,31 @@ fn stops(group: &Value) -> Vec<String> {
     let is_removal = |past: &&Value| text(past, "/what") == "stopped" && text(past, "/detail") == "remove";
     history.iter().filter(is_removal).map(|past| text(past, "/member").to_owned()).collect()
 }
+
+// D1: `kubectl autoscale`: the autoscaler finds the group by its scale, and there are too few members for it, so it sets their number.
+#[test]
+fn an_autoscaler_sets_the_number_of_members() -> Outcome {
+    play("autoscaled").run(async |stage| {
+        let mut spec = led();
+        merge(&mut spec, json!({"replicas": 2}));
+        let group = stage.register(spec).await?;
+        group.ready(90).await?;
+        group.member(0).write(3).await?;
+        let scaler = |arguments: &[&str]| kubectl(&[arguments, &["-n", &stage.namespace]].concat());
+        scaler(&["autoscale", "rg/register", "--min=3", "--max=4", "--cpu-percent=80"])?;
+        let size = |seen: &Value| seen.pointer("/spec/replicas").and_then(Value::as_u64);
+        group.until("three members to be desired", 120, |seen| size(seen) == Some(3)).await?;
+        group.ready(90).await?;
+        group.copied(3).await?;
+        let reason = "jsonpath={.status.conditions[?(@.type==\"AbleToScale\")].status}";
+        until("the autoscaler to find the group", 60, async || {
+            Ok(scaler(&["get", "hpa", "register", "-o", reason])? == "True")
+        })
+        .await?;
+
+        scaler(&["delete", "hpa", "register"])?;
+        kubectl(&["scale", "rg/register", "--replicas=2", "-n", &stage.namespace])?;
+        group.until("two members", 120, |seen| text(seen, "/status/columns/members") == "2/2").await?;
+        group.had_one_primary_at_a_time().await
+    })
+}

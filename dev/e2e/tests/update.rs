@@ -1,26 +1,12 @@
 //! A changed template: the pods are replaced one after the other, the primary last, and clients lose nothing.
 use crate::takeover::led;
 use anyhow::{Context, Result, ensure};
-use kube::ResourceExt;
 use serde_json::{Value, json};
 use std::time::Instant;
-use tanist_e2e::{EtcdClient, Group, Outcome, batches, condition, counts, merge, play, tanist, text, until, waits};
-
-/// A template that differs from every other edition.
-pub fn edition(number: u32) -> Value {
-    json!({"template": {"metadata": {"labels": {"example.org/edition": number.to_string()}}}})
-}
-
-/// The editions of the members' pods, by ordinal; `-` for a pod that is not there.
-pub async fn editions(group: &Group, members: u32) -> Result<Vec<String>> {
-    let mut found = Vec::new();
-    for member in group.members(members) {
-        let pod = member.pod().await.ok();
-        let own = pod.and_then(|pod| pod.labels().get("example.org/edition").cloned());
-        found.push(own.unwrap_or_else(|| "-".into()));
-    }
-    Ok(found)
-}
+use tanist_e2e::{
+    EtcdClient, Group, Outcome, batches, condition, counts, edition, editions, merge, play, tanist, text, until, waits,
+    with_image,
+};
 
 pub async fn updated(group: &Group, members: u32, number: u32, seconds: u64) -> Result<Value> {
     let all = vec![number.to_string(); members as usize];
@@ -94,14 +80,6 @@ fn all_secondaries_are_updated_together() -> Outcome {
         group.rows(3).await?;
         group.had_one_primary_at_a_time().await
     })
-}
-
-/// The containers of the group's template with another image.
-fn with_image(seen: &Value, image: &str) -> Result<(Value, Value)> {
-    let good = seen.pointer("/spec/template/spec/containers").context("no containers")?.clone();
-    let mut other = good.clone();
-    *other.pointer_mut("/0/image").context("a container without an image")? = json!(image);
-    Ok((json!({"template": {"spec": {"containers": good}}}), json!({"template": {"spec": {"containers": other}}})))
 }
 
 // E5, E36, E38: the image is there and lacks the program of the commands: `status` says nothing. The others go on serving, and the next template is the cure.

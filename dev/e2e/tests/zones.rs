@@ -1,9 +1,11 @@
 //! Zones are labels of nodes, so policies that go by them are tried where there are several nodes: `make e2e-nodes`.
-use crate::{node_of, spread};
+use crate::spread;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use tanist_e2e::{Group, KILL, Outcome, Stage, batches, condition, kubectl, led_by_another, play, text, until, waits};
+use tanist_e2e::{
+    Group, KILL, Outcome, Stage, batches, condition, kubectl, led_by_another, node_of, play, text, until, waits,
+};
 
 /// A node that is said to be in another zone, until this value is dropped.
 struct Moved {
