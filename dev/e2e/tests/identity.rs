@@ -35,7 +35,7 @@ fn primary(seen: &Value) -> u32 {
     name.rsplit_once('-').and_then(|(_, number)| number.parse().ok()).unwrap_or(99)
 }
 
-// D23: without the right to create pods that is said, and nothing is made. With it the members are as those of a StatefulSet: names, DNS, Services, claims; a pod that is deleted comes back on its volume,
+// B4, D23: without the right to create pods that is said, and nothing is made. With it the members are as those of a StatefulSet: names, DNS, Services, claims; a pod that is deleted comes back on its volume,
 // and one in the middle goes when another one has joined in its place. Numbers are not used again, and all come back after 0.
 #[test]
 fn any_member_can_go() -> Outcome {

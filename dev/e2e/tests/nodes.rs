@@ -74,6 +74,30 @@ fn a_primary_that_is_cut_off_is_waited_for() -> Outcome {
     })
 }
 
+// S20, S21: the link of the primary's node is cut, and somebody deletes its pod by force: Kubernetes has no such pod any more, and the application lives on. Nobody takes over until the node is
+// back and the end of the application is proven; every row is there, and no two led at the same time.
+#[test]
+fn a_pod_that_is_deleted_by_force_on_a_silent_node_is_not_over() -> Outcome {
+    play("forced").on("node4").run(async |stage| {
+        let group = spread(stage).await?;
+        let (node, old) = (node_of(&group, 0).await?, group.member(0).uid().await?);
+        let inside = group.member(0).inside().await?;
+        let restored = Restored::Link(node.clone());
+        machines(&["partition", &node])?;
+        kubectl(&["wait", "--for=condition=Ready=Unknown", "--timeout=90s", &format!("node/{node}")])?;
+        group.member(0).delete(Some(0)).await?;
+        until("its pod to be gone", 60, async || Ok(group.member(0).uid().await.ok().is_none_or(|uid| uid != old)))
+            .await?;
+        no_takeover(stage, &group).await?;
+        let role = inside.run("register status; echo $?")?;
+        ensure!(role.ends_with('8'), "it leads no more, so this shows nothing: {role}");
+        drop(restored);
+        group.ready(300).await?;
+        group.copied(3).await?;
+        group.had_one_primary_at_a_time().await
+    })
+}
+
 // S20, S21: the power of the primary's node fails. No member takes over, because the primary's end is not known. Once an administrator declares the
 // node out of service, a secondary takes over with every row; and the node comes back with a member that follows.
 #[test]

@@ -187,10 +187,12 @@ fn a_policy_that_waits_is_asked_again() -> Outcome {
         group.until("the wait", 60, waits).await?;
         let asked = async || {
             let pod = stage.operator.pod().await?;
-            stage.operator.metric(&pod, "tanist_round_seconds_count").await
+            let asked = "tanist_decisions_total{point=\"seed\",policy=\"hostile\",result=\"nobody\"}";
+            stage.operator.metric(&pod, asked).await
         };
+        tanist_e2e::until("the first question", 30, async || Ok(asked().await? > 0.0)).await?;
         let before = asked().await?;
-        tanist_e2e::until("it is asked again", 30, async || Ok(asked().await? >= before + 2.0)).await?;
+        tanist_e2e::until("it is asked again", 60, async || Ok(asked().await? >= before + 2.0)).await?;
         ensure!(starts(&group.executions().await?).is_empty(), "started although the policy waits");
         let mut policies = told("abstain");
         if let Some(list) = policies.get_mut("policies").and_then(Value::as_array_mut) {

@@ -11,7 +11,7 @@ fn place_and_route(s: &Snapshot) -> Plan {
     plan
 }
 
-// S6: a process that loses the race for the record starts nothing.
+// S6, S30: a process that loses the race for the record, or read an older one, starts nothing.
 #[tokio::test]
 async fn a_conflict_on_the_record_starts_nothing() {
     let stub = Stub::new();

@@ -6,7 +6,7 @@ use crate::over;
 use crate::plan::Reason;
 use crate::snapshot::{Member, Snapshot};
 
-/// The condition.
+/// Whether clients are served, and by how many primaries of those that are desired.
 pub(super) fn available(s: &Snapshot) -> Condition {
     let condition = |status, reason, message: &str| Condition::new(Kind::Available, status, reason, message);
     let serving: Vec<&Member> = s.serving();

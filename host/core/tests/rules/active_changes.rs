@@ -149,7 +149,7 @@ fn a_policy_says_when_the_active_member_is_updated() {
     assert_eq!(group.now.record.active.as_ref().map(|active| &active.member), Some(&db(1)));
 }
 
-// B5: a member that is to go is there until the one that comes in its place is well.
+// E22: a member that is to go is there until the one that comes in its place is well.
 #[test]
 fn a_member_that_is_to_go_waits_for_the_one_in_its_place() {
     let mut group = Group::with(2);

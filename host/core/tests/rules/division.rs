@@ -108,7 +108,7 @@ fn who_is_in_a_wrong_zone_stays_and_is_known() {
     assert_eq!(misplaced(&six, &own(0, "a d")), [0; 0]);
 }
 
-// Which zone has one more does not change when somebody leaves or comes: who is to go is the same until it has gone.
+// B5: which zone has one more does not change when somebody leaves or comes: who is to go is the same until it has gone.
 #[test]
 fn who_leaves_is_the_same_until_it_has_left() {
     let six = seats("a: 0 2 4, b: 1 3 5");

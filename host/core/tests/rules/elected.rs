@@ -127,7 +127,7 @@ fn nobody_is_ready_without_a_vote() {
     let is_fenced = |action: &Action| matches!(action, Action::Route { role: Some(_), version: Some(_), .. });
     let routes: Vec<_> = decide(&learner, &Natural).actions;
     let routes: Vec<_> = routes.iter().filter(|a| matches!(a, Action::Route { role: Some(_), .. })).collect();
-    assert!(routes.len() == 4 && routes.into_iter().all(is_fenced), "S6, S30: also the role of one that is not Ready");
+    assert!(routes.len() == 4 && routes.into_iter().all(is_fenced), "S6: also the role of one that is not Ready");
     // It was removed and is stopped, and the next removal waits.
     let mut removed = s.clone();
     (removed.group.replicas, removed.group.primaries, removed.group.removal_rest) = (3, 3, 3_600);

@@ -177,6 +177,10 @@ fn it_blocks_a_first_primary_with_less() {
         [(Verb::Seed, db(0))]
     );
     assert_eq!(marked(&decide(&group(Some("80")), &Natural).record).len(), 1);
+    // The same number on another volume is not the same data.
+    let mut s = group(Some("100"));
+    s.members[2].claims.first_mut().unwrap().uid = "another".into();
+    assert_eq!(marked(&decide(&s, &Natural).record).len(), 1);
 }
 
 // S15: from the moment in which the new primary leads all others may follow it, but those that are proven to be stopped: one that cannot be reached, one whose pod is gone from a node that does not report, and one on which

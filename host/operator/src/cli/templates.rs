@@ -16,7 +16,9 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
-use tanist_api::{ANNOTATION_CAUSE, ANNOTATION_REVISION, ANNOTATION_VERSION, LABEL_TEMPLATE_OF, ReplicaGroup};
+use tanist_api::{
+    ANNOTATION_CAUSE, ANNOTATION_CONFIG, ANNOTATION_REVISION, ANNOTATION_VERSION, LABEL_TEMPLATE_OF, ReplicaGroup,
+};
 
 /// A template that the group had, or has.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +33,8 @@ pub struct Revision {
     pub cause: Option<String>,
     /// The version of the application that it has (`spec.version`). Absent: none was named.
     pub version: Option<String>,
+    /// A hash of the data of the ConfigMaps and Secrets that belong to it (`spec.update.onConfigChange`). Absent: none did.
+    pub config: Option<String>,
 }
 
 /// All stored templates of a group, by number, and the present one.
@@ -72,9 +76,14 @@ impl Revisions {
         revision.template == self.present
     }
 
+    /// The revision of the present template: the latest one that has it. `None`: it is not stored yet.
+    pub fn latest(&self) -> Option<&Revision> {
+        self.kept.iter().rev().find(|revision| self.is_same(revision))
+    }
+
     /// The number of the present template. `None`: it is not stored yet.
     pub fn present_number(&self) -> Option<u64> {
-        self.kept.iter().rev().find(|revision| self.is_same(revision)).map(|revision| revision.number)
+        self.latest().map(|revision| revision.number)
     }
 
     /// The template of that number; without one, the latest that is not the present one.
@@ -116,10 +125,10 @@ impl Revisions {
 fn revision(object: ControllerRevision) -> Option<Revision> {
     let number = object.annotations().get(ANNOTATION_REVISION)?.parse().ok()?;
     let note = |key| object.annotations().get(key).cloned();
-    let (cause, version) = (note(ANNOTATION_CAUSE), note(ANNOTATION_VERSION));
+    let (cause, version, config) = (note(ANNOTATION_CAUSE), note(ANNOTATION_VERSION), note(ANNOTATION_CONFIG));
     let created = object.creation_timestamp().map(|time| time.0);
     let template = object.data?.0.pointer("/spec/template")?.clone();
-    Some(Revision { number, template, created, cause, version })
+    Some(Revision { number, template, created, cause, version, config })
 }
 
 #[cfg(test)]

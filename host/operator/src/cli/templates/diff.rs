@@ -3,7 +3,7 @@ use super::super::Session;
 use super::super::color::{self, paint};
 use super::super::find::find;
 use super::super::output::{Form, form, print};
-use super::Revisions;
+use super::{Revision, Revisions};
 use serde_json::Value;
 use similar::TextDiff;
 
@@ -29,10 +29,36 @@ pub async fn diff(session: &Session, asked: &Diff) -> anyhow::Result<()> {
     let revisions = Revisions::read(session, &group).await?;
     let from = revisions.get(asked.from)?;
     let (to, name) = match asked.to {
-        Some(number) => (&revisions.get(Some(number))?.template, format!("revision {number}")),
-        None => (&revisions.present, present(&revisions)),
+        Some(number) => (Some(revisions.get(Some(number))?), format!("revision {number}")),
+        None => (revisions.latest(), present(&revisions)),
     };
-    print(&text((&from.template, &format!("revision {}", from.number)), (to, &name), color::is_on())?)
+    let template = to.map_or(&revisions.present, |revision| &revision.template);
+    for line in to.into_iter().flat_map(|to| beside(from, to)) {
+        eprintln!("{line}");
+    }
+    print(&text((&from.template, &format!("revision {}", from.number)), (template, &name), color::is_on())?)
+}
+
+/// What else differs, or that nothing does: beside the template a revision has a configuration and a version.
+fn beside(from: &Revision, to: &Revision) -> Vec<String> {
+    let (a, b) = (from.number, to.number);
+    if a == b {
+        return vec![format!("revision {a} is compared with itself")];
+    }
+    let version = |revision: &Revision| revision.version.clone().unwrap_or_else(|| "none".into());
+    let mut lines = Vec::new();
+    if from.version != to.version {
+        lines.push(format!("spec.version: {} in revision {a}, {} in revision {b}", version(from), version(to)));
+    }
+    if from.config != to.config {
+        lines.push(format!(
+            "the data of the ConfigMaps and Secrets that belong to the template (spec.update) differs between the revisions {a} and {b}; only a hash of it is stored, so it cannot be shown"
+        ));
+    }
+    if lines.is_empty() && from.template == to.template {
+        lines.push(format!("the revisions {a} and {b} are equal"));
+    }
+    lines
 }
 
 /// The name of the present template.
@@ -74,6 +100,23 @@ mod tests {
         assert!(text((&template("db:1"), "a"), (&template("db:1"), "b"), false).unwrap().is_empty());
         let colored = text((&template("db:1"), "a"), (&template("db:2"), "b"), true).unwrap();
         assert!(colored.contains("\u{1b}[32m+"), "{colored}");
+    }
+
+    // E11: revisions of the same template differ in their configuration, or in their version: `tanist diff` says so instead of nothing.
+    #[test]
+    fn what_differs_beside_the_template_is_said() {
+        let all = some();
+        let [two, three, ten] = all.kept.as_slice() else { panic!("{all:?}") };
+        assert_eq!(beside(two, three), Vec::<String>::new(), "the templates show it");
+        let configured = Revision { config: Some("c".into()), ..ten.clone() };
+        let again = Revision { number: 11, ..configured.clone() };
+        assert_eq!(beside(&configured, &again), ["the revisions 10 and 11 are equal"]);
+        let changed = Revision { config: Some("d".into()), version: Some("17".into()), ..again };
+        let said = beside(&configured, &changed);
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert_eq!(said.first().map(String::as_str), Some("spec.version: none in revision 10, 17 in revision 11"));
+        assert!(said.last().unwrap().contains("differs between the revisions 10 and 11"), "{said:?}");
+        assert_eq!(beside(ten, ten), ["revision 10 is compared with itself"]);
     }
 
     #[test]
