@@ -25,7 +25,7 @@ pub struct Database {
     needs: fn() -> [Value; 3],
 }
 
-/// A primary, two synchronous standbys.
+/// A primary and two synchronous standbys.
 pub const POSTGRES: Database = Database {
     example: Example { container: "postgres", manifest: "postgres/postgres.yaml" },
     name: "postgres",
@@ -40,7 +40,7 @@ pub const POSTGRES: Database = Database {
     },
 };
 
-/// Three primaries.
+/// Three members of MariaDB, all of them primary.
 pub const GALERA: Database = Database {
     example: Example { container: "mariadb", manifest: "galera/group.yaml" },
     name: "galera",
@@ -56,7 +56,7 @@ pub const GALERA: Database = Database {
     needs: || [json!([]), json!([]), json!([])],
 };
 
-/// Three members that agree.
+/// Three members that agree, of which etcd itself elects one.
 pub const AGREEING: Database = Database {
     example: ETCD,
     name: "etcd",

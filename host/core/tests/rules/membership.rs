@@ -13,7 +13,7 @@ use tanist_core::limits;
 use tanist_core::membership::{Agreed, Heard, List, Said, Vote, quorum, read_list, said};
 use tanist_core::memory;
 use tanist_core::plan::Action;
-use tanist_core::record::Record;
+use tanist_core::record::{Membership, Record};
 use tanist_core::roster::ordinal;
 use tanist_core::snapshot::Snapshot;
 
@@ -286,4 +286,14 @@ fn a_list_from_before_a_change_does_not_count() {
     let others: Vec<_> = members.iter().skip(1).cloned().collect();
     assert_eq!(readings.lists(&others, "db"), [].into());
     assert_eq!(readings.lists(&members, "db"), [].into(), "its pod was gone");
+}
+
+// D8, D27: which cluster the members are in after a recovery, the one that goes on says.
+#[test]
+fn after_a_recovery_the_cluster_may_be_another_one() {
+    let mut s = agreeing(3).observe();
+    s.record.membership.as_mut().unwrap().cluster = "c9".into();
+    assert!(matches!(said(&s), Said::Split(_)), "{:?}", said(&s));
+    s.record.membership = Some(Membership::alone(&db(0), s.record.membership.as_ref()));
+    assert!(matches!(said(&s), Said::Agreed(_)), "{:?}", said(&s));
 }

@@ -9,7 +9,6 @@ use super::memory::{claim, marked, noted};
 use tanist_core::check::{self, Asked, Rule, Serves};
 use tanist_core::contract::{Phase, Position, Role};
 use tanist_core::decide::decide;
-use tanist_core::membership::{Said, said};
 use tanist_core::memory::recall;
 use tanist_core::plan::{Action, Plan, Reason};
 use tanist_core::record::{LastPrimary, Listed, Membership, Record, Recovery, Stage, Started, Verb};
@@ -489,14 +488,4 @@ fn a_recovery_is_a_start_like_a_seed() {
     assert!(Verb::Recover.ends_lists() && !Verb::Recover.changes_members());
     assert_eq!((Verb::Halt.intended(), Verb::Halt.may_lead()), (Role::Stopped, false));
     assert_eq!(lost().command(Verb::Recover, false).0, "recover");
-}
-
-// D8, D27: which cluster the members are in after a recovery, the one that goes on says.
-#[test]
-fn after_a_recovery_the_cluster_may_be_another_one() {
-    let mut s = group(3).observe();
-    s.record.membership.as_mut().unwrap().cluster = "c9".into();
-    assert!(matches!(said(&s), Said::Split(_)), "{:?}", said(&s));
-    s.record.membership = Some(Membership::alone(&db(0), s.record.membership.as_ref()));
-    assert!(matches!(said(&s), Said::Agreed(_)), "{:?}", said(&s));
 }

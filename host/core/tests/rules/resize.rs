@@ -9,7 +9,6 @@ use tanist_core::decide::decide;
 use tanist_core::limits;
 use tanist_core::membership::{Entry, Vote};
 use tanist_core::memory;
-use tanist_core::plan::Action;
 use tanist_core::record::{Intent, LastPrimary, Listed, Membership, Record, Seeded, Started, Verb};
 use tanist_core::roster::Roster;
 use tanist_core::snapshot::{Override, Set, Snapshot};
@@ -494,24 +493,4 @@ fn everyone_who_is_listed_has_a_seat() {
     assert_eq!(size(&group), 4, "one that has a vote may be needed before it ever ran");
     group.replicas = 0;
     assert_eq!(size(&group), 0);
-}
-
-fn arguments(exec: &[&str]) -> Vec<String> {
-    let mut s = growing(3);
-    s.group.commands.membership.as_mut().unwrap().add.exec = exec.iter().map(|word| (*word).to_owned()).collect();
-    let plan = decide(&s, &Natural);
-    let run =
-        plan.actions.iter().find_map(|a| if let Action::Run { argv, .. } = a { Some(argv.clone()) } else { None });
-    run.unwrap_or_else(|| panic!("{:#?}", plan.waits))
-}
-
-// D9: the command is given the name of the new member and its address, where it asks for them or at the end.
-#[test]
-fn a_change_is_told_whom_it_is_about() {
-    let address = "db-3.db.ns.svc.cluster.local";
-    assert_eq!(arguments(&["add"]), ["add", "db-3", address]);
-    assert_eq!(
-        arguments(&["add", "--url=x", "$(ADDRESS)", "--name", "$(NAME)"]),
-        ["add", "--url=x", address, "--name", "db-3"]
-    );
 }
