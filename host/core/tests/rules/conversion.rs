@@ -324,6 +324,12 @@ fn claims_remember_the_version() {
     let known = Record { version: is("9"), ..record.clone() };
     let claim = mark(0, 1, "17");
     assert_eq!(recall(known, "db", [(&claim.0, &claim.1)]).version, is("9"), "the record knows it");
+    // A group whose first seed was never confirmed has nothing but the note of that start.
+    let s = stopped();
+    let plan = decide(&s, &Natural);
+    let note = tanist_core::memory::start_note(&s, &plan.record, &begun(&plan));
+    let (member, unmarked) = mark(0, 1, "");
+    assert_eq!(recalled(&[(member, Claim { mark: None, start: note, ..unmarked })]), is("15"));
 }
 
 // A start that the record lost makes no second one beside it (S32): its note on the claim says that it converts.

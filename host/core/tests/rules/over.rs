@@ -237,6 +237,20 @@ fn who_became_a_secondary_since_does_not_count_while_it_cannot_be_read() {
     assert_eq!((counts(false), counts(true)), (true, false));
 }
 
+// Major versions: a primary that ends while it converts its data is over once its status says that it is stopped: the conversion starts no server. A start may.
+#[test]
+fn a_primary_that_ended_while_it_converted_is_over() {
+    let over = |verb: Option<Verb>| {
+        let mut s = World::settled(1_000).observe();
+        s.members[0].reading.role = Role::Stopped;
+        s.record.intents.extend(verb.map(|verb| intent(&s, verb, 0)));
+        let (pod, container) = (s.members[0].pod.as_ref().unwrap(), s.group.commands.status.container.clone());
+        let (pod_uid, container_id) = (pod.uid.clone(), pod.containers[&container].id.clone().unwrap());
+        prove_over(&s, &LastPrimary { pod_uid, container, container_id, gone: None, ..last(&s, None) }).is_ok()
+    };
+    assert_eq!([None, Some(Verb::Upgrade), Some(Verb::Place)].map(over), [true, true, false]);
+}
+
 // S21: one that was seen as primary may be primary until it is over, also if it never led the present term: its pod is deleted by force on a node that does not report,
 // and then only the record knows of it (found by the random world, seed 2212).
 #[test]
