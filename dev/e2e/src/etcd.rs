@@ -149,7 +149,8 @@ pub async fn counts_of(group: &Group, ordinals: &[u32]) -> Result<Members> {
     let is_done = |seen: &Value| condition(seen, "Rescaling").starts_with("False ReplicasMatchSpec");
     group.ready(150).await?;
     group.until("all members to vote", 60, |seen| all_vote(seen) && is_done(seen)).await?;
-    let names: Vec<_> = ordinals.iter().map(|ordinal| format!("etcd-{ordinal}")).collect();
+    let mut names: Vec<_> = ordinals.iter().map(|ordinal| format!("etcd-{ordinal}")).collect();
+    names.sort();
     let first = ordinals.first().copied().unwrap_or_default();
     // One slow answer among the members makes a list that calls one unhealthy.
     let mut all = Members::new();

@@ -36,6 +36,7 @@ mod rollout;
 mod scaling;
 mod scripts;
 mod sequences;
+mod slips;
 mod state;
 mod steady;
 mod surplus;

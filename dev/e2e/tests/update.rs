@@ -166,6 +166,34 @@ fn a_member_that_never_started_leaves_again() -> Outcome {
     })
 }
 
+// S40, B6: a changed `status` reaches the members, whose runners go on with the one that they were started with, as a changed template does: one after the other, the primary last.
+#[test]
+fn a_changed_status_command_reaches_every_member() -> Outcome {
+    play("status").run(async |stage| {
+        let mut changes = led();
+        changes["resyncIntervalSeconds"] = json!(5);
+        let group = stage.register(changes).await?;
+        group.ready(60).await?;
+        group.member(0).write(3).await?;
+        group.copied(3).await?;
+        let before = uids(&group).await?;
+        let status = json!({"exec": ["sh", "-c", "exec register status"], "timeoutSeconds": 2});
+        group.change(json!({"commands": {"status": status}})).await?;
+        let replaced = async || {
+            let now = uids(&group).await.unwrap_or_default();
+            Ok(now.len() == 3 && before.iter().all(|uid| !now.contains(uid)))
+        };
+        until("every pod to be replaced", 240, replaced).await?;
+        let seen = group.ready(60).await?;
+        ensure!(text(&seen, "/status/columns/primaries") != "register-0", "the primary gave up the lead");
+        let after = uids(&group).await?;
+        stage.operator.rounds(5.0, 60).await?;
+        ensure!(uids(&group).await? == after, "pods were replaced once more");
+        group.rows(3).await?;
+        group.had_one_primary_at_a_time().await
+    })
+}
+
 // B27: `paused` stops an update where it is. Ten templates within seconds end with the last one.
 #[test]
 fn an_update_waits_for_people_and_the_last_template_wins() -> Outcome {

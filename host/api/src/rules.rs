@@ -390,6 +390,8 @@ pub(super) fn apply(schema: &mut Value) -> Result<(), Misfit> {
     for rule in RULES.iter().chain(update::RULES) {
         add(schema, rule.at, rule.point_to, rule.cel.to_owned(), rule.say.to_owned())?;
     }
+    let (cel, say) = update::in_place();
+    add(schema, "spec", ".commands", cel, say)?;
     let commands: Vec<String> = field(schema, "spec.commands")
         .and_then(|commands| commands.get("properties")?.as_object())
         .map(|commands| commands.keys().cloned().collect())

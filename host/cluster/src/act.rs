@@ -88,6 +88,7 @@ pub async fn act(ctx: &Arc<Context>, observed: &Observed, plan: &Plan, report: &
     let unread =
         observed.unreadable.iter().map(|error| Error::Read("former templates (ControllerRevisions)", error.clone()));
     acting.outcome.errors.extend(unread);
+    acting.outcome.errors.extend(observed.unfit.iter().map(|error| Error::Unfit(error.reason(), error.to_string())));
     // Last, and beside the round.
     acting.outcome.errors.extend(revisions::keep(ctx, observed).err());
     ctx.hints.with_group(&observed.snapshot.group.uid, |h| h.commands.withdraw());

@@ -20,6 +20,7 @@ mod zones;
 
 pub use members::{LABEL_REVISION, member};
 pub use revision::{revision, revision_name};
+pub use runner::has_former_commands;
 pub use state::cluster_state;
 pub use template_note::{Numbers, TemplateNote, config_of, hash_of, template_hash};
 

@@ -73,7 +73,7 @@ pub enum Error {
     )]
     OtherInstallation(String),
     /// An object with the name of one of the group's objects has another owner.
-    #[error("{0} {1} exists and does not belong to this group; rename the group or remove that object")]
+    #[error("{0} {1} exists and does not belong to this group; rename the group, or remove that object{how}", how = orphaning(.0, .1))]
     NotOurs(&'static str, String),
     /// The API server could not be read.
     #[error("failed to read {0}: {1}")]
@@ -81,6 +81,14 @@ pub enum Error {
     /// The API server did not answer.
     #[error("failed to read {0}: no answer within {1} s")]
     Silent(&'static str, u64),
+}
+
+/// How a StatefulSet is removed whose pods go on.
+fn orphaning(kind: &str, name: &str) -> String {
+    match kind {
+        "StatefulSet" => format!(" with its pods left running (kubectl delete statefulset {name} --cascade=orphan)"),
+        _ => String::new(),
+    }
 }
 
 impl Error {
@@ -127,6 +135,8 @@ pub struct Observed {
     pub template: Option<Numbered>,
     /// Why former templates cannot be read. Absent: they can, or were not needed.
     pub unreadable: Option<cluster::Error>,
+    /// Why objects of the group stay as they are: none can be built from the spec, or one has a name that belongs to somebody else. Everything else goes on.
+    pub unfit: Vec<Error>,
 }
 
 /// Reads everything that a decision may use. `before`: what was seen a moment ago. Its members are asked at once, while the API server is read;
@@ -256,6 +266,7 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
         World::read(ctx, &base.object, &base.group)
     );
     let mut world = world?;
+    world.take_over_set(&base.group, &ctx.settings.installation);
     let wants_pods = base.group.makes_pods;
     world.settle_maker(&mut base.group, &base.record);
     let (used, past) = choose_template(ctx, &mut base, &mut world, configuration).await?;
@@ -275,24 +286,32 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
     let makers = Some(World::makers(&group, &record, moving.as_ref()));
     let size = Size { makers, ..Size::of(&group, Roster::new(&group, set.as_ref(), &record), &record) };
     let desired = match (is_back, &past) {
-        // As long as it cannot be read what is there stays as it is.
-        (true, Past::Unreadable(_)) => {
-            set.iter_mut().for_each(|set| set.unseen = true);
-            Ok(Vec::new())
-        }
+        (true, Past::Unreadable(_)) => Ok(Vec::new()),
         _ => {
             let made = volumes::as_made(&used, world.set.as_deref());
             ctx.hints.with_group(&group.uid, |h| h.built.desired(&made, size, &ctx.settings, &note))
         }
+    };
+    let (desired, mut unfit) = match desired {
+        Ok(desired) => (desired, Vec::new()),
+        Err(error) => (Vec::new(), vec![Error::BuildObjects(error)]),
+    };
+    // As long as it cannot be read, or nothing can be made of it, what is there stays as it is.
+    if desired.is_empty() {
+        set.iter_mut().for_each(|set| set.unseen = true);
     }
-    .map_err(Error::BuildObjects)?;
     let known = missing::known(&object, &record);
     world.find(ctx, &group, &missing::expected(&group, set.as_ref(), &record), &desired).await?;
     // Once more for what was read by name.
     world.same_group(ctx, &group).await?;
+    let (desired, taken) = world.without_names_of_others(&group, desired);
+    unfit.extend(taken);
     let mut objects = world.objects(ctx, &group, desired);
-    if let (Some(set), false) = (&mut set, objects.is_empty()) {
-        world.add_lacking(ctx, set, &used, Roster::new(&group, None, &record), &mut objects).await?;
+    if let (Some(set), false) = (&mut set, objects.is_empty())
+        && let Err(error) = world.add_lacking(ctx, set, &used, Roster::new(&group, None, &record), &mut objects).await
+    {
+        (set.unseen, objects) = (true, Vec::new());
+        unfit.push(error);
     }
     let now = ctx.clock.now();
     let about = Seen { group: &group, set: set.as_ref(), record: &record, moving: moving.as_ref() };
@@ -333,7 +352,7 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
     };
     let template = world.numbered(used, &snapshot.record).filter(|_| !matches!(past, Past::Unreadable(_)));
     let unreadable = if let Past::Unreadable(error) = past { Some(error) } else { numbers.err() };
-    Ok((Observed { object: stored, snapshot, template, unreadable, pods: world.version }, by_others))
+    Ok((Observed { object: stored, snapshot, template, unreadable, unfit, pods: world.version }, by_others))
 }
 
 /// Reads the nodes of the members, and adds what nodes, claims and templates say of each member.

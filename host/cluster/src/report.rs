@@ -239,6 +239,21 @@ fn awaited(wait: &tanist_core::plan::Wait) -> api::Awaited {
 /// Notes of a decision in the status, so that a policy that notes much does not fill it.
 const NOTES: usize = 8;
 
+/// Members of a decision in the status. With all of a group of hundreds the status could grow beyond what the API server stores, and then nothing could be recorded any more.
+const CONSIDERED: usize = 64;
+
+/// The members of a decision that are shown, the chosen one among them, and how many are not.
+fn shown(decision: &Decision) -> (Vec<api::Considered>, usize) {
+    let is_chosen =
+        |at: usize| decision.candidates.get(at).is_some_and(|c| decision.chosen.as_ref() == Some(&c.member));
+    let chosen = (CONSIDERED..decision.candidates.len()).find(|at| is_chosen(*at));
+    let room = if chosen.is_some() { CONSIDERED - 1 } else { CONSIDERED };
+    let first = decision.candidates.iter().take(room).chain(chosen.and_then(|at| decision.candidates.get(at)));
+    let members: Vec<_> = first.map(considered).collect();
+    let left = decision.candidates.len() - members.len();
+    (members, left)
+}
+
 /// The latest answer to each question, in the order of the points.
 fn decisions(plan: &Plan, old: &ReplicaGroupStatus) -> Vec<api::Decision> {
     let mut latest = old.decisions.clone();
@@ -253,6 +268,8 @@ fn decisions(plan: &Plan, old: &ReplicaGroupStatus) -> Vec<api::Decision> {
 
 /// Converts a decision. One that only repeats the last one has the time of the last one, so that it causes no write.
 fn decision(decision: &Decision, old: &ReplicaGroupStatus) -> api::Decision {
+    let (members, left) = shown(decision);
+    let more = (left > 0).then(|| format!("{left} more members were considered"));
     let mut new = api::Decision {
         at: time(decision.at),
         point: decision.point,
@@ -263,8 +280,8 @@ fn decision(decision: &Decision, old: &ReplicaGroupStatus) -> api::Decision {
         term: decision.term,
         chosen: decision.chosen.as_ref().map(ToString::to_string),
         reason: decision.reason.clone(),
-        members: decision.candidates.iter().map(considered).collect(),
-        notes: decision.notes.iter().take(NOTES).cloned().collect(),
+        members,
+        notes: decision.notes.iter().take(NOTES).cloned().chain(more).collect(),
     };
     if let Some(old) = old.decisions.iter().find(|d| d.point == new.point) {
         // A note may differ each time, for instance if it tells the time.

@@ -366,7 +366,14 @@ mod tests {
         let object = Arc::new(tanist_api::examples::group(&json!({})).unwrap());
         let snapshot = Scene::new(2).observed().clone();
         let plan = Plan::new(snapshot.record.clone());
-        let observed = Observed { object: object.clone(), snapshot, pods: None, template: None, unreadable: None };
+        let observed = Observed {
+            object: object.clone(),
+            snapshot,
+            pods: None,
+            template: None,
+            unreadable: None,
+            unfit: Vec::new(),
+        };
         let outcome = Outcome { object, recorded: true, done: Vec::new(), errors: Vec::new() };
         let reverted: Vec<String> = (0..NEWS + 3).map(|number| number.to_string()).collect();
         publish(&ctx, &observed, &plan, &outcome, &reverted);
@@ -380,7 +387,14 @@ mod tests {
         let object = Arc::new(tanist_api::examples::group(&json!({})).unwrap());
         let mut plan = Plan::new(snapshot.record.clone());
         plan.record.note(snapshot.now, what, Some(&"db-1".into()), detail.map(str::to_owned));
-        let observed = Observed { object: object.clone(), snapshot, pods: None, template: None, unreadable: None };
+        let observed = Observed {
+            object: object.clone(),
+            snapshot,
+            pods: None,
+            template: None,
+            unreadable: None,
+            unfit: Vec::new(),
+        };
         let outcome = Outcome { object, recorded: true, done: Vec::new(), errors: Vec::new() };
         gather(&observed, &plan, &outcome).into_iter().map(|news| (news.reason, news.member, news.note)).collect()
     }

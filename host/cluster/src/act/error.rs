@@ -16,6 +16,9 @@ pub enum Error {
     /// What no decision of this round waited for could not be read.
     #[error("failed to read {}: {}", .0, .1.words())]
     Read(&'static str, #[source] cluster::Error),
+    /// Objects of the group stay as they are until somebody changes something.
+    #[error("{1}")]
+    Unfit(Failed, String),
     /// The API server did not answer.
     #[error("failed to {0}: no answer within {WRITE_SECONDS} s")]
     Silent(String),
@@ -57,6 +60,7 @@ impl Error {
         match self {
             Error::Write(_, error) | Error::Read(_, error) if error.code() == Some(403) => Failed::Forbidden,
             Error::Read(..) => Failed::ApiUnreadable,
+            Error::Unfit(reason, _) => *reason,
             Error::Write(..) | Error::Silent(_) => Failed::ApiUnwritable,
             Error::Later(before) => before.reason,
             Error::NoSlot(..) => Failed::NoSlot,
@@ -76,6 +80,7 @@ impl Error {
             Error::NoSlot(what, _) | Error::RejectTemplate(what, _) => what,
             Error::LookAgain(_) => "look again",
             Error::Read(what, _) => what,
+            Error::Unfit(..) => "write the objects",
             Error::Later(before) => &before.action,
             Error::Outdated | Error::Closing => "act",
         }
@@ -86,7 +91,7 @@ impl Error {
     pub fn lasts(&self) -> bool {
         match self {
             Error::Write(..) | Error::Silent(_) | Error::Later(..) | Error::RejectTemplate(..) => true,
-            Error::LookAgain(_) | Error::Read(..) => true,
+            Error::LookAgain(_) | Error::Read(..) | Error::Unfit(..) => true,
             Error::NoSlot(..) | Error::Recheck(..) | Error::Overtaken(_) | Error::Outdated | Error::Closing => false,
         }
     }
@@ -98,7 +103,10 @@ impl Error {
             Error::Outdated | Error::Overtaken(_) => Some(Duration::from_millis(100)),
             Error::Recheck(..) => Some(Duration::from_millis(500)),
             Error::NoSlot(..) => Some(Duration::from_secs(1)),
+            // A change of the group begins a round; one of another object is looked for at times.
             Error::Closing => None,
+            Error::Unfit(Failed::NameTaken, _) => Some(Duration::from_secs(5)),
+            Error::Unfit(..) => None,
             Error::Write(..) | Error::Silent(_) | Error::Later(..) | Error::Read(..) => Some(Duration::from_secs(5)),
             Error::RejectTemplate(..) | Error::LookAgain(_) => Some(Duration::from_secs(5)),
         }

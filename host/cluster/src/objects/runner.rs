@@ -1,6 +1,7 @@
 //! Prepares pods for commands: `tanist-run` becomes the command of the containers that commands name, or only a hook is added.
 use super::pods::{containers, list, object, unless_set};
 use super::{BuildError, Settings, probe};
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use tanist_api::ReplicaGroup;
@@ -106,6 +107,46 @@ fn installer(settings: &Settings, resources: Value) -> Value {
     installer
 }
 
+/// What the runner of a container executes by itself: `status` again and again, and `stop` when its pod ends.
+fn own_commands(group: &ReplicaGroup, container: &str) -> Vec<(&'static str, String)> {
+    let commands = &group.spec.commands;
+    let here = |command| group.spec.container_of(command) == Some(container);
+    let mut own = Vec::new();
+    if here(&commands.status) {
+        own.push((o::STATUS_INTERVAL, group.spec.status_interval_seconds.to_string()));
+        own.push((o::STATUS_TIMEOUT, commands.status.timeout().to_string()));
+        own.extend(commands.status.exec.iter().map(|arg| (o::STATUS_ARG, literal(arg))));
+    }
+    if let Some(stop) = commands.stop.as_ref().filter(|stop| here(stop)) {
+        own.push((o::STOP_TIMEOUT, stop.timeout().to_string()));
+        own.extend(stop.exec.iter().map(|arg| (o::STOP_ARG, literal(arg))));
+    }
+    own
+}
+
+/// Whether a runner of the pod executes another `status` or `stop` by itself than the group has now, or for another time: nothing but another pod changes that. Only what both say is compared, so that another
+/// version of the operator, which may say more or less, restarts nobody.
+#[must_use]
+pub fn has_former_commands(group: &ReplicaGroup, pod: &Pod) -> bool {
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    let runners = containers.filter_map(|container| Some((container.name.as_str(), container.command.as_ref()?)));
+    runners.filter(|(_, argv)| argv.first().is_some_and(|program| program == place::PROGRAM)).any(|(name, argv)| {
+        let now = own_commands(group, name);
+        let says = |option: &str| -> Vec<&String> {
+            argv.windows(2)
+                .filter_map(|pair| if let [own, value] = pair { (own == option).then_some(value) } else { None })
+                .collect()
+        };
+        let wants = |option: &str| -> Vec<&String> {
+            now.iter().filter(|(own, _)| *own == option).map(|(_, value)| value).collect()
+        };
+        [o::STATUS_INTERVAL, o::STATUS_TIMEOUT, o::STATUS_ARG, o::STOP_TIMEOUT, o::STOP_ARG].into_iter().any(|option| {
+            let (says, wants) = (says(option), wants(option));
+            !says.is_empty() && !wants.is_empty() && says != wants
+        })
+    })
+}
+
 /// Makes the runner the command of one container.
 fn wrap(group: &ReplicaGroup, name: &str, grace: u64, container: &mut Map<String, Value>) -> Result<(), BuildError> {
     let commands = &group.spec.commands;
@@ -118,14 +159,8 @@ fn wrap(group: &ReplicaGroup, name: &str, grace: u64, container: &mut Map<String
     let mut add = |option: &str, value: String| argv.extend([option.to_owned(), value]);
     if here(&commands.status) {
         add(o::LISTEN, format!("0.0.0.0:{}", place::PORT));
-        add(o::STATUS_INTERVAL, group.spec.status_interval_seconds.to_string());
-        add(o::STATUS_TIMEOUT, commands.status.timeout().to_string());
-        commands.status.exec.iter().for_each(|arg| add(o::STATUS_ARG, literal(arg)));
     }
-    if let Some(stop) = commands.stop.as_ref().filter(|stop| here(stop)) {
-        add(o::STOP_TIMEOUT, stop.timeout().to_string());
-        stop.exec.iter().for_each(|arg| add(o::STOP_ARG, literal(arg)));
-    }
+    own_commands(group, name).into_iter().for_each(|(option, value)| add(option, value));
     add(o::GRACE, grace.to_string());
     container.insert("command".into(), json!(argv));
     container.remove("args");

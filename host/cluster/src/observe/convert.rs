@@ -106,6 +106,14 @@ pub fn pod(
     let condition = |kind: &str| conditions.and_then(|c| c.iter().find(|c| c.type_ == kind));
     let ready = condition("Ready");
     let container = &group.commands.status.container;
+    let is_made_with = |name: &str| {
+        spec.is_none_or(|spec| spec.containers.is_empty() || spec.containers.iter().any(|c| c.name == name))
+    };
+    // In a pod that was made before the container got its name the application may run in any: it is there, in a role that nobody knows.
+    let runs = match is_made_with(container) {
+        true => containers.get(container).is_some_and(|c| c.running),
+        false => containers.values().any(|c| c.running),
+    };
     let phase = match status.and_then(|s| s.phase.as_deref()) {
         _ if every_container_ended(pod) => Phase::Ended,
         _ if status.is_some_and(|s| s.reason.as_deref() == Some("NodeLost")) => Phase::Unreachable,
@@ -114,7 +122,7 @@ pub fn pod(
             Phase::Unreachable
         }
         _ if pod.metadata.deletion_timestamp.is_some() => Phase::Terminating,
-        _ if containers.get(container).is_some_and(|c| c.running) => Phase::Running,
+        _ if runs => Phase::Running,
         _ => Phase::Pending,
     };
     tanist_core::snapshot::Pod {

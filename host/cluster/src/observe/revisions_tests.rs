@@ -69,6 +69,46 @@ async fn a_change_of_the_template_makes_all_pods_older_until_one_is_replaced() {
     assert_eq!(older(&look(&stub).await), [true, false]);
 }
 
+// S40: the runner of a pod goes on with the `status` and `stop` that it was started with. When the user changes one of them the pod is older, once another pod would have the present ones. What another version of the operator
+// makes otherwise restarts nobody.
+#[tokio::test]
+async fn a_pod_whose_runner_has_former_commands_is_older() {
+    let stub = stub();
+    let first = look(&stub).await;
+    apply(&stub, &first, 1);
+    let set = first.objects.iter().find(|o| o.kind == "StatefulSet").unwrap();
+    let command = set.manifest["spec"]["template"]["spec"]["containers"][0]["command"].clone();
+    for ordinal in 0..2 {
+        stub.change(&pod(ordinal), |pod| pod["spec"]["containers"][0]["command"] = command.clone());
+    }
+    controller(&stub, 1, "b");
+    assert_eq!(older(&look(&stub).await), [false, false], "of another version of the operator");
+    controller(&stub, 1, "a");
+    let changes: [fn(&mut Value); 5] = [
+        |spec| spec["commands"]["status"]["exec"] = json!(["status", "$HOME"]),
+        |spec| spec["commands"]["status"]["timeoutSeconds"] = json!(7),
+        |spec| spec["commands"]["stop"]["exec"] = json!(["stop", "--fast"]),
+        |spec| spec["commands"]["stop"]["timeoutSeconds"] = json!(77),
+        |spec| spec["statusIntervalSeconds"] = json!(9),
+    ];
+    let before = stub.get(GROUP).unwrap();
+    for (at, change) in changes.into_iter().enumerate() {
+        stub.change(GROUP, |group| change(&mut group["spec"]));
+        assert_eq!(older(&look(&stub).await), [false, false], "{at}: before the StatefulSet's controller saw it");
+        controller(&stub, 1, "b");
+        assert_eq!(older(&look(&stub).await), [true, true], "{at}");
+        stub.change(&pod(1), |pod| pod["metadata"]["labels"]["controller-revision-hash"] = "b".into());
+        assert_eq!(older(&look(&stub).await), [true, false], "{at}: a pod of the newest revision has them");
+        stub.change(&pod(1), |pod| pod["metadata"]["labels"]["controller-revision-hash"] = "a".into());
+        controller(&stub, 1, "a");
+        stub.change(GROUP, |group| group["spec"] = before["spec"].clone());
+    }
+    // Other commands are handed over with each execution.
+    stub.change(GROUP, |group| group["spec"]["commands"]["sequence"]["exec"] = json!(["sequence", "2"]));
+    controller(&stub, 1, "b");
+    assert_eq!(older(&look(&stub).await), [false, false]);
+}
+
 // The label of a pod is changed while the template changes twice: nobody sees it, and its revision is in no note then. It is older all the same (simulator, seed 80008072).
 #[tokio::test]
 async fn a_pod_that_was_not_seen_when_the_template_changed_is_older() {

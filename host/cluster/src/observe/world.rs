@@ -3,6 +3,7 @@ use super::moving::{Belonging, Owner};
 use super::{Error, applied_hash, conditions, convert, missing, own, successors, volumes, within};
 use crate::cluster::Kind;
 use crate::context::Context;
+use crate::objects;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::ResourceExt;
@@ -165,7 +166,10 @@ impl World {
             let template = self.template_number(pod, live.as_ref());
             let seen = convert::pod(pod, group, &keys, newest, now);
             let has_former_zone = own::waits_for_a_former_zone(pod, object);
-            let (older_template, outdated) = (older_template || has_former_zone, seen.outdated || has_former_zone);
+            // Once the StatefulSet has the present commands: before that another pod would have the former ones, too.
+            let has_former_commands = seen.outdated && objects::has_former_commands(object, pod);
+            let older_template = older_template || has_former_zone || has_former_commands;
+            let outdated = seen.outdated || has_former_zone;
             let seen = tanist_core::snapshot::Pod { stray, older_template, outdated, template, ..seen };
             member.pod = Some(tanist_core::snapshot::Pod { is_elsewhere, adoption, ..seen });
         }

@@ -58,6 +58,25 @@ fn decision_of(result: Standing) -> Decision {
     }
 }
 
+// A40: a group may have 1000 members. A decision about all of them must not make the status larger than the API server stores: the chosen one is shown all the same, and how many are not.
+#[test]
+fn a_decision_about_many_members_shows_some_of_them() {
+    let about = |members: usize, chosen: usize| {
+        let member = |at: usize| MemberName::from(format!("db-{at}").as_str());
+        let standing = |at: usize| if at == chosen { Standing::Chosen } else { Standing::PassedOver };
+        let considered =
+            |at| Considered { member: member(at), result: standing(at), reason: "data 7".into(), sequence: None };
+        let candidates = (0..members).map(considered).collect();
+        let asked = Decision { chosen: Some(member(chosen)), candidates, ..decision_of(Standing::Chosen) };
+        let shown = decision(&asked, &ReplicaGroupStatus::default());
+        let names: Vec<_> = shown.members.iter().map(|m| m.member.clone()).collect();
+        (names.len(), names.last().cloned().unwrap(), shown.notes)
+    };
+    assert_eq!(about(64, 0), (64, "db-63".into(), vec![]));
+    assert_eq!(about(1000, 700), (64, "db-700".into(), vec!["936 more members were considered".into()]));
+    assert_eq!(about(1000, 3).1, "db-63");
+}
+
 // P17: what a policy notes for its author is in the status, and a note that differs each time causes no write.
 #[test]
 fn notes_are_shown_and_cause_no_write_by_themselves() {

@@ -39,7 +39,7 @@ impl Readings {
             let answer = said.remove(&member.name);
             // Only members that were asked have a streak: a container that does not run yet was not asked.
             let was_asked = answer.is_some();
-            let answer = answer.unwrap_or_else(|| silent(group, pod.phase));
+            let answer = answer.unwrap_or_else(|| silent(group, &pod));
             let (since, before) = self.turn(&pod.uid, answer.role, now);
             if let Some(from) = before {
                 changes.push(Change { member: member.name.clone(), from, to: answer.role });
@@ -125,11 +125,13 @@ impl Readings {
 }
 
 /// The answer of a member that was not asked, because it could not answer or must not be asked.
-fn silent(group: &Group, phase: Phase) -> StatusAnswer {
-    let detail = match phase {
+fn silent(group: &Group, pod: &Pod) -> StatusAnswer {
+    let has_container = pod.containers.contains_key(&group.commands.status.container);
+    let detail = match pod.phase {
         _ if group.paused => "it is not asked while the group is paused",
         Phase::Unreachable => "its node does not report",
         Phase::Ended => "its pod ended",
+        Phase::Running if !has_container => "its pod was made before the container of status had its name",
         _ => "its container does not run",
     };
     StatusAnswer { detail: Some(detail.into()), ..StatusAnswer::of(Role::Unknown) }

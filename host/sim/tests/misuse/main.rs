@@ -43,8 +43,9 @@ const READ_ELSEWHERE: [&str; 10] = [
     "spec.update.revisionHistoryLimit",
 ];
 
-/// What is shown only by the pods that exist: their template is what they were made from, whatever the group's is by now.
-const SHOWN_BY_PODS: [&str; 2] = ["spec.template", "spec.runner"];
+/// What is shown only by the pods that exist: their template is what they were made from, whatever the group's is by now, and so is what their runners execute by themselves.
+const SHOWN_BY_PODS: [&str; 5] =
+    ["spec.template", "spec.runner", "spec.commands.status", "spec.commands.stop", "spec.statusIntervalSeconds"];
 
 /// The examples of this repository, and a group that has every field. Their commands are those of the simulated application.
 fn groups() -> Vec<(&'static str, Value)> {

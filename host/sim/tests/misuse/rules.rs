@@ -9,6 +9,9 @@ pub fn holds(cel: &str, own: &Value, old: Option<&Value>) -> bool {
     if cel == "self == oldSelf" {
         return old.is_none_or(|old| old == own);
     }
+    if cel.starts_with("oldSelf.replicas == 0 || ((!has(self.commands.") {
+        return old.is_none_or(|old| stays_in_place(cel, own, old));
+    }
     if let Some((_, rule)) = CHANGES.iter().find(|(text, _)| *text == cel) {
         return old.is_none_or(|old| rule(own, old));
     }
@@ -226,6 +229,15 @@ type Change = fn(&Value, &Value) -> bool;
 
 /// Rules about the former value and the present one.
 const CHANGES: &[(&str, Change)] = &[
+    (
+        "oldSelf.replicas == 0 || (has(self.container) ? self.container : self.template.spec.containers[0].name) == \
+         (has(oldSelf.container) ? oldSelf.container : oldSelf.template.spec.containers[0].name)",
+        |own, old| {
+            let first = |spec: &Value| spec.pointer("/template/spec/containers/0/name").cloned();
+            let place = |spec: &Value| spec.get("container").cloned().or_else(|| first(spec));
+            old["replicas"] == 0 || place(own) == place(old)
+        },
+    ),
     ("has(self.commands.primary) == has(oldSelf.commands.primary)", |own, old| has_primary(own) == has_primary(old)),
     ("!self.scaling.neverDown || self.replicas >= oldSelf.replicas", |own, old| {
         let is_guarded = own.pointer("/scaling/neverDown") == Some(&Value::Bool(true));
@@ -309,6 +321,26 @@ fn of_a_command(cel: &str, own: &Value) -> Option<bool> {
     );
     let container = own.pointer(&format!("/commands/{name}/container"));
     (cel == whole).then(|| container.is_none_or(|container| has_container(own, container)))
+}
+
+/// The rule about the containers of commands: it names each of them in the same way.
+fn stays_in_place(cel: &str, own: &Value, old: &Value) -> bool {
+    let all = cel.trim_start_matches("oldSelf.replicas == 0 || (").trim_end_matches(')');
+    let names: Vec<&str> =
+        all.split(" && ").filter_map(|part| part.split("has(self.commands.").nth(1)?.split(')').next()).collect();
+    let of = |name: &&str| {
+        format!(
+            "(!has(self.commands.{name}) || !has(oldSelf.commands.{name}) || \
+             (has(self.commands.{name}.container) ? self.commands.{name}.container : '') == \
+             (has(oldSelf.commands.{name}.container) ? oldSelf.commands.{name}.container : ''))"
+        )
+    };
+    let whole: Vec<String> = names.iter().map(of).collect();
+    assert_eq!(cel, format!("oldSelf.replicas == 0 || ({})", whole.join(" && ")), "write this rule down in Rust, too");
+    let container =
+        |spec: &Value, name: &str| Some(spec.pointer(&format!("/commands/{name}"))?.get("container").cloned());
+    let same = |name: &&str| container(own, name).zip(container(old, name)).is_none_or(|(own, old)| own == old);
+    old["replicas"] == 0 || names.iter().all(same)
 }
 
 /// Commands that only a group with `commands.primary` may have.
