@@ -58,8 +58,11 @@ impl Scene<'_> {
         self.writer.goes_on().await
     }
 
-    async fn kills_the_operator(&self) -> Result<()> {
-        self.stage.operator.kill(&self.stage.operator.pod().await?).await.map(drop)
+    /// Returns the name of the pod that was killed.
+    async fn kills_the_operator(&self) -> Result<String> {
+        let pod = self.stage.operator.pod().await?;
+        self.stage.operator.kill(&pod).await?;
+        Ok(pod)
     }
 
     async fn editions(&self) -> Result<Vec<String>> {
@@ -78,7 +81,7 @@ impl Scene<'_> {
         self.group.change(edition(2)).await?;
         until("the first pod to be replaced", 120, async || Ok(self.editions().await?.contains(&"2".to_owned())))
             .await?;
-        self.kills_the_operator().await?;
+        let killed = self.kills_the_operator().await?;
         let lost = self.next_to_lose().await?;
         let node = node_of(&self.group, lost).await?;
         let restored = Restored::Power(node.clone());
@@ -86,7 +89,7 @@ impl Scene<'_> {
         kubectl(&["wait", "--for=condition=Ready=Unknown", "--timeout=90s", &format!("node/{node}")])?;
         let others: Vec<u32> = (0..3).filter(|ordinal| *ordinal != lost).collect();
         let before = self.uids(&others).await?;
-        self.stage.operator.rounds(5.0, 180).await?;
+        self.stage.operator.rounds_after(&killed, 5.0, 180).await?;
         let now = self.uids(&others).await?;
         ensure!(now == before, "a pod was replaced while a member was away: {before:?} and now {now:?}");
         self.writer.goes_on().await?;
@@ -121,8 +124,8 @@ impl Scene<'_> {
         self.group.change(broken).await?;
         let is_said = |seen: &Value| waits(seen).contains("UpdateStuck") && waits(seen).contains("PodCannotStart");
         self.group.until("the update to be stuck, and why", 180, is_said).await?;
-        self.kills_the_operator().await?;
-        self.stage.operator.rounds(5.0, 180).await?;
+        let killed = self.kills_the_operator().await?;
+        self.stage.operator.rounds_after(&killed, 5.0, 180).await?;
         let old = self.editions().await?.iter().filter(|own| *own == "2").count();
         ensure!(old == 3, "the label of the template is the same for all, {old} have it");
         self.writer.goes_on().await?;

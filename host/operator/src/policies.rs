@@ -8,6 +8,7 @@ pub mod directory;
 mod examined;
 mod in_child;
 mod read;
+pub mod room;
 mod scripts;
 mod source;
 pub mod store;
@@ -21,11 +22,13 @@ use futures::channel::mpsc::UnboundedSender;
 use in_child::InChild;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::reflector::{ObjectRef, Store as Cache};
+use kube::runtime::watcher::Event;
 use kube::{Client, ResourceExt};
+use room::Room;
 use source::Origin;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use store::work::{GroupRef, Wanted};
 use store::{Compiler, Store};
@@ -44,6 +47,13 @@ pub enum Error {
         "there is no ConfigMap {0} with the label {LABEL_POLICY}: \"true\" in this namespace; create it, or add the label"
     )]
     FindConfigMap(String),
+    /// The `ConfigMap` found no room in the memory of the operator.
+    #[error(
+        "ConfigMap {0} is left out: the ConfigMaps with the label {LABEL_POLICY}: \"true\" have more than {of} MiB in this namespace, or {all} MiB in all; take the label \
+         from those that no group names, then change this one",
+        of = room::OF_NAMESPACE / 1024 / 1024, all = room::IN_ALL / 1024 / 1024
+    )]
+    NoRoom(String),
     /// The `ConfigMap` has no such key.
     #[error("ConfigMap {0} has no key {1} in binaryData (components) or data (scripts)")]
     FindKey(String, String),
@@ -74,6 +84,7 @@ pub enum Error {
 pub struct Sources {
     engine: Engine,
     store: Store,
+    room: Mutex<Room>,
 }
 
 impl Sources {
@@ -110,7 +121,7 @@ impl Sources {
         directory: Option<PathBuf>,
     ) -> Self {
         let store = Store::new(compiler, client, wake, directory, engine.limits().component_bytes);
-        Sources { engine, store }
+        Sources { engine, store, room: Mutex::default() }
     }
 
     /// Loads the built-in policies, so that the first round finds them. They are compiled already, unless the engine refuses that.
@@ -142,6 +153,11 @@ impl Sources {
     /// Adds the cache of labelled `ConfigMap`s of a namespace.
     pub fn add_config_maps(&self, namespace: &str, cache: Cache<ConfigMap>) {
         self.store.add_config_maps(namespace, cache);
+    }
+
+    /// What goes into that cache, by the room that there is ([`room`]).
+    pub fn fit(&self, namespace: &str, event: Event<ConfigMap>) -> Event<ConfigMap> {
+        self.room.lock().unwrap_or_else(PoisonError::into_inner).fit(namespace, event)
     }
 
     /// A `ConfigMap` was created, changed or deleted. The groups that use it are woken when there is something new for them.

@@ -246,8 +246,11 @@ async fn watch_config_maps(ctx: Arc<Context>, client: Client, namespace: String)
     let maps: Api<ConfigMap> = Api::namespaced(client, &namespace);
     let (store, writer) = reflector::store();
     ctx.policies.add_config_maps(&namespace, store);
-    let selector = watcher::Config::default().labels(&format!("{}=true", api::LABEL_POLICY));
-    let events = reflector::reflector(writer, watcher(maps, selector)).default_backoff();
+    let labelled = format!("{}=true", api::LABEL_POLICY);
+    let selector = watcher::Config::default().labels(&labelled).page_size(policies::room::PAGE);
+    let (of, room) = (namespace.clone(), ctx.clone());
+    let fitting = watcher(maps, selector).map_ok(move |event| room.policies.fit(&of, event));
+    let events = reflector::reflector(writer, fitting).default_backoff();
     events
         .for_each(|event| {
             match event {

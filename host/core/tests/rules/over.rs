@@ -4,9 +4,10 @@ use super::super::support::policies::Natural;
 use super::super::support::world::World;
 use super::checks::{intent, served, stopped};
 use super::membership::agreeing;
+use tanist_core::check::{self, Rule};
 use tanist_core::contract::{Phase, Role};
 use tanist_core::decide::decide;
-use tanist_core::over::prove_over;
+use tanist_core::over::{may_run, prove_over};
 use tanist_core::record::{LastPrimary, Verb};
 use tanist_core::snapshot::{Container, Snapshot};
 
@@ -204,6 +205,21 @@ fn any_container_that_a_command_names_may_hold_a_primary() {
     let mut idle = s.clone();
     idle.group.commands.primary.container = "db".into();
     assert!(!idle.may_be_primary().contains_key(&db(1)), "a container that no command names does not count");
+}
+
+// S13, S20: a pod that was made before the container of a command got its name has the application in another one: whatever runs there counts, and a pod of an older template is not replaced as one in which nothing runs.
+#[test]
+fn in_a_pod_without_the_container_of_a_command_any_may_hold_a_primary() {
+    let mut s = World::settled(1_000).observe();
+    let pod = s.members[1].pod.as_mut().unwrap();
+    let own = std::mem::take(&mut pod.containers).into_values().next().unwrap();
+    pod.containers.insert("before".into(), own);
+    (pod.older_template, pod.outdated) = (true, true);
+    s.members[1].reading.role = Role::Unknown;
+    assert!(may_run(&s, &s.members[1]) && s.may_be_primary().contains_key(&db(1)));
+    assert_eq!(check::update_idle(&s, &s.members[1]).map_err(|violation| violation.rule), Err(Rule::MayBePrimary));
+    s.members[1].pod.as_mut().unwrap().containers.values_mut().for_each(|container| container.running = false);
+    assert!(!may_run(&s, &s.members[1]));
 }
 
 // A member that is starting after `secondary` will not be primary, unless it was seen as primary since.

@@ -1,6 +1,7 @@
 //! Reads sources: the cache of `ConfigMap`s, and files.
 use super::Error;
 use super::builtin;
+use super::room::LEFT_OUT;
 use super::source::{Content, Kind, Origin};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
@@ -33,6 +34,9 @@ pub fn config_map(store: Option<&Store<ConfigMap>>, origin: &Origin, limit: usiz
 /// When it has no such key, or its content is no policy.
 pub fn content_of(map: &ConfigMap, key: &str, limit: usize) -> Result<Content, Error> {
     let name = map.name_any();
+    if map.annotations().contains_key(LEFT_OUT) {
+        return Err(Error::NoRoom(name));
+    }
     if let Some(bytes) = map.binary_data.as_ref().and_then(|data| data.get(key)) {
         let kind = if key.ends_with(SCRIPT) { Kind::Script } else { Kind::Component };
         return bounded(kind, key, bytes.0.clone(), limit);
@@ -82,6 +86,7 @@ fn bounded(kind: Kind, file: &str, bytes: Vec<u8>, limit: usize) -> Result<Conte
 mod tests {
     use super::super::source::Origin;
     use super::{ConfigMap, content_of};
+    use kube::ResourceExt;
     use serde_json::{Value, json};
     use tanist_api::spec::Policy;
 
@@ -104,6 +109,10 @@ mod tests {
             assert_eq!(refused(key, 5), Err(format!("rules/{key} {text}")));
         }
         assert!(refused("a.star", 4).unwrap_err().contains('5'));
+        let mut left = map;
+        left.annotations_mut().insert(super::LEFT_OUT.into(), "9".into());
+        let said = content_of(&left, "a.star", 5).map(|_| ()).unwrap_err().to_string();
+        assert!(said.starts_with("ConfigMap rules is left out") && said.contains("32 MiB"), "{said}");
     }
 
     // P2: the schema has the field, and this version says that it cannot use it.
