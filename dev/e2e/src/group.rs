@@ -48,7 +48,8 @@ pub const WEB: Example = Example { container: "web", manifest: "web/web.yaml" };
 fn example(example: Example, name: &str, changes: Value) -> Result<DynamicObject> {
     let file = crate::cluster::manifests_root().join("examples").join(example.manifest);
     let text = std::fs::read_to_string(file)?;
-    let mut group = documents(&text)?.into_iter().next().context("no group in the example")?;
+    let is_group = |object: &Value| self::text(object, "/kind") == "ReplicaGroup";
+    let mut group = documents(&text)?.into_iter().find(is_group).context("no group in the example")?;
     merge(&mut group, json!({"metadata": {"name": name}, "spec": changes}));
     // What tests change in the container is merged into the only one that there is.
     if let Some(extra) = group.pointer_mut("/spec/container_").map(Value::take) {

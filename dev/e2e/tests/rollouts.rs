@@ -35,7 +35,7 @@ fn gets_other_templates(database: &Database) -> Outcome {
     play(database.name).on("node4").run(async |stage| {
         let template = json!({"spec": {"affinity": apart(database.name)}});
         let changes =
-            json!({"replicas": 3, "resyncIntervalSeconds": 10, "template": template, "update": {"timeoutSeconds": 30}});
+            json!({"replicas": 3, "resyncIntervalSeconds": 10, "template": template, "update": {"timeoutSeconds": 30, "waitSeconds": 20}});
         let group = database.create(stage, changes).await?;
         group.ready(300).await?;
         let writer = Writer::begin(database, &group, "node4").await?;
@@ -75,13 +75,18 @@ impl Scene<'_> {
         self.group.ready(180).await.map(drop)
     }
 
-    /// The operator is killed when the first pod was replaced, and the node of another member loses its power: nobody else is touched until it is back. Then a pod is deleted by somebody, and
+    /// The operator is killed when the first pod was replaced, and when that member is back the node of another one loses its power: nobody else is touched until it is back. Then a pod is deleted by somebody, and
     /// the operator is killed once more.
     async fn updates_while_much_is_lost(&self) -> Result<()> {
         self.group.change(edition(2)).await?;
         until("the first pod to be replaced", 120, async || Ok(self.editions().await?.contains(&"2".to_owned())))
             .await?;
         let killed = self.kills_the_operator().await?;
+        // With two of three away nobody could write. Then there is a rest before the next one goes.
+        let is_back = |seen: &Value| {
+            seen.pointer("/status/updatedReplicas") == Some(&json!(1)) && text(seen, "/status/columns/members") == "3/3"
+        };
+        self.group.until("the first member to be back", 180, is_back).await?;
         let lost = self.next_to_lose().await?;
         let node = node_of(&self.group, lost).await?;
         let restored = Restored::Power(node.clone());
@@ -136,7 +141,7 @@ impl Scene<'_> {
 
     /// The first member with the template is watched, and restarted by its probe. The operator is killed meanwhile; then the member goes back to the template before.
     async fn goes_back(&self) -> Result<()> {
-        let update = json!({"canarySeconds": 60, "onFailure": "RollBack", "timeoutSeconds": 300});
+        let update = json!({"canarySeconds": 60, "onFailure": "RollBack", "timeoutSeconds": 300, "waitSeconds": 0});
         self.group.change(json!({"update": update})).await?;
         let knows = |seen: &Value| seen.pointer("/status/record/fallback/good").is_some();
         self.group.until("the template that works to be known", 90, knows).await?;

@@ -305,6 +305,9 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
     // Once more for what was read by name.
     world.same_group(ctx, &group).await?;
     let (desired, taken) = world.without_names_of_others(&group, desired);
+    // The Service with the group's name says of which template pods are: without it the operator makes none, and takes no StatefulSet away.
+    let lacks_own = taken.iter().any(|error| matches!(error, Error::NotOurs("Service", name) if *name == group.name));
+    set.iter_mut().filter(|_| lacks_own).for_each(|set| set.unseen = true);
     unfit.extend(taken);
     let mut objects = world.objects(ctx, &group, desired);
     if let (Some(set), false) = (&mut set, objects.is_empty())

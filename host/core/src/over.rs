@@ -259,12 +259,12 @@ fn shows_as_primary(s: &Snapshot, member: &Member) -> Option<String> {
     }
 }
 
-/// Whether anything of the application can run in the member's pod: a container that some command names runs; or any, if the pod was made before one of these got its name. For a node that
+/// Whether anything of the application can run in the member's pod: a container that some command names runs; or any, if the pod was made before that of `status`, or of a start, got its name. For a node that
 /// does not report, its last report counts.
 #[must_use]
 pub fn may_run(s: &Snapshot, member: &Member) -> bool {
     let runs = |pod: &Pod| {
-        let is_older = s.group.commands.containers().any(|name| !pod.containers.contains_key(name));
+        let is_older = s.group.commands.at_home().any(|name| !pod.containers.contains_key(name));
         let named = |name: &str| s.group.commands.containers().any(|other| other == name);
         pod.containers.iter().any(|(name, container)| container.running && (is_older || named(name)))
     };

@@ -217,8 +217,10 @@ fn outdated(s: &Snapshot) -> Option<String> {
             },
         },
     );
-    let second =
-        named(&runner, "of another version of Tanist; nothing has to be done, their next pods have the present one");
+    let second = named(
+        &runner,
+        "of another version of Tanist, or with a status or stop of before; their next pods have the present ones",
+    );
     let all: Vec<String> = [new, first, second].into_iter().flatten().collect();
     (!all.is_empty()).then(|| all.join("; "))
 }

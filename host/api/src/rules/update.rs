@@ -20,28 +20,25 @@ const IN_PLACE: [&str; 15] = [
     "wipe",
 ];
 
-/// The rule that these commands stay in the container that they name: a member that runs has no other one, and could be neither asked nor stopped.
+/// The rule that these commands stay in their containers: a member that runs has no other one, and could be neither asked nor stopped.
 pub(super) fn in_place() -> (String, String) {
-    let place =
-        |of: &str, name: &str| format!("(has({of}.commands.{name}.container) ? {of}.commands.{name}.container : '')");
+    let place = |of: &str, name: &str| {
+        format!(
+            "(has({of}.commands.{name}.container) ? {of}.commands.{name}.container : \
+             has({of}.container) ? {of}.container : {of}.template.spec.containers[0].name)"
+        )
+    };
     let same = |name: &str| {
         let (now, before) = (place("self", name), place("oldSelf", name));
         format!("(!has(self.commands.{name}) || !has(oldSelf.commands.{name}) || {now} == {before})")
     };
     let all = IN_PLACE.map(same).join(" && ");
-    let say = "the container of a command cannot change while members run, because their pods were made for the former one: keep it, or set replicas to 0 first";
+    let say = "a command has to stay in its container (its own, else spec.container, else the first of template.spec.containers) while members run, because their pods \
+               were made for that: keep the container and its name, or set replicas to 0 and wait until all pods are gone";
     (format!("oldSelf.replicas == 0 || ({all})"), say.into())
 }
 
 pub(super) const RULES: &[Rule] = &[
-    Rule {
-        at: "spec",
-        point_to: ".container",
-        cel: "oldSelf.replicas == 0 || (has(self.container) ? self.container : self.template.spec.containers[0].name) == \
-              (has(oldSelf.container) ? oldSelf.container : oldSelf.template.spec.containers[0].name)",
-        say: "commands run in spec.container, or else in the first of template.spec.containers, and that cannot get another name while members run, whose \
-              pods have it under the former one: keep the name and its place, or set replicas to 0 first",
-    },
     Rule {
         at: "spec",
         point_to: ".update.strategy",

@@ -61,7 +61,11 @@ fn with_claim() -> Stub {
     let stub = Stub::new();
     let metadata = json!({"namespace": "ns", "uid": "claim", "labels": {"tanist.dev/group": "db"}});
     stub.set_object(CLAIM, json!({"metadata": metadata, "status": {"phase": "Bound"}}));
-    stub.set_object(SERVICE, json!({"kind": "Service", "metadata": {"namespace": "ns", "uid": "service"}}));
+    let labels = json!({"tanist.dev/group": "db"});
+    stub.set_object(
+        SERVICE,
+        json!({"kind": "Service", "metadata": {"namespace": "ns", "uid": "service", "labels": labels}}),
+    );
     stub
 }
 

@@ -132,8 +132,11 @@ pub fn has_former_commands(group: &ReplicaGroup, pod: &Pod) -> bool {
     let runners = containers.filter_map(|container| Some((container.name.as_str(), container.command.as_ref()?)));
     runners.filter(|(_, argv)| argv.first().is_some_and(|program| program == place::PROGRAM)).any(|(name, argv)| {
         let now = own_commands(group, name);
+        // The program and its verb, then options with their values.
+        let options = argv.get(2..).unwrap_or_default();
         let says = |option: &str| -> Vec<&String> {
-            argv.windows(2)
+            let pairs = options.chunks_exact(2);
+            pairs
                 .filter_map(|pair| if let [own, value] = pair { (own == option).then_some(value) } else { None })
                 .collect()
         };

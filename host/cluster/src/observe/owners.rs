@@ -8,7 +8,7 @@ use kube::core::ObjectMeta;
 use kube::{Resource, ResourceExt};
 use serde_json::Value;
 use std::sync::Arc;
-use tanist_api::{ANNOTATION_INSTALLATION, LABEL_GROUP, ReplicaGroup};
+use tanist_api::{ANNOTATION_APPLIED, ANNOTATION_INSTALLATION, LABEL_GROUP, ReplicaGroup};
 use tanist_core::snapshot::Group;
 
 impl World {
@@ -25,7 +25,10 @@ impl World {
                 controller: Some(true),
                 block_owner_deletion: None,
             };
-            Arc::make_mut(set).metadata.owner_references.get_or_insert_default().push(owner);
+            let metadata = &mut Arc::make_mut(set).metadata;
+            metadata.owner_references.get_or_insert_default().push(owner);
+            // Whatever was applied before: it is as desired only once it really has its owner.
+            metadata.annotations.iter_mut().for_each(|notes| drop(notes.remove(ANNOTATION_APPLIED)));
         }
     }
 

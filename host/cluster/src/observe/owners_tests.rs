@@ -44,6 +44,11 @@ async fn what_belongs_to_nobody_known_is_not_taken_over() {
         stub.set_object(SERVICE, made(labels, owners));
         assert_eq!(objects(&look(&stub).await).1, [""; 0]);
     }
+    // Without the Service of its own name the operator makes no pods.
+    assert!(!look(&stub).await.snapshot.set.as_ref().unwrap().unseen);
+    stub.set_object("/api/v1/namespaces/ns/services/db", made(json!({}), json!([])));
+    assert!(look(&stub).await.snapshot.set.as_ref().unwrap().unseen);
+    stub.remove("/api/v1/namespaces/ns/services/db");
     stub.set_object(BUDGET, json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {}}));
     assert_eq!(objects(&look(&stub).await).0, ["db", "db-rw", "db-ro", "db"]);
 }
@@ -63,7 +68,14 @@ async fn a_stateful_set_that_was_left_behind_is_taken_over() {
     };
     let own = || json!({"tanist.dev/group": "db"});
     let installation = Stub::new().context().settings.installation.clone();
-    let seen = look(&left(own(), &installation, json!([]))).await;
+    let stub = left(own(), &installation, json!([]));
+    // As if it had been applied for this group before, and somebody took its owner away.
+    let before = look(&stub).await.snapshot;
+    let applied = before.objects.iter().find(|object| object.kind == "StatefulSet").unwrap();
+    let hash = applied.manifest["metadata"]["annotations"]["tanist.dev/applied"].clone();
+    assert!(hash.is_string(), "{}", applied.manifest["metadata"]);
+    stub.change(SET, |set| set["metadata"]["annotations"]["tanist.dev/applied"] = hash);
+    let seen = look(&stub).await;
     let set = seen.snapshot.objects.iter().find(|object| object.kind == "StatefulSet").unwrap();
     assert!(!set.current && set.version.is_some(), "it is applied over the version that was read");
     assert!(seen.snapshot.members.iter().all(|m| m.pod.as_ref().is_some_and(|pod| pod.stray.is_none())));

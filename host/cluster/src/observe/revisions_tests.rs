@@ -91,6 +91,17 @@ async fn a_pod_whose_runner_has_former_commands_is_older() {
         |spec| spec["commands"]["stop"]["timeoutSeconds"] = json!(77),
         |spec| spec["statusIntervalSeconds"] = json!(9),
     ];
+    // An argument that looks like an option of the runner is none.
+    stub.change(GROUP, |group| group["spec"]["commands"]["stop"]["exec"] = json!(["stop", "--stop-timeout", "30"]));
+    let argued = look(&stub).await;
+    let set = argued.objects.iter().find(|o| o.kind == "StatefulSet").unwrap();
+    let command = set.manifest["spec"]["template"]["spec"]["containers"][0]["command"].clone();
+    for ordinal in 0..2 {
+        stub.change(&pod(ordinal), |pod| pod["spec"]["containers"][0]["command"] = command.clone());
+    }
+    controller(&stub, 1, "b");
+    assert_eq!(older(&look(&stub).await), [false, false], "they have it");
+    controller(&stub, 1, "a");
     let before = stub.get(GROUP).unwrap();
     for (at, change) in changes.into_iter().enumerate() {
         stub.change(GROUP, |group| change(&mut group["spec"]));
@@ -113,6 +124,15 @@ async fn a_pod_whose_runner_has_former_commands_is_older() {
     for ordinal in 0..2 {
         stub.change(&pod(ordinal), |pod| pod["spec"]["containers"][0]["command"] = command.clone());
     }
+    // With a canary they wait for the next pods.
+    stub.change(GROUP, |group| {
+        group["spec"]["statusIntervalSeconds"] = json!(9);
+        group["spec"]["update"] = json!({"canarySeconds": 60});
+    });
+    assert_eq!(older(&look(&stub).await), [false, false]);
+    stub.change(GROUP, |group| group["spec"]["update"] = json!({}));
+    assert_eq!(older(&look(&stub).await), [true, true]);
+    stub.change(GROUP, |group| group["spec"] = before["spec"].clone());
     // Other commands are handed over with each execution.
     stub.change(GROUP, |group| group["spec"]["commands"]["sequence"]["exec"] = json!(["sequence", "2"]));
     controller(&stub, 1, "b");

@@ -177,7 +177,9 @@ async fn a_start_that_only_its_claim_knows_is_opened_again() {
 async fn an_object_that_lost_its_label_is_found_by_name() {
     let stub = Stub::new();
     let service = "/api/v1/namespaces/ns/services/db-rw";
-    stub.set_object(service, json!({"apiVersion": "v1", "kind": "Service", "metadata": {"uid": "s"}, "spec": {}}));
+    let owner = json!([{"apiVersion": "tanist.dev/v1alpha1", "kind": "ReplicaGroup", "name": "db", "uid": "group", "controller": true}]);
+    let metadata = json!({"uid": "s", "ownerReferences": owner});
+    stub.set_object(service, json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {}}));
     let s = look(&stub).await.0.unwrap();
     let found = s.objects.iter().find(|o| o.name == "db-rw").unwrap();
     assert_eq!((found.version.clone(), found.current), (Some(stub.version(service)), false));

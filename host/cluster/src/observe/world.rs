@@ -167,7 +167,9 @@ impl World {
             let seen = convert::pod(pod, group, &keys, newest, now);
             let has_former_zone = own::waits_for_a_former_zone(pod, object);
             // Once the StatefulSet has the present commands: before that another pod would have the former ones, too.
-            let has_former_commands = seen.outdated && objects::has_former_commands(object, pod);
+            // A canary is known by its template alone, so what fails on it could not be told from the template: with one a restart of the group brings them.
+            let counts = seen.outdated && group.update.canary == 0;
+            let has_former_commands = counts && objects::has_former_commands(object, pod);
             let older_template = older_template || has_former_zone || has_former_commands;
             let outdated = seen.outdated || has_former_zone;
             let seen = tanist_core::snapshot::Pod { stray, older_template, outdated, template, ..seen };

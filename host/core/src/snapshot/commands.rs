@@ -103,6 +103,12 @@ impl Commands {
         required.into_iter().chain(optional.into_iter().flatten()).chain(recover).map(|c| c.container.as_str())
     }
 
+    /// The containers of `status` and of the starts: a pod that lacks one was made for other commands.
+    pub fn at_home(&self) -> impl Iterator<Item = &str> {
+        let starts = [Some(&self.status), Some(&self.primary), self.seed.as_ref(), self.secondary.as_ref()];
+        starts.into_iter().flatten().map(|c| c.container.as_str())
+    }
+
     /// Whether the runner's count of processes covers the application: every command that starts it runs in the container of `status`. If one runs
     /// in another container, a count of 0 says nothing about the application.
     #[must_use]

@@ -52,6 +52,12 @@ fn number(s: &Snapshot, plan: &mut Plan) -> Result<(), String> {
 /// The `StatefulSet` goes when no pod belongs to it any more.
 fn drop_set(s: &Snapshot, plan: &mut Plan, set: &MovingSet) -> Result<(), String> {
     all_are_here(s)?;
+    if s.set.as_ref().is_some_and(|own| own.unseen) {
+        return Err(
+            "the operator cannot make pods yet: the Service with the group's name does not say of which template"
+                .into(),
+        );
+    }
     if set.is_being_deleted {
         return Err("the StatefulSet is being deleted; if that takes long, its finalizers say what holds it".into());
     }

@@ -148,6 +148,10 @@ fn the_set_goes_when_no_pod_belongs_to_it() {
     assert!(!drops(&decided(&s)));
     change_pod(&mut s, 1, |pod| pod.is_elsewhere = false);
     assert!(drops(&decided(&s)));
+    // Whose Service does not say of which template pods are can make none.
+    let mut blind = s.clone();
+    blind.set.as_mut().unwrap().unseen = true;
+    assert!(!drops(&decided(&blind)) && waits(&decided(&blind)).contains("cannot make pods yet"));
     let of_set = |moving: &mut Moving| moving.set.iter_mut().for_each(|set| set.is_being_deleted = true);
     let mut deleted = s.clone();
     deleted.moving.iter_mut().for_each(of_set);

@@ -229,15 +229,6 @@ type Change = fn(&Value, &Value) -> bool;
 
 /// Rules about the former value and the present one.
 const CHANGES: &[(&str, Change)] = &[
-    (
-        "oldSelf.replicas == 0 || (has(self.container) ? self.container : self.template.spec.containers[0].name) == \
-         (has(oldSelf.container) ? oldSelf.container : oldSelf.template.spec.containers[0].name)",
-        |own, old| {
-            let first = |spec: &Value| spec.pointer("/template/spec/containers/0/name").cloned();
-            let place = |spec: &Value| spec.get("container").cloned().or_else(|| first(spec));
-            old["replicas"] == 0 || place(own) == place(old)
-        },
-    ),
     ("has(self.commands.primary) == has(oldSelf.commands.primary)", |own, old| has_primary(own) == has_primary(old)),
     ("!self.scaling.neverDown || self.replicas >= oldSelf.replicas", |own, old| {
         let is_guarded = own.pointer("/scaling/neverDown") == Some(&Value::Bool(true));
@@ -328,12 +319,15 @@ fn stays_in_place(cel: &str, own: &Value, old: &Value) -> bool {
     let all = cel.trim_start_matches("oldSelf.replicas == 0 || (").trim_end_matches(')');
     let names: Vec<&str> =
         all.split(" && ").filter_map(|part| part.split("has(self.commands.").nth(1)?.split(')').next()).collect();
-    let of = |name: &&str| {
+    let place = |of: &str, name: &str| {
         format!(
-            "(!has(self.commands.{name}) || !has(oldSelf.commands.{name}) || \
-             (has(self.commands.{name}.container) ? self.commands.{name}.container : '') == \
-             (has(oldSelf.commands.{name}.container) ? oldSelf.commands.{name}.container : ''))"
+            "(has({of}.commands.{name}.container) ? {of}.commands.{name}.container : \
+             has({of}.container) ? {of}.container : {of}.template.spec.containers[0].name)"
         )
+    };
+    let of = |name: &&str| {
+        let (now, before) = (place("self", name), place("oldSelf", name));
+        format!("(!has(self.commands.{name}) || !has(oldSelf.commands.{name}) || {now} == {before})")
     };
     let whole: Vec<String> = names.iter().map(of).collect();
     assert_eq!(cel, format!("oldSelf.replicas == 0 || ({})", whole.join(" && ")), "write this rule down in Rust, too");
