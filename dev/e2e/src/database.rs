@@ -19,7 +19,7 @@ pub struct Database {
     insert: &'static str,
     /// What prints the rows of a member, one per line.
     read: &'static [&'static str],
-    /// What stands before the number in such a line.
+    /// The text before the number in such a line.
     prefix: &'static str,
     /// What the client's pod needs: `env` and `volumeMounts` of the container, `volumes` of the pod.
     needs: fn() -> [Value; 3],

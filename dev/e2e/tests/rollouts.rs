@@ -8,6 +8,9 @@ use tanist_e2e::{
     kubectl, machines, merge, node_of, play, text, until, waits, with_image,
 };
 
+/// An image that does not exist.
+const IMAGE: &str = "registry.invalid/database:none";
+
 /// A group of three under a client.
 struct Scene<'a> {
     stage: &'a Stage,
@@ -118,6 +121,14 @@ impl Scene<'_> {
         Ok(old.map(|(ordinal, _)| ordinal).last().unwrap_or(1))
     }
 
+    /// How many members have a pod with that image.
+    async fn with_image(&self, image: &str) -> Result<usize> {
+        let members = self.group.members(3);
+        let pods = futures::future::try_join_all(members.iter().map(|member| member.pod())).await?;
+        let images = pods.iter().map(|pod| pod.spec.iter().flat_map(|spec| &spec.containers).next()?.image.as_deref());
+        Ok(images.filter(|own| *own == Some(image)).count())
+    }
+
     async fn uids(&self, ordinals: &[u32]) -> Result<Vec<String>> {
         let members: Vec<_> = ordinals.iter().map(|ordinal| self.group.member(*ordinal)).collect();
         futures::future::try_join_all(members.iter().map(|member| member.uid())).await
@@ -125,14 +136,14 @@ impl Scene<'_> {
 
     /// One member waits for its image, and writes go on, also when the operator is killed. The next template is the cure.
     async fn is_cured(&self) -> Result<()> {
-        let (mut cure, broken) = with_image(&self.group.get().await?, "registry.invalid/database:none")?;
+        let (mut cure, broken) = with_image(&self.group.get().await?, IMAGE)?;
         self.group.change(broken).await?;
         let is_said = |seen: &Value| waits(seen).contains("UpdateStuck") && waits(seen).contains("PodCannotStart");
         self.group.until("the update to be stuck, and why", 180, is_said).await?;
         let killed = self.kills_the_operator().await?;
         self.stage.operator.rounds_after(&killed, 5.0, 180).await?;
-        let old = self.editions().await?.iter().filter(|own| *own == "2").count();
-        ensure!(old == 3, "the label of the template is the same for all, {old} have it");
+        let broken = self.with_image(IMAGE).await?;
+        ensure!(broken == 1, "{broken} members have the image that does not exist");
         self.writer.goes_on().await?;
         merge(&mut cure, edition(3));
         self.group.change(cure).await?;

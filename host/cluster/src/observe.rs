@@ -266,7 +266,7 @@ async fn read(ctx: &Arc<Context>, seen: &ReplicaGroup) -> Result<(Observed, bool
         World::read(ctx, &base.object, &base.group)
     );
     let mut world = world?;
-    world.take_over_set(&base.group, &ctx.settings.installation);
+    world.take_over_set(&base.object, &base.group, &ctx.settings.installation);
     let wants_pods = base.group.makes_pods;
     world.settle_maker(&mut base.group, &base.record);
     let (used, past) = choose_template(ctx, &mut base, &mut world, configuration).await?;

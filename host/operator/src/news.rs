@@ -324,7 +324,9 @@ mod tests {
     use crate::mock;
     use serde_json::json;
     use std::sync::Arc;
+    use tanist_api::ReplicaGroup;
     use tanist_core::examples::Scene;
+    use tanist_core::snapshot::Snapshot;
 
     fn event() -> Event {
         let (reason, action) = ("R".to_owned(), "a".to_owned());
@@ -358,6 +360,12 @@ mod tests {
         assert_eq!(asked.lock().unwrap().len(), 2);
     }
 
+    /// That group, with nothing else to be said of it.
+    fn observed(object: &Arc<ReplicaGroup>, snapshot: Snapshot) -> Observed {
+        let (object, unfit) = (object.clone(), Vec::new());
+        Observed { object, snapshot, pods: None, template: None, unreadable: None, unfit }
+    }
+
     // Events are news and no log: a round that has much to tell tells the first of it, and leaves room in the queue for other groups.
     #[tokio::test]
     async fn a_round_tells_few_events() {
@@ -366,14 +374,7 @@ mod tests {
         let object = Arc::new(tanist_api::examples::group(&json!({})).unwrap());
         let snapshot = Scene::new(2).observed().clone();
         let plan = Plan::new(snapshot.record.clone());
-        let observed = Observed {
-            object: object.clone(),
-            snapshot,
-            pods: None,
-            template: None,
-            unreadable: None,
-            unfit: Vec::new(),
-        };
+        let observed = observed(&object, snapshot);
         let outcome = Outcome { object, recorded: true, done: Vec::new(), errors: Vec::new() };
         let reverted: Vec<String> = (0..NEWS + 3).map(|number| number.to_string()).collect();
         publish(&ctx, &observed, &plan, &outcome, &reverted);
@@ -387,14 +388,7 @@ mod tests {
         let object = Arc::new(tanist_api::examples::group(&json!({})).unwrap());
         let mut plan = Plan::new(snapshot.record.clone());
         plan.record.note(snapshot.now, what, Some(&"db-1".into()), detail.map(str::to_owned));
-        let observed = Observed {
-            object: object.clone(),
-            snapshot,
-            pods: None,
-            template: None,
-            unreadable: None,
-            unfit: Vec::new(),
-        };
+        let observed = observed(&object, snapshot);
         let outcome = Outcome { object, recorded: true, done: Vec::new(), errors: Vec::new() };
         gather(&observed, &plan, &outcome).into_iter().map(|news| (news.reason, news.member, news.note)).collect()
     }

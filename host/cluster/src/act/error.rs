@@ -103,8 +103,8 @@ impl Error {
             Error::Outdated | Error::Overtaken(_) => Some(Duration::from_millis(100)),
             Error::Recheck(..) => Some(Duration::from_millis(500)),
             Error::NoSlot(..) => Some(Duration::from_secs(1)),
-            // A change of the group begins a round; one of another object is looked for at times.
             Error::Closing => None,
+            // A change of the group begins a round; one of an object that is not its own is not watched.
             Error::Unfit(Failed::NameTaken, _) => Some(Duration::from_secs(5)),
             Error::Unfit(..) => None,
             Error::Write(..) | Error::Silent(_) | Error::Later(..) | Error::Read(..) => Some(Duration::from_secs(5)),

@@ -13,20 +13,12 @@ use tanist_core::snapshot::Group;
 
 impl World {
     /// Takes over the StatefulSet that a group of before left behind. It counts as this group's from now on, and gets its owner as a part of the manifest, which it does not have yet.
-    pub(super) fn take_over_set(&mut self, group: &Group, installation: &str) {
+    pub(super) fn take_over_set(&mut self, object: &ReplicaGroup, group: &Group, installation: &str) {
         let Some(set) = &mut self.set else { return };
         let is_of_us = set.annotations().get(ANNOTATION_INSTALLATION).is_some_and(|by| by == installation);
         if is_of_us && is_left_behind(&set.metadata, group) {
-            let owner = OwnerReference {
-                api_version: ReplicaGroup::api_version(&()).into_owned(),
-                kind: ReplicaGroup::kind(&()).into_owned(),
-                name: group.name.clone(),
-                uid: group.uid.clone(),
-                controller: Some(true),
-                block_owner_deletion: None,
-            };
             let metadata = &mut Arc::make_mut(set).metadata;
-            metadata.owner_references.get_or_insert_default().push(owner);
+            metadata.owner_references.get_or_insert_default().extend(object.controller_owner_ref(&()));
             // Whatever was applied before: it is as desired only once it really has its owner.
             metadata.annotations.iter_mut().for_each(|notes| drop(notes.remove(ANNOTATION_APPLIED)));
         }

@@ -16,7 +16,7 @@ pub const IN_ALL: usize = 96 * 1024 * 1024;
 /// How many are read at a time when the cache is filled: each may have a megabyte, and none has found its room yet.
 pub const PAGE: u32 = 16;
 
-/// What is held.
+/// The sizes of the `ConfigMap`s in the caches, and how many bytes there may be.
 #[derive(Debug)]
 pub struct Room {
     of_namespace: usize,
