@@ -34,19 +34,28 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
 }
 
 /// Of which version the data is that nobody converted: what the first seed noted, or what the user says of data that is there when a version is named for the first time. Where the application converts it itself,
-/// that of the programs of a primary.
+/// that of the programs of a primary. When the record was lost, that of the programs that work with the data (simulator, seed 11923792).
 fn note_version(s: &Snapshot, plan: &mut Plan) {
     give_up_converted(s, plan);
-    let Some(wanted) = s.group.version.as_ref().filter(|_| s.record.ever_seeded.is_some()) else { return };
+    let Some(wanted) = s.group.version.as_ref().filter(|_| plan.record.ever_seeded.is_some()) else { return };
     let serves = || s.serving().iter().any(|member| check::has_programs_of(member, wanted));
     let by_itself = s.group.commands.upgrade.is_none() && check::has_later_data(s).is_none() && serves();
-    if plan.record.version.is_some() && !by_itself || plan.record.version.as_ref() == Some(wanted) {
-        return;
-    }
-    plan.record.version = Some(wanted.clone());
+    let noted = match &plan.record.version {
+        None => earliest_programs(s).unwrap_or(wanted).clone(),
+        Some(known) if !by_itself || known == wanted => return,
+        Some(_) => wanted.clone(),
+    };
     for known in plan.record.members.values_mut().filter(|known| known.term.is_some()) {
-        known.version = Some(wanted.clone());
+        known.version = Some(noted.clone());
     }
+    plan.record.version = Some(noted);
+}
+
+/// The earliest version of the programs with which a member is in a role. `None`: nobody is, or their pods are from before a version was named.
+fn earliest_programs(s: &Snapshot) -> Option<&String> {
+    let works = |m: &&Member| s.reachable(m) && matches!(s.role(m).0, Role::Primary | Role::Secondary);
+    let programs = s.members.iter().filter(works).filter_map(|member| member.pod.as_ref()?.programs.as_ref());
+    programs.min_by(|one, other| version::compare(one, other).unwrap_or(Ordering::Equal))
 }
 
 /// An administrator chose a member whose data is of an earlier version: what was converted is given up, and that member's data is converted anew.

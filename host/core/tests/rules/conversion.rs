@@ -239,6 +239,7 @@ fn a_primary_converts_when_everybody_works_with_the_new_template() {
 fn who_names_a_version_for_the_first_time_says_of_which_the_data_is() {
     let mut world = due();
     world.record.version = None;
+    (0..3).for_each(|ordinal| world.body(ordinal).pod.programs = None);
     let plan = decide(&world.observe(), &Natural);
     assert_eq!(plan.record.version.as_deref(), Some("17"));
     assert!((0..3).all(|ordinal| plan.record.member(&db(ordinal)).version.as_deref() == Some("17")));
@@ -263,6 +264,30 @@ fn who_names_a_version_for_the_first_time_says_of_which_the_data_is() {
     }
     assert_eq!(fresh.record.version.as_deref(), Some("15"));
     assert_eq!(decide(&fresh.observe(), &Natural).record.version.as_deref(), Some("15"));
+}
+
+// A record that was lost, and that no claim tells: the data is of the version of the programs that work with it, whatever the user wants by now. Else nobody whose pod has these could be started again (simulator,
+// seed 11923792).
+#[test]
+fn when_the_record_is_lost_the_data_is_of_the_version_of_what_runs() {
+    let lost = |change: &dyn Fn(&mut World)| {
+        let mut world = due();
+        world.record = Record::default();
+        change(&mut world);
+        let plan = decide(&world.observe(), &Natural);
+        assert!(plan.record.ever_seeded.is_some(), "it is adopted");
+        assert_eq!(plan.record.member(&db(0)).version, plan.record.version);
+        plan.record.version
+    };
+    assert_eq!(lost(&|_| ()).as_deref(), Some("15"));
+    assert_eq!(lost(&|w| renew(w, 0)).as_deref(), Some("15"), "the earliest, whoever leads");
+    assert_eq!(lost(&|w| (0..3).for_each(|ordinal| renew(w, ordinal))).as_deref(), Some("17"));
+    let idle = |w: &mut World| {
+        renew(w, 0);
+        (1..3).for_each(|ordinal| w.serve(ordinal, Role::Stopped));
+    };
+    assert_eq!(lost(&idle).as_deref(), Some("17"), "what does not work with the data says nothing");
+    assert_eq!(lost(&|w| (0..3).for_each(|ordinal| w.body(ordinal).pod.programs = None)).as_deref(), Some("17"));
 }
 
 // The first seed was begun and wrote nothing: its empty volume needs no conversion, and one that may have data is converted.
