@@ -101,8 +101,8 @@ write_rows() {
   sql 0 'CREATE DATABASE IF NOT EXISTS demo' >/dev/null
   sql 0 'CREATE TABLE demo.rows (id BIGINT AUTO_INCREMENT PRIMARY KEY, writer VARCHAR(64)) ENGINE=InnoDB' >/dev/null
   for m in 0 1 2; do insert "$m" 20; done
+  paused true
   send KILL 0
-  kube delete pod -n "$NAMESPACE" "$GROUP-0" --grace-period=0 --force >/dev/null 2>&1
   insert 1 20
   insert 2 20
 }
@@ -113,10 +113,21 @@ send() { # SIGNAL MEMBER
   member "$2" bash -c 'for f in /proc/[0-9]*; do read -r -d "" name <$f/cmdline 2>/dev/null; [[ ${name##*/} == mariadbd ]] && kill -$0 ${f#/proc/}; done; true' "$1" 2>/dev/null || true
 }
 
+# While a group is paused, the operator starts and stops nothing in it.
+paused() { # true|false
+  kube patch rg -n "$NAMESPACE" "$GROUP" --type=merge -p "{\"spec\": {\"paused\": $1}}" >/dev/null
+}
+
+# With a second of grace the kubelet says that nothing of a pod runs any more. Without grace (--force) the operator waits 90 s for proof.
+delete_pods() {
+  kube delete pods -n "$NAMESPACE" -l tanist.dev/group="$GROUP" --grace-period=1 --wait=true >/dev/null 2>&1
+}
+
 kill_all() {
   for m in 1 2; do send KILL "$m"; done
-  kube delete pods -n "$NAMESPACE" -l tanist.dev/group="$GROUP" --grace-period=0 --force >/dev/null 2>&1
+  delete_pods
   echo "   all dead"
+  paused false
 }
 
 recover() {
@@ -156,7 +167,7 @@ kill_all_equal() {
   # All are stopped by SIGSTOP first: each death that others see is an event in Galera and raises their number.
   for m in 0 1 2; do send STOP "$m"; done
   for m in 0 1 2; do send KILL "$m"; done
-  kube delete pods -n "$NAMESPACE" -l tanist.dev/group="$GROUP" --grace-period=0 --force >/dev/null 2>&1
+  delete_pods
   echo "   all dead, with equal data"
 }
 
