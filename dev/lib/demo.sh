@@ -165,10 +165,12 @@ swap_policy() {
 kill_all_equal() {
   local m
   # All are stopped by SIGSTOP first: each death that others see is an event in Galera and raises their number.
+  paused true
   for m in 0 1 2; do send STOP "$m"; done
   for m in 0 1 2; do send KILL "$m"; done
   delete_pods
   echo "   all dead, with equal data"
+  paused false
 }
 
 not_led_by() { [[ $(led) != "$GROUP-$1" ]] || fail "$GROUP-$1 missed the last rows and was still started first"; }
