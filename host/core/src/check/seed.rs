@@ -266,8 +266,8 @@ fn nobody_waits_for_ever(s: &Snapshot) -> Held {
     Err(broken_by(Rule::NeedsAdoption, &first.name, message))
 }
 
-/// No member runs, may be running or is about to run (promise 1). No override lifts this.
-pub(super) fn all_stopped(s: &Snapshot) -> Held {
+/// Nobody may be primary, and nobody is being started.
+pub(super) fn nobody_may_lead(s: &Snapshot) -> Held {
     if let Some((name, why)) = s.may_be_primary().into_iter().next() {
         let message = format!("{name} may be primary: {why}");
         return Err(Violation { until: over::proven_at(s), ..broken_by(Rule::MayBePrimary, &name, message) });
@@ -277,6 +277,12 @@ pub(super) fn all_stopped(s: &Snapshot) -> Held {
         let message = format!("{} on {} is not settled; the first primary waits for it", intent.command, intent.member);
         return Err(broken_by(Rule::NotAllStopped, &intent.member, message));
     }
+    Ok(())
+}
+
+/// No member runs, may be running or is about to run (promise 1). No override lifts this.
+pub(super) fn all_stopped(s: &Snapshot) -> Held {
+    nobody_may_lead(s)?;
     // A member in a pod that is being deleted still runs.
     for member in s.members.iter().filter(|m| over::may_run(s, m)) {
         let (role, why) = s.role(member);

@@ -181,7 +181,7 @@ fn has_volume(member: &Member) -> Held {
     }
 }
 
-/// Whether the pod of a stopped member goes, because its programs cannot convert the data, or do not fit to it. Where nobody serves this is done once all are stopped, and whatever `update.strategy` says: the data stays with its member.
+/// Whether the pod of a stopped member goes, because its programs cannot convert the data, or do not fit to it. Where nobody serves this is done once nobody may be primary, and for a conversion once all are stopped, whatever `update.strategy` says: the data stays with its member.
 ///
 /// # Errors
 /// The first rule that does not hold.
@@ -206,7 +206,12 @@ pub(super) fn replace_pod(s: &Snapshot, member: &Member) -> Held {
     }
     can_take_command(s, member)?;
     role_is(s, member, &[Role::Stopped])?;
-    if s.leading().is_empty() { super::seed::all_stopped(s) } else { Ok(()) }
+    match s.leading().is_empty() {
+        true if is_converting(s) => super::seed::all_stopped(s),
+        // Secondaries may run on, and the next primary may be the very one whose programs do not fit (simulator, seed 58384752).
+        true => super::seed::nobody_may_lead(s),
+        false => Ok(()),
+    }
 }
 
 /// What has to hold for the whole group before a member converts its data: no program of the former version is left.

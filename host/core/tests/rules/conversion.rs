@@ -168,6 +168,28 @@ fn nobody_starts_with_programs_of_another_version() {
     assert_ne!(against(&s, Verb::Failover, 1), Some(Rule::NotConverted));
 }
 
+// The lost primary has the latest data, and a pod with programs of a version that the user took back: it gets another one although secondaries run, for they wait for it (simulator, seed 58384752).
+#[test]
+fn who_lacks_the_programs_for_its_data_gets_them_beside_secondaries() {
+    let mut world = due();
+    world.record.version = Some("17".into());
+    (0..3).for_each(|ordinal| renew(&mut world, ordinal));
+    world.serve(0, Role::Stopped);
+    let mut s = world.observe();
+    s.record.last_primaries.clear();
+    age(&mut s, 0);
+    let goes = |s: &Snapshot| check::update_idle(s, &s.members[0]).map_err(|v| v.rule);
+    assert_eq!(goes(&s), Ok(()));
+    let mut unclear = s.clone();
+    unclear.members[1].reading.role = Role::Unknown;
+    assert_eq!(goes(&unclear), Err(Rule::MayBePrimary));
+    let mut converts = s.clone();
+    converts.record.version = Some("15".into());
+    assert_eq!(goes(&converts), Err(Rule::NotAllStopped), "for a conversion all stop first");
+    renew(&mut world, 0);
+    assert_eq!(goes(&world.observe()), Err(Rule::NotAtRest), "it has the programs");
+}
+
 // On a primary: once everybody has the template and nothing else is open.
 #[test]
 fn a_primary_converts_when_everybody_works_with_the_new_template() {
