@@ -6,8 +6,12 @@ use serde_json::{Value, json};
 use tanist_e2e::{Group, Outcome, Stage, condition, edition, editions, merge, play, text, until, waits};
 
 async fn create(stage: &Stage, update: Value) -> Result<Group> {
+    create_with(stage, json!({"update": update})).await
+}
+
+async fn create_with(stage: &Stage, more: Value) -> Result<Group> {
     let mut changes = led();
-    merge(&mut changes, json!({"update": update}));
+    merge(&mut changes, more);
     let group = stage.register(changes).await?;
     group.ready(60).await?;
     group.member(0).write(3).await?;
@@ -82,6 +86,50 @@ fn what_fails_on_the_first_member_goes_no_further() -> Outcome {
         group.rows(3).await?;
         group.had_one_primary_at_a_time().await
     })
+}
+
+// E38: a pod that is lost after that comes back with the template that works everywhere, also the one on which the other failed, and none gets that again.
+fn what_failed_is_in_no_later_pod(namespace: &'static str, kind: &'static str) -> Outcome {
+    play(namespace).run(async |stage| {
+        stage.operator.grant("deploy/rbac/members").await?;
+        let group = create_with(stage, json!({"members": {"kind": kind}, "update": {"canarySeconds": 60}})).await?;
+        group.change(restarting(&group, 2).await?).await?;
+        let has_failed = |seen: &Value| phase(seen) == ("Failed", "register-2") && waits(seen).contains("CanaryFailed");
+        group.until("the template to fail", 120, has_failed).await?;
+        for (ordinal, expected) in [(1, ["-", "-", "2"]), (2, ["-", "-", "-"])] {
+            let old = group.member(ordinal).uid().await?;
+            group.member(ordinal).delete(None).await?;
+            group.member(ordinal).replaced(&old, 90).await?;
+            ensure!(editions(&group, 3).await? == expected, "{:?}", editions(&group, 3).await?);
+        }
+        let is_well = |seen: &Value| {
+            condition(seen, "Ready")
+                .starts_with("False CanaryFailed: 1 of 1 primaries serve, 3 of 3 members are in their role")
+        };
+        group.until("all to work with the former template", 90, is_well).await?;
+        let old = stage.operator.pod().await?;
+        stage.operator.kill(&old).await?;
+        stage.operator.rounds_after(&old, 5.0, 150).await?;
+        let seen = group.get().await?;
+        ensure!(has_failed(&seen) && is_well(&seen), "{} {:?}", condition(&seen, "Ready"), phase(&seen));
+        ensure!(editions(&group, 3).await? == ["-", "-", "-"], "{:?}", editions(&group, 3).await?);
+
+        group.change(with_probe(&group, 3, Value::Null).await?).await?;
+        group.change(json!({"update": {"canarySeconds": 5}})).await?;
+        updated(&group, 3, 3, 240).await?;
+        group.rows(3).await?;
+        group.had_one_primary_at_a_time().await
+    })
+}
+
+#[test]
+fn what_failed_on_the_first_member_is_in_no_later_pod() -> Outcome {
+    what_failed_is_in_no_later_pod("canary-later", "StatefulSet")
+}
+
+#[test]
+fn what_failed_on_the_first_member_is_in_no_later_pod_that_the_operator_makes() -> Outcome {
+    what_failed_is_in_no_later_pod("canary-pods", "Pods")
 }
 
 // E34, E38: `check` runs on the first member alone, while it is watched and at the end. When it does not exit 0 the others keep their pods; the next template for which it does reaches all.

@@ -63,8 +63,9 @@ pub use replace::{
 pub use scaling::{comes_or_leaves, due_change, may_change};
 pub use seed::{SeedOrder, highest_term};
 pub use update::{
-    awaits_update, fails_with_template, gives_up_lead, has_no_place, has_present_template, is_taken_away, keeps_pod,
-    may_be_judged, take_pod_away, template_works, update_idle, update_member, works_with_template,
+    awaits_update, fails_with_template, gives_up_lead, has_no_place, has_present_template, is_in_its_place,
+    is_taken_away, keeps_pod, may_be_judged, take_pod_away, template_works, update_idle, update_member,
+    works_with_template,
 };
 pub use upgrade::{
     Upgrade, convert_group, convert_member, due_upgrade, halt_for_upgrade, has_later_data, has_programs_of,

@@ -27,7 +27,7 @@ pub use zones::{Wanted, Zone};
 
 use crate::contract::{Failure, MemberName, Sequence, Timestamp, Transition};
 use crate::limits;
-use crate::snapshot::Update;
+use crate::snapshot::{Former, Mode, Strategy, Update};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -390,13 +390,28 @@ impl Record {
         }
     }
 
-    /// The template that pods have in place of `spec.template`, which was given up. `None`: they have `spec.template`.
+    /// The template that the next pods get in place of `spec.template`, which was given up, or failed on its canary. `None`: they get `spec.template`.
     #[must_use]
     pub fn fallback(&self, update: &Update) -> Option<&str> {
-        self.fallback
-            .as_ref()
-            .filter(|fallback| fallback.given_up(update).is_some())
-            .map(|fallback| fallback.good.as_str())
+        let is_used = self.is_rolled_back(update) || self.stopped_at_canary(update);
+        self.fallback.as_ref().filter(|_| is_used).map(|fallback| fallback.good.as_str())
+    }
+
+    /// Whether `spec.template` was given up, and all pods go back to the template before it.
+    #[must_use]
+    pub fn is_rolled_back(&self, update: &Update) -> bool {
+        self.fallback.as_ref().is_some_and(|fallback| fallback.given_up(update).is_some())
+    }
+
+    /// Whether `spec.template` failed on its canary, and nobody gets another pod for that (`onFailure: Wait`). Whoever gets one for another reason gets the template with which every member worked (E38).
+    /// Where new members come in the place of others this is not so: it is the template that tells these from those.
+    #[must_use]
+    pub fn stopped_at_canary(&self, update: &Update) -> bool {
+        let by_host = update.mode != Mode::ByHand && !update.rolls_back;
+        let is_watched = by_host && update.canary > 0 && update.strategy == Strategy::Recreate;
+        let is_kept = || self.fallback.as_ref().is_some_and(|fallback| fallback.good != update.template);
+        let has_failed = || self.canary_of(update).is_some_and(|canary| canary.failure().is_some());
+        is_watched && update.former != Former::Lost && is_kept() && has_failed()
     }
 
     /// The canary of the template that the group has. `None`: nobody was watched with it.

@@ -115,7 +115,7 @@ pub fn report(s: &Snapshot, plan: &Plan, policies: &PolicyHealth, trouble: Optio
     let primaries: Vec<_> = now.serving().iter().map(|m| m.name.clone()).collect();
     // Those that leave are none of the desired ones.
     let settled = now.members.iter().filter(|m| settled(&now, m) && !now.leaves(m)).count();
-    let updated = now.members.iter().filter(|m| is_updated(&now, m)).count();
+    let updated = now.members.iter().filter(|m| update::is_updated(&now, m)).count();
     // Until the one in whose place it came is gone a new member is one more.
     let counts = |m: &&Member| changes_places(&now, m) || check::is_being_replaced(&now, m);
     let still = now.members.iter().filter(|_| update::is_replacing(&now)).filter(counts).count();
@@ -206,8 +206,11 @@ fn outdated(s: &Snapshot) -> Option<String> {
         &older,
         match s.group.update.mode {
             Mode::ByHand => "older template; to apply the present one delete these pods, one at a time",
+            _ if s.record.stopped_at_canary(&s.group.update) => {
+                "another template than the one that works; their next pods are of that one"
+            }
             Mode::Paused => "older template; they get new pods when spec.update.paused is false",
-            Mode::ByOperator if s.record.fallback(&s.group.update).is_some() => {
+            Mode::ByOperator if s.record.is_rolled_back(&s.group.update) => {
                 "another template than the one that works; they get pods of that one"
             }
             Mode::ByOperator => match s.group.update.batch {
@@ -230,12 +233,6 @@ fn outdated(s: &Snapshot) -> Option<String> {
 fn only_older_templates(s: &Snapshot) -> bool {
     let mut pods = s.members.iter().filter_map(|m| m.pod.as_ref()).peekable();
     pods.peek().is_some() && pods.all(|p| p.older_template)
-}
-
-/// Whether a member that stays has a pod of the present template. What another version of the operator makes otherwise is no other template.
-fn is_updated(s: &Snapshot, m: &Member) -> bool {
-    let is_rolled_back = s.record.fallback(&s.group.update).is_some();
-    !is_rolled_back && check::has_present_template(s, m)
 }
 
 fn settled(s: &Snapshot, m: &Member) -> bool {
@@ -306,16 +303,17 @@ fn ready(s: &Snapshot, plan: &Plan, primaries: &[MemberName], settled: usize) ->
         if let Some(why) = not_let_in {
             return Condition::new(Kind::Ready, Truth::False, Finding::NotAdmitted, &format!("{text}; {why}"));
         }
-        if s.record.fallback(&s.group.update).is_some() {
+        if s.record.is_rolled_back(&s.group.update) {
             let message = format!(
                 "{text}; spec.template did not work, and pods have or get the template before it: change spec.template"
             );
             return Condition::new(Kind::Ready, Truth::False, Finding::RolledBack, &message);
         }
         let failed = s.record.canary_of(&s.group.update).filter(|canary| canary.failure().is_some());
-        if let Some(canary) = failed.filter(|_| s.members.iter().any(|m| check::awaits_update(s, m))) {
+        let concerns = || s.members.iter().any(|m| check::awaits_update(s, m));
+        if let Some(canary) = failed.filter(|_| s.record.stopped_at_canary(&s.group.update) || concerns()) {
             let message = format!(
-                "{text}; spec.template failed on {}, and the others keep the one before: change spec.template",
+                "{text}; spec.template failed on {}, and nobody else gets it: change spec.template",
                 canary.member
             );
             return Condition::new(Kind::Ready, Truth::False, Reason::CanaryFailed, &message);

@@ -98,7 +98,8 @@ const NOTES: [&str; 3] = [ANNOTATION_CAUSE, ANNOTATION_CONFIG, ANNOTATION_VERSIO
 
 /// Looks for the template before `spec.template`, as soon as that may be given up.
 pub(super) async fn past(ctx: &Context, object: &ReplicaGroup, group: &Group, record: &Record) -> Past {
-    let asked = record.fallback.as_ref().filter(|f| group.update.rolls_back && f.good != group.update.template);
+    let may_be_used = group.update.rolls_back || group.update.canary > 0;
+    let asked = record.fallback.as_ref().filter(|f| may_be_used && f.good != group.update.template);
     let Some(good) = asked.map(|fallback| fallback.good.as_str()) else { return Past::Unasked };
     let known = ctx.hints.with_group(&group.uid, |hints| hints.former.clone()).filter(|(hash, _)| hash == good);
     let found = match known {
@@ -115,6 +116,10 @@ pub(super) async fn past(ctx: &Context, object: &ReplicaGroup, group: &Group, re
         return Past::Lost;
     }
     let past = with_former(object, found);
+    // Nobody goes back to another version but by `RollBack`, which no group has whose data is converted: the data may be of the later one.
+    if !group.update.rolls_back && past.spec.version != object.spec.version {
+        return Past::Lost;
+    }
     let makes_pods = desired(&past, group.replicas, &ctx.settings, &TemplateNote::default()).is_ok();
     if makes_pods { Past::Kept(Arc::new(past)) } else { Past::Lost }
 }

@@ -256,6 +256,31 @@ async fn the_set_has_the_template_before_one_that_was_given_up() {
     assert_eq!(desired_image(&look(&stub).await).as_deref(), Some("db:3"));
 }
 
+// E38: the same after it failed on its canary, with `onFailure: Wait`; before that it is on its way.
+#[tokio::test]
+async fn the_set_has_the_template_before_one_that_failed_on_its_canary() {
+    let desired_at = async |update: Value, verdict: Value, version: Value| {
+        let (stub, kept, template) = given_up();
+        keep(&stub, &kept, &template, "group");
+        stub.change(GROUP, |group| group["spec"]["version"] = version.clone());
+        let canary =
+            json!({"template": hash(&stub), "member": "db-1", "podUid": "pod-1", "begun": 1, "verdict": verdict});
+        stub.change(GROUP, |group| {
+            group["spec"]["update"] = update.clone();
+            group["status"]["record"]["fallback"]["failed"] = Value::Null;
+            group["status"]["record"]["canary"] = canary.clone();
+        });
+        desired_image(&look(&stub).await)
+    };
+    let desired = async |update: Value, verdict: Value| desired_at(update, verdict, Value::Null).await;
+    let failed = || json!({"failed": "its container was restarted"});
+    let later = desired_at(json!({"canarySeconds": 60}), failed(), "2".into()).await;
+    assert_eq!(later.as_deref(), Some("db:2"), "the data may be of that version by now");
+    assert_eq!(desired(json!({"canarySeconds": 60}), failed()).await.as_deref(), Some("db:1"));
+    assert_eq!(desired(json!({"canarySeconds": 60}), Value::Null).await.as_deref(), Some("db:2"));
+    assert_eq!(desired(json!({}), failed()).await.as_deref(), Some("db:2"), "nobody is watched any more");
+}
+
 // E35: what is not kept any more, is another template, or makes no pods with the present commands, is nothing to go back to.
 #[tokio::test]
 async fn a_template_that_is_lost_is_nothing_to_go_back_to() {

@@ -64,7 +64,7 @@ pub fn replace_failing(s: &Snapshot, member: &Member) -> Held {
     // New ones, too: what happens to all is the fault of none.
     s.members.iter().filter(|other| other.name != *name).try_for_each(|other| is_in_its_place(s, other))?;
     // Whether it is the template that fails is found out first. Where nobody gets it for now, nobody finds out.
-    let updates = s.group.update.mode == Mode::ByOperator;
+    let updates = s.group.update.mode == Mode::ByOperator && !s.record.stopped_at_canary(&s.group.update);
     if let Some(other) = s.members.iter().find(|other| updates && awaits_update(s, other)) {
         return Err(broken_by(Rule::NotAtRest, &other.name, format!("{} has an older template", other.name)));
     }

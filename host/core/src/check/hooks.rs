@@ -86,7 +86,8 @@ fn members<'s>(s: &'s Snapshot, batch: &'s Batched) -> impl Iterator<Item = &'s 
 /// Whether all members of the batch are in their role and none of them gets a new pod for it any more: they have the present template, the update is called off, or it is another one's turn.
 #[must_use]
 pub fn is_over(s: &Snapshot, batch: &Batched) -> bool {
-    let is_called_off = s.group.update.mode != Mode::ByOperator;
+    let update = &s.group.update;
+    let is_called_off = update.mode != Mode::ByOperator || s.record.stopped_at_canary(update);
     let has_template = |member: &Member| has_present_template(s, member);
     members(s, batch).all(|member| is_in_its_place(s, member).is_ok())
         && (is_called_off || members(s, batch).all(has_template) || is_overtaken(s, batch))

@@ -56,8 +56,12 @@ pub fn can_leave_set(s: &Snapshot) -> Result<(), String> {
 /// # Errors
 /// What is awaited.
 pub fn is_rolled_forward(s: &Snapshot) -> Result<(), String> {
-    match s.record.fallback(&s.group.update) {
-        Some(_) => Err("pods went back to the template before; change the template".into()),
+    let update = &s.group.update;
+    match s.record.fallback(update) {
+        Some(_) if s.record.is_rolled_back(update) => {
+            Err("pods went back to the template before; change the template".into())
+        }
+        Some(_) => Err("the template failed on its first member; change the template".into()),
         None => Ok(()),
     }
 }

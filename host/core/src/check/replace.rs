@@ -226,7 +226,7 @@ pub(super) fn nobody_else_may_lead(s: &Snapshot) -> Held {
 pub(super) fn is_watched_first(s: &Snapshot) -> bool {
     let update = &s.group.update;
     let has_passed = s.record.canary_of(update).is_some_and(|canary| canary.verdict == Some(Verdict::Passed));
-    update.canary > 0 && s.record.fallback(update).is_none() && !has_passed
+    update.canary > 0 && !s.record.is_rolled_back(update) && !has_passed
 }
 
 /// The first member that gets a template is watched, so it goes alone (E32): nobody else is called before it has passed.

@@ -50,9 +50,13 @@ pub fn update_idle(s: &Snapshot, member: &Member) -> Held {
     if is_about_version(s, member) {
         return replace_pod(s, member);
     }
-    update_group(s)?;
+    host_updates(s)?;
     has_older_template(s, member).or_else(|violation| holds_up_all(s, member).then_some(()).ok_or(violation))?;
-    template_has_not_failed(s)?;
+    // Another one that has what failed gets what works; the canary keeps its pod.
+    let tried = s.record.canary_of(&s.group.update).map(|canary| canary.pod_uid.as_str());
+    if !s.record.stopped_at_canary(&s.group.update) || member.pod.as_ref().map(|pod| pod.uid.as_str()) == tried {
+        template_has_not_failed(s)?;
+    }
     let name = &member.name;
     keeps_pod_until_replaced(s, member)?;
     if waits_with_older_template(s, member) {
@@ -161,8 +165,18 @@ pub fn gives_up_lead(s: &Snapshot, primary: &Member) -> Held {
     }
 }
 
-/// This operator replaces pods, nobody decides otherwise, and the template is that of the `StatefulSet`.
+/// This operator replaces pods, nobody decides otherwise, the template is that of the `StatefulSet`, and it has not failed.
 pub(super) fn update_group(s: &Snapshot) -> Held {
+    host_updates(s)?;
+    // Whoever is in its role keeps its pod, of whichever template that is.
+    match s.record.stopped_at_canary(&s.group.update) {
+        true => template_has_not_failed(s),
+        false => Ok(()),
+    }
+}
+
+/// The same, whatever became of the template.
+fn host_updates(s: &Snapshot) -> Held {
     if s.group.update.mode != Mode::ByOperator || s.group.paused || s.active_override().is_some() {
         return Err(broken(Rule::AdministratorDecides, "updates are left to an administrator, or an override is set"));
     }
@@ -206,7 +220,7 @@ pub(super) fn has_older_template(s: &Snapshot, member: &Member) -> Held {
 fn batch(s: &Snapshot) -> Batch {
     let update = &s.group.update;
     let has_passed = s.record.canary_of(update).is_some_and(|canary| canary.verdict == Some(Verdict::Passed));
-    match update.canary == 0 || s.record.fallback(update).is_some() || has_passed {
+    match update.canary == 0 || s.record.is_rolled_back(update) || has_passed {
         true => update.batch,
         false => Batch::Member,
     }
@@ -294,7 +308,7 @@ fn rest_is_well(s: &Snapshot, member: &Member, batch: Batch) -> Held {
 pub(super) fn canary_allows(s: &Snapshot) -> Held {
     let update = &s.group.update;
     // Pods that go back get a template that is known to work.
-    let is_back = s.record.fallback(update).is_some();
+    let is_back = s.record.is_rolled_back(update);
     if update.canary == 0 || update.template.is_empty() || is_back {
         return Ok(());
     }
@@ -336,7 +350,7 @@ pub fn may_be_judged(s: &Snapshot, watched: &MemberName, member: &Member) -> Hel
 /// Nobody gets a template that failed on the first one that got it (E38).
 pub(super) fn template_has_not_failed(s: &Snapshot) -> Held {
     let update = &s.group.update;
-    let is_tried = update.canary > 0 && s.record.fallback(update).is_none();
+    let is_tried = update.canary > 0 && !s.record.is_rolled_back(update);
     let canary = s.record.canary_of(update).filter(|_| is_tried);
     match canary.and_then(|canary| Some((&canary.member, canary.failure()?))) {
         Some((member, why)) => {
@@ -405,7 +419,11 @@ pub fn has_no_place(s: &Snapshot, member: &Member) -> bool {
     member.pod.as_ref().is_some_and(|pod| pod.node.is_none()) && is_new && !is_called
 }
 
-pub(super) fn is_in_its_place(s: &Snapshot, member: &Member) -> Held {
+/// Whether the member is confirmed in its role, and clients reach it: its pod is Ready and belongs to the group.
+///
+/// # Errors
+/// What is missing.
+pub fn is_in_its_place(s: &Snapshot, member: &Member) -> Held {
     let name = &member.name;
     let Some(pod) = member.pod.as_ref().filter(|_| s.reachable(member)) else {
         return Err(broken_by(Rule::NotAtRest, name, format!("{name} has no pod that runs")));

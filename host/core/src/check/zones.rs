@@ -55,8 +55,10 @@ pub fn move_member(s: &Snapshot, member: &Member) -> Held {
         return Ok(());
     }
     nobody_leaves(s)?;
-    // The new one gets the present template.
-    let is_tried = s.group.update.mode == Mode::ByOperator && s.members.iter().any(|m| awaits_update(s, m));
+    // The new one gets the present template, or the one that works.
+    let update = &s.group.update;
+    let is_open = update.mode == Mode::ByOperator && !s.record.stopped_at_canary(update);
+    let is_tried = is_open && s.members.iter().any(|m| awaits_update(s, m));
     if is_tried {
         canary_allows(s)?;
     }

@@ -74,7 +74,7 @@ pub struct Canary {
     pub member: MemberName,
     /// Its pod: another one is watched from its own beginning.
     pub pod_uid: String,
-    /// The container in which its application ran when the present watch began: another one was restarted.
+    /// The container in which its application was first in its role in this pod: another one was restarted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
     /// When it got the template, or was last taken away by Kubernetes, in seconds since 1970.

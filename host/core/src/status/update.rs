@@ -35,6 +35,16 @@ impl UpdatePhase {
     }
 }
 
+/// Whether a member that stays has a pod of the present template. What another version of the operator makes otherwise is no other template.
+pub(super) fn is_updated(s: &Snapshot, m: &Member) -> bool {
+    let update = &s.group.update;
+    match s.record.stopped_at_canary(update) {
+        // What pods are made from is the template before.
+        true => check::awaits_update(s, m),
+        false => !s.record.is_rolled_back(update) && check::has_present_template(s, m),
+    }
+}
+
 /// Whether a member that a new one replaces for its template is still there.
 pub(super) fn is_replacing(s: &Snapshot) -> bool {
     let leaves = |m: &Member| s.record.seats.as_ref().is_some_and(|seats| seats.leaving.contains(&m.ordinal));

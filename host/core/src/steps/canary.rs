@@ -8,7 +8,7 @@ use crate::limits;
 use crate::plan::{Action, Plan, Reason};
 use crate::policy::{Point, Policies, Reply};
 use crate::record::{Canary, Event, Verdict, cut};
-use crate::snapshot::{Member, Mode, Pod, Query, Snapshot};
+use crate::snapshot::{Former, Member, Mode, Pod, Query, Snapshot};
 use crate::steps::ask::{self, Opinion};
 
 /// Runs this step; see the documentation of the module.
@@ -17,15 +17,23 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     let stays = |canary: &Canary| s.member(&canary.member).is_some_and(|member| !s.leaves(member));
     let known = plan.record.canary.take().filter(|canary| canary.template == update.template);
     let known = known.filter(|canary| canary.verdict.is_some() || stays(canary));
-    let is_back = s.record.fallback(update).is_some();
-    if update.canary == 0 || update.template.is_empty() || s.group.is_stopped() || is_back {
+    let is_back = s.record.is_rolled_back(update);
+    if update.canary == 0 || update.template.is_empty() || is_back {
         return;
+    }
+    // A group without members tries nothing, and what failed has failed.
+    if s.group.is_stopped() && update.mode != Mode::ByHand {
+        return plan.record.canary = known.filter(|canary| canary.failure().is_some());
     }
     match update.mode {
         Mode::ByOperator => {}
         // A pause does not take back what was found; an open watch begins anew after it.
         Mode::Paused => return plan.record.canary = known.filter(|canary| canary.verdict.is_some()),
         Mode::ByHand => return,
+    }
+    if s.record.stopped_at_canary(update) {
+        known.iter().for_each(|canary| told(plan, canary));
+        return plan.record.canary = known;
     }
     // Without an older template nobody waits for the canary: all have the new one, or the group is growing (E37).
     let waits = |needs: fn(&Pod) -> bool| {
@@ -41,17 +49,31 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
         None => watch(s, policies, plan, &mut canary),
         Some(_) => Judged::ByHost,
     };
-    let member = &canary.member;
     match &canary.verdict {
         Some(Verdict::Passed) => {}
-        Some(Verdict::Failed(why)) => plan.wait(
-            Reason::CanaryFailed,
-            Some(member),
-            format!("spec.template failed on {member}, the first member that got it: {why}; nobody else gets it: change spec.template"),
-        ),
-        None => plan.wait(Reason::Canary, Some(member), watched(s, &canary, &judged)),
+        Some(Verdict::Failed(_)) => {
+            told(plan, &canary);
+            plan.record.fallback.take_if(|_| !update.rolls_back && !can_stop(s, &canary));
+        }
+        None => plan.wait(Reason::Canary, Some(&canary.member), watched(s, &canary, &judged)),
     }
     plan.record.canary = Some(canary);
+}
+
+/// Whether pods can be made from the template before the one that failed. It has to be known by now: what cannot be read would leave the group without objects. And where the canary came in the place of
+/// another member, the template tells these two apart.
+fn can_stop(s: &Snapshot, canary: &Canary) -> bool {
+    let seats = s.record.seats.as_ref();
+    let comes_for = |member: &Member| seats.is_some_and(|seats| seats.is_successor(member.ordinal));
+    s.group.update.former == Former::Kept && !s.member(&canary.member).is_some_and(comes_for)
+}
+
+fn told(plan: &mut Plan, canary: &Canary) {
+    let (member, why) = (&canary.member, canary.failure().unwrap_or_default());
+    let message = format!(
+        "spec.template failed on {member}, the first member that got it: {why}; nobody else gets it: change spec.template"
+    );
+    plan.wait(Reason::CanaryFailed, Some(member), message);
 }
 
 /// Without how long it has been watched: a status that changed in each round would be written in each round.
@@ -236,13 +258,17 @@ fn look(s: &Snapshot, canary: &mut Canary, member: &Member, pod: &Pod) {
     let (role, detail) = s.role(member);
     if canary.container.is_some() && container != canary.container {
         canary.verdict = Some(Verdict::Failed("its container was restarted".into()));
-    } else if canary.since.is_some() && role == Role::Failed {
-        canary.verdict = Some(Verdict::Failed(cut(&detail.unwrap_or_else(|| "its status says failed".into()))));
-    } else if !check::works_with_template(s, member) {
-        canary.since = None;
-    } else if canary.since.is_none() {
-        (canary.since, canary.container) = (Some(s.now), container);
+        return;
     }
+    if canary.since.is_some() && role == Role::Failed {
+        canary.verdict = Some(Verdict::Failed(cut(&detail.unwrap_or_else(|| "its status says failed".into()))));
+        return;
+    }
+    // It counts as working only after `waitSeconds`, and a container may end again and again before that.
+    if canary.container.is_none() && check::is_in_its_place(s, member).is_ok() {
+        canary.container = container;
+    }
+    canary.since = Some(canary.since.unwrap_or(s.now)).filter(|_| check::works_with_template(s, member));
 }
 
 /// What `check` says of the application with the changed template.

@@ -1,34 +1,41 @@
 //! Rollback: a changed template does not work (`spec.update.onFailure: RollBack`). The last template with which every member worked is remembered; pods go back to it when one and the same member
 //! did not get into its role with the new one for `spec.update.timeoutSeconds`. `spec.template` stays: from then on the StatefulSet has the former one (`observe`), and `update`
-//! replaces pods as for any other change.
+//! replaces pods as for any other change. With `onFailure: Wait` no pod is replaced; it is remembered for pods that are lost after the template failed on its canary ([`Record::stopped_at_canary`]).
 use crate::check::{self, Violation};
 use crate::plan::{Action, Plan, Reason};
 use crate::policy::Policies;
-use crate::record::{Event, Failing, Fallback, GivenUp, Trial, cut};
-use crate::snapshot::{Former, Member, Mode, Snapshot};
+use crate::record::{Event, Failing, Fallback, GivenUp, Trial, Verdict, cut};
+use crate::snapshot::{Former, Member, Mode, Snapshot, Update};
 
 /// Runs this step; see the documentation of the module.
 pub fn step(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
     let update = &s.group.update;
-    let wanted = update.rolls_back && !update.template.is_empty() && update.former != Former::Lost;
-    let mut fallback = plan.record.fallback.take().filter(|_| wanted);
+    let is_kept = keeps_former(update) && update.former != Former::Lost;
+    let mut fallback = plan.record.fallback.take().filter(|_| is_kept);
     if let Some(fallback) = &mut fallback {
-        // Another template is a new try.
-        fallback.failed.take_if(|failed| failed.template != update.template);
+        // Another template is a new try, and so is the same one when nobody is to go back any more.
+        fallback.failed.take_if(|failed| failed.template != update.template || !update.rolls_back);
+        fallback.trial.take_if(|_| !update.rolls_back);
     }
+    // Most members have the next one by then, and its data may be of a later version.
+    let has_passed = s.record.canary_of(update).is_some_and(|canary| canary.verdict == Some(Verdict::Passed));
+    fallback.take_if(|fallback| !update.rolls_back && fallback.good != update.template && has_passed);
     if let Some(failed) = fallback.as_ref().and_then(|fallback| fallback.failed.as_ref()) {
         plan.wait(Reason::RolledBack, None, told(s, failed));
-    } else if wanted_and_works(s) {
+    } else if s.record.stopped_at_canary(update) {
+        // Members that work now do so with the template before.
+    } else if keeps_former(update) && check::template_works(s) {
         fallback = Some(Fallback { good: update.template.clone(), trial: None, failed: None });
-    } else if let Some(fallback) = &mut fallback {
+    } else if let Some(fallback) = fallback.as_mut().filter(|_| update.rolls_back) {
         try_out(s, plan, fallback);
     }
     plan.record.fallback = fallback;
 }
 
-fn wanted_and_works(s: &Snapshot) -> bool {
-    let update = &s.group.update;
-    update.rolls_back && !update.template.is_empty() && check::template_works(s)
+/// Whether the last template with which every member worked is remembered: for pods that go back, or for a canary.
+fn keeps_former(update: &Update) -> bool {
+    let has_canary = update.canary > 0 && update.mode != Mode::ByHand;
+    (update.rolls_back || has_canary) && !update.template.is_empty()
 }
 
 fn told(s: &Snapshot, failed: &GivenUp) -> String {

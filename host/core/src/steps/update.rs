@@ -33,6 +33,11 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
     if let Some(trouble) = &s.group.update.config_trouble {
         plan.wait(Reason::ConfigUnknown, None, cut(trouble));
     }
+    // That is reported already. Whose pod has that template keeps it.
+    if s.record.stopped_at_canary(&s.group.update) {
+        plan.record.updating = None;
+        return;
+    }
     let all_old = || s.members.iter().filter(|m| check::awaits_update(s, m));
     let old: Vec<&Member> = all_old().filter(|m| !check::is_being_replaced(s, m)).collect();
     let is_of_another = |m: &Member| check::is_misplaced(s, m) || check::is_replaced_as_failing(s, m);
@@ -151,7 +156,7 @@ enum Turn<'s> {
 
 fn whose_turn<'s>(s: &'s Snapshot, policies: &dyn Policies, plan: &mut Plan) -> Turn<'s> {
     // The way back from a template that failed waits for nobody.
-    if !policies.has(Point::Update) || s.record.fallback(&s.group.update).is_some() {
+    if !policies.has(Point::Update) || s.record.is_rolled_back(&s.group.update) {
         return Turn::Next;
     }
     let bars = ask::bars(s, |member| check::update_next(s, member));
@@ -180,7 +185,7 @@ fn whose_turn<'s>(s: &'s Snapshot, policies: &dyn Policies, plan: &mut Plan) -> 
 
 /// Whether the only primary may give up the lead now so that its pod is replaced, as far as policies decide who is next; the plan says why not.
 pub fn lets_lead_move(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan, cause: &Cause) -> bool {
-    if !policies.has(Point::Update) || s.record.fallback(&s.group.update).is_some() {
+    if !policies.has(Point::Update) || s.record.is_rolled_back(&s.group.update) {
         return true;
     }
     let may_go = |member: &Member| if member.name == cause.from { Ok(()) } else { check::update_next(s, member) };

@@ -12,10 +12,10 @@ use tanist_core::record::{Canary, Fallback, Verdict};
 use tanist_core::snapshot::{Commands, Former, Member, Mode, Query, QueryAnswer, Snapshot};
 use tanist_core::status::{Kind, PolicyHealth, UpdatePhase, report};
 
-const NEW: &str = "the new template";
+pub const NEW: &str = "the new template";
 
 /// One primary and two secondaries that all work. db-2 has the new template, and is watched for 60 s from now on.
-fn tried() -> World {
+pub fn tried() -> World {
     let mut world = World::settled(10_000);
     (0..3).for_each(|ordinal| world.body(ordinal).pod.ready = true);
     (0..2).for_each(|ordinal| world.older(ordinal));
@@ -24,19 +24,19 @@ fn tried() -> World {
 }
 
 /// The same after so many seconds of watching.
-fn watched(seconds: i64) -> World {
+pub fn watched(seconds: i64) -> World {
     let mut world = tried();
     world.record.canary = decide(&world.observe(), &Natural).record.canary;
     world.now += seconds;
     world
 }
 
-fn round(world: &mut World) -> Plan {
+pub fn round(world: &mut World) -> Plan {
     decide(&world.observe(), &Natural)
 }
 
 /// Whose pod is deleted, and how the watch stands.
-fn outcome(plan: &Plan) -> (Option<String>, Option<Verdict>) {
+pub fn outcome(plan: &Plan) -> (Option<String>, Option<Verdict>) {
     let deleted = plan.actions.iter().find_map(|action| match action {
         Action::DeletePod { member, .. } => Some(member.to_string()),
         _ => None,
@@ -66,6 +66,25 @@ fn a_verdict_rests_on_what_this_process_saw() {
     let fails = |w: &mut World| w.body(2).pod.ready = false;
     assert!(judged(60_000, 660, &fails).is_some());
     assert_eq!(judged(60_000, 659, &fails), None);
+}
+
+// E30: a container that ends again and again before it counts as working has failed, whatever `waitSeconds` is.
+#[test]
+fn a_restart_before_it_counts_as_working_is_a_restart() {
+    let restarted = |ready: bool| {
+        let mut world = tried();
+        world.group.update.wait = 600;
+        let now = world.now;
+        let pod = &mut world.body(2).pod;
+        (pod.ready, pod.phase_since) = (ready, now);
+        world.record.canary = round(&mut world).record.canary;
+        assert_eq!(world.record.canary.as_ref().unwrap().since, None);
+        world.now += 10;
+        world.body(2).pod.containers.values_mut().for_each(|container| container.id = Some("another".into()));
+        failure(&mut world)
+    };
+    assert_eq!(restarted(true).as_deref(), Some("its container was restarted"));
+    assert_eq!(restarted(false), None, "one that was in no role yet may be restarted while it starts");
 }
 
 // E32: a good template does not fail because members count as in their role only after `waitSeconds`.
@@ -98,7 +117,7 @@ fn nobody_is_watched_for_a_pod_without_a_node() {
     assert!(!begins(None));
 }
 
-fn phase(world: &mut World) -> (UpdatePhase, Option<String>) {
+pub fn phase(world: &mut World) -> (UpdatePhase, Option<String>) {
     let s = world.observe();
     let plan = decide(&s, &Natural);
     let (phase, member) = report(&s, &plan, &PolicyHealth::Active(String::new()), None).update;

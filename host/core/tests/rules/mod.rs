@@ -50,6 +50,7 @@ mod seats;
 mod second_look;
 mod state;
 mod status;
+mod stopped_canary;
 mod successors;
 mod time;
 mod told;
