@@ -344,6 +344,8 @@ fn who_is_not_wanted_any_more_is_not_read_from() {
     let mut s = both(2);
     s.group.unwanted = set(&[4]);
     assert_eq!(followers(&s, &decide(&s, &Natural)).0, [1, 2]);
+    // That holds for as long as it may not be stopped yet, too.
+    assert_eq!(check::held_back(&s), set(&[3, 4]));
     // Nor does it keep readers that it got while nobody of the former version followed.
     s.members[4].pod.as_mut().unwrap().routed = Some("secondary".into());
     assert_eq!(followers(&s, &decide(&s, &Natural)).0, [1, 2]);
