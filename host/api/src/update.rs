@@ -49,7 +49,7 @@ pub struct Update {
     #[schemars(range(min = 1, max = 604_800))]
     pub timeout_seconds: u32,
     /// For how many seconds the first member with a changed template is watched before others get it: it has to be in its role and Ready for that long without a break. When its container is restarted, its `status` says
-    /// failed, or it takes `timeoutSeconds` longer, the template has failed (`CanaryFailed`): nobody else gets it until it changes, also no pod that is lost, and with `onFailure: RollBack` pods go back. When the operator is replaced the watch begins anew. 0: the first member is one like the others.
+    /// failed, or it takes `timeoutSeconds` longer, the template has failed (`CanaryFailed`): nobody else gets it until it changes, pods that are lost get the former one (docs/rules.md names exceptions), and with `onFailure: RollBack` pods go back. When the operator is replaced the watch begins anew. 0: the first member is one like the others.
     #[serde(default)]
     #[schemars(range(max = 604_800))]
     pub canary_seconds: u32,

@@ -100,7 +100,7 @@ pub struct Record {
     /// An update of the pods that is under way. Absent: none is. An operator that does not know this field cannot read the record meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updating: Option<Updating>,
-    /// The template to which pods go back when a changed one does not work. Absent: the user does not want that, or none worked yet. An operator that does not know this field
+    /// The template of which pods are made when a changed one does not work. Absent: the user wants neither `RollBack` nor a canary, none worked yet, or it cannot be used any more. An operator that does not know this field
     /// cannot read the record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<Fallback>,

@@ -14,7 +14,7 @@ pub struct Updating {
     pub since: Timestamp,
 }
 
-/// The template to which pods go back when a changed one does not work.
+/// The template of which pods are made when a changed one does not work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Fallback {

@@ -98,7 +98,7 @@ fn the_canary_keeps_its_pod() {
     assert_eq!(open(&|w| w.record.canary = None), None, "it goes back");
 }
 
-// What failed stays so without members, while updates are paused, and not when an administrator replaces the pods.
+// What failed stays so without members and while updates are paused. It is forgotten when an administrator replaces the pods.
 #[test]
 fn what_failed_is_not_forgotten() {
     let kept = |change: &dyn Fn(&mut World)| {
