@@ -251,8 +251,11 @@ fn what_was_given_up_stays_so_until_the_template_changes() {
         assert!(said(&plan).is_none());
         plan.record.fallback
     };
-    assert_eq!(after(&|s| s.group.update.rolls_back = false), None);
     let works = |template: &str| Some(Fallback { good: template.into(), trial: None, failed: None });
+    assert_eq!(after(&|s| s.group.update.rolls_back = false), None);
+    // With a canary it is remembered for other pods, and the template is tried anew.
+    let with_canary = |s: &mut Snapshot| (s.group.update.rolls_back, s.group.update.canary) = (false, 30);
+    assert_eq!(after(&with_canary), works(NEW));
     assert_eq!(after(&|s| s.group.update.template = "the next one".into()), works("the next one"), "the pods have it");
     assert_eq!(after(&|s| s.group.update.former = Former::Lost), works(NEW), "they have spec.template");
 }

@@ -116,6 +116,9 @@ fn what_failed_is_not_forgotten() {
     assert_eq!(kept(&|w| w.group.update.mode = Mode::Paused), (true, good.clone()));
     assert_eq!(kept(&|w| w.group.update.former = Former::Unknown), (true, good), "it could be read before");
     assert_eq!(kept(&|w| w.group.update.mode = Mode::ByHand), (false, None));
+    let mut by_hand = failed();
+    by_hand.group.update.mode = Mode::ByHand;
+    assert_eq!(by_hand.record.fallback(&by_hand.group.update), None, "and not for one round more");
     // An open watch is over when there are no members.
     let mut world = watched(30);
     world.group.replicas = 0;
