@@ -8,7 +8,8 @@ use std::env;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 const DOCUMENT: &str = include_str!("../../../../docs/policies.md");
@@ -260,21 +261,31 @@ fn a_run_shows_every_layer_and_every_member() {
 /// `tanist policy dev` that is running. It ends with the test.
 struct Dev {
     process: Child,
-    out: BufReader<ChildStdout>,
+    lines: Receiver<String>,
 }
+
+/// No round takes that long; whoever waits longer waits for one that does not begin.
+const LONGEST_ROUND: Duration = Duration::from_secs(60);
 
 impl Dev {
     fn begin(mut command: Command) -> Self {
         let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let out = BufReader::new(process.stdout.take().unwrap());
-        Dev { process, out }
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            // The receiver is gone when the test is over.
+            out.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)).ok();
+        });
+        Dev { process, lines }
     }
 
     /// What it prints until it waits for the next save.
     fn round(&mut self) -> String {
         let mut said = String::new();
         while !said.ends_with("Ctrl-C ends this\n") {
-            assert!(self.out.read_line(&mut said).unwrap() > 0, "it ended: {said}");
+            let line = self.lines.recv_timeout(LONGEST_ROUND);
+            said += &line.unwrap_or_else(|why| panic!("no round ended ({why}): {said}"));
+            said.push('\n');
         }
         said
     }
