@@ -231,8 +231,12 @@ async fn choose_template(
 ) -> Result<(Arc<ReplicaGroup>, Past), Error> {
     let Base { object, group, record, .. } = base;
     let (at, now, live) = (ctx.clock.moment(), ctx.clock.now(), world.live_config());
+    let is_known = matches!(configuration, config::Reading::Hash(_))
+        || ctx.hints.with_group(&group.uid, |hints| hints.config.is_some());
+    let failed = if is_known { None } else { revisions::failed_config(ctx, object, group, record).await };
     // What pods are made from: what is stored, and its configuration.
     let present = ctx.hints.with_group(&group.uid, |hints| {
+        hints.config = failed.or(hints.config.take());
         let configured = config::settle(&mut hints.config, configuration, live, at, now);
         (group.update.config_trouble, group.update.config_settles) = (configured.trouble, configured.settles);
         group.update.config_missing = configured.is_missing;

@@ -51,6 +51,13 @@ pub struct Settled {
     next: Option<(Option<String>, Moment)>,
 }
 
+impl Settled {
+    /// One that counts, of which nobody has read another one.
+    pub(super) fn of(used: Option<String>) -> Self {
+        Settled { used, next: None }
+    }
+}
+
 /// What belongs to the template.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Configured {
@@ -188,8 +195,8 @@ pub(super) fn settle(
     let hash = match read {
         // Nobody gets a new pod because changes do not count any more.
         Reading::Off => {
-            *known = None;
-            return Configured { hash: live.map(str::to_owned), ..Configured::default() };
+            *known = Some(Settled::of(used.clone()));
+            return Configured { hash: used, ..Configured::default() };
         }
         Reading::Trouble(trouble) => return Configured { hash: used, trouble: Some(trouble), ..Configured::default() },
         Reading::Missing(trouble) => {
@@ -203,7 +210,7 @@ pub(super) fn settle(
         _ => at,
     });
     let Some(since) = since.filter(|since| at.since(*since) < QUIET) else {
-        *known = Some(Settled { used: hash.clone(), next: None });
+        *known = Some(Settled::of(hash.clone()));
         return Configured { hash, ..Configured::default() };
     };
     *known = Some(Settled { used: used.clone(), next: Some((hash, since)) });

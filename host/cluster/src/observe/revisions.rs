@@ -1,5 +1,6 @@
 //! Finds the pods that run the group's `spec.template`, the numbers of the templates ([`TemplateNote`]), and the template to which pods go back.
 use super::World;
+use super::config::Settled;
 use super::convert::{LABEL_REVISION, owned_by};
 use crate::cluster::{Cluster, Error, Kind};
 use crate::context::Context;
@@ -141,6 +142,23 @@ pub(super) async fn stored(ctx: &Context, object: &ReplicaGroup, hash: &str) -> 
     let group = tanist_api::validate::group(object, &ctx.cluster_domain).ok()?;
     let found = former(&*ctx.cluster, &group, hash).await.ok()??;
     Some(with_former(object, found))
+}
+
+/// The configuration that the group's template had when it failed (E38). Pods have the template before, so the `StatefulSet` has the configuration of that one. `None`: another template failed, or none
+/// did, or it cannot be read.
+pub(super) async fn failed_config(
+    ctx: &Context,
+    object: &ReplicaGroup,
+    group: &Group,
+    record: &Record,
+) -> Option<Settled> {
+    let canary = record.canary.as_ref().filter(|canary| canary.failure().is_some()).map(|canary| &canary.template);
+    let given_up = record.fallback.as_ref().and_then(|fallback| fallback.failed.as_ref());
+    let failed = given_up.map(|failed| &failed.template).or(canary)?;
+    let (_, notes) = former(&*ctx.cluster, group, failed).await.ok()??;
+    let config = notes.get(ANNOTATION_CONFIG).cloned();
+    let hash = hash_of(&object.spec.template, config.as_deref(), object.spec.version.as_deref());
+    (hash == *failed).then(|| Settled::of(config))
 }
 
 /// Reads a stored template. `None`: it is not stored.

@@ -281,6 +281,66 @@ async fn the_set_has_the_template_before_one_that_failed_on_its_canary() {
     assert_eq!(desired(json!({}), failed()).await.as_deref(), Some("db:2"), "nobody is watched any more");
 }
 
+// E38, E10: what failed stays so when its ConfigMap cannot be read or counts no more: pods have the template before, and the StatefulSet the configuration of that one.
+#[tokio::test]
+async fn what_failed_is_known_without_its_configuration() {
+    const SETTINGS: &str = "/api/v1/namespaces/ns/configmaps/settings";
+    let desired = async |follows: bool, change: &dyn Fn(&Stub)| {
+        let (stub, kept, template) = given_up();
+        keep(&stub, &kept, &template, "group");
+        stub.set_object(SETTINGS, json!({"metadata": {"name": "settings"}, "data": {"k": "1"}}));
+        stub.change(GROUP, |group| {
+            group["spec"]["update"]["onConfigChange"] = true.into();
+            let container = &mut group["spec"]["template"]["spec"]["containers"][0];
+            container["envFrom"] = json!([{"configMapRef": {"name": "settings"}}]);
+        });
+        let tried = look(&stub).await;
+        let set = tried.objects.iter().find(|o| o.kind == "StatefulSet").unwrap();
+        let config = set.manifest["spec"]["template"]["metadata"]["annotations"][ANNOTATION_CONFIG].clone();
+        assert!(config.is_string(), "it is a part of the template");
+        let failed = tried.group.update.template;
+        let own = format!("/apis/apps/v1/namespaces/ns/controllerrevisions/{}", revision_name("db", &failed));
+        keep(&stub, &own, &stub.get(GROUP).unwrap()["spec"]["template"], "group");
+        stub.change(&own, |own| own["metadata"]["annotations"][ANNOTATION_CONFIG] = config.clone());
+        let record = |group: &mut Value| {
+            group["status"]["record"]["fallback"]["failed"]["template"] = failed.clone().into();
+        };
+        stub.change(GROUP, record);
+        change(&stub);
+        let ctx = stub.context();
+        if !follows {
+            assert_eq!(desired_image(&observed(&stub, &ctx).await.snapshot).as_deref(), Some("db:1"));
+            stub.change(GROUP, |group| group["spec"]["update"]["onConfigChange"] = false.into());
+        }
+        [desired_image(&observed(&stub, &ctx).await.snapshot), desired_image(&look(&stub).await)].map(Option::unwrap)
+    };
+    let gone = |stub: &Stub| stub.remove(SETTINGS);
+    let unread = |stub: &Stub| stub.answer(Method::GET, SETTINGS, Answer::Fail(403, "Forbidden"));
+    assert_eq!(desired(true, &|_| ()).await, ["db:1", "db:1"]);
+    assert_eq!(desired(true, &gone).await, ["db:1", "db:1"], "also for an operator that has just started");
+    assert_eq!(desired(true, &unread).await, ["db:1", "db:1"]);
+    assert_eq!(
+        desired(false, &|_| ()).await,
+        ["db:1", "db:1"],
+        "nobody tries it again because changes do not count any more"
+    );
+    let next = |stub: &Stub| {
+        gone(stub);
+        image(stub, "db:3");
+    };
+    assert_eq!(desired(true, &next).await, ["db:3", "db:3"], "another template is a new try");
+    // And its configuration is not that of the one that failed.
+    let (stub, _, template) = given_up();
+    let failed = hash_of(&serde_json::from_value(template.clone()).unwrap(), Some("tried"), None);
+    let own = format!("/apis/apps/v1/namespaces/ns/controllerrevisions/{}", revision_name("db", &failed));
+    keep(&stub, &own, &template, "group");
+    stub.change(GROUP, |group| group["status"]["record"]["fallback"]["failed"]["template"] = failed.clone().into());
+    stub.change(&own, |own| own["metadata"]["annotations"][ANNOTATION_CONFIG] = "tried".into());
+    let seen = look(&stub).await;
+    let set = seen.objects.iter().find(|o| o.kind == "StatefulSet").unwrap();
+    assert_eq!(set.manifest["spec"]["template"]["metadata"]["annotations"][ANNOTATION_CONFIG], Value::Null);
+}
+
 // E35: what is not kept any more, is another template, or makes no pods with the present commands, is nothing to go back to.
 #[tokio::test]
 async fn a_template_that_is_lost_is_nothing_to_go_back_to() {
