@@ -69,9 +69,9 @@ pub enum Error {
     BuildObjects(#[source] objects::BuildError),
     /// Another installation of the operator manages this group.
     #[error(
-        "installation \"{0}\" manages this group; remove the annotation tanist.dev/installation from its StatefulSet to take it over"
+        "installation \"{0}\" manages this group; remove the annotation tanist.dev/installation from its {1} to take it over"
     )]
-    OtherInstallation(String),
+    OtherInstallation(String, &'static str),
     /// An object with the name of one of the group's objects has another owner.
     #[error("{0} {1} exists and does not belong to this group; rename the group, or remove that object{how}", how = orphaning(.0, .1))]
     NotOurs(&'static str, String),
@@ -100,7 +100,7 @@ impl Error {
             Error::ReadSpec(_) => Failed::SpecInvalid,
             Error::ReadRecord(_) => Failed::RecordUnreadable,
             Error::BuildObjects(_) => Failed::TemplateInvalid,
-            Error::OtherInstallation(_) => Failed::OtherInstallation,
+            Error::OtherInstallation(..) => Failed::OtherInstallation,
             Error::NotOurs(..) => Failed::NameTaken,
             Error::Read(_, error) if error.code() == Some(403) => Failed::Forbidden,
             Error::Read(..) | Error::Silent(..) => Failed::ApiUnreadable,
@@ -112,7 +112,7 @@ impl Error {
     pub fn again(&self) -> Option<Duration> {
         match self {
             Error::Gone | Error::ReadSpec(_) | Error::BuildObjects(_) | Error::ReadRecord(_) => None,
-            Error::OtherInstallation(_) | Error::NotOurs(..) | Error::Read(..) | Error::Silent(..) => {
+            Error::OtherInstallation(..) | Error::NotOurs(..) | Error::Read(..) | Error::Silent(..) => {
                 Some(Duration::from_secs(5))
             }
         }

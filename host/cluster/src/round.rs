@@ -116,7 +116,7 @@ async fn unobserved<D: Decider>(
     error: observe::Error,
     decider: &D,
 ) -> Error<D::Error> {
-    if !matches!(error, observe::Error::Gone | observe::Error::OtherInstallation(_)) {
+    if !matches!(error, observe::Error::Gone | observe::Error::OtherInstallation(..)) {
         let health = decider.policies().health;
         if let Err(error) = report::unobserved(ctx, group, error.reason(), &error.to_string(), health).await {
             return Error::Tell(error);

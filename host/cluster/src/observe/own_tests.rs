@@ -58,6 +58,43 @@ fn lacking(s: &Snapshot) -> Vec<String> {
     all.map(|object| format!("{} {}", object.kind, object.name)).collect()
 }
 
+// A group belongs to the installation that managed it first, whoever makes its pods. The Service stands for the group where there is no StatefulSet.
+#[tokio::test]
+async fn a_group_of_another_installation_is_left_alone() {
+    let by = |path: &str, installation: &str| {
+        let stub = if path == SET { Stub::new() } else { stub() };
+        if path == SERVICE {
+            let manifest = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "db", "namespace": "ns", "labels": {"tanist.dev/group": "db"}, "ownerReferences": [{
+                "apiVersion": "tanist.dev/v1alpha1", "kind": "ReplicaGroup", "name": "db", "uid": "group", "controller": true
+            }]}});
+            stub.set_object(SERVICE, manifest);
+        }
+        stub.change(path, |object| {
+            object["metadata"]["annotations"] = json!({"tanist.dev/installation": installation})
+        });
+        stub
+    };
+    for (path, kind) in [(SET, "StatefulSet"), (SERVICE, "Service")] {
+        let stub = by(path, "another");
+        let error = try_look(&stub, &stub.context()).await.unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "installation \"another\" manages this group; remove the annotation tanist.dev/installation from its {kind} to take it over"
+            )
+        );
+        stub.change(path, |object| object["metadata"]["annotations"] = json!({}));
+        assert!(try_look(&stub, &stub.context()).await.is_ok(), "taken over");
+        let own = stub.context().settings.installation.clone();
+        let stub = by(path, &own);
+        assert!(try_look(&stub, &stub.context()).await.is_ok());
+    }
+    // One of the same name that belongs to somebody else says nothing of this group.
+    let stub = by(SERVICE, "another");
+    stub.change(SERVICE, |service| service["metadata"]["ownerReferences"][0]["uid"] = "another group".into());
+    assert!(try_look(&stub, &stub.context()).await.is_ok());
+}
+
 #[tokio::test]
 async fn what_members_lack_is_found_once_the_service_says_of_which_template_pods_are() {
     let stub = stub();

@@ -74,6 +74,9 @@ impl World {
     }
 
     pub(super) fn set(&self, group: &Group, record: &Record, ctx: &Context) -> Result<Option<Set>, Error> {
+        if let Some((other, by)) = self.other_installation(group, &ctx.settings.installation) {
+            return Err(Error::OtherInstallation(other, by));
+        }
         if group.makes_pods {
             return self.no_set(group, record).map(Some);
         }
@@ -81,25 +84,30 @@ impl World {
         if !convert::owned_by(&set.metadata, &group.uid) {
             return Err(Error::NotOurs("StatefulSet", group.name.clone()));
         }
-        match set.annotations().get(api::ANNOTATION_INSTALLATION) {
-            Some(other) if other != &ctx.settings.installation => Err(Error::OtherInstallation(other.clone())),
-            _ => {
-                let replicas = set.spec.as_ref().and_then(|s| s.replicas).unwrap_or(1);
-                Ok(Some(Set {
-                    uid: set.uid().unwrap_or_default(),
-                    replicas: u32::try_from(replicas).unwrap_or(0),
-                    version: set.resource_version().unwrap_or_default(),
-                    missing: BTreeMap::new(),
-                    nudged: set.annotations().get(api::ANNOTATION_NUDGE).and_then(|at| at.parse().ok()),
-                    unseen: set
-                        .status
-                        .as_ref()
-                        .is_some_and(|status| status.observed_generation < set.metadata.generation)
-                        || self.live_note().is_some_and(|note| note.hash != self.template),
-                    lacking: BTreeMap::new(),
-                }))
-            }
-        }
+        let replicas = set.spec.as_ref().and_then(|s| s.replicas).unwrap_or(1);
+        let status = set.status.as_ref();
+        let lags = status.is_some_and(|status| status.observed_generation < set.metadata.generation);
+        Ok(Some(Set {
+            uid: set.uid().unwrap_or_default(),
+            replicas: u32::try_from(replicas).unwrap_or(0),
+            version: set.resource_version().unwrap_or_default(),
+            missing: BTreeMap::new(),
+            nudged: set.annotations().get(api::ANNOTATION_NUDGE).and_then(|at| at.parse().ok()),
+            unseen: lags || self.live_note().is_some_and(|note| note.hash != self.template),
+            lacking: BTreeMap::new(),
+        }))
+    }
+
+    /// Another installation of the operator that manages the group, and the kind of the object that says so: the StatefulSet, or the Service that stands in its place.
+    fn other_installation(&self, group: &Group, own: &str) -> Option<(String, &'static str)> {
+        let set = self.own_set(group).map(|set| ("StatefulSet", &set.metadata));
+        let service = named(&self.services, &group.name).filter(|_| group.makes_pods);
+        let service = service.map(|service| ("Service", &service.metadata));
+        let ours = set.into_iter().chain(service).filter(|(_, meta)| convert::owned_by(meta, &group.uid));
+        let said = ours.filter_map(|(kind, meta)| {
+            Some((meta.annotations.as_ref()?.get(api::ANNOTATION_INSTALLATION)?.clone(), kind))
+        });
+        said.into_iter().find(|(by, _)| by != own)
     }
 
     /// The desired objects, each with whether it exists as desired.
