@@ -9,6 +9,7 @@ use kube::ResourceExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tanist_api::ReplicaGroup;
+use tokio::sync::Semaphore;
 
 /// Starts a round of the group of that namespace and name.
 pub type Wake = Box<dyn Fn(&str, &str) + Send + Sync>;
@@ -29,6 +30,8 @@ pub struct Context {
     pub questions: Slots,
     /// Slots for commands.
     pub commands: Slots,
+    /// Turns to read what `spec.update.onConfigChange` follows: [`AT_ONCE`](crate::observe::config::AT_ONCE).
+    pub configurations: Semaphore,
     /// Counts what happens.
     pub count: Arc<dyn Count>,
     /// Gives a random number each time, for nonces.

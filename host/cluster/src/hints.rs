@@ -81,6 +81,12 @@ pub struct Group {
     pub holds: BTreeMap<(MemberName, &'static str, Option<String>), Timestamp>,
 }
 
+/// The key in [`Group::writing`] and [`Group::unwritten`] of what a member lacks.
+#[must_use]
+pub fn creation(member: &MemberName) -> String {
+    format!("create/{member}")
+}
+
 /// By what the write of an object is known while it is under way.
 #[must_use]
 pub fn write_key(kind: &str, name: &str) -> String {

@@ -170,6 +170,7 @@ impl Stub {
             hints: Hints::default(),
             questions: Slots::new(16),
             commands: Slots::new(16),
+            configurations: tokio::sync::Semaphore::new(crate::observe::config::AT_ONCE),
             count: Arc::new(()),
             dice: Box::new(move || thrown.fetch_add(1, Ordering::Relaxed)),
             wake: Box::new(|_, _| {}),

@@ -101,7 +101,7 @@ pub struct Set {
     pub nudged: Option<Timestamp>,
     /// Whether it does not have the present template yet, or was changed and its controller has not seen that: what it says of its pods is from before.
     pub unseen: bool,
-    /// What members lack of their pod and claims, where this operator makes them: the claims come before the pod.
+    /// What members lack of their pod and claims, where this operator makes them: the claims come before the pod. Empty: something, and others have their turn first.
     pub lacking: BTreeMap<MemberName, Vec<Object>>,
 }
 

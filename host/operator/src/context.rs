@@ -106,6 +106,7 @@ impl Context {
             hints: Hints::default(),
             questions: Slots::new(settings.execs),
             commands: Slots::new(settings.commands),
+            configurations: tokio::sync::Semaphore::new(tanist_cluster::observe::config::AT_ONCE),
             count: Arc::new(metrics.clone()),
             dice: Box::new(rand::random),
             // The receiver is gone only while the process is ending, so a failure to send does not matter.

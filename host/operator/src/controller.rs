@@ -3,8 +3,10 @@ use crate::context::Context;
 use crate::metrics::Measured;
 use crate::policies::Active;
 use crate::{decisions, news};
+use futures::FutureExt;
 use kube::ResourceExt;
 use kube::runtime::controller::Action as Next;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tanist_api::ReplicaGroup;
@@ -25,7 +27,9 @@ pub type Error = round::Error<decisions::Error>;
 pub async fn round(group: Arc<ReplicaGroup>, ctx: Arc<Context>) -> Result<Next, Error> {
     let round = ctx.rounds.hints.next_round(&group.uid().unwrap_or_default());
     let span = info_span!("round", namespace = group.namespace(), group = group.name_any(), round);
-    run_round(group, ctx).instrument(span).await
+    // kube ends the process when a round panics, and with it the rounds of all other groups; the next process would meet the same group.
+    let caught = AssertUnwindSafe(run_round(group, ctx).instrument(span)).catch_unwind().await;
+    caught.unwrap_or(Err(round::Error::Decide(decisions::Error::Round)))
 }
 
 async fn run_round(group: Arc<ReplicaGroup>, ctx: Arc<Context>) -> Result<Next, Error> {

@@ -82,6 +82,9 @@ pub enum Error {
     /// The decision ended without a result.
     #[error("the decision was interrupted; this is tried again")]
     Finish,
+    /// The round panicked.
+    #[error("the round was interrupted by a fault of the operator, which its log shows; this is tried again")]
+    Round,
 }
 
 impl Default for Decisions {

@@ -3,9 +3,11 @@ use futures::{Stream, StreamExt, future};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use kube::runtime::watcher::{self, Event};
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, de};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::borrow::Cow;
+use std::fmt;
 use tanist_api::ReplicaGroup;
 
 /// A group as it is stored, whether it can be read or not.
@@ -18,12 +20,96 @@ pub struct Stored {
 
 impl<'de> Deserialize<'de> for Stored {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let object = Value::deserialize(from)?;
+        let mut is_cut = false;
+        let object = Bounded { depth: DEPTH, is_cut: &mut is_cut }.deserialize(from)?;
         // Every object has these, whatever its version.
         let metadata = object.get("metadata").ok_or_else(|| de::Error::missing_field("metadata"))?;
         let metadata = ObjectMeta::deserialize(metadata).map_err(de::Error::custom)?;
-        let read = serde_json::from_value(object).map(Box::new).map_err(|why| why.to_string());
+        let read = match is_cut {
+            true => Err(format!("objects in it are nested more than {DEPTH} deep")),
+            false => serde_json::from_value(object).map(Box::new).map_err(|why| why.to_string()),
+        };
         Ok(Stored { metadata, read })
+    }
+}
+
+/// How deep the objects in a group may be nested. A pod template has some 15. serde_json reads at most 128 of them, and a list in which one group has more could not be read at all; the API server
+/// takes 10,000.
+const DEPTH: usize = 64;
+
+/// Reads a value up to that depth. What is deeper is left out, which does not recurse.
+struct Bounded<'a> {
+    depth: usize,
+    is_cut: &'a mut bool,
+}
+
+impl Bounded<'_> {
+    fn inner(&mut self) -> Bounded<'_> {
+        Bounded { depth: self.depth.saturating_sub(1), is_cut: self.is_cut }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Bounded<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Value, D::Error> {
+        if self.depth > 0 {
+            return from.deserialize_any(self);
+        }
+        *self.is_cut = true;
+        IgnoredAny::deserialize(from).map(|_| Value::Null)
+    }
+}
+
+impl<'de> Visitor<'de> for Bounded<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element_seed(self.inner())? {
+            list.push(item);
+        }
+        Ok(Value::Array(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut entries: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            map.insert(key, entries.next_value_seed(self.inner())?);
+        }
+        Ok(Value::Object(map))
     }
 }
 
@@ -82,7 +168,7 @@ pub fn readable(
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests may")]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests may")]
     use super::*;
     use kube::ResourceExt;
     use serde_json::json;
@@ -99,6 +185,26 @@ mod tests {
         let object =
             json!({"apiVersion": api, "kind": kind, "metadata": {"name": name, "namespace": "shop"}, "spec": spec});
         serde_json::from_value(object).unwrap()
+    }
+
+    // The API server takes objects that are nested 10,000 deep, and serde_json reads 128: one of them must not hide the list in which it is, nor end the watch.
+    #[test]
+    fn one_group_that_is_nested_too_deep_hides_no_other() {
+        let nested = |depth: usize| {
+            let parameters = format!("{}1{}", "{\"a\":".repeat(depth), "}".repeat(depth));
+            format!(
+                r#"{{"metadata":{{"name":"db"}},"spec":{{"replicas":1,"primaries":1,"template":{{}},"commands":{{"status":{{"exec":["s"]}}}},"policies":[{{"builtin":"sequence","parameters":{parameters}}}]}}}}"#
+            )
+        };
+        let list = format!(r#"{{"items":[{},{}]}}"#, nested(9000), nested(1));
+        #[derive(Deserialize)]
+        struct List {
+            items: Vec<Stored>,
+        }
+        let List { items } = serde_json::from_str(&list).unwrap();
+        let why = items[0].read.as_ref().unwrap_err();
+        assert_eq!((items[0].name_any().as_str(), why.as_str()), ("db", "objects in it are nested more than 64 deep"));
+        assert!(items[1].read.is_ok());
     }
 
     // A group of a later version, with a word that this one does not know: the others of its namespace are seen all the same.

@@ -12,7 +12,7 @@ use crate::policies;
 use crate::readable::{Stored, readable};
 use crate::telemetry;
 use anyhow::Context as _;
-use futures::channel::mpsc;
+use futures::channel::{mpsc, oneshot};
 use futures::{StreamExt, TryStreamExt, future};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
@@ -31,7 +31,7 @@ use tanist_api::{self as api, ReplicaGroup};
 use tanist_cluster::crash;
 use tanist_cluster::observe::{config, every_container_ended};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle, JoinSet};
 use tracing::{info, warn};
 
 /// How many rounds of different groups run at the same time.
@@ -82,11 +82,26 @@ pub async fn run(settings: Run, reach: &Reach) -> anyhow::Result<()> {
     tokio::spawn(async move { loader.policies.run().await });
     let reader = ctx.clone();
     tokio::spawn(async move { handover::read_on(&reader).await });
-    lead(&ctx, &mut lease, &mut terminate, serving, woken).await?;
-    if !ctx.settings.no_lease {
-        lease.release().await;
+    let (ended, is_over) = oneshot::channel();
+    let holding = tokio::spawn(hold(lease, ctx.settings.no_lease, is_over));
+    lead(&ctx, holding, ended, &mut terminate, serving, woken).await
+}
+
+/// Holds the Lease until it is lost, which is returned, or until the process has done its last work, and then gives it up. A task of its own: nothing else that this process does can keep it from renewing.
+async fn hold(mut lease: Leadership, no_lease: bool, is_over: oneshot::Receiver<()>) -> Option<String> {
+    if no_lease {
+        return is_over.await.map_or(None, |()| None);
     }
-    Ok(())
+    tokio::select! {
+        why = lease.hold() => {
+            crash::lost().await;
+            Some(why)
+        }
+        _ = is_over => {
+            lease.release().await;
+            None
+        }
+    }
 }
 
 /// Leads until the process is told to end, and then until no command runs any more.
@@ -95,28 +110,30 @@ pub async fn run(settings: Run, reach: &Reach) -> anyhow::Result<()> {
 /// Why it cannot lead any more.
 async fn lead(
     ctx: &Arc<Context>,
-    lease: &mut Leadership,
+    mut holding: JoinHandle<Option<String>>,
+    ended: oneshot::Sender<()>,
     terminate: &mut Signal,
     serving: JoinHandle<std::io::Result<()>>,
     woken: mpsc::UnboundedReceiver<ObjectRef<ReplicaGroup>>,
 ) -> anyhow::Result<()> {
-    let keep = async {
-        let why = if ctx.settings.no_lease { future::pending().await } else { lease.hold().await };
-        crash::lost().await;
-        why
+    let why = |held: Result<Option<String>, JoinError>| match held {
+        Ok(why) => why.unwrap_or_default(),
+        Err(error) => error.to_string(),
     };
-    tokio::pin!(keep);
     tokio::select! {
-        why = &mut keep => anyhow::bail!("leadership is lost: {why}"),
+        held = &mut holding => anyhow::bail!("leadership is lost: {}", why(held)),
         _ = terminate.recv() => {}
         served = serving => anyhow::bail!("failed to serve health and metrics on {}{}", ctx.settings.listen, cause(served)),
         () = watch_all(ctx.clone(), woken) => anyhow::bail!("every watch ended"),
     }
     // Until the last command has ended no other process may lead: only this one hears how it ends.
     tokio::select! {
-        why = keep => anyhow::bail!("leadership is lost while commands end: {why}"),
-        () = close(ctx) => Ok(()),
+        held = &mut holding => anyhow::bail!("leadership is lost while commands end: {}", why(held)),
+        () = close(ctx) => {}
     }
+    // Nobody listens if it was lost in this moment.
+    let _ = ended.send(());
+    holding.await.map(drop).context("failed to give up the Lease")
 }
 
 /// Why a task ended that should run for ever.
@@ -139,8 +156,8 @@ async fn close(ctx: &Context) {
 }
 
 async fn watch_all(ctx: Arc<Context>, woken: mpsc::UnboundedReceiver<ObjectRef<ReplicaGroup>>) {
-    // Each namespace has its own controller, so each wake is passed to the controller of its namespace.
-    let mut controllers = Vec::new();
+    // Each namespace has its own controller, so each wake is passed to the controller of its namespace. Each is a task: one that is busy holds up no other.
+    let mut controllers = JoinSet::new();
     let mut routes = Vec::new();
     let mut groups = Vec::new();
     for namespace in &ctx.settings.namespaces {
@@ -148,7 +165,7 @@ async fn watch_all(ctx: Arc<Context>, woken: mpsc::UnboundedReceiver<ObjectRef<R
         let (store, writer) = reflector::store();
         routes.push((namespace.clone(), sender));
         groups.push(store.clone());
-        controllers.push(watch_namespace(ctx.clone(), namespace.clone(), receiver, store, writer));
+        controllers.spawn(watch_namespace(ctx.clone(), namespace.clone(), receiver, store, writer));
     }
     let hand_out = woken.for_each(|group| {
         let route = routes.iter().find(|(ns, _)| Some(ns) == group.namespace.as_ref());
@@ -158,7 +175,7 @@ async fn watch_all(ctx: Arc<Context>, woken: mpsc::UnboundedReceiver<ObjectRef<R
         future::ready(())
     });
     tokio::select! {
-        _ = future::join_all(controllers) => {}
+        _ = controllers.join_all() => {}
         () = hand_out => {}
         () = nodes::watch(&ctx, &groups) => {}
         () = watch_directory(&ctx) => {}
@@ -188,19 +205,35 @@ async fn watch_namespace(
         })
         .applied_objects()
         .predicate_filter(round_trigger, Default::default());
+    // An error of any of its streams pauses all that starts rounds; so it gets none.
+    let of = namespace.clone();
+    let changes = changes.filter_map(move |change| {
+        let read = change
+            .inspect_err(|error| warn!(namespace = of, %error, "the watch of groups failed; it is started again"));
+        future::ready(read.ok().map(Ok))
+    });
     let controller = Controller::for_stream(changes, store.clone())
         .with_config(controller::Config::default().concurrency(ROUNDS).debounce(DEBOUNCE))
-        .owns(Api::<StatefulSet>::namespaced(client.clone(), &namespace), ours.clone())
         .reconcile_on(woken);
+    let sets = watch_sets(ctx.clone(), client.clone(), namespace.clone(), ours.clone());
     let config_maps = watch_config_maps(ctx.clone(), client.clone(), namespace.clone());
     let configuration = watch_configuration(ctx.clone(), client.clone(), namespace.clone(), store.clone());
     let pods = watch_pods(ctx.clone(), client, namespace.clone(), ours);
-    let rounds = controller.run(round, error_policy, ctx).for_each(|_| future::ready(()));
+    let of = namespace.clone();
+    let rounds = controller.run(round, error_policy, ctx).for_each(move |done| {
+        match done {
+            // `error_policy` has told the first, and the second is a group that went meanwhile.
+            Ok(_) | Err(controller::Error::ReconcilerFailed(..) | controller::Error::ObjectNotFound(_)) => {}
+            Err(error) => warn!(namespace = of, %error, "a round could not be started"),
+        }
+        future::ready(())
+    });
     tokio::select! {
         () = rounds => warn!(namespace, "the watch of groups ended"),
         () = config_maps => warn!(namespace, "the watch of policies ended"),
         () = configuration => warn!(namespace, "the watch of ConfigMaps ended"),
         () = pods => warn!(namespace, "the watch of pods ended"),
+        () = sets => warn!(namespace, "the watch of StatefulSets ended"),
     }
 }
 
@@ -226,6 +259,25 @@ async fn watch_pods(ctx: Arc<Context>, client: Client, namespace: String, select
                 }
                 Ok(Event::Init | Event::InitDone) => {}
                 Err(error) => warn!(namespace, %error, "the watch of pods failed; it is started again"),
+            }
+            future::ready(())
+        })
+        .await;
+}
+
+/// Watches StatefulSets: one that changed starts a round of its group. What changed the round finds out.
+async fn watch_sets(ctx: Arc<Context>, client: Client, namespace: String, selector: watcher::Config) {
+    let sets: Api<PartialObjectMeta<StatefulSet>> = Api::namespaced(client, &namespace);
+    let events = watcher(sets, selector).default_backoff();
+    events
+        .for_each(|event| {
+            match event {
+                Ok(Event::Apply(set) | Event::InitApply(set) | Event::Delete(set)) => {
+                    let group = set.labels().get(api::LABEL_GROUP);
+                    group.into_iter().for_each(|group| ctx.rounds.wake_named(&namespace, group));
+                }
+                Ok(Event::Init | Event::InitDone) => {}
+                Err(error) => warn!(namespace, %error, "the watch of StatefulSets failed; it is started again"),
             }
             future::ready(())
         })

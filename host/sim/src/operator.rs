@@ -222,6 +222,7 @@ impl Operator {
             hints: Hints::default(),
             questions: Slots::new(16),
             commands: Slots::new(16),
+            configurations: tokio::sync::Semaphore::new(tanist_cluster::observe::config::AT_ONCE),
             count: Arc::new(()),
             dice: Box::new(move || seed.wrapping_mul(1_000_003).wrapping_add(drawn.fetch_add(1, Ordering::Relaxed))),
             wake: Box::new(move |_, group| waking.of(group).notify_one()),

@@ -3,7 +3,7 @@
 use super::Error;
 use super::writes;
 use crate::context::Context;
-use crate::hints::{Unwritten, write_key};
+use crate::hints::{self, Unwritten, write_key};
 use crate::observe::Observed;
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,7 +79,7 @@ pub fn nudge(ctx: &Arc<Context>, observed: &Observed, set_uid: &str) -> Result<(
 pub fn create(ctx: &Arc<Context>, observed: &Observed, member: &MemberName, objects: &[Object]) -> Result<(), Error> {
     let (task, namespace, objects) = (ctx.clone(), observed.snapshot.group.namespace.clone(), objects.to_vec());
     let desired_hash = observed.snapshot.group.update.template.clone();
-    let create = Task { key: format!("create/{member}"), desired_hash, wakes: true };
+    let create = Task { key: hints::creation(member), desired_hash, wakes: true };
     begin(ctx, observed, create, async move {
         for object in &objects {
             writes::create(&task, &namespace, object).await?;

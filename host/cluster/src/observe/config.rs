@@ -6,7 +6,6 @@
 use super::World;
 use crate::cluster::{Error, Kind};
 use crate::context::Context;
-use futures::future::join_all;
 use kube::ResourceExt;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
@@ -19,6 +18,7 @@ use tanist_api::{ANNOTATION_CONFIG, ReplicaGroup};
 use tanist_core::contract::Timestamp;
 use tanist_core::freshness::Moment;
 use tanist_core::snapshot::Group;
+use tokio::time::{Instant, timeout_at};
 
 /// How long nothing has to change before a change counts (E2).
 pub const QUIET: Duration = Duration::from_secs(10);
@@ -28,6 +28,14 @@ const READ: Duration = Duration::from_secs(2);
 
 /// The most objects that are read for one group. More are an error that is reported.
 const OBJECTS: usize = 64;
+
+/// The most bytes that these may have together. More are an error that is reported.
+const BYTES: usize = 8 << 20;
+
+/// How many groups read their configuration at the same time, in the whole process.
+pub const AT_ONCE: usize = 4;
+
+const GOES_ON: &str = "the configuration that the members have goes on to count";
 
 /// What was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,24 +102,59 @@ pub(super) async fn read(ctx: &Context, object: &ReplicaGroup, group: &Group) ->
             "spec.template names {count} ConfigMaps and Secrets, and at most {OBJECTS} are followed: name fewer, or set spec.update.onConfigChange and onSecretChange to false"
         ));
     }
-    let reads = named.into_iter().map(|((kind, name), is_optional)| async move {
-        let reading = ctx.cluster.get_plain(kind, &group.namespace, &name);
-        let silent = || Error::Unreachable(format!("no answer within {} s", READ.as_secs()));
-        let read = tokio::time::timeout(READ, reading).await.unwrap_or_else(|_| Err(silent()));
-        data((kind, &name), is_optional, read)
-    });
-    let all = join_all(reads).await;
-    // What is not there says more than what cannot be read.
-    let missing = all.iter().find_map(|read| match read {
-        Err(trouble @ Reading::Missing(_)) => Some(trouble.clone()),
-        _ => None,
-    });
-    let found: Result<Vec<Value>, Reading> = all.into_iter().collect();
-    match (missing, found) {
-        (Some(missing), _) => missing,
-        (None, Ok(all)) if all.is_empty() => Reading::Hash(None),
-        (None, Ok(all)) => Reading::Hash(Some(sha256(&json!(all).to_string()))),
-        (None, Err(trouble)) => trouble,
+    let until = Instant::now() + READ;
+    let silent = || format!("the configuration cannot be read: no answer within {} s; {GOES_ON}", READ.as_secs());
+    // One object at a time, and few groups at once: what users may store in them is more than this process may use.
+    let Ok(Ok(_turn)) = timeout_at(until, ctx.configurations.acquire()).await else {
+        return Reading::Trouble(silent());
+    };
+    let (mut all, mut missing, mut trouble) = (Hashed::default(), None, None);
+    for ((kind, name), is_optional) in named {
+        let Ok(read) = timeout_at(until, ctx.cluster.get_plain(kind, &group.namespace, &name)).await else {
+            trouble = Some(Reading::Trouble(silent()));
+            break;
+        };
+        match data((kind, &name), is_optional, read) {
+            Ok(data) => all.add(&data),
+            // What is not there says more than what cannot be read.
+            Err(Reading::Missing(why)) => missing = missing.or(Some(Reading::Missing(why))),
+            Err(why) => trouble = trouble.or(Some(why)),
+        }
+        if all.bytes > BYTES {
+            let most = BYTES >> 20;
+            let what = "the ConfigMaps and Secrets that spec.template names have more than";
+            let then = "name fewer, or set spec.update.onConfigChange and onSecretChange to false";
+            trouble = Some(Reading::Trouble(format!("{what} {most} MiB: {then}; {GOES_ON}")));
+            break;
+        }
+    }
+    missing.or(trouble).unwrap_or_else(|| Reading::Hash(all.end()))
+}
+
+/// The hash of a list of JSON texts, of which only one is held at a time.
+#[derive(Default)]
+struct Hashed {
+    digest: Sha256,
+    objects: usize,
+    bytes: usize,
+}
+
+impl Hashed {
+    fn add(&mut self, value: &Value) {
+        let text = value.to_string();
+        self.digest.update(if self.objects == 0 { "[" } else { "," });
+        self.digest.update(&text);
+        self.objects = self.objects.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(text.len());
+    }
+
+    /// `None`: there was nothing.
+    fn end(mut self) -> Option<String> {
+        if self.objects == 0 {
+            return None;
+        }
+        self.digest.update("]");
+        Some(hex(&self.digest.finalize()))
     }
 }
 
@@ -122,7 +165,7 @@ fn data(
     read: Result<Option<Arc<DynamicObject>>, Error>,
 ) -> Result<Value, Reading> {
     let word = kind.word();
-    let then = "the configuration that the members have goes on to count";
+    let then = GOES_ON;
     match read {
         Ok(Some(object)) => {
             let data = json!([object.data.get("data"), object.data.get("binaryData")]);
@@ -146,15 +189,21 @@ fn data(
 }
 
 fn sha256(text: &str) -> String {
-    Sha256::digest(text).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    hex(&Sha256::digest(text))
 }
 
-/// The ConfigMaps and Secrets that a template names, and whether pods start without it.
+fn hex(digest: &[u8]) -> String {
+    digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn items(list: Option<&Value>) -> &[Value] {
+    list.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// The ConfigMaps and Secrets that a template names, and whether pods start without it. Nothing is copied: a change of any ConfigMap of a namespace asks this of every group that follows some.
 fn references(template: &Template) -> BTreeMap<(Kind, String), bool> {
     let mut found = BTreeMap::new();
     let Some(spec) = template.spec() else { return found };
-    let items = |of: &Value, list: &str| of.get(list).and_then(Value::as_array).cloned().unwrap_or_default();
-    let spec = Value::Object(spec.clone());
     let mut add = |kind: Kind, source: Option<&Value>, key: &str| {
         let Some((source, name)) = source.and_then(|source| Some((source, source.get(key)?.as_str()?))) else { return };
         let is_optional = source.get("optional").and_then(Value::as_bool).unwrap_or(false);
@@ -162,20 +211,20 @@ fn references(template: &Template) -> BTreeMap<(Kind, String), bool> {
         let known = found.entry((kind, name.to_owned())).or_insert(is_optional);
         *known = *known && is_optional;
     };
-    for volume in items(&spec, "volumes") {
+    for volume in items(spec.get("volumes")) {
         add(Kind::ConfigMap, volume.get("configMap"), "name");
         add(Kind::Secret, volume.get("secret"), "secretName");
-        for source in volume.get("projected").map(|projected| items(projected, "sources")).unwrap_or_default() {
+        for source in items(volume.pointer("/projected/sources")) {
             add(Kind::ConfigMap, source.get("configMap"), "name");
             add(Kind::Secret, source.get("secret"), "name");
         }
     }
-    for container in ["initContainers", "containers"].into_iter().flat_map(|list| items(&spec, list)) {
-        for variable in items(&container, "env") {
+    for container in ["initContainers", "containers"].into_iter().flat_map(|list| items(spec.get(list))) {
+        for variable in items(container.get("env")) {
             add(Kind::ConfigMap, variable.pointer("/valueFrom/configMapKeyRef"), "name");
             add(Kind::Secret, variable.pointer("/valueFrom/secretKeyRef"), "name");
         }
-        for source in items(&container, "envFrom") {
+        for source in items(container.get("envFrom")) {
             add(Kind::ConfigMap, source.get("configMapRef"), "name");
             add(Kind::Secret, source.get("secretRef"), "name");
         }

@@ -165,3 +165,38 @@ fn only_groups_that_follow_a_config_map_look() {
         !follows(&group(true), "other") && !follows(&group(true), "password") && !follows(&group(false), "settings")
     );
 }
+
+// E10: what users may store in the objects that a template names is more than this process may hold: more than 8 MiB is said and not hashed.
+#[tokio::test]
+async fn what_all_objects_have_together_is_bounded() {
+    let stub = Stub::new();
+    let large = "x".repeat(3 << 20);
+    for name in ["a", "b", "c"] {
+        let path = format!("/api/v1/namespaces/ns/configmaps/{name}");
+        stub.set_object(&path, json!({"metadata": {"name": name}, "data": {"k": large}}));
+    }
+    let ctx = stub.context();
+    let reading = async |names: &[&str]| {
+        let from: Vec<_> = names.iter().map(|name| json!({"configMapRef": {"name": name}})).collect();
+        stub.change(GROUP, |group| {
+            group["spec"]["template"] =
+                json!({"spec": {"containers": [{"name": "db", "image": "db:1", "envFrom": from}]}});
+            group["spec"]["update"] = json!({"onConfigChange": true});
+        });
+        let observed = stub.observe(&ctx, &[Role::Primary, Role::Secondary]).await;
+        read(&ctx, &observed.object, &observed.snapshot.group).await
+    };
+    assert!(matches!(reading(&["a", "b"]).await, Reading::Hash(Some(_))));
+    let Reading::Trouble(why) = reading(&["a", "b", "c"]).await else { panic!("it is read") };
+    assert!(why.contains("have more than 8 MiB: name fewer"), "{why}");
+}
+
+// What pods have as their annotation is the hash of the list: with another one every pod would be replaced.
+#[test]
+fn the_hash_is_that_of_the_list() {
+    let all = [json!(["ConfigMap", "a", [{"k": "1"}, null]]), json!(["Secret", "b"])];
+    let mut hashed = Hashed::default();
+    all.iter().for_each(|one| hashed.add(one));
+    assert_eq!(hashed.end(), Some(sha256(&json!(all).to_string())));
+    assert_eq!(Hashed::default().end(), None);
+}

@@ -3,6 +3,7 @@ use super::missing::READS;
 use super::world::named;
 use super::{Error, World, convert, revisions, within};
 use crate::context::Context;
+use crate::hints;
 use crate::objects;
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
@@ -11,10 +12,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tanist_api::{ANNOTATION_POD_REVISION, LABEL_ZONE, ReplicaGroup};
 use tanist_core::contract::{MemberName, Timestamp};
+use tanist_core::freshness::Moment;
 use tanist_core::limits;
 use tanist_core::record::{Record, Seats};
 use tanist_core::roster::{Roster, Seat, ordinal};
 use tanist_core::snapshot::{Group, Missing, Object, Set};
+
+/// Of how many members the objects are made in one look. They are held until the round has ended, a template may be large, and a group may have a thousand members.
+const MADE_AT_ONCE: usize = 16;
 
 impl World {
     /// The annotations of the Service with the group's name, which stand for those of a StatefulSet.
@@ -127,7 +132,7 @@ impl World {
             let claims = self.claims().filter(|(member, _)| **member == seat.name).count();
             has_pod && claims >= made.spec.volume_claim_templates.len()
         };
-        let seats: Vec<Seat> = roster.seats().filter(|seat| !is_whole(seat)).collect();
+        let mut seats: Vec<Seat> = roster.seats().filter(|seat| !is_whole(seat)).collect();
         let noted = match note {
             None => return Ok(()),
             Some(_) if is_noted || seats.is_empty() => None,
@@ -139,6 +144,11 @@ impl World {
         };
         let made = noted.as_ref().unwrap_or(made);
         let own = roster.own();
+        order(ctx, &made.uid().unwrap_or_default(), &mut seats);
+        // The others have their turn when these are there, or were refused.
+        for seat in seats.split_off(seats.len().min(MADE_AT_ONCE)) {
+            set.lacking.insert(seat.name, Vec::new());
+        }
         for seat in seats {
             let zone = own.zone(seat.ordinal);
             let objects = objects::member(made, seat.ordinal, zone, &ctx.settings).map_err(Error::BuildObjects)?;
@@ -157,7 +167,7 @@ impl World {
             missing.retain(|name, _| set.lacking.contains_key(&MemberName::from(name.as_str())));
             let all = set.lacking.keys().map(|name| {
                 let since = *missing.entry(name.to_string()).or_insert(now);
-                let refused = hints.unwritten.get(&format!("create/{name}")).map(|before| before.why.clone());
+                let refused = hints.unwritten.get(&hints::creation(name)).map(|before| before.why.clone());
                 (name.clone(), Missing { since, refused })
             });
             all.collect()
@@ -183,6 +193,18 @@ impl World {
 #[cfg(test)]
 #[path = "own_tests.rs"]
 mod tests;
+
+/// Sorts members by when it is their turn: those whose creation was refused come after the others, and the next one that is tried again first.
+fn order(ctx: &Context, group: &str, seats: &mut [Seat]) {
+    let refused: BTreeMap<String, Moment> = ctx.hints.with_group(group, |hints| {
+        let again = |seat: &Seat| {
+            let key = hints::creation(&seat.name);
+            Some((seat.name.to_string(), hints.unwritten.get(&key)?.again))
+        };
+        seats.iter().filter_map(again).collect()
+    });
+    seats.sort_by_key(|seat| (refused.get(seat.name.as_str()).copied(), seat.ordinal));
+}
 
 /// Whether a pod waits for a node in a zone although nobody divides the members among zones any more: it was made for what the user wanted then, and gets a new pod like one of an older template.
 pub(super) fn waits_for_a_former_zone(pod: &Pod, object: &ReplicaGroup) -> bool {

@@ -118,6 +118,39 @@ async fn what_members_lack_is_found_once_the_service_says_of_which_template_pods
     assert!(changed.members[0].pod.as_ref().unwrap().older_template);
 }
 
+// Of a large group not everything is made at once: a template may be large. Those whose creation was refused do not keep the others from their turn.
+#[tokio::test]
+async fn members_are_made_in_turns() {
+    let stub = stub();
+    apply_service(&stub, &look(&stub).await);
+    stub.change(GROUP, |group| group["spec"]["replicas"] = 40.into());
+    let ctx = stub.context();
+    let mut s = try_look(&stub, &ctx).await.unwrap().snapshot;
+    let turn = |s: &Snapshot| {
+        let all = &s.set.as_ref().unwrap().lacking;
+        let made: Vec<_> =
+            all.iter().filter(|(_, objects)| !objects.is_empty()).map(|(name, _)| name.to_string()).collect();
+        (all.len(), made)
+    };
+    let (all, first) = turn(&s);
+    assert_eq!(
+        (all, first.len(), first.contains(&"db-2".to_owned()), first.contains(&"db-18".to_owned())),
+        (38, 16, true, false)
+    );
+    let (reason, again) = (tanist_core::status::Failed::Forbidden, ctx.clock.moment());
+    ctx.hints.with_group("group", |hints| {
+        for name in &first {
+            let (desired_hash, action, why) = (String::new(), "create".to_owned(), "no".to_owned());
+            let pause = std::time::Duration::from_secs(1);
+            let before = crate::hints::Unwritten { desired_hash, again, pause, action, reason, why };
+            hints.unwritten.insert(format!("create/{name}"), before);
+        }
+    });
+    s = try_look(&stub, &ctx).await.unwrap().snapshot;
+    let (all, second) = turn(&s);
+    assert_eq!((all, second.len(), second.iter().any(|name| first.contains(name))), (38, 16, false));
+}
+
 /// The first pod is of the newest revision, the other one of an older one; of which template they are was not known when they changed their owner.
 fn revise(stub: &Stub) {
     let revision = stub.get(SERVICE).unwrap()["metadata"]["annotations"]["tanist.dev/pod-revision"].clone();

@@ -168,6 +168,7 @@ fn context(wire: Arc<Wire>) -> Context {
         hints: Hints::default(),
         questions: Slots::new(16),
         commands: Slots::new(16),
+        configurations: tokio::sync::Semaphore::new(tanist_cluster::observe::config::AT_ONCE),
         count: Arc::new(()),
         dice: Box::new(|| 1),
         wake: Box::new(|_, _| {}),

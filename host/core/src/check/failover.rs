@@ -220,10 +220,13 @@ impl<'a> FailoverOrder<'a> {
         let Some(started) = memory.started.as_ref().filter(|started| !started.target && !started.followed) else {
             return false;
         };
+        // Where the user says how many have to be read, a write may have been acknowledged because a program had it that only starts: it may receive writes before it serves anybody.
+        let may_have_received = s.group.failover.reads.is_some();
         let on_its_way = match (s.evidence.get(&intent.token), s.role(member).0) {
-            (Some(Evidence::Running), Role::Stopped | Role::Starting) => true,
+            (Some(Evidence::Running), Role::Stopped) => true,
+            (Some(Evidence::Running), Role::Starting) => !may_have_received,
             // The command exited 0, so a member that is stopped now may have served in between: only starting counts.
-            (Some(Evidence::Exited(0)), Role::Starting) => true,
+            (Some(Evidence::Exited(0)), Role::Starting) => !may_have_received,
             _ => false,
         };
         let has_moved = may_have_followed(s, member, &started.before, self.highest_term);
@@ -254,7 +257,9 @@ impl<'a> FailoverOrder<'a> {
         };
         let counted = || s.members.iter().filter(|m| self.counts(m));
         // The number is meant for as many members as are desired. While more of them follow (one leaves, or new ones come in the place of others) a write may be on those that are too many.
-        let more = counted().count().saturating_sub(usize::try_from(s.group.replicas).unwrap_or(usize::MAX));
+        // The lost primary is one of the desired members, also where its data does not count.
+        let all = s.members.iter().filter(|m| self.highest_term.is_some() && self.is_of_highest(m)).count();
+        let more = all.saturating_sub(usize::try_from(s.group.replicas).unwrap_or(usize::MAX));
         let reads = s.group.failover.reads.and_then(|reads| usize::try_from(reads).ok());
         reads.is_some_and(|reads| counted().filter(known).count() >= reads.saturating_add(more))
     }
@@ -374,11 +379,12 @@ impl<'a> FailoverOrder<'a> {
     }
 }
 
+/// Whether the member's data is known, or can be asked for. What was read before the primary was lost says nothing of what came since (S8).
 fn readable(s: &Snapshot, member: &Member) -> Held {
     let why = match &member.position {
         Position::Unknown(why) => format!("cannot be read: {why}"),
-        Position::NotAsked if can_take_command(s, member).is_err() => why_unread(s, member),
-        _ => return Ok(()),
+        _ if s.position_is_current(member) || can_take_command(s, member).is_ok() => return Ok(()),
+        _ => why_unread(s, member),
     };
     let message = format!("the data of {} {why}; it may be the most recent", member.name);
     Err(broken_by(Rule::PositionUnknown, &member.name, message))

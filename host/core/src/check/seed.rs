@@ -74,7 +74,25 @@ impl<'a> SeedOrder<'a> {
         self.positions_known()?;
         memory_explains(s)?;
         self.claims_unchanged()?;
+        self.leaders_have_data()?;
         self.highest_data().map(|_| ())
+    }
+
+    /// The last primaries do not all say that they have nothing, each on the volume that it had: a volume that broke may look empty, and nobody else has for certain what they acknowledged (S15), as before a failover.
+    fn leaders_have_data(&self) -> Held {
+        let s = self.s;
+        let known = |m: &Member| s.record.member(&m.name);
+        let led = |m: &&Member| known(m).primary_term == self.highest_term && !known(m).followed_since;
+        let mut leaders = s.members.iter().filter(|_| self.highest_term.is_some()).filter(led).peekable();
+        let Some(first) = leaders.peek().copied() else { return Ok(()) };
+        if self.all_empty || leaders.any(|m| m.position != Position::Empty || m.claims.is_empty()) {
+            return Ok(());
+        }
+        let message = format!(
+            "{} was primary and says that it has no data, on the volume that it had; if that is so, choose who leads with the annotation tanist.dev/override",
+            first.name
+        );
+        Err(broken_by(Rule::EmptyMember, &first.name, message))
     }
 
     /// An unknown position blocks, because it may be the most recent (A6; docs/requirements.md, reading 3).

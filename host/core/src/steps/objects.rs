@@ -40,7 +40,7 @@ fn create(s: &Snapshot, plan: &mut Plan) {
     let Some(set) = &s.set else { return };
     let goes = |seat: &Seat| seat.standing == Standing::Leaving && !check::is_needed_to_leave(s);
     for seat in s.roster().seats().filter(|seat| !goes(seat)) {
-        if let Some(objects) = set.lacking.get(&seat.name) {
+        if let Some(objects) = set.lacking.get(&seat.name).filter(|objects| !objects.is_empty()) {
             plan.actions.push(Action::Create { member: seat.name, objects: objects.clone() });
         }
     }

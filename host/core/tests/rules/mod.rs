@@ -36,6 +36,7 @@ mod objects;
 mod order;
 mod over;
 mod prepared;
+mod reads;
 mod rebalance;
 mod recover;
 mod removals;
