@@ -142,13 +142,24 @@ impl Resource for Stored {
     }
 }
 
+/// The group without what no watch needs: these are kept in memory for each group, and a round reads its group itself.
+fn without_history(mut group: ReplicaGroup) -> ReplicaGroup {
+    group.metadata.managed_fields = None;
+    if let Some(status) = &mut group.status {
+        status.decisions.clear();
+        let record = status.record.as_mut().and_then(Value::as_object_mut);
+        record.into_iter().for_each(|record| drop(record.remove("history")));
+    }
+    group
+}
+
 /// The events of the groups that can be read. `report` is told of each other one, and why it cannot be read.
 pub fn readable(
     events: impl Stream<Item = watcher::Result<Event<Stored>>>,
     report: impl Fn(&Stored, &str),
 ) -> impl Stream<Item = watcher::Result<Event<ReplicaGroup>>> {
     let read = move |stored: Stored| match stored.read {
-        Ok(group) => Some(*group),
+        Ok(group) => Some(without_history(*group)),
         Err(ref why) => {
             report(&stored, why);
             None

@@ -41,6 +41,9 @@ const ROUNDS: u16 = 32;
 /// read.
 const DEBOUNCE: Duration = Duration::from_millis(5);
 
+/// How many objects a watch reads at a time when it begins. Users may store a quarter of a megabyte in the metadata of each, and all namespaces begin at the same moment.
+const PAGE: u32 = 50;
+
 /// Runs the operator until SIGTERM, or until leadership is lost.
 ///
 /// # Errors
@@ -191,11 +194,11 @@ async fn watch_namespace(
 ) {
     // Watches restart by themselves; see [`Context::exec_client`].
     let client = ctx.exec_client.clone();
-    let ours = watcher::Config::default().labels(api::LABEL_GROUP);
+    let all = watcher::Config::default().page_size(PAGE);
+    let ours = all.clone().labels(api::LABEL_GROUP);
     let groups: Api<Stored> = Api::namespaced(client.clone(), &namespace);
     let (forget, tell) = (ctx.clone(), ctx.clone());
-    let events =
-        readable(watcher(groups, watcher::Config::default()), move |group, why| news::unreadable(&tell, group, why));
+    let events = readable(watcher(groups, all), move |group, why| news::unreadable(&tell, group, why));
     let changes = reflector::reflector(writer, events)
         .default_backoff()
         .inspect_ok(move |event| {
@@ -320,7 +323,7 @@ async fn watch_config_maps(ctx: Arc<Context>, client: Client, namespace: String)
 /// Watches the metadata of ConfigMaps: a change starts a round of the groups that follow it (E2). What changed the round finds out.
 async fn watch_configuration(ctx: Arc<Context>, client: Client, namespace: String, groups: Store<ReplicaGroup>) {
     let maps: Api<PartialObjectMeta<ConfigMap>> = Api::namespaced(client, &namespace);
-    let events = watcher(maps, watcher::Config::default()).default_backoff();
+    let events = watcher(maps, watcher::Config::default().page_size(PAGE)).default_backoff();
     events
         .for_each(|event| {
             match event {

@@ -31,8 +31,10 @@ use tokio::sync::{Notify, Semaphore};
 use tracing::{info, warn};
 use work::{GroupRef, Work};
 
-/// Requests about copies at the same time. After a start all groups want theirs, and rounds need the API server, too.
-const REQUESTS: usize = 4;
+/// Requests about copies at the same time, of each kind. After a start all groups want theirs, and rounds need the API server, too. Reads have their own: groups wait for them, and a webhook that is slow
+/// answers writes alone.
+const READS: usize = 8;
+const WRITES: usize = 4;
 
 /// Makes a policy of a source's bytes. This takes long, and for hostile bytes as long as its limits allow.
 pub trait Compiler: Send + Sync + 'static {
@@ -54,7 +56,8 @@ pub struct Store {
     /// Bytes of a policy.
     limit: usize,
     changed: Notify,
-    requests: Semaphore,
+    reads: Semaphore,
+    writes: Semaphore,
 }
 
 impl Store {
@@ -75,7 +78,8 @@ impl Store {
             config_maps: Mutex::default(),
             limit,
             changed: Notify::new(),
-            requests: Semaphore::new(REQUESTS),
+            reads: Semaphore::new(READS),
+            writes: Semaphore::new(WRITES),
         }
     }
 
@@ -131,20 +135,21 @@ impl Store {
             Work::Read(origin) => self.read(&origin).await,
             Work::Compile(content) => self.compile(content).await,
             Work::List(group) => {
-                let listed = self.request(&group, "list", copies::list(&self.client, &group)).await;
+                let listed = self.request(&self.reads, &group, "list", copies::list(&self.client, &group)).await;
                 self.state().listed(&group.uid, listed, Instant::now());
             }
             Work::Fetch(group, name) => {
-                let read = self.request(&group, "read", copies::read(&self.client, &group, &name)).await;
+                let read = self.request(&self.reads, &group, "read", copies::read(&self.client, &group, &name)).await;
                 self.state().fetched(&group.uid, &name, read, Instant::now());
             }
             Work::Copy(group, note, content) => {
                 let writing = copies::store(&self.client, &group, &note, content.as_ref());
-                let written = self.request(&group, "write", writing).await;
+                let written = self.request(&self.writes, &group, "write", writing).await;
                 self.state().copied(&group.uid, &note, written, Instant::now());
             }
             Work::Remove(group, name) => {
-                let removed = self.request(&group, "remove", copies::remove(&self.client, &group, &name)).await;
+                let removed =
+                    self.request(&self.writes, &group, "remove", copies::remove(&self.client, &group, &name)).await;
                 self.state().removed(&group.uid, &name, removed.is_ok(), Instant::now());
             }
         }
@@ -152,12 +157,13 @@ impl Store {
 
     async fn request<T>(
         &self,
+        slots: &Semaphore,
         group: &GroupRef,
         verb: &str,
         request: impl Future<Output = Result<T, String>>,
     ) -> Result<T, String> {
         // The semaphore is never closed.
-        let _slot = self.requests.acquire().await;
+        let _slot = slots.acquire().await;
         let done = request.await;
         if let Err(error) = &done {
             let (namespace, group) = (&group.namespace, &group.name);

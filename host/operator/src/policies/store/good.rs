@@ -235,6 +235,12 @@ impl<P: Clone> Goods<P> {
         }
     }
 
+    /// Leaves the memory, as far as there are copies: the spec does not name this layer, and may again.
+    pub fn rest(&mut self) {
+        let stored = self.list.iter_mut().filter(|good| matches!(good.copied, Copied::Is(_)));
+        stored.filter(|good| matches!(good.loaded, Loaded::Yes(_))).for_each(|good| good.loaded = Loaded::No);
+    }
+
     /// Has the copy of the version before read, if it is not in memory. Returns whether that is new.
     pub fn prepare_before(&mut self, now: Instant) -> bool {
         self.before().is_some_and(|at| self.fetch(at, now))

@@ -252,3 +252,24 @@ fn the_one_before_must_have_answered_and_is_found_after_a_restart() {
     }
     assert_eq!(world.round("db", &layers), [is("v1", "{}", Standing::Reverted)]);
 }
+
+// A layer that is never well keeps the copies of what was named before, and not their policies in memory: whoever names another ConfigMap each time would fill it for all.
+#[test]
+fn what_the_spec_does_not_name_leaves_the_memory() {
+    let (mut world, broken) = (World::new(), layer(map("broken"), "{}"));
+    world.sources.insert(map("broken"), content("broken"));
+    for number in 0..5 {
+        let name = format!("prefer {number}");
+        world.sources.insert(map(&name), content(&name));
+        world.round("db", &[layer(map(&name), "{}"), broken.clone()]);
+        world.round("db", &[layer(map(&name), "{}"), broken.clone()]);
+    }
+    assert_eq!(world.stored("db").len(), 5, "the copies stay: the spec may be what is wrong");
+    let ready: Vec<_> = world.state.ready.values().map(String::as_str).filter(|text| *text != "sequence").collect();
+    assert_eq!(ready, ["prefer 4"]);
+    // Its source is broken by now: what decided before comes from its copy.
+    world.edit(&map("prefer 1"), "broken 1");
+    let layers = [layer(map("prefer 1"), "{}"), broken];
+    (0..3).for_each(|_| drop(world.round("db", &layers)));
+    assert_eq!(world.round("db", &layers)[0].0, "prefer 1");
+}
