@@ -112,7 +112,7 @@ fn state(view: &View<'_>) -> String {
 #[must_use]
 pub fn is_problem(condition: &Condition) -> bool {
     match condition.type_.as_str() {
-        "Ready" | "PolicyActive" => condition.status != "True",
+        "Ready" | "Available" | "PolicyActive" => condition.status != "True",
         "Progressing" => false,
         _ => condition.status != "False",
     }
@@ -246,6 +246,7 @@ mod tests {
         };
         assert!(!is("Ready", "True") && is("Ready", "False") && is("PolicyActive", "Unknown"));
         assert!(!is("Degraded", "False") && is("Degraded", "True") && is("Stalled", "Unknown"));
+        assert!(!is("Available", "True") && is("Available", "False"));
         assert!(!is("Progressing", "True") && !is("Progressing", "False"));
     }
 

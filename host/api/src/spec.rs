@@ -88,7 +88,7 @@ pub struct ReplicaGroupSpec {
     /// How commands are run. `Injected`: a small program, `tanist-run`, becomes the command of every container that a command names (its
     /// own `command` and `args` are replaced). It remembers how each command ended, also after a crash of the operator, and reports the death
     /// of the application within seconds. It needs port 8099 of the pod, the volume name `tanist` and the path /tanist. `None`: containers
-    /// stay as they are and commands run by exec alone. When the connection breaks, nobody can tell how the command ended, so Tanist has to
+    /// stay as they are, but for a `preStop` hook that runs `stop` where they have none, and commands run by exec alone. When the connection breaks, nobody can tell how the command ended, so Tanist has to
     /// wait longer, or for an administrator. In an active/passive group (without `commands.primary`) there is no runner, whatever this says. Immutable.
     #[serde(default)]
     pub runner: Runner,
@@ -164,7 +164,8 @@ pub struct ReplicaGroupSpec {
     pub cluster_state: Option<ClusterState>,
 
     /// The member that should be primary, for instance `db-0`. When you set it and another member is primary, one switchover to it is done, as
-    /// soon as it has all data of the primary. Policies see the name and may prefer it. It has no effect when `primaries` is more than 1.
+    /// soon as it has all data of the primary. Policies see the name and may prefer it. It has no effect when `primaries` is more than 1, or
+    /// where the members elect who leads (`commands.memberList`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63), regex(pattern = r"^[a-z][-a-z0-9]*-[0-9]+$"))]
     pub preferred_primary: Option<String>,

@@ -19,9 +19,10 @@ pub struct ReplicaGroupStatus {
     /// The generation of the spec that this status is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// What is true of the group: Ready (every desired member is in its role, and at least one pod runs the present template), Progressing
-    /// (something is being done, or is awaited and ends by itself), Degraded (something is wrong), PolicyActive (the policies of the spec
-    /// decide), Stalled (nothing is tried any more until an administrator changes something), and others only while they hold.
+    /// What is true of the group: Ready (every desired member is in its role, and at least one pod runs the present template), Available (a
+    /// primary serves, and Services lead clients to it), Progressing (something is being done, or is awaited and ends by itself), Degraded
+    /// (something is wrong), PolicyActive (the policies of the spec decide), Stalled (nothing is tried any more until an administrator
+    /// changes something), Rescaling in groups with `commands.memberList`, and others only while they hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

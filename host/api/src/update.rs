@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct Update {
     /// How many members get a new pod at a time. `Member`: one after the other. Members whose pods cannot start, or whose last command failed, come first; then those that are
     /// no primaries, the highest ordinal first, each only while every other member is in its role; the primary is last, after a switchover to a member that has the new template.
-    /// `Zone`: those of one zone (label `topology.kubernetes.io/zone` of the node) together, while all in other zones are in their role; one whose zone is not known goes alone. `All`: all together.
+    /// `Zone`: those of one zone (the label of the node that `spec.zones.nodeLabel` names) together, while all in other zones are in their role; one whose zone is not known goes alone. `All`: all together.
     /// With both, at least one primary serves all the time, a single one is the last, where members agree (`memberList`) a majority stays, and members without `volumeClaimTemplates` go one after the other. `None`: Tanist deletes no pod for an update; the condition `UpdatePending` names the pods that wait for you.
     #[serde(default)]
     pub batch: Batch,
@@ -162,7 +162,7 @@ pub enum CutOver {
     One,
 }
 
-/// A change of the template that calls for a new member (docs/requirements.md, B7).
+/// A change of the template that calls for a new member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ReplaceWhen {
     /// `nodeSelector` asks for something else.

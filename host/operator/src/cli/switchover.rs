@@ -16,6 +16,9 @@ fn refusal(group: &ReplicaGroup, to: &str) -> Option<String> {
         return Some(why);
     }
     let Some(member) = view.member(to) else { return Some(no_member(&view, to)) };
+    if group.spec.commands.member_list.is_some() {
+        return Some("the members elect themselves who leads (commands.memberList): move the lead by the means of the application".into());
+    }
     if view.primaries().len() > 1 {
         return Some("several members are primary, so there is no lead to switch".into());
     }
@@ -116,6 +119,8 @@ mod tests {
         assert!(refusal(&example(&json!({"status": null})), "db-1").unwrap().contains("no operator"));
         let paused = example(&json!({"spec": {"paused": true}}));
         assert!(refusal(&paused, "db-0").unwrap().contains("resume db"));
+        let elected = example(&json!({"spec": {"commands": {"memberList": {"exec": ["list"]}}}}));
+        assert!(refusal(&elected, "db-0").unwrap().contains("elect themselves who leads"));
     }
 
     #[test]
