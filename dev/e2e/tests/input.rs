@@ -1,7 +1,7 @@
 //! Bad input.
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use tanist_e2e::{Outcome, Stage, condition, play};
+use tanist_e2e::{Outcome, Stage, condition, kubectl, kubectl_given, play, until};
 
 /// Creates a group that has to be refused, with that sentence.
 async fn refused(stage: &Stage, name: &str, changes: Value, sentence: &str) -> Result<()> {
@@ -42,6 +42,46 @@ fn bad_input_is_refused_or_healed_by_its_revert() -> Outcome {
         group.change(json!({"template": {"spec": {"containers": containers}}})).await?;
         let healed = group.ready(60).await?;
         ensure!(condition(&healed, "TemplateRejected").is_empty(), "{}", condition(&healed, "TemplateRejected"));
+        Ok(())
+    })
+}
+
+// The API server takes objects that are nested 10,000 deep, and the operator's JSON reader 128. A group with 200 is left alone and says so; the others of its namespace are managed, also by an operator that begins when it is there.
+#[test]
+fn one_group_that_is_nested_too_deep_holds_up_no_other() -> Outcome {
+    play("nested").run(async |stage| {
+        let group = stage.register(json!({"resyncIntervalSeconds": 2})).await?;
+        group.ready(60).await?;
+        let mut deep = group.get().await?;
+        deep["metadata"] = json!({"name": "deep", "namespace": stage.namespace});
+        deep["spec"]["policies"] = json!([{"builtin": "sequence", "parameters": "DEEP"}]);
+        if let Some(object) = deep.as_object_mut() {
+            object.remove("status");
+        }
+        let nested = format!("{}1{}", "{\"a\":".repeat(200), "}".repeat(200));
+        kubectl_given(&deep.to_string().replace("\"DEEP\"", &nested), &["create", "-f", "-"])?;
+        let says = || {
+            kubectl(&[
+                "get",
+                "events",
+                "-n",
+                &stage.namespace,
+                "--field-selector=reason=Unreadable",
+                "-o",
+                "jsonpath={.items[*].note}{.items[*].message}",
+            ])
+        };
+        until("the event of the group", 60, async || Ok(says()?.contains("nested more than 64 deep"))).await?;
+
+        let old = stage.operator.pod().await?;
+        stage.operator.kill(&old).await?;
+        stage.operator.rounds_after(&old, 1.0, 90).await?;
+        let gone = group.delete_pods(None).await?;
+        group.recovered(&gone, 120).await?;
+        ensure!(
+            kubectl(&["get", "pods", "-n", &stage.namespace, "-o", "name"])?.lines().all(|pod| !pod.contains("deep"))
+        );
+        kubectl(&["delete", "rg", "deep", "-n", &stage.namespace])?;
         Ok(())
     })
 }
