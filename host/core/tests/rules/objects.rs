@@ -107,6 +107,15 @@ fn is_created(action: &Action) -> bool {
     matches!(action, Action::Create { .. })
 }
 
+// D23: of a large group not everything is made at once. To create nothing would say that it worked, and forget why it did not before.
+#[test]
+fn who_has_its_turn_later_is_not_created_now() {
+    let mut s = with_objects_to_write();
+    assert!(decide(&s, &Natural).actions.iter().any(is_created));
+    s.set.as_mut().unwrap().lacking.insert(db(2), Vec::new());
+    assert!(!decide(&s, &Natural).actions.iter().any(is_created));
+}
+
 // Until its label is gone clients reach a member that must not have them, and an object may be refused again and again.
 #[test]
 fn clients_are_led_away_before_objects_are_written() {

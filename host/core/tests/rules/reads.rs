@@ -110,7 +110,7 @@ fn a_last_primary_without_data_is_not_passed_over() {
     };
     assert_eq!(group(["100", "90", "90"], &with_another), None, "db-1 led as well");
     let followed = |s: &mut Snapshot| {
-        with_another(s);
+        s.record.member_mut(&db(1)).primary_term = Some(3);
         s.members[1].position = Position::Empty;
         s.record.member_mut(&db(0)).followed_since = true;
     };
