@@ -15,7 +15,7 @@ use tanist_cluster::report;
 use tanist_cluster::round::{self, Decider, Done};
 use tanist_core::decide::decide;
 use tanist_core::plan::Plan;
-use tracing::{Instrument, debug, info, info_span, warn};
+use tracing::{Instrument, debug, error, info, info_span, warn};
 
 /// Why a round ended early.
 pub type Error = round::Error<decisions::Error>;
@@ -26,10 +26,17 @@ pub type Error = round::Error<decisions::Error>;
 /// [`Error`]; [`error_policy`] says when to try again.
 pub async fn round(group: Arc<ReplicaGroup>, ctx: Arc<Context>) -> Result<Next, Error> {
     let round = ctx.rounds.hints.next_round(&group.uid().unwrap_or_default());
-    let span = info_span!("round", namespace = group.namespace(), group = group.name_any(), round);
+    let name = group.name_any();
+    let span = info_span!("round", namespace = group.namespace(), group = name, round);
     // kube ends the process when a round panics, and with it the rounds of all other groups; the next process would meet the same group.
     let caught = AssertUnwindSafe(run_round(group, ctx).instrument(span)).catch_unwind().await;
-    caught.unwrap_or(Err(round::Error::Decide(decisions::Error::Round)))
+    caught.unwrap_or_else(|_| {
+        error!(
+            group = name,
+            "a round was interrupted by a fault of the operator; please report what the log says before this"
+        );
+        Err(round::Error::Decide(decisions::Error::Round))
+    })
 }
 
 async fn run_round(group: Arc<ReplicaGroup>, ctx: Arc<Context>) -> Result<Next, Error> {

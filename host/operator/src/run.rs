@@ -100,7 +100,8 @@ async fn hold(mut lease: Leadership, no_lease: bool, is_over: oneshot::Receiver<
             crash::lost().await;
             Some(why)
         }
-        _ = is_over => {
+        // Where the process ends for another reason it is not given up: commands may still run.
+        Ok(()) = is_over => {
             lease.release().await;
             None
         }

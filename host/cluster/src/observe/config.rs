@@ -6,6 +6,7 @@
 use super::World;
 use crate::cluster::{Error, Kind};
 use crate::context::Context;
+use futures::{StreamExt, stream};
 use kube::ResourceExt;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
@@ -18,7 +19,7 @@ use tanist_api::{ANNOTATION_CONFIG, ReplicaGroup};
 use tanist_core::contract::Timestamp;
 use tanist_core::freshness::Moment;
 use tanist_core::snapshot::Group;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// How long nothing has to change before a change counts (E2).
 pub const QUIET: Duration = Duration::from_secs(10);
@@ -32,8 +33,12 @@ const OBJECTS: usize = 64;
 /// The most bytes that these may have together. More are an error that is reported.
 const BYTES: usize = 8 << 20;
 
-/// How many groups read their configuration at the same time, in the whole process.
+/// How many groups read their configuration at the same time, in the whole process, and how many objects each of them.
 pub const AT_ONCE: usize = 4;
+const OBJECTS_AT_ONCE: usize = 8;
+
+/// How long a round waits for its turn to read the configuration.
+const TURN: Duration = Duration::from_secs(1);
 
 const GOES_ON: &str = "the configuration that the members have goes on to count";
 
@@ -48,6 +53,8 @@ pub(super) enum Reading {
     Trouble(String),
     /// The same: an object that pods need is not there.
     Missing(String),
+    /// Other groups read theirs: what counted before goes on to count, and the next look reads it.
+    Later,
 }
 
 /// The configuration that counts, and one that may replace it.
@@ -102,19 +109,18 @@ pub(super) async fn read(ctx: &Context, object: &ReplicaGroup, group: &Group) ->
             "spec.template names {count} ConfigMaps and Secrets, and at most {OBJECTS} are followed: name fewer, or set spec.update.onConfigChange and onSecretChange to false"
         ));
     }
+    // Few groups at once, and few objects of each: what users may store in them is more than this process may hold.
+    let Ok(Ok(_turn)) = timeout(TURN, ctx.configurations.acquire()).await else { return Reading::Later };
     let until = Instant::now() + READ;
-    let silent = || format!("the configuration cannot be read: no answer within {} s; {GOES_ON}", READ.as_secs());
-    // One object at a time, and few groups at once: what users may store in them is more than this process may use.
-    let Ok(Ok(_turn)) = timeout_at(until, ctx.configurations.acquire()).await else {
-        return Reading::Trouble(silent());
-    };
+    let reads = named.into_iter().map(|((kind, name), is_optional)| async move {
+        let read = timeout_at(until, ctx.cluster.get_plain(kind, &group.namespace, &name)).await;
+        let silent = || Error::Unreachable(format!("no answer within {} s", READ.as_secs()));
+        data((kind, &name), is_optional, read.unwrap_or_else(|_| Err(silent())))
+    });
+    let mut reads = stream::iter(reads).buffered(OBJECTS_AT_ONCE);
     let (mut all, mut missing, mut trouble) = (Hashed::default(), None, None);
-    for ((kind, name), is_optional) in named {
-        let Ok(read) = timeout_at(until, ctx.cluster.get_plain(kind, &group.namespace, &name)).await else {
-            trouble = Some(Reading::Trouble(silent()));
-            break;
-        };
-        match data((kind, &name), is_optional, read) {
+    while let Some(read) = reads.next().await {
+        match read {
             Ok(data) => all.add(&data),
             // What is not there says more than what cannot be read.
             Err(Reading::Missing(why)) => missing = missing.or(Some(Reading::Missing(why))),
@@ -247,6 +253,7 @@ pub(super) fn settle(
             *known = Some(Settled::of(used.clone()));
             return Configured { hash: used, ..Configured::default() };
         }
+        Reading::Later => return Configured { hash: used, ..Configured::default() },
         Reading::Trouble(trouble) => return Configured { hash: used, trouble: Some(trouble), ..Configured::default() },
         Reading::Missing(trouble) => {
             return Configured { hash: used, trouble: Some(trouble), is_missing: true, settles: None };

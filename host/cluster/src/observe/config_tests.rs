@@ -191,6 +191,26 @@ async fn what_all_objects_have_together_is_bounded() {
     assert!(why.contains("have more than 8 MiB: name fewer"), "{why}");
 }
 
+// E2, E10: others read theirs: what counted before goes on to count without a word, and the next look reads it.
+#[tokio::test(start_paused = true)]
+async fn who_has_to_wait_for_a_turn_reads_later() {
+    let stub = Stub::new();
+    stub.set_object("/api/v1/namespaces/ns/configmaps/c", json!({"metadata": {"name": "c"}, "data": {"k": "1"}}));
+    stub.change(GROUP, |group| {
+        let containers = json!([{"name": "db", "image": "db:1", "envFrom": [{"configMapRef": {"name": "c"}}]}]);
+        group["spec"]["template"] = json!({"spec": {"containers": containers}});
+        group["spec"]["update"] = json!({"onConfigChange": true});
+    });
+    let ctx = stub.context();
+    let observed = stub.observe(&ctx, &[Role::Primary, Role::Secondary]).await;
+    let turns = ctx.configurations.acquire_many(u32::try_from(AT_ONCE).unwrap()).await.unwrap();
+    let group = &observed.snapshot.group;
+    assert_eq!(read(&ctx, &observed.object, group).await, Reading::Later);
+    assert_eq!(used(Some("live"), &[(0, hash("live")), (1, Reading::Later)]), ["live", "live"]);
+    drop(turns);
+    assert!(matches!(read(&ctx, &observed.object, group).await, Reading::Hash(Some(_))));
+}
+
 // What pods have as their annotation is the hash of the list: with another one every pod would be replaced.
 #[test]
 fn the_hash_is_that_of_the_list() {

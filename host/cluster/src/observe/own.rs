@@ -15,7 +15,7 @@ use tanist_core::contract::{MemberName, Timestamp};
 use tanist_core::freshness::Moment;
 use tanist_core::limits;
 use tanist_core::record::{Record, Seats};
-use tanist_core::roster::{Roster, Seat, ordinal};
+use tanist_core::roster::{Roster, Seat, Standing, ordinal};
 use tanist_core::snapshot::{Group, Missing, Object, Set};
 
 /// Of how many members the objects are made in one look. They are held until the round has ended, a template may be large, and a group may have a thousand members.
@@ -194,7 +194,7 @@ impl World {
 #[path = "own_tests.rs"]
 mod tests;
 
-/// Sorts members by when it is their turn: those whose creation was refused come after the others, and the next one that is tried again first.
+/// Sorts members by when it is their turn: those that leave may need nothing any more, and come last; those whose creation was refused come after the others, and the next one that is tried again first.
 fn order(ctx: &Context, group: &str, seats: &mut [Seat]) {
     let refused: BTreeMap<String, Moment> = ctx.hints.with_group(group, |hints| {
         let again = |seat: &Seat| {
@@ -203,7 +203,9 @@ fn order(ctx: &Context, group: &str, seats: &mut [Seat]) {
         };
         seats.iter().filter_map(again).collect()
     });
-    seats.sort_by_key(|seat| (refused.get(seat.name.as_str()).copied(), seat.ordinal));
+    seats.sort_by_key(|seat| {
+        (seat.standing == Standing::Leaving, refused.get(seat.name.as_str()).copied(), seat.ordinal)
+    });
 }
 
 /// Whether a pod waits for a node in a zone although nobody divides the members among zones any more: it was made for what the user wanted then, and gets a new pod like one of an older template.

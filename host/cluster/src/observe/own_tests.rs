@@ -149,6 +149,17 @@ async fn members_are_made_in_turns() {
     s = try_look(&stub, &ctx).await.unwrap().snapshot;
     let (all, second) = turn(&s);
     assert_eq!((all, second.len(), second.iter().any(|name| first.contains(name))), (38, 16, false));
+    // Those that leave may need nothing any more, and must not take all turns.
+    stub.change(GROUP, |group| {
+        group["spec"]["replicas"] = 20.into();
+        let leaving: Vec<u32> = (0..20).collect();
+        group["status"]["record"]["seats"] =
+            json!({"numbers": (20..40).collect::<Vec<u32>>(), "leaving": leaving, "next": 40});
+    });
+    let s = look(&stub).await;
+    let (_, third) = turn(&s);
+    let stay = third.iter().filter(|name| name.trim_start_matches("db-").parse::<u32>().unwrap() >= 20).count();
+    assert_eq!((third.len(), stay), (16, 16), "{third:?}");
 }
 
 /// The first pod is of the newest revision, the other one of an older one; of which template they are was not known when they changed their owner.

@@ -1,6 +1,7 @@
 //! When the data is converted to a later version of the application (docs/rules.md, "Major versions"): `spec.version` is later than that of the data, and the group has the command `upgrade`.
 //!
 //! Programs of the later version start on no data that was not converted, and nothing at all starts on data of a later version than `spec.version`.
+use super::leave::others_first;
 use super::rebalance::{is_in_its_place, members_are_there, primaries_serve};
 use super::seed::{SeedOrder, never_came};
 use super::update::{configuration_is_there, has_never_run};
@@ -137,9 +138,9 @@ pub fn halt_for_upgrade(s: &Snapshot, member: &Member) -> Held {
     before.try_for_each(|other| waits_stopped(s, other))
 }
 
-/// Whether the member leaves, and those that stay serve without it.
+/// Whether the member leaves, and those that stay serve without it. One that works and waits for others that come (`others_first`) would wait for the conversion, which these wait for (simulator, seed 96004395).
 fn leaves_first(s: &Snapshot, member: &Member) -> bool {
-    s.leaves(member) && stayers_serve(s).is_ok()
+    s.leaves(member) && stayers_serve(s).is_ok() && others_first(s, member).is_ok()
 }
 
 /// In which order members stop. Those of the lowest rank are stopped already, or nothing of them can be said.

@@ -73,7 +73,7 @@ fn wait(s: &Snapshot, plan: &mut Plan, v: &Violation) {
         Rule::MayBePrimary => Reason::MayBePrimary,
         Rule::PositionUnknown => Reason::PositionUnknown,
         Rule::HistoriesDiffer => Reason::HistoriesDiffer,
-        Rule::ClaimChanged => Reason::ClaimChanged,
+        Rule::ClaimChanged | Rule::EmptyMember => Reason::ClaimChanged,
         Rule::UnrecordedClaims => Reason::UnrecordedClaims,
         Rule::NeedsAdoption => Reason::NeedsAdoption,
         _ => Reason::MembersNotStopped,

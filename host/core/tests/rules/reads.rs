@@ -1,9 +1,12 @@
 //! What has to be read before a member takes over or begins, so that nothing that was acknowledged is lost (S8, S15).
+use super::super::support::policies::Natural;
 use super::super::support::{db, sequence};
 use super::checks::intent;
 use tanist_core::check::{FailoverOrder, Rule, SeedOrder};
 use tanist_core::contract::{Phase, Position, Role};
+use tanist_core::decide::decide;
 use tanist_core::examples::Scene;
+use tanist_core::plan::Reason;
 use tanist_core::record::{Started, Verb};
 use tanist_core::snapshot::{Evidence, Snapshot};
 
@@ -98,6 +101,12 @@ fn a_last_primary_without_data_is_not_passed_over() {
     assert_eq!(group(["100", "90", "90"], &|_| ()), None);
     let empty = |s: &mut Snapshot| s.members[0].position = Position::Empty;
     assert_eq!(group(["100", "90", "90"], &empty), Some(Rule::EmptyMember));
+    let waits = |s: &Snapshot| decide(s, &Natural).waits.iter().map(|wait| wait.reason).collect::<Vec<_>>();
+    let scene = Scene::new(3).in_term(3).with_data(&["100", "90", "90"]);
+    let mut s = scene.with_roles(&[Role::Stopped, Role::Stopped, Role::Stopped]).led(0).observed().clone();
+    s.record.last_primaries.clear();
+    empty(&mut s);
+    assert_eq!(waits(&s), [Reason::ClaimChanged], "an administrator decides");
     let without_volumes = |s: &mut Snapshot| {
         empty(s);
         s.members[0].claims.clear();

@@ -10,7 +10,7 @@ use tanist_core::contract::{MemberName, Phase, Position, Role};
 use tanist_core::decide::decide;
 use tanist_core::memory::claim_mark;
 use tanist_core::plan::{Action, DeletionCause, Plan, Reason};
-use tanist_core::record::{Intent, Record, Verb};
+use tanist_core::record::{Intent, Record, Seats, Verb};
 use tanist_core::snapshot::{Evidence, Mode, Override, Snapshot, UpgradeOn};
 use tanist_core::version;
 
@@ -389,6 +389,12 @@ fn members_that_are_not_desired_leave_before_others_stop() {
         (pod.outdated, pod.older_template, pod.programs) = (false, false, Some("17".into()));
     }
     assert_eq!(against(&s, Verb::Halt, 1), None);
+    // It works and leaves once the one that comes in its place is in its role, which is started after the conversion (simulator, seed 96004395).
+    let mut s = due().observe();
+    s.group.makes_pods = true;
+    s.record.seats = Some(Seats { numbers: [0, 1, 3].into(), leaving: [2].into(), next: 4, ..Seats::default() });
+    assert!(s.leaves(&s.members[2]));
+    assert_eq!(runs(&decide(&s, &Natural)), [(Verb::Halt, db(2))]);
 }
 
 // Several primaries stop one after the other: the last one has the writes of all.
