@@ -30,13 +30,13 @@ pub async fn round(group: Arc<ReplicaGroup>, ctx: Arc<Context>) -> Result<Next, 
     let span = info_span!("round", namespace = group.namespace(), group = name, round);
     // kube ends the process when a round panics, and with it the rounds of all other groups; the next process would meet the same group.
     let caught = AssertUnwindSafe(run_round(group, ctx).instrument(span)).catch_unwind().await;
-    caught.unwrap_or_else(|_| {
+    if caught.is_err() {
         error!(
             group = name,
             "a round was interrupted by a fault of the operator; please report what the log says before this"
         );
-        Err(round::Error::Decide(decisions::Error::Round))
-    })
+    }
+    caught.unwrap_or(Err(round::Error::Decide(decisions::Error::Round)))
 }
 
 async fn run_round(group: Arc<ReplicaGroup>, ctx: Arc<Context>) -> Result<Next, Error> {
