@@ -142,7 +142,7 @@ impl Resource for Stored {
     }
 }
 
-/// The group without what no watch needs: these are kept in memory for each group, and a round reads its group itself.
+/// The group without what no watch needs: these would stay in memory for each group, and a round reads its group itself.
 fn without_history(mut group: ReplicaGroup) -> ReplicaGroup {
     group.metadata.managed_fields = None;
     if let Some(status) = &mut group.status {

@@ -93,7 +93,9 @@ pub async fn run(settings: Run, reach: &Reach) -> anyhow::Result<()> {
 /// Holds the Lease until it is lost, which is returned, or until the process has done its last work, and then gives it up. A task of its own: nothing else that this process does can keep it from renewing.
 async fn hold(mut lease: Leadership, no_lease: bool, is_over: oneshot::Receiver<()>) -> Option<String> {
     if no_lease {
-        return is_over.await.map_or(None, |()| None);
+        // It ends with the process.
+        let _ = is_over.await;
+        return None;
     }
     tokio::select! {
         why = lease.hold() => {

@@ -236,7 +236,7 @@ impl<P: Clone> Goods<P> {
     }
 
     /// Leaves the memory, as far as there are copies: the spec does not name this layer, and may again.
-    pub fn rest(&mut self) {
+    pub fn unload(&mut self) {
         let stored = self.list.iter_mut().filter(|good| matches!(good.copied, Copied::Is(_)));
         stored.filter(|good| matches!(good.loaded, Loaded::Yes(_))).for_each(|good| good.loaded = Loaded::No);
     }

@@ -135,7 +135,7 @@ impl<P: Clone + Examinee> State<P> {
         group.used = wanted.iter().map(|layer| (layer.key.clone(), layer.origin.clone().ok())).collect();
         // A user who names another ConfigMap each time would fill the memory of all while one layer of the group is not well.
         let Group { layers, used, .. } = group;
-        layers.iter_mut().filter(|(key, _)| !used.contains_key(*key)).for_each(|(_, goods)| goods.rest());
+        layers.iter_mut().filter(|(key, _)| !used.contains_key(*key)).for_each(|(_, goods)| goods.unload());
         let origins = wanted.iter().filter_map(|layer| layer.origin.as_ref().ok());
         let origins: BTreeSet<_> = origins.filter(|origin| !matches!(origin, Origin::Builtin(_))).collect();
         let mut left = false;
