@@ -364,8 +364,8 @@ pub fn has_list(s: &Snapshot, claim: &Claim) -> bool {
 fn primaries_to_mark(record: &Record, own: &MemberName) -> Vec<LastPrimary> {
     // Where members do not agree, one that follows is no primary.
     let agree = record.membership.is_some();
-    let is_primary = |l: &LastPrimary| agree || record.last_primaries.iter().any(|last| last == l);
-    let placed = record.ran().filter(|l| !l.is_by_name() && is_primary(l));
+    let led = record.last_primaries.iter().filter(|_| !agree);
+    let placed = record.ran().filter(|_| agree).chain(led).filter(|l| !l.is_by_name());
     let mut ran: Vec<_> = placed.map(|l| ((&l.member != own, &l.member, &l.pod_uid, &l.container_id), l)).collect();
     ran.sort_by_key(|(key, _)| *key);
     ran.dedup_by_key(|(key, _)| *key);

@@ -206,22 +206,28 @@ pub fn role_word(role: Role) -> &'static str {
 #[must_use]
 pub fn may_be_primary(s: &Snapshot) -> BTreeMap<MemberName, String> {
     let mut found = BTreeMap::new();
-    if s.group.active_passive {
-        // Who is active is a label, so it is always known.
-        let active = s.members.iter().filter(|m| m.leads_clients());
-        return active.map(|m| (m.name.clone(), "it is the active member".to_owned())).collect();
-    }
     for member in &s.members {
         if let Some(why) = shows_as_primary(s, member) {
             found.insert(member.name.clone(), why);
         }
     }
-    for last in &s.record.last_primaries {
-        if let Err(not) = prove_over(s, last) {
-            found.entry(last.member.clone()).or_insert(not.why);
-        }
+    for (name, why) in not_over(s) {
+        found.entry(name.clone()).or_insert(why);
     }
     found
+}
+
+/// Why that one may be primary. It is what [`may_be_primary`] says of it, without a look at all the others: rules ask for each member.
+#[must_use]
+pub fn why_may_be_primary(s: &Snapshot, name: &MemberName) -> Option<String> {
+    let shows = s.member(name).and_then(|member| shows_as_primary(s, member));
+    shows.or_else(|| not_over(s).find(|(last, _)| *last == name).map(|(_, why)| why))
+}
+
+/// The primaries of the record that are not proven over, with the reasons. Where one member is active, a label says who that is, and nothing is remembered.
+fn not_over(s: &Snapshot) -> impl Iterator<Item = (&MemberName, String)> {
+    let last = s.record.last_primaries.iter().filter(|_| !s.group.active_passive);
+    last.filter_map(|last| Some((&last.member, prove_over(s, last).err()?.why)))
 }
 
 /// What is said of a member for which [`is_made_primary`] holds.
@@ -242,6 +248,10 @@ pub fn unrecorded<'a>(s: &Snapshot, member: &'a Member) -> Option<&'a str> {
 
 /// Why the member may be primary by what it shows itself, without the record. `None`: it cannot be.
 fn shows_as_primary(s: &Snapshot, member: &Member) -> Option<String> {
+    if s.group.active_passive {
+        // Who is active is a label, so it is always known.
+        return member.leads_clients().then(|| "it is the active member".to_owned());
+    }
     if !may_run(s, member) {
         return None;
     }

@@ -324,6 +324,12 @@ impl Snapshot {
         over::may_be_primary(self)
     }
 
+    /// Why this one may be primary, serving or not. `None`: it cannot be.
+    #[must_use]
+    pub fn why_may_be_primary(&self, name: &MemberName) -> Option<String> {
+        over::why_may_be_primary(self, name)
+    }
+
     /// The open command that makes a primary. There is at most one in a group.
     #[must_use]
     pub fn primary_command(&self) -> Option<&Intent> {

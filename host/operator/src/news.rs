@@ -355,7 +355,7 @@ mod tests {
         }
         drop(queue);
         let delivered = deliver(outbox, client, "me".into(), metrics.clone());
-        tokio::time::timeout(Duration::from_secs(60), delivered).await.unwrap();
+        tokio::time::timeout(Duration::from_secs(300), delivered).await.unwrap();
         assert!(metrics.text().unwrap().contains("tanist_events_dropped_total 2"));
         assert_eq!(asked.lock().unwrap().len(), 2);
     }

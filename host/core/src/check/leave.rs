@@ -243,7 +243,7 @@ pub fn left_member(s: &Snapshot, member: &Member) -> Held {
     if let Some(intent) = s.record.intent_of(name) {
         return Err(broken_by(Rule::MemberBusy, name, format!("its command {} is not settled", intent.command)));
     }
-    if let Some(why) = s.may_be_primary().get(name) {
+    if let Some(why) = s.why_may_be_primary(name) {
         return Err(broken_by(Rule::MayBePrimary, name, format!("{name} left and may be primary: {why}")));
     }
     let (role, _) = s.role(member);

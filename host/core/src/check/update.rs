@@ -64,7 +64,7 @@ pub fn update_idle(s: &Snapshot, member: &Member) -> Held {
     }
     let is_pending = member.pod.as_ref().is_some_and(|pod| pod.phase == Phase::Pending);
     // Where it may lead is elsewhere if nothing ever ran in this pod.
-    let may_lead = s.may_be_primary().remove(name).filter(|_| !(is_pending && has_never_run(member)));
+    let may_lead = s.why_may_be_primary(name).filter(|_| !(is_pending && has_never_run(member)));
     if let Some(why) = may_lead {
         return Err(broken_by(Rule::MayBePrimary, name, format!("{name} may be primary: {why}")));
     }

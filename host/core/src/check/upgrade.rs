@@ -201,7 +201,7 @@ pub(super) fn replace_pod(s: &Snapshot, member: &Member) -> Held {
     has_volume(member)?;
     let is_pending = member.pod.as_ref().is_some_and(|pod| pod.phase == Phase::Pending);
     // Where it may lead is elsewhere if nothing ever ran in this pod.
-    let may_lead = || s.may_be_primary().contains_key(&member.name) && !has_never_run(member);
+    let may_lead = || s.why_may_be_primary(&member.name).is_some() && !has_never_run(member);
     if is_pending && s.record.intent_of(&member.name).is_none() && !may_lead() {
         return Ok(());
     }

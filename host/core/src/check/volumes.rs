@@ -91,7 +91,7 @@ pub fn wipe_member(s: &Snapshot, member: &Member) -> Held {
     can_take_command(s, member)?;
     retry_allowed(s, member)?;
     role_is(s, member, &[Role::Stopped])?;
-    if let Some(why) = s.may_be_primary().get(name) {
+    if let Some(why) = s.why_may_be_primary(name) {
         return Err(broken_by(Rule::MayBePrimary, name, format!("{name} may be primary: {why}")));
     }
     claims_not_ahead(s, member)?;

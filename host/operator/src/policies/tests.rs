@@ -126,7 +126,7 @@ async fn stored(maps: &Mutex<BTreeMap<String, Value>>, copies: usize) {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), there).await.expect("the copies are written");
+    tokio::time::timeout(Duration::from_secs(300), there).await.expect("the copies are written");
 }
 
 /// A group whose policy is the file `mine.wasm`.
@@ -229,7 +229,7 @@ async fn until_it_says(process: &mut Process, group: &ReplicaGroup, words: &str)
         if said.as_ref().is_some_and(|said| said.contains(words)) {
             return;
         }
-        let woken = tokio::time::timeout(Duration::from_secs(30), process.woken.next()).await;
+        let woken = tokio::time::timeout(Duration::from_secs(300), process.woken.next()).await;
         woken.unwrap_or_else(|_| panic!("{words:?} is not in {said:?}"));
     }
     panic!("{words:?} is not in {said:?}");
