@@ -138,9 +138,11 @@ pub fn halt_for_upgrade(s: &Snapshot, member: &Member) -> Held {
     before.try_for_each(|other| waits_stopped(s, other))
 }
 
-/// Whether the member leaves, and those that stay serve without it. One that works and waits for others that come (`others_first`) would wait for the conversion, which these wait for (simulator, seed 96004395).
+/// Whether the member leaves, and those that stay serve without it. One that works and waits for others that come (`others_first`) would wait for the conversion, which these wait for (simulator, seed 96004395);
+/// and those that leave with it wait for it, because all are stopped before one is gone (seed 187575286).
 fn leaves_first(s: &Snapshot, member: &Member) -> bool {
-    s.leaves(member) && stayers_serve(s).is_ok() && others_first(s, member).is_ok()
+    let nobody_waits = || s.members.iter().filter(|m| s.leaves(m)).all(|m| others_first(s, m).is_ok());
+    s.leaves(member) && stayers_serve(s).is_ok() && nobody_waits()
 }
 
 /// In which order members stop. Those of the lowest rank are stopped already, or nothing of them can be said.

@@ -395,6 +395,12 @@ fn members_that_are_not_desired_leave_before_others_stop() {
     s.record.seats = Some(Seats { numbers: [0, 1, 3].into(), leaving: [2].into(), next: 4, ..Seats::default() });
     assert!(s.leaves(&s.members[2]));
     assert_eq!(runs(&decide(&s, &Natural)), [(Verb::Halt, db(2))]);
+    // Two leave, and the one that is stopped does not go before the other one, which waits (simulator, seed 187575286).
+    s.record.seats = Some(Seats { numbers: [0, 3, 4].into(), leaving: [1, 2].into(), next: 5, ..Seats::default() });
+    s.members[2].reading.role = Role::Stopped;
+    let pod = s.members[2].pod.as_mut().unwrap();
+    (pod.outdated, pod.older_template, pod.programs) = (false, false, Some("17".into()));
+    assert_eq!(runs(&decide(&s, &Natural)), [(Verb::Halt, db(1))]);
 }
 
 // Several primaries stop one after the other: the last one has the writes of all.
