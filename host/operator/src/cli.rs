@@ -11,6 +11,7 @@ mod explain;
 mod find;
 mod output;
 mod overrides;
+mod pause;
 pub mod policy;
 mod reach;
 mod recover;
@@ -24,18 +25,17 @@ mod templates;
 mod trouble;
 mod wait;
 
-pub use output::{print, yaml};
+pub use output::{note, print, yaml};
 pub use reach::Reach;
 pub use scripts::{Shell, script};
 pub use trouble::{is_closed_pipe, words};
 
-use find::{change, find};
+use find::find;
 use jiff::Timestamp;
 use kube::{Api, Client};
 use output::{Form, form};
-use serde_json::json;
 use std::path::Path;
-use tanist_api::{ANNOTATION_RETRY, ReplicaGroup};
+use tanist_api::ReplicaGroup;
 
 /// The commands for users.
 #[derive(Debug, Clone, clap::Subcommand)]
@@ -79,7 +79,7 @@ pub enum Ask {
     Override(overrides::Override),
     /// Give up a lost majority of an application whose members agree: one member goes on alone with what it has. Says what will be lost, and asks.
     Recover(recover::Recover),
-    /// Leave a group alone: nothing is started, stopped or changed until `resume`.
+    /// Leave a group alone: nothing more is begun, stopped or changed until `resume`. What was begun goes on.
     Pause {
         /// The name of the group, in the namespace of the command.
         group: String,
@@ -141,26 +141,24 @@ pub async fn run_command(command: &Ask, reach: &Reach) -> anyhow::Result<()> {
         Ask::Rollback(asked) => templates::rollback(&session, asked).await,
         Ask::Override(asked) => overrides::choose(&session, asked).await,
         Ask::Recover(asked) => recover::recover(&session, asked).await,
-        Ask::Pause { group } => pause(&session, group, true).await,
-        Ask::Resume { group } => pause(&session, group, false).await,
-        Ask::Retry { group } => {
-            let now = Timestamp::now().to_string();
-            change(&session.groups(), group, &json!({"metadata": {"annotations": {ANNOTATION_RETRY: now}}})).await?;
-            print(&format!("{group}: what failed is tried again now\n"))
-        }
+        Ask::Pause { group } => pause::pause(&session, group).await,
+        Ask::Resume { group } => pause::resume(&session, group).await,
+        Ask::Retry { group } => pause::retry(&session, group).await,
     }
 }
 
-async fn pause(session: &Session, name: &str, paused: bool) -> anyhow::Result<()> {
-    change(&session.groups(), name, &json!({"spec": {"paused": paused}})).await?;
-    print(&match paused {
-        true => format!("{name}: paused, nothing is done to it until: {} resume {name}\n", me()),
-        false => format!("{name}: managed again\n"),
-    })
+/// What a user types to reach the same cluster and namespace: the name of this program, with the flags that were given.
+pub fn me() -> String {
+    format!("{}{}", called(), reach::typed().ours)
+}
+
+/// The same for kubectl, without the namespace.
+pub fn kubectl() -> String {
+    format!("kubectl{}", reach::typed().kubectl)
 }
 
 /// The name under which this program was called: `tanist`, or `kubectl tanist`.
-pub fn me() -> &'static str {
+pub fn called() -> &'static str {
     let called = std::env::args_os().next().unwrap_or_default();
     match Path::new(&called).file_stem().is_some_and(|name| name == "kubectl-tanist") {
         true => "kubectl tanist",

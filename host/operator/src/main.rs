@@ -42,17 +42,17 @@ async fn command(words: &[String]) -> ExitCode {
     if let Some((first, rest)) = words.split_first()
         && first == cli::complete::VERB
     {
-        print!("{}", cli::complete::answer(rest).await);
+        // A shell that does not listen any more has nothing to complete.
+        let _ = cli::print(&cli::complete::answer(rest).await);
         return ExitCode::SUCCESS;
     }
-    let command = Args::command().bin_name(cli::me());
+    let command = Args::command().bin_name(cli::called());
     let args = match command.try_get_matches().and_then(|matches| Args::from_arg_matches(&matches)) {
         Ok(args) => args,
         Err(shown) => {
             // Help and version come here, too. If they cannot be printed, only the exit code tells.
             let _ = shown.print();
-            let verb = words.iter().find(|word| !word.starts_with('-'));
-            let of_authors = verb.is_some_and(|word| ["policy", "simulate"].contains(&word.as_str()));
+            let of_authors = verb(words).is_some_and(|word| ["policy", "simulate"].contains(&word));
             let wrong = if of_authors { cli::policy::UNUSABLE } else { 1 };
             return ExitCode::from(if shown.use_stderr() { wrong } else { 0 });
         }
@@ -67,10 +67,24 @@ async fn command(words: &[String]) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if cli::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", cli::words(error.as_ref()));
+            cli::note(&format!("error: {}", cli::words(error.as_ref())));
             ExitCode::FAILURE
         }
     }
+}
+
+/// The command among the words: the first that is no flag, and no value of a flag that all commands have.
+fn verb(words: &[String]) -> Option<&str> {
+    let takes_value = |word: &str| ["-n", "--namespace", "--kubeconfig", "--context"].contains(&word);
+    let mut words = words.iter().map(String::as_str);
+    while let Some(word) = words.next() {
+        match word {
+            flag if takes_value(flag) => drop(words.next()),
+            flag if flag.starts_with('-') => {}
+            verb => return Some(verb),
+        }
+    }
+    None
 }
 
 async fn carry_out(args: Args) -> anyhow::Result<()> {
@@ -85,5 +99,25 @@ async fn carry_out(args: Args) -> anyhow::Result<()> {
             run::run(settings.watching(&args.reach)?, &args.reach).await
         }
         Command::Crds => cli::print(&crds::yaml()?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // The exit code of a wrong command line is that of its command, wherever the flags are.
+    #[test]
+    fn the_command_is_found_behind_flags() {
+        let found = |line: &str| {
+            let words: Vec<_> = line.split(' ').map(str::to_owned).collect();
+            verb(&words).map(str::to_owned)
+        };
+        for line in ["policy check --x", "-n shop policy check", "--context=prod policy", "--context prod -n a policy"]
+        {
+            assert_eq!(found(line).as_deref(), Some("policy"), "{line}");
+        }
+        assert_eq!(found("status policy --x").as_deref(), Some("status"));
+        assert_eq!(found("-n shop"), None);
     }
 }

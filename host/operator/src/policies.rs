@@ -201,10 +201,12 @@ impl Sources {
             made.policy.validate(parameters).map_err(|error| format!("the parameters do not fit: {error}"))
         };
         let mut state = self.store.state();
-        let found = state.look(&group, &wanted, Instant::now(), fit);
+        let (found, more) = state.look(&group, &wanted, Instant::now(), fit);
         let news = state.take_news(&group.uid);
         drop(state);
-        self.store.changed();
+        if more {
+            self.store.changed();
+        }
         let keys = wanted.into_iter().map(|layer| layer.key);
         Active::new(&specs, keys.zip(found).collect(), &news)
     }

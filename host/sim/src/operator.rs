@@ -41,7 +41,7 @@ pub struct Process(Arc<Mutex<Life>>);
 struct Life {
     is_dead: bool,
     frozen_until: Option<Instant>,
-    /// From when to when it last waited for an execution that said nothing.
+    /// From when to when it last waited for an execution that took long.
     waited: Option<(Instant, Instant)>,
     /// How many points it passed: one before and one after each request and execution.
     points: u64,
@@ -81,9 +81,12 @@ impl Process {
         self.lock().frozen_until.is_some_and(|until| until + time > Instant::now())
     }
 
-    /// It waited for an execution that began then, and got no answer.
+    /// It waited for an execution that began then, and got an answer, or none. A short one says nothing.
     pub fn waited_since(&self, began: Instant) {
-        self.lock().waited = Some((began, Instant::now()));
+        let (mut known, now) = (self.lock(), Instant::now());
+        if now.duration_since(began) > MOMENT {
+            known.waited = Some((began, now));
+        }
     }
 
     /// Whether it waited for an execution all that time, until a moment ago: meanwhile it asked the API server for nothing else.

@@ -104,10 +104,8 @@ impl Cluster for Server {
             let Exec { pod, argv, deadline, .. } = exec;
             let began = tokio::time::Instant::now();
             let ended = tokio::time::timeout(deadline, self.execute(&pod, &argv)).await;
-            ended.unwrap_or_else(|_| {
-                self.process.waited_since(began);
-                Ended::Unknown(format!("no answer within {} s", deadline.as_secs()))
-            })
+            self.process.waited_since(began);
+            ended.unwrap_or_else(|_| Ended::Unknown(format!("no answer within {} s", deadline.as_secs())))
         }
         .boxed()
     }

@@ -2,7 +2,7 @@
 //! it stays until the new one works, and then leaves like any other: should it work before, it is the new one that leaves.
 use super::beside::is_side_by_side;
 use super::replace::{
-    is_being_replaced, is_down, is_within_limit, kind_stays, nobody_else_may_lead, nobody_leaves, others_are_in_place,
+    is_being_replaced, is_down, is_within_limit, nobody_else_may_lead, nobody_leaves_but_after_it, others_are_in_place,
 };
 use super::update::{awaits_update, is_in_its_place};
 use super::zones::{administrator_lets, is_misplaced};
@@ -55,9 +55,8 @@ pub fn replace_failing(s: &Snapshot, member: &Member) -> Held {
         return Err(broken(Rule::AdministratorDecides, message));
     }
     is_within_limit(s, member)?;
-    kind_stays(s)?;
     members::serving(s)?;
-    nobody_leaves(s)?;
+    nobody_leaves_but_after_it(s)?;
     // Of several primaries it may be one itself, so no number of them is asked for: all others are in their roles.
     nobody_else_may_lead(s)?;
     others_are_in_place(s, member)?;

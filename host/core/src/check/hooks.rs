@@ -5,7 +5,7 @@ use super::rebalance::primaries_serve;
 use super::update::{is_in_its_place, update_in_role};
 use super::{
     Held, Rule, Violation, awaits_update, broken, broken_by, can_take_command, gives_up_lead, has_present_template,
-    is_converting, update_idle, update_next,
+    is_being_replaced, is_converting, update_idle, update_next,
 };
 use crate::contract::Role;
 use crate::record::{Batched, Intent, Switchover, Verb};
@@ -78,9 +78,9 @@ pub fn due_hook(s: &Snapshot) -> Option<Verb> {
     is_next.then_some(Verb::BeforeUpdate)
 }
 
-/// The members of a batch that are there and stay.
+/// The members of a batch that are there and stay. One in whose place a new one comes, meanwhile for another reason, does not: the new one may be what others wait for.
 fn members<'s>(s: &'s Snapshot, batch: &'s Batched) -> impl Iterator<Item = &'s Member> {
-    s.members.iter().filter(|m| batch.members.contains(&m.name) && !s.leaves(m))
+    s.members.iter().filter(|m| batch.members.contains(&m.name) && !s.leaves(m) && !is_being_replaced(s, m))
 }
 
 /// Whether all members of the batch are in their role and none of them gets a new pod for it any more: they have the present template, the update is called off, or it is another one's turn.

@@ -282,15 +282,19 @@ pub fn quorum_without(s: &Snapshot, member: &MemberName) -> Held {
     is_quorum(member, healthy.len(), agreed.list.voters())
 }
 
-/// Whether the member is a voter of those that agree and is not healthy, and enough others are to remove it, but too few for one voter more. Without learners nobody could be added until it is removed.
-#[must_use]
-pub(super) fn holds_up_others(s: &Snapshot, member: &MemberName) -> bool {
+/// Whether nobody can be added until the member, which is in no role, is removed: it is half added and fails or does not run, and one change is open at a time; or it is a voter that is not healthy, and enough others
+/// are to remove it, but too few for one voter more, where there are no learners.
+pub(super) fn holds_up_others(s: &Snapshot, member: &Member) -> bool {
+    let Some(agreed) = agreed(s).ok().filter(|_| s.record.intents.is_empty()) else { return false };
+    let entry = agreed.list.entry(&s.group.name, &member.name);
+    if entry.is_some_and(Entry::is_half_added) {
+        return !s.reachable(member) || s.record.member(&member.name).failures > 0;
+    }
     let learner = s.group.commands.membership.as_ref().is_none_or(|commands| commands.promote.is_some());
-    let Some(agreed) = agreed(s).ok().filter(|_| !learner && s.record.intents.is_empty()) else { return false };
     let (healthy, voters) = (agreed.healthy_voters(&s.group.name), agreed.list.voters());
-    let is_voter = agreed.list.entry(&s.group.name, member).is_some_and(Entry::is_voter);
+    let lacks = !learner && entry.is_some_and(Entry::is_voter) && !healthy.contains(&member.name);
     let enough = |voters: usize| healthy.len() >= quorum(voters);
-    is_voter && !healthy.contains(member) && enough(voters.saturating_sub(1)) && !enough(voters.saturating_add(1))
+    lacks && enough(voters.saturating_sub(1)) && !enough(voters.saturating_add(1))
 }
 
 fn is_quorum(member: &MemberName, healthy: usize, voters: usize) -> Held {
@@ -413,11 +417,8 @@ pub fn add(s: &Snapshot, agreed: &Agreed, target: &MemberName) -> Held {
     let half = agreed.list.entries.iter().find(|entry| !entry.is_started() || !entry.is_voter());
     if let Some(half) = half {
         let who = half.member(&s.group.name).map_or_else(|| half.id.clone(), |m| m.to_string());
-        return Err(broken_by(
-            Rule::ChangeOpen,
-            target,
-            format!("{who} was added and has no vote, or was not started yet"),
-        ));
+        let message = format!("{who} was added and has no vote, or was not started yet");
+        return Err(broken_by(Rule::ChangeOpen, target, message));
     }
     match &member.position {
         Position::Empty => {}

@@ -78,15 +78,20 @@ pub fn replace_member(s: &Snapshot, member: &Member) -> Held {
     // There is nobody whom a new member could join.
     members::serving(s)?;
     // One that does not run is replaced at once: a template that does not work never blocks the one that does (E5). Whoever leaves waits for it where too few of the others serve.
-    // Or where all that stay have to be in their roles first (seed 196333018).
-    let waits = |other: &Member| s.leaves(other) && others_first(s, other).is_err();
-    let is_awaited = || super::stayers_serve(s).is_err() || s.members.iter().any(waits);
     match is_down(s, member) {
-        true if is_awaited() => kind_stays(s),
-        true => nobody_leaves(s),
+        true => nobody_leaves_but_after_it(s),
         // All come at once, and nobody who works goes for them.
         false if is_side_by_side(s) => nobody_leaves(s).and_then(|()| all_may_be_called(s)),
         false => nobody_leaves(s).and_then(|()| others_are_well(s, member)),
+    }
+}
+
+/// Nobody leaves, or whoever does waits for somebody who comes in the place of one that is down: too few of the others serve, or all that stay have to be in their roles first (seed 196333018).
+pub(super) fn nobody_leaves_but_after_it(s: &Snapshot) -> Held {
+    let waits = |other: &Member| s.leaves(other) && others_first(s, other).is_err();
+    match super::stayers_serve(s).is_err() || s.members.iter().any(waits) {
+        true => kind_stays(s),
+        false => nobody_leaves(s),
     }
 }
 
@@ -289,10 +294,12 @@ pub fn leaves_its_place(s: &Snapshot, member: &Member) -> Held {
     its_place_is_taken(s, member)
 }
 
-/// Whether a new member comes in the place of this one, or is there: it is one of those that stay.
+/// Whether a new member comes in the place of this one, or is there, and gets the present template: it is one of those that stay. One that leads gets it last, after those that wait for this one to leave.
 fn comes_in_its_place(s: &Snapshot, member: &Member) -> bool {
     let first = s.record.seats.as_ref().and_then(|seats| seats.replaced.get(&member.ordinal));
-    first.is_some_and(|first| s.members.iter().any(|other| other.ordinal >= *first && !s.leaves(other)))
+    let is_last = |other: &Member| s.serves(other) && awaits_update(s, other) && others_are_updated(s, other).is_err();
+    let comes = |first: u32, other: &Member| other.ordinal >= first && !s.leaves(other) && !is_last(other);
+    first.is_some_and(|first| s.members.iter().any(|other| comes(*first, other)))
 }
 
 /// As many members as desired are in their roles without that one. One that works goes when nobody else is on the way out any more. For one that is in none itself those do not count that wait for a new member, too, and are in no role: it has
@@ -304,7 +311,7 @@ fn its_place_is_taken(s: &Snapshot, member: &Member) -> Held {
     let others = || s.members.iter().filter(|other| other.name != member.name && !s.leaves(other));
     let there = others().filter(|other| works(s, other)).count();
     // Where members agree and have no learners, nobody is added while too few are healthy: then one that does not work goes first.
-    if !works(s, member) && holds_up_others(s, &member.name) {
+    if !works(s, member) && holds_up_others(s, member) {
         return Ok(());
     }
     let is_called = |other: &Member| is_replaced(s, other) || is_being_replaced(s, other);

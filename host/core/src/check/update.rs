@@ -90,12 +90,13 @@ pub fn update_idle(s: &Snapshot, member: &Member) -> Held {
     }
 }
 
-/// Whether the member leaves, and its pod of an older template never ran anything, while nobody leads: its data may be the latest, and has to be read before anybody is started. Where nothing is started nothing
+/// Whether the member leaves, and its pod of an older template never ran anything, while nobody leads: its data may be the latest, and has to be read before anybody is started; or while all stop, for it is read last. Where nothing is started nothing
 /// is read: the next active member has no label yet in the round in which it is chosen, and that choice must not rest on a deletion that the second look refuses (seed 7003517).
 fn holds_up_all(s: &Snapshot, member: &Member) -> bool {
     let never_starts = |pod: &Pod| pod.older_template && pod.outdated && pod.phase == Phase::Pending;
     let is_waiting = member.pod.as_ref().is_some_and(never_starts) && has_never_run(member);
-    s.leaves(member) && is_waiting && s.leading().is_empty() && !s.group.active_passive
+    let is_read = s.group.is_stopped() || s.leading().is_empty();
+    s.leaves(member) && is_waiting && is_read && !s.group.active_passive
 }
 
 /// Whether no container of the pod was ever started, so that it has no data beside volumes. A container that waits to be started again had some.

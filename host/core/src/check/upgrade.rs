@@ -2,9 +2,9 @@
 //!
 //! Programs of the later version start on no data that was not converted, and nothing at all starts on data of a later version than `spec.version`.
 use super::leave::others_first;
-use super::rebalance::{is_in_its_place, members_are_there, primaries_serve};
+use super::rebalance::{members_are_there, primaries_serve};
 use super::seed::{SeedOrder, never_came};
-use super::update::{configuration_is_there, has_never_run};
+use super::update::{configuration_is_there, has_never_run, is_in_its_place};
 use super::{Held, Rule, Violation, broken, broken_by, can_take_command, retry_allowed, role_is, stayers_serve};
 use crate::contract::{Phase, Position, Role};
 use crate::over;
@@ -270,8 +270,10 @@ pub fn upgrade_group(s: &Snapshot) -> Held {
     primaries_serve(s)?;
     members_are_there(s)?;
     s.members.iter().try_for_each(|member| is_in_its_place(s, member))?;
-    // Another one may have to go on with the data once it is converted.
-    match due_upgrade(s).and_then(|due| s.members.iter().find(|m| !has_programs_of(m, due.to))) {
+    // Another one may have to go on with the data once it is converted. A pod that differs otherwise, for instance by its runner, never gets another one for that.
+    let is_older = |m: &Member| m.pod.as_ref().is_some_and(|pod| pod.older_template);
+    let lacks_it = |m: &Member, due: Upgrade<'_>| is_older(m) || !has_programs_of(m, due.to);
+    match due_upgrade(s).and_then(|due| s.members.iter().find(|m| lacks_it(m, due))) {
         Some(member) => Err(broken_by(Rule::NotAtRest, &member.name, OLDER)),
         None => Ok(()),
     }

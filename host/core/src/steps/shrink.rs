@@ -31,8 +31,8 @@ pub fn step(s: &Snapshot, policies: &dyn Policies, plan: &mut Plan) {
         return plan.wait(Reason::ShrinkPending, violation.member.as_ref(), violation.message);
     }
     let mut leaving: Vec<_> = s.members.iter().filter(|m| s.leaves(m)).collect();
-    // Secondaries first, from the highest ordinal: the primary leaves last.
-    leaving.sort_by_key(|m| (s.role(m).0 == Role::Primary, std::cmp::Reverse(m.ordinal)));
+    // Secondaries first, from the highest ordinal: the primary leaves last. One that cannot be reached holds up no other one but the primary.
+    leaving.sort_by_key(|m| (s.role(m).0 == Role::Primary, !s.reachable(m), std::cmp::Reverse(m.ordinal)));
     let is_let_go = |m: &Member| check::is_let_go(s, m).is_ok();
     let runs = |m: &Member| s.role(m).0 != Role::Stopped && m.pod.is_some() && !check::is_out(s, m);
     if let Some(member) = leaving.iter().find(|m| runs(m) && is_let_go(m)) {

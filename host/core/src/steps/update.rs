@@ -17,9 +17,6 @@ const WHY: &str = "it has an older template than the group";
 
 /// Members that are in no role: before anything is started in their pods.
 pub fn idle(s: &Snapshot, _: &dyn Policies, plan: &mut Plan) {
-    if s.group.is_stopped() {
-        return;
-    }
     for member in &s.members {
         if !plan.touches(&member.name) && check::update_idle(s, member).is_ok() {
             replace(s, plan, member, WHY);

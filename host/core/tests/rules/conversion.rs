@@ -227,6 +227,14 @@ fn a_primary_converts_when_everybody_works_with_the_new_template() {
     assert_eq!(rule(&|s| age(s, 1)), Some(Rule::NotAtRest));
     let former = |s: &mut Snapshot| s.members[1].pod.as_mut().unwrap().programs = Some("15".into());
     assert_eq!(rule(&former), Some(Rule::NotAtRest), "it could not go on with the data");
+    assert_eq!(rule(&|s| s.members[1].pod.as_mut().unwrap().older_template = true), Some(Rule::NotAtRest));
+    // A pod with another runner is not replaced for that, and who is idle on purpose stays so.
+    assert_eq!(rule(&|s| s.members[1].pod.as_mut().unwrap().outdated = true), None);
+    let idle = |s: &mut Snapshot| {
+        s.group.commands.secondary = None;
+        s.members.iter_mut().skip(1).for_each(|member| member.reading.role = Role::Stopped);
+    };
+    assert_eq!(rule(&idle), None);
     assert_eq!(rule(&|s| s.members[1].pod.as_mut().unwrap().ready = false), Some(Rule::NotAtRest));
     assert_eq!(rule(&|s| s.members[1].reading.role = Role::Stopped), Some(Rule::NotAtRest));
     assert_eq!(rule(&|s| s.members[0].reading.role = Role::Stopped), Some(Rule::NobodyServes));

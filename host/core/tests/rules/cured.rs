@@ -59,6 +59,15 @@ fn the_next_template_cures_a_group_whose_former_member_is_down() {
     is_down(&mut s);
     assert_eq!(leaving(&decide(&s, &Natural)), [2]);
 
+    // The new one leads and gets the template last, after those for whom no other one is called before the former one has left.
+    let mut s = begun();
+    (s.group.update.canary, s.group.update.template) = (60, "t3".into());
+    let pod = s.members[3].pod.as_mut().unwrap();
+    (pod.older_template, pod.outdated) = (true, true);
+    (s.members[0].reading.role, s.members[3].reading.role) = (Role::Secondary, Role::Primary);
+    s.record.last_primaries.clear();
+    assert_eq!(leaving(&decide(&s, &Natural)), [2]);
+
     // While somebody has the template, that one is watched first.
     let mut s = watched();
     is_down(&mut s);

@@ -135,7 +135,16 @@ fn nobody_is_replaced_where_that_is_not_allowed_and_it_is_said() {
     };
     assert_eq!(refused(&paused), Ok(()), "nobody gets it for now");
     let leaves = |s: &mut Snapshot| s.group.unwanted = BTreeSet::from([1]);
-    assert_eq!(refused(&leaves), Err(Rule::NotAtRest));
+    assert_eq!(
+        refused(&leaves),
+        Ok(()),
+        "who leaves waits until all that stay are in their roles, and this one never is"
+    );
+    let moves = |s: &mut Snapshot| {
+        leaves(s);
+        s.group.makes_pods = false;
+    };
+    assert_eq!(refused(&moves), Err(Rule::NotAtRest), "numbers of a StatefulSet are not called");
     let busy = |s: &mut Snapshot| s.record.intents = vec![intent(s, Verb::Place, 1)];
     assert_eq!(refused(&busy), Err(Rule::MemberBusy));
     let mut s = failing(5);

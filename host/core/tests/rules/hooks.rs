@@ -12,7 +12,7 @@ use tanist_core::decide::decide;
 use tanist_core::over;
 use tanist_core::plan::{Action, DeletionCause, Plan};
 use tanist_core::policy::{Point, Policies};
-use tanist_core::record::{Batched, Canary, Record, Switchover, Verb, Verdict};
+use tanist_core::record::{Batched, Canary, Record, Seats, Switchover, Verb, Verdict};
 use tanist_core::snapshot::{Batch, Evidence, Mode, Snapshot, Strategy};
 
 /// A primary and two secondaries. The members with those ordinals have an older template, and both commands are there.
@@ -150,6 +150,11 @@ fn a_batch_ends_when_all_of_it_are_back() {
     let mut leaves = open(&old(&[2]), &[1, 2], true);
     leaves.group.replicas = 2;
     assert_eq!(due(&leaves), Some(Verb::AfterUpdate), "who leaves gets no new pod");
+    let mut replaced = open(&old(&[2]), &[1, 2], true);
+    replaced.group.makes_pods = true;
+    replaced.record.seats =
+        Some(Seats { numbers: [0, 1, 2, 3].into(), replaced: [(2, 3)].into(), next: 4, ..Seats::default() });
+    assert_eq!(due(&replaced), Some(Verb::AfterUpdate), "nor does one in whose place a new one comes meanwhile");
 }
 
 // A template that changes once more, and a policy that chose another one before: the batch that is open goes first.

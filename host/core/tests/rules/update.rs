@@ -8,7 +8,7 @@ use tanist_core::check::{Rule, gives_up_lead, update_idle, update_member};
 use tanist_core::checked::recheck_deletion;
 use tanist_core::contract::{Phase, Position, Role};
 use tanist_core::decide::decide;
-use tanist_core::plan::{Action, DeletionCause, Reason};
+use tanist_core::plan::{Action, DeletionCause, Plan, Reason};
 use tanist_core::record::{Fallback, GivenUp, LastPrimary, Switchover, Updating, Verb};
 use tanist_core::snapshot::{Former, Mode, Object, Override, Snapshot};
 
@@ -232,6 +232,21 @@ fn a_pod_that_never_starts_is_updated_while_all_wait_for_its_member_to_leave() {
     serves.members[2] = s.members[2].clone();
     serves.members[0].reading.role = Role::Primary;
     assert_eq!(held(&serves), Err(Rule::NotAtRest), "it is not needed to leave");
+    // While all stop it is: its data is read, too. Meanwhile the other secondary is stopped.
+    serves.group.replicas = 0;
+    serves.members[1].reading.role = Role::Secondary;
+    let plan = decide(&serves, &Natural);
+    assert_eq!(deleted(&plan), [("db-2".to_owned(), DeletionCause::Update)]);
+    let stopped = |plan: &Plan| plan.record.intents.iter().map(|intent| intent.member.clone()).collect::<Vec<_>>();
+    assert_eq!(stopped(&plan), [db(1)]);
+    let pod = serves.members[2].pod.as_mut().unwrap();
+    (pod.older_template, pod.outdated) = (false, false);
+    let plan = decide(&serves, &Natural);
+    assert_eq!(
+        (deleted(&plan), stopped(&plan)),
+        (vec![], vec![db(1)]),
+        "one that cannot be reached holds up the primary alone"
+    );
 }
 
 // Promise: no acknowledged write is lost. A container that waits to be started again has the data of its pod; one that never ran has none.

@@ -12,6 +12,7 @@ use tanist_core::check::{self, Rule};
 use tanist_core::checked::recheck;
 use tanist_core::contract::{Phase, Position, Role};
 use tanist_core::decide::decide;
+use tanist_core::membership::Vote;
 use tanist_core::plan::{Action, Plan, Reason};
 use tanist_core::record::{Canary, Intent, Seats, Verb, Verdict};
 use tanist_core::snapshot::{Batch, Group, Mode, Moving, Node, Snapshot};
@@ -359,6 +360,23 @@ fn where_members_agree_one_that_does_not_work_goes_before_another_is_added() {
     };
     assert_eq!(lost(false, &|_| ()), Ok(()));
     assert_eq!(lost(true, &|_| ()), Err(Rule::StayersFirst), "a learner can be added");
+    let half = |s: &mut Snapshot| {
+        for heard in s.lists.values_mut() {
+            let entries = &mut heard.list.as_mut().unwrap().entries;
+            entries.iter_mut().filter(|entry| entry.name == Some(db(2))).for_each(|entry| entry.vote = Vote::Learner);
+        }
+    };
+    assert_eq!(lost(true, &half), Ok(()), "one change is open at a time, and this one never ends");
+    let starts = |s: &mut Snapshot| {
+        half(s);
+        (s.members[2].reading.role, s.members[2].pod.as_mut().unwrap().phase) = (Role::Stopped, Phase::Running);
+    };
+    assert_eq!(lost(true, &starts), Err(Rule::StayersFirst), "it may still start");
+    let fails = |s: &mut Snapshot| {
+        starts(s);
+        s.record.member_mut(&db(2)).failures = 1;
+    };
+    assert_eq!(lost(true, &fails), Ok(()));
     assert_eq!(lost(false, &|s| s.group.commands.membership = None), Err(Rule::StayersFirst), "they do not agree");
     assert_eq!(lost(false, &|s| s.record.intents.push(intent(s, Verb::Follow, 1))), Err(Rule::StayersFirst));
     assert_eq!(lost(false, &|s| ill(s, 1)), Err(Rule::StayersFirst), "nobody can be removed: it has to come back");

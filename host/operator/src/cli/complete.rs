@@ -1,6 +1,7 @@
 //! `tanist __complete WORD...`: completions of the last word, for shells and for kubectl. The output has the form that kubectl expects of plugins:
 //! one candidate on each line with its meaning behind a tab, and at the end a colon and a number that tells the shell what to do itself.
 use super::Reach;
+use super::output::printable;
 use super::templates::Revisions;
 use crate::args::Args;
 use clap::{Arg, Command, CommandFactory};
@@ -73,7 +74,7 @@ pub async fn answer(words: &[String]) -> String {
     let mut out = String::new();
     for (word, meaning) in found.into_iter().filter(|(w, _)| w.starts_with(&line.begun) && !line.taken.contains(w)) {
         let tab = if meaning.is_empty() { "" } else { "\t" };
-        out.push_str(&format!("{}{word}{tab}{meaning}\n", line.head));
+        out.push_str(&format!("{}{word}{tab}{}\n", line.head, printable(&meaning)));
     }
     out.push_str(&format!(":{}\n", directive as u8));
     out

@@ -1,6 +1,7 @@
 //! `tanist explain`: what a group's status says ([`tanist_api::explain`]), printed: a table of the members, and of those that a decision was about.
+use super::output::printable;
 use super::table::{Cell, Table};
-use super::{color, me};
+use super::{called, color};
 use jiff::Timestamp;
 use std::fmt::Write;
 use tanist_api::ReplicaGroup;
@@ -28,7 +29,7 @@ pub fn text(group: &ReplicaGroup, now: Timestamp, colors: bool) -> String {
     for answer in &said.decisions {
         let _ = write!(out, "\n{}\n{}", answer.headline, candidates(answer.decision));
         for note in &answer.notes {
-            let _ = writeln!(out, "  {note}");
+            let _ = writeln!(out, "  {}", printable(note));
         }
     }
     out
@@ -59,13 +60,13 @@ fn commands(out: &mut String, said: &Explanation<'_>) {
         Ok(commands) if commands.is_empty() => return,
         Ok(commands) => commands,
         Err(why) => {
-            let _ = writeln!(out, "\nThe record cannot be read by this version of {}: {why}", me());
+            let _ = writeln!(out, "\nThe record cannot be read by this version of {}: {why}", called());
             return;
         }
     };
     let _ = writeln!(out, "\nCommands under way:");
     for command in commands {
-        let _ = writeln!(out, "  {command}");
+        let _ = writeln!(out, "  {}", printable(command));
     }
 }
 
@@ -76,7 +77,7 @@ fn awaited(out: &mut String, said: &Explanation<'_>) {
     }
     let _ = writeln!(out, "\nAwaited (docs/runbook.md says what you can do about each):");
     for wait in &said.awaited {
-        let _ = writeln!(out, "  {wait}");
+        let _ = writeln!(out, "  {}", printable(wait));
     }
 }
 

@@ -1,4 +1,5 @@
 //! Output formats. JSON and YAML are for programs and show objects as kubectl does.
+use super::trouble::is_closed_pipe;
 use anyhow::Context;
 use clap::ValueEnum;
 use kube::ResourceExt;
@@ -29,13 +30,38 @@ pub enum Form {
     Yaml,
 }
 
-/// Prints to standard output, at once.
+/// Prints to standard output, at once. If the reader has closed the pipe, as `head` does, the rest goes nowhere, and the command ends as it would have ended.
+///
+/// # Errors
+/// When it cannot be written, as to a full disk.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    print_on(text).or_else(|error| if is_closed_pipe(&error) { Ok(()) } else { Err(error) })
+}
+
+/// The same for output that has no end of its own: a closed pipe ends it.
 ///
 /// # Errors
 /// When it cannot be written, as into a pipe that was closed.
-pub fn print(text: &str) -> anyhow::Result<()> {
+pub fn print_on(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("failed to print")
+}
+
+/// Lines beside the output, for whoever watches, without control characters. They are lost if nobody can read them.
+pub fn note(lines: &str) {
+    lines.lines().for_each(|line| aside(&format!("{}\n", printable(line))));
+}
+
+/// A text beside the output, as it is.
+pub fn aside(text: &str) {
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// A text of somebody else, without what would change the terminal: control characters, and those that change the direction of writing.
+pub fn printable(text: &str) -> String {
+    let turns =
+        |c| matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
+    text.chars().map(|c| if c.is_control() || turns(c) { ' ' } else { c }).collect()
 }
 
 /// A group's object as kubectl shows it, without `managedFields`.
@@ -90,6 +116,12 @@ mod tests {
         let json = form(&one, Form::Json).unwrap();
         assert_eq!(serde_json::from_str::<Value>(&json).unwrap(), one);
         assert_eq!(name(&group), "replicagroup.tanist.dev/db\n");
+    }
+
+    // Whoever may write a status or an annotation must not write on an administrator's terminal.
+    #[test]
+    fn what_others_wrote_moves_no_cursor() {
+        assert_eq!(printable("a\u{1b}[2J\r\nb \u{202e}c\u{9b}é"), "a [2J  b  c é");
     }
 
     // kubectl reads YAML 1.1, where these words are no words.

@@ -4,17 +4,17 @@ mod assess;
 pub mod read;
 
 use super::find::find;
-use super::output::print;
+use super::output::{aside, note, print};
 use super::trouble::failed;
-use super::wait::{self, LOOK, until_final};
-use super::{Session, color, me};
+use super::wait::{self, LOOK, look, until_final};
+use super::{Session, color, kubectl, me};
 use anyhow::{Context, anyhow, bail, ensure};
 use assess::{Assessment, Positions, assess};
 use jiff::Timestamp;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{BufRead, IsTerminal};
 use std::time::Duration;
 use tanist_api::validate::read_override;
 use tanist_api::view::View;
@@ -103,8 +103,7 @@ fn confirm(yes: bool, terminal: Option<&mut dyn BufRead>) -> anyhow::Result<()> 
     }
     let terminal =
         terminal.context("nothing was written: there is no terminal to ask on; to go on without being asked: --yes")?;
-    eprint!("Continue? (y/N): ");
-    std::io::stderr().flush().context("failed to ask")?;
+    aside("Continue? (y/N): ");
     let mut answer = String::new();
     terminal.read_line(&mut answer).context("failed to read the answer")?;
     ensure!(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"), "nothing was written: it was not confirmed");
@@ -190,29 +189,28 @@ async fn follow(
     before: Option<ReplicaGroupStatus>,
 ) -> anyhow::Result<()> {
     let (began, name, member) = (Instant::now(), &asked.group, &asked.member);
-    eprintln!("the override is written; waiting for the operator");
+    note("the override is written; waiting for the operator");
     let (mut last, mut used) = (String::new(), false);
     loop {
-        // A temporary failure of the API server does not end the wait.
-        if let Ok(group) = groups.get(name).await {
+        if let Some(group) = look(groups, name).await? {
             let said = match progress(&group, member, annotation, before.as_ref()) {
                 Progress::Leads(term) => {
                     let seconds = began.elapsed().as_secs_f64();
                     print(&format!("{member} leads, in term {term}, after {seconds:.1} s\n"))?;
-                    eprintln!("to remove the annotation: {}", removal(name, space(groups)));
+                    note(&format!("to remove the annotation: {}", removal(name, space(groups))));
                     return Ok(());
                 }
                 Progress::Refused(why) => bail!("{why}; see: {} explain {name}", me()),
                 Progress::Used(why) => {
                     if !std::mem::replace(&mut used, true) {
-                        eprintln!("the operator has accepted it: {member} is being started as primary");
+                        note(&format!("the operator has accepted it: {member} is being started as primary"));
                     }
                     why
                 }
                 Progress::Waits(why) => why,
             };
             if !said.is_empty() && said != last {
-                eprintln!("{said}");
+                note(&said);
                 last = said;
             }
         }
@@ -238,7 +236,7 @@ fn unfinished(used: bool, asked: &Override, last: &str, namespace: &str) -> Stri
 
 /// The command that removes the annotation.
 fn removal(name: &str, namespace: &str) -> String {
-    format!("kubectl annotate rg {name} -n {namespace} {ANNOTATION_OVERRIDE}-")
+    format!("{} annotate rg {name} -n {namespace} {ANNOTATION_OVERRIDE}-", kubectl())
 }
 
 fn space(groups: &Api<ReplicaGroup>) -> &str {

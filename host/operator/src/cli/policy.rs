@@ -24,7 +24,7 @@ mod try_;
 pub use bench::parameters;
 pub use tools::tools;
 
-use super::output::{Form, form, print};
+use super::output::{Form, form, note, print};
 use super::{Reach, is_closed_pipe, words};
 use anyhow::Context;
 use serde::Serialize;
@@ -101,7 +101,7 @@ pub async fn run(verb: &Verb, reach: &Reach) -> ExitCode {
         Ok(End::Failed) => ExitCode::FAILURE,
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", words(error.as_ref()));
+            note(&format!("error: {}", words(error.as_ref())));
             let refused = error.downcast_ref::<tanist_author::Error>().is_some_and(tanist_author::Error::is_failure);
             if refused { ExitCode::FAILURE } else { ExitCode::from(UNUSABLE) }
         }

@@ -3,18 +3,18 @@
 mod told;
 
 use super::find::find;
-use super::output::print;
+use super::output::{aside, note, print};
 use super::overrides::read;
 use super::trouble::failed;
-use super::wait::LOOK;
-use super::{Session, me};
+use super::wait::{LOOK, look};
+use super::{Session, kubectl, me};
 use anyhow::{Context, bail, ensure};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{BufRead, IsTerminal};
 use std::time::{Duration, Instant};
 use tanist_api::validate::read_recovery;
 use tanist_api::view::View;
@@ -105,8 +105,7 @@ fn confirm(asked: &Recover, terminal: Option<&mut dyn BufRead>) -> anyhow::Resul
     }
     let terminal =
         terminal.context("nothing was written: there is no terminal to ask on; to go on without being asked: --yes")?;
-    eprint!("To go on, type the name of the member that goes on alone: ");
-    std::io::stderr().flush().context("failed to ask")?;
+    aside("To go on, type the name of the member that goes on alone: ");
     let mut answer = String::new();
     terminal.read_line(&mut answer).context("failed to read the answer")?;
     ensure!(answer.trim() == asked.from, "nothing was written: it was not confirmed by the name {}", asked.from);
@@ -123,10 +122,12 @@ async fn write(
 ) -> anyhow::Result<ReplicaGroup> {
     for _ in 0..TRIES {
         let group = find(groups, &asked.group).await?;
-        let known = Known { claims: claims(session, &asked.group).await?, ..known.clone() };
+        // A member may have come back while the administrator was reading.
+        let (claims, positions) = (claims(session, &asked.group).await?, read::positions(session, &group).await);
+        let known = Known { claims, positions, now: known.now };
         let now = tell(&group, asked, &known).map_err(anyhow::Error::msg)?;
         ensure!(
-            now.annotation == shown.annotation && now.refusals.is_empty(),
+            now.is_same_as(shown),
             "nothing was written: group {} has changed since it was shown; run the command again",
             asked.group
         );
@@ -197,23 +198,22 @@ async fn follow(
 ) -> anyhow::Result<()> {
     let (began, name, from) = (Instant::now(), &asked.group, &asked.from);
     let space = groups.namespace().unwrap_or("default").to_owned();
-    let removal = format!("kubectl annotate rg {name} -n {space} {ANNOTATION_RECOVER}-");
-    eprintln!("the request is written; waiting for the operator");
+    let removal = format!("{} annotate rg {name} -n {space} {ANNOTATION_RECOVER}-", kubectl());
+    note("the request is written; waiting for the operator");
     let mut last = String::new();
     loop {
-        // A temporary failure of the API server does not end the wait.
-        if let Ok(group) = groups.get(name).await {
+        if let Some(group) = look(groups, name).await? {
             match progress(&group, from, annotation, before.as_ref()) {
                 Progress::Leads(term) => {
                     let seconds = began.elapsed().as_secs_f64();
                     print(&format!("{from} serves alone, in term {term}, after {seconds:.1} s\n"))?;
-                    eprintln!("the others come back as new members; what keeps one out: {} explain {name}", me());
-                    eprintln!("to remove the annotation: {removal}");
+                    note(&format!("the others come back as new members; what keeps one out: {} explain {name}", me()));
+                    note(&format!("to remove the annotation: {removal}"));
                     return Ok(());
                 }
                 Progress::Refused(why) => bail!("{why}; see: {} explain {name}", me()),
                 Progress::Waits(why) if !why.is_empty() && why != last => {
-                    eprintln!("{why}");
+                    note(&why);
                     last = why;
                 }
                 Progress::Waits(_) => {}

@@ -9,7 +9,7 @@ mod group;
 mod lives;
 mod show;
 
-use super::output::{Form, form, print};
+use super::output::{Form, form, note, print};
 use super::policy::{UNUSABLE, parameters, tools};
 use super::{color, is_closed_pipe, words};
 use anyhow::Context;
@@ -77,7 +77,7 @@ pub fn run(asked: &Simulate) -> ExitCode {
         Ok(false) => ExitCode::FAILURE,
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", words(error.as_ref()));
+            note(&format!("error: {}", words(error.as_ref())));
             ExitCode::from(UNUSABLE)
         }
     }

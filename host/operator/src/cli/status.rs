@@ -1,8 +1,9 @@
 //! `tanist status`: groups in a table or as objects, once or for as long as they change.
 use super::find::find;
-use super::output::{self, Form, Output, print};
+use super::output::{self, Form, Output, note, print, print_on};
 use super::table::{Cell, Table};
 use super::trouble::failed;
+use super::wait::watch_error;
 use super::{Session, color};
 use anyhow::bail;
 use futures::{StreamExt, pin_mut};
@@ -46,6 +47,10 @@ pub async fn status(session: &Session, asked: &Status) -> anyhow::Result<()> {
         false => session.groups(),
     };
     if asked.watch {
+        // A name that is wrong would never be heard of.
+        for name in &asked.groups {
+            find(&groups, name).await?;
+        }
         return watch(&groups, asked).await;
     }
     let mut found = Vec::new();
@@ -59,7 +64,7 @@ pub async fn status(session: &Session, asked: &Status) -> anyhow::Result<()> {
     if asked.groups.is_empty() {
         found = groups.list(&ListParams::default()).await.map_err(|e| failed("list groups", &e))?.items;
         if found.is_empty() && matches!(asked.output, None | Some(Output::Wide | Output::Name)) {
-            eprintln!("{}", none(asked, &session.namespace));
+            note(&none(asked, &session.namespace));
             return Ok(());
         }
     }
@@ -157,11 +162,11 @@ async fn watch(groups: &Api<ReplicaGroup>, asked: &Status) -> anyhow::Result<()>
             // Before the first output an error ends the command, so that the user sees the cause. Later the watch restarts by itself.
             Err(error) if !screen.began => bail!("{}", watch_error(&error)),
             Err(error) => {
-                eprintln!("{}; trying again", watch_error(&error));
+                note(&format!("{}; trying again", watch_error(&error)));
                 String::new()
             }
         };
-        print(&shown)?;
+        print_on(&shown)?;
     }
     bail!("the watch of the groups ended; run the command again")
 }
@@ -170,16 +175,6 @@ fn config(asked: &Status) -> watcher::Config {
     match asked.groups.as_slice() {
         [only] => watcher::Config::default().fields(&format!("metadata.name={only}")),
         _ => watcher::Config::default(),
-    }
-}
-
-fn watch_error(error: &watcher::Error) -> anyhow::Error {
-    match error {
-        watcher::Error::InitialListFailed(e) | watcher::Error::WatchStartFailed(e) | watcher::Error::WatchFailed(e) => {
-            failed("watch groups", e)
-        }
-        watcher::Error::WatchError(status) => failed("watch groups", &kube::Error::Api(status.clone())),
-        watcher::Error::NoResourceVersion => anyhow::anyhow!("failed to watch groups: {error}"),
     }
 }
 
@@ -254,7 +249,7 @@ impl Screen {
 
     fn forget(&mut self, name: &str) {
         if self.shown.remove(name).is_some() {
-            eprintln!("group {name} was deleted");
+            note(&format!("group {name} was deleted"));
         }
     }
 

@@ -1,13 +1,18 @@
 //! `tanist switchover`: requests another primary and shows the progress. The operator does the rest, and stops the old primary only when the new
 //! one has all its data.
-use super::find::{change, no_member, observed};
-use super::output::print;
+use super::find::{change, find, no_member, observed};
+use super::output::{note, print};
 use super::wait::{self, Progress, until_done, until_final};
-use super::{Session, me};
+use super::{Session, kubectl, me};
 use anyhow::bail;
-use serde_json::json;
-use tanist_api::ReplicaGroup;
+use jiff::Timestamp;
+use kube::ResourceExt;
+use serde_json::{Value, json};
 use tanist_api::view::{View, is, role};
+use tanist_api::{ANNOTATION_RETRY, ReplicaGroup};
+
+/// The reason under which the operator says that it gave up.
+const FAILED: &str = "SwitchoverFailed";
 
 /// Why the request is refused before anything is written. `None`: it is not.
 fn refusal(group: &ReplicaGroup, to: &str) -> Option<String> {
@@ -44,27 +49,48 @@ pub async fn switchover(session: &Session, name: &str, to: &str, seconds: u64) -
     if let Some(why) = refused.await? {
         bail!("{why}");
     }
-    let changed = change(&groups, name, &json!({"spec": {"preferredPrimary": to}})).await?;
-    let generation = changed.metadata.generation;
+    let changed = change(&groups, name, &request(&find(&groups, name).await?, to, Timestamp::now())).await?;
     let overdue =
         format!("{to} is not primary after {seconds} s; spec.preferredPrimary stays {to}, so it may still become it");
-    let took = until_done(&groups, name, seconds, &overdue, |group| progress(group, to, generation)).await?;
-    print(&format!("{to} leads, after {:.1} s\n", took.as_secs_f64()))
+    let took = until_done(&groups, name, seconds, &overdue, |group| progress(group, to, &changed)).await?;
+    print(&format!("{to} leads, after {:.1} s\n", took.as_secs_f64()))?;
+    note(&format!(
+        "spec.preferredPrimary stays {to}: the lead comes back to it after a failover. To let any member keep the lead: {} patch rg {name} -n {} --type=merge -p '{{\"spec\":{{\"preferredPrimary\":null}}}}'",
+        kubectl(),
+        session.namespace
+    ));
+    Ok(())
+}
+
+/// The change that requests it. One to the same member that failed is tried again only if that is asked for, too.
+fn request(group: &ReplicaGroup, to: &str, now: Timestamp) -> Value {
+    let mut request = json!({"spec": {"preferredPrimary": to}});
+    if View::new(group).wait(FAILED).is_some()
+        && let Some(request) = request.as_object_mut()
+    {
+        request.insert("metadata".into(), json!({"annotations": {ANNOTATION_RETRY: now.to_string()}}));
+    }
+    request
 }
 
 /// How far it is.
 ///
 /// # Errors
 /// When the operator gave up.
-fn progress(group: &ReplicaGroup, to: &str, generation: Option<i64>) -> anyhow::Result<Progress> {
+fn progress(group: &ReplicaGroup, to: &str, asked: &ReplicaGroup) -> anyhow::Result<Progress> {
     let view = View::new(group);
-    if view.observed_generation() < generation {
+    // A status from before says nothing about this request. One that failed before may be as it was, word for word, until the operator has heard of the retry.
+    let is_heard = |group: &ReplicaGroup| {
+        let retry = group.annotations().get(ANNOTATION_RETRY).cloned();
+        retry.is_none() || View::new(group).record().is_ok_and(|record| record.cleared_retry == retry)
+    };
+    if view.observed_generation() < asked.metadata.generation || !is_heard(group) {
         return Ok(Progress::Waits(String::new()));
     }
     if view.primaries() == [to] {
         return Ok(Progress::Done);
     }
-    if let Some(failed) = view.wait("SwitchoverFailed") {
+    if let Some(failed) = view.wait(FAILED) {
         bail!("{}", failed.message);
     }
     Ok(Progress::Waits(view.waits().first().map(|w| w.message.clone()).unwrap_or_default()))
@@ -76,7 +102,6 @@ mod tests {
     use super::*;
     use crate::cli::example;
     use crate::mock;
-    use serde_json::Value;
 
     fn group(role: &str, primary: &str, waiting: Value) -> ReplicaGroup {
         example(&json!({"status": {
@@ -126,7 +151,8 @@ mod tests {
     #[test]
     fn it_ends_when_the_member_leads_or_the_operator_gave_up() {
         let seen = |primary, waiting, generation| {
-            progress(&group("secondary", primary, waiting), "db-1", Some(generation)).map_err(|e| e.to_string())
+            let asked = example(&json!({"metadata": {"generation": generation}}));
+            progress(&group("secondary", primary, waiting), "db-1", &asked).map_err(|e| e.to_string())
         };
         assert_eq!(seen("db-1", json!([]), 2), Ok(Progress::Done));
         assert_eq!(
@@ -138,5 +164,20 @@ mod tests {
         assert_eq!(seen("db-0", waits, 2), Ok(Progress::Waits("db-1 lags".into())));
         let failed = json!([{"reason": "SwitchoverFailed", "message": "db-0 leads again"}]);
         assert_eq!(seen("db-0", failed, 2), Err("db-0 leads again".into()));
+    }
+
+    // Whoever repeats a switchover that failed wants it tried again, and the old failure is not its end.
+    #[test]
+    fn one_that_failed_is_tried_again() {
+        let mut failed = group("secondary", "db-0", json!([{"reason": FAILED, "message": "db-0 leads again"}]));
+        let at = Timestamp::UNIX_EPOCH;
+        let asked = request(&failed, "db-1", at);
+        assert_eq!(asked["metadata"]["annotations"][ANNOTATION_RETRY], at.to_string());
+        assert_eq!(request(&group("secondary", "db-0", json!([])), "db-1", at)["metadata"], Value::Null);
+        failed.annotations_mut().insert(ANNOTATION_RETRY.into(), at.to_string());
+        let before = failed.clone();
+        assert_eq!(progress(&failed, "db-1", &before).unwrap(), Progress::Waits(String::new()));
+        failed.status.as_mut().unwrap().record = Some(json!({"clearedRetry": at.to_string()}));
+        assert!(progress(&failed, "db-1", &before).is_err());
     }
 }

@@ -1,5 +1,6 @@
 //! Tables in kubectl's form: heads in capitals, three blanks between columns, no lines.
 use super::color::paint;
+use super::output::printable;
 use anstyle::Style;
 use std::io::Write as _;
 use tabwriter::TabWriter;
@@ -19,7 +20,7 @@ impl Cell {
     pub fn styled(text: impl Into<String>, style: Style) -> Self {
         let text: String = text.into();
         let text = if text.is_empty() { "-".to_owned() } else { text };
-        Cell { text: text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect(), style }
+        Cell { text: printable(&text), style }
     }
 
     /// A cell without colour. An empty text is shown as a dash.

@@ -1,10 +1,13 @@
 //! Waits for a group: until a judgement does not change by itself any more, or until a request is done.
 use super::find::find;
 use super::me;
+use super::output::note;
+use super::trouble::failed;
 use anyhow::{Context, bail};
 use futures::{StreamExt, pin_mut};
 use kube::Api;
-use kube::runtime::watcher::watch_object;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{Error, watch_object};
 use std::time::Duration;
 use tanist_api::ReplicaGroup;
 use tokio::time::Instant;
@@ -51,17 +54,30 @@ pub async fn until_done(
     mut look: impl FnMut(&ReplicaGroup) -> anyhow::Result<Progress>,
 ) -> anyhow::Result<Duration> {
     let (began, mut last) = (Instant::now(), String::new());
-    let watch = watch_object(groups.clone(), name);
+    let watch = watch_object(groups.clone(), name).default_backoff();
     pin_mut!(watch);
     let wait = async {
         while let Some(seen) = watch.next().await {
-            // A watch that fails restarts by itself.
-            let Ok(seen) = seen else { continue };
+            let seen = match seen {
+                Ok(seen) => seen,
+                // A watch that fails restarts by itself; one that is not allowed never works.
+                Err(error) => {
+                    let why = watch_error(&error);
+                    if is_refused(&error) {
+                        bail!("it was requested, and its end cannot be seen: {why}");
+                    }
+                    if last != why.to_string() {
+                        last = why.to_string();
+                        note(&last);
+                    }
+                    continue;
+                }
+            };
             let group = seen.with_context(|| format!("group {name} was deleted"))?;
             match look(&group)? {
                 Progress::Done => return Ok(()),
                 Progress::Waits(why) if why != last && !why.is_empty() => {
-                    eprintln!("{why}");
+                    note(&why);
                     last = why;
                 }
                 Progress::Waits(_) => {}
@@ -72,6 +88,42 @@ pub async fn until_done(
     match tokio::time::timeout(Duration::from_secs(seconds), wait).await {
         Ok(ended) => ended.map(|()| began.elapsed()),
         Err(_) => bail!("{overdue}; see: {} explain {name}", me()),
+    }
+}
+
+/// One look at a group. `None`: the API server does not answer now, which ends nothing.
+///
+/// # Errors
+/// When the group is gone, or may not be read.
+pub async fn look(groups: &Api<ReplicaGroup>, name: &str) -> anyhow::Result<Option<ReplicaGroup>> {
+    match groups.get_opt(name).await {
+        Ok(None) => bail!("group {name} was deleted"),
+        Ok(found) => Ok(found),
+        Err(kube::Error::Api(status)) if status.code == 401 || status.code == 403 => {
+            Err(failed(&format!("read group {name}"), &kube::Error::Api(status)))
+        }
+        Err(_) => Ok(None),
+    }
+}
+
+/// Whether the API server refused a watch to this user.
+fn is_refused(error: &Error) -> bool {
+    let code = match error {
+        Error::InitialListFailed(kube::Error::Api(status))
+        | Error::WatchStartFailed(kube::Error::Api(status))
+        | Error::WatchFailed(kube::Error::Api(status))
+        | Error::WatchError(status) => status.code,
+        _ => 0,
+    };
+    [401, 403].contains(&code)
+}
+
+/// Why groups cannot be watched.
+pub fn watch_error(error: &Error) -> anyhow::Error {
+    match error {
+        Error::InitialListFailed(e) | Error::WatchStartFailed(e) | Error::WatchFailed(e) => failed("watch groups", e),
+        Error::WatchError(status) => failed("watch groups", &kube::Error::Api(status.clone())),
+        Error::NoResourceVersion => anyhow::anyhow!("failed to watch groups: {error}"),
     }
 }
 

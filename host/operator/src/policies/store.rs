@@ -102,8 +102,14 @@ impl Store {
     pub async fn run(&self) {
         let mut running = FuturesUnordered::new();
         loop {
-            let (work, next) = self.begin(Instant::now());
+            let began = Instant::now();
+            let (work, next) = self.begin(began);
             running.extend(work.into_iter().map(|work| self.carry_out(work)));
+            if let Some(rest) = queue::rest_after(began.elapsed()) {
+                // What was begun goes on.
+                let ended = async { running.by_ref().for_each(|()| std::future::ready(())).await };
+                let _ = futures::future::join(tokio::time::timeout(rest, ended), tokio::time::sleep(rest)).await;
+            }
             let later = async {
                 match next {
                     Some(at) => tokio::time::sleep_until(at.into()).await,

@@ -1,5 +1,6 @@
 //! Assesses an override from what is known of every member: what would be lost, and why the operator would refuse it. Without I/O.
 use crate::cli::find::recorded;
+use crate::cli::output::printable;
 use crate::cli::table::{Cell, Table};
 use crate::cli::{color, me};
 use jiff::Timestamp;
@@ -285,7 +286,7 @@ impl Assessment {
             let _ = writeln!(out, "{line}");
         }
         for note in &self.notes {
-            let _ = writeln!(out, "Note: {note}.");
+            let _ = writeln!(out, "Note: {}.", printable(note));
         }
         let _ = match self.loses() {
             true => writeln!(

@@ -1,5 +1,5 @@
 //! `tanist policy dev`: on each save of a file, everything is checked, tested and tried again.
-use super::super::output::{Form, form, print};
+use super::super::output::{Form, form, print_on};
 use super::super::trouble::words;
 use super::super::{Session, color};
 use super::tools::tools;
@@ -73,7 +73,7 @@ pub async fn dev(session: Option<&Session>, asked: &Dev) -> anyhow::Result<End> 
         }
         let began = Instant::now();
         let round = round(session, &tools, asked, &mut known).await;
-        print(&shown(&round, began.elapsed(), asked)?)?;
+        print_on(&shown(&round, began.elapsed(), asked)?)?;
         let more = async {
             match &mut further {
                 Some((_, changes)) => changes.next().await,

@@ -1,6 +1,6 @@
 //! Whether the groups that use a policy follow it: by what their status says of its source.
 use super::super::Session;
-use super::show::printable;
+use super::super::output::printable;
 use crate::policies::source_text;
 use kube::ResourceExt;
 use serde::Serialize;

@@ -1,6 +1,7 @@
 //! A group in a cluster, for `snapshot`, `try`, `put` and `dev`: what may be read with the role `view`, and the policies that decide for the group now.
 use super::super::Session;
 use super::super::find::{find, observed};
+use super::super::output::note;
 use super::super::trouble::failed;
 use crate::policies::{content_of, source_text};
 use futures::future::join_all;
@@ -192,7 +193,7 @@ async fn from_config_map(
 /// Prints what a reader has to know to standard error, so that the output can be stored.
 pub fn warn(sentences: &[String]) {
     for sentence in sentences {
-        eprintln!("note: {}", super::show::printable(sentence));
+        note(&format!("note: {sentence}"));
     }
 }
 

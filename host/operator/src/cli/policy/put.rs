@@ -1,5 +1,5 @@
 //! `tanist policy put`: a policy into a `ConfigMap`, and whether the groups that use it follow.
-use super::super::output::{Form, print};
+use super::super::output::{Form, note, print};
 use super::super::trouble::failed;
 use super::super::{Session, color};
 use super::tools::tools;
@@ -69,7 +69,7 @@ pub async fn put(session: &Session, asked: &Put) -> anyhow::Result<End> {
     let checked = through(&tools()?, &asked.file, &bytes, &asked.points)?;
     let Some(policy) = checked.policy.as_ref().filter(|_| checked.passed()) else {
         say(&checked, asked.output, || check::text(&checked, color::is_on()))?;
-        eprintln!("error: it was not put; nothing is changed");
+        note("error: it was not put; nothing is changed");
         return Ok(End::Failed);
     };
     let key = key(asked)?;

@@ -1,6 +1,6 @@
 //! `tanist policy run`: one question, looked at closely.
 use super::super::color;
-use super::super::output::Form;
+use super::super::output::{Form, printable};
 use super::tools::tools;
 use super::{End, say, show};
 use serde::Serialize;
@@ -89,11 +89,11 @@ fn chosen(cases: &Cases, wanted: Option<&str>) -> Result<Vec<usize>, Error> {
 }
 
 fn text(file: &str, shown: &Shown, colors: bool) -> String {
-    let head = format!("{} ({file}:{})\n", show::printable(&shown.case), shown.line);
+    let head = format!("{} ({file}:{})\n", printable(&shown.case), shown.line);
     let Some(ran) = &shown.ran else {
         return format!("{head}{}\n", shown.not_asked.as_deref().unwrap_or_default());
     };
-    let answer = show::printable(&show::answer(&ran.verdict));
+    let answer = printable(&show::answer(&ran.verdict));
     let layers = show::layers(ran, colors);
     format!("{head}{}: {answer}\n\n{}\n{layers}", ran.point, show::members(&ran.members, colors))
 }

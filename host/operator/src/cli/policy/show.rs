@@ -1,5 +1,6 @@
 //! How answers and members are shown.
 use super::super::color;
+use super::super::output::printable;
 use super::super::table::{Cell, Table};
 use anstyle::Style;
 use tanist_author::ask::{Cost, MemberRan, Named, Ran, Verdict};
@@ -89,9 +90,4 @@ pub fn members(members: &[MemberRan], colors: bool) -> String {
         ]);
     }
     table.text(colors)
-}
-
-/// What a policy wrote, without control characters.
-pub fn printable(text: &str) -> String {
-    text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
 }

@@ -1,6 +1,6 @@
 //! `tanist policy test`: the cases of a folder.
 use super::super::color;
-use super::super::output::Form;
+use super::super::output::{Form, printable};
 use super::super::table::{Cell, Table};
 use super::tools::tools;
 use super::{End, say, show};
@@ -105,8 +105,7 @@ fn shown_case(file: &str, case: &CaseTested, colors: bool) -> String {
         (true, _) => ("ok", color::good()),
         (false, _) => ("FAILED", color::bad()),
     };
-    let mut out =
-        format!("{}  {} ({file}:{})\n", color::paint(word, style, colors), show::printable(&case.name), case.line);
+    let mut out = format!("{}  {} ({file}:{})\n", color::paint(word, style, colors), printable(&case.name), case.line);
     if case.passed && !case.updated {
         return out;
     }
@@ -118,12 +117,12 @@ fn shown_case(file: &str, case: &CaseTested, colors: bool) -> String {
             Some('+') => color::good(),
             _ => anstyle::Style::new(),
         };
-        out.push_str(&format!("    {}\n", color::paint(&show::printable(line), style, colors)));
+        out.push_str(&format!("    {}\n", color::paint(&printable(line), style, colors)));
     }
     if let Some(ran) = case.ran.as_ref().filter(|_| !case.passed) {
         out.push_str(&indented(&show::members(&ran.members, colors)));
         for layer in &ran.layers {
-            out.extend(layer.notes.iter().map(|note| format!("    note: {}\n", show::printable(note))));
+            out.extend(layer.notes.iter().map(|note| format!("    note: {}\n", printable(note))));
         }
     }
     out

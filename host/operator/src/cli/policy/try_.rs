@@ -1,7 +1,7 @@
 //! `tanist policy try`: what a policy would answer about a live group. Nothing is changed.
 use super::super::Session;
 use super::super::color;
-use super::super::output::Form;
+use super::super::output::{Form, printable};
 use super::live::{self, Live, Present, points};
 use super::tools::tools;
 use super::{End, bench, say, show};
@@ -175,14 +175,14 @@ impl Trial {
 
 impl Tried {
     fn text(&self, group: &str, colors: bool) -> String {
-        let answer = show::printable(&show::answer(&self.with.verdict));
-        let now = show::printable(&show::answer(&self.present.verdict));
+        let answer = printable(&show::answer(&self.with.verdict));
+        let now = printable(&show::answer(&self.present.verdict));
         let by = self.present.layers.iter().find(|layer| layer.decides);
         let by = by.map(|layer| format!(", by {}", layer.policy)).unwrap_or_default();
         let differs: String = self.recorded.differs.iter().map(|what| format!("note: {what}\n")).collect();
         format!(
             "{group}: {}\n{}: {answer}\nnow: {now}{by}\n\n{}\n{}{differs}",
-            show::printable(&self.recorded.name),
+            printable(&self.recorded.name),
             self.with.point,
             show::members(&self.with.members, colors),
             show::layers(&self.with, colors)

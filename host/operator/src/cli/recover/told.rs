@@ -2,6 +2,7 @@
 use super::Recover;
 use crate::cli::find::recorded;
 use crate::cli::me;
+use crate::cli::output::printable;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use serde_json::json;
@@ -233,18 +234,24 @@ fn notes(view: &View<'_>, record: &Record, asked: &Recover) -> Vec<String> {
 }
 
 impl Told {
+    /// Whether both agree in everything that was shown but the notes, which change all the time.
+    pub fn is_same_as(&self, other: &Told) -> bool {
+        let matters = |told: &Told| (told.annotation.clone(), told.members.clone(), told.losses.clone());
+        matters(self) == matters(other) && self.refusals == other.refusals
+    }
+
     /// The text that the administrator reads before confirming.
     pub fn text(&self) -> String {
         let mut out = format!("{}\n\n", self.head);
         for line in &self.members {
-            let _ = writeln!(out, "{line}");
+            let _ = writeln!(out, "{}", printable(line));
         }
         out.push('\n');
         for line in &self.losses {
-            let _ = writeln!(out, "{line}");
+            let _ = writeln!(out, "{}", printable(line));
         }
         for note in &self.notes {
-            let _ = writeln!(out, "Note: {note}.");
+            let _ = writeln!(out, "Note: {}.", printable(note));
         }
         out
     }

@@ -2,7 +2,7 @@
 use super::super::Session;
 use super::super::color::{self, paint};
 use super::super::find::find;
-use super::super::output::{Form, form, print};
+use super::super::output::{Form, form, note, print};
 use super::{Revision, Revisions};
 use serde_json::Value;
 use similar::TextDiff;
@@ -34,7 +34,7 @@ pub async fn diff(session: &Session, asked: &Diff) -> anyhow::Result<()> {
     };
     let template = to.map_or(&revisions.present, |revision| &revision.template);
     for line in to.into_iter().flat_map(|to| beside(from, to)) {
-        eprintln!("{line}");
+        note(&line);
     }
     print(&text((&from.template, &format!("revision {}", from.number)), (template, &name), color::is_on())?)
 }

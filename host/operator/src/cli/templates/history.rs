@@ -1,6 +1,6 @@
 //! `tanist history`: the templates that a group had, and which members run each.
 use super::super::find::find;
-use super::super::output::{Form, form, print};
+use super::super::output::{Form, form, note, print};
 use super::super::table::{Cell, Table};
 use super::super::{Session, color};
 use super::{Revision, Revisions};
@@ -39,11 +39,11 @@ pub async fn history(session: &Session, asked: &History) -> anyhow::Result<()> {
         return print(&form(&json!(all), how)?);
     }
     if revisions.kept.is_empty() {
-        eprintln!("{}", revisions.nothing());
+        note(&revisions.nothing());
         return Ok(());
     }
     if revisions.present_number().is_none() {
-        eprintln!("the present template is not stored yet");
+        note("the present template is not stored yet");
     }
     print(&table(&revisions, &view, Timestamp::now()).text(color::is_on()))
 }

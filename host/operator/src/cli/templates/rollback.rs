@@ -1,6 +1,6 @@
 //! `tanist rollback`: a former template becomes the group's template again, as any other change of it.
 use super::super::find::{find, observed};
-use super::super::output::print;
+use super::super::output::{aside, print};
 use super::super::restart::{progress, refusal};
 use super::super::trouble::failed;
 use super::super::wait::until_done;
@@ -69,7 +69,7 @@ pub async fn rollback(session: &Session, asked: &Rollback) -> anyhow::Result<()>
     if asked.dry_run {
         return print(&change);
     }
-    eprint!("{change}");
+    aside(&change);
     let changed = write(&groups, &group, &revisions, to).await?;
     if let Some(why) = refusal(&changed) {
         return print(&format!("spec.template is that of revision {number} again. No pod is replaced now: {why}\n"));
@@ -83,6 +83,10 @@ pub async fn rollback(session: &Session, asked: &Rollback) -> anyhow::Result<()>
     print(&format!("every member has the template of revision {number} again, after {:.1} s\n", took.as_secs_f64()))
 }
 
+fn is_invalid(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 422)
+}
+
 /// Writes the template, unless the group's is another one by now; with the reason for which it was there, as kubectl does.
 async fn write(
     groups: &Api<ReplicaGroup>,
@@ -91,9 +95,13 @@ async fn write(
     to: &Revision,
 ) -> anyhow::Result<ReplicaGroup> {
     let mut steps = vec![
+        json!({"op": "test", "path": "/metadata/uid", "value": group.metadata.uid}),
         json!({"op": "test", "path": "/spec/template", "value": revisions.present}),
         json!({"op": "replace", "path": "/spec/template", "value": to.template}),
     ];
+    if let Some(version) = &group.spec.version {
+        steps.push(json!({"op": "test", "path": "/spec/version", "value": version}));
+    }
     if group.annotations().contains_key(ANNOTATION_CAUSE) {
         let cause = to.cause.as_deref().unwrap_or_default();
         steps.push(
@@ -103,10 +111,17 @@ async fn write(
     let (name, patch) = (group.name_any(), Patch::Json::<()>(from_value(json!(steps))?));
     match groups.patch(&name, &PatchParams::default(), &patch).await {
         Ok(changed) => Ok(changed),
-        Err(kube::Error::Api(status)) if status.code == 422 && status.message.contains("test") => {
-            bail!("nothing was changed: spec.template was changed meanwhile; look again: {} diff {name}", me())
+        Err(error) => {
+            // An API server does not say which step it refused.
+            let now = if is_invalid(&error) { groups.get(&name).await.ok() } else { None };
+            let shown = |group: &ReplicaGroup| (group.uid(), json!(group.spec.template), group.spec.version.clone());
+            match now.filter(|now| shown(now) != shown(group)) {
+                Some(_) => {
+                    bail!("nothing was changed: spec.template was changed meanwhile; look again: {} diff {name}", me())
+                }
+                None => Err(failed(&format!("change group {name}"), &error)),
+            }
         }
-        Err(error) => Err(failed(&format!("change group {name}"), &error)),
     }
 }
 
@@ -138,15 +153,20 @@ mod tests {
         assert!(refused(&example(&json!({"status": null})), &all, &all.kept[0]).unwrap().contains("no operator"));
     }
 
-    fn server(answer: Option<(u16, Value)>) -> (Session, mock::Asked) {
+    /// The group has `after` once the change was asked for.
+    fn server(answer: Option<(u16, Value)>, after: &'static str) -> (Session, mock::Asked) {
         let list = json!({"apiVersion": "apps/v1", "kind": "ControllerRevisionList", "metadata": {}, "items": [
             kept(1, "db:1", "u"), kept(2, "db:2", "u")
         ]});
+        let mut image = "db:2";
         let (client, requests) = mock::server(move |method, path, _| match method {
-            "PATCH" => answer.clone(),
+            "PATCH" => {
+                image = after;
+                answer.clone()
+            }
             _ if path.contains("/controllerrevisions") => Some((200, list.clone())),
             _ => {
-                let mut there = serde_json::to_value(group("db:2")).unwrap();
+                let mut there = serde_json::to_value(group(image)).unwrap();
                 there["metadata"]["annotations"] = json!({ANNOTATION_CAUSE: "to db:2"});
                 Some((200, there))
             }
@@ -154,30 +174,31 @@ mod tests {
         (Session::over(client, "shop"), requests)
     }
 
-    // The former template replaces the present one as a whole, and only if that is still the present one. Nothing else changes.
+    // The former template replaces the present one as a whole, and only if that is still the present one of that group. Nothing else changes. An API server does not say that a comparison failed.
     #[tokio::test]
     async fn the_template_is_replaced_if_it_is_still_the_same() {
-        let (session, requests) = server(mock::refusal(
-            422,
-            "Invalid",
-            "the server rejected our request: testing value /spec/template failed",
-        ));
-        let said = rollback(&session, &asked(None, false)).await.unwrap_err().to_string();
-        assert!(said.contains("was changed meanwhile"), "{said}");
-        let patches: Vec<_> = requests.lock().unwrap().iter().filter(|r| r.0 == "PATCH").map(|r| r.2.clone()).collect();
-        assert_eq!(
-            patches,
-            [json!([
-                {"op": "test", "path": "/spec/template", "value": template("db:2")},
-                {"op": "replace", "path": "/spec/template", "value": template("db:1")},
-                {"op": "replace", "path": "/metadata/annotations/kubernetes.io~1change-cause", "value": "to db:1"},
-            ])]
-        );
+        let words = "the server rejected our request due to an error in our request";
+        for (after, why) in [("db:3", "spec.template was changed meanwhile"), ("db:2", words)] {
+            let (session, requests) = server(mock::refusal(422, "Invalid", words), after);
+            let said = rollback(&session, &asked(None, false)).await.unwrap_err().to_string();
+            assert!(said.contains(why), "{said}");
+            let requests = requests.lock().unwrap();
+            let patches: Vec<_> = requests.iter().filter(|r| r.0 == "PATCH").map(|r| r.2.clone()).collect();
+            assert_eq!(
+                patches,
+                [json!([
+                    {"op": "test", "path": "/metadata/uid", "value": "u"},
+                    {"op": "test", "path": "/spec/template", "value": template("db:2")},
+                    {"op": "replace", "path": "/spec/template", "value": template("db:1")},
+                    {"op": "replace", "path": "/metadata/annotations/kubernetes.io~1change-cause", "value": "to db:1"},
+                ])]
+            );
+        }
     }
 
     #[tokio::test]
     async fn a_dry_run_changes_nothing() {
-        let (session, requests) = server(None);
+        let (session, requests) = server(None, "db:2");
         rollback(&session, &asked(Some(1), true)).await.unwrap();
         assert!(requests.lock().unwrap().iter().all(|r| r.0 == "GET"));
     }
@@ -187,7 +208,7 @@ mod tests {
     async fn a_group_whose_pods_stay_is_not_waited_for() {
         let stopped =
             json!({"metadata": {"uid": "u"}, "spec": {"template": template("db:1"), "update": {"paused": true}}});
-        let (session, _) = server(Some((200, serde_json::to_value(example(&stopped)).unwrap())));
+        let (session, _) = server(Some((200, serde_json::to_value(example(&stopped)).unwrap())), "db:1");
         rollback(&session, &asked(Some(1), false)).await.unwrap();
     }
 }

@@ -185,6 +185,11 @@ impl<P: Clone> Goods<P> {
         if safe { std::mem::take(&mut self.dropped) } else { Vec::new() }
     }
 
+    /// Whether there are such copies, or will be.
+    pub fn drops(&self) -> bool {
+        !self.dropped.is_empty()
+    }
+
     /// Notes how a version took a question of a group. Returns whether the version before decides from now on.
     pub fn heard(&mut self, version: &Version, heard: Heard) -> bool {
         let Some(at) = self.list.iter().position(|good| good.version == *version) else { return false };

@@ -238,6 +238,15 @@ impl<P: Clone> Group<P> {
         is_listing || used.any(is_reading)
     }
 
+    /// Whether nothing is to be done for the group, now or later, unless its spec, a source or an answer changes that.
+    pub(super) fn rests(&self) -> bool {
+        let goods = || self.layers.values().flat_map(Goods::list);
+        let is_loaded = |good: &Good<P>| !matches!(good.loaded, Loaded::Read(_));
+        let keeps_all = self.layers.keys().all(|key| self.used.contains_key(key)) && self.former.is_empty();
+        let drops = self.layers.values().any(Goods::drops);
+        self.copies == Copies::Known && self.times().next().is_none() && goods().all(is_loaded) && keeps_all && !drops
+    }
+
     fn todo(&mut self, now: Instant, work: &mut Vec<Work>) {
         match self.copies {
             Copies::Due(due) if due.at <= now => {

@@ -23,6 +23,15 @@ pub const RETRY_AFTER_LOAD: Duration = Duration::from_secs(5);
 /// How many digests are remembered as failed: more than fit into all sources of a busy installation. The oldest are forgotten first.
 const FAILURES: usize = 1024;
 
+/// How much longer than a look for what is to be done nobody looks again. It goes through all groups, and rounds wait for its lock: with ten thousand groups each of which wants its copies after a start, looks alone would
+/// keep a processor busy for minutes.
+const REST: u32 = 9;
+
+/// How long nobody looks for what is to be done after a look that took so long. A short one costs nobody anything.
+pub fn rest_after(look: Duration) -> Option<Duration> {
+    (look >= Duration::from_millis(1)).then(|| look.saturating_mul(REST))
+}
+
 /// Why a policy could not be loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
@@ -195,6 +204,13 @@ mod tests {
         let pauses: Vec<_> = (0..8).map(|_| pause_after(true)).collect();
         assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 300, 300]);
         assert_eq!((pause_after(false), pause_after(true)), (300, 5));
+    }
+
+    // Promise 4: with many groups at most a tenth of the time goes into looks; with few, an edit of a policy is found at once.
+    #[test]
+    fn long_looks_are_rare() {
+        let rests = [0, 900, 1_000, 20_000].map(|micros| rest_after(Duration::from_micros(micros)));
+        assert_eq!(rests, [None, None, Some(Duration::from_millis(9)), Some(Duration::from_millis(180))]);
     }
 
     #[test]

@@ -104,23 +104,25 @@ impl<P: Clone + Examinee> State<P> {
         self.builtins.insert(name.to_owned(), policy);
     }
 
-    /// What a round needs: each layer as it is now. The group is remembered as a user of these sources, and only of these. `fit`: checks parameters and
-    /// returns them in the form that the policy gets.
+    /// What a round needs: each layer as it is now, and whether there may be something to do ([`State::todo`]). The group is remembered as a user of these sources, and only of these. `fit`: checks
+    /// parameters and returns them in the form that the policy gets.
     pub fn look(
         &mut self,
         name: &GroupRef,
         wanted: &[Wanted],
         now: Instant,
         fit: impl Fn(&P, &str) -> Result<String, String>,
-    ) -> Vec<Found<P>> {
+    ) -> (Vec<Found<P>>, bool) {
         self.register(name, wanted, now);
         let found: Vec<_> = wanted.iter().map(|layer| self.find(name, layer, now, &fit)).collect();
-        if let Some(group) = self.groups.get_mut(&name.uid) {
-            group.is_well = found.iter().all(|found| found.standing == Standing::Active);
-        }
-        found
+        let Some(group) = self.groups.get_mut(&name.uid) else { return (found, true) };
+        group.is_well = found.iter().all(|found| found.standing == Standing::Active);
+        // What is to be done is looked for in all groups: a round of one that rests must not have that done.
+        let more = !group.is_well || !group.rests();
+        (found, more)
     }
 
+    /// Remembers which sources the group uses.
     fn register(&mut self, name: &GroupRef, wanted: &[Wanted], now: Instant) {
         let group = self.groups.entry(name.uid.clone()).or_insert_with(|| Group {
             name: name.clone(),
@@ -132,22 +134,22 @@ impl<P: Clone + Examinee> State<P> {
             is_well: false,
             news: Vec::new(),
         });
-        group.used = wanted.iter().map(|layer| (layer.key.clone(), layer.origin.clone().ok())).collect();
+        let used: BTreeMap<_, _> = wanted.iter().map(|layer| (layer.key.clone(), layer.origin.clone().ok())).collect();
         // A user who names another ConfigMap each time would fill the memory of all while one layer of the group is not well.
-        let Group { layers, used, .. } = group;
-        layers.iter_mut().filter(|(key, _)| !used.contains_key(*key)).for_each(|(_, goods)| goods.unload());
-        let origins = wanted.iter().filter_map(|layer| layer.origin.as_ref().ok());
-        let origins: BTreeSet<_> = origins.filter(|origin| !matches!(origin, Origin::Builtin(_))).collect();
-        let mut left = false;
-        for (origin, source) in &mut self.sources {
-            left |= !origins.contains(origin) && source.users.remove(&name.uid);
+        let unused = group.layers.iter_mut().filter(|(key, _)| !used.contains_key(*key));
+        unused.for_each(|(_, goods)| goods.unload());
+        let before = std::mem::replace(&mut group.used, used);
+        let now_used: BTreeSet<_> = read_origins(&group.used).cloned().collect();
+        let left: Vec<_> = read_origins(&before).filter(|origin| !now_used.contains(*origin)).collect();
+        for origin in &left {
+            self.sources.get_mut(*origin).into_iter().for_each(|source| _ = source.users.remove(&name.uid));
         }
-        for origin in origins {
-            let source = self.sources.entry(origin.clone());
+        for origin in now_used {
+            let source = self.sources.entry(origin);
             let source = source.or_insert_with(|| Source { is_due: true, ..Source::default() });
             source.users.insert(name.uid.clone());
         }
-        if left {
+        if !left.is_empty() {
             self.sweep();
         }
     }
@@ -281,6 +283,11 @@ impl<P: Clone + Examinee> State<P> {
         }
         self.ready.retain(|digest, _| used.contains(digest));
     }
+}
+
+/// The sources of a group that have to be read: those that are not built in.
+fn read_origins(used: &BTreeMap<Key, Option<Origin>>) -> impl Iterator<Item = &Origin> {
+    used.values().flatten().filter(|origin| !matches!(origin, Origin::Builtin(_)))
 }
 
 /// The parameters of a layer in the form that its policy gets, or why the policy may not begin to decide.

@@ -199,7 +199,16 @@ impl World {
             "typo" => Err("typo does not fit".to_owned()),
             other => Ok(other.to_owned()),
         };
-        self.state.look(&group(uid), layers, self.now, fit).iter().map(told).collect()
+        let (found, more) = self.state.look(&group(uid), layers, self.now, fit);
+        if !more {
+            assert_eq!(self.state.todo(self.now), [], "there is something to do, and nobody looks for it");
+        }
+        found.iter().map(told).collect()
+    }
+
+    /// Whether a round of the group has somebody look for what is to be done.
+    fn is_busy(&mut self, uid: &str, layers: &[Wanted]) -> bool {
+        self.state.look(&group(uid), layers, self.now, |_, parameters| Ok(parameters.to_owned())).1
     }
 
     /// A round, what it starts, and another round, which finds the outcome.
@@ -224,7 +233,7 @@ impl World {
 
     /// The group's policies take a question like that, in the layer of that number.
     fn heard(&mut self, uid: &str, layers: &[Wanted], at: usize, heard: Heard) {
-        let found = self.state.look(&group(uid), layers, self.now, |_, parameters| Ok(parameters.to_owned()));
+        let (found, _) = self.state.look(&group(uid), layers, self.now, |_, parameters| Ok(parameters.to_owned()));
         let version = found[at].decides.clone().unwrap().2;
         self.state.heard(uid, &layers[at].key, &version, heard, self.now);
         self.settle();

@@ -125,3 +125,28 @@ fn a_file_is_read_again_without_an_announcement() {
     world.pass(1);
     assert_eq!(world.look("db", &layers), [is("prefer 2", "{}", Standing::Active)]);
 }
+
+// Promise 4: what is to be done is looked for in all groups under one lock, so rounds of groups that rest have nobody look: ten thousand of them would keep a processor busy.
+#[test]
+fn a_round_of_a_group_that_rests_has_nobody_look_for_work() {
+    let (mut world, layers) =
+        (World::new(), [layer(map("mine"), "{}"), layer(Origin::Builtin("sequence".into()), "{}")]);
+    world.sources.insert(map("mine"), content("prefer 1"));
+    assert!(world.is_busy("db", &layers), "it is new");
+    world.settle();
+    assert!(world.is_busy("db", &layers), "a version that is good has no copy yet");
+    world.settle();
+    assert!(!world.is_busy("db", &layers), "it rests");
+    assert!(world.is_busy("db", &layers[1..]), "it does not use a source any more");
+    world.settle();
+    assert!(!world.is_busy("db", &layers[1..]), "it rests");
+    assert!(world.is_busy("db", &layers), "it uses a source again");
+    world.settle();
+    assert!(world.is_busy("db", &layers), "its copy went when it was not used");
+    world.settle();
+    assert!(!world.is_busy("db", &layers), "it rests");
+    assert!(
+        world.is_busy("db", &[layer(map("mine"), "{\"a\":1}"), layers[1].clone()]),
+        "other parameters are another version"
+    );
+}
