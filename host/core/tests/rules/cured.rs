@@ -4,6 +4,7 @@ use super::super::support::policies::Natural;
 use super::super::support::setting::command;
 use super::checks::intent;
 use super::replace::{arriving, begun, called, deleted, leaving, old, open};
+use tanist_core::check;
 use tanist_core::contract::{Phase, Role};
 use tanist_core::decide::decide;
 use tanist_core::record::{Canary, Fallback, Verb};
@@ -66,7 +67,7 @@ fn the_next_template_cures_a_group_whose_former_member_is_down() {
     (pod.older_template, pod.outdated) = (true, true);
     (s.members[0].reading.role, s.members[3].reading.role) = (Role::Secondary, Role::Primary);
     s.record.last_primaries.clear();
-    assert_eq!(leaving(&decide(&s, &Natural)), [2]);
+    assert_eq!(check::leaves_its_place(&s, &s.members[2]), Ok(()));
 
     // While somebody has the template, that one is watched first.
     let mut s = watched();

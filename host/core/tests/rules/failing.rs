@@ -11,7 +11,7 @@ use tanist_core::contract::{Failure, Outcome, Phase, Role};
 use tanist_core::decide::decide;
 use tanist_core::plan::{Plan, Reason};
 use tanist_core::record::{Seats, Verb};
-use tanist_core::snapshot::{Group, Snapshot, Strategy};
+use tanist_core::snapshot::{Group, Moving, Snapshot, Strategy};
 use tanist_core::status::{Kind, PolicyHealth, Truth, UpdatePhase, report};
 
 /// Members by identity, of whom db-2 has failed that often, and rests before the next try.
@@ -142,9 +142,9 @@ fn nobody_is_replaced_where_that_is_not_allowed_and_it_is_said() {
     );
     let moves = |s: &mut Snapshot| {
         leaves(s);
-        s.group.makes_pods = false;
+        s.moving = Some(Moving { to_pods: false, set: None });
     };
-    assert_eq!(refused(&moves), Err(Rule::NotAtRest), "numbers of a StatefulSet are not called");
+    assert_eq!(refused(&moves), Err(Rule::NotAtRest), "the kind of the members changes first");
     let busy = |s: &mut Snapshot| s.record.intents = vec![intent(s, Verb::Place, 1)];
     assert_eq!(refused(&busy), Err(Rule::MemberBusy));
     let mut s = failing(5);
