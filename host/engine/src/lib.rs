@@ -80,3 +80,4 @@ pub use limits::Limits;
 pub use policy::{Engine, Policy, Spent};
 pub use script::Interpreter;
 pub use stack::{Alone, Heard, Layer, Stack};
+pub use text::is_unfit;

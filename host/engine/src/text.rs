@@ -51,7 +51,9 @@ pub(crate) fn has_unfit(text: &str) -> bool {
     !is_plain(text) && text.chars().any(is_unfit)
 }
 
-fn is_unfit(character: char) -> bool {
+/// Whether a character must not reach a terminal or a status as it is: a control character, or one that changes the direction of writing.
+#[must_use]
+pub fn is_unfit(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }

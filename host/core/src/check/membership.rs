@@ -414,7 +414,7 @@ pub fn add(s: &Snapshot, agreed: &Agreed, target: &MemberName) -> Held {
     }
     // A list with one more could not be read, so nobody could be removed again.
     has_room(agreed.list.entries.len())?;
-    let half = agreed.list.entries.iter().find(|entry| !entry.is_started() || !entry.is_voter());
+    let half = agreed.list.entries.iter().find(|entry| entry.is_half_added());
     if let Some(half) = half {
         let who = half.member(&s.group.name).map_or_else(|| half.id.clone(), |m| m.to_string());
         let message = format!("{who} was added and has no vote, or was not started yet");

@@ -310,7 +310,7 @@ fn its_place_is_taken(s: &Snapshot, member: &Member) -> Held {
     }
     let others = || s.members.iter().filter(|other| other.name != member.name && !s.leaves(other));
     let there = others().filter(|other| works(s, other)).count();
-    // Where members agree and have no learners, nobody is added while too few are healthy: then one that does not work goes first.
+    // Where members agree, nobody may be added before one that does not work is removed.
     if !works(s, member) && holds_up_others(s, member) {
         return Ok(());
     }

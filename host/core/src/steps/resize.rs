@@ -106,7 +106,7 @@ pub fn next(s: &Snapshot, agreed: &Agreed) -> Option<Change> {
     if let Some((name, repairs)) = gone.iter().find(|(name, _)| check::remove(s, agreed, name).is_ok()) {
         return change(Verb::MemberRemove, name.clone(), *repairs);
     }
-    let half: Vec<_> = members().filter(|(entry, _)| !entry.is_started() || !entry.is_voter()).collect();
+    let half: Vec<_> = members().filter(|(entry, _)| entry.is_half_added()).collect();
     if let Some((_, name)) = half.iter().find(|(_, name)| check::promote(s, agreed, name).is_ok()) {
         return change(Verb::MemberPromote, name.clone(), false);
     }
@@ -190,7 +190,7 @@ pub fn describe(change: &Change) -> String {
 
 /// Says which member was added and is awaited: it is started like any other, and gets its vote once it serves.
 fn await_half_added(s: &Snapshot, plan: &mut Plan, agreed: &Agreed) {
-    let half = agreed.list.entries.iter().find(|entry| !entry.is_started() || !entry.is_voter());
+    let half = agreed.list.entries.iter().find(|entry| entry.is_half_added());
     let Some(name) = half.and_then(|entry| entry.member(&s.group.name)) else { return };
     let again = Some(s.now.saturating_add(limits::LIST_AGAIN_SECONDS));
     for member in s.members.iter().filter(|m| membership::is_asked(s, m)) {

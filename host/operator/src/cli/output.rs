@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::io::Write;
 use tanist_api::ReplicaGroup;
+use tanist_engine::is_unfit;
 
 /// The output formats for groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -57,11 +58,9 @@ pub fn aside(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// A text of somebody else, without what would change the terminal: control characters, and those that change the direction of writing.
+/// A text of somebody else as one line that changes nothing of the terminal ([`is_unfit`]).
 pub fn printable(text: &str) -> String {
-    let turns =
-        |c| matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
-    text.chars().map(|c| if c.is_control() || turns(c) { ' ' } else { c }).collect()
+    text.chars().map(|c| if is_unfit(c) { ' ' } else { c }).collect()
 }
 
 /// A group's object as kubectl shows it, without `managedFields`.

@@ -45,7 +45,7 @@ pub async fn until_final<T>(
 /// Watches a group until `look` says that a request is done, and prints what `look` says meanwhile, each message once. How long it took.
 ///
 /// # Errors
-/// When the group is deleted, `look` fails, or after so many seconds: then `overdue`.
+/// When the group is deleted or may not be watched, `look` fails, or after so many seconds: then `overdue`.
 pub async fn until_done(
     groups: &Api<ReplicaGroup>,
     name: &str,
@@ -134,4 +134,35 @@ pub enum Progress {
     Done,
     /// This is awaited. Empty: nothing is known of it yet.
     Waits(String),
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests may")]
+mod tests {
+    use super::*;
+    use crate::mock;
+
+    // Whoever may change a group and not watch it is told so at once, and the API server is not asked again and again.
+    #[tokio::test]
+    async fn a_wait_that_is_not_allowed_ends() {
+        let (client, requests) = mock::server(|_, _, _| mock::refusal(403, "Forbidden", "no"));
+        let groups = Api::namespaced(client, "shop");
+        let waits = until_done(&groups, "db", 60, "overdue", |_| Ok(Progress::Waits(String::new())));
+        let said = waits.await.unwrap_err().to_string();
+        assert!(said.contains("its end cannot be seen") && said.contains("forbidden (403)"), "{said}");
+        assert_eq!(requests.lock().unwrap().len(), 1);
+        assert!(look(&groups, "db").await.unwrap_err().to_string().contains("forbidden (403)"));
+    }
+
+    // An API server that is away for a moment ends no wait, a group that is gone does.
+    #[tokio::test]
+    async fn a_look_at_a_group_that_is_gone_ends_a_wait() {
+        for (code, reason, ends) in
+            [(404, "NotFound", true), (500, "InternalError", false), (503, "ServiceUnavailable", false)]
+        {
+            let (client, _) = mock::server(move |_, _, _| mock::refusal(code, reason, "no"));
+            let seen = look(&Api::namespaced(client, "shop"), "db").await;
+            assert_eq!(seen.is_err(), ends, "{code}");
+        }
+    }
 }

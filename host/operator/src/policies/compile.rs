@@ -232,7 +232,7 @@ fn refusal(out: &str) -> CompileError {
 
 /// What a process wrote that may have been taken over, as a text for a status.
 fn printable(text: &str) -> String {
-    text.chars().filter(|character| !character.is_control()).take(1_024).collect()
+    text.chars().filter(|character| !tanist_engine::is_unfit(*character)).take(1_024).collect()
 }
 
 /// The memory of this process that is resident, in bytes.

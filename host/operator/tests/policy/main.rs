@@ -1,6 +1,7 @@
 //! `tanist policy`, as it is called: stories with the built program, and every command of docs/policies.md.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests may panic")]
 
+mod closed;
 mod rust;
 
 use serde_json::Value;

@@ -99,12 +99,12 @@ fn let_go(state: &mut State, group: &ReplicaGroup, record: &Value, member: &str)
     let seats = record.get("seats").cloned().unwrap_or_default();
     let waits = |number: u64| is_replaced(number) || is_misplaced(group, &seats, number);
     let there = others.filter(|number| was_in_role(*number) || waits(*number)).count();
-    // Where nobody can be added while this one is listed it goes first. With learners that is while it has no vote itself, and then only if it was tried in vain or has no pod that runs.
+    // Where nobody can be added while this one is listed it goes first. With learners that is while it has no vote itself, and then only if a command failed in it, or its pod does not run.
     let has_learners = group.spec.commands.member_promote.is_some();
-    let in_vain = record.pointer(&format!("/members/{member}/failures")).and_then(Value::as_u64) > Some(0);
+    let has_failed = record.pointer(&format!("/members/{member}/failures")).and_then(Value::as_u64) > Some(0);
     let goes_first =
         state.agreements.get(&name).and_then(|agreement| agreement.named(member)).is_some_and(|(_, listed)| {
-            !has_learners || (!listed.voter || !listed.started) && (in_vain || state.running(member).is_none())
+            !has_learners || (!listed.voter || !listed.started) && (has_failed || state.running(member).is_none())
         });
     // Nobody stops before all are there.
     let update = &group.spec.update;
